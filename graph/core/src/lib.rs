@@ -1,0 +1,1 @@
+//! Packets, ports and nodes: the vocabulary of a dataflow graph.

@@ -1,0 +1,1 @@
+//! From a graph file to a running graph.

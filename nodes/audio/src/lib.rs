@@ -1,0 +1,1 @@
+//! Sound: one node per file.

@@ -1,0 +1,1 @@
+//! Devices: one node per file.

@@ -1,0 +1,1 @@
+//! Speech: one node per file.

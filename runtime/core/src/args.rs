@@ -1,0 +1,477 @@
+//! The arguments of one call.
+
+#![expect(unsafe_code, reason = "hands out several tensors of one table at a time")]
+
+use core::cell::{Cell, UnsafeCell};
+
+use crate::{Arg, Dims, EValue, Error, Scalar, ScalarType, TensorMut, TensorSlot, TensorView};
+
+/// What each argument of a call is.
+#[derive(Debug, Clone, Copy)]
+pub enum Signature {
+    /// Of a kernel: its list.
+    Kernel(&'static [Arg]),
+    /// Of a delegate: so many inputs, then outputs.
+    Delegate {
+        /// Number of inputs.
+        inputs: usize,
+    },
+}
+
+/// The arguments of one call of a kernel or a delegate.
+///
+/// Arguments are asked for by their place in the operator's schema. What a call reads stays
+/// borrowed for the whole call; what it writes is borrowed one at a time.
+pub struct Args<'a> {
+    values: &'a [Cell<EValue<'a>>],
+    slots: &'a [UnsafeCell<TensorSlot<'a>>],
+    ids: &'a [u32],
+    signature: Signature,
+}
+
+impl<'a> Args<'a> {
+    /// The arguments `ids`, places in `values`, of a call with `signature`.
+    ///
+    /// # Safety
+    /// While the result or anything borrowed from it lives, nothing else touches `slots`. No
+    /// tensor that the signature calls written is, or shares memory with, another tensor of the
+    /// call.
+    pub unsafe fn new(
+        values: &'a [Cell<EValue<'a>>],
+        slots: &'a [UnsafeCell<TensorSlot<'a>>],
+        ids: &'a [u32],
+        signature: Signature,
+    ) -> Self {
+        Self { values, slots, ids, signature }
+    }
+
+    /// Number of arguments.
+    pub fn len(&self) -> usize {
+        match self.signature {
+            Signature::Kernel(args) => args.len().min(self.ids.len()),
+            Signature::Delegate { .. } => self.ids.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn arg(&self, index: usize) -> Option<Arg> {
+        match self.signature {
+            Signature::Kernel(args) => args.get(index).copied(),
+            Signature::Delegate { inputs } if index < inputs => Some(Arg::Tensor),
+            Signature::Delegate { .. } => Some(Arg::Out),
+        }
+    }
+
+    fn value(&self, index: usize) -> EValue<'a> {
+        let cell = self.ids.get(index).and_then(|&id| self.values.get(id as usize));
+        cell.map_or(EValue::None, Cell::get)
+    }
+
+    /// The tensor at `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is absent, not a tensor, or not one that the call reads.
+    pub fn tensor(&self, index: usize) -> Result<TensorView<'a>, Error> {
+        self.opt_tensor(index)?.ok_or_else(|| invalid(index, "a tensor"))
+    }
+
+    /// The tensor at `index`, unless it is none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not a tensor, or not one that the call reads.
+    pub fn opt_tensor(&self, index: usize) -> Result<Option<TensorView<'a>>, Error> {
+        match (self.arg(index), self.value(index)) {
+            (Some(Arg::Tensor | Arg::OptTensor), EValue::Tensor(slot)) => {
+                self.read(slot).map(Some).ok_or(invalid(index, "a tensor with memory"))
+            }
+            (Some(Arg::OptTensor), EValue::None) => Ok(None),
+            _ => Err(invalid(index, "a tensor")),
+        }
+    }
+
+    /// The tensors at `index`, some of which may be absent.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when they are not a list of tensors that the call reads.
+    pub fn tensor_list(&self, index: usize) -> Result<TensorList<'a>, Error> {
+        match (self.arg(index), self.value(index)) {
+            (
+                Some(Arg::TensorList | Arg::OptTensorList),
+                EValue::TensorList(ids) | EValue::OptionalTensorList(ids),
+            ) => Ok(TensorList { values: self.values, slots: self.slots, ids, index }),
+            _ => Err(invalid(index, "a list of tensors")),
+        }
+    }
+
+    fn read(&self, slot: u32) -> Option<TensorView<'a>> {
+        read(self.slots, slot)
+    }
+
+    /// The tensor at `index`, to write, and for an in-place argument also to read.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not a tensor that the call writes.
+    pub fn out(&mut self, index: usize) -> Result<TensorMut<'_, 'a>, Error> {
+        // SAFETY: `new` demands that a written tensor is no other argument of the call, `out_cell`
+        // saw that it may be written, and `self` stays borrowed.
+        Ok(unsafe { TensorMut::new(self.out_cell(index)?) })
+    }
+
+    /// The tensors at `indices`, to write.
+    ///
+    /// # Errors
+    /// As [`Args::out`], and when `indices` are not ascending.
+    pub fn outs<const N: usize>(
+        &mut self,
+        indices: [usize; N],
+    ) -> Result<[TensorMut<'_, 'a>; N], Error> {
+        if !indices.is_sorted_by(|a, b| a < b) {
+            return Err(Error::Internal { reason: "outputs are asked for in ascending order" });
+        }
+        let Some(&first) = indices.first() else {
+            return Err(Error::Internal { reason: "at least one output is asked for" });
+        };
+        let mut cells = [self.out_cell(first)?; N];
+        for (cell, index) in cells.iter_mut().zip(indices) {
+            *cell = self.out_cell(index)?;
+        }
+        // SAFETY: `new` demands that a written tensor is no other argument of the call, `target`
+        // saw that it may be written, and the indices are different.
+        Ok(cells.map(|cell| unsafe { TensorMut::new(cell) }))
+    }
+
+    fn out_cell(&self, index: usize) -> Result<&'a UnsafeCell<TensorSlot<'a>>, Error> {
+        match (self.arg(index), self.value(index)) {
+            (Some(Arg::Out | Arg::InOut), EValue::Tensor(slot)) => self.target(slot, index),
+            _ => Err(invalid(index, "a tensor to write")),
+        }
+    }
+
+    /// The slot of a tensor that the call writes, if that is allowed.
+    fn target(&self, slot: u32, index: usize) -> Result<&'a UnsafeCell<TensorSlot<'a>>, Error> {
+        let cell = self.slots.get(slot as usize).ok_or(invalid(index, "a tensor to write"))?;
+        // SAFETY: `new` demands that nothing else touches the slots; a borrow of this tensor by
+        // the call itself would have ended, since `self` is borrowed anew.
+        let slot = unsafe { &*cell.get() };
+        if slot.is_writable() || !slot.has_memory() {
+            Ok(cell)
+        } else {
+            Err(invalid(index, "a tensor that may be written, not a constant or an input"))
+        }
+    }
+
+    /// Number of tensors in the list at `index` that the call writes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not such a list.
+    pub fn out_list_len(&self, index: usize) -> Result<usize, Error> {
+        self.out_ids(index).map(<[u32]>::len)
+    }
+
+    /// The tensor at `item` of the list at `index`, to write.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there is no such list or item.
+    pub fn out_list(&mut self, index: usize, item: usize) -> Result<TensorMut<'_, 'a>, Error> {
+        let id = self.out_ids(index)?.get(item);
+        match id.and_then(|&id| self.values.get(id as usize)).map(Cell::get) {
+            // SAFETY: as in `out`.
+            Some(EValue::Tensor(slot)) => Ok(unsafe { TensorMut::new(self.target(slot, index)?) }),
+            _ => Err(invalid(index, "a longer list of tensors to write")),
+        }
+    }
+
+    fn out_ids(&self, index: usize) -> Result<&'a [u32], Error> {
+        match (self.arg(index), self.value(index)) {
+            (Some(Arg::OutList), EValue::TensorList(ids)) => Ok(ids),
+            _ => Err(invalid(index, "a list of tensors to write")),
+        }
+    }
+
+    /// Makes the tensor at `index` a view of the one at `source`, with `sizes`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when they are not such tensors or differ in bytes or dtype.
+    pub fn set_view(&mut self, index: usize, source: usize, sizes: &[usize]) -> Result<(), Error> {
+        let (Some(Arg::View), EValue::Tensor(view), Some(Arg::Tensor), EValue::Tensor(from)) =
+            (self.arg(index), self.value(index), self.arg(source), self.value(source))
+        else {
+            return Err(invalid(index, "a tensor that can be a view"));
+        };
+        let (Some(view), Some(from)) =
+            (self.slots.get(view as usize), self.slots.get(from as usize))
+        else {
+            return Err(invalid(index, "a tensor that can be a view"));
+        };
+        if core::ptr::eq(view, from) {
+            return Err(invalid(index, "another tensor than the source"));
+        }
+        // SAFETY: `new` demands that nothing else touches the slots; the two are different, and
+        // a tensor that may become a view is never lent out.
+        let view = unsafe { &mut *view.get() };
+        // SAFETY: as above; others may read this slot at the same time.
+        let from = unsafe { &*from.get() };
+        view.alias(from, sizes)
+    }
+
+    /// Sets the scalar at `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not one that the call writes.
+    pub fn set_scalar(&mut self, index: usize, value: Scalar) -> Result<(), Error> {
+        let cell = self.ids.get(index).and_then(|&id| self.values.get(id as usize));
+        match (self.arg(index), cell) {
+            (Some(Arg::OutScalar), Some(cell)) => {
+                cell.set(value.to_value());
+                Ok(())
+            }
+            _ => Err(invalid(index, "a scalar to write")),
+        }
+    }
+
+    /// The number at `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is none, or no number.
+    pub fn scalar(&self, index: usize) -> Result<Scalar, Error> {
+        self.opt_scalar(index)?.ok_or(invalid(index, "a number"))
+    }
+
+    /// The number at `index`, unless it is none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is no number.
+    pub fn opt_scalar(&self, index: usize) -> Result<Option<Scalar>, Error> {
+        match self.value(index) {
+            EValue::None => Ok(None),
+            EValue::Int(value) => Ok(Some(Scalar::Int(value))),
+            EValue::Double(value) => Ok(Some(Scalar::Double(value))),
+            EValue::Bool(value) => Ok(Some(Scalar::Bool(value))),
+            _ => Err(invalid(index, "a number")),
+        }
+    }
+
+    /// The integer at `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not an integer.
+    pub fn int(&self, index: usize) -> Result<i64, Error> {
+        self.opt_int(index)?.ok_or(invalid(index, "an int"))
+    }
+
+    /// The integer at `index`, unless it is none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not an integer.
+    pub fn opt_int(&self, index: usize) -> Result<Option<i64>, Error> {
+        match self.value(index) {
+            EValue::None => Ok(None),
+            EValue::Int(value) => Ok(Some(value)),
+            EValue::Bool(value) => Ok(Some(i64::from(value))),
+            _ => Err(invalid(index, "an int")),
+        }
+    }
+
+    /// The floating-point number at `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is none, or no number.
+    pub fn double(&self, index: usize) -> Result<f64, Error> {
+        self.scalar(index).map(Scalar::to_f64)
+    }
+
+    /// The floating-point number at `index`, unless it is none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is no number.
+    pub fn opt_double(&self, index: usize) -> Result<Option<f64>, Error> {
+        Ok(self.opt_scalar(index)?.map(Scalar::to_f64))
+    }
+
+    /// The truth value at `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is none, or no number.
+    pub fn bool(&self, index: usize) -> Result<bool, Error> {
+        self.scalar(index).map(Scalar::to_bool)
+    }
+
+    /// The string at `index`, unless it is none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not a string.
+    pub fn opt_str(&self, index: usize) -> Result<Option<&'a str>, Error> {
+        match self.value(index) {
+            EValue::None => Ok(None),
+            EValue::Str(text) => Ok(Some(text)),
+            _ => Err(invalid(index, "a string")),
+        }
+    }
+
+    /// The dtype at `index`, unless it is none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not the number of a dtype.
+    pub fn opt_dtype(&self, index: usize) -> Result<Option<ScalarType>, Error> {
+        let code = self.opt_int(index)?;
+        let unknown = invalid(index, "the number of a dtype");
+        code.map(|code| ScalarType::from_code(code).ok_or(unknown)).transpose()
+    }
+
+    /// The integers at `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when they are not a list of integers.
+    pub fn int_list(&self, index: usize) -> Result<IntList<'a>, Error> {
+        self.opt_int_list(index)?.ok_or(invalid(index, "a list of ints"))
+    }
+
+    /// The integers at `index`, unless it is none. A single integer is a list of one.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when they are not a list of integers.
+    pub fn opt_int_list(&self, index: usize) -> Result<Option<IntList<'a>>, Error> {
+        let ids = match self.value(index) {
+            EValue::None => return Ok(None),
+            EValue::IntList(ids) => ids,
+            EValue::Int(_) => &self.ids[index..=index],
+            _ => return Err(invalid(index, "a list of ints")),
+        };
+        let list = IntList { values: self.values, ids };
+        if list.ids.iter().any(|&id| list.at(id).is_none()) {
+            return Err(invalid(index, "a list of ints"));
+        }
+        Ok(Some(list))
+    }
+
+    /// The floating-point numbers at `index`, unless it is none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when they are not a list of floating-point numbers.
+    pub fn opt_double_list(&self, index: usize) -> Result<Option<&'a [f64]>, Error> {
+        match self.value(index) {
+            EValue::None => Ok(None),
+            EValue::DoubleList(items) => Ok(Some(items)),
+            _ => Err(invalid(index, "a list of doubles")),
+        }
+    }
+
+    /// The truth values at `index`, one byte each, true when it is not zero.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when they are not a list of truth values.
+    pub fn bool_list(&self, index: usize) -> Result<&'a [u8], Error> {
+        match self.value(index) {
+            EValue::BoolList(items) => Ok(items),
+            _ => Err(invalid(index, "a list of bools")),
+        }
+    }
+}
+
+/// Integers of a call; each may have been computed while the method runs.
+#[derive(Clone, Copy)]
+pub struct IntList<'a> {
+    values: &'a [Cell<EValue<'a>>],
+    ids: &'a [u32],
+}
+
+impl<'a> IntList<'a> {
+    fn at(&self, id: u32) -> Option<i64> {
+        match self.values.get(id as usize)?.get() {
+            EValue::Int(value) => Some(value),
+            EValue::Bool(value) => Some(i64::from(value)),
+            _ => None,
+        }
+    }
+
+    /// Number of integers.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The integer at `item`.
+    pub fn get(&self, item: usize) -> Option<i64> {
+        self.at(*self.ids.get(item)?)
+    }
+
+    /// The integers in order.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = i64> + Clone + 'a {
+        self.ids.iter().map(move |&id| self.at(id).unwrap_or_default())
+    }
+
+    /// The integers as sizes; `None` when one is negative or there are more than 16.
+    pub fn to_dims(self) -> Option<Dims> {
+        let mut dims = Dims::filled(0, 0);
+        for value in self.iter() {
+            dims.push(usize::try_from(value).ok()?).ok()?;
+        }
+        Some(dims)
+    }
+}
+
+/// Tensors that a call reads.
+#[derive(Clone, Copy)]
+pub struct TensorList<'a> {
+    values: &'a [Cell<EValue<'a>>],
+    slots: &'a [UnsafeCell<TensorSlot<'a>>],
+    ids: &'a [u32],
+    index: usize,
+}
+
+impl<'a> TensorList<'a> {
+    /// Number of tensors, absent ones included.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The tensor at `item`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is absent or not a tensor.
+    pub fn get(&self, item: usize) -> Result<TensorView<'a>, Error> {
+        self.opt(item)?.ok_or(invalid(self.index, "a list without absent tensors"))
+    }
+
+    /// The tensor at `item`, unless it is absent.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not a tensor.
+    pub fn opt(&self, item: usize) -> Result<Option<TensorView<'a>>, Error> {
+        let wrong = invalid(self.index, "a list of tensors");
+        let id = *self.ids.get(item).ok_or(wrong)?;
+        if id == EValue::ABSENT {
+            return Ok(None);
+        }
+        match self.values.get(id as usize).map(Cell::get) {
+            Some(EValue::Tensor(slot)) => read(self.slots, slot).map(Some).ok_or(wrong),
+            Some(EValue::None) => Ok(None),
+            _ => Err(wrong),
+        }
+    }
+}
+
+fn read<'a>(slots: &'a [UnsafeCell<TensorSlot<'a>>], slot: u32) -> Option<TensorView<'a>> {
+    let slot = slots.get(slot as usize)?;
+    // SAFETY: `Args::new` demands that a tensor that the call reads is not one that it writes,
+    // and that nothing outside the call touches the slots.
+    let slot: &'a TensorSlot<'a> = unsafe { &*slot.get() };
+    slot.view().ok()
+}
+
+fn invalid(index: usize, expected: &'static str) -> Error {
+    Error::InvalidArgument { index: u8::try_from(index).unwrap_or(u8::MAX), expected }
+}

@@ -1,0 +1,178 @@
+//! What a kernel is, and how the executor finds one.
+
+use core::{
+    mem::size_of,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use bytemuck::Pod;
+
+use crate::{Args, Error};
+
+/// What an operator takes at one place of its argument list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arg {
+    /// A tensor to read.
+    Tensor,
+    /// A tensor to read, or none.
+    OptTensor,
+    /// Tensors to read.
+    TensorList,
+    /// Tensors to read, some of them absent.
+    OptTensorList,
+    /// An integer, a floating-point number or a truth value.
+    Scalar,
+    /// As `Scalar`, or none.
+    OptScalar,
+    /// An integer.
+    Int,
+    /// An integer, or none.
+    OptInt,
+    /// A floating-point number; an integer stands for one.
+    Double,
+    /// As `Double`, or none.
+    OptDouble,
+    /// A truth value.
+    Bool,
+    /// A truth value, or none.
+    OptBool,
+    /// A string.
+    Str,
+    /// A string, or none.
+    OptStr,
+    /// Integers.
+    IntList,
+    /// Integers, or none.
+    OptIntList,
+    /// Floating-point numbers, or none.
+    OptDoubleList,
+    /// Truth values.
+    BoolList,
+    /// The number of a dtype, or none.
+    OptDtype,
+    /// The number of a layout, device, memory format or generator, which a CPU kernel ignores.
+    Ignored,
+    /// A tensor to write; it shares no memory with what the call reads.
+    Out,
+    /// Tensors to write.
+    OutList,
+    /// A tensor to read and write in place.
+    InOut,
+    /// A tensor that becomes a view of another one.
+    View,
+    /// A scalar to write.
+    OutScalar,
+}
+
+impl Arg {
+    /// Whether the call writes through this argument.
+    pub const fn is_written(self) -> bool {
+        matches!(self, Self::Out | Self::OutList | Self::InOut | Self::View | Self::OutScalar)
+    }
+}
+
+/// Entry point of a kernel.
+pub type KernelFn = fn(&mut KernelContext<'_>, &mut Args<'_>) -> Result<(), Error>;
+
+/// One operator overload and the function that runs it.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernel {
+    /// Operator with overload, for example `aten::gelu.out`.
+    pub name: &'static str,
+    /// What it takes, in the order of its schema.
+    pub args: &'static [Arg],
+    /// The function.
+    pub run: KernelFn,
+}
+
+impl Kernel {
+    /// An entry of a kernel list.
+    pub const fn new(name: &'static str, args: &'static [Arg], run: KernelFn) -> Self {
+        Self { name, args, run }
+    }
+}
+
+/// Lists of kernels: of each crate, of each file. The first that holds a name wins, so an
+/// optimized list stands before the portable one.
+pub type KernelLists<'a> = &'a [&'a [&'a [Kernel]]];
+
+/// Finds `name` with `overload`: `aten::add` and `out`.
+pub fn find_kernel<'a>(lists: KernelLists<'a>, name: &str, overload: &str) -> Option<&'a Kernel> {
+    let mut all = lists.iter().flat_map(|list| list.iter()).flat_map(|file| file.iter());
+    all.find(|kernel| match kernel.name.strip_prefix(name) {
+        Some("") => overload.is_empty(),
+        Some(rest) => rest.strip_prefix('.') == Some(overload),
+        None => false,
+    })
+}
+
+/// What the executor gives to a kernel call besides its arguments.
+#[derive(Debug, Default)]
+pub struct KernelContext<'a> {
+    scratch: &'a mut [u8],
+    cancelled: Option<&'a AtomicBool>,
+}
+
+impl<'a> KernelContext<'a> {
+    /// A context with scratch memory and a flag that cancels the run.
+    pub fn new(scratch: &'a mut [u8], cancelled: Option<&'a AtomicBool>) -> Self {
+        Self { scratch, cancelled }
+    }
+
+    /// `len` elements of scratch memory with arbitrary contents, until the next call of this.
+    ///
+    /// A kernel asks before it writes anything: where memory is missing, the executor provides it
+    /// if it can, and calls the kernel again.
+    ///
+    /// # Errors
+    /// [`Error::OutOfResources`] when there is not enough.
+    pub fn scratch<T: Pod>(&mut self, len: usize) -> Result<&mut [T], Error> {
+        let missing = |bytes| Error::OutOfResources { bytes };
+        let bytes = len.checked_mul(size_of::<T>()).ok_or(missing(usize::MAX))?;
+        let skip = self.scratch.as_ptr().align_offset(align_of::<T>());
+        let end = skip.checked_add(bytes).ok_or(missing(usize::MAX))?;
+        let memory = self.scratch.get_mut(skip..end).ok_or(missing(end))?;
+        let cast = bytemuck::try_cast_slice_mut(memory);
+        cast.map_err(|_| Error::Internal { reason: "scratch memory is aligned" })
+    }
+
+    /// Whether somebody asked to end the run; long kernels look now and then.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNELS: &[Kernel] = &[
+        Kernel::new("aten::add.out", &[], |_, _| Ok(())),
+        Kernel::new("prim::x", &[], |_, _| Ok(())),
+    ];
+
+    #[test]
+    fn names_match_whole() {
+        let found = |name, overload| find_kernel(&[&[KERNELS]], name, overload).is_some();
+        assert!(found("aten::add", "out"));
+        assert!(found("prim::x", ""));
+        for (name, overload) in [
+            ("aten::ad", "d.out"),
+            ("aten::add", ""),
+            ("aten::add", "Scalar_out"),
+            ("prim::x", "y"),
+        ] {
+            assert!(!found(name, overload), "{name} {overload}");
+        }
+    }
+
+    #[test]
+    fn scratch_says_how_much_is_missing() {
+        let mut memory = [0_u8; 64];
+        let mut cx = KernelContext::new(&mut memory, None);
+        assert_eq!(cx.scratch::<f32>(8).map(|s| s.len()), Ok(8));
+        let Err(Error::OutOfResources { bytes }) = cx.scratch::<f64>(64) else { panic!() };
+        assert!((512..520).contains(&bytes));
+        assert!(cx.scratch::<f64>(usize::MAX).is_err());
+    }
+}

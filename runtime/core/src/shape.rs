@@ -1,0 +1,185 @@
+//! Sizes, dim order, strides and broadcasting.
+
+use core::ops::{Deref, DerefMut};
+
+use crate::Error;
+
+/// The most dimensions that a tensor may have, as in ExecuTorch.
+pub const MAX_DIMS: usize = 16;
+
+/// The dim order of a row-major tensor with the most dimensions; a prefix serves any other rank.
+pub const CONTIGUOUS: [u8; MAX_DIMS] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+/// Number of elements of a tensor of these sizes, unless it overflows.
+pub fn numel(sizes: &[usize]) -> Option<usize> {
+    // A zero anywhere makes the tensor empty, whatever the product of the others would be.
+    if sizes.contains(&0) {
+        return Some(0);
+    }
+    sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size))
+}
+
+/// Up to [`MAX_DIMS`] numbers, one a dimension: sizes, strides or positions.
+#[derive(Debug, Clone, Copy)]
+pub struct Dims {
+    len: usize,
+    items: [usize; MAX_DIMS],
+}
+
+impl Dims {
+    /// `len` times `value`.
+    ///
+    /// # Panics
+    /// When `len` exceeds [`MAX_DIMS`].
+    pub fn filled(len: usize, value: usize) -> Self {
+        assert!(len <= MAX_DIMS, "a tensor has at most 16 dimensions");
+        Self { len, items: [value; MAX_DIMS] }
+    }
+
+    /// A copy of `items`; `None` when there are more than [`MAX_DIMS`].
+    pub fn new(items: &[usize]) -> Option<Self> {
+        let mut dims = Self { len: items.len(), items: [0; MAX_DIMS] };
+        dims.items.get_mut(..items.len())?.copy_from_slice(items);
+        Some(dims)
+    }
+
+    /// Appends `item`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] when there are [`MAX_DIMS`] already.
+    pub fn push(&mut self, item: usize) -> Result<(), Error> {
+        let free = self.items.get_mut(self.len);
+        *free.ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })? = item;
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Inserts `item` before `at`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] when there are [`MAX_DIMS`] already or `at` lies past the end.
+    pub fn insert(&mut self, at: usize, item: usize) -> Result<(), Error> {
+        if at > self.len {
+            return Err(Error::InvalidTensor { reason: "a dimension past the end" });
+        }
+        self.push(item)?;
+        self.items[at..self.len].rotate_right(1);
+        Ok(())
+    }
+
+    /// Removes the item at `at`, when there is one.
+    pub fn remove(&mut self, at: usize) {
+        if at < self.len {
+            self.items[at..self.len].rotate_left(1);
+            self.len -= 1;
+        }
+    }
+
+    /// The strides, in elements, of a tensor of `sizes` laid out in `dim_order`.
+    pub fn strides(sizes: &[usize], dim_order: &[u8]) -> Self {
+        let mut strides = Self::filled(sizes.len(), 0);
+        let mut step = 1;
+        for &dim in dim_order.iter().rev() {
+            strides[usize::from(dim)] = step;
+            step *= sizes[usize::from(dim)].max(1);
+        }
+        strides
+    }
+}
+
+impl Deref for Dims {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        &self.items[..self.len]
+    }
+}
+
+impl DerefMut for Dims {
+    fn deref_mut(&mut self) -> &mut [usize] {
+        &mut self.items[..self.len]
+    }
+}
+
+impl PartialEq for Dims {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+/// The shape that `a` and `b` broadcast to; `None` when they do not.
+///
+/// Source: NumPy's rule, which PyTorch follows: sizes are compared from the right, and each pair
+/// is equal or holds a one.
+pub fn broadcast_shapes(a: &[usize], b: &[usize]) -> Option<Dims> {
+    let rank = a.len().max(b.len());
+    let mut out = Dims::filled(rank, 1);
+    for (sizes, first) in [(a, rank - a.len()), (b, rank - b.len())] {
+        for (i, &size) in sizes.iter().enumerate() {
+            let merged = &mut out[first + i];
+            if *merged == 1 {
+                *merged = size;
+            } else if size != 1 && size != *merged {
+                return None;
+            }
+        }
+    }
+    Some(out)
+}
+
+/// Whether `order` names each of `rank` dimensions once.
+pub(crate) fn is_dim_order(order: &[u8], rank: usize) -> bool {
+    if rank > MAX_DIMS || order.len() != rank {
+        return false;
+    }
+    let mut seen = 0_u32;
+    for &dim in order {
+        if usize::from(dim) >= rank {
+            return false;
+        }
+        seen |= 1 << dim;
+    }
+    seen.count_ones() as usize == rank
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_follow_the_dim_order() {
+        assert_eq!(*Dims::strides(&[2, 3, 4], &[0, 1, 2]), [12, 4, 1]);
+        assert_eq!(*Dims::strides(&[2, 3, 4, 5], &[0, 2, 3, 1]), [60, 1, 15, 3]);
+        assert_eq!(*Dims::strides(&[0, 3], &[0, 1]), [3, 1]);
+    }
+
+    #[test]
+    fn broadcasting() {
+        let check = |a: &[usize], b: &[usize], expected: Option<&[usize]>| {
+            assert_eq!(broadcast_shapes(a, b).as_deref(), expected, "{a:?} with {b:?}");
+        };
+        check(&[], &[], Some(&[]));
+        check(&[3], &[], Some(&[3]));
+        check(&[2, 1], &[3], Some(&[2, 3]));
+        check(&[0], &[1], Some(&[0]));
+        check(&[0], &[2], None);
+        check(&[2], &[3], None);
+    }
+
+    #[test]
+    fn insert_and_remove_shift_the_rest() {
+        let mut dims = Dims::new(&[1, 2, 3]).unwrap();
+        dims.insert(1, 9).unwrap();
+        assert_eq!(*dims, [1, 9, 2, 3]);
+        dims.remove(0);
+        assert_eq!(*dims, [9, 2, 3]);
+        assert!(dims.insert(4, 0).is_err());
+    }
+
+    #[test]
+    fn products_that_overflow_are_refused_unless_empty() {
+        assert_eq!(numel(&[usize::MAX, 2]), None);
+        assert_eq!(numel(&[usize::MAX, 2, 0]), Some(0));
+        assert_eq!(numel(&[]), Some(1));
+    }
+}

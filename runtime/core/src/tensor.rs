@@ -1,0 +1,225 @@
+//! An owned tensor: what payloads hold and what callers make inputs from.
+
+#![expect(unsafe_code, reason = "one type of plain bytes with an alignment")]
+
+use alloc::{vec, vec::Vec};
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::{
+    CONTIGUOUS, Element, Error, ScalarType, TensorView, numel,
+    shape::{MAX_DIMS, is_dim_order},
+};
+
+/// Bytes aligned to 64, the width of the widest vector registers.
+#[derive(Clone, Default)]
+pub struct AlignedBytes {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+// SAFETY: 64 bytes, all of which may be zero.
+unsafe impl Zeroable for Line {}
+// SAFETY: as large as its alignment, so without padding, and every bit pattern is valid.
+unsafe impl Pod for Line {}
+
+impl AlignedBytes {
+    /// `len` zero bytes.
+    pub fn zeroed(len: usize) -> Self {
+        Self { lines: vec![Line([0; 64]); len.div_ceil(64)], len }
+    }
+
+    /// Changes the length; new bytes are zero.
+    pub fn resize(&mut self, len: usize) {
+        self.lines.resize(len.div_ceil(64), Line([0; 64]));
+        self.len = len;
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[..self.len]
+    }
+
+    /// The bytes.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+    }
+}
+
+impl core::fmt::Debug for AlignedBytes {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "AlignedBytes({})", self.len)
+    }
+}
+
+impl From<&[u8]> for AlignedBytes {
+    fn from(bytes: &[u8]) -> Self {
+        let mut copy = Self::zeroed(bytes.len());
+        copy.as_mut_slice().copy_from_slice(bytes);
+        copy
+    }
+}
+
+/// A dense tensor that owns its elements.
+#[derive(Clone)]
+pub struct Tensor {
+    dtype: ScalarType,
+    sizes: Vec<usize>,
+    dim_order: Vec<u8>,
+    bytes: AlignedBytes,
+}
+
+impl Tensor {
+    /// A row-major tensor of zeros.
+    ///
+    /// # Panics
+    /// When there are more than [`MAX_DIMS`] dimensions or the number of bytes overflows.
+    pub fn zeros(dtype: ScalarType, sizes: &[usize]) -> Self {
+        let bytes = numel(sizes).and_then(|n| n.checked_mul(dtype.size()));
+        let bytes = bytes.expect("the number of bytes does not overflow");
+        Self {
+            dtype,
+            sizes: sizes.to_vec(),
+            dim_order: CONTIGUOUS[..sizes.len()].to_vec(),
+            bytes: AlignedBytes::zeroed(bytes),
+        }
+    }
+
+    /// A row-major tensor with a copy of `data`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] when `data` does not hold the number of elements that `sizes` say.
+    pub fn new<T: Element>(sizes: &[usize], data: &[T]) -> Result<Self, Error> {
+        TensorView::new(sizes, data).map(Self::from)
+    }
+
+    /// A one-dimensional tensor with a copy of `data`.
+    pub fn from_slice<T: Element>(data: &[T]) -> Self {
+        Self {
+            dtype: T::DTYPE,
+            sizes: vec![data.len()],
+            dim_order: vec![0],
+            bytes: bytemuck::cast_slice(data).into(),
+        }
+    }
+
+    /// A tensor laid out in `dim_order`, with a copy of `bytes`, which need no alignment.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] when the parts do not describe one tensor.
+    pub fn from_bytes(
+        dtype: ScalarType,
+        sizes: &[usize],
+        dim_order: &[u8],
+        bytes: &[u8],
+    ) -> Result<Self, Error> {
+        let bytes = AlignedBytes::from(bytes);
+        TensorView::with_dim_order(dtype, sizes, dim_order, bytes.as_slice())?;
+        Ok(Self { dtype, sizes: sizes.to_vec(), dim_order: dim_order.to_vec(), bytes })
+    }
+
+    /// The tensor, to read.
+    pub fn view(&self) -> TensorView<'_> {
+        TensorView::from_checked(self.dtype, &self.sizes, &self.dim_order, self.bytes.as_slice())
+    }
+
+    /// The dtype of the elements.
+    pub fn dtype(&self) -> ScalarType {
+        self.dtype
+    }
+
+    /// Extent of each dimension.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// The dimensions from the outermost in memory to the innermost.
+    pub fn dim_order(&self) -> &[u8] {
+        &self.dim_order
+    }
+
+    /// Number of elements.
+    pub fn numel(&self) -> usize {
+        self.view().numel()
+    }
+
+    /// Gives the tensor `sizes` in row-major order, or keeps its dim order where the rank stays;
+    /// the elements are unspecified afterwards. Memory is reused where it suffices.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] when the rank is too high or the number of bytes overflows.
+    pub fn resize(&mut self, sizes: &[usize]) -> Result<(), Error> {
+        let bytes = numel(sizes).and_then(|n| n.checked_mul(self.dtype.size()));
+        let bytes = bytes.filter(|&n| isize::try_from(n).is_ok() && sizes.len() <= MAX_DIMS);
+        let bytes =
+            bytes.ok_or(Error::InvalidTensor { reason: "the number of bytes overflows" })?;
+        if sizes.len() != self.sizes.len() {
+            self.dim_order.clear();
+            self.dim_order.extend_from_slice(&CONTIGUOUS[..sizes.len()]);
+        }
+        self.sizes.clear();
+        self.sizes.extend_from_slice(sizes);
+        self.bytes.resize(bytes);
+        Ok(())
+    }
+
+    /// Lays the elements out in `dim_order` from now on, without moving them.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] when it is not a permutation of the dimensions.
+    pub fn set_dim_order(&mut self, dim_order: &[u8]) -> Result<(), Error> {
+        if !is_dim_order(dim_order, self.sizes.len()) {
+            let reason = "the dim order is not a permutation of the dimensions";
+            return Err(Error::InvalidTensor { reason });
+        }
+        self.dim_order.clear();
+        self.dim_order.extend_from_slice(dim_order);
+        Ok(())
+    }
+
+    /// The elements in the order of memory, as bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.bytes.as_mut_slice()
+    }
+
+    /// The elements in the order of memory.
+    ///
+    /// # Errors
+    /// [`Error::DtypeMismatch`] when `T` is not what the tensor holds.
+    pub fn data<T: Element>(&self) -> Result<&[T], Error> {
+        self.view().data()
+    }
+
+    /// The elements in the order of memory.
+    ///
+    /// # Errors
+    /// [`Error::DtypeMismatch`] when `T` is not what the tensor holds.
+    pub fn data_mut<T: Element>(&mut self) -> Result<&mut [T], Error> {
+        if T::DTYPE != self.dtype {
+            return Err(Error::DtypeMismatch { wanted: T::DTYPE, found: self.dtype });
+        }
+        let cast = bytemuck::try_cast_slice_mut(self.bytes.as_mut_slice());
+        cast.map_err(|_| Error::Internal { reason: "a tensor's bytes are aligned" })
+    }
+}
+
+impl From<TensorView<'_>> for Tensor {
+    fn from(view: TensorView<'_>) -> Self {
+        Self {
+            dtype: view.dtype(),
+            sizes: view.sizes().to_vec(),
+            dim_order: view.dim_order().to_vec(),
+            bytes: view.bytes().into(),
+        }
+    }
+}
+
+impl core::fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Tensor({}, {:?})", self.dtype, self.sizes)
+    }
+}

@@ -1,0 +1,1 @@
+//! Loads programs, plans their memory and runs their methods.

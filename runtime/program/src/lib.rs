@@ -1,0 +1,1 @@
+//! Reads program files: bytes in, a checked `Program` out.

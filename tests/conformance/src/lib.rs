@@ -1,0 +1,1 @@
+//! Programs and operators with expected outputs from PyTorch, run on every kernel list.

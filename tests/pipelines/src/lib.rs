@@ -1,0 +1,1 @@
+//! Each shipped graph on recorded input, virtual clock, expected events.

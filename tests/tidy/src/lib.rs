@@ -1,0 +1,1 @@
+//! Rules of the house that the compiler cannot check, as ordinary tests.
