@@ -1,1 +1,41 @@
 //! Packets, ports and nodes: the vocabulary of a dataflow graph.
+//!
+//! A node depends on this crate and never on the engine that runs it.
+//!
+//! | module    | holds                                                                    |
+//! |-----------|--------------------------------------------------------------------------|
+//! | `time`    | time stamps on the clock of the session                                  |
+//! | `packet`  | a value on its way, with its header; values that are being made          |
+//! | `payload` | what may travel, and how it describes itself to logs                     |
+//! | `port`    | typed, named ends of a stream                                            |
+//! | `param`   | the settings of a node, declared once with unit, range and default       |
+//! | `node`    | what a node is, and the entry of a node list                             |
+//! | `cx`      | what a node sees during one call                                         |
+//! | `audio`, `features`, `speech` | payload types                                        |
+//!
+//! **Invariant:** nothing here blocks; a node that has no input simply is not called.
+//! **Invariant:** a payload is not changed while anybody else can see it.
+
+mod audio;
+mod cx;
+mod features;
+mod node;
+mod packet;
+mod param;
+mod payload;
+mod port;
+mod speech;
+mod time;
+
+pub use audio::{AudioBlock, SampleRate};
+pub use cx::{Cx, IntoLoan, NodeBench, Polled, Resume};
+pub use features::Features;
+pub use node::{DynNode, Node, NodeDef, NodeError, OpenCx, Weight};
+pub use packet::{Header, Loan, Packet, Pool};
+pub use param::{
+    Choice, Param, ParamError, ParamKind, ParamType, ParamValue, ParamValues, Params, read_param,
+};
+pub use payload::{AnyPayload, Field, OnFull, Payload};
+pub use port::{In, Out, Port, PortKind};
+pub use speech::{KeywordEvent, SpeechEvent, SpeechEventKind};
+pub use time::Timestamp;

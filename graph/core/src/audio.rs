@@ -1,0 +1,100 @@
+//! Sound.
+
+use std::time::Duration;
+
+use afferent_core::{Error, Tensor};
+
+use crate::{Field, Payload};
+
+/// Samples per second and channel, in hertz.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct SampleRate(pub u32);
+
+impl SampleRate {
+    /// How long `samples` last.
+    pub fn duration(self, samples: usize) -> Duration {
+        let nanos = samples as u128 * 1_000_000_000 / u128::from(self.0.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// How many whole samples fit in `duration`.
+    pub fn samples(self, duration: Duration) -> usize {
+        let samples = duration.as_nanos() * u128::from(self.0) / 1_000_000_000;
+        usize::try_from(samples).unwrap_or(usize::MAX)
+    }
+}
+
+/// Consecutive samples of one source: a tensor `[channels, samples]` of `f32`, full scale ±1.
+#[derive(Debug, Clone)]
+pub struct AudioBlock {
+    /// The samples, channel after channel.
+    pub samples: Tensor,
+    /// How fast they were taken.
+    pub rate: SampleRate,
+}
+
+impl AudioBlock {
+    /// Number of channels.
+    pub fn channels(&self) -> usize {
+        self.samples.sizes().first().copied().unwrap_or(0)
+    }
+
+    /// Number of samples of each channel.
+    pub fn len(&self) -> usize {
+        self.samples.sizes().get(1).copied().unwrap_or(0)
+    }
+
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How long the block lasts.
+    pub fn duration(&self) -> Duration {
+        self.rate.duration(self.len())
+    }
+
+    /// The samples of `channel`.
+    ///
+    /// # Errors
+    /// When there is no such channel, or the tensor is not of `f32`.
+    pub fn channel(&self, channel: usize) -> Result<&[f32], Error> {
+        let (len, data) = (self.len(), self.samples.data::<f32>()?);
+        let samples = data.get(channel * len..(channel + 1) * len);
+        samples.ok_or(Error::InvalidTensor { reason: "there is no such channel" })
+    }
+
+    /// Gives the block its shape and returns the samples, channel after channel, to fill.
+    ///
+    /// # Errors
+    /// When the tensor is not of `f32` or the size overflows.
+    pub fn reshape(
+        &mut self,
+        rate: SampleRate,
+        channels: usize,
+        samples: usize,
+    ) -> Result<&mut [f32], Error> {
+        self.rate = rate;
+        self.samples.resize(&[channels, samples])?;
+        self.samples.data_mut()
+    }
+}
+
+impl Default for AudioBlock {
+    fn default() -> Self {
+        let samples = Tensor::zeros(afferent_core::ScalarType::Float, &[1, 0]);
+        Self { samples, rate: SampleRate(16_000) }
+    }
+}
+
+impl Payload for AudioBlock {
+    const TYPE: &'static str = "audio/Block";
+
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        vec![
+            ("rate_hz", Field::Int(i64::from(self.rate.0))),
+            ("channels", Field::Int(i64::try_from(self.channels()).unwrap_or(i64::MAX))),
+            ("samples", Field::Int(i64::try_from(self.len()).unwrap_or(i64::MAX))),
+        ]
+    }
+}

@@ -1,0 +1,220 @@
+//! What a node is.
+
+use std::path::PathBuf;
+
+use afferent_core::{Backend, KernelLists};
+
+use crate::{Cx, Param, ParamError, ParamValues, Params, Port};
+
+/// How much a call of a node costs, which decides where it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Microseconds: it runs on the thread of the node before it.
+    Light,
+    /// More, such as a model: it gets a thread of its own.
+    Heavy,
+}
+
+/// One step of a graph. Called from one thread at a time, in order of timestamps.
+pub trait Node: Send + Sized + 'static {
+    /// Settings, fixed for the life of the node.
+    type Params: Params;
+
+    /// Name in graph files.
+    const NAME: &'static str;
+
+    /// One sentence for the catalogue.
+    const SUMMARY: &'static str;
+
+    /// Every input and output. A node without inputs is a source.
+    const PORTS: &'static [Port];
+
+    /// What a call costs.
+    const WEIGHT: Weight = Weight::Light;
+
+    /// Time from an input to the output that follows from it, for the catalogue.
+    const LATENCY: &'static str;
+
+    /// Looks at files, models and devices without changing any, so that `check` can tell whether
+    /// the node would start.
+    ///
+    /// # Errors
+    /// As [`Node::open`].
+    fn check(params: &Self::Params, cx: &OpenCx) -> Result<(), NodeError> {
+        let _ = (params, cx);
+        Ok(())
+    }
+
+    /// Builds the node. Files and devices are opened here and closed by `Drop`.
+    ///
+    /// # Errors
+    /// [`NodeError`] when a setting, a file, a model or a device does not serve.
+    fn open(params: Self::Params, cx: &OpenCx) -> Result<Self, NodeError>;
+
+    /// Handles one packet, or for a source makes what is due.
+    ///
+    /// # Errors
+    /// [`NodeError`] stops this node; the graph's error policy decides about the rest.
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError>;
+
+    /// Called once when every input has ended, to send what is left.
+    ///
+    /// # Errors
+    /// As [`Node::process`].
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let _ = cx;
+        Ok(())
+    }
+}
+
+/// What a node may need to open.
+#[derive(Clone, Default)]
+pub struct OpenCx {
+    /// Name of the node in its graph.
+    pub name: String,
+    /// The operators for models, the preferred lists first.
+    pub kernels: KernelLists<'static>,
+    /// The backends for models.
+    pub backends: &'static [&'static dyn Backend],
+}
+
+/// Why a node could not start, or stopped.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// A setting is out of range or does not fit another one.
+    #[error("parameter {name}: {reason}")]
+    InvalidParam {
+        /// Field of the params struct.
+        name: &'static str,
+        /// What is wrong and what would be accepted.
+        reason: String,
+    },
+    /// A packet is not what the node can use.
+    #[error("input {port}: {reason}")]
+    InvalidInput {
+        /// The input.
+        port: &'static str,
+        /// What is wrong and how to mend it.
+        reason: String,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and how to mend it.
+        reason: String,
+    },
+    /// A model cannot be loaded or run.
+    #[error("model {}: {reason}", path.display())]
+    Model {
+        /// The package or program file.
+        path: PathBuf,
+        /// What is wrong and how to mend it.
+        reason: String,
+    },
+    /// A device cannot be opened, or went away.
+    #[error("device {name:?}: {reason}")]
+    Device {
+        /// The device.
+        name: String,
+        /// What is wrong and how to mend it.
+        reason: String,
+    },
+    /// A tensor does not have the shape or dtype that the node needs.
+    #[error(transparent)]
+    Tensor(#[from] afferent_core::Error),
+}
+
+impl From<(&'static str, ParamError)> for NodeError {
+    fn from((name, error): (&'static str, ParamError)) -> Self {
+        Self::InvalidParam { name, reason: error.to_string() }
+    }
+}
+
+/// A node whose type is known only to its crate.
+pub trait DynNode: Send {
+    /// See [`Node::process`].
+    ///
+    /// # Errors
+    /// As [`Node::process`].
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError>;
+
+    /// See [`Node::finish`].
+    ///
+    /// # Errors
+    /// As [`Node::process`].
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError>;
+}
+
+impl<N: Node> DynNode for N {
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        Node::process(self, cx)
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        Node::finish(self, cx)
+    }
+}
+
+/// Builds or checks a node from its settings.
+type FromValues<T> = fn(&ParamValues, &OpenCx) -> Result<T, NodeError>;
+
+/// An entry of a node crate's list: the contract of a node, and how to build it.
+#[derive(Clone, Copy)]
+pub struct NodeDef {
+    /// [`Node::NAME`].
+    pub name: &'static str,
+    /// [`Node::SUMMARY`].
+    pub summary: &'static str,
+    /// [`Node::PORTS`].
+    pub ports: &'static [Port],
+    /// [`Params::PARAMS`] of [`Node::Params`].
+    pub params: &'static [Param],
+    /// [`Node::WEIGHT`].
+    pub weight: Weight,
+    /// [`Node::LATENCY`].
+    pub latency: &'static str,
+    /// [`Node::check`].
+    pub check: FromValues<()>,
+    /// [`Node::open`].
+    pub open: FromValues<Box<dyn DynNode>>,
+}
+
+impl NodeDef {
+    /// Entry for `N`.
+    pub const fn of<N: Node>() -> Self {
+        Self {
+            name: N::NAME,
+            summary: N::SUMMARY,
+            ports: N::PORTS,
+            params: N::Params::PARAMS,
+            weight: N::WEIGHT,
+            latency: N::LATENCY,
+            check: |values, cx| N::check(&N::Params::from_values(values)?, cx),
+            open: |values, cx| Ok(Box::new(N::open(N::Params::from_values(values)?, cx)?)),
+        }
+    }
+
+    /// The ports that receive.
+    pub fn inputs(&self) -> impl Iterator<Item = &'static Port> {
+        self.ports.iter().filter(|port| port.kind == crate::PortKind::Input)
+    }
+
+    /// The ports that send.
+    pub fn outputs(&self) -> impl Iterator<Item = &'static Port> {
+        self.ports.iter().filter(|port| port.kind == crate::PortKind::Output)
+    }
+
+    /// Whether the node has no inputs.
+    pub fn is_source(&self) -> bool {
+        self.inputs().next().is_none()
+    }
+}
+
+impl std::fmt::Debug for NodeDef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NodeDef({})", self.name)
+    }
+}

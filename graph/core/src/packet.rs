@@ -1,0 +1,295 @@
+//! A value on its way between nodes.
+
+use std::{
+    any::Any,
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use crossbeam::queue::ArrayQueue;
+
+use crate::{AnyPayload, Payload, Timestamp};
+
+/// What the engine knows about a packet without looking inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header {
+    /// When the first sample, row or event of the value happened.
+    pub at: Timestamp,
+    /// Place in its stream, from zero, without gaps where it was sent.
+    pub sequence: u64,
+    /// The epoch that it belongs to; queues drop packets of older ones.
+    pub epoch: u32,
+    /// The packet of a source that it descends from.
+    pub trace: u64,
+    /// When that packet left its source, in nanoseconds of the real clock since the start.
+    pub entered_ns: u64,
+    /// How long models have run for it since then, in nanoseconds.
+    pub model_ns: u64,
+}
+
+/// A shared, immutable value with its header. Cloning copies no value.
+pub struct Packet {
+    /// What the engine knows about it.
+    pub header: Header,
+    /// Present until the packet is dropped.
+    cell: Option<Arc<dyn AnyCell>>,
+}
+
+/// Memory for the values of one stream: cells whose packets are gone, ready for new values.
+#[derive(Debug, Clone)]
+pub struct Pool(Arc<Cells>);
+
+type Cells = ArrayQueue<Arc<dyn AnyCell>>;
+
+/// A value that is being made and that nobody else sees yet.
+///
+/// It comes out of a pool and may hold what an earlier packet held; unless it is sent, it goes
+/// back there.
+pub struct Loan<T: Payload> {
+    /// Present until the loan is sealed or dropped.
+    cell: Option<Arc<Cell<T>>>,
+}
+
+/// A value, the number of packets that hold it, and the pool that it returns to.
+struct Cell<T> {
+    holders: AtomicUsize,
+    home: Weak<Cells>,
+    value: T,
+}
+
+trait AnyCell: Send + Sync {
+    fn holders(&self) -> &AtomicUsize;
+    fn home(&self) -> &Weak<Cells>;
+    fn payload(&self) -> &dyn AnyPayload;
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<T: Payload> AnyCell for Cell<T> {
+    fn holders(&self) -> &AtomicUsize {
+        &self.holders
+    }
+
+    fn home(&self) -> &Weak<Cells> {
+        &self.home
+    }
+
+    fn payload(&self) -> &dyn AnyPayload {
+        &self.value
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+impl fmt::Debug for dyn AnyCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.payload().type_name())
+    }
+}
+
+impl Pool {
+    /// A pool that keeps at most `capacity` unused values.
+    pub fn new(capacity: usize) -> Self {
+        Self(Arc::new(ArrayQueue::new(capacity.max(1))))
+    }
+
+    /// A value to fill: one that came back, or a new one.
+    pub fn loan<T: Payload>(&self) -> Loan<T> {
+        // A cell whose last holder is just letting go of it is not free yet: look at the next.
+        for _ in 0..self.0.len() {
+            let Some(cell) = self.0.pop() else { break };
+            let Ok(mut cell) = cell.into_any().downcast::<Cell<T>>() else { continue };
+            if Arc::get_mut(&mut cell).is_some() {
+                cell.holders.store(1, Ordering::Relaxed);
+                return Loan { cell: Some(cell) };
+            }
+            drop(self.0.push(cell));
+        }
+        Loan::of(T::default(), Arc::downgrade(&self.0))
+    }
+}
+
+impl<T: Payload> Loan<T> {
+    /// A value outside any pool.
+    pub fn new(value: T) -> Self {
+        Self::of(value, Weak::new())
+    }
+
+    fn of(value: T, home: Weak<Cells>) -> Self {
+        Self { cell: Some(Arc::new(Cell { holders: AtomicUsize::new(1), home, value })) }
+    }
+
+    /// Seals the value; from now on it does not change.
+    pub fn into_packet(mut self, header: Header) -> Packet {
+        let cell = self.cell.take().map(|cell| cell as Arc<dyn AnyCell>);
+        Packet { header, cell }
+    }
+}
+
+impl<T: Payload> Deref for Loan<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.cell.as_ref().expect(UNSEALED).value
+    }
+}
+
+impl<T: Payload> DerefMut for Loan<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        let cell = self.cell.as_mut().and_then(Arc::get_mut);
+        &mut cell.expect(UNSEALED).value
+    }
+}
+
+/// What a loan relies on: sealing and dropping consume it.
+const UNSEALED: &str = "a loan is the only holder of its cell until it is sealed";
+
+impl<T: Payload> Drop for Loan<T> {
+    fn drop(&mut self) {
+        if let Some(cell) = self.cell.take() {
+            release(cell);
+        }
+    }
+}
+
+impl Packet {
+    /// A packet with `value`, outside any pool.
+    pub fn new<T: Payload>(value: T, header: Header) -> Self {
+        Loan::new(value).into_packet(header)
+    }
+
+    /// The value, when it is a `T`.
+    pub fn get<T: Payload>(&self) -> Option<&T> {
+        (self.payload()? as &dyn Any).downcast_ref()
+    }
+
+    /// The value; `None` only while the packet is being dropped.
+    pub fn payload(&self) -> Option<&dyn AnyPayload> {
+        self.cell.as_deref().map(AnyCell::payload)
+    }
+
+    /// The value, when it is a `T`, to change it: in place when nobody else holds it, otherwise a
+    /// copy in memory of `pool`.
+    pub fn into_loan<T: Payload>(mut self, pool: &Pool) -> Option<Loan<T>> {
+        self.get::<T>()?;
+        let cell = self.cell.take()?;
+        if cell.holders().load(Ordering::Acquire) == 1 {
+            let mut cell = cell.into_any().downcast::<Cell<T>>().ok()?;
+            if Arc::get_mut(&mut cell).is_some() {
+                return Some(Loan { cell: Some(cell) });
+            }
+            let mut copy = pool.loan::<T>();
+            copy.clone_from(&cell.value);
+            release(cell);
+            return Some(copy);
+        }
+        let packet = Self { header: self.header, cell: Some(cell) };
+        let mut copy = pool.loan::<T>();
+        copy.clone_from(packet.get()?);
+        Some(copy)
+    }
+}
+
+impl Clone for Packet {
+    fn clone(&self) -> Self {
+        if let Some(cell) = &self.cell {
+            cell.holders().fetch_add(1, Ordering::Relaxed);
+        }
+        Self { header: self.header, cell: self.cell.clone() }
+    }
+}
+
+impl Drop for Packet {
+    fn drop(&mut self) {
+        if let Some(cell) = self.cell.take() {
+            release(cell);
+        }
+    }
+}
+
+/// Counts one holder less; the last one takes the cell home.
+fn release(cell: Arc<dyn AnyCell>) {
+    if cell.holders().fetch_sub(1, Ordering::AcqRel) == 1
+        && let Some(home) = cell.home().upgrade()
+    {
+        // A full pool has enough; the value is freed.
+        drop(home.push(cell));
+    }
+}
+
+impl fmt::Debug for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.payload().map_or("nothing", AnyPayload::type_name);
+        write!(f, "Packet({name} at {})", self.header.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Bytes(Vec<u8>);
+
+    impl Payload for Bytes {
+        const TYPE: &'static str = "test/Bytes";
+    }
+
+    fn packet(pool: &Pool) -> (Packet, *const u8) {
+        let mut loan = pool.loan::<Bytes>();
+        loan.0.resize(16, 1);
+        let address = loan.0.as_ptr();
+        (loan.into_packet(Header::default()), address)
+    }
+
+    #[test]
+    fn the_last_holder_changes_in_place() {
+        let pool = Pool::new(4);
+        let (packet, address) = packet(&pool);
+        assert_eq!(packet.into_loan::<Bytes>(&pool).unwrap().0.as_ptr(), address);
+    }
+
+    #[test]
+    fn a_shared_packet_is_copied_for_who_changes_it() {
+        let pool = Pool::new(4);
+        let (packet, address) = packet(&pool);
+        let other = packet.clone();
+        let mut loan = packet.into_loan::<Bytes>(&pool).unwrap();
+        loan.0[0] = 9;
+        assert_ne!(loan.0.as_ptr(), address);
+        assert_eq!(other.get::<Bytes>().unwrap().0[0], 1);
+    }
+
+    #[test]
+    fn memory_comes_back_to_the_pool() {
+        let pool = Pool::new(4);
+        let (first, address) = packet(&pool);
+        let second = first.clone();
+        drop(first);
+        assert_ne!(packet(&pool).1, address, "it is still held");
+        drop(second);
+        let again: Vec<_> = (0..2).map(|_| packet(&pool)).collect();
+        assert!(again.iter().any(|(_, a)| *a == address));
+    }
+
+    #[test]
+    fn a_packet_outlives_its_pool() {
+        let pool = Pool::new(1);
+        let (packet, _) = packet(&pool);
+        drop(pool);
+        assert_eq!(packet.get::<Bytes>().unwrap().0.len(), 16);
+    }
+
+    #[test]
+    fn the_wrong_type_is_refused() {
+        let pool = Pool::new(1);
+        let (packet, _) = packet(&pool);
+        assert!(packet.get::<crate::KeywordEvent>().is_none());
+        assert!(packet.into_loan::<crate::KeywordEvent>(&pool).is_none());
+    }
+}

@@ -1,0 +1,437 @@
+//! The settings of a node: declared once, with unit, range, default and meaning.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+/// What a setting holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ParamKind {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number.
+    Int,
+    /// A number.
+    Float,
+    /// A time with its unit: `250us`, `20ms`, `1.5s`, `2min`.
+    Duration,
+    /// A text.
+    Text,
+    /// A file or folder, relative to the folder of the graph file.
+    Path,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// The value of a setting.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ParamValue {
+    /// Of [`ParamKind::Bool`].
+    Bool(bool),
+    /// Of [`ParamKind::Int`].
+    Int(i64),
+    /// Of [`ParamKind::Float`].
+    Float(f64),
+    /// Of [`ParamKind::Duration`].
+    Duration(Duration),
+    /// Of [`ParamKind::Text`] and [`ParamKind::Choice`].
+    Text(String),
+    /// Of [`ParamKind::Path`], resolved against the folder of the graph file.
+    Path(PathBuf),
+}
+
+/// The settings of one node, by name. Absent ones have their default.
+pub type ParamValues = BTreeMap<String, ParamValue>;
+
+/// Declaration of a setting.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Param {
+    /// Name in graph files.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: ParamKind,
+    /// Default as a graph file would write it; `None` when the setting is required.
+    pub default: Option<&'static str>,
+    /// Whether the setting may be absent without a default.
+    pub optional: bool,
+    /// Least and greatest value, in the unit of the kind (durations: seconds).
+    pub range: Option<(f64, f64)>,
+    /// Unit, empty when there is none.
+    pub unit: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// Why a setting was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParamError {
+    /// It is not of its kind.
+    #[error("{found:?} is not {expected}")]
+    Kind {
+        /// As written.
+        found: String,
+        /// What would have been accepted.
+        expected: String,
+    },
+    /// It is out of range.
+    #[error("{found} is out of range: {range}")]
+    Range {
+        /// As written.
+        found: String,
+        /// The accepted range with its unit.
+        range: String,
+    },
+    /// A required setting is absent.
+    #[error("the setting is required")]
+    Missing,
+}
+
+impl fmt::Display for ParamKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool => f.write_str("true or false"),
+            Self::Int => f.write_str("a whole number"),
+            Self::Float => f.write_str("a number"),
+            Self::Duration => f.write_str("a time with its unit, such as 20ms or 1.5s"),
+            Self::Text => f.write_str("a text"),
+            Self::Path => f.write_str("a path"),
+            Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
+        }
+    }
+}
+
+impl Param {
+    /// Reads the setting from `text`, as it stands in a graph file.
+    ///
+    /// # Errors
+    /// [`ParamError::Kind`] and [`ParamError::Range`].
+    pub fn parse(&self, text: &str) -> Result<ParamValue, ParamError> {
+        let text = text.trim();
+        let wrong = || ParamError::Kind { found: text.to_owned(), expected: self.kind.to_string() };
+        let value = match self.kind {
+            ParamKind::Bool => text.parse().ok().map(ParamValue::Bool),
+            ParamKind::Int => text.replace('_', "").parse().ok().map(ParamValue::Int),
+            ParamKind::Float => text.parse().ok().map(ParamValue::Float),
+            ParamKind::Duration => parse_duration(text).map(ParamValue::Duration),
+            ParamKind::Text => Some(ParamValue::Text(text.to_owned())),
+            ParamKind::Path => Some(ParamValue::Path(text.into())).filter(|_| !text.is_empty()),
+            ParamKind::Choice(words) => {
+                words.contains(&text).then(|| ParamValue::Text(text.to_owned()))
+            }
+        };
+        let value = value.ok_or_else(wrong)?;
+        self.check_range(&value, text)?;
+        Ok(value)
+    }
+
+    fn check_range(&self, value: &ParamValue, text: &str) -> Result<(), ParamError> {
+        let number = match value {
+            ParamValue::Int(value) => *value as f64,
+            ParamValue::Float(value) => *value,
+            ParamValue::Duration(value) => value.as_secs_f64(),
+            _ => return Ok(()),
+        };
+        match self.range {
+            Some((least, greatest)) if !(least..=greatest).contains(&number) => {
+                let range = self.range_text().unwrap_or_default();
+                Err(ParamError::Range { found: text.to_owned(), range })
+            }
+            None if number.is_nan() => {
+                Err(ParamError::Range { found: text.to_owned(), range: "a number".to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The accepted range with its unit, when there is one.
+    pub fn range_text(&self) -> Option<String> {
+        let (least, greatest) = self.range?;
+        Some(match self.kind {
+            ParamKind::Duration => format!("{} to {}", seconds(least), seconds(greatest)),
+            _ if self.unit.is_empty() => format!("{least} to {greatest}"),
+            _ => format!("{least} to {greatest} {}", self.unit),
+        })
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    if seconds != 0.0 && seconds < 1.0 {
+        format!("{}ms", seconds * 1e3)
+    } else {
+        format!("{seconds}s")
+    }
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "ns" => 1e-9,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number.trim().parse::<f64>().ok()? * factor).ok()
+}
+
+/// A Rust type that can be the field of a params struct.
+pub trait ParamType: Sized {
+    /// What graph files write for it.
+    const KIND: ParamKind;
+
+    /// Whether it may be absent without a default.
+    const OPTIONAL: bool = false;
+
+    /// Reads a value of its kind; `None` stands for an absent setting.
+    fn from_value(value: Option<&ParamValue>) -> Option<Self>;
+}
+
+macro_rules! param_types {
+    ($($rust:ty => $kind:ident, $value:ident => $convert:expr;)*) => {
+        $(impl ParamType for $rust {
+            const KIND: ParamKind = ParamKind::$kind;
+
+            fn from_value(value: Option<&ParamValue>) -> Option<Self> {
+                match value? {
+                    ParamValue::$kind($value) => $convert,
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+
+param_types! {
+    bool => Bool, value => Some(*value);
+    i64 => Int, value => Some(*value);
+    u32 => Int, value => u32::try_from(*value).ok();
+    usize => Int, value => usize::try_from(*value).ok();
+    f64 => Float, value => Some(*value);
+    f32 => Float, value => Some(*value as f32);
+    Duration => Duration, value => Some(*value);
+    String => Text, value => Some(value.clone());
+    PathBuf => Path, value => Some(value.clone());
+}
+
+impl<T: ParamType> ParamType for Option<T> {
+    const KIND: ParamKind = T::KIND;
+    const OPTIONAL: bool = true;
+
+    fn from_value(value: Option<&ParamValue>) -> Option<Self> {
+        match value {
+            None => Some(None),
+            present => T::from_value(present).map(Some),
+        }
+    }
+}
+
+/// A field that holds one of a few words; see [`choices!`](crate::choices).
+pub trait Choice: Sized + Copy + 'static {
+    /// The words.
+    const WORDS: &'static [&'static str];
+    /// The values, in the order of the words.
+    const VALUES: &'static [Self];
+}
+
+/// The settings of a node as a struct.
+pub trait Params: Sized + 'static {
+    /// Declaration of every field.
+    const PARAMS: &'static [Param];
+
+    /// Builds the struct. Absent settings take their default.
+    ///
+    /// # Errors
+    /// [`ParamError`] with the name of the field.
+    fn from_values(values: &ParamValues) -> Result<Self, (&'static str, ParamError)>;
+}
+
+/// For nodes without settings.
+impl Params for () {
+    const PARAMS: &'static [Param] = &[];
+
+    fn from_values(_: &ParamValues) -> Result<Self, (&'static str, ParamError)> {
+        Ok(())
+    }
+}
+
+/// Reads the field declared by `param`; used by [`params!`](crate::params).
+#[doc(hidden)]
+pub fn read_param<T: ParamType>(
+    param: &'static Param,
+    values: &ParamValues,
+) -> Result<T, (&'static str, ParamError)> {
+    let default = match (values.contains_key(param.name), param.default) {
+        (false, Some(text)) => Some(param.parse(text).map_err(|error| (param.name, error))?),
+        _ => None,
+    };
+    let value = values.get(param.name).or(default.as_ref());
+    if value.is_none() && !param.optional {
+        return Err((param.name, ParamError::Missing));
+    }
+    T::from_value(value).ok_or_else(|| {
+        let found = format!("{value:?}");
+        (param.name, ParamError::Kind { found, expected: param.kind.to_string() })
+    })
+}
+
+/// Declares the settings of a node: a struct, and the table that checks and documents it.
+///
+/// Behind the type of a field may stand its default as a graph file writes it, its range (numbers,
+/// for a duration seconds) and its unit. A field without default is required, unless its type is
+/// an `Option`.
+///
+/// ```
+/// use std::time::Duration;
+/// use afferent_graph::{ParamValue, Params, params};
+///
+/// params! {
+///     /// Settings of a gate.
+///     pub struct GateParams {
+///         /// Level below which sound is muted.
+///         pub threshold_dbfs: f32 = "-50", range -120.0..=0.0, unit "dBFS";
+///         /// How long the gate stays open.
+///         pub hold: Duration = "200ms", range 0.0..=10.0;
+///         /// Name of the preset.
+///         pub preset: String;
+///     }
+/// }
+///
+/// let values = [("preset".to_owned(), ParamValue::Text("soft".to_owned()))].into();
+/// let params = GateParams::from_values(&values).unwrap();
+/// assert_eq!(params.hold, Duration::from_millis(200));
+/// assert!(GateParams::PARAMS[0].parse("3").is_err());
+/// ```
+#[macro_export]
+macro_rules! params {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {
+            $(
+                $(#[doc = $help:literal])*
+                pub $field:ident: $ty:ty
+                    $(= $default:literal)? $(, range $least:literal ..= $greatest:literal)?
+                    $(, unit $unit:literal)?;
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone)]
+        $vis struct $name {
+            $($(#[doc = $help])* pub $field: $ty,)*
+        }
+
+        impl $crate::Params for $name {
+            const PARAMS: &'static [$crate::Param] = &[$($crate::Param {
+                name: stringify!($field),
+                kind: <$ty as $crate::ParamType>::KIND,
+                default: $crate::params!(@option $($default)?),
+                optional: <$ty as $crate::ParamType>::OPTIONAL,
+                range: $crate::params!(@option $(($least, $greatest))?),
+                unit: concat!($($unit)?),
+                help: concat!($($help,)*),
+            },)*];
+
+            fn from_values(
+                values: &$crate::ParamValues,
+            ) -> Result<Self, (&'static str, $crate::ParamError)> {
+                let mut params = Self::PARAMS.iter();
+                Ok(Self {
+                    $($field: $crate::read_param(
+                        params.next().expect("one declaration for each field"),
+                        values,
+                    )?,)*
+                })
+            }
+        }
+    };
+    (@option) => { None };
+    (@option $value:expr) => { Some($value) };
+}
+
+/// Declares an enumeration that can be the field of a params struct.
+///
+/// ```
+/// use afferent_graph::{Choice, choices};
+///
+/// choices! {
+///     /// How fast a file is read.
+///     pub enum Pace {
+///         /// As fast as it was recorded.
+///         Realtime = "realtime",
+///         /// As fast as possible.
+///         Max = "max",
+///     }
+/// }
+///
+/// assert_eq!(Pace::WORDS, ["realtime", "max"]);
+/// ```
+#[macro_export]
+macro_rules! choices {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident {
+            $($(#[doc = $help:literal])* $variant:ident = $word:literal,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $vis enum $name {
+            $($(#[doc = $help])* $variant,)*
+        }
+
+        impl $crate::Choice for $name {
+            const WORDS: &'static [&'static str] = &[$($word),*];
+            const VALUES: &'static [Self] = &[$(Self::$variant),*];
+        }
+
+        impl $crate::ParamType for $name {
+            const KIND: $crate::ParamKind = $crate::ParamKind::Choice(<Self as $crate::Choice>::WORDS);
+
+            fn from_value(value: Option<&$crate::ParamValue>) -> Option<Self> {
+                let $crate::ParamValue::Text(text) = value? else { return None };
+                let place = <Self as $crate::Choice>::WORDS.iter().position(|word| word == text)?;
+                <Self as $crate::Choice>::VALUES.get(place).copied()
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn param(kind: ParamKind, range: Option<(f64, f64)>) -> Param {
+        Param { name: "x", kind, default: None, optional: false, range, unit: "dB", help: "" }
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        let duration = param(ParamKind::Duration, Some((0.001, 2.0)));
+        assert_eq!(duration.parse("1.5s"), Ok(ParamValue::Duration(Duration::from_millis(1500))));
+        assert_eq!(duration.parse("20 ms"), Ok(ParamValue::Duration(Duration::from_millis(20))));
+        for text in ["20", "ms", "-1s", "20 weeks", ""] {
+            assert!(matches!(duration.parse(text), Err(ParamError::Kind { .. })), "{text}");
+        }
+        let error = duration.parse("3s").unwrap_err();
+        assert_eq!(error.to_string(), "3s is out of range: 1ms to 2s");
+    }
+
+    #[test]
+    fn numbers_stay_in_range() {
+        let float = param(ParamKind::Float, Some((-60.0, 0.0)));
+        assert!(float.parse("-3").is_ok());
+        assert_eq!(float.parse("1").unwrap_err().to_string(), "1 is out of range: -60 to 0 dB");
+        assert!(float.parse("nan").is_err());
+        assert!(param(ParamKind::Float, None).parse("nan").is_err());
+        assert!(param(ParamKind::Int, None).parse("1.5").is_err());
+    }
+
+    #[test]
+    fn words_are_listed() {
+        let choice = param(ParamKind::Choice(&["realtime", "max"]), None);
+        let error = choice.parse("fast").unwrap_err();
+        assert_eq!(error.to_string(), "\"fast\" is not one of realtime, max");
+    }
+}

@@ -1,0 +1,58 @@
+//! What speech nodes report.
+
+use crate::{Field, Payload};
+
+/// What a voice activity detector saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SpeechEventKind {
+    /// Speech began at the time of the packet.
+    #[default]
+    Start,
+    /// Speech ended at the time of the packet.
+    End,
+}
+
+/// The begin or end of speech.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SpeechEvent {
+    /// Which of the two.
+    pub kind: SpeechEventKind,
+    /// Probability of speech when it was decided, 0 to 1.
+    pub probability: f32,
+}
+
+impl Payload for SpeechEvent {
+    const TYPE: &'static str = "speech/Event";
+
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        let kind = match self.kind {
+            SpeechEventKind::Start => "speech_start",
+            SpeechEventKind::End => "speech_end",
+        };
+        vec![
+            ("event", Field::Text(kind.to_owned())),
+            ("probability", Field::Number(f64::from(self.probability))),
+        ]
+    }
+}
+
+/// A wake word or a spoken command; the time of the packet is when it was decided.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct KeywordEvent {
+    /// The phrase, as the model's labels spell it.
+    pub label: String,
+    /// Smoothed score, 0 to 1.
+    pub score: f32,
+}
+
+impl Payload for KeywordEvent {
+    const TYPE: &'static str = "speech/Keyword";
+
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        vec![
+            ("event", Field::Text("keyword".to_owned())),
+            ("label", Field::Text(self.label.clone())),
+            ("score", Field::Number(f64::from(self.score))),
+        ]
+    }
+}

@@ -1,0 +1,56 @@
+//! A graph without faults: every name resolved, ready to run.
+
+use std::time::Duration;
+
+use afferent_graph::{NodeDef, OnFull, ParamValues};
+
+/// A checked graph.
+#[derive(Debug, Clone)]
+pub struct CheckedGraph {
+    /// Its name.
+    pub name: String,
+    /// Its nodes.
+    pub nodes: Vec<CheckedNode>,
+    /// Its edges.
+    pub edges: Vec<Edge>,
+}
+
+/// One node of a [`CheckedGraph`].
+#[derive(Debug, Clone)]
+pub struct CheckedNode {
+    /// Unique within the graph.
+    pub name: String,
+    /// Its contract.
+    pub def: NodeDef,
+    /// Its settings; paths are resolved.
+    pub params: ParamValues,
+    /// Nodes with the same word share a thread.
+    pub thread: Option<String>,
+}
+
+/// A stream from an output to an input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edge {
+    /// Sender: place in [`CheckedGraph::nodes`], and output name.
+    pub from: (usize, &'static str),
+    /// Receiver: place in [`CheckedGraph::nodes`], and input name.
+    pub to: (usize, &'static str),
+    /// What it does under load.
+    pub policy: EdgePolicy,
+}
+
+/// What an edge does under load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EdgePolicy {
+    /// When the queue is full.
+    pub on_full: OnFull,
+    /// How many packets may wait, at least one.
+    pub queue: usize,
+    /// Packets older than this are dropped when their turn comes.
+    pub max_age: Option<Duration>,
+}
+
+impl EdgePolicy {
+    /// How many packets may wait when the graph does not say.
+    pub const QUEUE: usize = 16;
+}
