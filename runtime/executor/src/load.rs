@@ -1,0 +1,480 @@
+//! From the plan of a method to a loaded [`Method`].
+
+#![expect(unsafe_code, reason = "gives tensors their planned memory")]
+
+use core::{
+    cell::{Cell, UnsafeCell},
+    ptr::NonNull,
+};
+
+use afferent_core::{
+    Backend, DelegateHandle, DelegateSource, EValue, Error, Kernel, KernelLists, TensorSlot,
+    find_kernel,
+};
+use afferent_program::{ExternalData, MethodPlan, Placement, Program, TensorData, TensorMeta, Value};
+
+use crate::{
+    LoadError, Method, Problem,
+    bump::{Bump, Tally},
+    heap::Heap,
+    input::{Alias, Binding},
+    method::{Delegates, Step},
+    planned::PlannedBuffer,
+    resolve::Resolver,
+};
+
+/// What a method may use besides its program.
+#[derive(Clone, Copy, Default)]
+pub struct Services<'s, 'a> {
+    /// The operators, the preferred lists first.
+    pub kernels: KernelLists<'s>,
+    /// The backends.
+    pub backends: &'s [&'s dyn Backend],
+    /// Data files of the program.
+    pub external: &'s [ExternalData<'a>],
+}
+
+impl<'s, 'a> Services<'s, 'a> {
+    /// The data called `key`, of the program or of a data file.
+    fn data(&self, program: &Program<'a>, key: &str) -> Option<&'a [u8]> {
+        let own = program.named_data(key);
+        own.or_else(|| self.external.iter().find_map(|file| file.get(key)))
+    }
+}
+
+/// Where problems of loading are reported, one call each.
+pub type Report<'r> = &'r mut dyn FnMut(Problem<'_>);
+
+/// How much of each kind of table a method needs.
+struct Sizes {
+    values: usize,
+    tensors: usize,
+    dims: usize,
+    ids: usize,
+    doubles: usize,
+    steps: usize,
+    operators: usize,
+    delegates: usize,
+    inputs: usize,
+    outputs: usize,
+    planned: usize,
+}
+
+impl Sizes {
+    fn of(plan: &MethodPlan<'_>) -> Self {
+        use afferent_program::Instruction;
+        let mut sizes = Self {
+            values: plan.num_values(),
+            tensors: 0,
+            dims: 0,
+            ids: plan.outputs().len(),
+            doubles: 0,
+            steps: plan.num_instructions(),
+            operators: plan.num_operators(),
+            delegates: plan.num_delegates(),
+            inputs: plan.inputs().len(),
+            outputs: plan.outputs().len(),
+            planned: plan.planned_buffer_sizes().len(),
+        };
+        for value in plan.values() {
+            match value {
+                Value::Tensor(meta) => {
+                    sizes.tensors += 1;
+                    sizes.dims += meta.layout.sizes.len();
+                }
+                Value::IntList(ids) | Value::TensorList(ids) | Value::OptionalTensorList(ids) => {
+                    sizes.ids += ids.len();
+                }
+                Value::DoubleList(items) => sizes.doubles += items.len(),
+                _ => {}
+            }
+        }
+        for instruction in plan.instructions() {
+            if let Instruction::Kernel { args, .. } | Instruction::Delegate { args, .. } =
+                instruction
+            {
+                sizes.ids += args.len();
+            }
+        }
+        sizes
+    }
+
+    fn bytes(&self) -> usize {
+        let mut tally = Tally::default();
+        tally.add::<Cell<EValue<'_>>>(self.values);
+        tally.add::<UnsafeCell<TensorSlot<'_>>>(self.tensors);
+        tally.add::<usize>(self.dims);
+        tally.add::<u32>(self.ids);
+        tally.add::<f64>(self.doubles);
+        tally.add::<Step<'_>>(self.steps);
+        tally.add::<Option<Kernel>>(self.operators);
+        tally.add::<Option<DelegateHandle<'_>>>(self.delegates);
+        tally.add::<Binding>(self.inputs);
+        tally.add::<Role>(self.tensors);
+        tally.add::<Alias>(self.tensors);
+        tally.add::<PlannedBuffer<'_>>(self.planned);
+        tally.bytes()
+    }
+}
+
+/// A table that is filled once, part by part.
+pub(crate) struct Cutter<'a, T>(pub(crate) &'a mut [T]);
+
+impl<'a, T> Cutter<'a, T> {
+    /// The next part, filled from `items`, of which there must be room for `len`.
+    pub(crate) fn cut(
+        &mut self,
+        len: usize,
+        items: impl Iterator<Item = T>,
+    ) -> Result<&'a mut [T], LoadError> {
+        let rest = core::mem::take(&mut self.0);
+        let (part, rest) = rest.split_at_mut_checked(len).ok_or(LoadError::TableMemory)?;
+        self.0 = rest;
+        for (cell, item) in part.iter_mut().zip(items) {
+            *cell = item;
+        }
+        Ok(part)
+    }
+}
+
+impl<'a> Method<'a> {
+    /// Bytes that [`Method::load`] needs for its tables.
+    pub fn memory_needed(plan: &MethodPlan<'_>) -> usize {
+        Sizes::of(plan).bytes()
+    }
+
+    /// Loads the method of `plan`: tables into `tables`, state and intermediate results into
+    /// `planned`, one buffer for each of [`MethodPlan::planned_buffer_sizes`].
+    ///
+    /// Everything is checked here: operators, arguments, memory. Each part that does not fit is
+    /// given to `report`, so that a caller can show all of them at once.
+    ///
+    /// # Errors
+    /// [`LoadError`]; [`LoadError::Problems`] after something was reported.
+    pub fn load(
+        plan: MethodPlan<'a>,
+        services: &Services<'_, 'a>,
+        tables: &'a mut [u8],
+        planned: impl IntoIterator<Item = PlannedBuffer<'a>>,
+        heap: &mut dyn Heap,
+        report: Report<'_>,
+    ) -> Result<Self, LoadError> {
+        let sizes = Sizes::of(&plan);
+        let mut bump = Bump::new(tables);
+        let buffers = planned_buffers(&plan, &mut bump, planned)?;
+        let mut count = Count { problems: 0, code: 0, report };
+
+        let mut ids = Cutter(bump.slice(sizes.ids, |_| Ok::<_, LoadError>(0_u32))?);
+        let mut doubles = Cutter(bump.slice(sizes.doubles, |_| Ok::<_, LoadError>(0.0))?);
+        let mut dims = Cutter(bump.slice(sizes.dims, |_| Ok::<_, LoadError>(0_usize))?);
+        let mut next_tensor = 0;
+        let values = bump.slice(sizes.values, |at| {
+            value(plan.value(at), &mut next_tensor, &mut ids, &mut doubles).map(Cell::new)
+        })?;
+        let values: &[Cell<EValue<'a>>] = values;
+
+        let mut tensors = plan.values().enumerate().filter_map(|(at, value)| match value {
+            Value::Tensor(meta) => Some((at, meta)),
+            _ => None,
+        });
+        let slots = bump.slice(sizes.tensors, |_| {
+            let (at, meta) = tensors.next().ok_or(LoadError::TableMemory)?;
+            let slot = tensor(&meta, &mut dims, buffers, &plan, services, &mut count);
+            slot.map(UnsafeCell::new).map_err(|error| error.at(at))
+        })?;
+        let slots: &[UnsafeCell<TensorSlot<'a>>] = slots;
+
+        let delegates = bump.slice(sizes.delegates, |at| {
+            Ok::<_, LoadError>(delegate(&plan, at, services, &mut count))
+        })?;
+        let delegates = Delegates(delegates);
+        let operators = bump.slice(sizes.operators, |at| {
+            Ok::<_, LoadError>(operator(&plan, at, services, &mut count))
+        })?;
+
+        let mut resolver = Resolver::new(plan, values, slots, operators, &delegates, count);
+        let steps = bump.slice(sizes.steps, |at| resolver.step(at, &mut ids))?;
+        let Count { problems, code, .. } = resolver.finish();
+        if problems > 0 {
+            return Err(LoadError::Problems { count: problems, code });
+        }
+
+        let roles = bump.slice(sizes.tensors, |_| Ok::<_, LoadError>(Role::Untouched))?;
+        crate::resolve::for_each_written(steps, values, |slot| {
+            if let Some(role) = roles.get_mut(slot as usize) {
+                *role = Role::Written;
+            }
+        });
+        let inputs = plan.inputs();
+        let inputs = bump.slice(sizes.inputs, |at| {
+            Ok::<_, LoadError>(binding(inputs.get(at).unwrap_or(0), values, roles))
+        })?;
+        let aliases = aliases(slots, inputs, roles, &mut bump)?;
+        let outputs = ids.cut(sizes.outputs, plan.outputs().iter())?;
+        let mut method = Method {
+            plan,
+            values,
+            slots,
+            steps,
+            delegates,
+            inputs,
+            aliases,
+            outputs,
+            planned: buffers,
+            interrupted: false,
+        };
+        method.write_initial_values().map_err(|error| LoadError::Value { value: 0, error })?;
+        for (slot, role) in roles.iter().enumerate() {
+            if *role == Role::Written && let Ok(slot) = u32::try_from(slot) {
+                method.provide_tensor(slot, heap);
+            }
+        }
+        Ok(method)
+    }
+
+    /// Writes the initial values of mutable tensors into planned memory.
+    pub(crate) fn write_initial_values(&mut self) -> Result<(), Error> {
+        for value in self.plan.values() {
+            let Value::Tensor(TensorMeta { layout, data, .. }) = value else { continue };
+            if let TensorData::Planned { placement, initial: Some(initial) } = data
+                && let Some(target) = place(self.planned, placement, layout.nbytes)
+            {
+                // SAFETY: `place` gives `nbytes` bytes of planned memory, the program as many
+                // bytes of its own, and no run is under way.
+                unsafe { target.copy_from_nonoverlapping(NonNull::from(initial).cast(), layout.nbytes) };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reports problems and counts them.
+pub(crate) struct Count<'r> {
+    problems: usize,
+    code: u32,
+    report: Report<'r>,
+}
+
+impl Count<'_> {
+    pub(crate) fn problem(&mut self, problem: Problem<'_>) {
+        if self.problems == 0 {
+            self.code = problem.code();
+        }
+        self.problems += 1;
+        (self.report)(problem);
+    }
+}
+
+fn planned_buffers<'a>(
+    plan: &MethodPlan<'_>,
+    bump: &mut Bump<'a>,
+    planned: impl IntoIterator<Item = PlannedBuffer<'a>>,
+) -> Result<&'a mut [PlannedBuffer<'a>], LoadError> {
+    let mut given = planned.into_iter();
+    bump.slice(plan.planned_buffer_sizes().len(), |_| {
+        Ok(given.next().unwrap_or_else(|| PlannedBuffer::new(&mut [])))
+    })
+}
+
+fn value<'a>(
+    value: Value<'a>,
+    next_tensor: &mut u32,
+    ids: &mut Cutter<'a, u32>,
+    doubles: &mut Cutter<'a, f64>,
+) -> Result<EValue<'a>, LoadError> {
+    Ok(match value {
+        Value::None => EValue::None,
+        Value::Int(value) => EValue::Int(value),
+        Value::Bool(value) => EValue::Bool(value),
+        Value::Double(value) => EValue::Double(value),
+        Value::Str(text) => EValue::Str(text),
+        Value::BoolList(items) => EValue::BoolList(items),
+        Value::DoubleList(items) => EValue::DoubleList(doubles.cut(items.len(), items.iter())?),
+        Value::IntList(items) => EValue::IntList(ids.cut(items.len(), items.iter())?),
+        Value::TensorList(items) => EValue::TensorList(ids.cut(items.len(), items.iter())?),
+        Value::OptionalTensorList(items) => {
+            EValue::OptionalTensorList(ids.cut(items.len(), items.iter())?)
+        }
+        Value::Tensor(_) => {
+            *next_tensor += 1;
+            EValue::Tensor(*next_tensor - 1)
+        }
+    })
+}
+
+/// A fault of one tensor.
+enum TensorFault {
+    Tensor(Error),
+    Load(LoadError),
+}
+
+impl TensorFault {
+    fn at(self, value: usize) -> LoadError {
+        match self {
+            Self::Tensor(error) => LoadError::Value { value, error },
+            Self::Load(error) => error,
+        }
+    }
+}
+
+impl From<Error> for TensorFault {
+    fn from(error: Error) -> Self {
+        Self::Tensor(error)
+    }
+}
+
+fn tensor<'a>(
+    meta: &TensorMeta<'a>,
+    dims: &mut Cutter<'a, usize>,
+    buffers: &[PlannedBuffer<'a>],
+    plan: &MethodPlan<'a>,
+    services: &Services<'_, 'a>,
+    count: &mut Count<'_>,
+) -> Result<TensorSlot<'a>, TensorFault> {
+    let layout = &meta.layout;
+    let sizes = dims.cut(layout.sizes.len(), layout.sizes.iter()).map_err(TensorFault::Load)?;
+    let mut slot = TensorSlot::new(layout.dtype, meta.dynamism, sizes, layout.dim_order)?;
+    let placement = match meta.data {
+        // SAFETY: the program outlives the method, and no run writes a tensor that only reads.
+        TensorData::Constant(bytes) => return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?),
+        TensorData::Planned { placement, .. } => placement,
+        TensorData::Unplanned => return Ok(slot),
+        TensorData::External { name, placement } => {
+            let Some(bytes) = services.data(plan.program(), name) else {
+                count.problem(Problem::ExternalMissing { name });
+                return Ok(slot);
+            };
+            if bytes.len() != layout.nbytes {
+                let (found, needed, dtype) = (bytes.len(), layout.nbytes, layout.dtype);
+                count.problem(Problem::ExternalMismatch { name, found, needed, dtype });
+                return Ok(slot);
+            }
+            let Some(placement) = placement else {
+                // SAFETY: as for a constant.
+                return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?);
+            };
+            if let Some(target) = place(buffers, placement, bytes.len()) {
+                // SAFETY: `place` gives as many bytes of planned memory, which no run uses yet.
+                unsafe { target.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+            }
+            placement
+        }
+    };
+    let data = place(buffers, placement, layout.nbytes).ok_or_else(|| {
+        let index = placement.memory_id;
+        let needed = placement.offset.saturating_add(layout.nbytes);
+        let found = buffers.get(index).map_or(0, PlannedBuffer::len);
+        TensorFault::Load(LoadError::PlannedMemory { index, needed, found })
+    })?;
+    // SAFETY: the memory belongs to the method for `'a`, and only its tensors reach it.
+    unsafe { slot.place(data, layout.nbytes)? };
+    Ok(slot)
+}
+
+fn place(
+    buffers: &[PlannedBuffer<'_>],
+    placement: Placement,
+    len: usize,
+) -> Option<NonNull<u8>> {
+    buffers.get(placement.memory_id)?.part(placement.offset, len)
+}
+
+fn delegate<'a>(
+    plan: &MethodPlan<'a>,
+    index: usize,
+    services: &Services<'_, 'a>,
+    count: &mut Count<'_>,
+) -> Option<DelegateHandle<'a>> {
+    let delegate = plan.delegate(index)?;
+    let id = delegate.id;
+    let backend = services.backends.iter().find(|backend| backend.name() == id);
+    let Some(backend) = backend.filter(|backend| backend.is_available()) else {
+        count.problem(Problem::BackendMissing { id, known: backend.is_some() });
+        return None;
+    };
+    let source = DelegateSource {
+        blob: delegate.blob,
+        spec: &|at| delegate.compile_spec(at),
+        named_data: &|key| services.data(plan.program(), key),
+    };
+    match backend.init(&source) {
+        Ok(handle) => Some(handle),
+        Err(error) => {
+            count.problem(Problem::Delegate { id, index, error });
+            None
+        }
+    }
+}
+
+fn operator(
+    plan: &MethodPlan<'_>,
+    index: usize,
+    services: &Services<'_, '_>,
+    count: &mut Count<'_>,
+) -> Option<Kernel> {
+    let afferent_program::Operator { name, overload } = plan.operator(index)?;
+    let kernel = find_kernel(services.kernels, name, overload);
+    if kernel.is_none() {
+        count.problem(Problem::OperatorMissing { name, overload });
+    }
+    kernel.copied()
+}
+
+/// What the instructions and the inputs do with a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Neither writes it: a constant, state, or a view that the exporter resolved.
+    Untouched,
+    /// An instruction writes it.
+    Written,
+    /// It is an input that no instruction writes.
+    Input,
+}
+
+fn binding(value: u32, values: &[Cell<EValue<'_>>], roles: &mut [Role]) -> Binding {
+    let Some(EValue::Tensor(slot)) = values.get(value as usize).map(Cell::get) else {
+        return Binding::Scalar { value };
+    };
+    match roles.get_mut(slot as usize) {
+        Some(Role::Written) => Binding::Copy { slot },
+        Some(role) => {
+            *role = Role::Input;
+            Binding::Borrow { slot }
+        }
+        None => Binding::Scalar { value },
+    }
+}
+
+/// The tensors that lie over a borrowed input and that no instruction writes: views of it that
+/// the exporter resolved. They must read the caller's memory too.
+fn aliases<'a>(
+    slots: &[UnsafeCell<TensorSlot<'a>>],
+    inputs: &[Binding],
+    roles: &[Role],
+    bump: &mut Bump<'a>,
+) -> Result<&'a [Alias], LoadError> {
+    // SAFETY: the method does not run yet, and nothing else holds its slots.
+    let extent = |cell: &UnsafeCell<TensorSlot<'a>>| unsafe { &*cell.get() }.extent();
+    let views_of = |input: usize, (start, end): (usize, usize)| {
+        let untouched = slots.iter().zip(roles).enumerate();
+        let untouched = untouched.filter(|(_, (_, role))| **role == Role::Untouched);
+        untouched.filter_map(move |(slot, (cell, _))| {
+            let (first, last) = extent(cell);
+            let inside = first < last && start <= first && last <= end;
+            let (slot, input) = (u32::try_from(slot).ok()?, u32::try_from(input).ok()?);
+            inside.then(|| Alias { slot, input, offset: first - start })
+        })
+    };
+    let found = || {
+        inputs.iter().enumerate().flat_map(move |(at, input)| {
+            let whole = match *input {
+                Binding::Borrow { slot } => slots.get(slot as usize).map(extent),
+                _ => None,
+            };
+            whole.into_iter().flat_map(move |whole| views_of(at, whole))
+        })
+    };
+    // An input may be named twice; there is room for one alias for each tensor.
+    let mut all = found();
+    Ok(bump.slice(found().count().min(slots.len()), |_| all.next().ok_or(LoadError::TableMemory))?)
+}

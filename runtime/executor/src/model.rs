@@ -1,0 +1,546 @@
+//! Programs in files: all their methods, with memory from the heap.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use afferent_core::{AlignedBytes, Backend, Error, KernelLists};
+use afferent_program::{
+    ExternalData, Instruction, MethodPlan, Program, ProgramError, TensorData, Value,
+};
+use self_cell::{MutBorrow, self_cell};
+
+use crate::{
+    GlobalHeap, Input, LoadError, Method, Output, PlannedBuffer, RunError, RunOptions, Services,
+};
+
+/// A program in memory, with its data files. Instances share it.
+pub struct ModelFile {
+    path: PathBuf,
+    parsed: ParsedFile,
+}
+
+struct Files {
+    program: AlignedBytes,
+    data: Vec<AlignedBytes>,
+}
+
+struct Parsed<'a> {
+    program: Program<'a>,
+    external: Vec<ExternalData<'a>>,
+}
+
+self_cell!(
+    struct ParsedFile {
+        owner: Files,
+        #[covariant]
+        dependent: Parsed,
+    }
+);
+
+/// Why a model could not be opened, loaded or run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// A file cannot be read.
+    #[error("{}: {reason}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
+    /// A file is not a valid program or data file.
+    #[error("{}: {error}", path.display())]
+    Program {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: ProgramError,
+    },
+    /// The program has no such method.
+    #[error("{}: no method {name:?}; it has {}", path.display(), available.join(", "))]
+    MethodMissing {
+        /// The program file.
+        path: PathBuf,
+        /// Asked for.
+        name: String,
+        /// Methods of the program.
+        available: Vec<String>,
+    },
+    /// A method cannot be loaded here.
+    #[error("{}: method {method:?}: {}", path.display(), reasons(error, problems))]
+    Load {
+        /// The program file.
+        path: PathBuf,
+        /// The method.
+        method: String,
+        /// Why.
+        error: LoadError,
+        /// Each part that does not fit, as a text.
+        problems: Vec<String>,
+    },
+    /// A method needs more memory than allowed.
+    #[error(
+        "{}: method {method:?} plans {needed} bytes of memory, more than the limit of {limit}; \
+         raise the limit if the program is trusted",
+        path.display()
+    )]
+    Memory {
+        /// The program file.
+        path: PathBuf,
+        /// The method.
+        method: String,
+        /// Bytes that it plans.
+        needed: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// A run ended early.
+    #[error("method {method:?}{}: {error}", at(operator))]
+    Run {
+        /// The method.
+        method: String,
+        /// The operator or backend of the instruction that failed.
+        operator: Option<String>,
+        /// Why.
+        error: RunError,
+    },
+}
+
+fn reasons(error: &LoadError, problems: &[String]) -> String {
+    if problems.is_empty() { error.to_string() } else { problems.join("; ") }
+}
+
+fn at(operator: &Option<String>) -> String {
+    operator.as_ref().map_or_else(String::new, |operator| format!(", {operator}"))
+}
+
+impl ModelError {
+    /// The number of this error in ExecuTorch.
+    pub fn code(&self) -> u32 {
+        match self {
+            Self::Read { .. } => 0x22,
+            Self::Program { error, .. } => error.code(),
+            Self::MethodMissing { .. } => 0x12,
+            Self::Load { error, .. } => error.code(),
+            Self::Memory { .. } => 0x21,
+            Self::Run { error, .. } => error.code(),
+        }
+    }
+}
+
+/// What every method of a model may use.
+#[derive(Clone, Copy)]
+pub struct ModelOptions {
+    /// The operators, the preferred lists first.
+    pub kernels: KernelLists<'static>,
+    /// The backends.
+    pub backends: &'static [&'static dyn Backend],
+    /// Bytes that one method may plan, and again as many that it may ask for while it runs.
+    pub memory_limit: usize,
+    /// See [`RunOptions::instruction_limit`].
+    pub instruction_limit: u64,
+}
+
+impl ModelOptions {
+    /// Options with `kernels`, no backend and the usual limits.
+    pub fn new(kernels: KernelLists<'static>) -> Self {
+        let instruction_limit = RunOptions::INSTRUCTION_LIMIT;
+        Self { kernels, backends: &[], memory_limit: 4 << 30, instruction_limit }
+    }
+
+    /// The same with `backends`.
+    #[must_use]
+    pub fn with_backends(self, backends: &'static [&'static dyn Backend]) -> Self {
+        Self { backends, ..self }
+    }
+}
+
+impl ModelFile {
+    /// Reads the program at `path` and its data files.
+    ///
+    /// # Errors
+    /// [`ModelError::Read`] and [`ModelError::Program`].
+    pub fn open(path: impl AsRef<Path>, data: &[PathBuf]) -> Result<Arc<Self>, ModelError> {
+        let path = path.as_ref();
+        let program = read(path)?;
+        let data = data.iter().map(|path| Ok((path.clone(), read(path)?)));
+        Self::parse(path, program, data.collect::<Result<_, _>>()?)
+    }
+
+    /// A program that is in memory already; `path` stands for it in messages.
+    ///
+    /// # Errors
+    /// [`ModelError::Program`].
+    pub fn from_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<Arc<Self>, ModelError> {
+        Self::parse(path.as_ref(), bytes.into(), Vec::new())
+    }
+
+    fn parse(
+        path: &Path,
+        program: AlignedBytes,
+        data: Vec<(PathBuf, AlignedBytes)>,
+    ) -> Result<Arc<Self>, ModelError> {
+        let (paths, data): (Vec<_>, Vec<_>) = data.into_iter().unzip();
+        let parsed = ParsedFile::try_new(Files { program, data }, |files| {
+            let failed = |path: &Path| {
+                let path = path.to_owned();
+                move |error| ModelError::Program { path, error }
+            };
+            let program = Program::parse(files.program.as_slice()).map_err(failed(path))?;
+            let external = files.data.iter().zip(&paths).map(|(bytes, path)| {
+                ExternalData::parse(bytes.as_slice()).map_err(failed(path))
+            });
+            Ok(Parsed { program, external: external.collect::<Result<_, _>>()? })
+        })?;
+        Ok(Arc::new(Self { path: path.to_owned(), parsed }))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of the program file.
+    pub fn size(&self) -> usize {
+        self.parsed.borrow_owner().program.as_slice().len()
+    }
+
+    /// What is in it.
+    pub fn program(&self) -> &Program<'_> {
+        &self.parsed.borrow_dependent().program
+    }
+
+    /// The plan of method `name`.
+    ///
+    /// # Errors
+    /// [`ModelError::MethodMissing`].
+    pub fn method(&self, name: &str) -> Result<MethodPlan<'_>, ModelError> {
+        self.program().method(name).ok_or_else(|| ModelError::MethodMissing {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            available: self.program().method_names().map(str::to_owned).collect(),
+        })
+    }
+
+    /// The integer that the metadata method `name` returns, if there is one.
+    pub fn metadata_int(&self, name: &str) -> Option<i64> {
+        let plan = self.program().method(name)?;
+        match (plan.num_instructions(), plan.value(plan.outputs().get(0)? as usize)) {
+            (0, Value::Int(value)) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<AlignedBytes, ModelError> {
+    let failed = |error: std::io::Error| ModelError::Read {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    Ok(AlignedBytes::from(fs::read(path).map_err(failed)?.as_slice()))
+}
+
+/// One instance of a program: its methods and their state. Instances of one [`ModelFile`] share
+/// its constants and nothing else.
+pub struct Model {
+    file: Arc<ModelFile>,
+    options: ModelOptions,
+    methods: BTreeMap<String, Loaded>,
+    /// Planned memory from the second buffer on, which the methods share.
+    shared: Vec<SharedBuffer>,
+}
+
+struct Loaded {
+    method: MethodCell,
+    heap: GlobalHeap,
+}
+
+struct Owner {
+    file: Arc<ModelFile>,
+    memory: MutBorrow<Memory>,
+}
+
+struct Memory {
+    tables: AlignedBytes,
+    planned: AlignedBytes,
+}
+
+self_cell!(
+    struct MethodCell {
+        owner: Owner,
+        #[not_covariant]
+        dependent: Method,
+    }
+);
+
+impl Model {
+    /// An instance of `file`. Methods are loaded when they are first run, or by
+    /// [`Model::load_method`].
+    pub fn new(file: Arc<ModelFile>, options: ModelOptions) -> Self {
+        Self { file, options, methods: BTreeMap::new(), shared: Vec::new() }
+    }
+
+    /// Reads the program at `path`, without data files, and loads its method `forward`.
+    ///
+    /// # Errors
+    /// [`ModelError`].
+    pub fn open(path: impl AsRef<Path>, options: ModelOptions) -> Result<Self, ModelError> {
+        let mut model = Self::new(ModelFile::open(path, &[])?, options);
+        model.load_method("forward")?;
+        Ok(model)
+    }
+
+    /// The program.
+    pub fn file(&self) -> &Arc<ModelFile> {
+        &self.file
+    }
+
+    /// Loads method `name`, unless it is loaded.
+    ///
+    /// # Errors
+    /// [`ModelError::MethodMissing`], [`ModelError::Memory`] and [`ModelError::Load`].
+    pub fn load_method(&mut self, name: &str) -> Result<(), ModelError> {
+        if self.methods.contains_key(name) {
+            return Ok(());
+        }
+        let file = Arc::clone(&self.file);
+        let plan = file.method(name)?;
+        let sizes = planned_sizes(&plan);
+        let needed = sizes.iter().fold(0, |sum: usize, &size| sum.saturating_add(size));
+        let limit = self.options.memory_limit;
+        if needed > limit {
+            let (path, method) = (file.path.clone(), name.to_owned());
+            return Err(ModelError::Memory { path, method, needed, limit });
+        }
+        let mut sizes = sizes.into_iter();
+        let memory = Memory {
+            tables: AlignedBytes::zeroed(Method::memory_needed(&plan)),
+            planned: AlignedBytes::zeroed(sizes.next().unwrap_or(0)),
+        };
+        let shared = sizes.enumerate().map(|(at, size)| self.shared_buffer(at, size)).collect();
+        let method = self.build(name, memory, shared)?;
+        self.methods.insert(name.to_owned(), method);
+        Ok(())
+    }
+
+    fn build(
+        &self,
+        name: &str,
+        memory: Memory,
+        shared: Vec<PlannedBuffer<'static>>,
+    ) -> Result<Loaded, ModelError> {
+        let owner = Owner { file: Arc::clone(&self.file), memory: MutBorrow::new(memory) };
+        let mut heap = GlobalHeap::new(self.options.memory_limit);
+        let ModelOptions { kernels, backends, .. } = self.options;
+        let method = MethodCell::try_new(owner, |owner| {
+            let external = &owner.file.parsed.borrow_dependent().external;
+            let services = Services { kernels, backends, external };
+            let Memory { tables, planned } = owner.memory.borrow_mut();
+            let own = PlannedBuffer::new(planned.as_mut_slice());
+            let buffers = std::iter::once(own).chain(shared);
+            let mut problems = Vec::new();
+            let mut report = |problem: crate::Problem<'_>| problems.push(problem.to_string());
+            let plan = owner.file.method(name)?;
+            let tables = tables.as_mut_slice();
+            Method::load(plan, &services, tables, buffers, &mut heap, &mut report).map_err(|error| {
+                let (path, method) = (owner.file.path.clone(), name.to_owned());
+                ModelError::Load { path, method, error, problems }
+            })
+        })?;
+        Ok(Loaded { method, heap })
+    }
+
+    /// The buffer number `at` of those that methods share, at least `size` bytes long.
+    fn shared_buffer(&mut self, at: usize, size: usize) -> PlannedBuffer<'static> {
+        while self.shared.len() <= at {
+            // The largest that any method asks for, so that it never moves.
+            let index = self.shared.len() + 1;
+            let sizes = self.file.program().methods().map(|plan| planned_sizes(&plan));
+            let largest = sizes.filter_map(|sizes| sizes.get(index).copied()).max();
+            self.shared.push(SharedBuffer::new(largest.unwrap_or(size)));
+        }
+        self.shared[at].planned()
+    }
+
+    /// Runs method `name` once. The outputs may refer to the inputs.
+    ///
+    /// # Errors
+    /// [`ModelError::Run`], and those of [`Model::load_method`].
+    pub fn run<'s>(
+        &'s mut self,
+        name: &str,
+        inputs: &[Input<'s>],
+    ) -> Result<ModelOutputs<'s>, ModelError> {
+        self.run_with(name, inputs, None)
+    }
+
+    /// As [`Model::run`]; another thread may set `cancelled` to end the run.
+    ///
+    /// # Errors
+    /// As [`Model::run`].
+    pub fn run_with<'s>(
+        &'s mut self,
+        name: &str,
+        inputs: &[Input<'s>],
+        cancelled: Option<&std::sync::atomic::AtomicBool>,
+    ) -> Result<ModelOutputs<'s>, ModelError> {
+        if !self.methods.contains_key(name) {
+            self.load_method(name)?;
+        }
+        let options = RunOptions { cancelled, instruction_limit: self.options.instruction_limit };
+        let Some(Loaded { method, heap }) = self.methods.get_mut(name) else {
+            self.file.method(name)?;
+            unreachable!("a method that exists was loaded above");
+        };
+        heap.sweep();
+        let result = method.with_dependent_mut(|_, method| {
+            method.run(inputs, heap, &options).map(|_| ()).map_err(|error| ModelError::Run {
+                method: name.to_owned(),
+                operator: operator(&method.plan(), &error),
+                error,
+            })
+        });
+        result.map(|()| ModelOutputs { method })
+    }
+
+    /// Returns the state of every loaded method to that after loading.
+    ///
+    /// # Errors
+    /// [`ModelError::Run`] when an initial value does not fit, which loading would have found.
+    pub fn reset(&mut self) -> Result<(), ModelError> {
+        for (name, loaded) in &mut self.methods {
+            let reset = loaded.method.with_dependent_mut(|_, method| method.reset());
+            reset.map_err(|error| ModelError::Run {
+                method: name.clone(),
+                operator: None,
+                error: RunError::Instruction { instruction: 0, error },
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that the loaded methods hold: tables, planned memory, and memory asked for in runs.
+    pub fn memory_used(&self) -> usize {
+        let shared: usize = self.shared.iter().map(SharedBuffer::len).sum();
+        let own = self.methods.values().map(|loaded| {
+            let plan = loaded.method.with_dependent(|_, method| method.plan().num_values());
+            plan * size_of::<usize>() + loaded.heap.used()
+        });
+        shared + own.sum::<usize>()
+    }
+}
+
+/// The results of a run, until the next one.
+pub struct ModelOutputs<'s> {
+    method: &'s MethodCell,
+}
+
+impl<'s> ModelOutputs<'s> {
+    /// Number of results.
+    pub fn len(&self) -> usize {
+        self.method.with_dependent(|_, method| method.outputs().len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The result at `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there is none, or the method never wrote it.
+    pub fn get(&self, index: usize) -> Result<Output<'s>, Error> {
+        self.method.with_dependent(|_, method| method.outputs().get(index))
+    }
+
+    /// The tensor at `index`.
+    ///
+    /// # Errors
+    /// As [`ModelOutputs::get`], and when the result is not a tensor.
+    pub fn tensor(&self, index: usize) -> Result<afferent_core::TensorView<'s>, Error> {
+        self.method.with_dependent(|_, method| method.outputs().tensor(index))
+    }
+}
+
+/// The operator or backend of the instruction that failed.
+fn operator(plan: &MethodPlan<'_>, error: &RunError) -> Option<String> {
+    let RunError::Instruction { instruction, .. } = error else { return None };
+    match plan.instruction(*instruction)? {
+        Instruction::Kernel { operator, .. } => {
+            plan.operator(operator as usize).map(|operator| match operator.overload {
+                "" => operator.name.to_owned(),
+                overload => format!("{}.{overload}", operator.name),
+            })
+        }
+        Instruction::Delegate { delegate, .. } => {
+            plan.delegate(delegate as usize).map(|delegate| delegate.id.to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of each planned buffer that the tensors of `plan` reach: what the file asks for beyond
+/// that is not allocated.
+fn planned_sizes(plan: &MethodPlan<'_>) -> Vec<usize> {
+    let mut sizes = vec![0; plan.planned_buffer_sizes().len()];
+    for value in plan.values() {
+        let Value::Tensor(meta) = value else { continue };
+        let placement = match meta.data {
+            TensorData::Planned { placement, .. } => placement,
+            TensorData::External { placement: Some(placement), .. } => placement,
+            _ => continue,
+        };
+        if let Some(size) = sizes.get_mut(placement.memory_id) {
+            *size = placement.offset.saturating_add(meta.layout.nbytes).max(*size);
+        }
+    }
+    sizes
+}
+
+use shared::SharedBuffer;
+
+mod shared {
+    #![expect(unsafe_code, reason = "methods of one model share planned memory")]
+
+    use core::ptr::NonNull;
+
+    use afferent_core::AlignedBytes;
+
+    use crate::PlannedBuffer;
+
+    /// Memory that the methods of a model share; it neither moves nor shrinks.
+    pub(super) struct SharedBuffer {
+        data: NonNull<u8>,
+        len: usize,
+        /// Owns what `data` points to.
+        _bytes: AlignedBytes,
+    }
+
+    // SAFETY: the bytes are reached only through the methods of the model that owns the buffer,
+    // which run under an exclusive borrow of the model.
+    unsafe impl Send for SharedBuffer {}
+
+    impl SharedBuffer {
+        pub(super) fn new(len: usize) -> Self {
+            let mut bytes = AlignedBytes::zeroed(len);
+            let data = NonNull::from(bytes.as_mut_slice()).cast();
+            Self { data, len, _bytes: bytes }
+        }
+
+        pub(super) fn len(&self) -> usize {
+            self.len
+        }
+
+        /// The buffer for one method. The model drops its methods before its buffers.
+        pub(super) fn planned(&self) -> PlannedBuffer<'static> {
+            // SAFETY: the bytes live as long as the model, whose methods run one at a time.
+            unsafe { PlannedBuffer::shared(self.data, self.len) }
+        }
+    }
+}
