@@ -1,0 +1,249 @@
+//! Why a file is refused.
+
+use core::fmt;
+
+/// Why the bytes are not a model that this runtime accepts.
+///
+/// It holds no string of its own, so that it serves a microcontroller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// The file is of another kind.
+    #[error(
+        "not {}: bytes 4..8 are \"{}\" instead of {}",
+        .file.title(), .found.escape_ascii(), .file.magic()
+    )]
+    WrongMagic {
+        /// What was expected.
+        file: FileKind,
+        /// What stands where the magic should be.
+        found: [u8; 4],
+    },
+    /// The file is a program together with test cases.
+    #[error("this is a bundled program (.bpte, BP08): give the .pte program that it was made from")]
+    Bundled,
+    /// The file was made for another version of the format.
+    #[error(
+        "{} has the format version \"{}\", this runtime reads {}: export the model again",
+        .file.title(), .found.escape_ascii(), .file.magic()
+    )]
+    WrongVersion {
+        /// What was expected.
+        file: FileKind,
+        /// Its magic.
+        found: [u8; 4],
+    },
+    /// The file ends early.
+    #[error("the file is cut off: it has {found} bytes and needs {needed}")]
+    Truncated {
+        /// What was expected.
+        file: FileKind,
+        /// Bytes that the file should have, as far as is known.
+        needed: u64,
+        /// Bytes that it has.
+        found: u64,
+    },
+    /// A field cannot be right.
+    #[error("{place}{field} {fault}")]
+    Invalid {
+        /// Where in the file.
+        place: Place,
+        /// The field, as in ExecuTorch `program.fbs` or `flat_tensor.fbs`.
+        field: &'static str,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+}
+
+impl ProgramError {
+    /// The number of this error in ExecuTorch.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Invalid { fault: Fault::NotSupported { .. }, .. } | Self::Bundled => 0x10,
+            Self::WrongMagic { file, .. }
+            | Self::WrongVersion { file, .. }
+            | Self::Truncated { file, .. }
+            | Self::Invalid { place: Place::File(file), .. } => match file {
+                FileKind::Program => 0x23,
+                FileKind::ExternalData => 0x24,
+            },
+            Self::Invalid { place: Place::Entry { .. }, .. } => 0x24,
+            Self::Invalid { .. } => 0x23,
+        }
+    }
+}
+
+/// A kind of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A program, `.pte`.
+    Program,
+    /// External data, `.ptd`.
+    ExternalData,
+}
+
+impl FileKind {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Program => "a .pte program",
+            Self::ExternalData => "a .ptd data file",
+        }
+    }
+
+    /// Bytes 4..8 of such a file.
+    pub(crate) const fn magic(self) -> &'static str {
+        match self {
+            Self::Program => "ET12",
+            Self::ExternalData => "FT01",
+        }
+    }
+}
+
+/// Where in a file a fault lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// In no method.
+    File(FileKind),
+    /// In a method, but in no entry of its tables.
+    Method(u32),
+    /// In a value of a method.
+    Value {
+        /// Number of the method.
+        method: u32,
+        /// Number of the value.
+        value: u32,
+    },
+    /// In an instruction of a method.
+    Instruction {
+        /// Number of the method.
+        method: u32,
+        /// Number of the instruction.
+        instruction: u32,
+    },
+    /// In an operator of a method.
+    Operator {
+        /// Number of the method.
+        method: u32,
+        /// Number of the operator.
+        operator: u32,
+    },
+    /// In a delegate of a method.
+    Delegate {
+        /// Number of the method.
+        method: u32,
+        /// Number of the delegate.
+        delegate: u32,
+    },
+    /// In an entry of a `.ptd` file.
+    Entry(u32),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::File(_) => Ok(()),
+            Self::Method(method) => write!(f, "method {method}: "),
+            Self::Value { method, value } => write!(f, "method {method}, value {value}: "),
+            Self::Instruction { method, instruction } => {
+                write!(f, "method {method}, instruction {instruction}: ")
+            }
+            Self::Operator { method, operator } => {
+                write!(f, "method {method}, operator {operator}: ")
+            }
+            Self::Delegate { method, delegate } => {
+                write!(f, "method {method}, delegate {delegate}: ")
+            }
+            Self::Entry(entry) => write!(f, "entry {entry}: "),
+        }
+    }
+}
+
+/// What is wrong with a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It or what it refers to does not lie in the file.
+    #[error("at byte {at} does not lie within the file; the file is damaged")]
+    OutOfFile {
+        /// Where the field or the reference stands.
+        at: usize,
+    },
+    /// It is needed.
+    #[error("is missing")]
+    Missing,
+    /// It is not text.
+    #[error("is not UTF-8")]
+    NotUtf8,
+    /// It is longer than any name may be.
+    #[error("is a name of {len} bytes; {max} are the most")]
+    TooLong {
+        /// Its length.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// It numbers an entry that does not exist.
+    #[error("is {index}, but there are {len} entries")]
+    Index {
+        /// The number.
+        index: i64,
+        /// Number of entries.
+        len: usize,
+    },
+    /// It numbers a value of the wrong kind.
+    #[error("names value {value}, which is not {wanted}")]
+    Kind {
+        /// The value.
+        value: u32,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// It holds a code that means nothing.
+    #[error("has the unknown code {code}")]
+    UnknownCode {
+        /// The code.
+        code: i64,
+    },
+    /// It asks for bytes that are not there.
+    #[error("needs {len} bytes from byte {start} on, but there are {limit}")]
+    Range {
+        /// First byte.
+        start: u64,
+        /// Number of bytes.
+        len: u64,
+        /// Bytes that exist.
+        limit: u64,
+    },
+    /// It has a value that it must not have.
+    #[error("{reason}")]
+    Invalid {
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// It is legal, but this runtime has no use for it.
+    #[error("is not supported: {what}")]
+    NotSupported {
+        /// What would be needed.
+        what: &'static str,
+    },
+    /// Many references share one object, so that reading all of them takes too long.
+    #[error("is referred to more often than the size of the file allows")]
+    Budget,
+}
+
+/// A fault and the field that has it; the place is known further up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Defect {
+    pub(crate) field: &'static str,
+    pub(crate) fault: Fault,
+}
+
+impl Defect {
+    pub(crate) const fn at(self, place: Place) -> ProgramError {
+        ProgramError::Invalid { place, field: self.field, fault: self.fault }
+    }
+}
+
+/// What reading a field gives.
+pub(crate) type Read<T> = Result<T, Defect>;

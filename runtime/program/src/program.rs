@@ -1,0 +1,131 @@
+//! A `.pte` program: its methods and its named data.
+
+use crate::{
+    check,
+    error::{FileKind, Place, ProgramError, Read},
+    flatbuffer::{Field, Table, Tables},
+    header,
+    plan::MethodPlan,
+    schema::*,
+    segments::{NamedData, Segments},
+};
+
+/// A checked `.pte` program, as ExecuTorch `Program`. It borrows everything from the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Program<'a> {
+    root: Table<'a>,
+    plans: Tables<'a>,
+    segments: Segments<'a>,
+    named: Tables<'a>,
+}
+
+impl<'a> Program<'a> {
+    /// Checks all of `bytes`, which need no alignment.
+    ///
+    /// # Errors
+    /// [`ProgramError`] says which field is wrong.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ProgramError> {
+        let parts = header::program(bytes)?;
+        let place = Place::File(FileKind::Program);
+        let program = Self::read(parts).map_err(|defect| defect.at(place))?;
+        check::program(&program, parts.flatbuffer.len())?;
+        Ok(program)
+    }
+
+    fn read(parts: header::Parts<'a>) -> Read<Self> {
+        let root = Table::root(parts.flatbuffer)?;
+        let table = root.tables_or_empty(PROGRAM_SEGMENTS)?;
+        Ok(Self {
+            root,
+            plans: PROGRAM_EXECUTION_PLAN.required(root.tables(PROGRAM_EXECUTION_PLAN)?)?,
+            segments: Segments { data: parts.segments, table },
+            named: root.tables_or_empty(PROGRAM_NAMED_DATA)?,
+        })
+    }
+
+    /// Number of methods.
+    pub fn num_methods(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// The methods in order.
+    pub fn methods(&self) -> impl Iterator<Item = MethodPlan<'a>> + Clone + use<'a> {
+        let program = *self;
+        (0..self.plans.len()).filter_map(move |index| MethodPlan::read(&program, index).ok())
+    }
+
+    /// Names of the methods in order.
+    pub fn method_names(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
+        self.methods().map(|method| method.name())
+    }
+
+    /// The method with this name.
+    pub fn method(&self, name: &str) -> Option<MethodPlan<'a>> {
+        self.methods().find(|method| method.name() == name)
+    }
+
+    /// The data with this key that the program carries, for example the weights of a delegate.
+    ///
+    /// Keys are searched from the first to the last; of equal ones the first counts.
+    pub fn named_data(&self, key: &str) -> Option<&'a [u8]> {
+        self.named_entries().find(key).map(|(_, data)| data)
+    }
+
+    /// Keys of the data that the program carries.
+    pub fn named_data_keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.named_entries().keys()
+    }
+
+    pub(crate) fn named_entries(&self) -> NamedData<'a> {
+        NamedData { entries: self.named, segments: self.segments }
+    }
+
+    pub(crate) fn root(&self) -> &Table<'a> {
+        &self.root
+    }
+
+    pub(crate) fn plans(&self) -> Tables<'a> {
+        self.plans
+    }
+
+    pub(crate) fn segments(&self) -> Segments<'a> {
+        self.segments
+    }
+
+    /// The first `len` bytes of the constant at `index`.
+    pub(crate) fn constant(&self, index: u32, len: u64) -> Read<&'a [u8]> {
+        let inline = self.root.tables_or_empty(PROGRAM_CONSTANT_BUFFER)?;
+        if inline.len() > 0 {
+            let index = TENSOR_DATA_BUFFER_IDX.index(index, inline.len())?;
+            let storage = inline.get(index as usize)?.bytes(BUFFER_STORAGE)?;
+            return BUFFER_STORAGE.slice(storage.unwrap_or_default(), 0, len);
+        }
+        let table = self.root.table(PROGRAM_CONSTANT_SEGMENT)?;
+        self.subsegment(&PROGRAM_CONSTANT_SEGMENT.required(table)?, index, len)
+    }
+
+    /// The first `len` bytes of the initial value at `index` of mutable data segment `segment`.
+    pub(crate) fn mutable_data(&self, segment: u64, index: u32, len: u64) -> Read<&'a [u8]> {
+        let segments = self.root.tables_or_empty(PROGRAM_MUTABLE_DATA_SEGMENTS)?;
+        let segment = i64::try_from(segment).unwrap_or(i64::MAX);
+        let segment = EXTRA_MUTABLE_SEGMENTS_IDX.index(segment, segments.len())?;
+        self.subsegment(&segments.get(segment as usize)?, index, len)
+    }
+
+    fn subsegment(&self, table: &Table<'a>, index: u32, len: u64) -> Read<&'a [u8]> {
+        let data = self.segments.get(SUBSEGMENT_INDEX, table.number(SUBSEGMENT_INDEX)?)?;
+        let offsets = table.list::<u64>(SUBSEGMENT_OFFSETS)?;
+        let offsets = SUBSEGMENT_OFFSETS.required(offsets)?;
+        let index = TENSOR_DATA_BUFFER_IDX.index(index, offsets.len())?;
+        let start = offsets.get(index as usize).unwrap_or(u64::MAX);
+        SUBSEGMENT_OFFSETS.slice(data, start, len)
+    }
+
+    /// The blob of a delegate that lies inside of the flatbuffer.
+    pub(crate) fn inline_delegate_data(&self, field: Field, index: u32) -> Read<&'a [u8]> {
+        let blobs = self.root.tables_or_empty(PROGRAM_BACKEND_DELEGATE_DATA)?;
+        let index = field.index(index, blobs.len())?;
+        let data = blobs.get(index as usize)?.bytes(INLINE_DATA_DATA)?;
+        INLINE_DATA_DATA.required(data)
+    }
+}

@@ -1,0 +1,63 @@
+//! Segments, and the data in them that has names.
+
+use core::fmt;
+
+use crate::{
+    error::Read,
+    flatbuffer::{Field, Table, Tables},
+    schema::{DATA_SEGMENT_OFFSET, DATA_SEGMENT_SIZE, NAMED_DATA_KEY, NAMED_DATA_SEGMENT_INDEX},
+};
+
+/// The segments after the flatbuffer.
+#[derive(Clone, Copy)]
+pub(crate) struct Segments<'a> {
+    pub(crate) data: &'a [u8],
+    pub(crate) table: Tables<'a>,
+}
+
+impl<'a> Segments<'a> {
+    /// The segment at `index`, which stands in `field`.
+    pub(crate) fn get(&self, field: Field, index: u32) -> Read<&'a [u8]> {
+        let index = field.index(index, self.table.len())?;
+        let segment = self.table.get(index as usize)?;
+        let start = segment.number(DATA_SEGMENT_OFFSET)?;
+        DATA_SEGMENT_SIZE.slice(self.data, start, segment.number(DATA_SEGMENT_SIZE)?)
+    }
+}
+
+impl fmt::Debug for Segments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} segments", self.table.len())
+    }
+}
+
+/// Data with names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamedData<'a> {
+    pub(crate) entries: Tables<'a>,
+    pub(crate) segments: Segments<'a>,
+}
+
+impl<'a> NamedData<'a> {
+    /// The entry at `index`: its key, its table and its data.
+    pub(crate) fn get(&self, index: usize) -> Read<(&'a str, Table<'a>, &'a [u8])> {
+        let entry = self.entries.get(index)?;
+        let key = NAMED_DATA_KEY.required(entry.name(NAMED_DATA_KEY)?)?;
+        let segment = entry.number(NAMED_DATA_SEGMENT_INDEX)?;
+        Ok((key, entry, self.segments.get(NAMED_DATA_SEGMENT_INDEX, segment)?))
+    }
+
+    /// The first entry with this key.
+    pub(crate) fn find(&self, key: &str) -> Option<(Table<'a>, &'a [u8])> {
+        let has_key = |entry: &Table<'a>| {
+            entry.bytes(NAMED_DATA_KEY).is_ok_and(|found| found == Some(key.as_bytes()))
+        };
+        let index = self.entries.iter().position(|entry| entry.as_ref().is_ok_and(has_key))?;
+        self.get(index).ok().map(|(_, entry, data)| (entry, data))
+    }
+
+    /// The keys in order.
+    pub(crate) fn keys(self) -> impl Iterator<Item = &'a str> {
+        (0..self.entries.len()).map(move |index| self.get(index).map_or("", |(key, ..)| key))
+    }
+}
