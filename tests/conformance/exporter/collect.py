@@ -1,0 +1,174 @@
+"""Collects operator cases: arguments in the order of the `.out` schema, expected values from the functional operator."""
+
+import json
+import zlib
+from pathlib import Path
+
+import torch
+
+from .values import DTYPES, dim_order, double, inline_tensor, tensor_json
+
+TOLERANCES = {torch.float64: (1e-10, 1e-9), torch.float32: (1e-6, 1e-5), torch.float16: (1e-4, 2e-3), torch.bfloat16: (1e-3, 1.6e-2)}
+NAMESPACES = (torch.ops.aten, torch.ops.dim_order_ops)
+
+
+def packet(name: str):
+    """The operator packet of a name as functions.yaml writes it."""
+    base = name.split(".")[0]
+    space = "dim_order_ops" if base in ("_to_dim_order_copy", "_clone_dim_order", "_empty_dim_order") else "aten"
+    return space, getattr(getattr(torch.ops, space), base)
+
+
+def overload(name: str):
+    """The operator that a name such as `add.out` or `copy_` stands for."""
+    space, found = packet(name)
+    return space, getattr(found, name.partition(".")[2] or "default")
+
+
+def functional(name: str):
+    """The overload of the same operator that takes the same inputs and returns new tensors; none for factories."""
+    _, wanted = overload(name)
+    inputs = [(a.name, str(a.type)) for a in wanted._schema.arguments if not a.is_out]
+    for other in packet(name)[1].overloads():
+        schema = getattr(packet(name)[1], other)._schema
+        arguments = [(a.name, str(a.type)) for a in schema.arguments]
+        if arguments == inputs and not any(a.alias_info and a.alias_info.is_write for a in schema.arguments):
+            return getattr(packet(name)[1], other)
+    return None
+
+
+def encode(kind: str, value):
+    """One argument in JSON, by the type that the schema gives it."""
+    if kind.startswith("Optional["):
+        return {"none": True} if value is None else encode(kind[9:-1], value)
+    if kind == "Tensor":
+        return {"tensor": inline_tensor(value)}
+    if kind.startswith("List[") and "Tensor" in kind:
+        return {"tensors": [x if x is None else inline_tensor(x) for x in value]}
+    if kind == "number":
+        return {"scalar": number(value)}
+    if kind == "ScalarType":
+        return {"dtype": DTYPES[value]}
+    if kind == "MemoryFormat":
+        return {"int": {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2}[value]}
+    if kind.startswith("List["):
+        items = list(value) if isinstance(value, (list, tuple)) else [value]
+        plural = {"int": "ints", "float": "doubles", "bool": "bools"}[kind[5:-1]]
+        return {plural: [double(x) for x in items] if plural == "doubles" else items}
+    if kind == "float":
+        return {"double": double(float(value))}
+    return {{"int": "int", "bool": "bool", "str": "str"}[kind]: value}
+
+
+def number(value) -> dict:
+    """A Python number as int, double or bool."""
+    if isinstance(value, bool):
+        return {"bool": value}
+    return {"int": value} if isinstance(value, int) else {"double": double(value)}
+
+
+class Collector:
+    """The cases of all operators, by operator, and the seed and helpers to make their inputs."""
+
+    def __init__(self, registered: set[str]):
+        self.registered = registered
+        self.cases: dict[str, list[dict]] = {}
+        self.missing: set[str] = set()
+        self.refused: dict[str, str] = {}
+        self.generator = torch.Generator()
+
+    def __call__(self, name: str, *args, out=None, order=None, atol=None, rtol=None, note="", loose=False, capacity=None, result=None, **kwargs):
+        """Adds one case.
+
+        `out` is the dtype of a factory's output, `order` the dim order of the outputs, `result` a given result;
+        `loose` and `capacity` make an output's capacity larger than its result.
+        """
+        if name not in self.registered:
+            self.missing.add(name)
+            return
+        _, op = overload(name)
+        results = [result] if result is not None else self.run(name, op, args, kwargs, out)
+        case = {"args": [], "expected": []}
+        flat = [x for r in results for x in (r if isinstance(r, (list, tuple)) else [r])]
+        outputs = iter(results)
+        for position, argument in enumerate(op._schema.arguments):
+            if argument.is_out:
+                case["args"].append(self.output(next(outputs), order, loose, capacity))
+                continue
+            value = kwargs[argument.name] if argument.name in kwargs else args[position] if position < len(args) else argument.default_value
+            case["args"].append(encode(str(argument.real_type), value))
+        case["expected"] = [inline_tensor(self.laid_out(x, order)) for x in flat]
+        floating = [TOLERANCES[x.dtype] for x in flat if x.dtype in TOLERANCES]
+        default = max(floating, default=(0, 0))
+        case |= {"atol": default[0] if atol is None else atol, "rtol": default[1] if rtol is None else rtol}
+        if note:
+            case["note"] = note
+        self.cases.setdefault(name, []).append(case)
+
+    def run(self, name: str, op, args: tuple, kwargs: dict, out) -> list:
+        """What PyTorch returns, as a list with one entry for each output argument."""
+        if not any(a.is_out for a in op._schema.arguments):
+            target = args[0].clone()
+            op(target, *args[1:], **kwargs)
+            return [target]
+        if out is not None or functional(name) is None:
+            result = torch.empty(0, dtype=out or args[0].dtype)
+            op(*args, **kwargs, out=result)
+            return [result]
+        returned = functional(name)(*args, **kwargs)
+        count = sum(a.is_out for a in op._schema.arguments)
+        return list(returned) if count > 1 else [returned]
+
+    def laid_out(self, tensor: torch.Tensor, order) -> torch.Tensor:
+        """The tensor in the asked dim order, the plain one if none is."""
+        tensor = tensor.detach().resolve_conj().contiguous()
+        if order is None or tensor.dim() != len(order):
+            return tensor
+        inverse = [order.index(d) for d in range(len(order))]
+        return tensor.permute(order).contiguous().permute(inverse)
+
+    def output(self, tensor, order, loose: bool, capacity) -> dict:
+        """The description of an output argument, or of a list of them."""
+        if isinstance(tensor, (list, tuple)):
+            return {"outs": [self.output(x, order, loose, capacity)["out"] for x in tensor]}
+        plain = list(range(tensor.dim()))
+        described = tensor_json(tensor, order if order and len(order) == tensor.dim() else plain)
+        if loose:
+            described["sizes"] = [n + 1 for n in described["sizes"]]
+        if capacity:
+            described["sizes"] = list(capacity)
+        return {"out": described}
+
+    def attempt(self, name: str, *args, **kwargs):
+        """Adds a case unless PyTorch refuses it, as it does for some dtypes."""
+        try:
+            self(name, *args, **kwargs)
+        except (RuntimeError, NotImplementedError, IndexError) as error:
+            self.refused.setdefault(name, str(error).splitlines()[0])
+
+    def random(self, shape, dtype=torch.float32, low=-3.0, high=3.0) -> torch.Tensor:
+        """Random numbers; integers from a range that fits the dtype."""
+        if dtype == torch.bool:
+            return torch.rand(shape, generator=self.generator) < 0.5
+        if dtype.is_floating_point:
+            return (torch.rand(shape, generator=self.generator, dtype=torch.float64) * (high - low) + low).to(dtype)
+        low = 0 if dtype == torch.uint8 else int(low * 10)
+        return torch.randint(low, int(high * 10) + 1, shape, generator=self.generator).to(dtype)
+
+    def seed(self, text: str):
+        """Starts the random numbers of one family."""
+        self.generator.manual_seed(zlib.crc32(text.encode()))
+
+    def write(self, folder: Path, bases: set[str] | None = None) -> dict[str, int]:
+        """Writes one file for each operator name; returns their sizes."""
+        files: dict[str, list[str]] = {}
+        for name, cases in self.cases.items():
+            if bases and name.split(".")[0] not in bases:
+                continue
+            space, _ = packet(name)
+            lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+            files.setdefault(name.split(".")[0], []).append(f'{{"operator": "{space}::{name}", "cases": [\n{lines}\n]}}')
+        folder.mkdir(parents=True, exist_ok=True)
+        for base, texts in files.items():
+            (folder / f"{base}.json").write_text("[\n" + ",\n".join(texts) + "\n]\n")
+        return {base: sum(map(len, texts)) for base, texts in files.items()}

@@ -1,0 +1,5 @@
+"""The conformance programs, by what they prove."""
+
+from . import arguments, control, dtypes, files, layers, methods, shapes, state
+
+__all__ = ["arguments", "control", "dtypes", "files", "layers", "methods", "shapes", "state"]

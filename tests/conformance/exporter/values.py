@@ -1,0 +1,77 @@
+"""Turns Python and PyTorch values into the JSON values and NPY files of the conformance data."""
+
+import math
+from pathlib import Path
+
+import numpy
+import torch
+
+DTYPES = {
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float16: "f16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.bool: "bool",
+    torch.bfloat16: "bf16",
+}
+
+
+def double(value: float):
+    """A JSON number, or the string that stands for a value JSON lacks."""
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def dim_order(tensor: torch.Tensor) -> list[int]:
+    """The dimensions from outermost to innermost in memory; a tie keeps the plain order."""
+    if tensor.is_contiguous() or tensor.numel() == 0:
+        return list(range(tensor.dim()))
+    return list(tensor.dim_order())
+
+
+def memory_array(tensor: torch.Tensor, order: list[int]) -> numpy.ndarray:
+    """The elements in memory order, bf16 as its raw bits."""
+    tensor = tensor.detach().permute(order).contiguous()
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.view(torch.uint16)
+    return tensor.numpy()
+
+
+def tensor_json(tensor: torch.Tensor, order: list[int]) -> dict:
+    """The description of a tensor without its data."""
+    described = {"dtype": DTYPES[tensor.dtype], "sizes": list(tensor.shape)}
+    if order != list(range(tensor.dim())):
+        described["dim_order"] = order
+    return described
+
+
+def inline_tensor(tensor: torch.Tensor) -> dict:
+    """A tensor with its bytes, little endian and in memory order, as hexadecimal digits."""
+    order = dim_order(tensor)
+    return {**tensor_json(tensor, order), "data": memory_array(tensor, order).tobytes().hex()}
+
+
+def filed_value(value, path: Path, order: list[int] | None = None) -> dict:
+    """A program's input or output: a tensor goes to the NPY file `path`, anything else stands in the JSON."""
+    if isinstance(value, torch.Tensor):
+        order = order or dim_order(value)
+        numpy.save(path, memory_array(value, order))
+        return {"tensor": {**tensor_json(value, order), "file": path.name}}
+    if value is None:
+        return {"none": True}
+    if isinstance(value, bool):
+        return {"bool": value}
+    if isinstance(value, int):
+        return {"int": value}
+    if isinstance(value, float):
+        return {"double": double(value)}
+    if isinstance(value, str):
+        return {"str": value}
+    raise TypeError(f"no JSON value for {type(value).__name__}")
