@@ -128,10 +128,10 @@ class Pool:
         return Spoken(spoken.sound.astype(np.float32) / 16384, spoken.active, spoken.end)
 
     def noise(self, rng, count):
-        """Noise of RMS one: a training recipe, babble of three to five talkers, or a mixture."""
-        if rng.random() < 0.22:
+        """Noise of RMS one: a training recipe, babble of three to seven talkers, or a mixture."""
+        if rng.random() < 0.3:
             voices = [self.pick(rng, "sentence").sound for _ in range(8)]
-            return sounds.babble(rng, count, voices, rng.integers(3, 6))
+            return sounds.babble(rng, count, voices, rng.integers(3, 8))
         return sounds.unit(sum(self.recipe(rng, count) * rng.uniform(0.3, 1)
                                for _ in range(rng.choice([1, 1, 2]))))
 
@@ -220,7 +220,7 @@ def vad_target(active, windows):
 def quantised(rng, x):
     """As 16-bit sound, sometimes with the faint noise of a converter."""
     if rng.random() < 0.5:
-        x = x + rng.standard_normal(len(x)).astype(np.float32) * 10 ** rng.uniform(-5, -3.7)
+        x = x + rng.standard_normal(len(x), np.float32) * np.float32(10 ** rng.uniform(-5, -3.7))
     return (np.round(np.clip(x, -1, 1) * 32767) / 32768).astype(np.float32)
 
 
@@ -254,7 +254,7 @@ def wake_scene(rng, pool, steps=160):
     scene = lay(rng, count, draw, lambda: rng.choice([rng.uniform(0.3, 0.6), rng.uniform(0.3, 1.6)]))
     x = tilt(rng, scene.sound)
     if rng.random() < 0.85:
-        x = x + pool.noise(rng, count) * ACTIVE_LEVEL * 10 ** (-rng.uniform(3, 28) / 20)
+        x = x + pool.noise(rng, count) * ACTIVE_LEVEL * 10 ** (-rng.uniform(4, 25) / 20)
     x = x * 10 ** (rng.uniform(-20, 12) / 20)
     return quantised(rng, x), wake_target(scene.events, steps)
 

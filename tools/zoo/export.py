@@ -11,8 +11,8 @@ from executorch.exir import to_edge_transform_and_lower
 
 import data
 from models import LogMel, RATE, Vad, WakeWord
+from streaming import MODELS
 
-MODELS = os.path.join(data.ROOT, "pipelines", "models")
 VARIANTS = {"xnnpack": ("XnnpackBackend", lambda: [XnnpackPartitioner()]),
             "portable": ("portable", lambda: [])}
 PROVENANCE = ("Trained from random weights on synthetic speech of espeak-ng by tools/zoo: "
