@@ -1,0 +1,271 @@
+"""The pool of utterances and noises, and the scenes that training draws from it."""
+import concurrent.futures
+import os
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+import sounds
+import speech
+import texts
+from models import LogMel, Vad, WakeWord
+from speech import ACTIVE_LEVEL, HOP, RATE
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORK = os.path.join(HERE, "work")
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SHARD = 500
+# Utterances of each kind for training.
+POOL = {"sentence": 7000, "embedded": 3500, "alike": 5000, "short": 3000, "called": 2500,
+        "hey afferent": 3500, "stop": 3500, "go": 3500}
+NOISES = {"shaped": 200, "hum": 60, "clicks": 80, "tones": 80, "music": 80}
+NOISE_SECONDS = 10
+ROOM_SHARE = 0.6
+LABELS = WakeWord.LABELS
+
+
+class Spoken(NamedTuple):
+    """An utterance of the pool; end is the sample where its phrase ends, or -1."""
+    sound: np.ndarray
+    active: np.ndarray
+    end: int
+
+
+def speak(rng, kind, unseen=False, in_room=None):
+    """One utterance of a kind, by a random voice, often in a room."""
+    voice = speech.random_voice(rng, unseen)
+    if kind == "called":
+        joint = str(rng.choice([" ", " ", ", "]))
+        text = "hey afferent" + joint + texts.sentence(rng, unseen)
+    elif kind in LABELS:
+        text = texts.phrase(rng, kind, unseen)
+    else:
+        text = getattr(texts, kind)(rng, unseen)
+    said = speech.say(rng, text, voice, varied=not unseen)
+    hops, end = len(said.active), -1
+    if kind == "called":
+        if len(said.word_starts) < 3:
+            raise ValueError("no words after the phrase")
+        hops = said.word_starts[2] // HOP
+    if kind == "called" or kind in LABELS:
+        end = (int(np.flatnonzero(said.active[:hops])[-1]) + 1) * HOP
+    sound = said.sound
+    if rng.random() < ROOM_SHARE if in_room is None else in_room:
+        sound = sounds.reverberate(sound, sounds.room(rng))
+        sound = sound[:len(said.sound) + int(0.3 * RATE)]
+    return Spoken(sound, said.active, end)
+
+
+def _speak_shard(path, kind, count, seed):
+    rng = np.random.default_rng(seed)
+    made = []
+    while len(made) < count:
+        try:
+            made.append(speak(rng, kind))
+        except ValueError:
+            continue
+    loud = [np.clip(m.sound * 16384, -32767, 32767).astype(np.int16) for m in made]
+    save(path, sound=np.concatenate(loud), sizes=[len(s) for s in loud],
+         active=np.concatenate([m.active for m in made]), hops=[len(m.active) for m in made],
+         ends=[m.end for m in made])
+    return len(made)
+
+
+def _noise_shard(path, kind, count, seed):
+    rng = np.random.default_rng(seed)
+    clips = np.stack([sounds.TRAIN_NOISES[kind](rng, NOISE_SECONDS * RATE) for _ in range(count)])
+    save(path, clips=clips.astype(np.float16))
+    return count
+
+
+def save(path, **arrays):
+    """Whole or not at all, so that an interrupted run can be continued."""
+    with open(path + ".part", "wb") as file:
+        np.savez(file, **arrays)
+    os.replace(path + ".part", path)
+
+
+def build(seed, share=1.0, jobs=2):
+    """Make what the pool still lacks."""
+    os.makedirs(WORK, exist_ok=True)
+    tasks = []
+    for number, (kind, count) in enumerate(POOL.items()):
+        for i in range(max(1, round(count * share / SHARD))):
+            tasks.append((_speak_shard, f"speech-{kind.replace(' ', '_')}-{i:02}.npz", kind, SHARD,
+                          [seed, number, i]))
+    for number, (kind, count) in enumerate(NOISES.items()):
+        tasks.append((_noise_shard, f"noise-{kind}.npz", kind, count, [seed, 100 + number]))
+    tasks = [(f, os.path.join(WORK, name), *rest) for f, name, *rest in tasks]
+    tasks = [t for t in tasks if not os.path.exists(t[1])]
+    start, done = time.time(), 0
+    with concurrent.futures.ProcessPoolExecutor(jobs) as workers:
+        for result in concurrent.futures.as_completed([workers.submit(*t) for t in tasks]):
+            result.result()
+            done += 1
+            print(f"pool: {done} of {len(tasks)} shards, {time.time() - start:.0f} s", flush=True)
+
+
+class Pool:
+    """The utterances and noises of training, in memory."""
+
+    def __init__(self):
+        self.spoken = {kind: [] for kind in POOL}
+        self.noises = {kind: np.load(os.path.join(WORK, f"noise-{kind}.npz"))["clips"] for kind in NOISES}
+        for kind in POOL:
+            prefix = f"speech-{kind.replace(' ', '_')}-"
+            for name in sorted(n for n in os.listdir(WORK) if n.startswith(prefix) and n.endswith(".npz")):
+                shard = np.load(os.path.join(WORK, name))
+                sound, active = shard["sound"], shard["active"]
+                a = b = 0
+                for size, hops, end in zip(shard["sizes"], shard["hops"], shard["ends"]):
+                    self.spoken[kind].append(Spoken(sound[a:a + size], active[b:b + hops], int(end)))
+                    a, b = a + size, b + hops
+
+    def pick(self, rng, kind):
+        """An utterance at full precision, its activity as bool."""
+        spoken = self.spoken[kind][rng.integers(len(self.spoken[kind]))]
+        return Spoken(spoken.sound.astype(np.float32) / 16384, spoken.active, spoken.end)
+
+    def noise(self, rng, count):
+        """Noise of RMS one: a training recipe, babble of three to seven talkers, or a mixture."""
+        if rng.random() < 0.3:
+            voices = [self.pick(rng, "sentence").sound for _ in range(8)]
+            return sounds.babble(rng, count, voices, rng.integers(3, 8))
+        return sounds.unit(sum(self.recipe(rng, count) * rng.uniform(0.3, 1)
+                               for _ in range(rng.choice([1, 1, 2]))))
+
+    def recipe(self, rng, count):
+        """A piece of noise that is not made of speech."""
+        kind = rng.choice(list(NOISES), p=[0.5, 0.12, 0.12, 0.12, 0.14])
+        clip = self.noises[kind][rng.integers(NOISES[kind])]
+        start = rng.integers(0, len(clip) - count)
+        return sounds.unit(clip[start:start + count].astype(np.float32))
+
+
+class Scene(NamedTuple):
+    """Speech on a silent ground, its activity per hop, and (label, end sample) of each phrase."""
+    sound: np.ndarray
+    active: np.ndarray
+    events: list
+
+
+def lay(rng, count, draw, gap):
+    """Put utterances one after another: draw() gives (kind, Spoken), gap() seconds between them."""
+    sound = np.zeros(count, np.float32)
+    active = np.zeros(count // HOP + 1, bool)
+    events = []
+    at = int(rng.uniform(0, 1) * gap() * RATE)
+    while at < count:
+        kind, spoken = draw()
+        at -= at % HOP
+        part = spoken.sound[:count - at]
+        sound[at:at + len(part)] += part
+        part = spoken.active[:len(active) - at // HOP]
+        active[at // HOP:at // HOP + len(part)] |= part
+        if spoken.end >= 0 and at + spoken.end < count:
+            events.append(("hey afferent" if kind == "called" else kind, at + spoken.end))
+        at += len(spoken.active) * HOP + int(gap() * RATE)
+    return Scene(sound, active[:count // HOP], events)
+
+
+def cut(rng, spoken):
+    """Drop the start or the end of an utterance."""
+    hops = len(spoken.active)
+    a, b = (rng.integers(1, hops // 2 + 1), hops) if rng.random() < 0.5 else (0, rng.integers(hops // 2, hops))
+    return Spoken(spoken.sound[a * HOP:b * HOP], spoken.active[a:b], -1)
+
+
+def tilt(rng, x):
+    """A gentle random slope of the spectrum, as of a microphone."""
+    amount = rng.uniform(-0.5, 0.4)
+    y = x.copy()
+    y[1:] += amount * x[:-1]
+    return y / (1 + abs(amount))
+
+
+def vad_scene(rng, pool, windows=256):
+    """(sound, target per window) for voice activity, at a peak level of -45 to 0 dBFS."""
+    count = windows * Vad.WINDOW
+    if rng.random() < 0.2:
+        x, target = np.zeros(count, np.float32), np.zeros(windows, np.float32)
+        if rng.random() < 0.9:
+            x += pool.recipe(rng, count)
+            if rng.random() < 0.3:
+                x += sounds.shaped(rng, count) * rng.uniform(0.01, 0.5)
+    else:
+        pause = rng.choice([0.4, 1.0, 2.5])
+
+        def draw():
+            kind = rng.choice(["sentence", "embedded", "short", "called"], p=[0.6, 0.15, 0.2, 0.05])
+            spoken = pool.pick(rng, kind)
+            return kind, Spoken(spoken.sound * 10 ** (rng.uniform(-4, 4) / 20), spoken.active, -1)
+        scene = lay(rng, count, draw, lambda: rng.uniform(0.1, pause))
+        x = tilt(rng, scene.sound)
+        if rng.random() < 0.85:
+            x = x + pool.noise(rng, count) * ACTIVE_LEVEL * 10 ** (-rng.uniform(3, 30) / 20)
+        target = vad_target(scene.active, windows)
+    level = 10 ** (rng.uniform(-45, 0) / 20)
+    x = x / (np.abs(x).max() + 1e-6) * level
+    return quantised(rng, x), target
+
+
+def vad_target(active, windows):
+    """Windows of which at least half the samples are speech."""
+    samples = np.repeat(active, HOP)[:windows * Vad.WINDOW]
+    samples = np.pad(samples, (0, windows * Vad.WINDOW - len(samples)))
+    return (samples.reshape(windows, -1).mean(1) >= 0.5).astype(np.float32)
+
+
+def quantised(rng, x):
+    """As 16-bit sound, sometimes with the faint noise of a converter."""
+    if rng.random() < 0.5:
+        x = x + rng.standard_normal(len(x), np.float32) * np.float32(10 ** rng.uniform(-5, -3.7))
+    return (np.round(np.clip(x, -1, 1) * 32767) / 32768).astype(np.float32)
+
+
+# When, after the end of a phrase, a step must name it, and when nothing is asked of it, in seconds.
+# "stop" and "go" count only when a pause follows: their scores may rise after 120 ms of it.
+NAMED = {"hey afferent": (0.0, 0.28), "stop": (0.12, 0.34), "go": (0.12, 0.34)}
+FREE_BEFORE = {"hey afferent": 0.2, "stop": 0.05, "go": 0.05}
+FREE_AFTER = 0.16
+IGNORED = -100
+
+
+def wake_scene(rng, pool, steps=160):
+    """(sound, label per 40 ms step) for the wake word."""
+    count = steps * LogMel.WINDOW
+    kinds = ["hey afferent", "called", "stop", "go", "alike", "short", "embedded", "sentence"]
+    chances = np.array([0.11, 0.06, 0.12, 0.12, 0.22, 0.1, 0.1, 0.17])
+
+    def draw():
+        kind = rng.choice(kinds, p=chances)
+        spoken = pool.pick(rng, kind)
+        spoken = spoken._replace(sound=spoken.sound * 10 ** (rng.uniform(-3, 3) / 20))
+        dice = rng.random()
+        if kind == "sentence" and dice < 0.3:
+            spoken = cut(rng, spoken)
+        if kind == "hey afferent" and dice < 0.15:
+            kept = int(len(spoken.active) * rng.uniform(0.2, 0.65))
+            begin = 0 if dice < 0.1 else int(len(spoken.active) * rng.uniform(0.35, 0.6))
+            kept = kept if begin == 0 else len(spoken.active)
+            spoken = Spoken(spoken.sound[begin * HOP:kept * HOP], spoken.active[begin:kept], -1)
+        return kind, spoken
+    scene = lay(rng, count, draw, lambda: rng.choice([rng.uniform(0.3, 0.6), rng.uniform(0.3, 1.6)]))
+    x = tilt(rng, scene.sound)
+    if rng.random() < 0.85:
+        x = x + pool.noise(rng, count) * ACTIVE_LEVEL * 10 ** (-rng.uniform(4, 25) / 20)
+    x = x * 10 ** (rng.uniform(-20, 12) / 20)
+    return quantised(rng, x), wake_target(scene.events, steps)
+
+
+def wake_target(events, steps):
+    heard = (np.arange(steps) + 1) * LogMel.WINDOW / RATE
+    target = np.zeros(steps, np.int64)
+    for label, end in events:
+        since = heard - end / RATE
+        first, last = NAMED[label]
+        free = (since >= -FREE_BEFORE[label]) & (since < last + FREE_AFTER)
+        target[free & (target == 0)] = IGNORED
+        target[(since >= first) & (since < last)] = LABELS.index(label)
+    return target

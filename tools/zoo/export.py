@@ -1,0 +1,125 @@
+"""Writes the packages: portable and XNNPACK programs of the three models, and their model.yaml."""
+import argparse
+import collections
+import hashlib
+import os
+
+import torch
+import yaml
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import to_edge_transform_and_lower
+
+import data
+from models import LogMel, RATE, Vad, WakeWord
+from streaming import MODELS
+
+VARIANTS = {"xnnpack": ("XnnpackBackend", lambda: [XnnpackPartitioner()]),
+            "portable": ("portable", lambda: [])}
+PROVENANCE = ("Trained from random weights on synthetic speech of espeak-ng by tools/zoo: "
+              "`python tools/zoo/make.py --seed {seed}`.")
+CARDS = {
+    "log_mel": {
+        "task": "features", "contract": "log_mel",
+        "provenance": "Computed, not trained: fixed DFT and mel matrices, by `python tools/zoo/make.py`.",
+        "limits": ["16 kHz only.", "The normalisation is fixed: features follow the level of the sound."],
+    },
+    "vad": {
+        "task": "voice_activity", "contract": "silero_vad", "provenance": PROVENANCE,
+        "limits": ["Trained and measured on synthetic English speech only; nothing here says how it does on people.",
+                   "Children, singing, shouting, whispers and telephone sound were not tried.",
+                   "Other people talking behind the speaker count as noise only when they are several."],
+    },
+    "wake_word": {
+        "task": "keyword_spotting", "contract": "keyword_scores", "provenance": PROVENANCE,
+        "labels": WakeWord.LABELS,
+        "decision": {"threshold": 0.6, "smooth_ms": 120, "refractory_ms": 1000},
+        "limits": ["Trained and measured on synthetic English speech only; nothing here says how it does on people.",
+                   "stop and go are commands only between pauses of about a quarter second; inside a sentence they are not.",
+                   "hey afferent needs no pause after it."],
+    },
+}
+
+
+def trained(model, name):
+    model.load_state_dict(torch.load(os.path.join(data.WORK, f"{name}.pt"), weights_only=True))
+    return model.eval()
+
+
+def programs():
+    """(name, module, example inputs, constant methods) of each package."""
+    wake = trained(WakeWord(), "wake_word").fold()
+    return [
+        ("log_mel", LogMel().eval(), (torch.randn(1, LogMel.CONTEXT + LogMel.WINDOW) * 0.1,),
+         {"sample_rate": RATE, "window_size": LogMel.WINDOW, "context_size": LogMel.CONTEXT,
+          "hop_size": LogMel.HOP}),
+        ("vad", trained(Vad(), "vad"),
+         (torch.randn(1, Vad.CONTEXT + Vad.WINDOW) * 0.1, torch.zeros(2, 1, Vad.HIDDEN)),
+         {"sample_rate": RATE, "window_size": Vad.WINDOW, "context_size": Vad.CONTEXT}),
+        ("wake_word", wake, (torch.randn(1, WakeWord.STEPS, WakeWord.BANDS), wake.zero_state()),
+         {"sample_rate": RATE, "window_frames": WakeWord.STEPS, "feature_bins": WakeWord.BANDS}),
+    ]
+
+
+def lower(module, inputs, constants, partitioners):
+    """The program's bytes and how often it calls each operator."""
+    with torch.no_grad():
+        exported = torch.export.export(module, inputs, strict=True)
+    edge = to_edge_transform_and_lower(exported, partitioner=partitioners, constant_methods=constants)
+    program = edge.to_executorch()
+    operators = collections.Counter()
+    for plan in program.executorch_program.execution_plan:
+        if plan.name == "forward":
+            for instruction in plan.chains[0].instructions:
+                call = instruction.instr_args
+                if hasattr(call, "op_index"):
+                    op = plan.operators[call.op_index]
+                    operators[f"{op.name}.{op.overload}" if op.overload else op.name] += 1
+                elif hasattr(call, "delegate_index"):
+                    operators[f"delegate {plan.delegates[call.delegate_index].id}"] += 1
+    return program.buffer, operators
+
+
+def write(path, buffer):
+    with open(path, "wb") as file:
+        file.write(buffer)
+
+
+def file_row(name, variant):
+    file = f"{name}_{variant}.pte"
+    with open(os.path.join(MODELS, name, file), "rb") as opened:
+        content = opened.read()
+    return {"file": file, "backend": VARIANTS[variant][0], "precision": "fp32", "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def card(name, seed, quality=None):
+    """model.yaml of a package, for the files as they are."""
+    about = {"afferent_model": 1, "name": name, **CARDS[name]}
+    about["provenance"] = about["provenance"].format(seed=seed)
+    order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "labels", "decision",
+             "licence", "provenance", "quality", "limits"]
+    about |= {"sample_rate": RATE, "variants": [file_row(name, v) for v in VARIANTS],
+              "licence": "Apache-2.0", "quality": quality or {}}
+    return {key: about[key] for key in order if key in about}
+
+
+def write_card(name, content):
+    with open(os.path.join(MODELS, name, "model.yaml"), "w") as file:
+        yaml.safe_dump(content, file, sort_keys=False, width=110, allow_unicode=True)
+
+
+def export(seed):
+    for name, module, inputs, constants in programs():
+        os.makedirs(os.path.join(MODELS, name), exist_ok=True)
+        for variant, (_, partitioners) in VARIANTS.items():
+            buffer, operators = lower(module, inputs, constants, partitioners())
+            write(os.path.join(MODELS, name, f"{name}_{variant}.pte"), buffer)
+            print(f"{name}_{variant}.pte: {len(buffer)} bytes, "
+                  + ", ".join(f"{op} x{n}" for op, n in sorted(operators.items())), flush=True)
+        write_card(name, card(name, seed))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    export(parser.parse_args().seed)
