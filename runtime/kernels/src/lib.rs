@@ -8,6 +8,7 @@
 use afferent_core::Kernel;
 
 mod aten;
+mod division;
 mod dtype;
 mod pointwise;
 

@@ -7,6 +7,8 @@
 //! number type already, the arithmetic runs on their memory. So the arithmetic is compiled three
 //! times an operator and the conversions once for all.
 
+#[cfg(test)]
+pub(crate) mod check;
 mod convert;
 mod walk;
 
@@ -15,7 +17,7 @@ use afferent_core::{
 };
 
 use crate::{
-    dtype::promote,
+    dtype::{Number, promote, with_dtype},
     pointwise::{
         convert::{BLOCK, Compute, Source, Target},
         walk::Walk,
@@ -80,6 +82,14 @@ impl<'a> Input<'a> {
         match args.scalar(index) {
             Ok(scalar) => Ok(Self::Scalar(scalar)),
             Err(_) => args.tensor(index).map(Self::from),
+        }
+    }
+
+    /// The tensor or the number at `index`, unless it is none.
+    pub(crate) fn opt(args: &Args<'a>, index: usize) -> Result<Option<Self>, Error> {
+        match args.opt_scalar(index) {
+            Ok(scalar) => Ok(scalar.map(Self::Scalar)),
+            Err(_) => Ok(args.opt_tensor(index)?.map(Self::from)),
         }
     }
 
@@ -172,7 +182,14 @@ macro_rules! floats {
     };
 }
 
-pub(crate) use {floats, numbers};
+/// Arithmetic for `bool` and integers only, as in `numbers!`.
+macro_rules! integers {
+    ($int:expr) => {
+        $crate::pointwise::numbers!($int, F => |x| x[0])
+    };
+}
+
+pub(crate) use {floats, integers, numbers};
 
 /// `f` over blocks of elements.
 pub(crate) fn each<C, const K: usize, F>(f: F) -> impl Fn([&[C]; K], &mut [C])
@@ -202,11 +219,49 @@ pub(crate) fn integer(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<i6
     }
 }
 
+/// Refuses the number of argument `index` when `dtype` is an integer dtype and cannot hold it.
+pub(crate) fn check_range(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<(), Error> {
+    if !dtype.is_integer() {
+        return Ok(());
+    }
+    let value = scalar.to_i64();
+    let held = with_dtype!(int, dtype, index, T => Ok(T::from_i64(value).to_i64()))?;
+    if held == value {
+        Ok(())
+    } else {
+        Err(Error::InvalidArgument { index, expected: "a number that the dtype can hold" })
+    }
+}
+
+/// The value with which an operator fills elements of `dtype`: a number that `dtype` holds, or a
+/// tensor without dimensions.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] when the argument at `index` is neither.
+pub(crate) fn fill_value<'a>(
+    args: &Args<'a>,
+    index: u8,
+    dtype: ScalarType,
+) -> Result<Input<'a>, Error> {
+    let value = Input::at(args, usize::from(index))?;
+    match value {
+        Input::Scalar(scalar) => check_range(scalar, dtype, index)?,
+        Input::Tensor(tensor) if tensor.sizes.is_empty() => {}
+        Input::Tensor(_) => {
+            let expected = "a tensor without dimensions";
+            return Err(Error::InvalidArgument { index, expected });
+        }
+    }
+    Ok(value)
+}
+
 /// One call of an operator: what it reads and the dtypes that it computes in and gives.
 pub(crate) struct Pointwise<'a, const K: usize> {
     inputs: [Input<'a>; K],
     compute: ScalarType,
     result: ScalarType,
+    /// Whether numbers and tensors without dimensions keep their precision beside half types.
+    wide_scalars: bool,
 }
 
 impl<'a, const K: usize> Pointwise<'a, K> {
@@ -218,7 +273,7 @@ impl<'a, const K: usize> Pointwise<'a, K> {
 
     /// Computes in `dtype`, to which every input is converted.
     pub(crate) fn in_dtype(inputs: [Input<'a>; K], dtype: ScalarType) -> Self {
-        Self { inputs, compute: dtype, result: dtype }
+        Self { inputs, compute: dtype, result: dtype, wide_scalars: false }
     }
 
     /// Computes in floating point; `bool` and integers as `f32`.
@@ -232,22 +287,41 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         Self { result: ScalarType::Bool, ..self }
     }
 
+    /// Does not round numbers and tensors without dimensions to a half type, as PyTorch for the
+    /// four basic operations.
+    pub(crate) fn with_wide_scalars(self) -> Self {
+        Self { wide_scalars: true, ..self }
+    }
+
     /// The dtype that elements are computed in.
     pub(crate) fn dtype(&self) -> ScalarType {
         self.compute
     }
 
-    /// Whether elements are computed in floating point.
-    pub(crate) fn is_float(&self) -> bool {
-        self.compute.is_float()
+    /// Refuses to compute in floating point.
+    pub(crate) fn not_float(self) -> Result<Self, Error> {
+        self.refuse(ScalarType::is_float)
     }
 
-    /// Refuses to compute in `bool`, of which the argument 0 is one.
+    /// Refuses to compute in `bool`.
     pub(crate) fn not_bool(self) -> Result<Self, Error> {
-        match self.compute {
-            ScalarType::Bool => Err(Error::InvalidType { index: 0, found: ScalarType::Bool }),
-            _ => Ok(self),
+        self.refuse(|dtype| dtype == ScalarType::Bool)
+    }
+
+    /// Refuses to compute in anything but floating point.
+    pub(crate) fn only_float(self) -> Result<Self, Error> {
+        self.refuse(|dtype| !dtype.is_float())
+    }
+
+    /// Refuses to compute in some dtypes, on behalf of the first input that has one of them.
+    fn refuse(self, refused: impl Fn(ScalarType) -> bool) -> Result<Self, Error> {
+        if !refused(self.compute) {
+            return Ok(self);
         }
+        let mut inputs = (0_u8..).zip(&self.inputs);
+        let found = inputs.find(|(_, input)| refused(input.dtype()));
+        let (index, found) = found.map_or((0, self.compute), |(i, input)| (i, input.dtype()));
+        Err(Error::InvalidType { index, found })
     }
 
     /// Computes the output at `index` of `args`.
@@ -321,11 +395,11 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         );
         let mut sources = [Source::<C>::nothing(); K];
         for (at, (source, input)) in sources.iter_mut().zip(&self.inputs).enumerate() {
+            let keeps = self.wide_scalars && self.compute.is_float() && input.sizes().is_empty();
+            let dtype = if keeps { C::DTYPE } else { self.compute };
             *source = match input {
-                Input::Tensor(tensor) => {
-                    Source::tensor(tensor.dtype, tensor.bytes, self.compute, at)?
-                }
-                Input::Scalar(scalar) => Source::constant(*scalar, self.compute, at)?,
+                Input::Tensor(tensor) => Source::tensor(tensor.dtype, tensor.bytes, dtype, at)?,
+                Input::Scalar(scalar) => Source::constant(*scalar, dtype, at)?,
             };
         }
         let mut target = Target::<C>::new(out, index)?;

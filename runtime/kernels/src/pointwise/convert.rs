@@ -95,7 +95,7 @@ impl<'a, C: Compute> Source<'a, C> {
         Self { bytes: &[], direct: None, load: |_, _, _, _| {}, round: None, constant: None }
     }
 
-    /// The number that is argument `index`, converted to `compute`; not rounded to a half type.
+    /// The number that is argument `index`, converted to `compute`.
     pub(super) fn constant(
         scalar: Scalar,
         compute: ScalarType,
@@ -103,7 +103,7 @@ impl<'a, C: Compute> Source<'a, C> {
     ) -> Result<Self, Error> {
         let mut source = Self::nothing();
         let mut value = [C::from_scalar(scalar)];
-        if !compute.is_float() {
+        if compute != C::DTYPE {
             source.round = Some((store_of(compute, index)?, load_of(compute, index)?));
             source.round(&mut value);
         }
