@@ -49,10 +49,14 @@ pub(crate) use with_dtype;
 pub(crate) trait Number: Element + Copy + Default {
     /// The nearest number; integers truncate.
     fn from_f64(value: f64) -> Self;
+    /// As `from_f64`.
+    fn from_f32(value: f32) -> Self;
     /// The same integer, wrapped into range.
     fn from_i64(value: i64) -> Self;
     /// As a floating-point number.
     fn to_f64(self) -> f64;
+    /// As the nearest floating-point number.
+    fn to_f32(self) -> f32;
     /// As an integer, truncated.
     fn to_i64(self) -> i64;
 
@@ -78,11 +82,17 @@ macro_rules! integers {
                 // PyTorch on x86 truncates to 64 bits first, so that a larger number wraps.
                 value as i64 as $rust
             }
+            fn from_f32(value: f32) -> Self {
+                value as i64 as $rust
+            }
             fn from_i64(value: i64) -> Self {
                 value as $rust
             }
             fn to_f64(self) -> f64 {
                 self as f64
+            }
+            fn to_f32(self) -> f32 {
+                self as f32
             }
             fn to_i64(self) -> i64 {
                 self as i64
@@ -94,16 +104,23 @@ macro_rules! integers {
 integers!(u8, i8, i16, i32, i64, u16, u32, u64);
 
 macro_rules! floats {
-    ($($rust:ty: $from_f64:expr, $to_f64:expr);*) => {
+    ($($rust:ty: $from_f64:expr, $from_f32:expr, $to_f64:expr, $to_f32:expr);*) => {
         $(impl Number for $rust {
             fn from_f64(value: f64) -> Self {
                 $from_f64(value)
             }
+            fn from_f32(value: f32) -> Self {
+                $from_f32(value)
+            }
             fn from_i64(value: i64) -> Self {
-                $from_f64(value as f64)
+                // One rounding for the wide types; PyTorch reaches the half types through `f32`.
+                if size_of::<Self>() == 8 { $from_f64(value as f64) } else { $from_f32(value as f32) }
             }
             fn to_f64(self) -> f64 {
                 $to_f64(self)
+            }
+            fn to_f32(self) -> f32 {
+                $to_f32(self)
             }
             fn to_i64(self) -> i64 {
                 $to_f64(self) as i64
@@ -112,15 +129,19 @@ macro_rules! floats {
     };
 }
 
+// As in PyTorch, a double becomes a half by way of `f32`.
 floats! {
-    f32: |value| value as f32, f64::from;
-    f64: |value| value, |value| value;
-    f16: f16::from_f64, f16::to_f64;
-    bf16: bf16::from_f64, bf16::to_f64
+    f32: |value| value as f32, |value| value, f64::from, |value| value;
+    f64: |value| value, f64::from, |value| value, |value| value as f32;
+    f16: |value| f16::from_f32(value as f32), f16::from_f32, f16::to_f64, f16::to_f32;
+    bf16: |value| bf16::from_f32(value as f32), bf16::from_f32, bf16::to_f64, bf16::to_f32
 }
 
 impl Number for Bool {
     fn from_f64(value: f64) -> Self {
+        (value != 0.0).into()
+    }
+    fn from_f32(value: f32) -> Self {
         (value != 0.0).into()
     }
     fn from_i64(value: i64) -> Self {
@@ -128,6 +149,9 @@ impl Number for Bool {
     }
     fn to_f64(self) -> f64 {
         f64::from(u8::from(self.get()))
+    }
+    fn to_f32(self) -> f32 {
+        f32::from(u8::from(self.get()))
     }
     fn to_i64(self) -> i64 {
         i64::from(self.get())

@@ -1,0 +1,33 @@
+//! `aten::abs.out`: absolute value.
+//!
+//! | argument | type                                  | shape     |
+//! |----------|---------------------------------------|-----------|
+//! | `self`   | number tensor                         | any       |
+//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//!
+//! Computes `|x|`. Tolerance: exact.
+//! Source: ATen `abs`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::abs.out", &[Arg::Tensor, Arg::Out], abs_out)];
+
+fn abs_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?;
+    call.run(args, 1, numbers!(|[x]| x.wrapping_abs(), F => |[x]| x.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        check(&KERNELS[0], [tensor(&[-1.5_f32, f32::NEG_INFINITY])], Ok(&[1.5_f32, f32::INFINITY]));
+        check(&KERNELS[0], [tensor(&[-1_i8, i8::MIN])], Ok(&[1_i8, i8::MIN]));
+    }
+}

@@ -1,0 +1,34 @@
+//! `aten::acosh.out`: inverse hyperbolic cosine.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | number tensor         | any       |
+//! | `out`    | floating-point tensor | as `self` |
+//!
+//! Computes `arcosh x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Source: ATen `acosh`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::acosh.out", &[Arg::Tensor, Arg::Out], acosh_out)];
+
+fn acosh_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    call.run(args, 1, floats!(F => |[x]| Libm::<F>::acosh(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let x = tensor(&[1.0, 2.0, 0.0]);
+        check(&KERNELS[0], [x], Ok(&[0.0, 1.3169579, f32::NAN]));
+    }
+}

@@ -1,0 +1,80 @@
+//! `aten::add.out`, `aten::add.Scalar_out`: sum.
+//!
+//! | argument | type                                    | shape                          |
+//! |----------|-----------------------------------------|--------------------------------|
+//! | `self`   | tensor                                  | any                            |
+//! | `other`  | tensor, or a number                     | broadcasts with `self`         |
+//! | `alpha`  | number; an integer for integer results  |                                |
+//! | `out`    | tensor that holds the common dtype      | broadcast of `self`, `other`   |
+//!
+//! Computes `self + alpha · other` in the common dtype; integers wrap. Tolerance: exact.
+//! Errors: a fractional `alpha` for integers is [`Error::InvalidArgument`] at index 2.
+//! Source: ATen `add`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    dtype::Number,
+    pointwise::{Input, Pointwise, integer, numbers},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::add.out", &[Arg::Tensor, Arg::Tensor, Arg::Scalar, Arg::Out], add_out),
+    Kernel::new(
+        "aten::add.Scalar_out",
+        &[Arg::Tensor, Arg::Scalar, Arg::Scalar, Arg::Out],
+        add_out,
+    ),
+];
+
+fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let sum = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.with_wide_scalars();
+    let alpha = args.scalar(2)?;
+    let int = integer(alpha, sum.dtype(), 2)?;
+    sum.run(
+        args,
+        3,
+        numbers!(
+            move |[a, b]| a.wrapping_add(b.wrapping_mul(int)),
+            F => { let alpha = F::from_scalar(alpha); move |[a, b]| a + b * alpha }
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, bools, check, tensor};
+
+    const ONE: Value = Value::Scalar(Scalar::Int(1));
+
+    #[test]
+    fn dtypes_meet() {
+        let floats = tensor(&[1.0_f32, f32::NAN]);
+        check(&KERNELS[0], [floats, tensor(&[2_i64, 3]), ONE], Ok(&[3.0_f32, f32::NAN]));
+        check(&KERNELS[0], [tensor(&[200_u8]), tensor(&[100_u8]), ONE], Ok(&[44_u8]));
+        check(&KERNELS[0], [tensor(&[200_u8]), tensor(&[-1_i8]), ONE], Ok(&[199_i16]));
+        let (yes, no) = (bools(&[true]), bools(&[false]));
+        check(&KERNELS[0], [tensor(&yes), tensor(&yes), ONE], Ok(&yes));
+        check(&KERNELS[0], [tensor(&no), tensor(&no), ONE], Ok(&no));
+    }
+
+    #[test]
+    fn a_number_keeps_the_type_of_the_tensor_unless_fractional() {
+        let number = |scalar| [tensor(&[1_i8, 2]), Value::Scalar(scalar), ONE];
+        check(&KERNELS[1], number(Scalar::Int(300)), Ok(&[45_i8, 46]));
+        check(&KERNELS[1], number(Scalar::Double(0.5)), Ok(&[1.5_f32, 2.5]));
+        let error = Error::InvalidType { index: 3, found: afferent_core::ScalarType::Char };
+        check::<i8, 3>(&KERNELS[1], number(Scalar::Double(0.5)), Err(error));
+    }
+
+    #[test]
+    fn alpha_scales_the_second() {
+        let alpha = |scalar| [tensor(&[1_i32]), tensor(&[3_i32]), Value::Scalar(scalar)];
+        check(&KERNELS[0], alpha(Scalar::Int(-2)), Ok(&[-5_i32]));
+        let error = Error::InvalidArgument { index: 2, expected: "an integer for integer results" };
+        check::<i32, 3>(&KERNELS[0], alpha(Scalar::Double(2.0)), Err(error));
+    }
+}

@@ -1,0 +1,35 @@
+//! `aten::atan2.out`: arc tangent of a quotient by quadrant.
+//!
+//! | argument | type                  | shape                        |
+//! |----------|-----------------------|------------------------------|
+//! | `self`   | number tensor         | any                          |
+//! | `other`  | number tensor         | broadcasts with `self`       |
+//! | `out`    | floating-point tensor | broadcast of `self`, `other` |
+//!
+//! Computes the angle of the point `(other, self)`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Source: ATen `atan2`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::atan2.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], atan2_out)];
+
+fn atan2_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.in_float();
+    call.run(args, 2, floats!(F => |[a, b]| Libm::<F>::atan2(a, b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let (a, b) = (tensor(&[1.0_f32, -1.0, 0.0]), tensor(&[0.0_f32, -1.0, -1.0]));
+        check(&KERNELS[0], [a, b], Ok(&[1.570_796_4_f32, -2.356_194_5, 3.141_592_7]));
+    }
+}

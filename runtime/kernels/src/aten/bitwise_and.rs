@@ -1,0 +1,62 @@
+//! `aten::bitwise_and.Tensor_out`, `.Scalar_out`, `.Scalar_Tensor_out`: and, bit by bit.
+//!
+//! | argument | type                                | shape                        |
+//! |----------|-------------------------------------|------------------------------|
+//! | `self`   | integer or `bool` tensor, or number | any                          |
+//! | `other`  | integer or `bool` tensor, or number | broadcasts with `self`       |
+//! | `out`    | tensor that holds the common dtype  | broadcast of `self`, `other` |
+//!
+//! Computes `a & b` in the common dtype. Tolerance: exact.
+//! Errors: a floating-point common dtype is [`Error::InvalidType`].
+//! Source: ATen `bitwise_and`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, integers};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new(
+        "aten::bitwise_and.Tensor_out",
+        &[Arg::Tensor, Arg::Tensor, Arg::Out],
+        bitwise_and_out,
+    ),
+    Kernel::new(
+        "aten::bitwise_and.Scalar_out",
+        &[Arg::Tensor, Arg::Scalar, Arg::Out],
+        bitwise_and_out,
+    ),
+    Kernel::new(
+        "aten::bitwise_and.Scalar_Tensor_out",
+        &[Arg::Scalar, Arg::Tensor, Arg::Out],
+        bitwise_and_out,
+    ),
+];
+
+fn bitwise_and_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.not_float()?;
+    call.run(args, 2, integers!(|[a, b]| a & b))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Scalar, ScalarType};
+
+    use super::*;
+    use crate::pointwise::check::{Value, bools, check, tensor};
+
+    #[test]
+    fn values() {
+        let (a, b) = (tensor(&[12_i8, -1]), tensor(&[10_i8, 6]));
+        check(&KERNELS[0], [a, b], Ok(&[8_i8, 6]));
+        let scalar = Value::Scalar(Scalar::Int(10));
+        check(&KERNELS[1], [tensor(&[12_u8]), scalar], Ok(&[8_u8]));
+        let bits = [bools(&[false, true, true]), bools(&[true, false, true])];
+        check(&KERNELS[0], bits.map(|b| tensor(&b)), Ok(&bools(&[false, false, true])));
+    }
+
+    #[test]
+    fn floats_are_refused() {
+        let error = Error::InvalidType { index: 0, found: ScalarType::Float };
+        check::<f32, 2>(&KERNELS[0], [tensor(&[1.0_f32]), tensor(&[1_i32])], Err(error));
+    }
+}

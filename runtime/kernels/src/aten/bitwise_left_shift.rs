@@ -1,0 +1,57 @@
+//! `aten::bitwise_left_shift.Tensor_out`, `.Tensor_Scalar_out`, `.Scalar_Tensor_out`: shift to the left.
+//!
+//! | argument | type                               | shape                        |
+//! |----------|------------------------------------|------------------------------|
+//! | `self`   | integer tensor, or a number        | any                          |
+//! | `other`  | integer tensor, or a number        | broadcasts with `self`       |
+//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//!
+//! Computes `self << other` in the common dtype;
+//! an amount that is negative or not less than the width gives 0. Tolerance: exact.
+//! Errors: a common dtype of `bool` or floating point is [`Error::InvalidType`].
+//! Source: ATen `bitwise_left_shift`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, integers};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new(
+        "aten::bitwise_left_shift.Tensor_out",
+        &[Arg::Tensor, Arg::Tensor, Arg::Out],
+        bitwise_left_shift_out,
+    ),
+    Kernel::new(
+        "aten::bitwise_left_shift.Tensor_Scalar_out",
+        &[Arg::Tensor, Arg::Scalar, Arg::Out],
+        bitwise_left_shift_out,
+    ),
+    Kernel::new(
+        "aten::bitwise_left_shift.Scalar_Tensor_out",
+        &[Arg::Scalar, Arg::Tensor, Arg::Out],
+        bitwise_left_shift_out,
+    ),
+];
+
+fn bitwise_left_shift_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
+    let call = Pointwise::new(inputs)?.not_float()?.not_bool()?;
+    let shifts = 0..8 * call.dtype().size() as i64;
+    call.run(args, 2, integers!(|[a, b]| if shifts.contains(&b) { a << b } else { 0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, check, tensor};
+
+    #[test]
+    fn values() {
+        let (a, b) = (tensor(&[1_i8, 1, 1, -1]), tensor(&[7_i8, 8, -1, 1]));
+        check(&KERNELS[0], [a, b], Ok(&[i8::MIN, 0, 0, -2]));
+        let (one, by) = (tensor(&[1_u8, 255]), Value::Scalar(Scalar::Int(7)));
+        check(&KERNELS[1], [one, by], Ok(&[128_u8, 128]));
+    }
+}

@@ -1,0 +1,38 @@
+//! `aten::ceil.out`: rounding up.
+//!
+//! | argument | type                                  | shape     |
+//! |----------|---------------------------------------|-----------|
+//! | `self`   | number tensor                         | any       |
+//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//!
+//! Computes `⌈x⌉`. Tolerance: exact.
+//! Source: ATen `ceil`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::ceil.out", &[Arg::Tensor, Arg::Out], ceil_out)];
+
+fn ceil_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?;
+    call.run(args, 1, numbers!(|[x]| x, F => |[x]| Libm::<F>::ceil(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        check(
+            &KERNELS[0],
+            [tensor(&[-1.5_f32, 2.1, f32::INFINITY])],
+            Ok(&[-1.0_f32, 3.0, f32::INFINITY]),
+        );
+        check(&KERNELS[0], [tensor(&[-5_i8, 7])], Ok(&[-5_i8, 7]));
+    }
+}

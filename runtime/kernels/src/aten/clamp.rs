@@ -1,0 +1,120 @@
+//! `aten::clamp.out`, `aten::clamp.Tensor_out`: limits to a range.
+//!
+//! | argument | type                               | shape                  |
+//! |----------|------------------------------------|------------------------|
+//! | `self`   | number tensor                      | any                    |
+//! | `min`    | tensor or number, or none          | broadcasts with `self` |
+//! | `max`    | tensor or number, or none          | broadcasts with `self` |
+//! | `out`    | tensor that holds the common dtype | broadcast of all       |
+//!
+//! Computes `min(max(self, min), max)` in the common dtype; NaN where one of them is NaN.
+//! Tolerance: exact.
+//! Errors: none for both limits is [`Error::InvalidArgument`] at index 1, and so is, with its index, a
+//! number that the common dtype cannot hold.
+//! Source: ATen `clamp`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, check_range, numbers};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new(
+        "aten::clamp.out",
+        &[Arg::Tensor, Arg::OptScalar, Arg::OptScalar, Arg::Out],
+        clamp_out,
+    ),
+    Kernel::new(
+        "aten::clamp.Tensor_out",
+        &[Arg::Tensor, Arg::OptTensor, Arg::OptTensor, Arg::Out],
+        clamp_out,
+    ),
+];
+
+fn clamp_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = Input::at(args, 0)?;
+    match (Input::opt(args, 1)?, Input::opt(args, 2)?) {
+        (None, None) => Err(Error::InvalidArgument { index: 1, expected: "a limit" }),
+        (Some(min), None) => {
+            let call = checked([x, min], [(1, min)])?;
+            call.run(
+                args,
+                3,
+                numbers!(|[x, min]| x.max(min), F => |[x, min]| if x > min || x.is_nan() { x } else { min }),
+            )
+        }
+        (None, Some(max)) => {
+            let call = checked([x, max], [(2, max)])?;
+            call.run(
+                args,
+                3,
+                numbers!(|[x, max]| x.min(max), F => |[x, max]| if x < max || x.is_nan() { x } else { max }),
+            )
+        }
+        (Some(min), Some(max)) => {
+            let call = checked([x, min, max], [(1, min), (2, max)])?;
+            call.run(
+                args,
+                3,
+                numbers!(
+                    |[x, min, max]| x.max(min).min(max),
+                    F => |[x, min, max]| {
+                        let x = if x > min || x.is_nan() { x } else { min };
+                        if x < max || x.is_nan() { x } else { max }
+                    }
+                ),
+            )
+        }
+    }
+}
+
+/// A call whose common dtype can hold the numbers among `limits`.
+fn checked<'a, const K: usize, const L: usize>(
+    inputs: [Input<'a>; K],
+    limits: [(u8, Input<'a>); L],
+) -> Result<Pointwise<'a, K>, Error> {
+    let call = Pointwise::new(inputs)?;
+    for (index, limit) in limits {
+        if let Input::Scalar(scalar) = limit {
+            check_range(scalar, call.dtype(), index)?;
+        }
+    }
+    Ok(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, check, shaped, tensor};
+
+    fn number(value: f64) -> Value {
+        Value::Scalar(Scalar::Double(value))
+    }
+
+    #[test]
+    fn numbers() {
+        let x = || tensor(&[-2.0_f32, 0.5, 2.0, f32::NAN]);
+        check(&KERNELS[0], [x(), number(-1.0), number(1.0)], Ok(&[-1.0_f32, 0.5, 1.0, f32::NAN]));
+        check(&KERNELS[0], [x(), number(0.0), Value::None], Ok(&[0.0_f32, 0.5, 2.0, f32::NAN]));
+        check(&KERNELS[0], [x(), Value::None, number(0.0)], Ok(&[-2.0_f32, 0.0, 0.0, f32::NAN]));
+        check(&KERNELS[0], [x(), number(2.0), number(1.0)], Ok(&[1.0_f32, 1.0, 1.0, f32::NAN]));
+        check(&KERNELS[0], [tensor(&[1_i8, 3]), number(1.5), Value::None], Ok(&[1.5_f32, 3.0]));
+    }
+
+    #[test]
+    fn tensors() {
+        let (x, min) = (shaped(&[2, 1], &[1_i32, 4]), tensor(&[2_i64, 3]));
+        check(&KERNELS[1], [x, min, tensor(&[3_i32])], Ok(&[2_i64, 3, 3, 3]));
+    }
+
+    #[test]
+    fn bad_limits() {
+        let error = |index, expected| Err(Error::InvalidArgument { index, expected });
+        let x = || tensor(&[1_u8]);
+        check::<u8, 3>(&KERNELS[0], [x(), Value::None, Value::None], error(1, "a limit"));
+        let max = Value::Scalar(Scalar::Int(300));
+        let range = error(2, "a number that the dtype can hold");
+        check::<u8, 3>(&KERNELS[0], [x(), Value::None, max], range);
+    }
+}

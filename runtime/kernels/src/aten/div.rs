@@ -1,0 +1,116 @@
+//! `aten::div.out`, `.Scalar_out`, `.out_mode`, `.Scalar_mode_out`: quotient.
+//!
+//! | argument        | type                         | shape                        |
+//! |-----------------|------------------------------|------------------------------|
+//! | `self`          | number tensor                | any                          |
+//! | `other`         | number tensor, or a number   | broadcasts with `self`       |
+//! | `rounding_mode` | none, `"floor"` or `"trunc"` |                              |
+//! | `out`           | tensor that holds the result | broadcast of `self`, `other` |
+//!
+//! Computes `self / other`. Without rounding the result is floating point, of integers `f32`; rounded
+//! it has the common dtype. Tolerance: exact.
+//! Errors: an integer divisor of zero is [`Error::InvalidArgument`] at index 1, another mode at index
+//! 2; rounding `bool` is [`Error::InvalidType`].
+//! Source: ATen `div`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    division::{Divide, ZeroDivisor},
+    pointwise::{Input, Pointwise, floats, numbers},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::div.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], div_out),
+    Kernel::new("aten::div.Scalar_out", &[Arg::Tensor, Arg::Scalar, Arg::Out], div_out),
+    Kernel::new(
+        "aten::div.out_mode",
+        &[Arg::Tensor, Arg::Tensor, Arg::OptStr, Arg::Out],
+        div_mode_out,
+    ),
+    Kernel::new(
+        "aten::div.Scalar_mode_out",
+        &[Arg::Tensor, Arg::Scalar, Arg::OptStr, Arg::Out],
+        div_mode_out,
+    ),
+];
+
+fn div_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    exact(args, 2)
+}
+
+fn div_mode_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let Some(mode) = args.opt_str(2)? else {
+        return exact(args, 3);
+    };
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.not_bool()?;
+    let zero = ZeroDivisor::default();
+    match mode {
+        "floor" => call.run(
+            args,
+            3,
+            numbers!(
+                |[a, b]| a.floor_divide(zero.avoid(b)),
+                F => |[a, b]| Divide::floor_divide(a, b)
+            ),
+        )?,
+        "trunc" => call.run(
+            args,
+            3,
+            numbers!(
+                |[a, b]| a.trunc_divide(zero.avoid(b)),
+                F => |[a, b]| Divide::trunc_divide(a, b)
+            ),
+        )?,
+        _ => {
+            let expected = "\"floor\" or \"trunc\"";
+            return Err(Error::InvalidArgument { index: 2, expected });
+        }
+    }
+    zero.check()
+}
+
+fn exact(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
+    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
+    let call = Pointwise::new(inputs)?.in_float().with_wide_scalars();
+    call.run(args, out, floats!(F => |[a, b]| a / b))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, check, tensor};
+
+    #[test]
+    fn quotients_are_floats() {
+        check(
+            &KERNELS[0],
+            [tensor(&[7_i32, -1]), tensor(&[2_i32, 0])],
+            Ok(&[3.5, f32::NEG_INFINITY]),
+        );
+        check(&KERNELS[1], [tensor(&[7_u8]), Value::Scalar(Scalar::Int(2))], Ok(&[3.5_f32]));
+    }
+
+    #[test]
+    fn rounding() {
+        let check = |mode, expected: [i32; 2]| {
+            let (a, b) = (tensor(&[7_i32, -7]), tensor(&[2_i32, 2]));
+            check(&KERNELS[2], [a, b, Value::Str(mode)], Ok(&expected));
+        };
+        check("floor", [3, -4]);
+        check("trunc", [3, -3]);
+    }
+
+    #[test]
+    fn bad_arguments() {
+        let error = |index, expected| Error::InvalidArgument { index, expected };
+        let call = |other, mode| [tensor(&[1_i32]), Value::Scalar(Scalar::Int(other)), mode];
+        let zero = error(1, "no zero as integer divisor");
+        check::<i32, 3>(&KERNELS[3], call(0, Value::Str("floor")), Err(zero));
+        let mode = error(2, "\"floor\" or \"trunc\"");
+        check::<i32, 3>(&KERNELS[3], call(1, Value::Str("up")), Err(mode));
+        check(&KERNELS[3], call(2, Value::None), Ok(&[0.5_f32]));
+    }
+}

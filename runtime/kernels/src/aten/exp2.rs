@@ -1,0 +1,34 @@
+//! `aten::exp2.out`: power of two.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | number tensor         | any       |
+//! | `out`    | floating-point tensor | as `self` |
+//!
+//! Computes `2ˣ`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Source: ATen `exp2`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::exp2.out", &[Arg::Tensor, Arg::Out], exp2_out)];
+
+fn exp2_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    call.run(args, 1, floats!(F => |[x]| Libm::<F>::exp2(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let x = tensor(&[0.0, 3.0, -1.0]);
+        check(&KERNELS[0], [x], Ok(&[1.0, 8.0, 0.5]));
+    }
+}

@@ -1,0 +1,34 @@
+//! `aten::expm1.out`: exponential less one.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | number tensor         | any       |
+//! | `out`    | floating-point tensor | as `self` |
+//!
+//! Computes `eˣ - 1`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Source: ATen `expm1`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::expm1.out", &[Arg::Tensor, Arg::Out], expm1_out)];
+
+fn expm1_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    call.run(args, 1, floats!(F => |[x]| Libm::<F>::expm1(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let x = tensor(&[0.0, 1.0, f32::NEG_INFINITY]);
+        check(&KERNELS[0], [x], Ok(&[0.0, 1.7182819, -1.0]));
+    }
+}

@@ -1,0 +1,60 @@
+//! `aten::glu.out`: gated linear unit.
+//!
+//! | argument | type                  | shape                               |
+//! |----------|-----------------------|-------------------------------------|
+//! | `self`   | floating-point tensor | even along `dim`                    |
+//! | `dim`    | int                   |                                     |
+//! | `out`    | floating-point tensor | as `self`, half as long along `dim` |
+//!
+//! Computes `a / (1 + e⁻ᵇ)`, where `a` and `b` are the halves of `self` along `dim`.
+//! Tolerance: 1e-6 relative.
+//! Errors: a `dim` out of range is [`Error::InvalidArgument`] at index 1, an odd size at index 0;
+//! another dtype is [`Error::InvalidType`].
+//! Source: ATen `glu`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, Strided, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::glu.out", &[Arg::Tensor, Arg::Int, Arg::Out], glu_out)];
+
+fn glu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let dim = args.int(1)?;
+    let dim = if dim < 0 { dim.checked_add(x.rank() as i64) } else { Some(dim) };
+    let dim = dim.and_then(|dim| usize::try_from(dim).ok()).filter(|&dim| dim < x.rank());
+    let dim = dim.ok_or(Error::InvalidArgument { index: 1, expected: "a dimension of `self`" })?;
+    let size = x.sizes()[dim];
+    let uneven = Error::InvalidArgument { index: 0, expected: "an even size along `dim`" };
+    if size % 2 != 0 {
+        return Err(uneven);
+    }
+    let half = |start| Strided::from(x).narrow(dim, start, size / 2).ok_or(uneven);
+    let (a, b) = (Input::Tensor(half(0)?), Input::Tensor(half(size / 2)?));
+    let call = Pointwise::new([a, b])?.only_float()?;
+    call.run(args, 2, floats!(F => |[a, b]| a / (1.0 + Libm::<F>::exp(-b))))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, check, shaped, tensor};
+
+    #[test]
+    fn values() {
+        let dim = |dim| Value::Scalar(Scalar::Int(dim));
+        let x = || shaped(&[2, 2], &[1.0_f32, 2.0, 0.0, f32::INFINITY]);
+        check(&KERNELS[0], [x(), dim(0)], Ok(&[0.5_f32, 2.0]));
+        check(&KERNELS[0], [x(), dim(-1)], Ok(&[0.880_797_1_f32, 0.0]));
+        let error = |index, expected| Err(Error::InvalidArgument { index, expected });
+        for out in [2, -3, i64::MIN] {
+            check::<f32, 2>(&KERNELS[0], [x(), dim(out)], error(1, "a dimension of `self`"));
+        }
+        let odd = tensor(&[1.0_f32]);
+        check::<f32, 2>(&KERNELS[0], [odd, dim(0)], error(0, "an even size along `dim`"));
+    }
+}

@@ -1,0 +1,62 @@
+//! `aten::hardtanh.out`: limits to a range.
+//!
+//! | argument  | type                                  | shape     |
+//! |-----------|---------------------------------------|-----------|
+//! | `self`    | number tensor                         | any       |
+//! | `min_val` | number                                |           |
+//! | `max_val` | number                                |           |
+//! | `out`     | tensor that holds the dtype of `self` | as `self` |
+//!
+//! Computes `min(max(x, min_val), max_val)`; integers with truncated limits. Tolerance: exact.
+//! Errors: `bool` is [`Error::InvalidType`].
+//! Source: ATen `hardtanh`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    dtype::Number,
+    pointwise::{Input, Pointwise, numbers},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::hardtanh.out",
+    &[Arg::Tensor, Arg::Scalar, Arg::Scalar, Arg::Out],
+    hardtanh_out,
+)];
+
+fn hardtanh_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.not_bool()?;
+    let (min, max) = (args.scalar(1)?, args.scalar(2)?);
+    let hardtanh = numbers!(
+        {
+            let (min, max) = (min.to_i64(), max.to_i64());
+            move |[x]| x.max(min).min(max)
+        },
+        F => {
+            let (min, max) = (F::from_scalar(min), F::from_scalar(max));
+            move |[x]| {
+                let x = if x < min { min } else { x };
+                if x > max { max } else { x }
+            }
+        }
+    );
+    call.run(args, 3, hardtanh)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, check, tensor};
+
+    #[test]
+    fn values() {
+        let limits = |min, max| [min, max].map(|limit| Value::Scalar(Scalar::Double(limit)));
+        let [min, max] = limits(-1.0, 1.0);
+        let x = tensor(&[-2.0_f32, 0.5, 2.0, f32::NAN]);
+        check(&KERNELS[0], [x, min, max], Ok(&[-1.0_f32, 0.5, 1.0, f32::NAN]));
+        let [min, max] = limits(-1.5, 1.5);
+        check(&KERNELS[0], [tensor(&[-2_i8, 2]), min, max], Ok(&[-1_i8, 1]));
+    }
+}

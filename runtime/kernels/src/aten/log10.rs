@@ -1,0 +1,34 @@
+//! `aten::log10.out`: logarithm to base ten.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | number tensor         | any       |
+//! | `out`    | floating-point tensor | as `self` |
+//!
+//! Computes `log₁₀ x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Source: ATen `log10`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::log10.out", &[Arg::Tensor, Arg::Out], log10_out)];
+
+fn log10_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    call.run(args, 1, floats!(F => |[x]| Libm::<F>::log10(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let x = tensor(&[1000.0, 0.1, 0.0]);
+        check(&KERNELS[0], [x], Ok(&[3.0, -1.0, f32::NEG_INFINITY]));
+    }
+}

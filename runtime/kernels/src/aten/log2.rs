@@ -1,0 +1,34 @@
+//! `aten::log2.out`: logarithm to base two.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | number tensor         | any       |
+//! | `out`    | floating-point tensor | as `self` |
+//!
+//! Computes `log₂ x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Source: ATen `log2`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::log2.out", &[Arg::Tensor, Arg::Out], log2_out)];
+
+fn log2_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    call.run(args, 1, floats!(F => |[x]| Libm::<F>::log2(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let x = tensor(&[8.0, 0.5, 0.0]);
+        check(&KERNELS[0], [x], Ok(&[3.0, -1.0, f32::NEG_INFINITY]));
+    }
+}

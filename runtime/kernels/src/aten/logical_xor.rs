@@ -1,0 +1,41 @@
+//! `aten::logical_xor.out`: exclusive disjunction of truth values.
+//!
+//! | argument | type          | shape                        |
+//! |----------|---------------|------------------------------|
+//! | `self`   | number tensor | any                          |
+//! | `other`  | number tensor | broadcasts with `self`       |
+//! | `out`    | number tensor | broadcast of `self`, `other` |
+//!
+//! Computes `a xor b`, where a number is true unless it is zero. Tolerance: exact.
+//! Source: ATen `logical_xor`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::logical_xor.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], logical_xor_out)];
+
+fn logical_xor_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.to_bool();
+    call.run(
+        args,
+        2,
+        numbers!(
+            |[a, b]| ((a != 0) ^ (b != 0)).into(),
+            F => |[a, b]| F::from((a != 0.0) ^ (b != 0.0))
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{bools, check, tensor};
+
+    #[test]
+    fn values() {
+        let (a, b) = (tensor(&[0.0_f32, 0.0, 0.5, f32::NAN]), tensor(&[0_i32, -1, 0, 2]));
+        check(&KERNELS[0], [a, b], Ok(&bools(&[false, true, true, false])));
+    }
+}

@@ -1,0 +1,46 @@
+//! `aten::lt.Tensor_out`, `aten::lt.Scalar_out`: less than.
+//!
+//! | argument | type                       | shape                        |
+//! |----------|----------------------------|------------------------------|
+//! | `self`   | number tensor              | any                          |
+//! | `other`  | number tensor, or a number | broadcasts with `self`       |
+//! | `out`    | number tensor              | broadcast of `self`, `other` |
+//!
+//! Computes `a < b` in the common dtype. Tolerance: exact.
+//! Source: ATen `lt`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::lt.Tensor_out", &[Arg::Tensor, Arg::Tensor, Arg::Out], lt_out),
+    Kernel::new("aten::lt.Scalar_out", &[Arg::Tensor, Arg::Scalar, Arg::Out], lt_out),
+];
+
+fn lt_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.to_bool();
+    call.run(args, 2, numbers!(|[a, b]| (a < b).into(), F => |[a, b]| F::from(a < b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, bools, check, tensor};
+
+    #[test]
+    fn values() {
+        let (a, b) =
+            (tensor(&[1.0_f32, 2.0, 3.0, f32::NAN]), tensor(&[2.0_f64, 2.0, 2.0, f64::NAN]));
+        check(&KERNELS[0], [a, b], Ok(&bools(&[true, false, false, false])));
+    }
+
+    #[test]
+    fn a_number_has_the_type_of_the_tensor_unless_fractional() {
+        let other = |scalar| [tensor(&[0_u8, 1, 2]), Value::Scalar(scalar)];
+        check(&KERNELS[1], other(Scalar::Int(257)), Ok(&bools(&[true, false, false])));
+        check(&KERNELS[1], other(Scalar::Double(1.5)), Ok(&bools(&[true, true, false])));
+    }
+}

@@ -1,0 +1,39 @@
+//! `aten::maximum.out`: the larger of two.
+//!
+//! | argument | type                               | shape                        |
+//! |----------|------------------------------------|------------------------------|
+//! | `self`   | number tensor                      | any                          |
+//! | `other`  | number tensor                      | broadcasts with `self`       |
+//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//!
+//! Computes `max(self, other)` in the common dtype; NaN where either is NaN. Tolerance: exact.
+//! Source: ATen `maximum`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::maximum.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], maximum_out)];
+
+fn maximum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?;
+    let maximum = numbers!(
+        |[a, b]| a.max(b),
+        F => |[a, b]| if a > b || a.is_nan() { a } else { b }
+    );
+    call.run(args, 2, maximum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let (a, b) = (tensor(&[3.0_f32, f32::NAN, 1.0]), tensor(&[-1.0_f32, 1.0, f32::NAN]));
+        check(&KERNELS[0], [a, b], Ok(&[3.0, f32::NAN, f32::NAN]));
+        check(&KERNELS[0], [tensor(&[3_i8]), tensor(&[5_i64])], Ok(&[5_i64]));
+    }
+}

@@ -1,0 +1,39 @@
+//! `aten::minimum.out`: the smaller of two.
+//!
+//! | argument | type                               | shape                        |
+//! |----------|------------------------------------|------------------------------|
+//! | `self`   | number tensor                      | any                          |
+//! | `other`  | number tensor                      | broadcasts with `self`       |
+//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//!
+//! Computes `min(self, other)` in the common dtype; NaN where either is NaN. Tolerance: exact.
+//! Source: ATen `minimum`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::minimum.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], minimum_out)];
+
+fn minimum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?;
+    let minimum = numbers!(
+        |[a, b]| a.min(b),
+        F => |[a, b]| if a < b || a.is_nan() { a } else { b }
+    );
+    call.run(args, 2, minimum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let (a, b) = (tensor(&[3.0_f32, f32::NAN, 1.0]), tensor(&[-1.0_f32, 1.0, f32::NAN]));
+        check(&KERNELS[0], [a, b], Ok(&[-1.0, f32::NAN, f32::NAN]));
+        check(&KERNELS[0], [tensor(&[3_i8]), tensor(&[5_i64])], Ok(&[3_i64]));
+    }
+}

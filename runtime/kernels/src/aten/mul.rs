@@ -1,0 +1,54 @@
+//! `aten::mul.out`, `aten::mul.Scalar_out`: product.
+//!
+//! | argument | type                               | shape                        |
+//! |----------|------------------------------------|------------------------------|
+//! | `self`   | number tensor                      | any                          |
+//! | `other`  | number tensor, or a number         | broadcasts with `self`       |
+//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//!
+//! Computes `self · other` in the common dtype; integers wrap. Tolerance: exact.
+//! Source: ATen `mul`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::mul.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], mul_out),
+    Kernel::new("aten::mul.Scalar_out", &[Arg::Tensor, Arg::Scalar, Arg::Out], mul_out),
+];
+
+fn mul_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
+    let call = Pointwise::new(inputs)?.with_wide_scalars();
+    call.run(args, 2, numbers!(|[a, b]| a.wrapping_mul(b), F => |[a, b]| a * b))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, bools, check, shaped, tensor};
+
+    #[test]
+    fn values() {
+        let column = shaped(&[2, 1], &[2.0_f32, -1.0]);
+        check(&KERNELS[0], [column, tensor(&[1_i64, 3])], Ok(&[2.0_f32, 6.0, -1.0, -3.0]));
+        check(&KERNELS[0], [tensor(&[100_i8]), tensor(&[3_i8])], Ok(&[44_i8]));
+        check(&KERNELS[1], [tensor(&[3_i16]), Value::Scalar(Scalar::Int(-2))], Ok(&[-6_i16]));
+    }
+
+    #[test]
+    fn bools_are_a_conjunction() {
+        let (a, b) = (bools(&[true, true, false]), bools(&[true, false, false]));
+        check(&KERNELS[0], [tensor(&a), tensor(&b)], Ok(&bools(&[true, false, false])));
+    }
+
+    #[test]
+    fn shapes_that_do_not_broadcast_are_refused() {
+        let expected = "a tensor that broadcasts with the others";
+        let error = Error::InvalidArgument { index: 1, expected };
+        check::<f32, 2>(&KERNELS[0], [tensor(&[1.0_f32; 3]), tensor(&[1.0_f32; 2])], Err(error));
+    }
+}

@@ -1,0 +1,80 @@
+//! `aten::native_dropout.out`: dropout, as far as it needs no random numbers.
+//!
+//! | argument | type                                   | shape      |
+//! |----------|----------------------------------------|------------|
+//! | `input`  | number tensor                          | any        |
+//! | `p`      | double in `0..=1`                      |            |
+//! | `train`  | bool, or none                          |            |
+//! | `out0`   | tensor that holds the dtype of `input` | as `input` |
+//! | `out1`   | `bool` tensor, which elements are kept | as `input` |
+//!
+//! Gives `input` and all true when `train` is not true or `p` is 0, and all zero when `p` is 1.
+//! Errors: another `p` is [`Error::InvalidArgument`] at index 1, or [`Error::NotSupported`] when it
+//! lies between these.
+//! Source: ATen `native_dropout`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::native_dropout.out",
+    &[Arg::Tensor, Arg::Double, Arg::OptBool, Arg::Out, Arg::Out],
+    native_dropout_out,
+)];
+
+fn native_dropout_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = Input::at(args, 0)?;
+    let p = args.double(1)?;
+    if !(0.0..=1.0).contains(&p) {
+        return Err(Error::InvalidArgument { index: 1, expected: "a probability" });
+    }
+    let train = args.opt_scalar(2)?.is_some_and(Scalar::to_bool);
+    let keep = match p {
+        0.0 => true,
+        _ if !train => true,
+        1.0 => false,
+        _ => return Err(Error::NotSupported { what: "random numbers" }),
+    };
+    // Both are sized before either is written.
+    for (index, tensor) in [args.tensor(0)?; 2].into_iter().enumerate() {
+        args.out(3 + index)?.resize(tensor.sizes())?;
+    }
+    let scaled = numbers!(
+        |[x]| if keep { x } else { 0 },
+        F => |[x]| if keep { x } else { 0.0 }
+    );
+    Pointwise::new([input])?.run(args, 3, scaled)?;
+    let mask = numbers!(|_| i64::from(keep), F => |_| F::from(keep));
+    Pointwise::new([input])?.to_bool().run(args, 4, mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Bool, Call, Tensor};
+
+    use super::*;
+    use crate::pointwise::check::bools;
+
+    fn dropout(p: f64, train: bool) -> Result<(Vec<f32>, Vec<Bool>), Error> {
+        let x = Tensor::from_slice(&[1.0_f32, -2.0]);
+        let (mut y, mut mask) = (Tensor::from_slice(&[0.0_f32]), Tensor::from_slice(&bools(&[])));
+        Call::new(&KERNELS[0]).run(&mut [
+            Argument::Tensor(&x),
+            Argument::Scalar(Scalar::Double(p)),
+            Argument::Scalar(Scalar::Bool(train)),
+            Argument::Out(&mut y),
+            Argument::Out(&mut mask),
+        ])?;
+        Ok((y.data()?.to_vec(), mask.data()?.to_vec()))
+    }
+
+    #[test]
+    fn values() {
+        let kept = Ok((vec![1.0, -2.0], bools(&[true, true])));
+        assert_eq!(dropout(0.5, false), kept);
+        assert_eq!(dropout(0.0, true), kept);
+        assert_eq!(dropout(1.0, true), Ok((vec![0.0, 0.0], bools(&[false, false]))));
+        assert_eq!(dropout(0.5, true), Err(Error::NotSupported { what: "random numbers" }));
+    }
+}

@@ -1,0 +1,105 @@
+//! `aten::pow.Tensor_Tensor_out`, `.Tensor_Scalar_out`, `.Scalar_out`: power.
+//!
+//! | argument   | type                               | shape                           |
+//! |------------|------------------------------------|---------------------------------|
+//! | `self`     | number tensor, or a number         | any                             |
+//! | `exponent` | number tensor, or a number         | broadcasts with `self`          |
+//! | `out`      | tensor that holds the common dtype | broadcast of `self`, `exponent` |
+//!
+//! Computes `self ^ exponent` in the common dtype; integers wrap. Tolerance: 1e-6 relative.
+//! Errors: a negative number as exponent of integers is [`Error::InvalidArgument`] at index 1, and so
+//! is one that the dtype cannot hold; a common dtype of `bool` is [`Error::InvalidType`].
+//! Source: ATen `pow`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, check_range, numbers};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::pow.Tensor_Tensor_out", &[Arg::Tensor, Arg::Tensor, Arg::Out], pow_out),
+    Kernel::new(
+        "aten::pow.Tensor_Scalar_out",
+        &[Arg::Tensor, Arg::Scalar, Arg::Out],
+        pow_scalar_out,
+    ),
+    Kernel::new("aten::pow.Scalar_out", &[Arg::Scalar, Arg::Tensor, Arg::Out], pow_out),
+];
+
+fn pow_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.not_bool()?;
+    call.run(args, 2, numbers!(|[a, b]| power(a, b), F => |[a, b]| Libm::<F>::pow(a, b)))
+}
+
+fn pow_scalar_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let exponent = args.scalar(1)?;
+    let inputs = [Input::at(args, 0)?, exponent.into()];
+    let call = Pointwise::new(inputs)?.not_bool()?;
+    if !call.dtype().is_float() && exponent.to_i64() < 0 {
+        let expected = "an exponent of integers that is not negative";
+        return Err(Error::InvalidArgument { index: 1, expected });
+    }
+    check_range(exponent, call.dtype(), 1)?;
+    // PyTorch computes these exponents so, and they are common.
+    match exponent.to_f64() {
+        2.0 => call.run(args, 2, numbers!(|[a, _]| a.wrapping_mul(a), F => |[a, _]| a * a)),
+        0.5 => call.run(args, 2, numbers!(|[a, _]| a, F => |[a, _]| Libm::<F>::sqrt(a))),
+        -0.5 => call.run(args, 2, numbers!(|[a, _]| a, F => |[a, _]| 1.0 / Libm::<F>::sqrt(a))),
+        _ => pow_out(cx, args),
+    }
+}
+
+/// Of a negative exponent, what is left of the fraction when it is truncated.
+fn power(base: i64, exponent: i64) -> i64 {
+    let Ok(mut left) = u64::try_from(exponent) else {
+        return match base {
+            1 => 1,
+            -1 if exponent % 2 == 0 => 1,
+            -1 => -1,
+            _ => 0,
+        };
+    };
+    let (mut result, mut square) = (1_i64, base);
+    while left > 0 {
+        if left % 2 == 1 {
+            result = result.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        left /= 2;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, check, tensor};
+
+    #[test]
+    fn integers_wrap_and_truncate() {
+        let (a, b) = (tensor(&[2_i32, -3, 0, -1, 2]), tensor(&[10_i32, 3, 0, -3, -1]));
+        check(&KERNELS[0], [a, b], Ok(&[1024, -27, 1, -1, 0]));
+        check(&KERNELS[0], [tensor(&[3_u8]), tensor(&[6_u8])], Ok(&[217_u8]));
+    }
+
+    #[test]
+    fn floats() {
+        let scalar = |value| Value::Scalar(Scalar::Double(value));
+        let x = || tensor(&[4.0_f32, f32::NEG_INFINITY]);
+        check(&KERNELS[1], [x(), scalar(0.5)], Ok(&[2.0_f32, f32::NAN]));
+        check(&KERNELS[1], [x(), scalar(2.0)], Ok(&[16.0_f32, f32::INFINITY]));
+        check(&KERNELS[1], [x(), scalar(-1.5)], Ok(&[0.125_f32, 0.0]));
+        check(&KERNELS[2], [scalar(2.0), tensor(&[3_i64])], Ok(&[8.0_f32]));
+    }
+
+    #[test]
+    fn exponents_out_of_range() {
+        let error = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        let call = |exponent| [tensor(&[2_i8]), Value::Scalar(Scalar::Int(exponent))];
+        let negative = "an exponent of integers that is not negative";
+        check::<i8, 2>(&KERNELS[1], call(-1), error(negative));
+        check::<i8, 2>(&KERNELS[1], call(300), error("a number that the dtype can hold"));
+    }
+}

@@ -1,0 +1,33 @@
+//! `aten::reciprocal.out`: reciprocal.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | number tensor         | any       |
+//! | `out`    | floating-point tensor | as `self` |
+//!
+//! Computes `1 / x`; `bool` and integers as `f32`. Tolerance: exact.
+//! Source: ATen `reciprocal`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::reciprocal.out", &[Arg::Tensor, Arg::Out], reciprocal_out)];
+
+fn reciprocal_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    call.run(args, 1, floats!(F => |[x]| 1.0 / x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let x = tensor(&[4.0, 0.0, f32::NEG_INFINITY]);
+        check(&KERNELS[0], [x], Ok(&[0.25, f32::INFINITY, -0.0]));
+    }
+}

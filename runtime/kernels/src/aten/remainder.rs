@@ -1,0 +1,66 @@
+//! `aten::remainder.Tensor_out`, `.Scalar_out`, `.Scalar_Tensor_out`: remainder with the sign of the divisor.
+//!
+//! | argument | type                               | shape                        |
+//! |----------|------------------------------------|------------------------------|
+//! | `self`   | number tensor                      | any                          |
+//! | `other`  | number tensor, or a number         | broadcasts with `self`       |
+//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//!
+//! Computes `self - ⌊self / other⌋ · other` in the common dtype. Tolerance: exact.
+//! Errors: an integer divisor of zero is [`Error::InvalidArgument`] at index 1; a common dtype of
+//! `bool` is [`Error::InvalidType`].
+//! Source: ATen `remainder`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    division::{Divide, ZeroDivisor},
+    pointwise::{Input, Pointwise, numbers},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::remainder.Tensor_out", &[Arg::Tensor, Arg::Tensor, Arg::Out], remainder_out),
+    Kernel::new("aten::remainder.Scalar_out", &[Arg::Tensor, Arg::Scalar, Arg::Out], remainder_out),
+    Kernel::new(
+        "aten::remainder.Scalar_Tensor_out",
+        &[Arg::Scalar, Arg::Tensor, Arg::Out],
+        remainder_out,
+    ),
+];
+
+fn remainder_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.not_bool()?;
+    let zero = ZeroDivisor::default();
+    call.run(
+        args,
+        2,
+        numbers!(|[a, b]| a.remainder(zero.avoid(b)), F => |[a, b]| Divide::remainder(a, b)),
+    )?;
+    zero.check()
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Scalar;
+
+    use super::*;
+    use crate::pointwise::check::{Value, check, tensor};
+
+    #[test]
+    fn values() {
+        let (a, b) = (tensor(&[-7_i32, -7, i32::MIN]), tensor(&[2_i32, -2, -1]));
+        check(&KERNELS[0], [a, b], Ok(&[1, -1, 0]));
+        check(
+            &KERNELS[0],
+            [tensor(&[-7.0_f32, 1.0]), tensor(&[2.0_f32, 0.0])],
+            Ok(&[1.0, f32::NAN]),
+        );
+    }
+
+    #[test]
+    fn an_integer_divisor_of_zero_is_refused() {
+        let error = Error::InvalidArgument { index: 1, expected: "no zero as integer divisor" };
+        let zero = Value::Scalar(Scalar::Int(0));
+        check::<u8, 2>(&KERNELS[1], [tensor(&[1_u8]), zero], Err(error));
+    }
+}

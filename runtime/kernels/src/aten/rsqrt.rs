@@ -1,0 +1,34 @@
+//! `aten::rsqrt.out`: reciprocal of the square root.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | number tensor         | any       |
+//! | `out`    | floating-point tensor | as `self` |
+//!
+//! Computes `1 / √x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Source: ATen `rsqrt`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::rsqrt.out", &[Arg::Tensor, Arg::Out], rsqrt_out)];
+
+fn rsqrt_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    call.run(args, 1, floats!(F => |[x]| 1.0 / Libm::<F>::sqrt(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let x = tensor(&[4.0, 0.0, -1.0]);
+        check(&KERNELS[0], [x], Ok(&[0.5, f32::INFINITY, f32::NAN]));
+    }
+}

@@ -1,0 +1,72 @@
+//! `aten::sub.out`, `aten::sub.Scalar_out`: difference.
+//!
+//! | argument | type                                   | shape                        |
+//! |----------|----------------------------------------|------------------------------|
+//! | `self`   | number tensor                          | any                          |
+//! | `other`  | number tensor, or a number             | broadcasts with `self`       |
+//! | `alpha`  | number; an integer for integer results |                              |
+//! | `out`    | tensor that holds the common dtype     | broadcast of `self`, `other` |
+//!
+//! Computes `self - alpha · other` in the common dtype; integers wrap. Tolerance: exact.
+//! Errors: a common dtype of `bool` is [`Error::InvalidType`]; a fractional `alpha` for integers is
+//! [`Error::InvalidArgument`] at index 2.
+//! Source: ATen `sub`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    dtype::Number,
+    pointwise::{Input, Pointwise, integer, numbers},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::sub.out", &[Arg::Tensor, Arg::Tensor, Arg::Scalar, Arg::Out], sub_out),
+    Kernel::new(
+        "aten::sub.Scalar_out",
+        &[Arg::Tensor, Arg::Scalar, Arg::Scalar, Arg::Out],
+        sub_out,
+    ),
+];
+
+fn sub_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
+    let call = Pointwise::new(inputs)?.not_bool()?.with_wide_scalars();
+    let alpha = args.scalar(2)?;
+    let int = integer(alpha, call.dtype(), 2)?;
+    call.run(
+        args,
+        3,
+        numbers!(
+            move |[a, b]| a.wrapping_sub(b.wrapping_mul(int)),
+            F => {
+                let alpha = F::from_scalar(alpha);
+                move |[a, b]| a - b * alpha
+            }
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Scalar, ScalarType};
+
+    use super::*;
+    use crate::pointwise::check::{Value, bools, check, tensor};
+
+    #[test]
+    fn values() {
+        let two = || Value::Scalar(Scalar::Int(2));
+        check(&KERNELS[0], [tensor(&[1_i32]), tensor(&[3_i64]), two()], Ok(&[-5_i64]));
+        check(&KERNELS[1], [tensor(&[1_u8]), Value::Scalar(Scalar::Int(3)), two()], Ok(&[251_u8]));
+        let half = Value::Scalar(Scalar::Double(0.5));
+        check(&KERNELS[0], [tensor(&[1.0_f32]), tensor(&[4_i64]), half], Ok(&[-1.0_f32]));
+    }
+
+    #[test]
+    fn bool_is_refused() {
+        let flags = || tensor(&bools(&[true]));
+        let error = Error::InvalidType { index: 0, found: ScalarType::Bool };
+        let one = Value::Scalar(Scalar::Int(1));
+        check::<i32, 3>(&KERNELS[0], [flags(), flags(), one], Err(error));
+    }
+}

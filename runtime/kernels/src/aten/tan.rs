@@ -1,0 +1,34 @@
+//! `aten::tan.out`: tangent.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | number tensor         | any       |
+//! | `out`    | floating-point tensor | as `self` |
+//!
+//! Computes `tan x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Source: ATen `tan`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::tan.out", &[Arg::Tensor, Arg::Out], tan_out)];
+
+fn tan_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    call.run(args, 1, floats!(F => |[x]| Libm::<F>::tan(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let x = tensor(&[0.0, 1.0, f32::INFINITY]);
+        check(&KERNELS[0], [x], Ok(&[0.0, 1.5574077, f32::NAN]));
+    }
+}

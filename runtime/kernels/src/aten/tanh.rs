@@ -1,0 +1,34 @@
+//! `aten::tanh.out`: hyperbolic tangent.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | number tensor         | any       |
+//! | `out`    | floating-point tensor | as `self` |
+//!
+//! Computes `tanh x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Source: ATen `tanh`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, floats};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::tanh.out", &[Arg::Tensor, Arg::Out], tanh_out)];
+
+fn tanh_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    call.run(args, 1, floats!(F => |[x]| Libm::<F>::tanh(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        let x = tensor(&[0.0, 1.0, f32::NEG_INFINITY]);
+        check(&KERNELS[0], [x], Ok(&[0.0, 0.7615942, -1.0]));
+    }
+}

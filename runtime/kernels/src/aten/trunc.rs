@@ -1,0 +1,34 @@
+//! `aten::trunc.out`: rounding toward zero.
+//!
+//! | argument | type                                  | shape     |
+//! |----------|---------------------------------------|-----------|
+//! | `self`   | number tensor                         | any       |
+//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//!
+//! Computes `x without its fraction`. Tolerance: exact.
+//! Source: ATen `trunc`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use libm::Libm;
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::trunc.out", &[Arg::Tensor, Arg::Out], trunc_out)];
+
+fn trunc_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let call = Pointwise::new([Input::at(args, 0)?])?;
+    call.run(args, 1, numbers!(|[x]| x, F => |[x]| Libm::<F>::trunc(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        check(&KERNELS[0], [tensor(&[-1.5_f32, 2.9, f32::NAN])], Ok(&[-1.0_f32, 2.0, f32::NAN]));
+        check(&KERNELS[0], [tensor(&[-5_i8, 7])], Ok(&[-5_i8, 7]));
+    }
+}
