@@ -105,12 +105,7 @@ impl Method<'_> {
         unsafe { tensor.borrow(view.bytes()) }.map_err(failed)
     }
 
-    fn bind_scalar(
-        &mut self,
-        index: usize,
-        input: &Input<'_>,
-        value: u32,
-    ) -> Result<(), RunError> {
+    fn bind_scalar(&mut self, index: usize, input: &Input<'_>, value: u32) -> Result<(), RunError> {
         let given = match *input {
             Input::Int(value) => EValue::Int(value),
             Input::Double(value) => EValue::Double(value),

@@ -11,7 +11,9 @@ use afferent_core::{
     Backend, DelegateHandle, DelegateSource, EValue, Error, Kernel, KernelLists, TensorSlot,
     find_kernel,
 };
-use afferent_program::{ExternalData, MethodPlan, Placement, Program, TensorData, TensorMeta, Value};
+use afferent_program::{
+    ExternalData, MethodPlan, Placement, Program, TensorData, TensorMeta, Value,
+};
 
 use crate::{
     LoadError, Method, Problem,
@@ -225,7 +227,9 @@ impl<'a> Method<'a> {
         };
         method.write_initial_values().map_err(|error| LoadError::Value { value: 0, error })?;
         for (slot, role) in roles.iter().enumerate() {
-            if *role == Role::Written && let Ok(slot) = u32::try_from(slot) {
+            if *role == Role::Written
+                && let Ok(slot) = u32::try_from(slot)
+            {
                 method.provide_tensor(slot, heap);
             }
         }
@@ -241,7 +245,9 @@ impl<'a> Method<'a> {
             {
                 // SAFETY: `place` gives `nbytes` bytes of planned memory, the program as many
                 // bytes of its own, and no run is under way.
-                unsafe { target.copy_from_nonoverlapping(NonNull::from(initial).cast(), layout.nbytes) };
+                unsafe {
+                    target.copy_from_nonoverlapping(NonNull::from(initial).cast(), layout.nbytes)
+                };
             }
         }
         Ok(())
@@ -355,7 +361,9 @@ fn tensor<'a>(
             };
             if let Some(target) = place(buffers, placement, bytes.len()) {
                 // SAFETY: `place` gives as many bytes of planned memory, which no run uses yet.
-                unsafe { target.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+                unsafe {
+                    target.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
+                };
             }
             placement
         }
@@ -371,11 +379,7 @@ fn tensor<'a>(
     Ok(slot)
 }
 
-fn place(
-    buffers: &[PlannedBuffer<'_>],
-    placement: Placement,
-    len: usize,
-) -> Option<NonNull<u8>> {
+fn place(buffers: &[PlannedBuffer<'_>], placement: Placement, len: usize) -> Option<NonNull<u8>> {
     buffers.get(placement.memory_id)?.part(placement.offset, len)
 }
 

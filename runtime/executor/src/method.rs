@@ -54,11 +54,28 @@ impl Drop for Delegates<'_> {
 /// One resolved instruction.
 #[derive(Clone, Copy)]
 pub(crate) enum Step<'a> {
-    Kernel { run: KernelFn, args: &'static [Arg], ids: &'a [u32] },
-    Delegate { index: usize, inputs: usize, ids: &'a [u32] },
-    MoveTensor { from: u32, to: u32 },
-    MoveScalar { from: u32, to: u32 },
-    JumpFalse { condition: u32, destination: usize },
+    Kernel {
+        run: KernelFn,
+        args: &'static [Arg],
+        ids: &'a [u32],
+    },
+    Delegate {
+        index: usize,
+        inputs: usize,
+        ids: &'a [u32],
+    },
+    MoveTensor {
+        from: u32,
+        to: u32,
+    },
+    MoveScalar {
+        from: u32,
+        to: u32,
+    },
+    JumpFalse {
+        condition: u32,
+        destination: usize,
+    },
     /// Memory of tensors without bound is kept for the next run.
     Free,
 }
@@ -151,7 +168,8 @@ impl<'a> Method<'a> {
             at = match *step {
                 Step::Kernel { run, args, ids } => {
                     let signature = Signature::Kernel(args);
-                    self.call(Callee::Kernel(run), signature, ids, heap, options).map_err(failed)?;
+                    self.call(Callee::Kernel(run), signature, ids, heap, options)
+                        .map_err(failed)?;
                     at + 1
                 }
                 Step::Delegate { index, inputs, ids } => {
@@ -256,7 +274,8 @@ impl<'a> Method<'a> {
         // no call is under way.
         let source = unsafe { &*source.get() };
         let sizes = Dims::new(source.sizes());
-        let sizes = sizes.ok_or(Error::Internal { reason: "a tensor has at most 16 dimensions" })?;
+        let sizes =
+            sizes.ok_or(Error::Internal { reason: "a tensor has at most 16 dimensions" })?;
         // SAFETY: as above; loading also checked that the target is not a constant.
         let mut tensor = unsafe { TensorMut::new(target) };
         if tensor.resize(&sizes).is_err() {

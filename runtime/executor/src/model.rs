@@ -192,9 +192,10 @@ impl ModelFile {
                 move |error| ModelError::Program { path, error }
             };
             let program = Program::parse(files.program.as_slice()).map_err(failed(path))?;
-            let external = files.data.iter().zip(&paths).map(|(bytes, path)| {
-                ExternalData::parse(bytes.as_slice()).map_err(failed(path))
-            });
+            let external =
+                files.data.iter().zip(&paths).map(|(bytes, path)| {
+                    ExternalData::parse(bytes.as_slice()).map_err(failed(path))
+                });
             Ok(Parsed { program, external: external.collect::<Result<_, _>>()? })
         })?;
         Ok(Arc::new(Self { path: path.to_owned(), parsed }))
@@ -347,10 +348,12 @@ impl Model {
             let mut report = |problem: crate::Problem<'_>| problems.push(problem.to_string());
             let plan = owner.file.method(name)?;
             let tables = tables.as_mut_slice();
-            Method::load(plan, &services, tables, buffers, &mut heap, &mut report).map_err(|error| {
-                let (path, method) = (owner.file.path.clone(), name.to_owned());
-                ModelError::Load { path, method, error, problems }
-            })
+            Method::load(plan, &services, tables, buffers, &mut heap, &mut report).map_err(
+                |error| {
+                    let (path, method) = (owner.file.path.clone(), name.to_owned());
+                    ModelError::Load { path, method, error, problems }
+                },
+            )
         })?;
         Ok(Loaded { method, heap })
     }

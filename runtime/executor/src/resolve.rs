@@ -257,11 +257,7 @@ fn kind(signature: Signature, index: usize) -> Option<Arg> {
 }
 
 /// Calls `found` with each tensor of `value` and its place in the list.
-fn for_tensors(
-    value: EValue<'_>,
-    values: &[Cell<EValue<'_>>],
-    found: &mut dyn FnMut(u32, usize),
-) {
+fn for_tensors(value: EValue<'_>, values: &[Cell<EValue<'_>>], found: &mut dyn FnMut(u32, usize)) {
     match value {
         EValue::Tensor(slot) => found(slot, 0),
         EValue::TensorList(ids) | EValue::OptionalTensorList(ids) => {

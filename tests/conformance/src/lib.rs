@@ -1,1 +1,30 @@
 //! Programs and operators with expected outputs from PyTorch, run on every kernel list.
+//!
+//! | module      | holds                                                   |
+//! |-------------|---------------------------------------------------------|
+//! | `case`      | the JSON of a case, and tensors compared within tolerance |
+//! | `programs`  | whole programs, `data/programs`                         |
+//! | `operators` | single calls of kernels, `data/operators`               |
+//!
+//! `cargo test -p afferent-tests-conformance -- --nocapture` prints the tables.
+
+mod case;
+#[cfg(test)]
+mod operators;
+#[cfg(test)]
+mod programs;
+
+use std::path::PathBuf;
+
+use afferent_core::KernelLists;
+
+/// The kernel lists under test, by name.
+pub const KERNEL_LISTS: &[(&str, KernelLists<'static>)] =
+    &[("portable", afferent_kernels::KERNELS)];
+
+/// The folder with the data.
+pub fn data() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data")
+}
+
+pub use case::{Tolerance, Value, compare};

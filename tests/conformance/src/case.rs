@@ -1,0 +1,168 @@
+//! The JSON of a case, and tensors compared within tolerance.
+
+use std::{fs, path::Path};
+
+use afferent_core::{CONTIGUOUS, ScalarType, Tensor, TensorView, bf16, f16};
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+/// How far a result may be from the expected value: `atol + rtol * |expected|`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub struct Tolerance {
+    /// Absolute part.
+    #[serde(default)]
+    pub atol: f64,
+    /// Relative part.
+    #[serde(default)]
+    pub rtol: f64,
+}
+
+/// A value of a case: an argument, an input or an expected output.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the README beside the data describes each of them")]
+pub enum Value {
+    Tensor(TensorJson),
+    Tensors(Vec<Option<TensorJson>>),
+    Int(i64),
+    #[serde(deserialize_with = "number")]
+    Double(f64),
+    Bool(bool),
+    Str(String),
+    None(bool),
+    Ints(Vec<i64>),
+    #[serde(deserialize_with = "numbers")]
+    Doubles(Vec<f64>),
+    Bools(Vec<bool>),
+    Scalar(Box<Value>),
+    Dtype(String),
+    MemoryFormat(i64),
+    Out(TensorJson),
+    Outs(Vec<TensorJson>),
+}
+
+/// A tensor of a case. An output to be written has neither `data` nor `file`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct TensorJson {
+    /// Short name of the dtype.
+    pub dtype: String,
+    /// Extent of each dimension.
+    pub sizes: Vec<usize>,
+    /// Order in memory, row-major when absent.
+    pub dim_order: Option<Vec<u8>>,
+    /// The elements in the order of memory, as hexadecimal bytes.
+    pub data: Option<String>,
+    /// NPY file with the elements in the order of memory.
+    pub file: Option<String>,
+}
+
+impl TensorJson {
+    /// The tensor; of zeros when the case gives no elements. Files are in `folder`.
+    ///
+    /// # Panics
+    /// When the data of the case is broken.
+    pub fn tensor(&self, folder: &Path) -> Tensor {
+        let dtype = ScalarType::from_name(&self.dtype).expect("the dtype is known");
+        let rank = self.sizes.len();
+        let order = self.dim_order.clone().unwrap_or_else(|| CONTIGUOUS[..rank].to_vec());
+        let bytes = match (&self.data, &self.file) {
+            (Some(hex), _) => from_hex(hex),
+            (_, Some(file)) => npy_elements(&folder.join(file)),
+            _ => vec![0; self.sizes.iter().product::<usize>() * dtype.size()],
+        };
+        Tensor::from_bytes(dtype, &self.sizes, &order, &bytes).expect("the data fits the sizes")
+    }
+}
+
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Plain(f64),
+        Word(String),
+    }
+    match Number::deserialize(deserializer)? {
+        Number::Plain(value) => Ok(value),
+        Number::Word(word) => word.parse().map_err(D::Error::custom),
+    }
+}
+
+fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Number(#[serde(deserialize_with = "number")] f64);
+    Ok(Vec::<Number>::deserialize(deserializer)?.into_iter().map(|number| number.0).collect())
+}
+
+fn from_hex(hex: &str) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a hexadecimal digit") as u8;
+    hex.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+}
+
+/// The elements of an NPY file; sizes and dtype stand in the case.
+fn npy_elements(path: &Path) -> Vec<u8> {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(bytes.starts_with(b"\x93NUMPY\x01\x00"), "{} is an NPY file", path.display());
+    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    bytes[10 + header..].to_vec()
+}
+
+/// Compares a result with what was expected; says where they differ.
+///
+/// # Errors
+/// A sentence with the first difference.
+pub fn compare(
+    found: &TensorView<'_>,
+    expected: &TensorView<'_>,
+    tolerance: Tolerance,
+) -> Result<(), String> {
+    if found.dtype() != expected.dtype() || found.sizes() != expected.sizes() {
+        let shape = |view: &TensorView<'_>| format!("{}{:?}", view.dtype(), view.sizes());
+        return Err(format!("{} instead of {}", shape(found), shape(expected)));
+    }
+    // The order of dimensions of size one means nothing.
+    let long = |view: &TensorView<'_>| -> Vec<u8> {
+        let sizes = view.sizes();
+        let order = view.dim_order().iter().copied();
+        order.filter(|dim| sizes[usize::from(*dim)] != 1).collect()
+    };
+    if found.numel() > 1 && long(found) != long(expected) {
+        return Err(format!("dim order {:?}, not {:?}", found.dim_order(), expected.dim_order()));
+    }
+    let (found, expected) = (to_f64(found), to_f64(expected));
+    for (at, (&a, &b)) in found.iter().zip(&expected).enumerate() {
+        let equal = a == b || (a.is_nan() && b.is_nan());
+        let near = (a - b).abs() <= tolerance.atol + tolerance.rtol * b.abs();
+        if !equal && !near {
+            return Err(format!("element {at} in memory is {a}, not {b}"));
+        }
+    }
+    Ok(())
+}
+
+/// The elements as `f64`; integers of 64 bits lose nothing below 2^53, and larger ones are compared
+/// by their halves.
+fn to_f64(view: &TensorView<'_>) -> Vec<f64> {
+    macro_rules! convert {
+        ($rust:ty, $convert:expr) => {
+            view.data::<$rust>().expect("the dtype was asked").iter().map($convert).collect()
+        };
+    }
+    match view.dtype() {
+        ScalarType::Float => convert!(f32, |&x| f64::from(x)),
+        ScalarType::Double => convert!(f64, |&x| x),
+        ScalarType::Half => convert!(f16, |x| x.to_f64()),
+        ScalarType::BFloat16 => convert!(bf16, |x| x.to_f64()),
+        ScalarType::Long | ScalarType::UInt64 => {
+            let halves = view.bytes().chunks_exact(4);
+            halves
+                .map(|half| f64::from(u32::from_le_bytes(half.try_into().unwrap_or_default())))
+                .collect()
+        }
+        ScalarType::Int => convert!(i32, |&x| f64::from(x)),
+        ScalarType::Short => convert!(i16, |&x| f64::from(x)),
+        ScalarType::UInt16 => convert!(u16, |&x| f64::from(x)),
+        ScalarType::UInt32 => convert!(u32, |&x| f64::from(x)),
+        ScalarType::Bool => convert!(afferent_core::Bool, |x| f64::from(u8::from(x.get()))),
+        _ if view.dtype() == ScalarType::Char => convert!(i8, |&x| f64::from(x)),
+        _ => view.bytes().iter().map(|&byte| f64::from(byte)).collect(),
+    }
+}
