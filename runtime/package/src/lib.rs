@@ -1,0 +1,26 @@
+//! Model packages: a folder with `model.yaml` and programs, of which the best that runs is taken.
+//!
+//! ```yaml
+//! afferent_model: 1
+//! name: vad
+//! task: voice_activity          # what it is for
+//! contract: silero_vad          # what its methods take and give
+//! sample_rate: 16000
+//! variants:                     # the first that this machine can run is taken
+//!   - {file: vad_xnnpack.pte, backend: XnnpackBackend, precision: fp32, bytes: 1, sha256: "…"}
+//!   - {file: vad_portable.pte, backend: portable, precision: fp32, bytes: 1, sha256: "…"}
+//! labels: []                    # names of the columns of a classifier's result
+//! decision: {threshold: 0.6}    # defaults of the node that decides
+//! licence: Apache-2.0
+//! provenance: how it came to be
+//! quality: {}                   # measured figures, in any form
+//! limits: []                    # what it cannot do
+//! ```
+//!
+//! A bare `.pte` file is a package of one variant that says nothing about itself.
+
+mod manifest;
+mod package;
+
+pub use manifest::{Decision, Manifest, Quality, Variant};
+pub use package::{ModelPackage, PackageError};

@@ -1,0 +1,83 @@
+//! The contents of `model.yaml`.
+
+use serde::{Deserialize, de::IgnoredAny};
+
+/// What a model says about itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of this form; 1.
+    pub afferent_model: u32,
+    /// Name of the model.
+    pub name: String,
+    /// What it is for, for example `voice_activity`.
+    pub task: String,
+    /// What its methods take and give, for example `silero_vad`.
+    pub contract: String,
+    /// Samples per second of the sound that it hears, in hertz.
+    pub sample_rate: Option<u32>,
+    /// Its programs, the preferred first.
+    pub variants: Vec<Variant>,
+    /// Names of the columns of a classifier's result.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Defaults for the node that decides on the result.
+    #[serde(default)]
+    pub decision: Decision,
+    /// SPDX name of the licence.
+    pub licence: String,
+    /// How the model came to be.
+    pub provenance: String,
+    /// Measured figures, in any form.
+    #[serde(default)]
+    pub quality: Quality,
+    /// What the model cannot do.
+    #[serde(default)]
+    pub limits: Vec<String>,
+}
+
+/// Figures that only people read; they are in the file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Quality;
+
+impl<'de> Deserialize<'de> for Quality {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+/// One program of a model.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Program file, in the folder of the package.
+    pub file: String,
+    /// Backend that its delegates need; `portable` for none.
+    pub backend: String,
+    /// Precision of its arithmetic, for example `fp32`.
+    pub precision: String,
+    /// Data files of the program.
+    #[serde(default)]
+    pub data: Vec<String>,
+    /// Size of the program file.
+    pub bytes: Option<u64>,
+    /// SHA-256 of the program file, in hexadecimal.
+    pub sha256: Option<String>,
+}
+
+impl Variant {
+    /// Name of [`Variant::backend`] for a program without delegates.
+    pub const PORTABLE: &str = "portable";
+}
+
+/// Defaults for a node that decides on scores.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decision {
+    /// Smoothed score from which something is detected, 0 to 1.
+    pub threshold: Option<f32>,
+    /// Time over which scores are averaged, in milliseconds.
+    pub smooth_ms: Option<u32>,
+    /// Time after a detection in which the same is not detected again, in milliseconds.
+    pub refractory_ms: Option<u32>,
+}
