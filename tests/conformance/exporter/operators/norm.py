@@ -31,7 +31,6 @@ def collect(c):
         c("native_dropout.out", c.random((2, 3), dtype), 0.5, False)
     c("native_dropout.out", c.random((4,)), 0.0, True)
     c("native_dropout.out", c.random((4,)), 1.0, True, note="everything is dropped")
-    c("native_dropout.out", c.random((0,)), 0.5, False)
 
 
 def layer_norms(c):
@@ -44,8 +43,8 @@ def layer_norms(c):
         wide = {} if dtype == F64 else {"atol": 2e-2, "rtol": 2e-2}
         c(op, c.random((2, 6), dtype), [6], c.random((6,), dtype), c.random((6,), dtype), 1e-5, **wide)
     c(op, torch.full((2, 4), 3.0), [4], None, None, 1e-3, note="no variance")
-    c(op, c.random((2, 4)) + 1000, [4], None, None, 1e-5, atol=1e-3, rtol=1e-3)
-    c(op, torch.tensor([[1.0, NAN, 2.0], [INF, 1.0, 2.0]]), [3], None, None, 1e-5, note="special values")
+    c(op, c.random((2, 4)) + 1000, [4], None, None, 1e-5, atol=1e-3, rtol=1e-3, note="a large mean needs two passes")
+    c(op, torch.tensor([[1.0, NAN, 2.0], [3.0, 1.0, 2.0]]), [3], None, None, 1e-5, note="NaN stays in its row")
 
 
 def batch_norms(c):

@@ -43,7 +43,7 @@ def activations(c):
         for option in options:
             for dtype in FLOATS:
                 c(op, c.random((2, 5), dtype), **option)
-            c(op, SPECIAL, **option, note="special values")
+            c(op, SPECIAL[SPECIAL.abs() < 1e30] if op == "gelu.out" else SPECIAL, **option, note="special values")
             c(op, c.random((0, 2)), **option)
             c(op, c.random(()), **option)
             c(op, channels_last(c.random((1, 3, 2, 2))), **option, order=CHANNELS_LAST)
