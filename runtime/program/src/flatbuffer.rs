@@ -104,7 +104,7 @@ impl<'a> Table<'a> {
     }
 
     /// Where `field` stands in the buffer and its `width` bytes, unless it is absent.
-    fn fixed(&self, field: Field, width: usize) -> Read<Option<(usize, &'a [u8])>> {
+    pub(crate) fn fixed(&self, field: Field, width: usize) -> Read<Option<(usize, &'a [u8])>> {
         let place = match u16_at(self.vtable, field.0 * 2) {
             None | Some(0) => return Ok(None),
             Some(place) => place,
@@ -115,6 +115,14 @@ impl<'a> Table<'a> {
         }
         let bytes = self.buffer.get(at..at.saturating_add(width));
         bytes.map(|bytes| Some((at, bytes))).ok_or(field.out_of_file(at))
+    }
+
+    /// Where it starts, and its vtable.
+    #[cfg(test)]
+    pub(crate) fn with_vtable(&self) -> (usize, Vec<u8>) {
+        let lengths = [self.vtable.len() + 4, self.size];
+        let lengths = lengths.iter().flat_map(|&len| (len as u16).to_le_bytes());
+        (self.at, lengths.chain(self.vtable.iter().copied()).collect())
     }
 
     /// A number, 0 when it is absent.
@@ -136,7 +144,7 @@ impl<'a> Table<'a> {
     }
 
     /// Where the elements start, and their bytes, of a vector of elements of `width` bytes.
-    fn vector(&self, field: Field, width: usize) -> Read<Option<(usize, &'a [u8])>> {
+    pub(crate) fn vector(&self, field: Field, width: usize) -> Read<Option<(usize, &'a [u8])>> {
         let Some((at, target)) = self.target(field)? else { return Ok(None) };
         let vector = || {
             let start = target.checked_add(4)?;

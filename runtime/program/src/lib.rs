@@ -27,6 +27,8 @@ mod check;
 mod delegate;
 mod error;
 mod external;
+#[cfg(test)]
+mod faults;
 mod flatbuffer;
 mod header;
 mod instruction;

@@ -153,10 +153,8 @@ impl<'a> TensorLayout<'a> {
 
 /// Whether `order` names each of `rank` dimensions, at most 16, once.
 fn is_permutation(order: &[u8], rank: usize) -> bool {
-    let named = order
-        .iter()
-        .fold(0_u32, |named, &dim| named | 1_u32.checked_shl(dim.into()).unwrap_or(1 << 31));
-    order.len() == rank && rank <= MAX_DIMS && named == (1 << rank) - 1
+    let named = |dim: usize| order.iter().any(|&found| usize::from(found) == dim);
+    order.len() == rank && rank <= MAX_DIMS && (0..rank).all(named)
 }
 
 impl Placement {
