@@ -1,12 +1,34 @@
-//! The portable operators, one file each.
+//! The portable operators, one file each, in one folder for each namespace.
 //!
-//! To add one: write `src/<op>.rs` with a `KERNELS` constant and add the two lines below.
+//! To add one to `aten`: write `src/aten/<op>.rs` with a `KERNELS` constant and add its two lines
+//! to `src/aten.rs`.
 
 #![cfg_attr(not(test), no_std)]
 
 use afferent_core::Kernel;
 
+mod accumulator;
+mod aten;
 mod dtype;
+mod extremum;
+mod loops;
+mod reduce;
 
-/// Every portable kernel, one slice per operator file, alphabetical.
-pub const KERNELS: &[&[Kernel]] = &[];
+/// The operators of ATen, one slice per file, alphabetical.
+pub const ATEN: &[&[Kernel]] = aten::KERNELS;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_qualified() {
+        let mut seen = BTreeSet::new();
+        for kernel in ATEN.iter().copied().flatten() {
+            assert!(kernel.name.starts_with("aten::"), "{}", kernel.name);
+            assert!(seen.insert(kernel.name), "{} stands twice", kernel.name);
+        }
+    }
+}
