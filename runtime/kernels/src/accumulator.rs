@@ -4,7 +4,7 @@
 //! `bool`. A kernel is then compiled three times instead of once a dtype: it reads and writes up to
 //! [`CHUNK`] elements at a time through one function of the dtype.
 
-use afferent_core::{Bool, Error, ScalarType, TensorMut, TensorView, bf16, f16};
+use afferent_core::{Bool, Error, Scalar, ScalarType, TensorMut, TensorView, bf16, f16};
 use bytemuck::Pod;
 
 use crate::dtype::{Number, with_dtype};
@@ -26,6 +26,8 @@ pub(crate) trait Accumulator: Pod + Default + PartialOrd {
     fn element<T: Operand>(self) -> T;
     /// The nearest number; integers truncate.
     fn number(value: f64) -> Self;
+    /// The number of a scalar argument.
+    fn scalar(value: Scalar) -> Self;
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
     /// The quotient; of integers truncated, and zero where the divisor is zero.
@@ -92,6 +94,9 @@ macro_rules! float_accumulator {
             fn number(value: f64) -> Self {
                 value as $rust
             }
+            fn scalar(value: Scalar) -> Self {
+                value.to_f64() as $rust
+            }
             fn add(self, other: Self) -> Self {
                 self + other
             }
@@ -124,6 +129,9 @@ impl Accumulator for i64 {
     }
     fn number(value: f64) -> Self {
         value as Self
+    }
+    fn scalar(value: Scalar) -> Self {
+        value.to_i64()
     }
     fn add(self, other: Self) -> Self {
         self.wrapping_add(other)
@@ -295,4 +303,62 @@ pub(crate) fn sum_of<A: Accumulator>(values: &[A], f: impl Fn(A) -> A) -> A {
 /// An error unless `found` is `wanted`, for the argument `index`.
 pub(crate) fn same_dtype(found: ScalarType, wanted: ScalarType, index: u8) -> Result<(), Error> {
     if found == wanted { Ok(()) } else { Err(Error::InvalidType { index, found }) }
+}
+
+/// Runs `$body` with `$T` standing for a Rust type in which the elements of `$dtype` can be added
+/// and multiplied; signed integers also stand for unsigned ones, whose bits come out the same.
+macro_rules! with_operand {
+    ($dtype:expr, $index:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            afferent_core::ScalarType::Float => {
+                type $T = f32;
+                $body
+            }
+            afferent_core::ScalarType::Double => {
+                type $T = f64;
+                $body
+            }
+            afferent_core::ScalarType::Half => {
+                type $T = afferent_core::f16;
+                $body
+            }
+            afferent_core::ScalarType::BFloat16 => {
+                type $T = afferent_core::bf16;
+                $body
+            }
+            afferent_core::ScalarType::Byte | afferent_core::ScalarType::Char => {
+                type $T = i8;
+                $body
+            }
+            afferent_core::ScalarType::Short | afferent_core::ScalarType::UInt16 => {
+                type $T = i16;
+                $body
+            }
+            afferent_core::ScalarType::Int | afferent_core::ScalarType::UInt32 => {
+                type $T = i32;
+                $body
+            }
+            afferent_core::ScalarType::Long | afferent_core::ScalarType::UInt64 => {
+                type $T = i64;
+                $body
+            }
+            found => Err(afferent_core::Error::InvalidType { index: $index, found }),
+        }
+    };
+}
+
+pub(crate) use with_operand;
+
+/// The elements of `tensor`, which holds numbers of the width of `T`.
+pub(crate) fn elements<'a, T: Operand>(tensor: &TensorView<'a>) -> Result<&'a [T], Error> {
+    let cast = bytemuck::try_cast_slice(tensor.bytes());
+    cast.map_err(|_| Error::Internal { reason: "elements are as wide as their dtype" })
+}
+
+/// The elements of `tensor`, which holds numbers of the width of `T`, to write.
+pub(crate) fn elements_mut<'s, T: Operand>(
+    tensor: &'s mut TensorMut<'_, '_>,
+) -> Result<&'s mut [T], Error> {
+    let cast = bytemuck::try_cast_slice_mut(tensor.bytes_mut()?);
+    cast.map_err(|_| Error::Internal { reason: "elements are as wide as their dtype" })
 }

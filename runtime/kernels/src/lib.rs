@@ -12,6 +12,7 @@ mod aten;
 mod dtype;
 mod extremum;
 mod loops;
+mod matmul;
 mod reduce;
 
 /// The operators of ATen, one slice per file, alphabetical.
