@@ -9,6 +9,7 @@ mod any;
 mod argmax;
 mod argmin;
 mod bmm;
+mod convolution;
 mod cumsum;
 mod linear;
 mod max;
@@ -28,6 +29,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     argmax::KERNELS,
     argmin::KERNELS,
     bmm::KERNELS,
+    convolution::KERNELS,
     cumsum::KERNELS,
     linear::KERNELS,
     max::KERNELS,

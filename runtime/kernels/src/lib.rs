@@ -9,6 +9,7 @@ use afferent_core::Kernel;
 
 mod accumulator;
 mod aten;
+mod conv;
 mod dtype;
 mod extremum;
 mod loops;

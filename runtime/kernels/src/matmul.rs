@@ -103,9 +103,8 @@ impl<T: Operand> Product<'_, T> {
     #[inline(never)]
     fn tile<const R: usize, const C: usize>(&self, i: usize, j: usize) -> [[T::Sum; C]; R] {
         let mut sums = [[T::Sum::default(); C]; R];
-        let rows: [&[T]; R] = array::from_fn(|r| {
-            self.a.data.get((i + r) * self.a.row..).unwrap_or(&[])
-        });
+        let rows: [&[T]; R] =
+            array::from_fn(|r| self.a.data.get((i + r) * self.a.row..).unwrap_or(&[]));
         let left = self.cols - j;
         for k in 0..self.inner {
             let from = k * self.b.row + j * self.b.col;
