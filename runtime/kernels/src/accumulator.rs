@@ -1,0 +1,364 @@
+//! Elements of any dtype, read and written as numbers of the type that a kernel computes in.
+//!
+//! Kernels compute in `f32` (which also serves the half types), `f64`, or `i64` for integers and
+//! `bool`. A kernel is then compiled three times instead of once a dtype: it reads and writes up to
+//! [`CHUNK`] elements at a time through one function of the dtype.
+
+use afferent_core::{Bool, Error, Scalar, ScalarType, TensorMut, TensorView, bf16, f16};
+use bytemuck::Pod;
+
+use crate::dtype::{Number, with_dtype};
+
+/// The most elements that are converted at a time.
+pub(crate) const CHUNK: usize = 128;
+
+/// A number that kernels compute in. Integers wrap.
+pub(crate) trait Accumulator: Pod + Default + PartialOrd {
+    const ONE: Self;
+    /// Not greater than any number.
+    const LOWEST: Self;
+    /// Not less than any number.
+    const HIGHEST: Self;
+
+    /// The number that an element stands for.
+    fn of<T: Operand>(element: T) -> Self;
+    /// As an element.
+    fn element<T: Operand>(self) -> T;
+    /// The nearest number; integers truncate.
+    fn number(value: f64) -> Self;
+    /// The number of a scalar argument.
+    fn scalar(value: Scalar) -> Self;
+    fn add(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    /// The quotient; of integers truncated, and zero where the divisor is zero.
+    fn div(self, other: Self) -> Self;
+    fn is_nan(self) -> bool;
+}
+
+/// An element and the number that stands for it in a sum.
+pub(crate) trait Operand: Number {
+    type Sum: Accumulator;
+
+    fn to_f32(self) -> f32;
+    fn from_f32(value: f32) -> Self;
+
+    /// The number that stands for the element.
+    fn widen(self) -> Self::Sum {
+        Self::Sum::of(self)
+    }
+}
+
+macro_rules! operands {
+    ($($rust:ty, $sum:ty, $to_f32:expr, $from_f32:expr;)*) => {
+        $(impl Operand for $rust {
+            type Sum = $sum;
+            fn to_f32(self) -> f32 {
+                $to_f32(self)
+            }
+            fn from_f32(value: f32) -> Self {
+                $from_f32(value)
+            }
+        })*
+    };
+}
+
+macro_rules! integer_operands {
+    ($($rust:ty),*) => {
+        operands! { $($rust, i64, |x| x as f32, |x| Self::from_f64(f64::from(x));)* }
+    };
+}
+
+integer_operands!(u8, i8, i16, i32, i64, u16, u32, u64);
+
+operands! {
+    f32, f32, |x| x, |x| x;
+    f64, f64, |x| x as f32, f64::from;
+    f16, f32, f16::to_f32, f16::from_f32;
+    bf16, f32, bf16::to_f32, bf16::from_f32;
+    Bool, i64, |x: Bool| f32::from(u8::from(x.get())), |x| (x != 0.0).into();
+}
+
+macro_rules! float_accumulator {
+    ($rust:ident, $of:ident, $into:ident) => {
+        impl Accumulator for $rust {
+            const ONE: Self = 1.0;
+            const LOWEST: Self = Self::NEG_INFINITY;
+            const HIGHEST: Self = Self::INFINITY;
+
+            fn of<T: Operand>(element: T) -> Self {
+                element.$of()
+            }
+            fn element<T: Operand>(self) -> T {
+                T::$into(self)
+            }
+            fn number(value: f64) -> Self {
+                value as $rust
+            }
+            fn scalar(value: Scalar) -> Self {
+                value.to_f64() as $rust
+            }
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+            fn mul(self, other: Self) -> Self {
+                self * other
+            }
+            fn div(self, other: Self) -> Self {
+                self / other
+            }
+            fn is_nan(self) -> bool {
+                self != self
+            }
+        }
+    };
+}
+
+float_accumulator!(f32, to_f32, from_f32);
+float_accumulator!(f64, to_f64, from_f64);
+
+impl Accumulator for i64 {
+    const ONE: Self = 1;
+    const LOWEST: Self = Self::MIN;
+    const HIGHEST: Self = Self::MAX;
+
+    fn of<T: Operand>(element: T) -> Self {
+        element.to_i64()
+    }
+    fn element<T: Operand>(self) -> T {
+        T::from_i64(self)
+    }
+    fn number(value: f64) -> Self {
+        value as Self
+    }
+    fn scalar(value: Scalar) -> Self {
+        value.to_i64()
+    }
+    fn add(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    fn mul(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+    fn div(self, other: Self) -> Self {
+        if other == 0 { 0 } else { self.wrapping_div(other) }
+    }
+    fn is_nan(self) -> bool {
+        false
+    }
+}
+
+/// Runs `$body` with `$A` standing for the accumulator of `$dtype`.
+macro_rules! with_accumulator {
+    ($dtype:expr, $A:ident => $body:expr) => {
+        match $dtype {
+            afferent_core::ScalarType::Double => {
+                type $A = f64;
+                $body
+            }
+            dtype if dtype.is_float() => {
+                type $A = f32;
+                $body
+            }
+            _ => {
+                type $A = i64;
+                $body
+            }
+        }
+    };
+}
+
+/// As [`with_accumulator`] for floating-point dtypes; others are an error for argument `$index`.
+macro_rules! with_float_accumulator {
+    ($dtype:expr, $index:expr, $A:ident => $body:expr) => {
+        match $dtype {
+            afferent_core::ScalarType::Double => {
+                type $A = f64;
+                $body
+            }
+            dtype if dtype.is_float() => {
+                type $A = f32;
+                $body
+            }
+            found => Err(afferent_core::Error::InvalidType { index: $index, found }),
+        }
+    };
+}
+
+pub(crate) use {with_accumulator, with_float_accumulator};
+
+/// Elements of a tensor in the order of memory, read as `A`.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a, A> {
+    bytes: &'a [u8],
+    load: fn(&[u8], usize, usize, &mut [A]),
+}
+
+impl<'a, A: Accumulator> Reader<'a, A> {
+    /// Reads `tensor`, the argument `index` of the call.
+    pub(crate) fn new(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
+        let load = with_dtype!(all, tensor.dtype(), index, T => Ok(load::<T, A> as fn(&[u8], usize, usize, &mut [A])))?;
+        Ok(Self { bytes: tensor.bytes(), load })
+    }
+
+    /// Reads as many elements as `into` holds, from `start` on, `stride` apart.
+    ///
+    /// What lies outside the tensor leaves `into` as it is.
+    pub(crate) fn read(&self, start: usize, stride: usize, into: &mut [A]) {
+        (self.load)(self.bytes, start, stride, into);
+    }
+
+    /// The element at `at`; zero outside the tensor.
+    pub(crate) fn get(&self, at: usize) -> A {
+        let mut one = [A::default()];
+        self.read(at, 1, &mut one);
+        one[0]
+    }
+
+    /// Calls `f` for `len` elements in chunks.
+    pub(crate) fn chunks(&self, start: usize, stride: usize, len: usize, mut f: impl FnMut(&[A])) {
+        let mut buffer = [A::default(); CHUNK];
+        let mut done = 0;
+        while done < len {
+            let part = &mut buffer[..CHUNK.min(len - done)];
+            self.read(start + done * stride, stride, part);
+            f(part);
+            done += part.len();
+        }
+    }
+}
+
+/// Elements of a tensor in the order of memory, written as `A`.
+pub(crate) struct Writer<'a, A> {
+    bytes: &'a mut [u8],
+    store: fn(&mut [u8], usize, usize, &[A]),
+}
+
+impl<'a, A: Accumulator> Writer<'a, A> {
+    /// Writes `tensor`, the argument `index` of the call.
+    pub(crate) fn new(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
+        let store = with_dtype!(all, tensor.dtype(), index, T => Ok(store::<T, A> as fn(&mut [u8], usize, usize, &[A])))?;
+        Ok(Self { bytes: tensor.bytes_mut()?, store })
+    }
+
+    /// Writes `values` from `start` on, `stride` apart; what lies outside the tensor is dropped.
+    pub(crate) fn write(&mut self, start: usize, stride: usize, values: &[A]) {
+        (self.store)(self.bytes, start, stride, values);
+    }
+
+    /// Writes the element at `at`.
+    pub(crate) fn set(&mut self, at: usize, value: A) {
+        self.write(at, 1, &[value]);
+    }
+}
+
+fn load<T: Operand, A: Accumulator>(bytes: &[u8], start: usize, stride: usize, into: &mut [A]) {
+    let data: &[T] = bytemuck::try_cast_slice(bytes).unwrap_or(&[]);
+    let data = data.get(start..).unwrap_or(&[]);
+    if stride == 1 {
+        for (to, &from) in into.iter_mut().zip(data) {
+            *to = A::of(from);
+        }
+    } else {
+        for (to, &from) in into.iter_mut().zip(data.iter().step_by(stride.max(1))) {
+            *to = A::of(from);
+        }
+    }
+}
+
+fn store<T: Operand, A: Accumulator>(bytes: &mut [u8], start: usize, stride: usize, values: &[A]) {
+    let data: &mut [T] = bytemuck::try_cast_slice_mut(bytes).unwrap_or(&mut []);
+    let data = data.get_mut(start..).unwrap_or(&mut []);
+    if stride == 1 {
+        for (to, &from) in data.iter_mut().zip(values) {
+            *to = from.element();
+        }
+    } else {
+        for (to, &from) in data.iter_mut().step_by(stride.max(1)).zip(values) {
+            *to = from.element();
+        }
+    }
+}
+
+/// The sum of `values`, in several lanes.
+pub(crate) fn sum<A: Accumulator>(values: &[A]) -> A {
+    sum_of(values, |x| x)
+}
+
+/// The sum of `f` over `values`, in several lanes.
+pub(crate) fn sum_of<A: Accumulator>(values: &[A], f: impl Fn(A) -> A) -> A {
+    let mut lanes = [A::default(); 8];
+    let (blocks, rest) = values.as_chunks::<8>();
+    for block in blocks {
+        for (lane, &x) in lanes.iter_mut().zip(block) {
+            *lane = lane.add(f(x));
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = lane.add(f(x));
+    }
+    let [a, b, c, d, e, g, h, i] = lanes;
+    a.add(e).add(c.add(h)).add(b.add(g).add(d.add(i)))
+}
+
+/// An error unless `found` is `wanted`, for the argument `index`.
+pub(crate) fn same_dtype(found: ScalarType, wanted: ScalarType, index: u8) -> Result<(), Error> {
+    if found == wanted { Ok(()) } else { Err(Error::InvalidType { index, found }) }
+}
+
+/// Runs `$body` with `$T` standing for a Rust type in which the elements of `$dtype` can be added
+/// and multiplied; signed integers also stand for unsigned ones, whose bits come out the same.
+macro_rules! with_operand {
+    ($dtype:expr, $index:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            afferent_core::ScalarType::Float => {
+                type $T = f32;
+                $body
+            }
+            afferent_core::ScalarType::Double => {
+                type $T = f64;
+                $body
+            }
+            afferent_core::ScalarType::Half => {
+                type $T = afferent_core::f16;
+                $body
+            }
+            afferent_core::ScalarType::BFloat16 => {
+                type $T = afferent_core::bf16;
+                $body
+            }
+            afferent_core::ScalarType::Byte | afferent_core::ScalarType::Char => {
+                type $T = i8;
+                $body
+            }
+            afferent_core::ScalarType::Short | afferent_core::ScalarType::UInt16 => {
+                type $T = i16;
+                $body
+            }
+            afferent_core::ScalarType::Int | afferent_core::ScalarType::UInt32 => {
+                type $T = i32;
+                $body
+            }
+            afferent_core::ScalarType::Long | afferent_core::ScalarType::UInt64 => {
+                type $T = i64;
+                $body
+            }
+            found => Err(afferent_core::Error::InvalidType { index: $index, found }),
+        }
+    };
+}
+
+pub(crate) use with_operand;
+
+/// The elements of `tensor`, which holds numbers of the width of `T`.
+pub(crate) fn elements<'a, T: Operand>(tensor: &TensorView<'a>) -> Result<&'a [T], Error> {
+    let cast = bytemuck::try_cast_slice(tensor.bytes());
+    cast.map_err(|_| Error::Internal { reason: "elements are as wide as their dtype" })
+}
+
+/// The elements of `tensor`, which holds numbers of the width of `T`, to write.
+pub(crate) fn elements_mut<'s, T: Operand>(
+    tensor: &'s mut TensorMut<'_, '_>,
+) -> Result<&'s mut [T], Error> {
+    let cast = bytemuck::try_cast_slice_mut(tensor.bytes_mut()?);
+    cast.map_err(|_| Error::Internal { reason: "elements are as wide as their dtype" })
+}

@@ -1,0 +1,127 @@
+//! `aten::addmm.out`: product of two matrices, plus a matrix.
+//!
+//! | argument | type                        | shape                    |
+//! |----------|-----------------------------|--------------------------|
+//! | `self`   | tensor of numbers, not bool | broadcasts to `[n, m]`   |
+//! | `mat1`   | as `self`                   | `[n, k]`                 |
+//! | `mat2`   | as `self`                   | `[k, m]`                 |
+//! | `beta`   | number                      |                          |
+//! | `alpha`  | number                      |                          |
+//! | `out`    | as `self`                   | `[n, m]`                 |
+//!
+//! Computes `beta · self + alpha · mat1 mat2`; with `beta` 0, `self` is not read. Half types add in
+//! `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
+//! Errors: other ranks, sizes that do not match, different dtypes. Source: ATen `addmm`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
+
+use crate::{
+    accumulator::{Accumulator, Operand, elements, elements_mut, same_dtype, with_operand},
+    loops::{out_strides, strides_of},
+    matmul::{Matrix, Product},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::addmm.out",
+    &[Arg::Tensor, Arg::Tensor, Arg::Tensor, Arg::Scalar, Arg::Scalar, Arg::Out],
+    addmm_out,
+)];
+
+fn addmm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let dtype = args.tensor(0)?.dtype();
+    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    same_dtype(args.tensor(2)?.dtype(), dtype, 2)?;
+    same_dtype(args.out(5)?.dtype(), dtype, 5)?;
+    with_operand!(dtype, 0, T => addmm::<T>(args))
+}
+
+fn addmm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
+    let (addend, a, b) = (args.tensor(0)?, args.tensor(1)?, args.tensor(2)?);
+    let &[rows, inner] = a.sizes() else {
+        return Err(Error::InvalidArgument { index: 1, expected: "a matrix" });
+    };
+    let &[same, cols] = b.sizes() else {
+        return Err(Error::InvalidArgument { index: 2, expected: "a matrix" });
+    };
+    if same != inner {
+        return Err(Error::InvalidArgument {
+            index: 2,
+            expected: "as many rows as columns before",
+        });
+    }
+    let beta = T::Sum::scalar(args.scalar(3)?);
+    let alpha = T::Sum::scalar(args.scalar(4)?);
+    let addend = broadcast::<T>(&addend, rows, cols)?;
+    let mut out = args.out(5)?;
+    out.resize(&[rows, cols])?;
+    let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
+    let product = Product {
+        a: Matrix { data: elements::<T>(&a)?, row: a_steps[0], col: a_steps[1] },
+        b: Matrix { data: elements(&b)?, row: b_steps[0], col: b_steps[1] },
+        rows,
+        inner,
+        cols,
+        alpha,
+        addend: Some((addend, beta)).filter(|_| beta != T::Sum::default()),
+    };
+    product.write(elements_mut(&mut out)?, steps[0], steps[1])
+}
+
+/// The tensor as a matrix of `rows` and `cols`, repeated where its sizes are one.
+fn broadcast<'a, T: Operand>(
+    tensor: &TensorView<'a>,
+    rows: usize,
+    cols: usize,
+) -> Result<Matrix<'a, T>, Error> {
+    let (sizes, strides) = (tensor.sizes(), strides_of(tensor));
+    let step = |from_the_end: usize, wanted: usize| {
+        let Some(dim) = sizes.len().checked_sub(from_the_end) else { return Some(0) };
+        match sizes[dim] {
+            1 => Some(0),
+            size => Some(strides[dim]).filter(|_| size == wanted),
+        }
+    };
+    match (step(2, rows), step(1, cols)) {
+        (Some(row), Some(col)) if sizes.len() <= 2 => {
+            Ok(Matrix { data: elements(tensor)?, row, col })
+        }
+        _ => Err(Error::InvalidArgument {
+            index: 0,
+            expected: "a shape that broadcasts to the product",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(addend: &Tensor, beta: f64, expected: &[f32]) {
+        let a = Tensor::new(&[2, 1], &[1.0_f32, 2.0]).unwrap();
+        let b = Tensor::new(&[1, 2], &[3.0_f32, 4.0]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &[0, 0]);
+        let mut arguments = [
+            Argument::Tensor(addend),
+            Argument::Tensor(&a),
+            Argument::Tensor(&b),
+            Argument::Scalar(Scalar::Double(beta)),
+            Argument::Scalar(Scalar::Int(10)),
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<f32>().unwrap(), expected);
+    }
+
+    #[test]
+    fn values() {
+        let row = Tensor::from_slice(&[1.0_f32, 2.0]);
+        check(&row, 1.0, &[31.0, 42.0, 61.0, 82.0]);
+        let column = Tensor::new(&[2, 1], &[1.0_f32, 2.0]).unwrap();
+        check(&column, 0.5, &[30.5, 40.5, 61.0, 81.0]);
+        let nan = Tensor::new(&[], &[f32::NAN]).unwrap();
+        check(&nan, 0.0, &[30.0, 40.0, 60.0, 80.0]);
+    }
+}

@@ -1,0 +1,62 @@
+//! `aten::amax.out`: largest element over dimensions.
+//!
+//! | argument  | type                       | shape                         |
+//! |-----------|----------------------------|-------------------------------|
+//! | `self`    | tensor, any but `u64`      | any                           |
+//! | `dim`     | ints                       | empty means all               |
+//! | `keepdim` | bool                       |                               |
+//! | `out`     | tensor of the same dtype   | `self` without the dimensions |
+//!
+//! NaN wins over every number. Exact.
+//! Errors: a reduced dimension of size zero, or one that does not exist or stands twice.
+//! Source: ATen `amax`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    extremum::{Extremum, values},
+    reduce::Reduced,
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::amax.out", &[Arg::Tensor, Arg::IntList, Arg::Bool, Arg::Out], amax_out)];
+
+fn amax_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let gone = Reduced::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+    let keepdim = args.bool(2)?;
+    values(args, Extremum::Max, gone, keepdim, 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(dims: &[i64], keepdim: bool, expected: (&[usize], &[f32])) {
+        let x = Tensor::new(&[2, 3], &[1.0_f32, -2.0, 5.0, 4.0, f32::NAN, -7.0]).unwrap();
+        let mut out = Tensor::new(
+            &vec![0; expected.0.len()],
+            &[0.0_f32; 1][..usize::from(expected.0.is_empty())],
+        )
+        .unwrap();
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Ints(dims.to_vec()),
+            Argument::Scalar(Scalar::Bool(keepdim)),
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.sizes(), expected.0);
+        let same = |(a, b): (&f32, &f32)| a == b || (a.is_nan() && b.is_nan());
+        assert!(out.data().unwrap().iter().zip(expected.1).all(same), "{:?}", out.data::<f32>());
+    }
+
+    #[test]
+    fn values_with_nan() {
+        check(&[0], true, (&[1, 3], &[4.0, f32::NAN, 5.0]));
+        check(&[1], false, (&[2], &[5.0, f32::NAN]));
+        check(&[], false, (&[], &[f32::NAN]));
+    }
+}

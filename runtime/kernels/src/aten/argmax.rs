@@ -1,0 +1,56 @@
+//! `aten::argmax.out`: position of the largest element along a dimension.
+//!
+//! | argument  | type                    | shape                                       |
+//! |-----------|-------------------------|---------------------------------------------|
+//! | `self`    | tensor, any but `u64`   | any                                         |
+//! | `dim`     | int or none             | none: a position in row-major order of all  |
+//! | `keepdim` | bool                    |                                             |
+//! | `out`     | i64 tensor              | `self` without the dimension                |
+//!
+//! The first of equal elements; NaN wins over every number. Exact.
+//! Errors: nothing to choose from, or a dimension that does not exist.
+//! Source: ATen `argmax`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::extremum::{Extremum, indices};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::argmax.out",
+    &[Arg::Tensor, Arg::OptInt, Arg::Bool, Arg::Out],
+    argmax_out,
+)];
+
+fn argmax_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (dim, keepdim) = (args.opt_int(1)?, args.bool(2)?);
+    indices(args, Extremum::Max, dim, keepdim, [3])
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(x: &[f32], sizes: &[usize], dim: Option<i64>, expected: &[i64]) {
+        let x = Tensor::new(sizes, x).unwrap();
+        let mut out = Tensor::new(&[1, 1][..usize::from(dim.is_some())], &[0_i64]).unwrap();
+        let mut arguments = [
+            Argument::Tensor(&x),
+            dim.map_or(Argument::None, |dim| Argument::Scalar(Scalar::Int(dim))),
+            Argument::Scalar(Scalar::Bool(false)),
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data(), Ok(expected));
+    }
+
+    #[test]
+    fn first_of_equals() {
+        check(&[1.0, 3.0, 3.0, 2.0, 0.0, 2.0], &[2, 3], Some(1), &[1, 0]);
+        check(&[1.0, 3.0, 3.0, 2.0, 0.0, 2.0], &[2, 3], Some(-2), &[1, 0, 0]);
+        check(&[1.0, 3.0, 3.0, 2.0, 0.0, 2.0], &[2, 3], None, &[1]);
+        check(&[1.0, f32::NAN, 9.0, f32::NAN], &[4], None, &[1]);
+    }
+}

@@ -1,0 +1,85 @@
+//! `aten::bmm.out`: products of two batches of matrices.
+//!
+//! | argument | type                            | shape       |
+//! |----------|---------------------------------|-------------|
+//! | `self`   | tensor of numbers, not bool     | `[b, n, k]` |
+//! | `mat2`   | as `self`                       | `[b, k, m]` |
+//! | `out`    | as `self`                       | `[b, n, m]` |
+//!
+//! Half types add in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
+//! Errors: other ranks, sizes that do not match, different dtypes. Source: ATen `bmm`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::{Accumulator, Operand, elements, elements_mut, same_dtype, with_operand},
+    loops::{out_strides, strides_of},
+    matmul::{Matrix, Product},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::bmm.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], bmm_out)];
+
+fn bmm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let dtype = args.tensor(0)?.dtype();
+    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+    with_operand!(dtype, 0, T => bmm::<T>(args))
+}
+
+fn bmm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
+    let (a, b) = (args.tensor(0)?, args.tensor(1)?);
+    let &[batch, rows, inner] = a.sizes() else {
+        return Err(Error::InvalidArgument { index: 0, expected: "a batch of matrices" });
+    };
+    let &[b_batch, b_rows, cols] = b.sizes() else {
+        return Err(Error::InvalidArgument { index: 1, expected: "a batch of matrices" });
+    };
+    if (b_batch, b_rows) != (batch, inner) {
+        return Err(Error::InvalidArgument {
+            index: 1,
+            expected: "matrices that fit those before",
+        });
+    }
+    let mut out = args.out(2)?;
+    out.resize(&[batch, rows, cols])?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
+    let (a, b, out) = (elements::<T>(&a)?, elements(&b)?, elements_mut(&mut out)?);
+    let outside = Error::Internal { reason: "batches lie inside their tensors" };
+    for item in 0..batch {
+        let a = a.get(item * a_steps[0]..).ok_or(outside)?;
+        let b = b.get(item * b_steps[0]..).ok_or(outside)?;
+        let product = Product {
+            a: Matrix { data: a, row: a_steps[1], col: a_steps[2] },
+            b: Matrix { data: b, row: b_steps[1], col: b_steps[2] },
+            rows,
+            inner,
+            cols,
+            alpha: T::Sum::ONE,
+            addend: None,
+        };
+        let out = out.get_mut(item * steps[0]..).ok_or(outside)?;
+        product.write(out, steps[1], steps[2])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, ScalarType, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn values() {
+        let a = Tensor::new(&[2, 1, 2], &[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
+        let b = Tensor::new(&[2, 2, 1], &[5.0_f32, 6.0, 7.0, 8.0]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
+        let mut arguments = [Argument::Tensor(&a), Argument::Tensor(&b), Argument::Out(&mut out)];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<f32>(), Ok(&[17.0, 53.0][..]));
+    }
+}

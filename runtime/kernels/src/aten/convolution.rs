@@ -1,0 +1,157 @@
+//! `aten::convolution.out`: convolution over one to three dimensions, also transposed.
+//!
+//! | argument         | type                        | shape                                    |
+//! |------------------|-----------------------------|------------------------------------------|
+//! | `input`          | tensor of numbers, not bool | `[n, c, …]`                              |
+//! | `weight`         | as `input`                  | `[o, c / groups, …]`; transposed: `[c, o / groups, …]` |
+//! | `bias`           | as `input`, or none         | `[o]`                                    |
+//! | `stride`         | ints, one for all or each   |                                          |
+//! | `padding`        | as `stride`                 |                                          |
+//! | `dilation`       | as `stride`                 |                                          |
+//! | `transposed`     | bool                        |                                          |
+//! | `output_padding` | as `stride`                 | transposed only                          |
+//! | `groups`         | int                         |                                          |
+//! | `out`            | as `input`                  | `[n, o, …]`                              |
+//!
+//! Half types add in `f32`; integers wrap. Takes scratch memory for patches of the input, at most
+//! 64 KiB or eight patches. Tolerance: 1e-5 relative to the sum of magnitudes.
+//! Errors: sizes that do not match or leave no output, different dtypes.
+//! Source: ATen `convolution`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::{Operand, elements_mut, same_dtype, with_operand},
+    conv::{Geometry, Operands, Steps, direct, patches},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::convolution.out",
+    &[
+        Arg::Tensor,
+        Arg::Tensor,
+        Arg::OptTensor,
+        Arg::IntList,
+        Arg::IntList,
+        Arg::IntList,
+        Arg::Bool,
+        Arg::IntList,
+        Arg::Int,
+        Arg::Out,
+    ],
+    convolution_out,
+)];
+
+fn convolution_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let dtype = args.tensor(0)?.dtype();
+    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    same_dtype(args.opt_tensor(2)?.map_or(dtype, |bias| bias.dtype()), dtype, 2)?;
+    same_dtype(args.out(9)?.dtype(), dtype, 9)?;
+    with_operand!(dtype, 0, T => convolution::<T>(cx, args))
+}
+
+fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (g, sizes) = Geometry::new(args)?;
+    let (tensors, is_transposed) = (Operands::<T>::new(args)?, args.bool(6)?);
+    let mut out = args.out(9)?;
+    out.resize(&sizes)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let to = Steps::of_out(&out);
+    let out = elements_mut(&mut out)?;
+    if is_transposed {
+        direct::transposed(&g, &tensors, out, to);
+    } else if g.in_channels == 1
+        && g.out_channels == 1
+        && g.groups > 1
+        && (tensors.x_steps.channel, to.channel) == (1, 1)
+    {
+        direct::channels_last_depthwise(&g, &tensors, out, to);
+    } else if g.out_channels >= 4 && patches::fits(&g, &tensors, to) {
+        patches::forward(cx, &g, &tensors, out, to)?;
+    } else {
+        direct::forward(&g, &tensors, out, to);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    struct Settings {
+        stride: i64,
+        padding: i64,
+        dilation: i64,
+        transposed: bool,
+        groups: i64,
+    }
+
+    const PLAIN: Settings =
+        Settings { stride: 1, padding: 0, dilation: 1, transposed: false, groups: 1 };
+
+    fn run(x: &Tensor, weight: &Tensor, s: &Settings) -> Result<Tensor, Error> {
+        let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
+        let mut arguments = [
+            Argument::Tensor(x),
+            Argument::Tensor(weight),
+            Argument::None,
+            Argument::Ints(vec![s.stride]),
+            Argument::Ints(vec![s.padding]),
+            Argument::Ints(vec![s.dilation]),
+            Argument::Scalar(Scalar::Bool(s.transposed)),
+            Argument::Ints(vec![0]),
+            Argument::Scalar(Scalar::Int(s.groups)),
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments)?;
+        Ok(out)
+    }
+
+    /// One input channel 1, 2, 3, 4 and a kernel 1, 10 for each of `channels` outputs.
+    #[track_caller]
+    fn check(channels: usize, settings: &Settings, expected: &[f32]) {
+        let x = Tensor::new(&[1, 1, 4], &[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
+        let weight = [1.0_f32, 10.0].repeat(channels);
+        let sizes = if settings.transposed { [1, channels, 2] } else { [channels, 1, 2] };
+        let out = run(&x, &Tensor::new(&sizes, &weight).unwrap(), settings).unwrap();
+        assert_eq!(out.sizes(), [1, channels, expected.len()]);
+        assert_eq!(out.data::<f32>().unwrap(), expected.repeat(channels));
+    }
+
+    #[test]
+    fn values() {
+        for channels in [1, 5] {
+            check(channels, &PLAIN, &[21.0, 32.0, 43.0]);
+            check(channels, &Settings { padding: 1, ..PLAIN }, &[10.0, 21.0, 32.0, 43.0, 4.0]);
+            check(channels, &Settings { stride: 2, padding: 1, ..PLAIN }, &[10.0, 32.0, 4.0]);
+            check(channels, &Settings { dilation: 3, ..PLAIN }, &[41.0]);
+            let transposed = Settings { transposed: true, ..PLAIN };
+            check(channels, &transposed, &[1.0, 12.0, 23.0, 34.0, 40.0]);
+            let expected = [1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0];
+            check(channels, &Settings { stride: 2, ..transposed }, &expected);
+        }
+    }
+
+    #[test]
+    fn hostile_settings_are_refused() {
+        let x = Tensor::zeros(ScalarType::Float, &[1, 2, 4]);
+        let weight = Tensor::zeros(ScalarType::Float, &[2, 2, 2]);
+        for settings in [
+            Settings { stride: 0, ..PLAIN },
+            Settings { padding: -1, ..PLAIN },
+            Settings { dilation: i64::MIN, ..PLAIN },
+            Settings { dilation: i64::MAX, ..PLAIN },
+            Settings { padding: i64::MAX, ..PLAIN },
+            Settings { groups: 0, ..PLAIN },
+            Settings { groups: 2, ..PLAIN },
+            Settings { stride: i64::MAX, transposed: true, ..PLAIN },
+            Settings { padding: 9, transposed: true, ..PLAIN },
+        ] {
+            assert!(run(&x, &weight, &settings).is_err());
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `aten::cumsum.out`: running sum along a dimension.
+//!
+//! | argument | type                        | shape     |
+//! |----------|-----------------------------|-----------|
+//! | `self`   | tensor                      | any       |
+//! | `dim`    | int                         |           |
+//! | `dtype`  | the dtype of `out`, or none |           |
+//! | `out`    | tensor; its dtype adds up   | as `self` |
+//!
+//! Integers wrap; floating-point numbers add up in `f64`. Tolerance: 1e-6 relative.
+//! Errors: a dimension that does not exist, a `dtype` that is not that of `out`.
+//! Source: ATen `cumsum`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
+
+use crate::{
+    accumulator::{Accumulator, Reader, Writer, same_dtype},
+    loops::{Loops, dim_index, out_strides, strides_of},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::cumsum.out",
+    &[Arg::Tensor, Arg::Int, Arg::OptDtype, Arg::Out],
+    cumsum_out,
+)];
+
+fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (x, dtype) = (args.tensor(0)?, args.opt_dtype(2)?);
+    let along = dim_index(args.int(1)?, x.rank(), 1)?;
+    let mut out = args.out(3)?;
+    same_dtype(dtype.unwrap_or(out.dtype()), out.dtype(), 3)?;
+    if out.dtype() == ScalarType::Bool {
+        return Err(Error::InvalidType { index: 3, found: out.dtype() });
+    }
+    out.resize(x.sizes())?;
+    let (from, to) = (strides_of(&x), out_strides(&out));
+    let mut others = Loops::new();
+    for (dim, &size) in x.sizes().iter().enumerate() {
+        if dim != along {
+            others.push(size, [from[dim], to[dim]])?;
+        }
+    }
+    let len = x.sizes().get(along).copied().unwrap_or(1);
+    let steps = [&from, &to].map(|steps| steps.get(along).copied().unwrap_or(1));
+    if out.dtype().is_float() {
+        let (x, mut out) = (Reader::<f64>::new(x, 0)?, Writer::new(&mut out, 3)?);
+        others.for_each([0, 0], |[from, to]| run(&x, &mut out, [from, to], steps, len));
+    } else {
+        let (x, mut out) = (Reader::<i64>::new(x, 0)?, Writer::new(&mut out, 3)?);
+        others.for_each([0, 0], |[from, to]| run(&x, &mut out, [from, to], steps, len));
+    }
+    Ok(())
+}
+
+/// Adds up `len` elements and writes every partial sum.
+fn run<A: Accumulator>(
+    x: &Reader<'_, A>,
+    out: &mut Writer<'_, A>,
+    [from, mut to]: [usize; 2],
+    [from_step, to_step]: [usize; 2],
+    len: usize,
+) {
+    let mut total = A::default();
+    x.chunks(from, from_step, len, |chunk| {
+        for &x in chunk {
+            total = total.add(x);
+            out.set(to, total);
+            to += to_step;
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn values() {
+        let x = Tensor::new(&[2, 3], &[1_i32, 2, 3, 4, 5, 6]).unwrap();
+        for (dim, expected) in [(0, [1_i64, 2, 3, 5, 7, 9]), (-1, [1, 3, 6, 4, 9, 15])] {
+            let mut out = Tensor::zeros(ScalarType::Long, &[2, 3]);
+            let mut arguments = [
+                Argument::Tensor(&x),
+                Argument::Scalar(Scalar::Int(dim)),
+                Argument::None,
+                Argument::Out(&mut out),
+            ];
+            Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+            assert_eq!(out.data::<i64>(), Ok(&expected[..]));
+        }
+    }
+}

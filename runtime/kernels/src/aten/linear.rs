@@ -1,0 +1,112 @@
+//! `aten::linear.out`: vectors times the transpose of a matrix, plus a bias.
+//!
+//! | argument | type                        | shape         |
+//! |----------|-----------------------------|---------------|
+//! | `input`  | tensor of numbers, not bool | `[…, k]`      |
+//! | `weight` | as `input`                  | `[m, k]`      |
+//! | `bias`   | as `input`, or none         | `[m]`         |
+//! | `out`    | as `input`                  | `[…, m]`      |
+//!
+//! Half types add in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
+//! Errors: other ranks, sizes that do not match, different dtypes. Source: ATen `linear`.
+
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::{Accumulator, Operand, elements, elements_mut, same_dtype, with_operand},
+    loops::{Loops, out_strides, strides_of},
+    matmul::{Matrix, Product},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::linear.out",
+    &[Arg::Tensor, Arg::Tensor, Arg::OptTensor, Arg::Out],
+    linear_out,
+)];
+
+fn linear_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let dtype = args.tensor(0)?.dtype();
+    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    same_dtype(args.opt_tensor(2)?.map_or(dtype, |bias| bias.dtype()), dtype, 2)?;
+    same_dtype(args.out(3)?.dtype(), dtype, 3)?;
+    with_operand!(dtype, 0, T => linear::<T>(args))
+}
+
+fn linear<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
+    let (x, weight, bias) = (args.tensor(0)?, args.tensor(1)?, args.opt_tensor(2)?);
+    let &[cols, inner] = weight.sizes() else {
+        return Err(Error::InvalidArgument { index: 1, expected: "a matrix" });
+    };
+    let Some((&last, leading)) = x.sizes().split_last().filter(|(last, _)| **last == inner) else {
+        return Err(Error::InvalidArgument { index: 0, expected: "a last dimension as of weight" });
+    };
+    if bias.is_some_and(|bias| *bias.sizes() != [cols]) {
+        return Err(Error::InvalidArgument { index: 2, expected: "a bias for each row of weight" });
+    }
+    let mut sizes = Dims::new(leading).ok_or(Error::InvalidTensor { reason: "too many dims" })?;
+    sizes.push(cols)?;
+    let mut out = args.out(3)?;
+    out.resize(&sizes)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (from, to, w) = (strides_of(&x), out_strides(&out), strides_of(&weight));
+    let mut outer = Loops::new();
+    for (dim, &size) in leading.iter().enumerate() {
+        // An empty input has no strides, and nothing is read then.
+        outer.push(size, [if last == 0 { 0 } else { from[dim] }, to[dim]])?;
+    }
+    let (rows, [from_row, to_row]) = outer.pop();
+    let (from_col, to_col) = (from[leading.len()], to[leading.len()]);
+    let (x, weight, out) = (elements::<T>(&x)?, elements(&weight)?, elements_mut(&mut out)?);
+    let addend = match bias {
+        Some(bias) => Some((Matrix { data: elements(&bias)?, row: 0, col: 1 }, T::Sum::ONE)),
+        None => None,
+    };
+    let mut result = Ok(());
+    outer.for_each([0, 0], |[from, to]| {
+        let product = Product {
+            a: Matrix { data: x.get(from..).unwrap_or(&[]), row: from_row, col: from_col },
+            b: Matrix { data: weight, row: w[1], col: w[0] },
+            rows,
+            inner,
+            cols,
+            alpha: T::Sum::ONE,
+            addend,
+        };
+        let written = product.write(out.get_mut(to..).unwrap_or(&mut []), to_row, to_col);
+        result = result.and(written);
+    });
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, ScalarType, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(sizes: &[usize], bias: Option<&Tensor>, expected: &[f32]) {
+        let data = [1.0_f32, 2.0, 3.0, 4.0];
+        let x = Tensor::new(sizes, &data[..sizes.iter().product()]).unwrap();
+        let weight = Tensor::new(&[3, 2], &[1.0_f32, 0.0, 0.0, 1.0, 1.0, 1.0]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &vec![0; sizes.len()]);
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Tensor(&weight),
+            bias.map_or(Argument::None, Argument::Tensor),
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<f32>().unwrap(), expected);
+    }
+
+    #[test]
+    fn values() {
+        let bias = Tensor::from_slice(&[0.5_f32, 0.0, -1.0]);
+        check(&[2], None, &[1.0, 2.0, 3.0]);
+        check(&[2, 1, 2], Some(&bias), &[1.5, 2.0, 2.0, 3.5, 4.0, 6.0]);
+        check(&[0, 2], None, &[]);
+    }
+}

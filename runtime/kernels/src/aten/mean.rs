@@ -1,0 +1,87 @@
+//! `aten::mean.out`, `aten::mean.dtype_out`: mean over dimensions, or of all elements.
+//!
+//! | argument  | type                              | shape                         |
+//! |-----------|-----------------------------------|-------------------------------|
+//! | `self`    | tensor                            | any                           |
+//! | `dim`     | ints or none                      | none and empty mean all       |
+//! | `keepdim` | bool                              |                               |
+//! | `dtype`   | the dtype of `out`, or none       |                               |
+//! | `out`     | floating-point tensor             | `self` without the dimensions |
+//!
+//! `dtype_out` has neither `dim` nor `keepdim`. Adds in `f32`, or `f64` for `f64`; the mean of
+//! nothing is NaN. Tolerance: 1e-6 relative to the mean magnitude.
+//! Errors: a dimension that does not exist or stands twice, a `dtype` that is not that of `out`.
+//! Source: ATen `mean`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::{Accumulator, Reader, Writer, same_dtype, sum, with_float_accumulator},
+    reduce::{Reduced, Reduction},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new(
+        "aten::mean.out",
+        &[Arg::Tensor, Arg::OptIntList, Arg::Bool, Arg::OptDtype, Arg::Out],
+        mean_out,
+    ),
+    Kernel::new("aten::mean.dtype_out", &[Arg::Tensor, Arg::OptDtype, Arg::Out], mean_dtype_out),
+];
+
+fn mean_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let gone = Reduced::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+    let keepdim = args.bool(2)?;
+    mean(args, gone, keepdim, 3, 4)
+}
+
+fn mean_dtype_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    mean(args, Reduced::ALL, false, 1, 2)
+}
+
+fn mean(
+    args: &mut Args<'_>,
+    gone: Reduced,
+    keepdim: bool,
+    dtype: usize,
+    out: u8,
+) -> Result<(), Error> {
+    let (x, dtype) = (args.tensor(0)?, args.opt_dtype(dtype)?);
+    let mut to = args.out(usize::from(out))?;
+    same_dtype(dtype.unwrap_or(to.dtype()), to.dtype(), out)?;
+    with_float_accumulator!(to.dtype(), out, A => {
+        to.resize(&gone.out_sizes(x.sizes(), keepdim)?)?;
+        let reduction = Reduction::new(&x, gone, keepdim, &to)?;
+        let count = A::number(gone.count(x.sizes()) as f64);
+        let (x, mut to) = (Reader::<A>::new(x, 0)?, Writer::new(&mut to, out)?);
+        reduction.for_each(|from, at| to.set(at, reduction.sum(&x, from, sum).div(count)));
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn values() {
+        let x = Tensor::new(&[2, 2], &[1.0_f32, 2.0, 3.0, 6.0]).unwrap();
+        let mut out = Tensor::from_slice::<f32>(&[]);
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Ints(vec![0]),
+            Argument::Scalar(Scalar::Bool(false)),
+            Argument::None,
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<f32>(), Ok(&[2.0, 4.0][..]));
+
+        let mut out = Tensor::new(&[], &[0.0_f32]).unwrap();
+        let mut arguments = [Argument::Tensor(&x), Argument::None, Argument::Out(&mut out)];
+        Call::new(&KERNELS[1]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<f32>(), Ok(&[3.0][..]));
+    }
+}

@@ -1,0 +1,73 @@
+//! `aten::min.dim_min`, `aten::min.unary_out`: smallest element along a dimension, or of all.
+//!
+//! | argument  | type                     | shape                        |
+//! |-----------|--------------------------|------------------------------|
+//! | `self`    | tensor, any but `u64`    | any                          |
+//! | `dim`     | int                      |                              |
+//! | `keepdim` | bool                     |                              |
+//! | values    | tensor of the same dtype | `self` without the dimension |
+//! | indices   | i64 tensor               | as values                    |
+//!
+//! `unary_out` takes `self` and values only. The first of equal elements; NaN wins. Exact.
+//! Errors: nothing to choose from, or a dimension that does not exist.
+//! Source: ATen `min`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    extremum::{Extremum, indices, values},
+    reduce::Reduced,
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new(
+        "aten::min.dim_min",
+        &[Arg::Tensor, Arg::Int, Arg::Bool, Arg::Out, Arg::Out],
+        min_dim,
+    ),
+    Kernel::new("aten::min.unary_out", &[Arg::Tensor, Arg::Out], min_unary_out),
+];
+
+fn min_dim(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (dim, keepdim) = (args.int(1)?, args.bool(2)?);
+    indices(args, Extremum::Min, Some(dim), keepdim, [3, 4])
+}
+
+fn min_unary_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    values(args, Extremum::Min, Reduced::ALL, false, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn values_and_indices() {
+        let x = Tensor::new(&[2, 3], &[3_i32, 1, 3, -4, 7, -4]).unwrap();
+        let (mut best, mut places) = (Tensor::from_slice(&[0_i32]), Tensor::from_slice(&[0_i64]));
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Scalar(Scalar::Int(-1)),
+            Argument::Scalar(Scalar::Bool(false)),
+            Argument::Out(&mut best),
+            Argument::Out(&mut places),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(best.data::<i32>(), Ok(&[1, -4][..]));
+        assert_eq!(places.data::<i64>(), Ok(&[1, 0][..]));
+
+        let mut best = Tensor::new(&[], &[0_i32]).unwrap();
+        let mut arguments = [Argument::Tensor(&x), Argument::Out(&mut best)];
+        Call::new(&KERNELS[1]).run(&mut arguments).unwrap();
+        assert_eq!(best.data::<i32>(), Ok(&[-4][..]));
+    }
+
+    #[test]
+    fn nothing_to_choose_from() {
+        let (x, mut best) = (Tensor::from_slice::<f32>(&[]), Tensor::new(&[], &[0.0_f32]).unwrap());
+        let mut arguments = [Argument::Tensor(&x), Argument::Out(&mut best)];
+        assert!(Call::new(&KERNELS[1]).run(&mut arguments).is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! `aten::mm.out`: product of two matrices.
+//!
+//! | argument | type                            | shape    |
+//! |----------|---------------------------------|----------|
+//! | `self`   | tensor of numbers, not bool     | `[n, k]` |
+//! | `mat2`   | as `self`                       | `[k, m]` |
+//! | `out`    | as `self`                       | `[n, m]` |
+//!
+//! Half types add in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
+//! Errors: other ranks, sizes that do not match, different dtypes. Source: ATen `mm`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::{Accumulator, Operand, elements, elements_mut, same_dtype, with_operand},
+    loops::{out_strides, strides_of},
+    matmul::{Matrix, Product},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::mm.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], mm_out)];
+
+fn mm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let dtype = args.tensor(0)?.dtype();
+    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+    with_operand!(dtype, 0, T => mm::<T>(args))
+}
+
+fn mm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
+    let (a, b) = (args.tensor(0)?, args.tensor(1)?);
+    let &[rows, inner] = a.sizes() else {
+        return Err(Error::InvalidArgument { index: 0, expected: "a matrix" });
+    };
+    let &[same, cols] = b.sizes() else {
+        return Err(Error::InvalidArgument { index: 1, expected: "a matrix" });
+    };
+    if same != inner {
+        return Err(Error::InvalidArgument {
+            index: 1,
+            expected: "as many rows as columns before",
+        });
+    }
+    let mut out = args.out(2)?;
+    out.resize(&[rows, cols])?;
+    let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
+    let product = Product {
+        a: Matrix { data: elements::<T>(&a)?, row: a_steps[0], col: a_steps[1] },
+        b: Matrix { data: elements(&b)?, row: b_steps[0], col: b_steps[1] },
+        rows,
+        inner,
+        cols,
+        alpha: T::Sum::ONE,
+        addend: None,
+    };
+    product.write(elements_mut(&mut out)?, steps[0], steps[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, ScalarType, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn values() {
+        let a = Tensor::new(&[2, 2], &[1_u8, 2, 3, 200]).unwrap();
+        let b = Tensor::new(&[2, 1], &[4_u8, 5]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Byte, &[0, 0]);
+        let mut arguments = [Argument::Tensor(&a), Argument::Tensor(&b), Argument::Out(&mut out)];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<u8>(), Ok(&[14, 244][..]));
+
+        let mut arguments = [Argument::Tensor(&b), Argument::Tensor(&a), Argument::Out(&mut out)];
+        assert!(Call::new(&KERNELS[0]).run(&mut arguments).is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! `aten::var.out`, `aten::var.correction_out`, `aten::var_mean.correction_out`: variance.
+//!
+//! | argument     | type                           | shape                         |
+//! |--------------|--------------------------------|-------------------------------|
+//! | `self`       | floating-point tensor          | any                           |
+//! | `dim`        | ints or none                   | none and empty mean all       |
+//! | `unbiased`   | bool (`var.out`)               |                               |
+//! | `correction` | number or none, which means 1  |                               |
+//! | `keepdim`    | bool                           |                               |
+//! | `out`        | floating-point tensor          | `self` without the dimensions |
+//! | mean         | as `out` (`var_mean` only)     | as `out`                      |
+//!
+//! Computes `Σ (x - mean)² / max(0, n - correction)`, in two passes. `unbiased` is a correction
+//! of 1, otherwise 0. Tolerance: 1e-5 relative.
+//! Errors: a dimension that does not exist or stands twice. Source: ATen `var`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
+
+use crate::{
+    accumulator::{Accumulator, Reader, Writer, sum, sum_of, with_float_accumulator},
+    reduce::{Reduced, Reduction},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new(
+        "aten::var.out",
+        &[Arg::Tensor, Arg::OptIntList, Arg::Bool, Arg::Bool, Arg::Out],
+        var_out,
+    ),
+    Kernel::new(
+        "aten::var.correction_out",
+        &[Arg::Tensor, Arg::OptIntList, Arg::OptScalar, Arg::Bool, Arg::Out],
+        var_correction_out,
+    ),
+    Kernel::new(
+        "aten::var_mean.correction_out",
+        &[Arg::Tensor, Arg::OptIntList, Arg::OptScalar, Arg::Bool, Arg::Out, Arg::Out],
+        var_mean_correction_out,
+    ),
+];
+
+/// What is left out, what is divided by, and what stays.
+struct Options {
+    gone: Reduced,
+    correction: f64,
+    keepdim: bool,
+}
+
+impl Options {
+    fn new(args: &Args<'_>, correction: f64) -> Result<Self, Error> {
+        let gone = Reduced::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+        Ok(Self { gone, correction, keepdim: args.bool(3)? })
+    }
+}
+
+fn var_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::new(args, f64::from(u8::from(args.bool(2)?)))?;
+    let x = args.tensor(0)?;
+    moments(&x, &options, &mut args.out(4)?, None)
+}
+
+fn var_correction_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::new(args, args.opt_double(2)?.unwrap_or(1.0))?;
+    let x = args.tensor(0)?;
+    moments(&x, &options, &mut args.out(4)?, None)
+}
+
+fn var_mean_correction_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::new(args, args.opt_double(2)?.unwrap_or(1.0))?;
+    let x = args.tensor(0)?;
+    let [mut var, mut mean] = args.outs([4, 5])?;
+    moments(&x, &options, &mut var, Some(&mut mean))
+}
+
+fn moments(
+    x: &TensorView<'_>,
+    options: &Options,
+    var: &mut TensorMut<'_, '_>,
+    mean: Option<&mut TensorMut<'_, '_>>,
+) -> Result<(), Error> {
+    let sizes = options.gone.out_sizes(x.sizes(), options.keepdim)?;
+    let count = options.gone.count(x.sizes()) as f64;
+    with_float_accumulator!(x.dtype(), 0, A => {
+        var.resize(&sizes)?;
+        let reader = Reader::<A>::new(*x, 0)?;
+        let mean_at = |reduction: &Reduction, from| {
+            reduction.sum(&reader, from, sum).div(A::number(count))
+        };
+        if let Some(mean) = mean {
+            mean.resize(&sizes)?;
+            let reduction = Reduction::new(x, options.gone, options.keepdim, mean)?;
+            let mut mean = Writer::new(mean, 5)?;
+            reduction.for_each(|from, to| mean.set(to, mean_at(&reduction, from)));
+        }
+        let reduction = Reduction::new(x, options.gone, options.keepdim, var)?;
+        let divisor = A::number((count - options.correction).max(0.0));
+        let mut var = Writer::new(var, 4)?;
+        reduction.for_each(|from, to| {
+            let mean = mean_at(&reduction, from);
+            let squares = |chunk: &[A]| sum_of(chunk, |x| (x - mean) * (x - mean));
+            var.set(to, reduction.sum(&reader, from, squares).div(divisor));
+        });
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(x: &[f32], correction: Option<Scalar>, expected: f32) {
+        let (x, mut out) = (Tensor::from_slice(x), Tensor::new(&[], &[0.0_f32]).unwrap());
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::None,
+            correction.map_or(Argument::None, Argument::Scalar),
+            Argument::Scalar(Scalar::Bool(false)),
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[1]).run(&mut arguments).unwrap();
+        let found = out.data::<f32>().unwrap()[0];
+        assert!(found == expected || (found.is_nan() && expected.is_nan()), "{found}");
+    }
+
+    #[test]
+    fn values() {
+        check(&[1.0, 2.0, 3.0], None, 1.0);
+        check(&[1.0, 3.0], Some(Scalar::Int(0)), 1.0);
+        check(&[1.0, 3.0], Some(Scalar::Int(5)), f32::INFINITY);
+        check(&[1.0], None, f32::NAN);
+        check(&[], None, f32::NAN);
+    }
+}
