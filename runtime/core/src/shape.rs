@@ -81,7 +81,8 @@ impl Dims {
         let mut step = 1;
         for &dim in dim_order.iter().rev() {
             strides[usize::from(dim)] = step;
-            step *= sizes[usize::from(dim)].max(1);
+            // An empty tensor may have sizes whose product overflows; its strides go unused.
+            step = usize::wrapping_mul(step, sizes[usize::from(dim)].max(1));
         }
         strides
     }

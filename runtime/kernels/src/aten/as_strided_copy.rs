@@ -1,0 +1,75 @@
+//! `aten::as_strided_copy.out`: elements taken from memory by strides.
+//!
+//! | argument         | type               | shape             |
+//! |------------------|--------------------|-------------------|
+//! | `self`           | tensor, any dtype  | any               |
+//! | `size`           | ints, not negative |                   |
+//! | `stride`         | ints, not negative | as many as `size` |
+//! | `storage_offset` | int or none: 0     |                   |
+//! | `out`            | as `self`          | `size`            |
+//!
+//! Strides and offset count elements in the order of memory of `self`. Exact.
+//! Errors: elements outside of `self` are [`Error::InvalidArgument`] at index 2.
+//! Source: ATen `as_strided_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::sizes_arg,
+    strided::{Part, take},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::as_strided_copy.out",
+    &[Arg::Tensor, Arg::IntList, Arg::IntList, Arg::OptInt, Arg::Out],
+    as_strided_copy,
+)];
+
+fn as_strided_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let (sizes, strides) = (sizes_arg(args, 1)?, sizes_arg(args, 2)?);
+    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let offset = usize::try_from(args.opt_int(3)?.unwrap_or(0));
+    let offset = offset.map_err(|_| wrong(3, "an offset that is not negative"))?;
+    if sizes.len() != strides.len() {
+        return Err(wrong(2, "as many strides as sizes"));
+    }
+    if !sizes.contains(&0) {
+        let pairs = sizes.iter().zip(strides.iter());
+        let last = pairs.map(|(&size, &stride)| (size - 1).checked_mul(stride));
+        let last = last.fold(Some(offset), |sum, term| sum?.checked_add(term?));
+        if last.is_none_or(|last| last >= input.numel()) {
+            return Err(wrong(2, "strides that stay inside the tensor"));
+        }
+    }
+    take(&mut args.out(4)?, 0, &input, &Part { sizes, strides, offset })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, ints, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |size, stride, offset, expected| {
+            let offset = Argument::Scalar(Scalar::Int(offset));
+            check(
+                &KERNELS[0],
+                vec![Argument::Tensor(&x), ints(size), ints(stride), offset],
+                expected,
+            );
+        };
+        run(&[2, 2], &[1, 2], 1, Ok((&[2, 2], &[1, 3, 2, 4])));
+        run(&[3], &[0], 5, Ok((&[3], &[5, 5, 5])));
+        run(&[0], &[9], 9, Ok((&[0], &[])));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[2], &[5], 1, wrong(2, "strides that stay inside the tensor"));
+        run(&[i64::MAX, 9], &[i64::MAX, 1], 1, wrong(2, "strides that stay inside the tensor"));
+        run(&[1], &[], 0, wrong(2, "as many strides as sizes"));
+        run(&[1], &[1], -1, wrong(3, "an offset that is not negative"));
+    }
+}

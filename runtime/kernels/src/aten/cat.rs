@@ -1,0 +1,103 @@
+//! `aten::cat.out`: tensors one after the other along a dimension.
+//!
+//! | argument  | type                | shape               |
+//! |-----------|---------------------|---------------------|
+//! | `tensors` | tensors, any dtypes | equal but for `dim` |
+//! | `dim`     | int                 |                     |
+//! | `out`     | the common dtype    | `dim`: the sum      |
+//!
+//! Empty tensors of one dimension are skipped. Elements are converted to the dtype of `out`.
+//! Exact. Errors: no tensors, or other shapes, are [`Error::InvalidArgument`].
+//! Source: ATen `cat`.
+
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView};
+
+use crate::{
+    axis::present_dim,
+    strided::{Part, copy},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::cat.out", &[Arg::TensorList, Arg::Int, Arg::Out], cat)];
+
+fn cat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let wrong = |expected| Error::InvalidArgument { index: 0, expected };
+    let tensors = args.tensor_list(0)?;
+    let mut joined: Option<(Dims, usize)> = None;
+    for item in 0..tensors.len() {
+        let tensor = tensors.get(item)?;
+        if is_skipped(&tensor) {
+            continue;
+        }
+        let sizes = tensor.sizes();
+        let Some((all, dim)) = &mut joined else {
+            let dim = present_dim(args, 1, tensor.rank())?;
+            let sizes = Dims::new(sizes).ok_or(wrong("at most 16 dimensions"))?;
+            joined = Some((sizes, dim));
+            continue;
+        };
+        let (before, dim) = (all[*dim], *dim);
+        all[dim] = sizes.get(dim).copied().unwrap_or(0);
+        if **all != *sizes {
+            return Err(wrong("tensors whose sizes differ in one dimension only"));
+        }
+        all[dim] = all[dim].checked_add(before).ok_or(wrong("tensors that fit memory"))?;
+    }
+    if tensors.is_empty() {
+        return Err(wrong("at least one tensor"));
+    }
+    let mut out = args.out(2)?;
+    let Some((sizes, dim)) = joined else { return out.resize(&[0]) };
+    out.resize(&sizes)?;
+    let whole = Part::all_of(&out);
+    let mut start = 0;
+    for item in 0..tensors.len() {
+        let tensor = tensors.get(item)?;
+        if !is_skipped(&tensor) {
+            let mut part = whole;
+            let len = tensor.sizes()[dim];
+            part.slice(dim, start, len, 1);
+            copy(&mut out, &part, &tensor, &Part::all(&tensor))?;
+            start += len;
+        }
+    }
+    Ok(())
+}
+
+/// Whether `tensor` is one of those without elements that join whatever the others are.
+fn is_skipped(tensor: &TensorView<'_>) -> bool {
+    *tensor.sizes() == [0]
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[track_caller]
+    fn run(tensors: &[&Tensor], dim: i64, expected: Result<(&[usize], &[i32]), Error>) {
+        let list = Argument::Tensors(tensors.iter().map(|&tensor| Some(tensor)).collect());
+        check(&KERNELS[0], vec![list, Argument::Scalar(Scalar::Int(dim))], expected);
+    }
+
+    #[test]
+    fn values() {
+        let (a, b) = (iota(&[2, 2]), iota(&[2, 1]));
+        run(&[&a, &b], 1, Ok((&[2, 3], &[0, 1, 0, 2, 3, 1])));
+        run(&[&b, &iota(&[0]), &b], -2, Ok((&[4, 1], &[0, 1, 0, 1])));
+        run(&[&iota(&[0]), &iota(&[0])], 5, Ok((&[0], &[])));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[&a, &b], 0, wrong(0, "tensors whose sizes differ in one dimension only"));
+        run(&[&a, &iota(&[2])], 1, wrong(0, "tensors whose sizes differ in one dimension only"));
+        run(&[&a], 2, wrong(1, "a dimension"));
+        run(&[], 0, wrong(0, "at least one tensor"));
+    }
+
+    #[test]
+    fn elements_are_converted() {
+        let (a, b) = (Tensor::from_slice(&[1.5_f32]), Tensor::from_slice(&[7_u8]));
+        run(&[&a, &b], 0, Ok((&[2], &[1, 7])));
+    }
+}

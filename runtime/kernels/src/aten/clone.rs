@@ -1,0 +1,56 @@
+//! `aten::clone.out`, `alias_copy.out`, `detach_copy.out`, `lift_fresh_copy.out`: a copy.
+//!
+//! | argument        | type                  | shape     |
+//! |-----------------|-----------------------|-----------|
+//! | `self`          | tensor, any dtype     | any       |
+//! | `memory_format` | ignored; `clone` only |           |
+//! | `out`           | as `self`             | as `self` |
+//!
+//! `out` keeps its dim order, and the elements their positions. Exact.
+//! Errors: another dtype is [`Error::InvalidType`].
+//! Source: ATen `clone`.
+
+use afferent_core::{Arg, Kernel};
+
+use crate::strided::duplicate;
+
+const PLAIN: &[Arg] = &[Arg::Tensor, Arg::Out];
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::clone.out", &[Arg::Tensor, Arg::Ignored, Arg::Out], |_, args| {
+        duplicate(args, 2)
+    }),
+    Kernel::new("aten::alias_copy.out", PLAIN, |_, args| duplicate(args, 1)),
+    Kernel::new("aten::detach_copy.out", PLAIN, |_, args| duplicate(args, 1)),
+    Kernel::new("aten::lift_fresh_copy.out", PLAIN, |_, args| duplicate(args, 1)),
+];
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, ScalarType, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 2]);
+        for kernel in KERNELS {
+            let mut inputs = vec![Argument::Tensor(&x)];
+            if kernel.args.len() == 3 {
+                inputs.push(Argument::None);
+            }
+            check(kernel, inputs, Ok((&[2, 2], &[0, 1, 2, 3])));
+        }
+    }
+
+    #[test]
+    fn positions_stay_when_the_layout_changes() {
+        let x = iota(&[2, 2]);
+        let mut out = Tensor::zeros(ScalarType::Int, &[2, 2]);
+        out.set_dim_order(&[1, 0]).unwrap();
+        let mut arguments = [Argument::Tensor(&x), Argument::None, Argument::Out(&mut out)];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<i32>().unwrap(), [0, 2, 1, 3]);
+    }
+}

@@ -1,0 +1,66 @@
+//! `aten::constant_pad_nd.out`: a tensor with a border of one value.
+//!
+//! | argument | type              | shape                                                      |
+//! |----------|-------------------|------------------------------------------------------------|
+//! | `self`   | tensor, any dtype | any                                                        |
+//! | `pad`    | ints              | before and after, a pair a dimension, from the last one on |
+//! | `value`  | number            | converted to the dtype of `self`                           |
+//! | `out`    | as `self`         | padded                                                     |
+//!
+//! Negative padding takes positions away. Exact.
+//! Errors: a `pad` of odd length, for more dimensions than there are, or that leaves nothing to
+//! take from, is [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `constant_pad_nd`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    convert::{element, fill},
+    runs::{Border, copy_runs, pad_arg},
+    strided::{Part, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::constant_pad_nd.out",
+    &[Arg::Tensor, Arg::IntList, Arg::Scalar, Arg::Out],
+    constant_pad_nd,
+)];
+
+fn constant_pad_nd(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let value = element(args.scalar(2)?, input.dtype(), 2)?;
+    let (sizes, runs) = pad_arg(args, 1, &input, Border::Constant)?;
+    let mut out = args.out(3)?;
+    same_dtype(&out, &input, 0)?;
+    out.resize(&sizes)?;
+    if sizes != Part::all(&input).sizes {
+        fill(out.bytes_mut()?, input.dtype(), value)?;
+    }
+    copy_runs(&mut out, &input, &runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, ints, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 2]);
+        let run = |pad, expected| {
+            let value = Argument::Scalar(Scalar::Double(9.5));
+            check(&KERNELS[0], vec![Argument::Tensor(&x), ints(pad), value], expected);
+        };
+        run(&[1, 0], Ok((&[2, 3], &[9, 0, 1, 9, 2, 3])));
+        run(&[-1, 1, 0, -1], Ok((&[1, 2], &[1, 9])));
+        run(&[], Ok((&[2, 2], &[0, 1, 2, 3])));
+        run(&[0, 0, -2, 1], Ok((&[1, 2], &[9, 9])));
+        let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        run(&[1], wrong("a pair for each of the last dimensions"));
+        run(&[0; 6], wrong("a pair for each of the last dimensions"));
+        run(&[-3, 9], wrong("padding that the size allows"));
+        run(&[i64::MIN, i64::MAX], wrong("padding that the size allows"));
+    }
+}

@@ -1,0 +1,65 @@
+//! `aten::copy.out` and `aten::copy_`: the elements of another tensor.
+//!
+//! | argument       | type              | shape                      |
+//! |----------------|-------------------|----------------------------|
+//! | `self`         | tensor, any dtype | any; written by `copy_`    |
+//! | `src`          | tensor, any dtype | broadcasts to `self`       |
+//! | `non_blocking` | ignored           |                            |
+//! | `out`          | as `self`         | as `self`; `copy.out` only |
+//!
+//! Elements are converted to the dtype of `self`. Exact.
+//! Errors: a `src` that does not broadcast is [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::strided::{Part, assign_part, same_dtype};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::copy.out", &[Arg::Tensor, Arg::Tensor, Arg::Ignored, Arg::Out], copy_out),
+    Kernel::new("aten::copy_", &[Arg::InOut, Arg::Tensor, Arg::Ignored], copy_in_place),
+];
+
+fn copy_out(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, source) = (args.tensor(0)?, args.tensor(1)?);
+    let mut out = args.out(3)?;
+    same_dtype(&out, &input, 0)?;
+    let mut part = Part::all(&source);
+    part.expand(input.sizes(), 1)?;
+    out.resize(input.sizes())?;
+    assign_part(&mut out, &source, &part)
+}
+
+fn copy_in_place(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let source = args.tensor(1)?;
+    let mut out = args.out(0)?;
+    let mut part = Part::all(&source);
+    part.expand(out.sizes(), 1)?;
+    assign_part(&mut out, &source, &part)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let (x, row) = (iota(&[2, 2]), Tensor::from_slice(&[1.5_f32, -2.5]));
+        let inputs = |source| vec![Argument::Tensor(&x), Argument::Tensor(source), Argument::None];
+        check(&KERNELS[0], inputs(&row), Ok((&[2, 2], &[1, -2, 1, -2])));
+        let error = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
+        check(&KERNELS[0], inputs(&iota(&[3])), Err(error));
+    }
+
+    #[test]
+    fn in_place() {
+        let mut x = iota(&[2, 2]);
+        let row = iota(&[2, 1]);
+        let mut arguments = [Argument::Out(&mut x), Argument::Tensor(&row), Argument::None];
+        Call::new(&KERNELS[1]).run(&mut arguments).unwrap();
+        assert_eq!(x.data::<i32>().unwrap(), [0, 0, 1, 1]);
+    }
+}

@@ -1,0 +1,72 @@
+//! `aten::diagonal_copy.out`: the diagonals of matrices.
+//!
+//! | argument | type              | shape                                           |
+//! |----------|-------------------|-------------------------------------------------|
+//! | `self`   | tensor, any dtype | at least two dimensions                         |
+//! | `offset` | int               | above the main diagonal, below it when negative |
+//! | `dim1`   | int               | rows                                            |
+//! | `dim2`   | int               | columns                                         |
+//! | `out`    | as `self`         | without `dim1` and `dim2`, then the diagonal    |
+//!
+//! Exact. Errors: no such dimensions, or twice the same, are [`Error::InvalidArgument`].
+//! Source: ATen `diagonal_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::present_dim,
+    strided::{Part, take},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::diagonal_copy.out",
+    &[Arg::Tensor, Arg::Int, Arg::Int, Arg::Int, Arg::Out],
+    diagonal_copy,
+)];
+
+fn diagonal_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let offset = args.int(1)?;
+    let rows = present_dim(args, 2, input.rank())?;
+    let columns = present_dim(args, 3, input.rank())?;
+    if rows == columns {
+        return Err(Error::InvalidArgument { index: 3, expected: "another dimension than dim1" });
+    }
+    let mut part = Part::all(&input);
+    let skip = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
+    let skipped = if offset < 0 { rows } else { columns };
+    let kept = part.sizes[skipped].saturating_sub(skip);
+    let skip = if kept == 0 { 0 } else { skip };
+    part.slice(skipped, skip, kept, 1);
+    let len = part.sizes[rows].min(part.sizes[columns]);
+    let stride = part.strides[rows].wrapping_add(part.strides[columns]);
+    part.select(rows.max(columns), 0);
+    part.select(rows.min(columns), 0);
+    part.sizes.push(len)?;
+    part.strides.push(stride)?;
+    take(&mut args.out(4)?, 0, &input, &part)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |offset: i64, a: i64, b: i64, expected| {
+            let [offset, a, b] = [offset, a, b].map(|value| Argument::Scalar(Scalar::Int(value)));
+            check(&KERNELS[0], vec![Argument::Tensor(&x), offset, a, b], expected);
+        };
+        run(0, 0, 1, Ok((&[2], &[0, 4])));
+        run(1, 0, 1, Ok((&[2], &[1, 5])));
+        run(-1, 0, 1, Ok((&[1], &[3])));
+        run(1, 1, 0, Ok((&[1], &[3])));
+        run(i64::MIN, 0, -1, Ok((&[0], &[])));
+        let expected = "another dimension than dim1";
+        run(0, 1, -1, Err(Error::InvalidArgument { index: 3, expected }));
+    }
+}

@@ -1,0 +1,60 @@
+//! `aten::expand_copy.out`: dimensions of size 1 repeated.
+//!
+//! | argument   | type                  | shape                       |
+//! |------------|-----------------------|-----------------------------|
+//! | `self`     | tensor, any dtype     | any                         |
+//! | `size`     | ints; -1 keeps a size | at least the rank of `self` |
+//! | `implicit` | ignored               |                             |
+//! | `out`      | as `self`             | `size`                      |
+//!
+//! Exact. Errors: sizes that `self` does not broadcast to are [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `expand_copy`.
+
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
+
+use crate::strided::{Part, take};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::expand_copy.out",
+    &[Arg::Tensor, Arg::IntList, Arg::Ignored, Arg::Out],
+    expand_copy,
+)];
+
+fn expand_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let wrong = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
+    let wanted = args.int_list(1)?;
+    let added = wanted.len().checked_sub(input.rank()).ok_or(wrong)?;
+    let mut sizes = Dims::filled(0, 0);
+    for (dim, size) in wanted.iter().enumerate() {
+        let own = dim.checked_sub(added).and_then(|dim| input.sizes().get(dim)).copied();
+        let size = if size == -1 { own } else { usize::try_from(size).ok() };
+        sizes.push(size.ok_or(wrong)?)?;
+    }
+    let mut part = Part::all(&input);
+    part.expand(&sizes, 1)?;
+    take(&mut args.out(3)?, 0, &input, &part)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Argument;
+
+    use super::*;
+    use crate::testing::{check, ints, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 1]);
+        let run = |size, expected| {
+            check(&KERNELS[0], vec![Argument::Tensor(&x), ints(size), Argument::None], expected);
+        };
+        run(&[-1, 3], Ok((&[2, 3], &[0, 0, 0, 1, 1, 1])));
+        run(&[2, 2, -1], Ok((&[2, 2, 1], &[0, 1, 0, 1])));
+        run(&[2, 0], Ok((&[2, 0], &[])));
+        let wrong = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
+        run(&[-1, 2, 1], Err(wrong));
+        run(&[3, 1], Err(wrong));
+        run(&[1], Err(wrong));
+    }
+}

@@ -1,0 +1,71 @@
+//! `aten::gather.out`: elements by their number along a dimension.
+//!
+//! | argument      | type              | shape                                       |
+//! |---------------|-------------------|---------------------------------------------|
+//! | `self`        | tensor, any dtype | any                                         |
+//! | `dim`         | int               |                                             |
+//! | `index`       | i32 or i64 tensor | the rank of `self`; no larger but for `dim` |
+//! | `sparse_grad` | ignored           |                                             |
+//! | `out`         | as `self`         | as `index`                                  |
+//!
+//! Computes `out[i, j, …] = self[index[i, j, …], j, …]`, for `dim` 0. Exact.
+//! Errors: an `index` of another rank or larger, or with an element outside the dimension, is
+//! [`Error::InvalidArgument`] at index 2.
+//! Source: ATen `gather`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::dim_arg,
+    block::{OUTSIDE, with_size},
+    indexing::{Along, for_each_index},
+    strided::{Part, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::gather.out",
+    &[Arg::Tensor, Arg::Int, Arg::Tensor, Arg::Ignored, Arg::Out],
+    gather,
+)];
+
+fn gather(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, index) = (args.tensor(0)?, args.tensor(2)?);
+    let dim = dim_arg(args, 1, input.rank())?;
+    let mut out = args.out(4)?;
+    same_dtype(&out, &input, 0)?;
+    out.resize(index.sizes())?;
+    let (to, from) = (Part::all_of(&out), Part::all(&input));
+    let along = Along { index, arg: 2, dim };
+    with_size!(input.dtype().size(), N => {
+        let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
+        for_each_index(along, &to, &from, |to, from| {
+            *dst.get_mut(to).ok_or(OUTSIDE)? = *src.get(from).ok_or(OUTSIDE)?;
+            Ok(())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |dim, sizes: &[usize], index: &[i64], expected| {
+            let index = Tensor::new(sizes, index).unwrap();
+            let dim = Argument::Scalar(Scalar::Int(dim));
+            let inputs = vec![Argument::Tensor(&x), dim, Argument::Tensor(&index), Argument::None];
+            check(&KERNELS[0], inputs, expected);
+        };
+        run(0, &[1, 3], &[1, 0, 1], Ok((&[1, 3], &[3, 1, 5])));
+        run(1, &[2, 2], &[2, 0, 1, 1], Ok((&[2, 2], &[2, 0, 4, 4])));
+        let wrong = |expected| Err(Error::InvalidArgument { index: 2, expected });
+        run(1, &[2, 1], &[3, 0], wrong("indices inside the dimension"));
+        run(1, &[2, 1], &[-1, 0], wrong("indices inside the dimension"));
+        run(1, &[3, 1], &[0, 0, 0], wrong("indices for no more positions than there are"));
+    }
+}

@@ -1,0 +1,106 @@
+//! `aten::index.Tensor_out`: elements by tensors of indices, as in `self[a, :, b]`.
+//!
+//! | argument  | type                                      | shape                                                       |
+//! |-----------|-------------------------------------------|-------------------------------------------------------------|
+//! | `self`    | tensor, any dtype                         | any                                                         |
+//! | `indices` | i32, i64, bool or u8 tensors, some absent | broadcast to one shape                                      |
+//! | `out`     | as `self`                                 | the shape of the indices in place of the indexed dimensions |
+//!
+//! Indices count from the end when negative. A `bool` or `u8` tensor is a mask of as many dimensions
+//! as it has, and stands for the positions where it is true. Dimensions that are indexed, but are no
+//! neighbours, move to the front. Exact.
+//! Errors: indices that do not fit `self` are [`Error::InvalidArgument`] at index 1.
+//! Memory: a `usize` of scratch for each index. Source: ATen `index`; NumPy's advanced indexing.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    block::{Block, OUTSIDE},
+    indexing::Selection,
+    strided::{Part, for_each_position, row_major, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::index.Tensor_out", &[Arg::Tensor, Arg::OptTensorList, Arg::Out], index)];
+
+fn index(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, list) = (args.tensor(0)?, args.tensor_list(1)?);
+    let from = Part::all(&input);
+    let selection = Selection::new(list, &from)?;
+    let mut out = args.out(2)?;
+    same_dtype(&out, &input, 0)?;
+    out.resize(&selection.sizes)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let places = cx.scratch(selection.count()?)?;
+    selection.locate(list, &from, places)?;
+    let (kept, picked) = selection.split(&out.strides())?;
+    let block = Block::of(&selection.rest.sizes, &kept, &selection.rest.strides)?;
+    let (size, dst) = (input.dtype().size(), out.bytes_mut()?);
+    let strides = [&*row_major(&selection.picked), &*picked];
+    for_each_position(&selection.picked, [0, 0], strides, |[place, to]| {
+        let from = *places.get(place).ok_or(OUTSIDE)?;
+        block.copy(size, (dst, to), (input.bytes(), from))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Bool, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[track_caller]
+    fn run(x: &Tensor, indices: &[Option<&Tensor>], expected: Result<(&[usize], &[i32]), Error>) {
+        let list = Argument::Tensors(indices.to_vec());
+        check(&KERNELS[0], vec![Argument::Tensor(x), list], expected);
+    }
+
+    #[test]
+    fn integers() {
+        let x = iota(&[2, 3]);
+        let (a, b) = (Tensor::from_slice(&[1_i64, -2]), Tensor::from_slice(&[2_i32, 0]));
+        run(&x, &[Some(&a)], Ok((&[2, 3], &[3, 4, 5, 0, 1, 2])));
+        run(&x, &[None, Some(&b)], Ok((&[2, 2], &[2, 0, 5, 3])));
+        run(&x, &[Some(&a), Some(&b)], Ok((&[2], &[5, 0])));
+        let column = Tensor::new(&[2, 1], &[0_i64, 1]).unwrap();
+        run(&x, &[Some(&column), Some(&b)], Ok((&[2, 2], &[2, 0, 5, 3])));
+        run(&x, &[None, None], Ok((&[2, 3], &[0, 1, 2, 3, 4, 5])));
+    }
+
+    #[test]
+    fn separate_dimensions_move_to_the_front() {
+        let x = iota(&[2, 2, 2]);
+        let (a, b) = (Tensor::from_slice(&[1_i64, 1, 0]), Tensor::from_slice(&[0_i64]));
+        run(&x, &[Some(&a), None, Some(&b)], Ok((&[3, 2], &[4, 6, 4, 6, 0, 2])));
+    }
+
+    #[test]
+    fn masks() {
+        let x = iota(&[2, 3]);
+        let rows = Tensor::from_slice(&[false, true].map(Bool::from));
+        let all = [true, false, false, false, true, true].map(Bool::from);
+        run(&x, &[Some(&rows)], Ok((&[1, 3], &[3, 4, 5])));
+        run(&x, &[Some(&Tensor::new(&[2, 3], &all).unwrap())], Ok((&[3], &[0, 4, 5])));
+        let columns = Tensor::from_slice(&[0_i64, 2]);
+        run(&x, &[Some(&rows), Some(&columns)], Ok((&[2], &[3, 5])));
+        let both = Tensor::from_slice(&[1_u8, 1]);
+        run(&x, &[Some(&both), Some(&columns)], Ok((&[2], &[0, 5])));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let x = iota(&[2, 3]);
+        let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        let at = |index: i64| Tensor::from_slice(&[index]);
+        let three = Tensor::from_slice(&[true; 3].map(Bool::from));
+        run(&x, &[Some(&at(2))], wrong("indices inside the dimension"));
+        run(&x, &[Some(&at(i64::MIN))], wrong("indices inside the dimension"));
+        run(&x, &[Some(&three)], wrong("masks of the shape that they mask"));
+        run(&x, &[None, None, Some(&at(0))], wrong("no more indices than dimensions"));
+        let (two, three) = (Tensor::from_slice(&[0_i64; 2]), Tensor::from_slice(&[0_i64; 3]));
+        run(&x, &[Some(&two), Some(&three)], wrong("indices that broadcast"));
+    }
+}

@@ -1,0 +1,138 @@
+//! `aten::index_put.out` and `aten::index_put_`: elements put by tensors of indices.
+//!
+//! | argument     | type                                      | shape                              |
+//! |--------------|-------------------------------------------|------------------------------------|
+//! | `self`       | tensor, any dtype                         | any; written by `index_put_`       |
+//! | `indices`    | i32, i64, bool or u8 tensors, some absent | broadcast to one shape             |
+//! | `values`     | as `self`                                 | broadcasts to what `index` selects |
+//! | `accumulate` | bool: add to what is there                |                                    |
+//! | `out`        | as `self`                                 | as `self`; `index_put.out` only    |
+//!
+//! Indices as in `index`. Exact; where an index comes twice without `accumulate`, the last one
+//! counts.
+//! Errors: indices or values that do not fit `self` are [`Error::InvalidArgument`].
+//! Memory: a `usize` of scratch for each index. Source: ATen `index_put`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
+
+use crate::{
+    block::{Block, OUTSIDE},
+    convert::add_block,
+    indexing::Selection,
+    strided::{Part, assign, for_each_position, row_major, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new(
+        "aten::index_put.out",
+        &[Arg::Tensor, Arg::OptTensorList, Arg::Tensor, Arg::Bool, Arg::Out],
+        |cx, args| {
+            let input = args.tensor(0)?;
+            index_put(cx, args, 4, Some(input))
+        },
+    ),
+    Kernel::new(
+        "aten::index_put_",
+        &[Arg::InOut, Arg::OptTensorList, Arg::Tensor, Arg::Bool],
+        |cx, args| index_put(cx, args, 0, None),
+    ),
+];
+
+/// Puts the values into the argument `out`, which gets the elements of `input` first, if there is
+/// one.
+fn index_put(
+    cx: &mut KernelContext<'_>,
+    args: &mut Args<'_>,
+    out: usize,
+    input: Option<TensorView<'_>>,
+) -> Result<(), Error> {
+    let (list, values, accumulate) = (args.tensor_list(1)?, args.tensor(2)?, args.bool(3)?);
+    let mut out = args.out(out)?;
+    let dtype = out.dtype();
+    if let Some(input) = &input {
+        same_dtype(&out, input, 0)?;
+        out.resize(input.sizes())?;
+    }
+    if values.dtype() != dtype {
+        return Err(Error::InvalidType { index: 2, found: values.dtype() });
+    }
+    let to = Part::all_of(&out);
+    let selection = Selection::new(list, &to)?;
+    let mut from = Part::all(&values);
+    from.expand(&selection.sizes, 2)?;
+    let is_empty = from.sizes.contains(&0);
+    let places = cx.scratch(if is_empty { 0 } else { selection.count()? })?;
+    if !is_empty {
+        selection.locate(list, &to, places)?;
+    }
+    if let Some(input) = &input {
+        assign(&mut out, input)?;
+    }
+    if is_empty {
+        return Ok(());
+    }
+    let (kept, picked) = selection.split(&from.strides)?;
+    let block = Block::of(&selection.rest.sizes, &selection.rest.strides, &kept)?;
+    let dst = out.bytes_mut()?;
+    let strides = [&*row_major(&selection.picked), &*picked];
+    for_each_position(&selection.picked, [0, 0], strides, |[place, from]| {
+        let to = *places.get(place).ok_or(OUTSIDE)?;
+        if accumulate {
+            add_block(&block, dtype, (dst, to), (values.bytes(), from))
+        } else {
+            block.copy(dtype.size(), (dst, to), (values.bytes(), from))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Bool, Call, Scalar, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[track_caller]
+    fn run(
+        indices: &[Option<&Tensor>],
+        values: &Tensor,
+        accumulate: bool,
+        expected: Result<(&[usize], &[i32]), Error>,
+    ) {
+        let mut x = iota(&[2, 3]);
+        let rest = || {
+            let accumulate = Argument::Scalar(Scalar::Bool(accumulate));
+            [Argument::Tensors(indices.to_vec()), Argument::Tensor(values), accumulate]
+        };
+        let inputs = [Argument::Tensor(&x)].into_iter().chain(rest()).collect();
+        check(&KERNELS[0], inputs, expected);
+        let mut arguments: Vec<_> = [Argument::Out(&mut x)].into_iter().chain(rest()).collect();
+        let result = Call::new(&KERNELS[1]).run(&mut arguments);
+        drop(arguments);
+        assert_eq!(result.map(|()| (x.sizes(), x.data().unwrap())), expected);
+    }
+
+    #[test]
+    fn values() {
+        let (one, row) = (Tensor::new(&[], &[9]).unwrap(), iota(&[3]));
+        let (a, b) = (Tensor::from_slice(&[1_i64, -1]), Tensor::from_slice(&[0_i64, 0]));
+        run(&[Some(&a)], &row, false, Ok((&[2, 3], &[0, 1, 2, 0, 1, 2])));
+        run(&[Some(&a)], &row, true, Ok((&[2, 3], &[0, 1, 2, 3, 6, 9])));
+        run(&[None, Some(&b)], &one, false, Ok((&[2, 3], &[9, 1, 2, 9, 4, 5])));
+        run(&[Some(&a), Some(&b)], &one, true, Ok((&[2, 3], &[0, 1, 2, 21, 4, 5])));
+        let mask = [true, false, false, false, true, true].map(Bool::from);
+        let mask = Tensor::new(&[2, 3], &mask).unwrap();
+        run(&[Some(&mask)], &row, false, Ok((&[2, 3], &[0, 1, 2, 3, 1, 2])));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let (row, outside) = (iota(&[2]), Tensor::from_slice(&[2_i64]));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[Some(&outside)], &iota(&[1]), false, wrong(1, "indices inside the dimension"));
+        run(&[Some(&outside)], &row, false, wrong(2, "a shape that broadcasts"));
+        let floats = Tensor::from_slice(&[1.0_f32]);
+        let error = Error::InvalidType { index: 2, found: floats.dtype() };
+        run(&[Some(&outside)], &floats, false, Err(error));
+    }
+}

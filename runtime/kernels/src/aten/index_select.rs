@@ -1,0 +1,83 @@
+//! `aten::index_select.out`: positions of a dimension by their numbers.
+//!
+//! | argument | type              | shape                        |
+//! |----------|-------------------|------------------------------|
+//! | `self`   | tensor, any dtype | any                          |
+//! | `dim`    | int               |                              |
+//! | `index`  | i32 or i64 tensor | up to one dimension          |
+//! | `out`    | as `self`         | `dim`: the number of indices |
+//!
+//! Exact. Errors: an index outside the dimension is [`Error::InvalidArgument`] at index 2.
+//! Source: ATen `index_select`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::dim_arg,
+    block::Block,
+    indexing::Indices,
+    strided::{Part, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::index_select.out",
+    &[Arg::Tensor, Arg::Int, Arg::Tensor, Arg::Out],
+    index_select,
+)];
+
+fn index_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, index) = (args.tensor(0)?, args.tensor(2)?);
+    let dim = dim_arg(args, 1, input.rank())?;
+    let wrong = |expected| Error::InvalidArgument { index: 2, expected };
+    let indices = Indices::of(&index, 2)?;
+    let (mut from, count) = (Part::all(&input), index.numel());
+    if index.rank() > 1 || (input.rank() == 0 && count != 1) {
+        return Err(wrong("a row of indices, or one for a tensor without dimensions"));
+    }
+    let (mut size, mut stride) = (1, 0);
+    let mut out = args.out(3)?;
+    same_dtype(&out, &input, 0)?;
+    if dim < input.rank() {
+        (size, stride) = (from.sizes[dim], from.strides[dim]);
+        from.sizes[dim] = count;
+    }
+    out.resize(&from.sizes)?;
+    let mut to = Part::all_of(&out);
+    let step = to.strides.get(dim).copied().unwrap_or(0);
+    for part in [&mut to, &mut from].into_iter().filter(|part| dim < part.sizes.len()) {
+        part.sizes.remove(dim);
+        part.strides.remove(dim);
+    }
+    let block = Block::of(&to.sizes, &to.strides, &from.strides)?;
+    for at in 0..count {
+        let position = indices.below(at, size).ok_or(wrong("indices inside the dimension"))?;
+        let (to, from) = (at.wrapping_mul(step), position.wrapping_mul(stride));
+        let dst = (out.bytes_mut()?, to);
+        block.copy(input.dtype().size(), dst, (input.bytes(), from))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |dim, index: &[i64], expected| {
+            let index = Tensor::from_slice(index);
+            let dim = Argument::Scalar(Scalar::Int(dim));
+            check(&KERNELS[0], vec![Argument::Tensor(&x), dim, Argument::Tensor(&index)], expected);
+        };
+        run(0, &[1, 1, 0], Ok((&[3, 3], &[3, 4, 5, 3, 4, 5, 0, 1, 2])));
+        run(-1, &[2, 0], Ok((&[2, 2], &[2, 0, 5, 3])));
+        run(1, &[], Ok((&[2, 0], &[])));
+        let expected = "indices inside the dimension";
+        run(0, &[2], Err(Error::InvalidArgument { index: 2, expected }));
+        run(0, &[-1], Err(Error::InvalidArgument { index: 2, expected }));
+    }
+}

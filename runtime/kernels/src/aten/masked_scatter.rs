@@ -1,0 +1,84 @@
+//! `aten::masked_scatter.out`: elements put one after the other where a mask is true.
+//!
+//! | argument | type              | shape                  |
+//! |----------|-------------------|------------------------|
+//! | `self`   | tensor, any dtype | any                    |
+//! | `mask`   | bool or u8 tensor | broadcasts with `self` |
+//! | `source` | as `self`         | any                    |
+//! | `out`    | as `self`         | the common shape       |
+//!
+//! `source` is read in row-major order. Exact.
+//! Errors: a `source` with too few elements is [`Error::InvalidArgument`] at index 2; shapes that do
+//! not broadcast are the same at index 1.
+//! Source: ATen `masked_scatter`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, broadcast_shapes};
+
+use crate::{
+    block::{OUTSIDE, with_size},
+    indexing::check_mask,
+    strided::{Part, assign_part, for_each_position, locate, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::masked_scatter.out",
+    &[Arg::Tensor, Arg::Tensor, Arg::Tensor, Arg::Out],
+    masked_scatter,
+)];
+
+fn masked_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, mask, source) = (args.tensor(0)?, args.tensor(1)?, args.tensor(2)?);
+    check_mask(&mask, 1)?;
+    if source.dtype() != input.dtype() {
+        return Err(Error::InvalidType { index: 2, found: source.dtype() });
+    }
+    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let sizes = broadcast_shapes(input.sizes(), mask.sizes());
+    let sizes = sizes.ok_or(wrong(1, "a shape that broadcasts"))?;
+    let mut out = args.out(3)?;
+    same_dtype(&out, &input, 0)?;
+    out.resize(&sizes)?;
+    let (mut from, mut part) = (Part::all(&input), Part::all(&mask));
+    from.expand(&sizes, 0)?;
+    part.expand(&sizes, 1)?;
+    assign_part(&mut out, &input, &from)?;
+    let mut next = 0;
+    let elements = Part::all(&source);
+    let strides = [&*part.strides, &*out.strides()];
+    with_size!(input.dtype().size(), N => {
+        let dst = out.bytes_mut()?.as_chunks_mut::<N>().0;
+        let src = source.bytes().as_chunks::<N>().0;
+        for_each_position(&sizes, [0, 0], strides, |[at, to]| {
+            if *mask.bytes().get(at).ok_or(OUTSIDE)? == 0 {
+                return Ok(());
+            }
+            let from = if source.is_contiguous() { next } else { locate(&elements, next) };
+            let element = (next < src.len()).then(|| src.get(from)).flatten();
+            let element = element.ok_or(wrong(2, "an element for each that is true"))?;
+            *dst.get_mut(to).ok_or(OUTSIDE)? = *element;
+            next += 1;
+            Ok(())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Bool, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let run = |mask: [bool; 2], source: &[i32], expected| {
+            let mask = Tensor::from_slice(&mask.map(Bool::from));
+            let (x, source) = (iota(&[2, 2]), Tensor::from_slice(source));
+            check(&KERNELS[0], [&x, &mask, &source].map(Argument::Tensor).into(), expected);
+        };
+        run([false, true], &[7, 8, 9], Ok((&[2, 2], &[0, 7, 2, 8])));
+        run([false, false], &[], Ok((&[2, 2], &[0, 1, 2, 3])));
+        let expected = "an element for each that is true";
+        run([true, false], &[7], Err(Error::InvalidArgument { index: 2, expected }));
+    }
+}

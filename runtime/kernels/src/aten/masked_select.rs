@@ -1,0 +1,73 @@
+//! `aten::masked_select.out`: the elements where a mask is true.
+//!
+//! | argument | type              | shape                  |
+//! |----------|-------------------|------------------------|
+//! | `self`   | tensor, any dtype | any                    |
+//! | `mask`   | bool or u8 tensor | broadcasts with `self` |
+//! | `out`    | as `self`         | the number of elements |
+//!
+//! Elements come in row-major order. Exact.
+//! Errors: shapes that do not broadcast are [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `masked_select`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, broadcast_shapes, numel};
+
+use crate::{
+    block::{OUTSIDE, with_size},
+    indexing::check_mask,
+    strided::{Part, for_each_position, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::masked_select.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], masked_select)];
+
+fn masked_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, mask) = (args.tensor(0)?, args.tensor(1)?);
+    check_mask(&mask, 1)?;
+    let wrong = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
+    let sizes = broadcast_shapes(input.sizes(), mask.sizes()).ok_or(wrong)?;
+    let (mut from, mut where_) = (Part::all(&input), Part::all(&mask));
+    from.expand(&sizes, 0)?;
+    where_.expand(&sizes, 1)?;
+    let mut out = args.out(2)?;
+    same_dtype(&out, &input, 0)?;
+    // An element of the mask counts as often as it is repeated.
+    let selected = mask.bytes().iter().filter(|&&byte| byte != 0).count();
+    let repeats = numel(&sizes).map(|all| all.checked_div(mask.numel()).unwrap_or(0));
+    out.resize(&[repeats.and_then(|repeats| repeats.checked_mul(selected)).ok_or(wrong)?])?;
+    let mut to = 0;
+    let strides = [&*where_.strides, &*from.strides];
+    with_size!(input.dtype().size(), N => {
+        let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
+        for_each_position(&sizes, [0, 0], strides, |[at, from]| {
+            if *mask.bytes().get(at).ok_or(OUTSIDE)? != 0 {
+                *dst.get_mut(to).ok_or(OUTSIDE)? = *src.get(from).ok_or(OUTSIDE)?;
+                to += 1;
+            }
+            Ok(())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Bool, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let run = |x: &[usize], sizes: &[usize], mask: &[bool], expected| {
+            let mask: Vec<_> = mask.iter().map(|&bit| Bool::from(bit)).collect();
+            let mask = Tensor::new(sizes, &mask).unwrap();
+            check(&KERNELS[0], vec![Argument::Tensor(&iota(x)), Argument::Tensor(&mask)], expected);
+        };
+        run(&[2, 2], &[2, 2], &[false, true, true, true], Ok((&[3], &[1, 2, 3])));
+        run(&[2, 2], &[2], &[false, true], Ok((&[2], &[1, 3])));
+        run(&[2], &[2, 1], &[true, false], Ok((&[2], &[0, 1])));
+        run(&[0], &[1], &[true], Ok((&[0], &[])));
+        let expected = "a shape that broadcasts";
+        run(&[3], &[2], &[true; 2], Err(Error::InvalidArgument { index: 1, expected }));
+    }
+}

@@ -1,0 +1,66 @@
+//! `aten::narrow_copy.out`: `length` positions of a dimension from `start` on.
+//!
+//! | argument | type                            | shape                  |
+//! |----------|---------------------------------|------------------------|
+//! | `self`   | tensor, any dtype               | at least one dimension |
+//! | `dim`    | int                             |                        |
+//! | `start`  | int, from the end when negative |                        |
+//! | `length` | int, not negative               |                        |
+//! | `out`    | as `self`                       | `dim`: `length`        |
+//!
+//! Exact. Errors: positions outside the dimension are [`Error::InvalidArgument`].
+//! Source: ATen `narrow_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::{present_dim, wrap},
+    strided::{Part, take},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::narrow_copy.out",
+    &[Arg::Tensor, Arg::Int, Arg::Int, Arg::Int, Arg::Out],
+    narrow_copy,
+)];
+
+fn narrow_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let dim = present_dim(args, 1, input.rank())?;
+    let size = input.sizes()[dim];
+    let wrong = |index| Error::InvalidArgument { index, expected: "positions of the dimension" };
+    // A start behind the last position is fine, as long as nothing is taken from there.
+    let start = args.int(2)?;
+    let end = usize::try_from(start).ok().filter(|&start| start == size);
+    let start = end.or_else(|| wrap(start, size)).ok_or(wrong(2))?;
+    let len = usize::try_from(args.int(3)?).ok().filter(|&len| len <= size - start);
+    let mut part = Part::all(&input);
+    part.slice(dim, start, len.ok_or(wrong(3))?, 1);
+    take(&mut args.out(4)?, 0, &input, &part)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |start: i64, len: i64, expected| {
+            let [dim, start, len] =
+                [1, start, len].map(|value| Argument::Scalar(Scalar::Int(value)));
+            check(&KERNELS[0], vec![Argument::Tensor(&x), dim, start, len], expected);
+        };
+        run(1, 2, Ok((&[2, 2], &[1, 2, 4, 5])));
+        run(-1, 1, Ok((&[2, 1], &[2, 5])));
+        run(3, 0, Ok((&[2, 0], &[])));
+        let wrong =
+            |index| Error::InvalidArgument { index, expected: "positions of the dimension" };
+        run(4, 0, Err(wrong(2)));
+        run(2, 2, Err(wrong(3)));
+        run(2, i64::MIN, Err(wrong(3)));
+    }
+}

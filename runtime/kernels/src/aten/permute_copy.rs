@@ -1,0 +1,64 @@
+//! `aten::permute_copy.out`: dimensions in another order.
+//!
+//! | argument | type              | shape                     |
+//! |----------|-------------------|---------------------------|
+//! | `self`   | tensor, any dtype | any                       |
+//! | `dims`   | ints              | one a dimension of `self` |
+//! | `out`    | as `self`         | permuted                  |
+//!
+//! Computes `out[i(dims[0]), …] = self[i(0), …]`. Exact.
+//! Errors: `dims` that is no permutation is [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `permute_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::{dim_set, wrap_dim},
+    strided::{Part, take},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::permute_copy.out", &[Arg::Tensor, Arg::IntList, Arg::Out], permute_copy)];
+
+fn permute_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let dims = args.int_list(1)?;
+    let expected = "each dimension once";
+    let set = dim_set(dims, input.rank(), 1)?;
+    if dims.len() != input.rank() || set.count_ones() as usize != input.rank() {
+        return Err(Error::InvalidArgument { index: 1, expected });
+    }
+    let whole = Part::all(&input);
+    let mut part = whole;
+    for (to, dim) in dims.iter().enumerate() {
+        let from = wrap_dim(dim, input.rank(), 1)?;
+        (part.sizes[to], part.strides[to]) = (whole.sizes[from], whole.strides[from]);
+    }
+    take(&mut args.out(2)?, 0, &input, &part)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Argument;
+
+    use super::*;
+    use crate::testing::{check, ints, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |dims, expected| {
+            check(&KERNELS[0], vec![Argument::Tensor(&x), ints(dims)], expected);
+        };
+        run(&[1, 0], Ok((&[3, 2], &[0, 3, 1, 4, 2, 5])));
+        run(&[-2, -1], Ok((&[2, 3], &[0, 1, 2, 3, 4, 5])));
+        for dims in [&[0][..], &[0, 0], &[0, 2], &[0, i64::MIN]] {
+            let expected = if dims.len() == 2 && dims[1] == 0 || dims.len() == 1 {
+                "each dimension once"
+            } else {
+                "a dimension"
+            };
+            run(dims, Err(Error::InvalidArgument { index: 1, expected }));
+        }
+    }
+}

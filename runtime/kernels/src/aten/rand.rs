@@ -1,0 +1,92 @@
+//! `aten::rand.out` and `aten::randn.out`: random numbers, uniform and normal.
+//!
+//! | argument | type               | shape  |
+//! |----------|--------------------|--------|
+//! | `size`   | ints, not negative |        |
+//! | `out`    | floating point     | `size` |
+//!
+//! `rand` lies in [0, 1), `randn` has mean 0 and variance 1.
+//! Every call gives the same numbers: the generator starts from a constant, because a kernel keeps no
+//! state. They are not those of PyTorch.
+//! Errors: another dtype is [`Error::InvalidType`].
+//! Source: ATen `rand`, `randn`; Steele, Lea and Flood 2014 (SplitMix64); Box and Muller 1958.
+
+use afferent_core::{Arg, Args, Error, Kernel};
+
+use crate::{
+    axis::sizes_arg,
+    dtype::{Number, with_dtype},
+};
+
+const ARGS: &[Arg] = &[Arg::IntList, Arg::Out];
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::rand.out", ARGS, |_, args| random(args, Random::uniform)),
+    Kernel::new("aten::randn.out", ARGS, |_, args| random(args, Random::normal)),
+];
+
+fn random(args: &mut Args<'_>, next: fn(&mut Random) -> f64) -> Result<(), Error> {
+    let sizes = sizes_arg(args, 0)?;
+    let mut out = args.out(1)?;
+    out.resize(&sizes)?;
+    let mut generator = Random { state: 0 };
+    with_dtype!(float, out.dtype(), 1, T => {
+        for element in out.data_mut::<T>()? {
+            *element = T::from_f64(next(&mut generator));
+        }
+        Ok(())
+    })
+}
+
+/// The generator SplitMix64.
+struct Random {
+    state: u64,
+}
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Uniform in [0, 1): so few bits that even the shortest float holds them without rounding up.
+    fn uniform(&mut self) -> f64 {
+        (self.bits() >> 56) as f64 / 256.0
+    }
+
+    /// Standard normal.
+    fn normal(&mut self) -> f64 {
+        const SCALE: f64 = 1.0 / (1_u64 << 53) as f64;
+        // In (0, 1], so that the logarithm is finite.
+        let radius = ((self.bits() >> 11) + 1) as f64 * SCALE;
+        let angle = (self.bits() >> 11) as f64 * SCALE * core::f64::consts::TAU;
+        libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(angle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, ScalarType, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn mean_and_variance(kernel: &Kernel) -> (f64, f64) {
+        let mut out = Tensor::zeros(ScalarType::Float, &[0]);
+        let mut arguments = [Argument::Ints(vec![10_000]), Argument::Out(&mut out)];
+        Call::new(kernel).run(&mut arguments).unwrap();
+        let data: Vec<f64> = out.data::<f32>().unwrap().iter().map(|&x| f64::from(x)).collect();
+        let mean = data.iter().sum::<f64>() / 10_000.0;
+        (mean, data.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / 10_000.0)
+    }
+
+    #[test]
+    fn moments() {
+        let (mean, variance) = mean_and_variance(&KERNELS[0]);
+        assert!((mean - 0.5).abs() < 0.02 && (variance - 1.0 / 12.0).abs() < 0.01);
+        let (mean, variance) = mean_and_variance(&KERNELS[1]);
+        assert!(mean.abs() < 0.05 && (variance - 1.0).abs() < 0.05);
+    }
+}

@@ -1,0 +1,56 @@
+//! `aten::reflection_pad1d.out`, `reflection_pad2d.out`, `reflection_pad3d.out`: a border that mirrors the tensor.
+//!
+//! | argument  | type              | shape                                                      |
+//! |-----------|-------------------|------------------------------------------------------------|
+//! | `self`    | tensor, any dtype | at least as many dimensions as are padded                  |
+//! | `padding` | ints              | before and after, a pair a dimension, from the last one on |
+//! | `out`     | as `self`         | padded                                                     |
+//!
+//! Padding reaches less far than the size. Negative padding takes positions away. Exact.
+//! Errors: any other `padding` is [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `reflection_pad1d` and so on.
+
+use afferent_core::{Arg, Kernel};
+
+use crate::runs::{Border, pad};
+
+const ARGS: &[Arg] = &[Arg::Tensor, Arg::IntList, Arg::Out];
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::reflection_pad1d.out", ARGS, |_, args| pad(args, 1, Border::Mirror)),
+    Kernel::new("aten::reflection_pad2d.out", ARGS, |_, args| pad(args, 2, Border::Mirror)),
+    Kernel::new("aten::reflection_pad3d.out", ARGS, |_, args| pad(args, 3, Border::Mirror)),
+];
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Error};
+
+    use super::*;
+    use crate::testing::{check, ints, iota};
+
+    #[test]
+    fn one_dimension() {
+        let x = iota(&[2, 3]);
+        let run = |padding, expected| {
+            check(&KERNELS[0], vec![Argument::Tensor(&x), ints(padding)], expected);
+        };
+        run(&[2, 1], Ok((&[2, 6], &[2, 1, 0, 1, 2, 1, 5, 4, 3, 4, 5, 4])));
+        run(&[-1, 0], Ok((&[2, 2], &[1, 2, 4, 5])));
+        let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        run(&[3, 0], wrong("padding that the size allows"));
+        run(&[1], wrong("a pair for each of the last dimensions"));
+        run(&[i64::MAX, i64::MAX], wrong("padding that the size allows"));
+    }
+
+    #[test]
+    fn two_dimensions() {
+        let x = iota(&[1, 3, 3]);
+        let inputs = vec![Argument::Tensor(&x), ints(&[2, 1, 2, 0])];
+        let expected = [
+            8, 7, 6, 7, 8, 7, 5, 4, 3, 4, 5, 4, 2, 1, 0, 1, 2, 1, 5, 4, 3, 4, 5, 4, 8, 7, 6, 7, 8,
+            7,
+        ];
+        check(&KERNELS[1], inputs, Ok((&[1, 5, 6], &expected)));
+    }
+}

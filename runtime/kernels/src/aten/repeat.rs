@@ -1,0 +1,74 @@
+//! `aten::repeat.out`: a tensor laid side by side.
+//!
+//! | argument  | type               | shape                       |
+//! |-----------|--------------------|-----------------------------|
+//! | `self`    | tensor, any dtype  | any                         |
+//! | `repeats` | ints, not negative | at least the rank of `self` |
+//! | `out`     | as `self`          | each size times its repeats |
+//!
+//! Missing leading dimensions count as 1. Exact.
+//! Errors: too few or negative repeats are [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `repeat`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::sizes_arg,
+    block::Block,
+    strided::{Part, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::repeat.out", &[Arg::Tensor, Arg::IntList, Arg::Out], repeat)];
+
+fn repeat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let repeats = sizes_arg(args, 1)?;
+    let wrong = |expected| Error::InvalidArgument { index: 1, expected };
+    let mut part = Part::all(&input);
+    if repeats.len() < input.rank() {
+        return Err(wrong("a number for each dimension"));
+    }
+    while part.sizes.len() < repeats.len() {
+        part.sizes.insert(0, 1)?;
+        part.strides.insert(0, 0)?;
+    }
+    let mut sizes = part.sizes;
+    for (size, &times) in sizes.iter_mut().zip(repeats.iter()) {
+        *size = size.checked_mul(times).ok_or(wrong("sizes that fit memory"))?;
+    }
+    let mut out = args.out(2)?;
+    same_dtype(&out, &input, 0)?;
+    out.resize(&sizes)?;
+    let strides = out.strides();
+    let mut block = Block::new();
+    for dim in (0..sizes.len()).rev() {
+        let (size, stride) = (part.sizes[dim], strides[dim]);
+        block.push(size, stride, part.strides[dim])?;
+        block.push(repeats[dim], stride.wrapping_mul(size), 0)?;
+    }
+    block.copy(input.dtype().size(), (out.bytes_mut()?, 0), (input.bytes(), 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Argument;
+
+    use super::*;
+    use crate::testing::{check, ints, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 1]);
+        let run = |repeats, expected| {
+            check(&KERNELS[0], vec![Argument::Tensor(&x), ints(repeats)], expected);
+        };
+        run(&[2, 3], Ok((&[4, 3], &[0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1])));
+        run(&[2, 1, 1], Ok((&[2, 2, 1], &[0, 1, 0, 1])));
+        run(&[0, i64::MAX], Ok((&[0, i64::MAX as usize], &[])));
+        let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        run(&[1], wrong("a number for each dimension"));
+        run(&[1, -1], wrong("up to 16 sizes, none negative"));
+        run(&[i64::MAX, 4], Err(Error::InvalidTensor { reason: "the number of bytes overflows" }));
+    }
+}

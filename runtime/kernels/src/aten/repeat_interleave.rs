@@ -1,0 +1,75 @@
+//! `aten::repeat_interleave.Tensor_out`: each index as often as a tensor says.
+//!
+//! | argument      | type                            | shape         |
+//! |---------------|---------------------------------|---------------|
+//! | `repeats`     | i32 or i64 tensor, not negative | one dimension |
+//! | `output_size` | int or none: the sum            |               |
+//! | `out`         | as `repeats`                    | the sum       |
+//!
+//! Exact. Errors: negative repeats, or another sum than `output_size`, are
+//! [`Error::InvalidArgument`].
+//! Source: ATen `repeat_interleave`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};
+
+use crate::{
+    block::OUTSIDE,
+    convert::{element, fill},
+    indexing::Indices,
+    strided::same_dtype,
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::repeat_interleave.Tensor_out",
+    &[Arg::Tensor, Arg::OptInt, Arg::Out],
+    repeat_interleave,
+)];
+
+fn repeat_interleave(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let repeats = args.tensor(0)?;
+    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    if repeats.rank() != 1 {
+        return Err(wrong(0, "one dimension"));
+    }
+    let indices = Indices::of(&repeats, 0)?;
+    let times = |at| indices.get(at).and_then(|times| usize::try_from(times).ok());
+    let sum = (0..repeats.numel()).try_fold(0_usize, |sum, at| sum.checked_add(times(at)?));
+    let sum = sum.ok_or(wrong(0, "repeats that are not negative"))?;
+    if args.opt_int(1)?.is_some_and(|size| usize::try_from(size) != Ok(sum)) {
+        return Err(wrong(1, "the sum of the repeats"));
+    }
+    let mut out = args.out(2)?;
+    same_dtype(&out, &repeats, 0)?;
+    out.resize(&[sum])?;
+    let (dtype, mut bytes) = (out.dtype(), out.bytes_mut()?);
+    for at in 0..repeats.numel() {
+        let index = Scalar::Int(i64::try_from(at).unwrap_or(i64::MAX));
+        let len = times(at).unwrap_or(0).saturating_mul(dtype.size());
+        let (these, rest) = bytes.split_at_mut_checked(len).ok_or(OUTSIDE)?;
+        fill(these, dtype, element(index, dtype, 2)?)?;
+        bytes = rest;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar, Tensor};
+
+    use super::*;
+    use crate::testing::check;
+
+    #[test]
+    fn values() {
+        let run = |repeats: &[i32], size: Option<i64>, expected| {
+            let size = size.map_or(Argument::None, |size| Argument::Scalar(Scalar::Int(size)));
+            let repeats = Tensor::from_slice(repeats);
+            check(&KERNELS[0], vec![Argument::Tensor(&repeats), size], expected);
+        };
+        run(&[2, 0, 1], None, Ok((&[3], &[0, 0, 2])));
+        run(&[], Some(0), Ok((&[0], &[])));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[1, -1], None, wrong(0, "repeats that are not negative"));
+        run(&[1], Some(2), wrong(1, "the sum of the repeats"));
+    }
+}

@@ -1,0 +1,56 @@
+//! `aten::replication_pad1d.out`, `replication_pad2d.out`, `replication_pad3d.out`: a border that repeats the edge.
+//!
+//! | argument  | type              | shape                                                      |
+//! |-----------|-------------------|------------------------------------------------------------|
+//! | `self`    | tensor, any dtype | at least as many dimensions as are padded                  |
+//! | `padding` | ints              | before and after, a pair a dimension, from the last one on |
+//! | `out`     | as `self`         | padded                                                     |
+//!
+//! A dimension that is padded is not empty. Negative padding takes positions away. Exact.
+//! Errors: any other `padding` is [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `replication_pad1d` and so on.
+
+use afferent_core::{Arg, Kernel};
+
+use crate::runs::{Border, pad};
+
+const ARGS: &[Arg] = &[Arg::Tensor, Arg::IntList, Arg::Out];
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::replication_pad1d.out", ARGS, |_, args| pad(args, 1, Border::Edge)),
+    Kernel::new("aten::replication_pad2d.out", ARGS, |_, args| pad(args, 2, Border::Edge)),
+    Kernel::new("aten::replication_pad3d.out", ARGS, |_, args| pad(args, 3, Border::Edge)),
+];
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Error};
+
+    use super::*;
+    use crate::testing::{check, ints, iota};
+
+    #[test]
+    fn one_dimension() {
+        let x = iota(&[2, 3]);
+        let run = |padding, expected| {
+            check(&KERNELS[0], vec![Argument::Tensor(&x), ints(padding)], expected);
+        };
+        run(&[2, 1], Ok((&[2, 6], &[0, 0, 0, 1, 2, 2, 3, 3, 3, 4, 5, 5])));
+        run(&[-1, 0], Ok((&[2, 2], &[1, 2, 4, 5])));
+        let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        run(&[-4, 9], wrong("padding that the size allows"));
+        run(&[1], wrong("a pair for each of the last dimensions"));
+        run(&[i64::MAX, i64::MAX], wrong("padding that the size allows"));
+    }
+
+    #[test]
+    fn two_dimensions() {
+        let x = iota(&[1, 3, 3]);
+        let inputs = vec![Argument::Tensor(&x), ints(&[2, 1, 2, 0])];
+        let expected = [
+            0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 2, 2, 3, 3, 3, 4, 5, 5, 6, 6, 6, 7, 8,
+            8,
+        ];
+        check(&KERNELS[1], inputs, Ok((&[1, 5, 6], &expected)));
+    }
+}

@@ -1,0 +1,34 @@
+//! `aten::scalar_tensor.out`: a number as a tensor.
+//!
+//! | argument | type      | shape                           |
+//! |----------|-----------|---------------------------------|
+//! | `s`      | number    | converted to the dtype of `out` |
+//! | `out`    | any dtype | no dimensions                   |
+//!
+//! Source: ATen `scalar_tensor`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::convert::fill_out;
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::scalar_tensor.out", &[Arg::Scalar, Arg::Out], scalar_tensor)];
+
+fn scalar_tensor(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let value = args.scalar(0)?;
+    fill_out(args, 1, &[], value)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::check;
+
+    #[test]
+    fn values() {
+        let value = Argument::Scalar(Scalar::Double(3.7));
+        check(&KERNELS[0], vec![value], Ok((&[], &[3])));
+    }
+}

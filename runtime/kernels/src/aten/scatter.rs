@@ -1,0 +1,106 @@
+//! `aten::scatter.src_out` and `.value_out`: elements put to their number along a dimension.
+//!
+//! | argument         | type                   | shape                                       |
+//! |------------------|------------------------|---------------------------------------------|
+//! | `self`           | tensor, any dtype      | any                                         |
+//! | `dim`            | int                    |                                             |
+//! | `index`          | i32 or i64 tensor      | the rank of `self`; no larger but for `dim` |
+//! | `src` or `value` | as `self`, or a number | at least as large as `index`                |
+//! | `out`            | as `self`              | as `self`                                   |
+//!
+//! Computes `out = self`, then `out[index[i, j, …], j, …] = src[i, j, …]`, for `dim` 0. Exact;
+//! where an index comes twice, the last one counts.
+//! Errors: an `index` of another rank or larger, or with an element outside the dimension, is
+//! [`Error::InvalidArgument`] at index 2.
+//! Source: ATen `scatter`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::dim_arg,
+    block::{OUTSIDE, with_size},
+    convert::element,
+    indexing::{Along, for_each_index},
+    strided::{Part, duplicate},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new(
+        "aten::scatter.src_out",
+        &[Arg::Tensor, Arg::Int, Arg::Tensor, Arg::Tensor, Arg::Out],
+        scatter_src,
+    ),
+    Kernel::new(
+        "aten::scatter.value_out",
+        &[Arg::Tensor, Arg::Int, Arg::Tensor, Arg::Scalar, Arg::Out],
+        scatter_value,
+    ),
+];
+
+fn scatter_src(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, source) = (args.tensor(0)?, args.tensor(3)?);
+    if source.dtype() != input.dtype() {
+        return Err(Error::InvalidType { index: 3, found: source.dtype() });
+    }
+    scatter(args, source.bytes(), &Part::all(&source))
+}
+
+fn scatter_value(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (dtype, index) = (args.tensor(0)?.dtype(), args.tensor(2)?);
+    let value = element(args.scalar(3)?, dtype, 3)?;
+    let mut part = Part::all(&index);
+    part.strides.fill(0);
+    scatter(args, &value[..dtype.size()], &part)
+}
+
+/// Puts the part `from` of `src` into a copy of `self`.
+fn scatter(args: &mut Args<'_>, src: &[u8], from: &Part) -> Result<(), Error> {
+    let (input, index) = (args.tensor(0)?, args.tensor(2)?);
+    let dim = dim_arg(args, 1, input.rank())?;
+    duplicate(args, 4)?;
+    let mut out = args.out(4)?;
+    let to = Part::all_of(&out);
+    with_size!(input.dtype().size(), N => {
+        let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, src.as_chunks::<N>().0);
+        for_each_index(Along { index, arg: 2, dim }, from, &to, |from, to| {
+            *dst.get_mut(to).ok_or(OUTSIDE)? = *src.get(from).ok_or(OUTSIDE)?;
+            Ok(())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let (x, y) = (iota(&[2, 3]), Tensor::new(&[2, 2], &[7, 8, 9, 10]).unwrap());
+        let run = |sizes: &[usize], index: &[i64], expected, filled| {
+            let index = Tensor::new(sizes, index).unwrap();
+            let inputs = |value| {
+                let dim = Argument::Scalar(Scalar::Int(1));
+                vec![Argument::Tensor(&x), dim, Argument::Tensor(&index), value]
+            };
+            check(&KERNELS[0], inputs(Argument::Tensor(&y)), expected);
+            check(&KERNELS[1], inputs(Argument::Scalar(Scalar::Double(6.5))), filled);
+        };
+        let (sizes, wrong) =
+            (&[2, 3], |expected| Err(Error::InvalidArgument { index: 2, expected }));
+        run(
+            &[2, 2],
+            &[2, 0, 1, 1],
+            Ok((sizes, &[8, 1, 7, 3, 10, 5])),
+            Ok((sizes, &[6, 1, 6, 3, 6, 5])),
+        );
+        run(&[1, 1], &[1], Ok((sizes, &[0, 7, 2, 3, 4, 5])), Ok((sizes, &[0, 6, 2, 3, 4, 5])));
+        run(&[0, 9], &[], Ok((sizes, &[0, 1, 2, 3, 4, 5])), Ok((sizes, &[0, 1, 2, 3, 4, 5])));
+        let expected = "indices inside the dimension";
+        run(&[1, 1], &[3], wrong(expected), wrong(expected));
+        let expected = "indices for no more positions than there are";
+        run(&[3, 1], &[0; 3], wrong(expected), wrong(expected));
+    }
+}

@@ -1,0 +1,72 @@
+//! `aten::scatter_add.out`: elements added to their number along a dimension.
+//!
+//! | argument | type              | shape                                       |
+//! |----------|-------------------|---------------------------------------------|
+//! | `self`   | tensor, any dtype | any                                         |
+//! | `dim`    | int               |                                             |
+//! | `index`  | i32 or i64 tensor | the rank of `self`; no larger but for `dim` |
+//! | `src`    | as `self`         | at least as large as `index`                |
+//! | `out`    | as `self`         | as `self`                                   |
+//!
+//! Computes `out = self`, then `out[index[i, j, …], j, …] += src[i, j, …]`, for `dim` 0, in the
+//! order of `index`. Exact; integers wrap.
+//! Errors: an `index` of another rank or larger, or with an element outside the dimension, is
+//! [`Error::InvalidArgument`] at index 2.
+//! Source: ATen `scatter_add`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::dim_arg,
+    block::Block,
+    convert::add_block,
+    indexing::{Along, for_each_index},
+    strided::{Part, duplicate},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::scatter_add.out",
+    &[Arg::Tensor, Arg::Int, Arg::Tensor, Arg::Tensor, Arg::Out],
+    scatter_add,
+)];
+
+fn scatter_add(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, index, source) = (args.tensor(0)?, args.tensor(2)?, args.tensor(3)?);
+    let dim = dim_arg(args, 1, input.rank())?;
+    if source.dtype() != input.dtype() {
+        return Err(Error::InvalidType { index: 3, found: source.dtype() });
+    }
+    duplicate(args, 4)?;
+    let mut out = args.out(4)?;
+    let (to, from) = (Part::all_of(&out), Part::all(&source));
+    let (one, dtype) = (Block::new(), input.dtype());
+    let dst = out.bytes_mut()?;
+    for_each_index(Along { index, arg: 2, dim }, &from, &to, |from, to| {
+        add_block(&one, dtype, (dst, to), (source.bytes(), from))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |index: &[i64], source: &[i32], expected| {
+            let index = Tensor::new(&[2, 2], index).unwrap();
+            let source = Tensor::new(&[2, 2], source).unwrap();
+            let dim = Argument::Scalar(Scalar::Int(1));
+            let tensors = [&index, &source].map(Argument::Tensor);
+            let inputs = [Argument::Tensor(&x), dim].into_iter().chain(tensors).collect();
+            check(&KERNELS[0], inputs, expected);
+        };
+        run(&[0, 0, 2, 1], &[1, 2, 3, 4], Ok((&[2, 3], &[3, 1, 2, 3, 8, 8])));
+        run(&[2, 2, 2, 2], &[i32::MAX, 0, 0, 0], Ok((&[2, 3], &[0, 1, i32::MIN + 1, 3, 4, 5])));
+        let expected = "indices inside the dimension";
+        run(&[3, 0, 0, 0], &[0; 4], Err(Error::InvalidArgument { index: 2, expected }));
+    }
+}

@@ -1,0 +1,55 @@
+//! `aten::select_copy.int_out`: one position of a dimension.
+//!
+//! | argument | type                            | shape                  |
+//! |----------|---------------------------------|------------------------|
+//! | `self`   | tensor, any dtype               | at least one dimension |
+//! | `dim`    | int                             |                        |
+//! | `index`  | int, from the end when negative |                        |
+//! | `out`    | as `self`                       | without `dim`          |
+//!
+//! Exact. Errors: no such dimension or position is [`Error::InvalidArgument`].
+//! Source: ATen `select_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::select_arg,
+    strided::{Part, take},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::select_copy.int_out",
+    &[Arg::Tensor, Arg::Int, Arg::Int, Arg::Out],
+    select_copy,
+)];
+
+fn select_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let mut part = Part::all(&input);
+    select_arg(args, 1, &mut part)?;
+    take(&mut args.out(3)?, 0, &input, &part)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |dim: i64, at: i64, expected| {
+            let [dim, at] = [dim, at].map(|value| Argument::Scalar(Scalar::Int(value)));
+            check(&KERNELS[0], vec![Argument::Tensor(&x), dim, at], expected);
+        };
+        run(0, -1, Ok((&[3], &[3, 4, 5])));
+        run(1, 2, Ok((&[2], &[2, 5])));
+        run(
+            1,
+            3,
+            Err(Error::InvalidArgument { index: 2, expected: "a position of the dimension" }),
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! `aten::select_scatter.out`: a tensor with one position of a dimension replaced.
+//!
+//! | argument | type                            | shape                  |
+//! |----------|---------------------------------|------------------------|
+//! | `self`   | tensor, any dtype               | at least one dimension |
+//! | `src`    | tensor, any dtype               | without `dim`          |
+//! | `dim`    | int                             |                        |
+//! | `index`  | int, from the end when negative |                        |
+//! | `out`    | as `self`                       | as `self`              |
+//!
+//! Exact. Errors: a `src` of other sizes is [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `select_scatter`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::select_arg,
+    strided::{Part, assign, copy, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::select_scatter.out",
+    &[Arg::Tensor, Arg::Tensor, Arg::Int, Arg::Int, Arg::Out],
+    select_scatter,
+)];
+
+fn select_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, source) = (args.tensor(0)?, args.tensor(1)?);
+    let mut out = args.out(4)?;
+    same_dtype(&out, &input, 0)?;
+    out.resize(input.sizes())?;
+    let mut part = Part::all_of(&out);
+    select_arg(args, 2, &mut part)?;
+    let from = Part::all(&source);
+    if from.sizes != part.sizes {
+        return Err(Error::InvalidArgument { index: 1, expected: "the sizes of one position" });
+    }
+    let mut out = args.out(4)?;
+    assign(&mut out, &input)?;
+    copy(&mut out, &part, &source, &from)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let (x, y) = (iota(&[2, 3]), iota(&[2]));
+        let run = |dim: i64, at: i64, expected| {
+            let [dim, at] = [dim, at].map(|value| Argument::Scalar(Scalar::Int(value)));
+            check(&KERNELS[0], vec![Argument::Tensor(&x), Argument::Tensor(&y), dim, at], expected);
+        };
+        run(1, -1, Ok((&[2, 3], &[0, 1, 0, 3, 4, 1])));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(0, 0, wrong(1, "the sizes of one position"));
+        run(1, 3, wrong(3, "a position of the dimension"));
+    }
+}

@@ -1,0 +1,69 @@
+//! `aten::slice_scatter.out`: a tensor with a slice replaced.
+//!
+//! | argument | type                  | shape     |
+//! |----------|-----------------------|-----------|
+//! | `self`   | tensor, any dtype     | any       |
+//! | `src`    | tensor, any dtype     | the slice |
+//! | `dim`    | int                   |           |
+//! | `start`  | int or none: 0        |           |
+//! | `end`    | int or none: the size |           |
+//! | `step`   | int, positive         |           |
+//! | `out`    | as `self`             | as `self` |
+//!
+//! Bounds as in `slice_copy`. Exact.
+//! Errors: a `src` of other sizes than the slice is [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `slice_scatter`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::slice_arg,
+    strided::{Part, assign, copy, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::slice_scatter.out",
+    &[Arg::Tensor, Arg::Tensor, Arg::Int, Arg::OptInt, Arg::OptInt, Arg::Int, Arg::Out],
+    slice_scatter,
+)];
+
+fn slice_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (input, source) = (args.tensor(0)?, args.tensor(1)?);
+    slice_arg(args, 2, &mut Part::all(&input))?;
+    let mut out = args.out(6)?;
+    same_dtype(&out, &input, 0)?;
+    out.resize(input.sizes())?;
+    let mut part = Part::all_of(&out);
+    slice_arg(args, 2, &mut part)?;
+    let from = Part::all(&source);
+    if from.sizes != part.sizes {
+        return Err(Error::InvalidArgument { index: 1, expected: "the sizes of the slice" });
+    }
+    let mut out = args.out(6)?;
+    assign(&mut out, &input)?;
+    copy(&mut out, &part, &source, &from)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let (x, y) = (iota(&[2, 3]), iota(&[2, 2]));
+        let run = |start: i64, end: i64, step: i64, expected| {
+            let [dim, start, end, step] =
+                [1, start, end, step].map(|value| Argument::Scalar(Scalar::Int(value)));
+            let inputs = vec![Argument::Tensor(&x), Argument::Tensor(&y), dim, start, end, step];
+            check(&KERNELS[0], inputs, expected);
+        };
+        run(1, i64::MAX, 1, Ok((&[2, 3], &[0, 0, 1, 3, 2, 3])));
+        run(0, 3, 2, Ok((&[2, 3], &[0, 1, 1, 2, 4, 3])));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(0, 3, 1, wrong(1, "the sizes of the slice"));
+        run(0, 3, i64::MIN, wrong(5, "a positive step"));
+    }
+}

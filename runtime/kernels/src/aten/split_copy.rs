@@ -1,0 +1,69 @@
+//! `aten::split_copy.Tensor_out`: a tensor in pieces of equal size.
+//!
+//! | argument     | type              | shape                      |
+//! |--------------|-------------------|----------------------------|
+//! | `self`       | tensor, any dtype | at least one dimension     |
+//! | `split_size` | int               | of all pieces but the last |
+//! | `dim`        | int               |                            |
+//! | `out`        | tensors as `self` | one a piece                |
+//!
+//! Exact. Errors: another number of outputs, or a size below 1 of a dimension that is not empty,
+//! is [`Error::InvalidArgument`].
+//! Source: ATen `split_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{axis::present_dim, strided::split};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::split_copy.Tensor_out",
+    &[Arg::Tensor, Arg::Int, Arg::Int, Arg::OutList],
+    split_copy,
+)];
+
+fn split_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let dim = present_dim(args, 2, input.rank())?;
+    let size = input.sizes()[dim];
+    let piece = usize::try_from(args.int(1)?).ok().filter(|&piece| piece > 0 || size == 0);
+    let piece = piece.ok_or(Error::InvalidArgument { index: 1, expected: "a positive size" })?;
+    let count = if size == 0 { 1 } else { size.div_ceil(piece) };
+    if args.out_list_len(3)? != count {
+        return Err(Error::InvalidArgument { index: 3, expected: "one tensor for each piece" });
+    }
+    split(args, 3, &input, dim, |item| piece.min(size.saturating_sub(item * piece)))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar};
+
+    use super::*;
+    use crate::testing::iota;
+
+    #[track_caller]
+    fn run(size: i64, expected: Result<[(&[usize], &[i32]); 2], Error>) {
+        let x = iota(&[2, 3]);
+        let mut outs = [iota(&[1; 2][..2]), iota(&[1; 2][..2])];
+        let list = Argument::Outs(outs.iter_mut().collect());
+        let mut arguments = [Argument::Tensor(&x), int(size), int(-1), list];
+        let result = Call::new(&KERNELS[0]).run(&mut arguments);
+        drop(arguments);
+        let outs = outs.each_ref().map(|out| (out.sizes(), out.data().unwrap()));
+        assert_eq!(result.map(|()| outs), expected);
+    }
+
+    fn int(value: i64) -> Argument<'static> {
+        Argument::Scalar(Scalar::Int(value))
+    }
+
+    #[test]
+    fn values() {
+        run(2, Ok([(&[2, 2], &[0, 1, 3, 4]), (&[2, 1], &[2, 5])]));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(1, wrong(3, "one tensor for each piece"));
+        run(i64::MAX, wrong(3, "one tensor for each piece"));
+        run(0, wrong(1, "a positive size"));
+        run(i64::MIN, wrong(1, "a positive size"));
+    }
+}

@@ -1,0 +1,71 @@
+//! `aten::split_with_sizes_copy.out`: a tensor in pieces of given sizes.
+//!
+//! | argument      | type               | shape                       |
+//! |---------------|--------------------|-----------------------------|
+//! | `self`        | tensor, any dtype  | at least one dimension      |
+//! | `split_sizes` | ints, not negative | add up to the size of `dim` |
+//! | `dim`         | int                |                             |
+//! | `out`         | tensors as `self`  | one a piece                 |
+//!
+//! Exact. Errors: another sum, or another number of outputs, is [`Error::InvalidArgument`].
+//! Source: ATen `split_with_sizes_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{axis::present_dim, strided::split};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::split_with_sizes_copy.out",
+    &[Arg::Tensor, Arg::IntList, Arg::Int, Arg::OutList],
+    split_with_sizes_copy,
+)];
+
+fn split_with_sizes_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let dim = present_dim(args, 2, input.rank())?;
+    let pieces = args.int_list(1)?;
+    let sum = pieces.iter().try_fold(0_usize, |sum, piece| {
+        usize::try_from(piece).ok().and_then(|piece| sum.checked_add(piece))
+    });
+    if sum != Some(input.sizes()[dim]) {
+        let expected = "sizes that add up to that of the dimension";
+        return Err(Error::InvalidArgument { index: 1, expected });
+    }
+    if args.out_list_len(3)? != pieces.len() {
+        return Err(Error::InvalidArgument { index: 3, expected: "one tensor for each piece" });
+    }
+    split(args, 3, &input, dim, |item| {
+        pieces.get(item).and_then(|piece| usize::try_from(piece).ok()).unwrap_or(0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar};
+
+    use super::*;
+    use crate::testing::{ints, iota};
+
+    #[track_caller]
+    fn run(sizes: &[i64], expected: Result<[(&[usize], &[i32]); 2], Error>) {
+        let x = iota(&[2, 3]);
+        let mut outs = [iota(&[1; 2][..2]), iota(&[1; 2][..2])];
+        let list = Argument::Outs(outs.iter_mut().collect());
+        let mut arguments =
+            [Argument::Tensor(&x), ints(sizes), Argument::Scalar(Scalar::Int(1)), list];
+        let result = Call::new(&KERNELS[0]).run(&mut arguments);
+        drop(arguments);
+        let outs = outs.each_ref().map(|out| (out.sizes(), out.data().unwrap()));
+        assert_eq!(result.map(|()| outs), expected);
+    }
+
+    #[test]
+    fn values() {
+        run(&[1, 2], Ok([(&[2, 1], &[0, 3]), (&[2, 2], &[1, 2, 4, 5])]));
+        run(&[0, 3], Ok([(&[2, 0], &[]), (&[2, 3], &[0, 1, 2, 3, 4, 5])]));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[3], wrong(3, "one tensor for each piece"));
+        run(&[4, -1], wrong(1, "sizes that add up to that of the dimension"));
+        run(&[i64::MAX, i64::MAX, 5], wrong(1, "sizes that add up to that of the dimension"));
+    }
+}

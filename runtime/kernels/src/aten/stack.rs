@@ -1,0 +1,71 @@
+//! `aten::stack.out`: tensors along a new dimension.
+//!
+//! | argument  | type                | shape                        |
+//! |-----------|---------------------|------------------------------|
+//! | `tensors` | tensors, any dtypes | all the same                 |
+//! | `dim`     | int                 |                              |
+//! | `out`     | the common dtype    | `dim`: the number of tensors |
+//!
+//! Elements are converted to the dtype of `out`. Exact.
+//! Errors: no tensors, or other shapes, are [`Error::InvalidArgument`].
+//! Source: ATen `stack`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::dim_arg,
+    strided::{Part, copy},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::stack.out", &[Arg::TensorList, Arg::Int, Arg::Out], stack)];
+
+fn stack(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let wrong = |expected| Error::InvalidArgument { index: 0, expected };
+    let tensors = args.tensor_list(0)?;
+    if tensors.is_empty() {
+        return Err(wrong("at least one tensor"));
+    }
+    let first = tensors.get(0)?;
+    let dim = dim_arg(args, 1, first.rank() + 1)?;
+    for item in 1..tensors.len() {
+        if tensors.get(item)?.sizes() != first.sizes() {
+            return Err(wrong("tensors of the same sizes"));
+        }
+    }
+    let mut sizes = Part::all(&first).sizes;
+    sizes.insert(dim, tensors.len())?;
+    let mut out = args.out(2)?;
+    out.resize(&sizes)?;
+    let whole = Part::all_of(&out);
+    for item in 0..tensors.len() {
+        let tensor = tensors.get(item)?;
+        let mut part = whole;
+        part.select(dim, item);
+        copy(&mut out, &part, &tensor, &Part::all(&tensor))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar, Tensor};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let (a, b) = (iota(&[2]), iota(&[3]));
+        let run = |tensors: &[&Tensor], dim, expected| {
+            let list = Argument::Tensors(tensors.iter().map(|&tensor| Some(tensor)).collect());
+            check(&KERNELS[0], vec![list, Argument::Scalar(Scalar::Int(dim))], expected);
+        };
+        run(&[&a, &a], 0, Ok((&[2, 2], &[0, 1, 0, 1])));
+        run(&[&b, &b], -1, Ok((&[3, 2], &[0, 0, 1, 1, 2, 2])));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[&a, &b], 0, wrong(0, "tensors of the same sizes"));
+        run(&[&a], 2, wrong(1, "a dimension"));
+        run(&[], 0, wrong(0, "at least one tensor"));
+    }
+}

@@ -1,0 +1,51 @@
+//! `aten::t_copy.out`: a matrix transposed.
+//!
+//! | argument | type              | shape                |
+//! |----------|-------------------|----------------------|
+//! | `self`   | tensor, any dtype | up to two dimensions |
+//! | `out`    | as `self`         | transposed           |
+//!
+//! Exact. Errors: more than two dimensions are [`Error::InvalidArgument`] at index 0.
+//! Source: ATen `t_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::strided::{Part, take};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::t_copy.out", &[Arg::Tensor, Arg::Out], t_copy)];
+
+fn t_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let mut part = Part::all(&input);
+    match input.rank() {
+        0 | 1 => {}
+        2 => part.swap(0, 1),
+        _ => {
+            let expected = "a tensor of at most two dimensions";
+            return Err(Error::InvalidArgument { index: 0, expected });
+        }
+    }
+    take(&mut args.out(1)?, 0, &input, &part)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Argument;
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        check(
+            &KERNELS[0],
+            vec![Argument::Tensor(&iota(&[2, 3]))],
+            Ok((&[3, 2], &[0, 3, 1, 4, 2, 5])),
+        );
+        check(&KERNELS[0], vec![Argument::Tensor(&iota(&[3]))], Ok((&[3], &[0, 1, 2])));
+        let expected = "a tensor of at most two dimensions";
+        let error = Error::InvalidArgument { index: 0, expected };
+        check(&KERNELS[0], vec![Argument::Tensor(&iota(&[1, 1, 1]))], Err(error));
+    }
+}

@@ -1,0 +1,79 @@
+//! `aten::tril.out` and `aten::triu.out`: the lower or the upper triangle of matrices.
+//!
+//! | argument   | type              | shape                                |
+//! |------------|-------------------|--------------------------------------|
+//! | `self`     | tensor, any dtype | at least two dimensions              |
+//! | `diagonal` | int               | the diagonal where the triangle ends |
+//! | `out`      | as `self`         | as `self`                            |
+//!
+//! The other elements become zero. Exact.
+//! Errors: fewer than two dimensions are [`Error::InvalidArgument`] at index 0.
+//! Source: ATen `tril`, `triu`.
+
+use afferent_core::{Arg, Args, Error, Kernel};
+
+use crate::strided::{Part, copy, same_dtype};
+
+const ARGS: &[Arg] = &[Arg::Tensor, Arg::Int, Arg::Out];
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::tril.out", ARGS, |_, args| triangle(args, false)),
+    Kernel::new("aten::triu.out", ARGS, |_, args| triangle(args, true)),
+];
+
+fn triangle(args: &mut Args<'_>, upper: bool) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let diagonal = args.int(1)?;
+    let [.., rows, columns] = *input.sizes() else {
+        return Err(Error::InvalidArgument { index: 0, expected: "at least two dimensions" });
+    };
+    let mut out = args.out(2)?;
+    same_dtype(&out, &input, 0)?;
+    out.resize(input.sizes())?;
+    out.bytes_mut()?.fill(0);
+    if input.numel() == 0 {
+        return Ok(());
+    }
+    let (to, from) = (Part::all_of(&out), Part::all(&input));
+    let last = input.rank() - 1;
+    for row in 0..rows {
+        // The lower triangle ends before this column, the upper one begins there.
+        let at = i64::try_from(row).unwrap_or(i64::MAX).saturating_add(diagonal);
+        let at = if upper { at } else { at.saturating_add(1) };
+        let at = usize::try_from(at.max(0)).unwrap_or(usize::MAX).min(columns);
+        let (start, len) = if upper { (at, columns - at) } else { (0, at) };
+        let (mut to, mut from) = (to, from);
+        for part in [&mut to, &mut from] {
+            part.slice(last, start, len, 1);
+            part.select(last - 1, row);
+        }
+        copy(&mut out, &to, &input, &from)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |kernel, diagonal, expected: &[i32]| {
+            let diagonal = Argument::Scalar(Scalar::Int(diagonal));
+            check(&KERNELS[kernel], vec![Argument::Tensor(&x), diagonal], Ok((&[2, 3], expected)));
+        };
+        run(0, 0, &[0, 0, 0, 3, 4, 0]);
+        run(0, 1, &[0, 1, 0, 3, 4, 5]);
+        run(0, -1, &[0, 0, 0, 3, 0, 0]);
+        run(0, i64::MAX, &[0, 1, 2, 3, 4, 5]);
+        run(0, i64::MIN, &[0; 6]);
+        run(1, 0, &[0, 1, 2, 0, 4, 5]);
+        run(1, 1, &[0, 1, 2, 0, 0, 5]);
+        run(1, i64::MAX, &[0; 6]);
+        run(1, i64::MIN, &[0, 1, 2, 3, 4, 5]);
+    }
+}

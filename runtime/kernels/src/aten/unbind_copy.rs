@@ -1,0 +1,72 @@
+//! `aten::unbind_copy.int_out`: the positions of a dimension, each as a tensor.
+//!
+//! | argument | type              | shape                         |
+//! |----------|-------------------|-------------------------------|
+//! | `self`   | tensor, any dtype | at least one dimension        |
+//! | `dim`    | int               |                               |
+//! | `out`    | tensors as `self` | one a position, without `dim` |
+//!
+//! Exact. Errors: another number of outputs is [`Error::InvalidArgument`].
+//! Source: ATen `unbind_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::present_dim,
+    strided::{Part, take},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::unbind_copy.int_out",
+    &[Arg::Tensor, Arg::Int, Arg::OutList],
+    unbind_copy,
+)];
+
+fn unbind_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let dim = present_dim(args, 1, input.rank())?;
+    let whole = Part::all(&input);
+    let count = whole.sizes[dim];
+    if args.out_list_len(2)? != count {
+        return Err(Error::InvalidArgument { index: 2, expected: "one tensor for each position" });
+    }
+    let mut sizes = whole.sizes;
+    sizes.remove(dim);
+    for item in 0..count {
+        args.out_list(2, item)?.resize(&sizes)?;
+    }
+    for item in 0..count {
+        let mut part = whole;
+        part.select(dim, item);
+        take(&mut args.out_list(2, item)?, 0, &input, &part)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar};
+
+    use super::*;
+    use crate::testing::iota;
+
+    #[track_caller]
+    fn run(dim: i64, expected: Result<[(&[usize], &[i32]); 2], Error>) {
+        let x = iota(&[2, 3]);
+        let mut outs = [iota(&[1; 2][..1]), iota(&[1; 2][..1])];
+        let list = Argument::Outs(outs.iter_mut().collect());
+        let mut arguments = [Argument::Tensor(&x), Argument::Scalar(Scalar::Int(dim)), list];
+        let result = Call::new(&KERNELS[0]).run(&mut arguments);
+        drop(arguments);
+        let outs = outs.each_ref().map(|out| (out.sizes(), out.data().unwrap()));
+        assert_eq!(result.map(|()| outs), expected);
+    }
+
+    #[test]
+    fn values() {
+        run(0, Ok([(&[3], &[0, 1, 2]), (&[3], &[3, 4, 5])]));
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(1, wrong(2, "one tensor for each position"));
+        run(2, wrong(1, "a dimension"));
+    }
+}

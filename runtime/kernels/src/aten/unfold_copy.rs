@@ -1,0 +1,68 @@
+//! `aten::unfold_copy.out`: windows along a dimension.
+//!
+//! | argument    | type              | shape                                           |
+//! |-------------|-------------------|-------------------------------------------------|
+//! | `self`      | tensor, any dtype | any                                             |
+//! | `dimension` | int               |                                                 |
+//! | `size`      | int               | of a window                                     |
+//! | `step`      | int, positive     | between windows                                 |
+//! | `out`       | as `self`         | `dimension`: the number of windows; then `size` |
+//!
+//! Computes `out[…, i, …, j] = self[…, i · step + j, …]`. Exact.
+//! Errors: a `size` beyond the dimension, or a `step` below 1, is [`Error::InvalidArgument`].
+//! Source: ATen `unfold_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::dim_arg,
+    strided::{Part, take},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::unfold_copy.out",
+    &[Arg::Tensor, Arg::Int, Arg::Int, Arg::Int, Arg::Out],
+    unfold_copy,
+)];
+
+fn unfold_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let dim = dim_arg(args, 1, input.rank())?;
+    let mut part = Part::all(&input);
+    let length = part.sizes.get(dim).copied().unwrap_or(1);
+    let size = usize::try_from(args.int(2)?).ok().filter(|&size| size <= length);
+    let wrong = Error::InvalidArgument { index: 2, expected: "a window inside the dimension" };
+    let size = size.ok_or(wrong)?;
+    let step = usize::try_from(args.int(3)?).ok().filter(|&step| step > 0);
+    let step = step.ok_or(Error::InvalidArgument { index: 3, expected: "a positive step" })?;
+    let stride = part.strides.get(dim).copied().unwrap_or(1);
+    if dim < input.rank() {
+        part.slice(dim, 0, (length - size) / step + 1, step);
+    }
+    part.sizes.push(size)?;
+    part.strides.push(stride)?;
+    take(&mut args.out(4)?, 0, &input, &part)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[5]);
+        let run = |size: i64, step: i64, expected| {
+            let [dim, size, step] =
+                [0, size, step].map(|value| Argument::Scalar(Scalar::Int(value)));
+            check(&KERNELS[0], vec![Argument::Tensor(&x), dim, size, step], expected);
+        };
+        run(3, 2, Ok((&[2, 3], &[0, 1, 2, 2, 3, 4])));
+        run(0, i64::MAX, Ok((&[1, 0], &[])));
+        let expected = "a window inside the dimension";
+        run(6, 1, Err(Error::InvalidArgument { index: 2, expected }));
+        run(1, 0, Err(Error::InvalidArgument { index: 3, expected: "a positive step" }));
+    }
+}

@@ -1,0 +1,49 @@
+//! `aten::unsqueeze_copy.out`: a dimension of size 1 inserted.
+//!
+//! | argument | type              | shape                    |
+//! |----------|-------------------|--------------------------|
+//! | `self`   | tensor, any dtype | any                      |
+//! | `dim`    | int               | up to the rank of `self` |
+//! | `out`    | as `self`         | with size 1 at `dim`     |
+//!
+//! Exact. Errors: a `dim` past the end is [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `unsqueeze_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::dim_arg,
+    strided::{Part, take},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::unsqueeze_copy.out", &[Arg::Tensor, Arg::Int, Arg::Out], unsqueeze_copy)];
+
+fn unsqueeze_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let dim = dim_arg(args, 1, input.rank() + 1)?;
+    let mut part = Part::all(&input);
+    part.sizes.insert(dim, 1)?;
+    part.strides.insert(dim, 0)?;
+    take(&mut args.out(2)?, 0, &input, &part)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2]);
+        let run = |dim, expected| {
+            let dim = Argument::Scalar(Scalar::Int(dim));
+            check(&KERNELS[0], vec![Argument::Tensor(&x), dim], expected);
+        };
+        run(0, Ok((&[1, 2], &[0, 1])));
+        run(-1, Ok((&[2, 1], &[0, 1])));
+        run(2, Err(Error::InvalidArgument { index: 1, expected: "a dimension" }));
+    }
+}

@@ -1,0 +1,73 @@
+//! `aten::view_copy.out`: the same elements with other sizes.
+//!
+//! | argument | type                              | shape  |
+//! |----------|-----------------------------------|--------|
+//! | `self`   | tensor, any dtype                 | any    |
+//! | `size`   | ints; one may be -1: what is left |        |
+//! | `out`    | as `self`                         | `size` |
+//!
+//! Elements keep their row-major order, whatever the dim order of either tensor. Exact.
+//! Errors: sizes for another number of elements are [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `view_copy`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    axis::inferred_sizes,
+    strided::{refill, same_dtype},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::view_copy.out", &[Arg::Tensor, Arg::IntList, Arg::Out], view_copy)];
+
+fn view_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let sizes = inferred_sizes(args, 1, input.numel())?;
+    let mut out = args.out(2)?;
+    same_dtype(&out, &input, 0)?;
+    out.resize(&sizes)?;
+    refill(&mut out, &input)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, ScalarType, Tensor};
+
+    use super::*;
+    use crate::testing::{check, ints, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[2, 3]);
+        let run = |size, expected| {
+            check(&KERNELS[0], vec![Argument::Tensor(&x), ints(size)], expected);
+        };
+        run(&[3, -1], Ok((&[3, 2], &[0, 1, 2, 3, 4, 5])));
+        run(&[6], Ok((&[6], &[0, 1, 2, 3, 4, 5])));
+        let wrong = Error::InvalidArgument { index: 1, expected: "sizes for as many elements" };
+        for size in [&[4, -1][..], &[-1, -1], &[0, -1], &[5], &[-2], &[i64::MAX, i64::MAX]] {
+            run(size, Err(wrong));
+        }
+        check(
+            &KERNELS[0],
+            vec![Argument::Tensor(&iota(&[0, 3])), ints(&[i64::MAX, i64::MAX, 0])],
+            Ok((&[i64::MAX as usize, i64::MAX as usize, 0], &[])),
+        );
+    }
+
+    #[test]
+    fn elements_keep_their_order_in_any_layout() {
+        // Sizes 2 × 3 laid out column by column.
+        let columns = |x: &Tensor| {
+            Tensor::from_bytes(ScalarType::Int, &[2, 3], &[1, 0], x.view().bytes()).unwrap()
+        };
+        let x = columns(&iota(&[6]));
+        let inputs = vec![Argument::Tensor(&x), ints(&[6])];
+        check(&KERNELS[0], inputs, Ok((&[6], &[0, 2, 4, 1, 3, 5])));
+        let mut out = Tensor::zeros(ScalarType::Int, &[3, 2]);
+        out.set_dim_order(&[1, 0]).unwrap();
+        let mut arguments = [Argument::Tensor(&x), ints(&[3, 2]), Argument::Out(&mut out)];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<i32>().unwrap(), [0, 4, 3, 2, 1, 5]);
+    }
+}

@@ -1,0 +1,11 @@
+//! The operators of the namespace `dim_order_ops`.
+
+use afferent_core::Kernel;
+
+mod clone_dim_order;
+mod empty_dim_order;
+mod to_dim_order_copy;
+
+/// One slice a file, alphabetical.
+pub(crate) const KERNELS: &[&[Kernel]] =
+    &[clone_dim_order::KERNELS, empty_dim_order::KERNELS, to_dim_order_copy::KERNELS];

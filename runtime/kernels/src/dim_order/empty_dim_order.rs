@@ -1,0 +1,40 @@
+//! `dim_order_ops::_empty_dim_order.out`: a tensor with whatever its memory holds.
+//!
+//! | argument    | type               | shape         |
+//! |-------------|--------------------|---------------|
+//! | `size`      | ints, not negative |               |
+//! | `dim_order` | ints or none       | that of `out` |
+//! | `out`       | any dtype          | `size`        |
+//!
+//! Errors: a `dim_order` that `out` does not have is [`Error::InvalidArgument`] at index 1.
+//! Source: ExecuTorch `op__empty_dim_order.cpp`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::axis::{check_dim_order, sizes_arg};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "dim_order_ops::_empty_dim_order.out",
+    &[Arg::IntList, Arg::OptIntList, Arg::Out],
+    empty_dim_order,
+)];
+
+fn empty_dim_order(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let sizes = sizes_arg(args, 0)?;
+    check_dim_order(args, 1, 2)?;
+    args.out(2)?.resize(&sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{check, ints};
+
+    #[test]
+    fn sizes() {
+        check(&KERNELS[0], vec![ints(&[0, 2]), ints(&[0, 1])], Ok((&[0, 2], &[])));
+        let expected = "the dim order of the output";
+        let error = Error::InvalidArgument { index: 1, expected };
+        check(&KERNELS[0], vec![ints(&[2]), ints(&[1])], Err(error));
+    }
+}

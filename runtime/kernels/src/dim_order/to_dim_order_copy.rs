@@ -1,0 +1,56 @@
+//! `dim_order_ops::_to_dim_order_copy.out`: a copy of another dtype or layout.
+//!
+//! | argument       | type              | shape         |
+//! |----------------|-------------------|---------------|
+//! | `self`         | tensor, any dtype | any           |
+//! | `non_blocking` | ignored           |               |
+//! | `dim_order`    | ints or none      | that of `out` |
+//! | `out`          | any dtype         | as `self`     |
+//!
+//! Elements keep their positions and are converted as a cast in PyTorch does. Exact.
+//! Errors: a `dim_order` that `out` does not have is [`Error::InvalidArgument`] at index 2.
+//! Source: ExecuTorch `op__to_dim_order_copy.cpp`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{axis::check_dim_order, strided::convert_to};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "dim_order_ops::_to_dim_order_copy.out",
+    &[Arg::Tensor, Arg::Ignored, Arg::OptIntList, Arg::Out],
+    to_dim_order_copy,
+)];
+
+fn to_dim_order_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    check_dim_order(args, 2, 3)?;
+    convert_to(args, 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Tensor};
+
+    use super::*;
+    use crate::testing::{check, ints, iota};
+
+    #[test]
+    fn values() {
+        let x = Tensor::new(&[2, 2], &[0.5_f32, 1.5, -2.5, 3.0]).unwrap();
+        let run = |order: Argument<'static>, expected| {
+            check(&KERNELS[0], vec![Argument::Tensor(&x), Argument::None, order], expected);
+        };
+        run(ints(&[0, 1]), Ok((&[2, 2], &[0, 1, -2, 3])));
+        run(Argument::None, Ok((&[2, 2], &[0, 1, -2, 3])));
+    }
+
+    #[test]
+    fn a_dim_order_that_the_output_lacks_is_refused() {
+        let x = iota(&[2, 2]);
+        let expected = "the dim order of the output";
+        let mut out = iota(&[2, 2]);
+        let order = ints(&[1, 0]);
+        let mut arguments = [Argument::Tensor(&x), Argument::None, order, Argument::Out(&mut out)];
+        let result = Call::new(&KERNELS[0]).run(&mut arguments);
+        assert_eq!(result, Err(Error::InvalidArgument { index: 2, expected }));
+    }
+}

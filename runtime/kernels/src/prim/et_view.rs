@@ -1,0 +1,26 @@
+//! `executorch_prim::et_view.default`: the same elements with other sizes, without a copy.
+//!
+//! | argument | type                              | shape                               |
+//! |----------|-----------------------------------|-------------------------------------|
+//! | `self`   | tensor, any dtype                 | any                                 |
+//! | `size`   | ints; one may be -1: what is left |                                     |
+//! | `out`    | as `self`                         | `size`; shares the memory of `self` |
+//!
+//! Errors: sizes for another number of elements are [`Error::InvalidArgument`] at index 1.
+//! Source: ExecuTorch `kernels/prim_ops/et_view.cpp`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::axis::inferred_sizes;
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "executorch_prim::et_view.default",
+    &[Arg::Tensor, Arg::IntList, Arg::View],
+    et_view,
+)];
+
+fn et_view(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let sizes = inferred_sizes(args, 1, input.numel())?;
+    args.set_view(2, 0, &sizes)
+}
