@@ -39,9 +39,6 @@ pub(crate) trait Accumulator: Pod + Default + PartialOrd {
 pub(crate) trait Operand: Number {
     type Sum: Accumulator;
 
-    fn to_f32(self) -> f32;
-    fn from_f32(value: f32) -> Self;
-
     /// The number that stands for the element.
     fn widen(self) -> Self::Sum {
         Self::Sum::of(self)
@@ -49,33 +46,17 @@ pub(crate) trait Operand: Number {
 }
 
 macro_rules! operands {
-    ($($rust:ty, $sum:ty, $to_f32:expr, $from_f32:expr;)*) => {
-        $(impl Operand for $rust {
+    ($($sum:ty: $($rust:ty),*;)*) => {
+        $($(impl Operand for $rust {
             type Sum = $sum;
-            fn to_f32(self) -> f32 {
-                $to_f32(self)
-            }
-            fn from_f32(value: f32) -> Self {
-                $from_f32(value)
-            }
-        })*
+        })*)*
     };
 }
-
-macro_rules! integer_operands {
-    ($($rust:ty),*) => {
-        operands! { $($rust, i64, |x| x as f32, |x| Self::from_f64(f64::from(x));)* }
-    };
-}
-
-integer_operands!(u8, i8, i16, i32, i64, u16, u32, u64);
 
 operands! {
-    f32, f32, |x| x, |x| x;
-    f64, f64, |x| x as f32, f64::from;
-    f16, f32, f16::to_f32, f16::from_f32;
-    bf16, f32, bf16::to_f32, bf16::from_f32;
-    Bool, i64, |x: Bool| f32::from(u8::from(x.get())), |x| (x != 0.0).into();
+    i64: u8, i8, i16, i32, i64, u16, u32, u64, Bool;
+    f32: f16, bf16, f32;
+    f64: f64;
 }
 
 macro_rules! float_accumulator {

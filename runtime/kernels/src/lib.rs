@@ -7,14 +7,22 @@
 
 use afferent_core::Kernel;
 
+mod accumulator;
 mod aten;
 mod axis;
 mod block;
+mod conv;
 mod convert;
 mod dim_order;
+mod division;
 mod dtype;
+mod extremum;
 mod indexing;
+mod loops;
+mod matmul;
+mod pointwise;
 mod prim;
+mod reduce;
 mod runs;
 mod strided;
 #[cfg(test)]
