@@ -60,11 +60,6 @@ pub(crate) trait Number: Element + Copy + Default {
     /// As an integer, truncated.
     fn to_i64(self) -> i64;
 
-    /// As a number of another dtype, by way of `i64` between integers and `f64` otherwise.
-    fn cast<T: Number>(self) -> T {
-        if Self::DTYPE.is_float() { T::from_f64(self.to_f64()) } else { T::from_i64(self.to_i64()) }
-    }
-
     /// The number of a scalar argument.
     fn from_scalar(scalar: Scalar) -> Self {
         match scalar {
