@@ -109,7 +109,11 @@ macro_rules! floats {
             }
             fn from_i64(value: i64) -> Self {
                 // One rounding for the wide types; PyTorch reaches the half types through `f32`.
-                if size_of::<Self>() == 8 { $from_f64(value as f64) } else { $from_f32(value as f32) }
+                if size_of::<Self>() == 8 {
+                    $from_f64(value as f64)
+                } else {
+                    $from_f32(value as f32)
+                }
             }
             fn to_f64(self) -> f64 {
                 $to_f64(self)

@@ -10,6 +10,7 @@ use afferent_core::Kernel;
 mod aten;
 mod division;
 mod dtype;
+mod limit;
 mod pointwise;
 
 /// The operators of the namespace `aten`.

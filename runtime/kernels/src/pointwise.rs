@@ -203,7 +203,7 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         let mut sizes = Dims::filled(0, 0);
         for (at, input) in (0_u8..).zip(&self.inputs) {
             let expected = "a tensor that broadcasts with the others";
-            sizes = broadcast_shapes(&sizes, &input.layout().sizes)
+            sizes = broadcast_shapes(&sizes, &input.sizes())
                 .ok_or(Error::InvalidArgument { index: at, expected })?;
         }
         out.resize(&sizes)

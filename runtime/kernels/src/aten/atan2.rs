@@ -6,7 +6,8 @@
 //! | `other`  | number tensor         | broadcasts with `self`       |
 //! | `out`    | floating-point tensor | broadcast of `self`, `other` |
 //!
-//! Computes the angle of the point `(other, self)`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes the angle of the point `(other, self)`; `bool` and integers as `f32`.
+//! Tolerance: 1e-6 relative.
 //! Source: ATen `atan2`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -62,6 +62,19 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// Extent of each dimension.
+    pub(super) fn sizes(&self) -> Dims {
+        let none = Dims::filled(0, 0);
+        let (Self::Tensor(view) | Self::Part(view, _)) = self else {
+            return none;
+        };
+        let mut sizes = Dims::new(view.sizes()).unwrap_or(none);
+        if let Self::Part(_, part) = self {
+            sizes[part.dim] = part.len;
+        }
+        sizes
+    }
+
     /// Number of dimensions.
     pub(super) fn rank(&self) -> usize {
         match self {
@@ -70,19 +83,17 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Where the elements lie.
+    /// Where the elements lie; there are some.
     pub(super) fn layout(&self) -> Layout {
-        let none = Dims::filled(0, 0);
-        let (Self::Tensor(view) | Self::Part(view, _)) = self else {
-            return Layout { sizes: none, strides: none, start: 0 };
-        };
-        let sizes = Dims::new(view.sizes()).unwrap_or(none);
-        let mut layout = Layout { sizes, strides: view.strides(), start: 0 };
-        if let Self::Part(_, Slice { dim, start, len }) = *self {
-            layout.sizes[dim] = len;
-            layout.start = start * layout.strides[dim];
+        let sizes = self.sizes();
+        match self {
+            Self::Scalar(_) => Layout { sizes, strides: Dims::filled(0, 0), start: 0 },
+            Self::Tensor(view) => Layout { sizes, strides: view.strides(), start: 0 },
+            Self::Part(view, part) => {
+                let strides = view.strides();
+                Layout { sizes, strides, start: part.start * strides[part.dim] }
+            }
         }
-        layout
     }
 
     /// 0 for a tensor with dimensions, 1 for one without, 2 for a number.
@@ -179,4 +190,51 @@ pub(crate) fn fill_value<'a>(
         }
     }
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(inputs: &[(ScalarType, &[usize])], number: Option<Scalar>, expected: ScalarType) {
+        let bytes = [0_u64; 2];
+        let bytes: &[u8] = bytemuck::cast_slice(&bytes);
+        let mut all = Vec::new();
+        for &(dtype, sizes) in inputs {
+            let len = dtype.size() * sizes.iter().product::<usize>();
+            all.push(TensorView::from_bytes(dtype, sizes, &bytes[..len]).unwrap().into());
+        }
+        all.extend(number.map(Input::Scalar));
+        assert_eq!(result_type(&all), Ok(expected));
+    }
+
+    #[test]
+    fn dtypes_meet_by_kind_then_by_dimensions() {
+        use ScalarType as S;
+        check(&[(S::Char, &[2]), (S::Short, &[1])], None, S::Short);
+        check(&[(S::Half, &[2]), (S::BFloat16, &[1])], None, S::Float);
+        check(&[(S::Char, &[2]), (S::Long, &[])], None, S::Char);
+        check(&[(S::Half, &[2]), (S::Double, &[])], None, S::Half);
+        check(&[(S::Long, &[2]), (S::Half, &[])], None, S::Half);
+        check(&[(S::Bool, &[2]), (S::Byte, &[])], None, S::Byte);
+        check(&[(S::Bool, &[2])], Some(Scalar::Int(1)), S::Long);
+        check(&[(S::Byte, &[2])], Some(Scalar::Double(1.0)), S::Float);
+        check(&[(S::Half, &[])], Some(Scalar::Double(1.0)), S::Half);
+        check(&[(S::Char, &[])], Some(Scalar::Int(1)), S::Char);
+    }
+
+    #[test]
+    fn numbers_are_held_or_not() {
+        let check = |value, dtype, holds| {
+            assert_eq!(check_range(value, dtype, 0).is_ok(), holds, "{value:?} as {dtype}");
+        };
+        check(Scalar::Int(255), ScalarType::Byte, true);
+        check(Scalar::Int(256), ScalarType::Byte, false);
+        check(Scalar::Int(-255), ScalarType::Byte, true);
+        check(Scalar::Int(-129), ScalarType::Char, false);
+        check(Scalar::Int(i64::MIN), ScalarType::Int, false);
+        check(Scalar::Double(1e9), ScalarType::Short, false);
+        check(Scalar::Double(1e300), ScalarType::Float, true);
+    }
 }
