@@ -7,38 +7,17 @@
 
 use afferent_core::Kernel;
 
-mod accumulator;
 mod aten;
-mod axis;
-mod block;
-mod conv;
-mod convert;
-mod dim_order;
 mod division;
 mod dtype;
-mod extremum;
-mod indexing;
-mod loops;
-mod matmul;
+mod limit;
 mod pointwise;
-mod prim;
-mod reduce;
-mod runs;
-mod strided;
-#[cfg(test)]
-mod testing;
 
 /// The operators of the namespace `aten`.
 pub const ATEN: &[&[Kernel]] = aten::KERNELS;
 
-/// The operators of the namespace `dim_order_ops`.
-pub const DIM_ORDER: &[&[Kernel]] = dim_order::KERNELS;
-
-/// The operators on numbers, sizes and views.
-pub const PRIM: &[&[Kernel]] = prim::KERNELS;
-
 /// Every portable kernel, one list a namespace.
-pub const KERNELS: &[&[&[Kernel]]] = &[ATEN, DIM_ORDER, PRIM];
+pub const KERNELS: &[&[&[Kernel]]] = &[ATEN];
 
 #[cfg(test)]
 mod tests {
