@@ -8,12 +8,15 @@
 use afferent_core::Kernel;
 
 mod accumulator;
+mod along;
 mod aten;
+mod batch_norm;
 mod conv;
 mod dtype;
 mod extremum;
 mod loops;
 mod matmul;
+mod norm;
 mod reduce;
 
 /// The operators of ATen, one slice per file, alphabetical.
