@@ -11,6 +11,7 @@ mod accumulator;
 mod along;
 mod aten;
 mod batch_norm;
+mod bytes;
 mod conv;
 mod dtype;
 mod extremum;
@@ -18,6 +19,8 @@ mod loops;
 mod matmul;
 mod norm;
 mod reduce;
+mod upsample;
+mod window;
 
 /// The operators of ATen, one slice per file, alphabetical.
 pub const ATEN: &[&[Kernel]] = aten::KERNELS;
