@@ -35,6 +35,54 @@ pub(crate) trait Accumulator: Pod + Default + PartialOrd {
     fn is_nan(self) -> bool;
 }
 
+/// A floating-point number that kernels compute in.
+pub(crate) trait Float:
+    Accumulator
+    + core::ops::Add<Output = Self>
+    + core::ops::Sub<Output = Self>
+    + core::ops::Mul<Output = Self>
+    + core::ops::Div<Output = Self>
+{
+    fn exp(self) -> Self;
+    fn ln(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn powf(self, exponent: Self) -> Self;
+    fn floor(self) -> Self;
+    fn abs(self) -> Self;
+    fn to_double(self) -> f64;
+}
+
+macro_rules! float {
+    ($rust:ident, $exp:ident, $ln:ident, $sqrt:ident, $pow:ident, $floor:ident, $abs:ident) => {
+        impl Float for $rust {
+            fn exp(self) -> Self {
+                libm::$exp(self)
+            }
+            fn ln(self) -> Self {
+                libm::$ln(self)
+            }
+            fn sqrt(self) -> Self {
+                libm::$sqrt(self)
+            }
+            fn powf(self, exponent: Self) -> Self {
+                libm::$pow(self, exponent)
+            }
+            fn floor(self) -> Self {
+                libm::$floor(self)
+            }
+            fn abs(self) -> Self {
+                libm::$abs(self)
+            }
+            fn to_double(self) -> f64 {
+                self.into()
+            }
+        }
+    };
+}
+
+float!(f32, expf, logf, sqrtf, powf, floorf, fabsf);
+float!(f64, exp, log, sqrt, pow, floor, fabs);
+
 /// An element and the number that stands for it in a sum.
 pub(crate) trait Operand: Number {
     type Sum: Accumulator;

@@ -1,36 +1,42 @@
-//! The portable operators, one file each.
+//! The portable operators, one file each, in one folder for each namespace.
 //!
-//! To add one: write `src/<namespace>/<op>.rs` with a `KERNELS` constant and add the two lines to
-//! `src/<namespace>.rs`.
+//! To add one to `aten`: write `src/aten/<op>.rs` with a `KERNELS` constant and add its two lines
+//! to `src/aten.rs`.
 
 #![cfg_attr(not(test), no_std)]
 
 use afferent_core::Kernel;
 
+mod accumulator;
+mod along;
 mod aten;
-mod division;
+mod batch_norm;
+mod bytes;
+mod conv;
 mod dtype;
-mod limit;
-mod pointwise;
+mod extremum;
+mod loops;
+mod matmul;
+mod norm;
+mod reduce;
+mod upsample;
+mod window;
 
-/// The operators of the namespace `aten`.
+/// The operators of ATen, one slice per file, alphabetical.
 pub const ATEN: &[&[Kernel]] = aten::KERNELS;
-
-/// Every portable kernel, one list a namespace.
-pub const KERNELS: &[&[&[Kernel]]] = &[ATEN];
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn names_are_unique_and_qualified() {
-        let all = KERNELS.iter().copied().flatten().copied().flatten();
-        let mut names: Vec<&str> = all.map(|kernel| kernel.name).collect();
-        let count = names.len();
-        assert!(names.iter().all(|name| name.contains("::")), "{names:?}");
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), count);
+        let mut seen = BTreeSet::new();
+        for kernel in ATEN.iter().copied().flatten() {
+            assert!(kernel.name.starts_with("aten::"), "{}", kernel.name);
+            assert!(seen.insert(kernel.name), "{} stands twice", kernel.name);
+        }
     }
 }
