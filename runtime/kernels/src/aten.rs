@@ -46,6 +46,7 @@ mod tril;
 mod unbind_copy;
 mod unfold_copy;
 mod unsqueeze_copy;
+mod view_as_real_copy;
 mod view_copy;
 mod zeros;
 
@@ -95,6 +96,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     unbind_copy::KERNELS,
     unfold_copy::KERNELS,
     unsqueeze_copy::KERNELS,
+    view_as_real_copy::KERNELS,
     view_copy::KERNELS,
     zeros::KERNELS,
 ];
