@@ -38,8 +38,6 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// What is wrong. Names the node and the port or parameter, so that it stands alone.
     pub message: String,
-    /// What to say under the underlined text.
-    pub label: Option<String>,
     /// How to mend it.
     pub help: Option<String>,
     /// Where; `None` for a graph built in Rust.
@@ -120,7 +118,7 @@ impl Diagnostic {
     /// An error.
     pub(crate) fn error(place: Option<&Place>, message: impl Into<String>) -> Self {
         let (message, place) = (message.into(), place.cloned());
-        Self { severity: Severity::Error, message, label: None, help: None, place }
+        Self { severity: Severity::Error, message, help: None, place }
     }
 
     /// A warning.
@@ -133,11 +131,6 @@ impl Diagnostic {
         Self { help: help.into(), ..self }
     }
 
-    /// The same with words under the underlined text.
-    pub(crate) fn label(self, label: impl Into<String>) -> Self {
-        Self { label: Some(label.into()), ..self }
-    }
-
     /// The fault like a compiler writes it, in several lines, with terminal colours or without.
     pub fn render(&self, colour: bool) -> String {
         let level = match self.severity {
@@ -147,7 +140,7 @@ impl Diagnostic {
         let mut group = Group::with_title(level.primary_title(&self.message));
         if let Some(place) = &self.place {
             let (line, covered) = place.in_line();
-            let mark = AnnotationKind::Primary.span(covered).label(self.label.as_deref());
+            let mark = AnnotationKind::Primary.span(covered);
             let snippet = Snippet::source(line).line_start(place.line()).path(place.file());
             group = group.element(Element::from(snippet.annotation(mark)));
         }

@@ -1,11 +1,15 @@
 //! From a graph file to a running graph.
 
+mod check;
 mod checked;
 mod diagnostic;
+mod load;
 mod spec;
 mod suggest;
 mod yaml;
 
+pub use check::{Checked, check, load_and_check};
 pub use checked::{CheckedGraph, CheckedNode, Edge, EdgePolicy};
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Severity};
-pub use spec::{Graph, InputSpec, NodeSpec};
+pub use load::{LoadOptions, Loaded, load, parse};
+pub use spec::{Budget, Graph, InputSpec, Interrupt, NodeSpec, PortRef};

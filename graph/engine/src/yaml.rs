@@ -146,6 +146,7 @@ pub(crate) fn parse(
                 return None;
             }
         };
+        let ends = matches!(event, Event::SequenceEnd | Event::MappingEnd);
         let finished = match builder.handle(event, place) {
             Ok(finished) => finished,
             Err(fault) => {
@@ -154,7 +155,7 @@ pub(crate) fn parse(
             }
         };
         let Some(node) = finished else { continue };
-        values += node.size;
+        values += if ends { 1 } else { node.size };
         if values > MAX_VALUES {
             let message = format!("the file holds more than {MAX_VALUES} values");
             builder.faults.push(Diagnostic::error(Some(&node.place), message));
