@@ -6,6 +6,7 @@
 //! | `overlay` | profiles and `--set`: the tree of the file is changed      |
 //! | `read`    | from the tree to the graph                                 |
 //! | `streams` | what stands behind `in`                                    |
+//! | `watch`   | what stands behind `budget` and `interrupt`                |
 //! | `reader`  | what reading has in common: kinds, keys, texts, times      |
 
 mod overlay;
@@ -13,6 +14,7 @@ pub(crate) mod places;
 mod read;
 mod reader;
 mod streams;
+mod watch;
 
 use std::{
     fs::File,

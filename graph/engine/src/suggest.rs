@@ -18,7 +18,9 @@ pub(crate) fn closest<'a>(
         near.then(|| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
     };
     let best = candidates.into_iter().filter_map(distance).min_by_key(|(distance, _)| *distance);
-    best.filter(|(distance, _)| *distance <= limit).map(|(_, candidate)| candidate)
+    // With nothing in common there is no likeness, however short the word.
+    best.filter(|(distance, _)| *distance <= limit && *distance < length)
+        .map(|(_, candidate)| candidate)
 }
 
 /// A sentence that helps to replace `word`: the closest candidate, or all of them when they are
@@ -53,6 +55,7 @@ mod tests {
             ("preroll", Some("pre_roll")),
             ("silence", None),
             ("zzz", None),
+            ("z", None),
             ("", None),
         ];
         for (word, expected) in cases {

@@ -72,22 +72,25 @@ impl Checker<'_> {
         self.error(place.as_ref(), message, Some(help.to_owned()));
     }
 
-    /// Warns of nodes that receive nothing, and of those whose outputs lead nowhere.
+    /// Warns of nodes that receive nothing, and of those whose outputs lead nowhere; not while
+    /// there are streams of which an end is not known.
     fn idle_nodes(&mut self) {
+        if !self.doubtful_inputs.is_empty() || !self.doubtful_outputs.is_empty() {
+            return;
+        }
         let fed: HashSet<_> = self.links.iter().map(|(_, to, _)| *to).collect();
         for (node, def) in self.defs.iter().enumerate() {
             let Some(def) = def else { continue };
             let name = &self.graph.nodes[node].name;
             let place = self.name_place(node);
-            let doubtful = self.doubtful_inputs.contains(&node);
-            if !def.is_source() && !fed.contains(&node) && !doubtful {
+            if !def.is_source() && !fed.contains(&node) {
                 let message = format!("node \"{name}\" receives nothing: no input is connected");
                 self.faults.push(Diagnostic::warning(place, message));
             }
             let of_use = def
                 .outputs()
                 .any(|output| output.optional || self.used_outputs.contains(&(node, output.name)));
-            if def.outputs().next().is_some() && !of_use && !self.doubtful_outputs.contains(&node) {
+            if def.outputs().next().is_some() && !of_use {
                 let outputs = def.outputs().map(|output| format!("\"{name}.{}\"", output.name));
                 let outputs = outputs.collect::<Vec<_>>().join(", ");
                 let message =

@@ -1,5 +1,7 @@
 //! Looks at budgets and the interrupt.
 
+use std::collections::HashSet;
+
 use crate::{PortRef, check::Checker, load::places::PortPlaces, suggest};
 
 impl Checker<'_> {
@@ -14,8 +16,10 @@ impl Checker<'_> {
         }
         let Some(interrupt) = &graph.interrupt else { return };
         let (on, cancels) = &places.interrupt;
-        if let Some(node) = self.find_node(&interrupt.on.node, on.node.as_ref()) {
-            self.output_port(node, &interrupt.on.port, on);
+        if !on.reported {
+            if let Some(node) = self.find_node(&interrupt.on.node, on.node.as_ref()) {
+                self.output_port(node, &interrupt.on.port, on);
+            }
         }
         for (number, name) in interrupt.cancels.iter().enumerate() {
             self.find_node(name, cancels.get(number));
@@ -24,6 +28,9 @@ impl Checker<'_> {
 
     /// A port of a budget: an output, or an input.
     fn any_port(&mut self, port: &PortRef, places: &PortPlaces) {
+        if places.reported {
+            return;
+        }
         let Some(node) = self.find_node(&port.node, places.node.as_ref()) else { return };
         let Some(def) = self.defs[node] else { return };
         let outputs = def.outputs().any(|output| output.name == port.port);
@@ -32,7 +39,9 @@ impl Checker<'_> {
         if outputs || only {
             self.used_outputs.extend(def.outputs().map(|output| (node, output.name)));
         } else if !inputs {
-            let names: Vec<_> = def.ports.iter().map(|port| port.name).collect();
+            let mut names: Vec<_> = def.ports.iter().map(|port| port.name).collect();
+            let mut seen = HashSet::new();
+            names.retain(|name| seen.insert(*name));
             let help = suggest::help(&port.port, names, &format!("the ports of {}", def.name));
             let message = match port.port.as_str() {
                 "" => format!("\"{}\" does not say which port", port.node),

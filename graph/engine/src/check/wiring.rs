@@ -28,11 +28,13 @@ impl<'a> Checker<'a> {
                 self.stream(node, input, places, &mut connected);
             }
             let Some(def) = self.defs[node] else { continue };
-            if reported || self.doubtful_inputs.contains(&node) {
+            if reported {
                 self.doubtful_inputs.insert(node);
-                continue;
             }
             let missing = |port: &&Port| !port.optional && !connected.contains(port.name);
+            if self.doubtful_inputs.contains(&node) {
+                continue;
+            }
             for port in def.inputs().filter(missing) {
                 let message =
                     format!("input \"{}\" of node \"{}\" is not connected", port.name, spec.name);
@@ -65,7 +67,7 @@ impl<'a> Checker<'a> {
     ) {
         let sender = self.find_node(&input.from_node, places.from.node.as_ref());
         let to = self.input_port(node, input, places);
-        if to.is_none() {
+        if to.is_none() || sender.is_none() {
             self.doubtful_inputs.insert(node);
         }
         let from =
@@ -206,8 +208,7 @@ impl<'a> Checker<'a> {
         let place: Option<&Place> = places.queue.as_ref();
         let queue = match (input.queue, on_full) {
             (Some(queue), _) if !(1..=MAX_QUEUE).contains(&queue) => {
-                let message =
-                    format!("\"queue\" {what} must be between 1 and {MAX_QUEUE}, not {queue}");
+                let message = format!("\"queue\" {what} must be between 1 and {MAX_QUEUE}");
                 self.error(place, message, None);
                 queue
             }

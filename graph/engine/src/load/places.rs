@@ -64,4 +64,6 @@ pub(crate) struct PortPlaces {
     pub(crate) node: Option<Place>,
     /// Of the whole when the port is not given.
     pub(crate) port: Option<Place>,
+    /// Whether it could not be read, which must not be reported again.
+    pub(crate) reported: bool,
 }

@@ -3,9 +3,9 @@
 use afferent_graph::ParamValue;
 
 use crate::{
-    Budget, Graph, Interrupt, NodeSpec, Place,
+    Graph, NodeSpec, Place,
     load::{
-        places::{NodePlaces, Places, PortPlaces},
+        places::{NodePlaces, Places},
         reader::Reader,
     },
     yaml::{Key, Node, Value},
@@ -141,77 +141,6 @@ impl Reader {
                     places.reported.params.insert(name);
                 }
             }
-        }
-    }
-
-    /// One budget, or a list of them.
-    fn budgets(&mut self, node: &Node, graph: &mut Graph, places: &mut Places) {
-        let items = match &node.value {
-            Value::Seq(items) => items.as_slice(),
-            _ => std::slice::from_ref(node),
-        };
-        for item in items {
-            if let Some((budget, ports)) = self.budget(item) {
-                graph.budgets.push(budget);
-                places.budgets.push(ports);
-            }
-        }
-    }
-
-    fn budget(&mut self, node: &Node) -> Option<(Budget, (PortPlaces, PortPlaces))> {
-        let map = self.map(node, "\"budget\"", "\"from\", \"to\" and a limit such as \"p95\"")?;
-        let meant = self.keys(map, &["from", "to", "p50", "p95", "p99", "max"], "\"budget\"");
-        let mut limits = [None; 4];
-        let mut has_limit = meant.iter().any(|key| !["from", "to"].contains(key));
-        for (limit, key) in limits.iter_mut().zip(["p50", "p95", "p99", "max"]) {
-            if let Some(value) = node.get(key) {
-                *limit = self.duration(value, &format!("\"{key}\" of \"budget\""));
-                has_limit = true;
-            }
-        }
-        if !has_limit {
-            self.error(&node.place, "\"budget\" has no limit: p50, p95, p99 or max");
-        }
-        let mut ends = [None, None];
-        for (end, key) in ends.iter_mut().zip(["from", "to"]) {
-            match node.get(key) {
-                Some(value) => *end = self.port(value, &format!("\"{key}\" of \"budget\"")),
-                None if meant.contains(&key) => {}
-                None => self.error(&node.place, format!("\"budget\" has no \"{key}\"")),
-            }
-        }
-        let [Some((from, from_place)), Some((to, to_place))] = ends else { return None };
-        let [p50, p95, p99, max] = limits;
-        Some((Budget { from, to, p50, p95, p99, max }, (from_place, to_place)))
-    }
-
-    fn interrupt(&mut self, node: &Node, graph: &mut Graph, places: &mut Places) {
-        let what = "\"interrupt\"";
-        let Some(map) = self.map(node, what, "\"on\" and \"cancels\"") else { return };
-        let meant = self.keys(map, &["on", "cancels"], what);
-        for key in ["on", "cancels"] {
-            if node.get(key).is_none() && !meant.contains(&key) {
-                self.error(&node.place, format!("{what} has no \"{key}\""));
-            }
-        }
-        let on = node.get("on").and_then(|on| self.port(on, "\"on\" of \"interrupt\""));
-        let mut interrupt = Interrupt::default();
-        if let Some(cancels) = node.get("cancels") {
-            let Value::Seq(names) = &cancels.value else {
-                self.wrong(cancels, "\"cancels\" of \"interrupt\"", "a list of nodes");
-                return;
-            };
-            for name in names {
-                let Some(text) = self.text(name, "a node that \"interrupt\" cancels") else {
-                    continue;
-                };
-                interrupt.cancels.push(text.to_owned());
-                places.interrupt.1.push(name.place.clone());
-            }
-        }
-        if let Some((on, place)) = on {
-            (interrupt.on, places.interrupt.0) = (on, place);
-            graph.interrupt = Some(interrupt);
         }
     }
 }

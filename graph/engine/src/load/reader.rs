@@ -111,7 +111,7 @@ impl Reader {
             Some(if exact { place.part(span) } else { place.clone() })
         };
         let behind = if without_port { 0..name.len() } else { name.len() + 1..text.len() };
-        let places = PortPlaces { node: part(0..name.len()), port: part(behind) };
+        let places = PortPlaces { node: part(0..name.len()), port: part(behind), reported: false };
         Some((PortRef { node: name.to_owned(), port: port.to_owned() }, places))
     }
 }

@@ -2,6 +2,7 @@
 
 mod broken;
 mod catalogue;
+mod drawn;
 mod eight;
 mod mutated;
 mod sound;
