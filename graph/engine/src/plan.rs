@@ -129,7 +129,8 @@ mod tests {
             thread: Some(text[1..].to_owned()).filter(|word| !word.is_empty()),
         };
         let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
-        let edge = |(from, to): &(usize, usize)| Edge { from: (*from, "out"), to: (*to, "in"), policy };
+        let edge =
+            |(from, to): &(usize, usize)| Edge { from: (*from, "out"), to: (*to, "in"), policy };
         CheckedGraph {
             name: String::new(),
             nodes: nodes.iter().map(node).collect(),
