@@ -19,6 +19,7 @@ mod bitwise_right_shift;
 mod bitwise_xor;
 mod ceil;
 mod clamp;
+mod conj_physical;
 mod cos;
 mod cosh;
 mod div;
@@ -96,6 +97,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     bitwise_xor::KERNELS,
     ceil::KERNELS,
     clamp::KERNELS,
+    conj_physical::KERNELS,
     cos::KERNELS,
     cosh::KERNELS,
     div::KERNELS,
