@@ -57,6 +57,17 @@ pub fn load_and_check(
 ///
 /// # Errors
 /// Every fault of the graph, and the warnings with them.
+///
+/// ```
+/// use afferent_engine::{LoadOptions, check, parse};
+/// use afferent_graph::OpenCx;
+///
+/// let text = "afferent: 1\nnodes:\n  mic: {use: microphone, prams: {}}\n";
+/// let loaded = parse(text, "graph.yaml".as_ref(), &LoadOptions::default());
+/// let faults = check(&loaded, &[], &OpenCx::default()).unwrap_err();
+/// assert_eq!(faults.errors(), 2);
+/// assert!(faults.to_string().contains("help: did you mean \"params\"?"));
+/// ```
 pub fn check(
     loaded: &Loaded,
     catalogue: &[&[NodeDef]],
@@ -132,8 +143,8 @@ impl<'a> Checker<'a> {
     /// Looks at the names and kinds of the nodes.
     fn names(&mut self) {
         let graph = self.graph;
-        if graph.nodes.is_empty() && self.places.start.is_none() {
-            self.error(None, "the graph has no nodes".to_owned(), None);
+        if graph.nodes.is_empty() && self.faults.is_empty() {
+            self.error(self.places.nodes_key.as_ref(), "the graph has no nodes".to_owned(), None);
         }
         for (number, node) in graph.nodes.iter().enumerate() {
             let (name, place) = (node.name.as_str(), self.name_place(number));
@@ -148,7 +159,7 @@ impl<'a> Checker<'a> {
             let reported = self.node_places(number).is_some_and(|places| places.reported.kind);
             if self.defs[number].is_none() && !reported {
                 let known = self.catalogue.iter().map(|def| def.name);
-                let help = suggest::help(&node.kind, known, "the kinds of nodes");
+                let help = suggest::help(&self.faults, &node.kind, known, "the kinds of nodes");
                 let place = self.node_places(number).and_then(|places| places.kind.as_ref());
                 let message = format!("unknown kind \"{}\" of node \"{name}\"", node.kind);
                 self.error(place, message, help);
@@ -165,7 +176,7 @@ impl<'a> Checker<'a> {
                 Some((_, profile)) => Some(format!("profile \"{profile}\" removes it")),
                 None => {
                     let names = self.graph.nodes.iter().map(|node| node.name.as_str());
-                    suggest::help(name, names, "the nodes")
+                    suggest::help(&self.faults, name, names, "the nodes")
                 }
             };
             self.error(place, format!("unknown node \"{name}\""), help);

@@ -153,6 +153,9 @@ impl Diagnostic {
 }
 
 impl Diagnostics {
+    /// How many faults are drawn; who has more has one that explains the others.
+    pub(crate) const SHOWN: usize = 100;
+
     /// Sorts `faults` by place and leaves out repetitions.
     pub(crate) fn new(mut faults: Vec<Diagnostic>) -> Self {
         let key = |fault: &Diagnostic| fault.place.as_ref().map(Place::sort_key);
@@ -182,12 +185,15 @@ impl Diagnostics {
         self.0.len() - self.errors()
     }
 
-    /// All faults like a compiler writes them, and a last line with their number.
+    /// The faults like a compiler writes them, at most 100, and a last line with their number.
     pub fn render(&self, colour: bool) -> String {
         let mut text = String::new();
-        for fault in self.iter() {
+        for fault in self.iter().take(Self::SHOWN) {
             text.push_str(&fault.render(colour));
             text.push_str("\n\n");
+        }
+        if self.0.len() > Self::SHOWN {
+            text.push_str(&format!("the first {} are shown\n\n", Self::SHOWN));
         }
         let counted = [(self.errors(), "error"), (self.warnings(), "warning")];
         let words = counted.iter().filter(|(count, _)| *count > 0);

@@ -1,5 +1,7 @@
 //! "Did you mean".
 
+use crate::{Diagnostic, Diagnostics};
+
 /// The candidate that `word` is probably a misspelling of.
 pub(crate) fn closest<'a>(
     word: &str,
@@ -12,12 +14,12 @@ pub(crate) fn closest<'a>(
         return None;
     }
     let limit = (length / 3).max(1);
-    let distance = |candidate: &'a str| {
-        // Words of very different length need no comparison.
-        let near = candidate.len().abs_diff(word.len()) <= 2 * limit + 2;
-        near.then(|| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
-    };
-    let best = candidates.into_iter().filter_map(distance).min_by_key(|(distance, _)| *distance);
+    // Most candidates differ too much in length to need a comparison.
+    let near = |candidate: &&str| candidate.chars().count().abs_diff(length) <= limit;
+    let distance =
+        |candidate: &'a str| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate);
+    let best =
+        candidates.into_iter().filter(near).map(distance).min_by_key(|(distance, _)| *distance);
     // With nothing in common there is no likeness, however short the word.
     best.filter(|(distance, _)| *distance <= limit && *distance < length)
         .map(|(_, candidate)| candidate)
@@ -25,11 +27,17 @@ pub(crate) fn closest<'a>(
 
 /// A sentence that helps to replace `word`: the closest candidate, or all of them when they are
 /// few, as `what` ("the outputs of \"vad\"").
+///
+/// Nothing when there are many `faults` already: they have a common cause, and searching takes time.
 pub(crate) fn help<'a>(
+    faults: &[Diagnostic],
     word: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,
     what: &str,
 ) -> Option<String> {
+    if faults.len() >= Diagnostics::SHOWN {
+        return None;
+    }
     if let Some(found) = closest(word, candidates.clone()) {
         return Some(format!("did you mean \"{found}\"?"));
     }
@@ -61,6 +69,6 @@ mod tests {
         for (word, expected) in cases {
             assert_eq!(closest(word, words), expected, "{word}");
         }
-        assert_eq!(help("zzz", ["a", "b"], "the inputs").as_deref(), Some("the inputs: a, b"));
+        assert_eq!(help(&[], "zzz", ["a", "b"], "the inputs").as_deref(), Some("the inputs: a, b"));
     }
 }

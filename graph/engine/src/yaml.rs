@@ -5,9 +5,13 @@
 //! only where a value starts; the events have byte ranges, and their parser is fuzzed, forbids
 //! `unsafe`, bounds nesting, and needs two small crates.
 
+mod node;
+
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
+
+pub(crate) use node::{Key, Map, Node, Value};
 
 use crate::{Diagnostic, Place, diagnostic::Source};
 
@@ -17,103 +21,6 @@ pub(crate) const MAX_TEXT: usize = 1 << 20;
 const MAX_VALUES: usize = 20_000;
 /// Deepest nesting, with what aliases repeat.
 const MAX_DEPTH: usize = 32;
-
-/// A value.
-#[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) place: Place,
-    pub(crate) value: Value,
-    /// How many levels lie in it, itself included.
-    depth: usize,
-    /// How many values lie in it, itself included.
-    size: usize,
-}
-
-/// What a value is.
-#[derive(Debug, Clone)]
-pub(crate) enum Value {
-    /// A word; quoted ones are never null.
-    Scalar { text: String, quoted: bool },
-    /// A list.
-    Seq(Vec<Node>),
-    /// A map in the order of the file; each key once.
-    Map(Map),
-}
-
-/// The entries of a map.
-pub(crate) type Map = Vec<(Key, Node)>;
-
-/// The key of a map entry.
-#[derive(Debug, Clone)]
-pub(crate) struct Key {
-    pub(crate) text: String,
-    pub(crate) place: Place,
-}
-
-impl Node {
-    /// A value without others in it.
-    fn leaf(place: Place, value: Value) -> Self {
-        Self { place, value, depth: 1, size: 1 }
-    }
-
-    /// An empty map.
-    pub(crate) fn empty_map(place: Place) -> Self {
-        Self::leaf(place, Value::Map(Map::new()))
-    }
-
-    /// Whether it says that there is nothing: `~`, `null`, or empty.
-    pub(crate) fn is_null(&self) -> bool {
-        match &self.value {
-            Value::Scalar { text, quoted: false } => {
-                matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL")
-            }
-            _ => false,
-        }
-    }
-
-    /// What it is, for messages.
-    pub(crate) fn kind(&self) -> &'static str {
-        match &self.value {
-            _ if self.is_null() => "nothing",
-            Value::Scalar { .. } => "a single value",
-            Value::Seq(_) => "a list",
-            Value::Map(_) => "a map",
-        }
-    }
-
-    /// The entries of a map.
-    pub(crate) fn as_map(&self) -> Option<&Map> {
-        if let Value::Map(map) = &self.value { Some(map) } else { None }
-    }
-
-    /// The entry `key` of a map.
-    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
-        let (_, value) = self.as_map()?.iter().find(|(found, _)| found.text == key)?;
-        Some(value)
-    }
-
-    /// As [`Node::get`], to change it.
-    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
-        let Value::Map(map) = &mut self.value else { return None };
-        map.iter_mut().find(|(found, _)| found.text == key).map(|(_, value)| value)
-    }
-
-    /// Replaces or adds the entry `key` of a map.
-    pub(crate) fn set(&mut self, key: Key, value: Self) {
-        let Value::Map(map) = &mut self.value else { return };
-        match map.iter_mut().find(|(found, _)| found.text == key.text) {
-            Some(entry) => *entry = (key, value),
-            None => map.push((key, value)),
-        }
-    }
-
-    /// Removes the entry `key` of a map.
-    pub(crate) fn remove(&mut self, key: &str) {
-        if let Value::Map(map) = &mut self.value {
-            map.retain(|(found, _)| found.text != key);
-        }
-    }
-}
 
 /// Reads the part `span` of `source`; faults go to `faults`. `None` when it is no YAML.
 pub(crate) fn parse(

@@ -76,7 +76,12 @@ impl<'a> Checker<'a> {
         let known = def.params.iter().map(|param| param.name);
         let node_name = &self.graph.nodes[node].name;
         let message = format!("unknown parameter \"{name}\" of node \"{node_name}\"");
-        let help = suggest::help(name, known.clone(), &format!("the parameters of {}", def.name));
+        let help = suggest::help(
+            &self.faults,
+            name,
+            known.clone(),
+            &format!("the parameters of {}", def.name),
+        );
         let place = self.node_places(node).and_then(|places| places.params.get(name));
         let place = place.map_or_else(|| self.name_place(node), |(key, _)| Some(key));
         self.error(place, message, help);

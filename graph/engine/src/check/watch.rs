@@ -16,10 +16,10 @@ impl Checker<'_> {
         }
         let Some(interrupt) = &graph.interrupt else { return };
         let (on, cancels) = &places.interrupt;
-        if !on.reported {
-            if let Some(node) = self.find_node(&interrupt.on.node, on.node.as_ref()) {
-                self.output_port(node, &interrupt.on.port, on);
-            }
+        if !on.reported
+            && let Some(node) = self.find_node(&interrupt.on.node, on.node.as_ref())
+        {
+            self.output_port(node, &interrupt.on.port, on);
         }
         for (number, name) in interrupt.cancels.iter().enumerate() {
             self.find_node(name, cancels.get(number));
@@ -42,7 +42,12 @@ impl Checker<'_> {
             let mut names: Vec<_> = def.ports.iter().map(|port| port.name).collect();
             let mut seen = HashSet::new();
             names.retain(|name| seen.insert(*name));
-            let help = suggest::help(&port.port, names, &format!("the ports of {}", def.name));
+            let help = suggest::help(
+                &self.faults,
+                &port.port,
+                names,
+                &format!("the ports of {}", def.name),
+            );
             let message = match port.port.as_str() {
                 "" => format!("\"{}\" does not say which port", port.node),
                 name => format!("unknown port \"{name}\" of node \"{}\"", port.node),

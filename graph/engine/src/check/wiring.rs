@@ -119,8 +119,12 @@ impl<'a> Checker<'a> {
                     return Some(port);
                 }
                 let names: Vec<_> = def.inputs().map(|port| port.name).collect();
-                let help =
-                    suggest::help(&input.port, names, &format!("the inputs of {}", def.name));
+                let help = suggest::help(
+                    &self.faults,
+                    &input.port,
+                    names,
+                    &format!("the inputs of {}", def.name),
+                );
                 (format!("unknown input \"{}\" of node \"{name}\"", input.port), help)
             }
         };
@@ -147,7 +151,12 @@ impl<'a> Checker<'a> {
             }
             _ => def.outputs().find(|output| output.name == port).ok_or_else(|| {
                 let names: Vec<_> = def.outputs().map(|port| port.name).collect();
-                let help = suggest::help(port, names, &format!("the outputs of {}", def.name));
+                let help = suggest::help(
+                    &self.faults,
+                    port,
+                    names,
+                    &format!("the outputs of {}", def.name),
+                );
                 (format!("unknown output \"{port}\" of node \"{name}\""), help)
             }),
         };

@@ -40,7 +40,7 @@ impl Reader {
                 "profile \"{profile}\" {does} node \"{}\", which the graph does not have",
                 key.text
             );
-            let help = suggest::help(&key.text, known, "the nodes");
+            let help = suggest::help(&self.faults, &key.text, known, "the nodes");
             self.faults.push(Diagnostic::error(Some(&key.place), message).help(help));
         } else if !change.is_null() {
             self.node(key, change, true);
@@ -54,7 +54,7 @@ impl Reader {
         let Some((_, profile)) = found else {
             let names =
                 profiles.iter().flat_map(|all| all.iter().map(|(key, _)| key.text.as_str()));
-            let help = suggest::help(name, names, "the profiles");
+            let help = suggest::help(&self.faults, name, names, "the profiles");
             let message = format!("there is no profile \"{name}\"");
             let source = Source { name: "--profile".into(), text: name.to_owned(), order: 1 };
             let place = Place::new(&Arc::new(source), 0..name.len());
@@ -90,7 +90,7 @@ impl Reader {
         };
         let known = node_names(tree);
         if !known.contains(&name) {
-            let help = suggest::help(name, known, "the nodes");
+            let help = suggest::help(&self.faults, name, known, "the nodes");
             let message = format!("there is no node \"{name}\" to set a parameter of");
             let place = Place::new(&source, 0..name.len());
             self.faults.push(Diagnostic::error(Some(&place), message).help(help));

@@ -9,15 +9,13 @@ use crate::Place;
 /// Where the parts of a graph are written. Lists are in the order of the graph's own.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Places {
-    /// The start of the file.
-    pub(crate) start: Option<Place>,
     /// The key `nodes`, or the start of the file.
     pub(crate) nodes_key: Option<Place>,
     pub(crate) nodes: Vec<NodePlaces>,
     pub(crate) budgets: Vec<(PortPlaces, PortPlaces)>,
     /// `on`, and each of `cancels`.
     pub(crate) interrupt: (PortPlaces, Vec<Place>),
-    /// Nodes that could not be read, and those that the profile removes with the profile's name.
+    /// Nodes that the profile removes, with the name of the profile.
     pub(crate) removed: Vec<(String, String)>,
 }
 

@@ -27,7 +27,7 @@ impl Reader {
             Some(map) => (map.as_slice(), self.keys(map, &KEYS, "a graph")),
             None => (&[][..], Vec::new()),
         };
-        (places.start, places.nodes_key) = (Some(start.clone()), Some(start.clone()));
+        places.nodes_key = Some(start.clone());
         for (key, value) in keys {
             match key.text.as_str() {
                 "afferent" => self.version(value),

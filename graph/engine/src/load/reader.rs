@@ -57,7 +57,7 @@ impl Reader {
             }
             let message = format!("unknown key \"{}\" of {what}", key.text);
             let keys = format!("the keys of {what}");
-            let help = suggest::help(&key.text, known.iter().copied(), &keys);
+            let help = suggest::help(&self.faults, &key.text, known.iter().copied(), &keys);
             self.faults.push(Diagnostic::error(Some(&key.place), message).help(help));
             meant.extend(suggest::closest(&key.text, known.iter().copied()));
         }

@@ -46,15 +46,15 @@ impl Reader {
             Some(map) if !map.iter().any(|(key, _)| KEYS.contains(&key.text.as_str())) => {
                 for (key, value) in map {
                     let what = format!("input \"{}\" of node \"{name}\"", key.text);
-                    self.into_port(value, &what, Some((&key.text, &key.place)), &mut streams);
+                    self.streams_into(value, &what, Some((&key.text, &key.place)), &mut streams);
                 }
             }
-            _ => self.into_port(node, &what, None, &mut streams),
+            _ => self.streams_into(node, &what, None, &mut streams),
         }
         streams
     }
 
-    fn into_port(
+    fn streams_into(
         &mut self,
         node: &Node,
         what: &str,

@@ -5,7 +5,9 @@ use afferent_engine::{CheckedGraph, DrawFormat, LoadOptions, draw};
 use crate::catalogue::check_text;
 
 fn graph() -> CheckedGraph {
-    check_text(include_str!("../data/sound.yaml"), &LoadOptions::default()).unwrap().graph
+    check_text(include_str!("../data/sound.yaml"), &LoadOptions::default())
+        .expect("a sound graph")
+        .graph
 }
 
 #[test]

@@ -63,3 +63,24 @@ fn damaged_files_never_panic() {
     }
     assert!(sound > 50 && broken > 1000, "{sound} sound, {broken} broken");
 }
+
+/// Files whose faults are as many as the limits allow.
+#[test]
+fn large_files_end_soon() {
+    let mut names = "afferent: 1\nnodes:\n".to_owned();
+    for number in 0..900 {
+        names.push_str(&format!("  node_{number}: {{use: microphone}}\n"));
+    }
+    let streams: Vec<_> = (0..12_000).map(|number| format!("nod_{number}.x")).collect();
+    let streams = format!("{names}  out: {{use: print, in: [{}]}}\n", streams.join(", "));
+    let mut profile = format!("{names}profiles:\n  p:\n    nodes:\n");
+    for number in 0..3500 {
+        profile.push_str(&format!("      nod_{number}: {{thread: x}}\n"));
+    }
+    for (text, errors) in [(streams, 12_000), (profile, 3500)] {
+        let faults = check_text(&text, &LoadOptions::default()).unwrap_err();
+        assert_eq!(faults.errors(), errors);
+        let end = format!("\n\nthe first 100 are shown\n\n{errors} errors");
+        assert!(faults.render(false).contains(&end));
+    }
+}

@@ -72,7 +72,12 @@ fn profiles_and_settings_change_it() {
         "front: log_mel on front ",
     ];
     assert_eq!(outline[..5], expected);
-    assert!(outline.contains(&"front.features > asr.features Block 16".to_owned()), "{outline:?}");
+    for edge in ["mic.audio > vad.audio Block 16", "front.features > asr.features Block 16"] {
+        assert!(outline.contains(&edge.to_owned()), "{outline:?}");
+    }
+    let checked = check_text(TEXT, &options("limited", &[])).unwrap();
+    let expected = "vad: vad on ears limit=3 min_silence=300ms model=graphs/models/vad";
+    assert_eq!(self::outline(&checked)[1], expected);
 }
 
 #[test]
