@@ -8,8 +8,8 @@ use core::{
 };
 
 use afferent_core::{
-    Backend, DelegateHandle, DelegateSource, EValue, Error, Kernel, KernelLists, TensorSlot,
-    find_kernel,
+    Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel, KernelLists,
+    TensorSlot, find_kernel,
 };
 use afferent_program::{
     ExternalData, MethodPlan, Placement, Program, TensorData, TensorMeta, Value,
@@ -344,7 +344,13 @@ fn tensor<'a>(
         // SAFETY: the program outlives the method, and no run writes a tensor that only reads.
         TensorData::Constant(bytes) => return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?),
         TensorData::Planned { placement, .. } => placement,
-        TensorData::Unplanned => return Ok(slot),
+        TensorData::Unplanned => {
+            if meta.dynamism == Dynamism::Unbounded {
+                // The file's sizes mean nothing; memory comes with the first result.
+                slot.set_sizes(&Dims::filled(layout.sizes.len(), 0))?;
+            }
+            return Ok(slot);
+        }
         TensorData::External { name, placement } => {
             let Some(bytes) = services.data(plan.program(), name) else {
                 count.problem(Problem::ExternalMissing { name });

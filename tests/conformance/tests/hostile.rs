@@ -18,8 +18,9 @@ use cap::Cap;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Bytes that may be allocated for a file: a few times its size, its planned memory included, and
-/// what small files need for tables and first scratch memory.
+/// Bytes that may be allocated for a file: a multiple of its size, its planned memory included,
+/// and what small files need for tables and first scratch memory. A model is told half of it as
+/// its limit.
 fn allowance(file: usize) -> usize {
     64 * file + (1 << 20)
 }
@@ -53,6 +54,7 @@ struct Tally {
     refused: usize,
     failed: usize,
     ran: usize,
+    outputs: usize,
 }
 
 /// Loads every method of `bytes` and runs it on inputs of the shapes that it names.
@@ -61,8 +63,11 @@ fn try_program(path: &PathBuf, bytes: &[u8], tally: &mut Tally) {
         tally.refused += 1;
         return;
     };
-    let options =
-        ModelOptions { instruction_limit: 10_000, ..ModelOptions::new(afferent_kernels::KERNELS) };
+    let options = ModelOptions {
+        memory_limit: allowance(bytes.len()) / 2,
+        instruction_limit: 10_000,
+        ..ModelOptions::new(afferent_kernels::KERNELS)
+    };
     let names: Vec<String> = file.program().method_names().map(str::to_owned).collect();
     let mut model = Model::new(file.clone(), options);
     for name in names.iter().take(8) {
@@ -71,13 +76,17 @@ fn try_program(path: &PathBuf, bytes: &[u8], tally: &mut Tally) {
             continue;
         }
         let inputs = inputs(file.program(), name, allowance(bytes.len()));
-        let inputs: Vec<Input<'_>> = inputs.iter().map(|input| match input {
-            Some(tensor) => Input::Tensor(tensor.view()),
-            None => Input::None,
-        }).collect();
+        let inputs: Vec<Input<'_>> = inputs
+            .iter()
+            .map(|input| match input {
+                Some(tensor) => Input::Tensor(tensor.view()),
+                None => Input::None,
+            })
+            .collect();
         match model.run(name, &inputs) {
             Ok(outputs) => {
-                (0..outputs.len()).for_each(|at| drop(outputs.get(at)));
+                (0..outputs.len())
+                    .for_each(|at| tally.outputs += usize::from(outputs.get(at).is_ok()));
                 tally.ran += 1;
             }
             Err(_) => tally.failed += 1,
@@ -103,6 +112,8 @@ fn inputs(program: &Program<'_>, method: &str, limit: usize) -> Vec<Option<Tenso
 
 /// Tries one damaged program; a panic or too much memory ends the test with `what`.
 fn attempt(path: &PathBuf, bytes: &[u8], what: &str, tally: &mut Tally) {
+        eprintln!("{} {what}", path.display());
+    }
     let before = ALLOCATOR.allocated();
     ALLOCATOR.set_limit(before + allowance(bytes.len())).unwrap();
     let result = catch_unwind(AssertUnwindSafe(|| try_program(path, bytes, tally)));
@@ -131,7 +142,7 @@ fn damaged_programs_are_refused_or_run() {
         attempt(path, &bytes, &format!("byte {at} ^= {flip:#04x}"), &mut flipped);
     }
     for (what, tally) in [("cut", &cut), ("flipped", &flipped)] {
-        let Tally { refused, failed, ran } = tally;
+        let Tally { refused, failed, ran, .. } = tally;
         println!("{what}: {refused} refused, {failed} failed in a run, {ran} ran");
     }
     println!("{:.1} s", start.elapsed().as_secs_f64());
