@@ -53,8 +53,8 @@ impl Outcome<'_> {
     fn edge(&self, index: usize) -> EdgeReport {
         let edge = &self.graph.edges[index];
         let receiver = self.runner(edge.to.0);
-        let input = receiver
-            .and_then(|(_, runner)| runner.inputs.iter().find(|input| input.edge == index));
+        let input =
+            receiver.and_then(|(_, runner)| runner.inputs.iter().find(|input| input.edge == index));
         EdgeReport {
             from: end_name(self.graph, edge.from),
             to: end_name(self.graph, edge.to),

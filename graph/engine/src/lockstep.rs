@@ -87,9 +87,8 @@ impl Lockstep {
         groups[group] = state;
         let busy = |state: &State| matches!(state, State::Runs | State::Granted(_));
         // A thread rings before it falls asleep itself, so an alarm for anybody is seen here.
-        let rings = |(state, waker): (&State, &Arc<Waker>)| {
-            !matches!(state, State::Left) && waker.rings()
-        };
+        let rings =
+            |(state, waker): (&State, &Arc<Waker>)| !matches!(state, State::Left) && waker.rings();
         if !groups.iter().any(busy) && !groups.iter().zip(&self.wakers).any(rings) {
             self.go_on(&mut groups);
         }

@@ -35,7 +35,7 @@ impl Plan {
     /// The places of nodes that wait for each other in a circle.
     pub fn new(graph: &CheckedGraph, threads: Threads) -> Result<Self, Vec<usize>> {
         let order = senders_first(graph)?;
-        if threads == Threads::Single {
+        if threads == Threads::Single && !order.is_empty() {
             return Ok(Self { groups: vec![order.clone()], order });
         }
         let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -129,7 +129,8 @@ mod tests {
             thread: Some(text[1..].to_owned()).filter(|word| !word.is_empty()),
         };
         let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
-        let edge = |(from, to): &(usize, usize)| Edge { from: (*from, "out"), to: (*to, "in"), policy };
+        let edge =
+            |(from, to): &(usize, usize)| Edge { from: (*from, "out"), to: (*to, "in"), policy };
         CheckedGraph {
             name: String::new(),
             nodes: nodes.iter().map(node).collect(),

@@ -196,8 +196,7 @@ mod tests {
 
     #[test]
     fn a_closed_queue_refuses_nobody_and_counts_everything() {
-        let mut queue =
-            Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None });
+        let mut queue = Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None });
         queue.offer(packet(0, 0)).unwrap();
         queue.offer(packet(1, 0)).unwrap_err();
         queue.close();
@@ -208,8 +207,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_over_when_it_ended_and_nothing_waits() {
-        let mut queue =
-            Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None });
+        let mut queue = Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None });
         queue.offer(packet(0, 0)).unwrap();
         queue.end();
         assert!(matches!(queue.take(Timestamp(0), 0), Taken::Next(_)));

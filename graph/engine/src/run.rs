@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+        mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -103,11 +103,7 @@ impl Session {
     ///
     /// # Errors
     /// Every [`RunError`] but [`RunError::Failed`]; the nodes that were open are closed again.
-    pub fn start(
-        graph: &CheckedGraph,
-        cx: &OpenCx,
-        options: RunOptions,
-    ) -> Result<Self, RunError> {
+    pub fn start(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Self, RunError> {
         wire::check_ports(graph)?;
         let plan = Plan::new(graph, options.threads).map_err(|places| {
             let name = |place: usize| graph.nodes[place].name.clone();
@@ -130,7 +126,12 @@ impl Session {
         let go = Arc::new(OnceLock::new());
         for (index, (runners, waker)) in groups.into_iter().zip(wakers).enumerate() {
             let group = Group::new(index, runners, waker.clone(), session.shared.clone());
-            match spawn(&graph.nodes[session.plan.groups[index][0]].name, group, go.clone(), tell.clone()) {
+            match spawn(
+                &graph.nodes[session.plan.groups[index][0]].name,
+                group,
+                go.clone(),
+                tell.clone(),
+            ) {
                 Ok(thread) => {
                     waker.belongs_to(thread.thread().clone());
                     session.threads.push(thread);
@@ -196,10 +197,7 @@ impl Session {
     fn next_event(&self) -> Option<Event> {
         let Some(cut) = self.shared.stop.deadline() else { return self.events.recv().ok() };
         let left = (cut + self.grace).saturating_duration_since(Instant::now());
-        match self.events.recv_timeout(left) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.events.recv_timeout(left).ok()
     }
 }
 
@@ -220,9 +218,10 @@ fn shared(
         ClockKind::Real => None,
         ClockKind::Virtual => Some(Lockstep::new(wakers.to_vec(), end)),
     };
-    let sinks = groups.iter().flatten().filter(|runner| {
-        runner.outputs.iter().all(|output| output.outlets.is_empty())
-    });
+    let sinks = groups
+        .iter()
+        .flatten()
+        .filter(|runner| runner.outputs.iter().all(|output| output.outlets.is_empty()));
     Shared {
         sinks: AtomicUsize::new(sinks.count()),
         clock: Clock::new(lockstep),

@@ -22,7 +22,8 @@ impl Report {
         if lossy.len() > 1 {
             table(out, &lossy)?;
         }
-        let factor = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
+        let factor =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
         let (busy, wall) = (factor(self.real_time_factor), factor(self.wall_per_media));
         writeln!(out, "\nreal-time factor {busy} (busy / media), wall / media {wall}")?;
         self.failures.iter().try_for_each(|failure| writeln!(out, "failed: {failure}"))
@@ -49,7 +50,8 @@ impl Report {
     }
 
     fn edge_rows(&self) -> Vec<Vec<String>> {
-        let head = ["edge with drops", "sent", "delivered", "full", "age", "epoch", "closed", "peak"];
+        let head =
+            ["edge with drops", "sent", "delivered", "full", "age", "epoch", "closed", "peak"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for edge in self.edges.iter().filter(|edge| edge.counts.dropped() > 0) {
             let c = &edge.counts;
