@@ -60,8 +60,11 @@ impl Group {
     /// Runs until every node has ended; gives them back, still open.
     pub(crate) fn run(mut self) -> Vec<Runner> {
         self.moment = self.shared.clock.read();
-        while self.runners.iter().any(|runner| runner.phase != Phase::Ended) {
+        loop {
             self.run_until_idle();
+            if self.runners.iter().all(|runner| runner.phase == Phase::Ended) {
+                break;
+            }
             if self.shared.stop.is_cut() {
                 self.cut();
             } else {
