@@ -1,2 +1,54 @@
-//! The one place where kernels, backends and nodes are put together.
-fn main() {}
+//! The command line: reads arguments, calls one command, and turns errors into exit statuses.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
+
+mod catalogue;
+mod graph;
+mod model;
+mod nodes;
+mod npy;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Streaming dataflow for robots, glasses and headsets, with ExecuTorch models.
+#[derive(Parser)]
+#[command(version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a graph until its sources end or Ctrl-C stops it
+    Run(run::RunArgs),
+    /// Show every fault of a graph; exit with 0 only if it would start
+    Check(graph::CheckArgs),
+    /// Draw a graph
+    Graph(graph::GraphArgs),
+    /// List the nodes that graphs can use, or show the contract of one
+    Nodes(nodes::NodesArgs),
+    /// Look into a model program (.pte), or run it
+    #[command(subcommand)]
+    Model(model::ModelCommand),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => graph::check(&args),
+        Command::Graph(args) => graph::draw(&args),
+        Command::Nodes(args) => nodes::nodes(&args),
+        Command::Model(command) => model::model(&command),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -99,6 +99,20 @@ impl fmt::Display for ParamKind {
     }
 }
 
+impl fmt::Display for ParamValue {
+    /// As a graph file writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => value.fmt(f),
+            Self::Int(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Duration(value) => f.write_str(&seconds(value.as_secs_f64())),
+            Self::Text(value) => value.fmt(f),
+            Self::Path(value) => value.display().fmt(f),
+        }
+    }
+}
+
 impl Param {
     /// Reads the setting from `text`, as it stands in a graph file.
     ///
@@ -120,6 +134,30 @@ impl Param {
         };
         let value = value.ok_or_else(wrong)?;
         self.check_range(&value, text)?;
+        Ok(value)
+    }
+
+    /// Checks a value of any origin. A text stands for any kind, written as in a graph file; a
+    /// whole number serves as a number.
+    ///
+    /// # Errors
+    /// [`ParamError::Kind`] and [`ParamError::Range`].
+    pub fn accept(&self, value: &ParamValue) -> Result<ParamValue, ParamError> {
+        let value = match (self.kind, value) {
+            (ParamKind::Bool, ParamValue::Bool(_))
+            | (ParamKind::Int, ParamValue::Int(_))
+            | (ParamKind::Float, ParamValue::Float(_))
+            | (ParamKind::Duration, ParamValue::Duration(_))
+            | (ParamKind::Text, ParamValue::Text(_))
+            | (ParamKind::Path, ParamValue::Path(_)) => value.clone(),
+            (ParamKind::Float, ParamValue::Int(value)) => ParamValue::Float(*value as f64),
+            (_, ParamValue::Text(text)) => return self.parse(text),
+            _ => {
+                let (found, expected) = (value.to_string(), self.kind.to_string());
+                return Err(ParamError::Kind { found, expected });
+            }
+        };
+        self.check_range(&value, &value.to_string())?;
         Ok(value)
     }
 
@@ -271,7 +309,7 @@ pub fn read_param<T: ParamType>(
         return Err((param.name, ParamError::Missing));
     }
     T::from_value(value).ok_or_else(|| {
-        let found = format!("{value:?}");
+        let found = value.map(ToString::to_string).unwrap_or_default();
         (param.name, ParamError::Kind { found, expected: param.kind.to_string() })
     })
 }
@@ -426,6 +464,19 @@ mod tests {
         assert!(float.parse("nan").is_err());
         assert!(param(ParamKind::Float, None).parse("nan").is_err());
         assert!(param(ParamKind::Int, None).parse("1.5").is_err());
+    }
+
+    #[test]
+    fn a_text_stands_for_any_kind() {
+        let text = |text: &str| ParamValue::Text(text.to_owned());
+        let float = param(ParamKind::Float, Some((-60.0, 0.0)));
+        assert_eq!(float.accept(&text("-3")), Ok(ParamValue::Float(-3.0)));
+        assert_eq!(float.accept(&ParamValue::Int(-3)), Ok(ParamValue::Float(-3.0)));
+        let error = float.accept(&ParamValue::Float(1.5)).unwrap_err();
+        assert_eq!(error.to_string(), "1.5 is out of range: -60 to 0 dB");
+        let error = float.accept(&ParamValue::Bool(true)).unwrap_err();
+        assert_eq!(error.to_string(), "\"true\" is not a number");
+        assert_eq!(param(ParamKind::Text, None).accept(&text(" a ")), Ok(text(" a ")));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Port {
     pub ty: &'static str,
     /// What an edge from this output does under load when the graph does not say.
     pub on_full: OnFull,
-    /// Whether the graph may leave an input unconnected.
+    /// Whether the graph may leave it unconnected.
     pub optional: bool,
     /// Whether an input takes several streams.
     pub many: bool,
@@ -58,7 +58,8 @@ impl Port {
         self
     }
 
-    /// The same input, which may be left unconnected.
+    /// The same port, which may be left unconnected: an input that the node can do without, or an
+    /// output of a node that is of use without it.
     #[must_use]
     pub const fn optional(mut self) -> Self {
         self.optional = true;

@@ -1,7 +1,59 @@
 //! From a graph file to a running graph.
+//!
+//! | modules                                   | hold                                              |
+//! |-------------------------------------------|---------------------------------------------------|
+//! | `spec`, `checked`                         | a graph as written, and without faults            |
+//! | `yaml`, `load`                            | a graph file, its profiles and overrides          |
+//! | `check`, `suggest`, `diagnostic`          | every fault of a graph in one pass, with its place |
+//! | `draw`                                    | the graph as Mermaid, DOT and SVG                 |
+//! | `plan`, `options`                         | which nodes share a thread, and how a run goes    |
+//! | `run`, `runner`, `lockstep`, `group`      | a running graph, on its threads or in one         |
+//! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
+//! | `clock`, `shared`, `stop`                 | time, the epoch, and the end of a run             |
+//! | `metrics`, `report`, `summary`            | what was measured                                 |
+//!
+//! **Invariant:** a run loses no packet without counting it.
+//! **Invariant:** in steady state nothing is allocated for a packet.
 
+mod check;
 mod checked;
+mod clock;
+mod collect;
+mod diagnostic;
+mod draw;
+mod edge;
+mod group;
+mod load;
+mod lockstep;
+mod metrics;
+mod options;
+mod plan;
+mod queue;
+mod ready;
+mod report;
+mod run;
+mod runner;
+mod shared;
 mod spec;
+mod stop;
+mod suggest;
+mod summary;
+mod wake;
+mod wire;
+mod yaml;
 
+pub use check::{Checked, check, load_and_check};
 pub use checked::{CheckedGraph, CheckedNode, Edge, EdgePolicy};
-pub use spec::{Graph, InputSpec, NodeSpec};
+pub use clock::ClockKind;
+pub use diagnostic::{Diagnostic, Diagnostics, Place, Severity};
+pub use draw::{DrawFormat, UnknownFormat, draw};
+pub use load::{LoadOptions, Loaded, load, parse};
+pub use options::{Observer, RunOptions};
+pub use plan::{Plan, Threads};
+pub use report::{
+    EdgeCounts, EdgeReport, Failure, FailureKind, NodeReport, Report, RunEnd, Spread,
+};
+pub use run::{RunError, Session, run};
+pub use shared::EpochHandle;
+pub use spec::{Budget, Graph, InputSpec, Interrupt, NodeSpec, PortRef};
+pub use stop::StopHandle;

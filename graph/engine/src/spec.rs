@@ -13,6 +13,45 @@ pub struct Graph {
     pub folder: PathBuf,
     /// Its nodes, in the order of the file.
     pub nodes: Vec<NodeSpec>,
+    /// How long it may take from one port to another.
+    pub budgets: Vec<Budget>,
+    /// What stops what.
+    pub interrupt: Option<Interrupt>,
+}
+
+/// A port of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PortRef {
+    /// The node.
+    pub node: String,
+    /// Its port; empty for the only output of the node.
+    pub port: String,
+}
+
+/// How long it may take from one port to another.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Budget {
+    /// Where the time starts.
+    pub from: PortRef,
+    /// Where it ends.
+    pub to: PortRef,
+    /// Limit that half of the times keep.
+    pub p50: Option<Duration>,
+    /// Limit that 95 % of the times keep.
+    pub p95: Option<Duration>,
+    /// Limit that 99 % of the times keep.
+    pub p99: Option<Duration>,
+    /// Limit that every time keeps.
+    pub max: Option<Duration>,
+}
+
+/// What stops what: a packet of `on` makes all work of the cancelled nodes obsolete.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interrupt {
+    /// The output that interrupts.
+    pub on: PortRef,
+    /// The nodes that it cancels.
+    pub cancels: Vec<String>,
 }
 
 /// One node of a [`Graph`].
@@ -24,7 +63,10 @@ pub struct NodeSpec {
     pub kind: String,
     /// The streams that it receives.
     pub inputs: Vec<InputSpec>,
-    /// Its settings; absent ones have their default.
+    /// Its settings; absent ones have their default. A [`ParamValue::Text`] stands for a value of
+    /// any kind, written as in a graph file.
+    ///
+    /// [`ParamValue::Text`]: afferent_graph::ParamValue::Text
     pub params: ParamValues,
     /// Nodes with the same word share a thread; the planner decides for nodes without one.
     pub thread: Option<String>,

@@ -1,1 +1,15 @@
 //! Speech: one node per file.
+//!
+//! To add one: write `src/<node>.rs` and add its lines below.
+
+mod recurrent;
+mod vad;
+mod wake_word;
+
+use afferent_graph::NodeDef;
+
+pub use vad::{Vad, VadParams};
+pub use wake_word::{WakeWord, WakeWordParams};
+
+/// Every node of this crate, alphabetical.
+pub const NODES: &[NodeDef] = &[NodeDef::of::<Vad>(), NodeDef::of::<WakeWord>()];

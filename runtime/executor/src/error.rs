@@ -242,8 +242,11 @@ impl RunError {
     /// The number of this error in ExecuTorch.
     pub const fn code(&self) -> u32 {
         match self {
-            Self::InputCount { .. } | Self::InputFixed { .. } | Self::InputKind { .. } => 0x12,
-            Self::Input { error, .. } | Self::Instruction { error, .. } => error.code(),
+            Self::InputCount { .. }
+            | Self::InputFixed { .. }
+            | Self::InputKind { .. }
+            | Self::Input { .. } => 0x12,
+            Self::Instruction { error, .. } => error.code(),
             Self::InstructionLimit { .. } => 0x02,
         }
     }

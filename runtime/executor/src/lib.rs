@@ -36,7 +36,7 @@ pub use heap::GlobalHeap;
 pub use heap::{FixedScratch, Heap};
 pub use input::Input;
 pub use load::{Report, Services};
-pub use method::{Method, Output, Outputs, RunOptions};
+pub use method::{Method, Output, Outputs, RunObserver, RunOptions};
 #[cfg(feature = "std")]
 pub use model::{Model, ModelError, ModelFile, ModelOptions, ModelOutputs};
 pub use planned::PlannedBuffer;

@@ -88,12 +88,23 @@ enum Callee {
 }
 
 /// How a run may end early.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct RunOptions<'r> {
     /// Set by another thread to end the run before its next instruction.
     pub cancelled: Option<&'r AtomicBool>,
     /// Instructions after which the run is given up: an endless loop in a program ends here.
     pub instruction_limit: u64,
+    /// Is told of each instruction, for a profile.
+    pub observer: Option<&'r dyn RunObserver>,
+}
+
+/// Looks on while a method runs.
+pub trait RunObserver {
+    /// The instruction at this place begins.
+    fn begin(&self, instruction: usize);
+
+    /// The instruction at this place has ended.
+    fn end(&self, instruction: usize);
 }
 
 impl RunOptions<'_> {
@@ -103,7 +114,7 @@ impl RunOptions<'_> {
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        Self { cancelled: None, instruction_limit: Self::INSTRUCTION_LIMIT }
+        Self { cancelled: None, instruction_limit: Self::INSTRUCTION_LIMIT, observer: None }
     }
 }
 
@@ -165,6 +176,10 @@ impl<'a> Method<'a> {
             if options.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
                 return Err(failed(Error::Cancelled));
             }
+            let instruction = at;
+            if let Some(observer) = options.observer {
+                observer.begin(instruction);
+            }
             at = match *step {
                 Step::Kernel { run, args, ids } => {
                     let signature = Signature::Kernel(args);
@@ -191,6 +206,9 @@ impl<'a> Method<'a> {
                 }
                 Step::Free => at + 1,
             };
+            if let Some(observer) = options.observer {
+                observer.end(instruction);
+            }
         }
         Ok(())
     }

@@ -379,10 +379,11 @@ impl Model {
         name: &str,
         inputs: &[Input<'s>],
     ) -> Result<ModelOutputs<'s>, ModelError> {
-        self.run_with(name, inputs, None)
+        let instruction_limit = self.options.instruction_limit;
+        self.run_with(name, inputs, &RunOptions { instruction_limit, ..RunOptions::default() })
     }
 
-    /// As [`Model::run`]; another thread may set `cancelled` to end the run.
+    /// As [`Model::run`], with other options than those of the model.
     ///
     /// # Errors
     /// As [`Model::run`].
@@ -390,19 +391,18 @@ impl Model {
         &'s mut self,
         name: &str,
         inputs: &[Input<'s>],
-        cancelled: Option<&std::sync::atomic::AtomicBool>,
+        options: &RunOptions<'_>,
     ) -> Result<ModelOutputs<'s>, ModelError> {
         if !self.methods.contains_key(name) {
             self.load_method(name)?;
         }
-        let options = RunOptions { cancelled, instruction_limit: self.options.instruction_limit };
         let Some(Loaded { method, heap }) = self.methods.get_mut(name) else {
             self.file.method(name)?;
             unreachable!("a method that exists was loaded above");
         };
         heap.sweep();
         let result = method.with_dependent_mut(|_, method| {
-            method.run(inputs, heap, &options).map(|_| ()).map_err(|error| ModelError::Run {
+            method.run(inputs, heap, options).map(|_| ()).map_err(|error| ModelError::Run {
                 method: name.to_owned(),
                 operator: operator(&method.plan(), &error),
                 error,

@@ -35,12 +35,57 @@ pub(crate) trait Accumulator: Pod + Default + PartialOrd {
     fn is_nan(self) -> bool;
 }
 
+/// A floating-point number that kernels compute in.
+pub(crate) trait Float:
+    Accumulator
+    + core::ops::Add<Output = Self>
+    + core::ops::Sub<Output = Self>
+    + core::ops::Mul<Output = Self>
+    + core::ops::Div<Output = Self>
+{
+    fn exp(self) -> Self;
+    fn ln(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn powf(self, exponent: Self) -> Self;
+    fn floor(self) -> Self;
+    fn abs(self) -> Self;
+    fn to_double(self) -> f64;
+}
+
+macro_rules! float {
+    ($rust:ident, $exp:ident, $ln:ident, $sqrt:ident, $pow:ident, $floor:ident, $abs:ident) => {
+        impl Float for $rust {
+            fn exp(self) -> Self {
+                libm::$exp(self)
+            }
+            fn ln(self) -> Self {
+                libm::$ln(self)
+            }
+            fn sqrt(self) -> Self {
+                libm::$sqrt(self)
+            }
+            fn powf(self, exponent: Self) -> Self {
+                libm::$pow(self, exponent)
+            }
+            fn floor(self) -> Self {
+                libm::$floor(self)
+            }
+            fn abs(self) -> Self {
+                libm::$abs(self)
+            }
+            fn to_double(self) -> f64 {
+                self.into()
+            }
+        }
+    };
+}
+
+float!(f32, expf, logf, sqrtf, powf, floorf, fabsf);
+float!(f64, exp, log, sqrt, pow, floor, fabs);
+
 /// An element and the number that stands for it in a sum.
 pub(crate) trait Operand: Number {
     type Sum: Accumulator;
-
-    fn to_f32(self) -> f32;
-    fn from_f32(value: f32) -> Self;
 
     /// The number that stands for the element.
     fn widen(self) -> Self::Sum {
@@ -49,33 +94,17 @@ pub(crate) trait Operand: Number {
 }
 
 macro_rules! operands {
-    ($($rust:ty, $sum:ty, $to_f32:expr, $from_f32:expr;)*) => {
-        $(impl Operand for $rust {
+    ($($sum:ty: $($rust:ty),*;)*) => {
+        $($(impl Operand for $rust {
             type Sum = $sum;
-            fn to_f32(self) -> f32 {
-                $to_f32(self)
-            }
-            fn from_f32(value: f32) -> Self {
-                $from_f32(value)
-            }
-        })*
+        })*)*
     };
 }
-
-macro_rules! integer_operands {
-    ($($rust:ty),*) => {
-        operands! { $($rust, i64, |x| x as f32, |x| Self::from_f64(f64::from(x));)* }
-    };
-}
-
-integer_operands!(u8, i8, i16, i32, i64, u16, u32, u64);
 
 operands! {
-    f32, f32, |x| x, |x| x;
-    f64, f64, |x| x as f32, f64::from;
-    f16, f32, f16::to_f32, f16::from_f32;
-    bf16, f32, bf16::to_f32, bf16::from_f32;
-    Bool, i64, |x: Bool| f32::from(u8::from(x.get())), |x| (x != 0.0).into();
+    i64: u8, i8, i16, i32, i64, u16, u32, u64, Bool;
+    f32: f16, bf16, f32;
+    f64: f64;
 }
 
 macro_rules! float_accumulator {

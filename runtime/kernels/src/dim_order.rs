@@ -6,6 +6,6 @@ mod clone_dim_order;
 mod empty_dim_order;
 mod to_dim_order_copy;
 
-/// One slice a file, alphabetical.
+/// Every kernel of the namespace, one slice a file, alphabetical.
 pub(crate) const KERNELS: &[&[Kernel]] =
     &[clone_dim_order::KERNELS, empty_dim_order::KERNELS, to_dim_order_copy::KERNELS];

@@ -60,11 +60,6 @@ pub(crate) trait Number: Element + Copy + Default {
     /// As an integer, truncated.
     fn to_i64(self) -> i64;
 
-    /// As a number of another dtype, by way of `i64` between integers and `f64` otherwise.
-    fn cast<T: Number>(self) -> T {
-        if Self::DTYPE.is_float() { T::from_f64(self.to_f64()) } else { T::from_i64(self.to_i64()) }
-    }
-
     /// The number of a scalar argument.
     fn from_scalar(scalar: Scalar) -> Self {
         match scalar {
@@ -114,7 +109,11 @@ macro_rules! floats {
             }
             fn from_i64(value: i64) -> Self {
                 // One rounding for the wide types; PyTorch reaches the half types through `f32`.
-                if size_of::<Self>() == 8 { $from_f64(value as f64) } else { $from_f32(value as f32) }
+                if size_of::<Self>() == 8 {
+                    $from_f64(value as f64)
+                } else {
+                    $from_f32(value as f32)
+                }
             }
             fn to_f64(self) -> f64 {
                 $to_f64(self)

@@ -7,18 +7,33 @@
 
 use afferent_core::Kernel;
 
+mod accumulator;
+mod along;
 mod aten;
 mod axis;
+mod batch_norm;
 mod block;
+mod bytes;
+mod conv;
 mod convert;
 mod dim_order;
+mod division;
 mod dtype;
+mod extremum;
 mod indexing;
+mod limit;
+mod loops;
+mod matmul;
+mod norm;
+mod pointwise;
 mod prim;
+mod reduce;
 mod runs;
 mod strided;
 #[cfg(test)]
 mod testing;
+mod upsample;
+mod window;
 
 /// The operators of the namespace `aten`.
 pub const ATEN: &[&[Kernel]] = aten::KERNELS;

@@ -10,139 +10,19 @@
 #[cfg(test)]
 pub(crate) mod check;
 mod convert;
+mod input;
 mod walk;
 
-use afferent_core::{
-    Args, Dims, Error, Scalar, ScalarType, TensorMut, TensorView, broadcast_shapes,
+use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, broadcast_shapes};
+
+use crate::pointwise::{
+    convert::{BLOCK, Compute, Source, Target},
+    walk::Walk,
 };
 
-use crate::{
-    dtype::{Number, promote, with_dtype},
-    pointwise::{
-        convert::{BLOCK, Compute, Source, Target},
-        walk::Walk,
-    },
+pub(crate) use crate::pointwise::input::{
+    Input, Slice, check_range, fill_value, integer, result_type,
 };
-
-/// What an operator reads.
-#[derive(Clone, Copy)]
-pub(crate) enum Input<'a> {
-    /// A tensor or a part of one.
-    Tensor(Strided<'a>),
-    /// A number.
-    Scalar(Scalar),
-}
-
-/// A tensor or a part of one.
-#[derive(Clone, Copy)]
-pub(crate) struct Strided<'a> {
-    dtype: ScalarType,
-    bytes: &'a [u8],
-    sizes: Dims,
-    strides: Dims,
-    start: usize,
-}
-
-impl<'a> Strided<'a> {
-    /// The indices `start..start + len` along `dim`, if there are so many.
-    pub(crate) fn narrow(mut self, dim: usize, start: usize, len: usize) -> Option<Self> {
-        let size = *self.sizes.get(dim)?;
-        if start.checked_add(len)? > size {
-            return None;
-        }
-        self.sizes[dim] = len;
-        self.start += start.checked_mul(self.strides[dim])?;
-        Some(self)
-    }
-}
-
-impl<'a> From<TensorView<'a>> for Strided<'a> {
-    fn from(view: TensorView<'a>) -> Self {
-        let sizes = Dims::new(view.sizes()).unwrap_or(Dims::filled(0, 0));
-        let (dtype, bytes) = (view.dtype(), view.bytes());
-        Self { dtype, bytes, sizes, strides: view.strides(), start: 0 }
-    }
-}
-
-impl<'a> From<TensorView<'a>> for Input<'a> {
-    fn from(view: TensorView<'a>) -> Self {
-        Self::Tensor(view.into())
-    }
-}
-
-impl From<Scalar> for Input<'_> {
-    fn from(scalar: Scalar) -> Self {
-        Self::Scalar(scalar)
-    }
-}
-
-impl<'a> Input<'a> {
-    /// The tensor or the number at `index`.
-    pub(crate) fn at(args: &Args<'a>, index: usize) -> Result<Self, Error> {
-        match args.scalar(index) {
-            Ok(scalar) => Ok(Self::Scalar(scalar)),
-            Err(_) => args.tensor(index).map(Self::from),
-        }
-    }
-
-    /// The tensor or the number at `index`, unless it is none.
-    pub(crate) fn opt(args: &Args<'a>, index: usize) -> Result<Option<Self>, Error> {
-        match args.opt_scalar(index) {
-            Ok(scalar) => Ok(scalar.map(Self::Scalar)),
-            Err(_) => Ok(args.opt_tensor(index)?.map(Self::from)),
-        }
-    }
-
-    /// The dtype; of a number the one that PyTorch gives it.
-    pub(crate) fn dtype(&self) -> ScalarType {
-        match self {
-            Self::Tensor(tensor) => tensor.dtype,
-            Self::Scalar(Scalar::Int(_)) => ScalarType::Long,
-            Self::Scalar(Scalar::Double(_)) => ScalarType::Float,
-            Self::Scalar(Scalar::Bool(_)) => ScalarType::Bool,
-        }
-    }
-
-    fn sizes(&self) -> &[usize] {
-        match self {
-            Self::Tensor(tensor) => &tensor.sizes,
-            Self::Scalar(_) => &[],
-        }
-    }
-
-    /// 0 for a tensor with dimensions, 1 for one without, 2 for a number.
-    fn category(&self) -> usize {
-        match self {
-            Self::Tensor(tensor) if tensor.sizes.is_empty() => 1,
-            Self::Tensor(_) => 0,
-            Self::Scalar(_) => 2,
-        }
-    }
-}
-
-/// The dtype that PyTorch computes `inputs` in.
-///
-/// A tensor without dimensions, and still less a number, does not widen a dtype of its own kind.
-///
-/// # Errors
-/// [`Error::NotSupported`] for dtypes that do not mix.
-///
-/// Source: `torch.result_type`.
-pub(crate) fn result_type(inputs: &[Input<'_>]) -> Result<ScalarType, Error> {
-    let mut found: [Option<ScalarType>; 3] = [None; 3];
-    for input in inputs {
-        let slot = &mut found[input.category()];
-        *slot = Some(slot.map_or(Ok(input.dtype()), |other| promote(other, input.dtype()))?);
-    }
-    let combine = |higher: Option<ScalarType>, lower: Option<ScalarType>| match (higher, lower) {
-        (Some(h), Some(l)) if !h.is_float() && (h == ScalarType::Bool || l.is_float()) => {
-            promote(h, l).map(Some)
-        }
-        (higher, lower) => Ok(higher.or(lower)),
-    };
-    let lower = combine(found[1], found[2])?;
-    combine(found[0], lower)?.ok_or(Error::Internal { reason: "an operator has an input" })
-}
 
 /// The arithmetic of an operator for each number type, over blocks of elements; made by
 /// `numbers!` and `floats!`.
@@ -191,6 +71,9 @@ macro_rules! integers {
 
 pub(crate) use {floats, integers, numbers};
 
+/// Computes a block of elements from one of each input.
+type BlockFn<'f, C, const K: usize> = dyn Fn([&[C]; K], &mut [C]) + 'f;
+
 /// `f` over blocks of elements.
 pub(crate) fn each<C, const K: usize, F>(f: F) -> impl Fn([&[C]; K], &mut [C])
 where
@@ -203,56 +86,6 @@ where
             *y = f(inputs.map(|input| input[i]));
         }
     }
-}
-
-/// The number at `index` as an integer.
-///
-/// # Errors
-/// [`Error::InvalidArgument`] when it is a fraction by type and `dtype`, which the operator
-/// computes in, is not floating point.
-pub(crate) fn integer(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<i64, Error> {
-    match scalar {
-        Scalar::Double(_) if !dtype.is_float() => {
-            Err(Error::InvalidArgument { index, expected: "an integer for integer results" })
-        }
-        scalar => Ok(scalar.to_i64()),
-    }
-}
-
-/// Refuses the number of argument `index` when `dtype` is an integer dtype and cannot hold it.
-pub(crate) fn check_range(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<(), Error> {
-    if !dtype.is_integer() {
-        return Ok(());
-    }
-    let value = scalar.to_i64();
-    let held = with_dtype!(int, dtype, index, T => Ok(T::from_i64(value).to_i64()))?;
-    if held == value {
-        Ok(())
-    } else {
-        Err(Error::InvalidArgument { index, expected: "a number that the dtype can hold" })
-    }
-}
-
-/// The value with which an operator fills elements of `dtype`: a number that `dtype` holds, or a
-/// tensor without dimensions.
-///
-/// # Errors
-/// [`Error::InvalidArgument`] when the argument at `index` is neither.
-pub(crate) fn fill_value<'a>(
-    args: &Args<'a>,
-    index: u8,
-    dtype: ScalarType,
-) -> Result<Input<'a>, Error> {
-    let value = Input::at(args, usize::from(index))?;
-    match value {
-        Input::Scalar(scalar) => check_range(scalar, dtype, index)?,
-        Input::Tensor(tensor) if tensor.sizes.is_empty() => {}
-        Input::Tensor(_) => {
-            let expected = "a tensor without dimensions";
-            return Err(Error::InvalidArgument { index, expected });
-        }
-    }
-    Ok(value)
 }
 
 /// One call of an operator: what it reads and the dtypes that it computes in and gives.
@@ -283,7 +116,7 @@ impl<'a, const K: usize> Pointwise<'a, K> {
     }
 
     /// Gives truth values, for which the arithmetic returns zero or another number.
-    pub(crate) fn to_bool(self) -> Self {
+    pub(crate) fn giving_bool(self) -> Self {
         Self { result: ScalarType::Bool, ..self }
     }
 
@@ -370,7 +203,7 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         let mut sizes = Dims::filled(0, 0);
         for (at, input) in (0_u8..).zip(&self.inputs) {
             let expected = "a tensor that broadcasts with the others";
-            sizes = broadcast_shapes(&sizes, input.sizes())
+            sizes = broadcast_shapes(&sizes, &input.sizes())
                 .ok_or(Error::InvalidArgument { index: at, expected })?;
         }
         out.resize(&sizes)
@@ -380,25 +213,19 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         &self,
         out: &mut TensorMut<'_, '_>,
         index: usize,
-        function: &dyn Fn([&[C]; K], &mut [C]),
+        function: &BlockFn<'_, C, K>,
     ) -> Result<(), Error> {
         if out.numel() == 0 {
             return Ok(());
         }
-        let walk = Walk::new(
-            out.sizes(),
-            out.dim_order(),
-            self.inputs.each_ref().map(|input| match input {
-                Input::Tensor(tensor) => (&*tensor.sizes, &*tensor.strides, tensor.start),
-                Input::Scalar(_) => (&[][..], &[][..], 0),
-            }),
-        );
+        let layouts = self.inputs.each_ref().map(Input::layout);
+        let walk = Walk::new(out.sizes(), out.dim_order(), layouts);
         let mut sources = [Source::<C>::nothing(); K];
         for (at, (source, input)) in sources.iter_mut().zip(&self.inputs).enumerate() {
-            let keeps = self.wide_scalars && self.compute.is_float() && input.sizes().is_empty();
+            let keeps = self.wide_scalars && self.compute.is_float() && input.rank() == 0;
             let dtype = if keeps { C::DTYPE } else { self.compute };
             *source = match input {
-                Input::Tensor(tensor) => Source::tensor(tensor.dtype, tensor.bytes, dtype, at)?,
+                Input::Tensor(view) | Input::Part(view, _) => Source::tensor(view, dtype, at)?,
                 Input::Scalar(scalar) => Source::constant(*scalar, dtype, at)?,
             };
         }
@@ -413,7 +240,7 @@ fn evaluate<C: Compute, const K: usize>(
     walk: &Walk<K>,
     sources: &mut [Source<'_, C>; K],
     target: &mut Target<'_, C>,
-    function: &dyn Fn([&[C]; K], &mut [C]),
+    function: &BlockFn<'_, C, K>,
 ) {
     let run = walk.run_len();
     let strides = walk.run_strides();

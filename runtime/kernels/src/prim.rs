@@ -9,7 +9,7 @@ mod local_scalar_dense;
 mod scalar;
 mod sym_size;
 
-/// One slice a file, alphabetical.
+/// Every kernel of the namespace, one slice a file, alphabetical.
 pub(crate) const KERNELS: &[&[Kernel]] = &[
     et_copy::KERNELS,
     et_copy_index::KERNELS,

@@ -70,7 +70,8 @@ fn check_case(kernel: &afferent_core::Kernel, case: &CaseJson) -> Result<(), Str
             }
             Value::Tensor(_) => Argument::Tensor(inputs.next().expect("collected above")),
             Value::Tensors(list) => {
-                let mut next = |json: &Option<TensorJson>| json.as_ref().and(inputs.next());
+                let mut next =
+                    |json: &Option<TensorJson>| json.as_ref().and_then(|_| inputs.next());
                 Argument::Tensors(list.iter().map(&mut next).collect())
             }
             Value::Out(_) => Argument::Out(outputs.next().unwrap_or_else(&mut missing)),

@@ -7,7 +7,8 @@
 //! | `alpha`  | number; an integer for integer results  |                                |
 //! | `out`    | tensor that holds the common dtype      | broadcast of `self`, `other`   |
 //!
-//! Computes `self + alpha · other` in the common dtype; integers wrap. Tolerance: exact.
+//! Computes `self + alpha · other` in the common dtype; integers wrap. Tolerance: exact
+//! with an `alpha` of 1; otherwise PyTorch may round the product and the sum at once.
 //! Errors: a fractional `alpha` for integers is [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `add`.
 
@@ -46,7 +47,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, bools, check, tensor};
+    use crate::pointwise::check::{Value, bools, check, shaped, tensor};
 
     const ONE: Value = Value::Scalar(Scalar::Int(1));
 
@@ -68,6 +69,12 @@ mod tests {
         check(&KERNELS[1], number(Scalar::Double(0.5)), Ok(&[1.5_f32, 2.5]));
         let error = Error::InvalidType { index: 3, found: afferent_core::ScalarType::Char };
         check::<i8, 3>(&KERNELS[1], number(Scalar::Double(0.5)), Err(error));
+    }
+
+    #[test]
+    fn empty_tensors_may_have_any_other_size() {
+        let empty = shaped::<f32>(&[1 << 40, 1 << 40, 0], &[]);
+        check(&KERNELS[0], [empty, tensor(&[1_i32]), ONE], Ok::<&[f32], _>(&[]));
     }
 
     #[test]

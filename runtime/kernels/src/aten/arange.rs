@@ -7,7 +7,8 @@
 //! | `step`   | number; `start_out` only, else 1 |                          |
 //! | `out`    | any dtype but bool               | `⌈(end − start) / step⌉` |
 //!
-//! Computes `out[i] = start + i · step`, in 64 bits, then converts. Exact.
+//! Computes `out[i] = start + i · step`, in 64 bits, then converts. Tolerance: one unit in
+//! the last place; integers are exact.
 //! Errors: a `step` of 0 or away from `end`, or a range that is not finite, is
 //! [`Error::InvalidArgument`].
 //! Source: ATen `arange`.

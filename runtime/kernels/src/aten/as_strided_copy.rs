@@ -35,9 +35,10 @@ fn as_strided_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
         return Err(wrong(2, "as many strides as sizes"));
     }
     if !sizes.contains(&0) {
-        let pairs = sizes.iter().zip(strides.iter());
-        let last = pairs.map(|(&size, &stride)| (size - 1).checked_mul(stride));
-        let last = last.fold(Some(offset), |sum, term| sum?.checked_add(term?));
+        let mut pairs = sizes.iter().zip(strides.iter());
+        let last = pairs.try_fold(offset, |last, (&size, &stride)| {
+            last.checked_add((size - 1).checked_mul(stride)?)
+        });
         if last.is_none_or(|last| last >= input.numel()) {
             return Err(wrong(2, "strides that stay inside the tensor"));
         }

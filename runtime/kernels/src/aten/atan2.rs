@@ -6,7 +6,8 @@
 //! | `other`  | number tensor         | broadcasts with `self`       |
 //! | `out`    | floating-point tensor | broadcast of `self`, `other` |
 //!
-//! Computes the angle of the point `(other, self)`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes the angle of the point `(other, self)`; `bool` and integers as `f32`.
+//! Tolerance: 1e-6 relative.
 //! Source: ATen `atan2`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
@@ -26,10 +27,12 @@ fn atan2_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
 mod tests {
     use super::*;
     use crate::pointwise::check::{check, tensor};
+    use std::f32::consts::FRAC_PI_2;
+    use std::f32::consts::PI;
 
     #[test]
     fn values() {
         let (a, b) = (tensor(&[1.0_f32, -1.0, 0.0]), tensor(&[0.0_f32, -1.0, -1.0]));
-        check(&KERNELS[0], [a, b], Ok(&[1.570_796_4_f32, -2.356_194_5, 3.141_592_7]));
+        check(&KERNELS[0], [a, b], Ok(&[FRAC_PI_2, -2.356_194_5, PI]));
     }
 }

@@ -1,4 +1,4 @@
-//! `aten::bitwise_left_shift.Tensor_out`, `.Tensor_Scalar_out`, `.Scalar_Tensor_out`: shift to the left.
+//! `aten::bitwise_left_shift.Tensor_out`, `.Tensor_Scalar_out`, `.Scalar_Tensor_out`: shift left.
 //!
 //! | argument | type                               | shape                        |
 //! |----------|------------------------------------|------------------------------|

@@ -1,4 +1,4 @@
-//! `aten::bitwise_right_shift.Tensor_out`, `.Tensor_Scalar_out`, `.Scalar_Tensor_out`: shift to the right.
+//! `aten::bitwise_right_shift.Tensor_out`, `.Tensor_Scalar_out`, `.Scalar_Tensor_out`: shift right.
 //!
 //! | argument | type                               | shape                        |
 //! |----------|------------------------------------|------------------------------|

@@ -9,13 +9,16 @@
 //!
 //! Computes `min(max(self, min), max)` in the common dtype; NaN where one of them is NaN.
 //! Tolerance: exact.
-//! Errors: none for both limits is [`Error::InvalidArgument`] at index 1, and so is, with its index, a
-//! number that the common dtype cannot hold.
+//! Errors: none for both limits is [`Error::InvalidArgument`] at index 1; a number that the common
+//! dtype cannot hold is one at its own index.
 //! Source: ATen `clamp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, check_range, numbers};
+use crate::{
+    limit::{larger, smaller},
+    pointwise::{Input, Pointwise, check_range, numbers},
+};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new(
@@ -36,33 +39,21 @@ fn clamp_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
         (None, None) => Err(Error::InvalidArgument { index: 1, expected: "a limit" }),
         (Some(min), None) => {
             let call = checked([x, min], [(1, min)])?;
-            call.run(
-                args,
-                3,
-                numbers!(|[x, min]| x.max(min), F => |[x, min]| if x > min || x.is_nan() { x } else { min }),
-            )
+            let raise = numbers!(|[x, min]| larger(x, min), F => |[x, min]| larger(x, min));
+            call.run(args, 3, raise)
         }
         (None, Some(max)) => {
             let call = checked([x, max], [(2, max)])?;
-            call.run(
-                args,
-                3,
-                numbers!(|[x, max]| x.min(max), F => |[x, max]| if x < max || x.is_nan() { x } else { max }),
-            )
+            let lower = numbers!(|[x, max]| smaller(x, max), F => |[x, max]| smaller(x, max));
+            call.run(args, 3, lower)
         }
         (Some(min), Some(max)) => {
             let call = checked([x, min, max], [(1, min), (2, max)])?;
-            call.run(
-                args,
-                3,
-                numbers!(
-                    |[x, min, max]| x.max(min).min(max),
-                    F => |[x, min, max]| {
-                        let x = if x > min || x.is_nan() { x } else { min };
-                        if x < max || x.is_nan() { x } else { max }
-                    }
-                ),
-            )
+            let clamp = numbers!(
+                |[x, min, max]| smaller(larger(x, min), max),
+                F => |[x, min, max]| smaller(larger(x, min), max)
+            );
+            call.run(args, 3, clamp)
         }
     }
 }

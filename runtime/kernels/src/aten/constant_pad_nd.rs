@@ -17,7 +17,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use crate::{
     convert::{element, fill},
     runs::{Border, copy_runs, pad_arg},
-    strided::{Part, same_dtype},
+    strided::same_dtype,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -33,7 +33,8 @@ fn constant_pad_nd(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     let mut out = args.out(3)?;
     same_dtype(&out, &input, 0)?;
     out.resize(&sizes)?;
-    if sizes != Part::all(&input).sizes {
+    // Where every position is copied, nothing remains to be filled.
+    if runs.iter().zip(sizes.iter()).any(|(runs, &size)| runs[0].len < size) {
         fill(out.bytes_mut()?, input.dtype(), value)?;
     }
     copy_runs(&mut out, &input, &runs)
@@ -56,6 +57,7 @@ mod tests {
         run(&[1, 0], Ok((&[2, 3], &[9, 0, 1, 9, 2, 3])));
         run(&[-1, 1, 0, -1], Ok((&[1, 2], &[1, 9])));
         run(&[], Ok((&[2, 2], &[0, 1, 2, 3])));
+        run(&[-1, 1], Ok((&[2, 2], &[1, 9, 3, 9])));
         run(&[0, 0, -2, 1], Ok((&[1, 2], &[9, 9])));
         let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
         run(&[1], wrong("a pair for each of the last dimensions"));

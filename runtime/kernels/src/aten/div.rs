@@ -7,10 +7,11 @@
 //! | `rounding_mode` | none, `"floor"` or `"trunc"` |                              |
 //! | `out`           | tensor that holds the result | broadcast of `self`, `other` |
 //!
-//! Computes `self / other`. Without rounding the result is floating point, of integers `f32`; rounded
-//! it has the common dtype. Tolerance: exact.
-//! Errors: an integer divisor of zero is [`Error::InvalidArgument`] at index 1, another mode at index
-//! 2; rounding `bool` is [`Error::InvalidType`].
+//! Computes `self / other`. Without rounding the result is floating point, of integers `f32`;
+//! rounded it has the common dtype. Tolerance: exact, but PyTorch rounds the quotient of half types
+//! to the half type before it truncates.
+//! Errors: an integer divisor of zero is [`Error::InvalidArgument`] at index 1, another mode at
+//! index 2; rounding `bool` is [`Error::InvalidType`].
 //! Source: ATen `div`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -19,13 +19,13 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn eq_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.to_bool();
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.giving_bool();
     call.run(args, 2, numbers!(|[a, b]| (a == b).into(), F => |[a, b]| F::from(a == b)))
 }
 
 #[cfg(test)]
 mod tests {
-    use afferent_core::Scalar;
+    use afferent_core::{Scalar, f16};
 
     use super::*;
     use crate::pointwise::check::{Value, bools, check, tensor};
@@ -35,6 +35,12 @@ mod tests {
         let (a, b) =
             (tensor(&[1.0_f32, 2.0, 3.0, f32::NAN]), tensor(&[2.0_f64, 2.0, 2.0, f64::NAN]));
         check(&KERNELS[0], [a, b], Ok(&bools(&[false, true, false, false])));
+    }
+
+    #[test]
+    fn a_number_has_the_precision_of_the_tensor() {
+        let (tenth, number) = (f16::from_f32(0.1), Value::Scalar(Scalar::Double(0.1)));
+        check(&KERNELS[1], [tensor(&[tenth]), number], Ok(&bools(&[true])));
     }
 
     #[test]

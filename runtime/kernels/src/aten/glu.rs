@@ -15,7 +15,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, Strided, floats};
+use crate::pointwise::{Input, Pointwise, Slice, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::glu.out", &[Arg::Tensor, Arg::Int, Arg::Out], glu_out)];
@@ -27,13 +27,12 @@ fn glu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     let dim = dim.and_then(|dim| usize::try_from(dim).ok()).filter(|&dim| dim < x.rank());
     let dim = dim.ok_or(Error::InvalidArgument { index: 1, expected: "a dimension of `self`" })?;
     let size = x.sizes()[dim];
-    let uneven = Error::InvalidArgument { index: 0, expected: "an even size along `dim`" };
     if size % 2 != 0 {
-        return Err(uneven);
+        return Err(Error::InvalidArgument { index: 0, expected: "an even size along `dim`" });
     }
-    let half = |start| Strided::from(x).narrow(dim, start, size / 2).ok_or(uneven);
-    let (a, b) = (Input::Tensor(half(0)?), Input::Tensor(half(size / 2)?));
-    let call = Pointwise::new([a, b])?.only_float()?;
+    let len = size / 2;
+    let half = |start| Input::Part(x, Slice { dim, start, len });
+    let call = Pointwise::new([half(0), half(len)])?.only_float()?;
     call.run(args, 2, floats!(F => |[a, b]| a / (1.0 + Libm::<F>::exp(-b))))
 }
 

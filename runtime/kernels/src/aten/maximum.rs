@@ -11,17 +11,17 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::{
+    limit::larger,
+    pointwise::{Input, Pointwise, numbers},
+};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::maximum.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], maximum_out)];
 
 fn maximum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?;
-    let maximum = numbers!(
-        |[a, b]| a.max(b),
-        F => |[a, b]| if a > b || a.is_nan() { a } else { b }
-    );
+    let maximum = numbers!(|[a, b]| larger(a, b), F => |[a, b]| larger(a, b));
     call.run(args, 2, maximum)
 }
 

@@ -11,17 +11,17 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::{
+    limit::smaller,
+    pointwise::{Input, Pointwise, numbers},
+};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::minimum.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], minimum_out)];
 
 fn minimum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?;
-    let minimum = numbers!(
-        |[a, b]| a.min(b),
-        F => |[a, b]| if a < b || a.is_nan() { a } else { b }
-    );
+    let minimum = numbers!(|[a, b]| smaller(a, b), F => |[a, b]| smaller(a, b));
     call.run(args, 2, minimum)
 }
 

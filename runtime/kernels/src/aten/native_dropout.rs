@@ -46,7 +46,7 @@ fn native_dropout_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resul
     );
     Pointwise::new([input])?.run(args, 3, scaled)?;
     let mask = numbers!(|_| i64::from(keep), F => |_| F::from(keep));
-    Pointwise::new([input])?.to_bool().run(args, 4, mask)
+    Pointwise::new([input])?.giving_bool().run(args, 4, mask)
 }
 
 #[cfg(test)]

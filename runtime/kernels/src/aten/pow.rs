@@ -8,7 +8,7 @@
 //!
 //! Computes `self ^ exponent` in the common dtype; integers wrap. Tolerance: 1e-6 relative.
 //! Errors: a negative number as exponent of integers is [`Error::InvalidArgument`] at index 1, and so
-//! is one that the dtype cannot hold; a common dtype of `bool` is [`Error::InvalidType`].
+//! is one that the dtype cannot hold.
 //! Source: ATen `pow`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
@@ -27,14 +27,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn pow_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.not_bool()?;
+    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?;
     call.run(args, 2, numbers!(|[a, b]| power(a, b), F => |[a, b]| Libm::<F>::pow(a, b)))
 }
 
 fn pow_scalar_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let exponent = args.scalar(1)?;
     let inputs = [Input::at(args, 0)?, exponent.into()];
-    let call = Pointwise::new(inputs)?.not_bool()?;
+    let call = Pointwise::new(inputs)?;
     if !call.dtype().is_float() && exponent.to_i64() < 0 {
         let expected = "an exponent of integers that is not negative";
         return Err(Error::InvalidArgument { index: 1, expected });

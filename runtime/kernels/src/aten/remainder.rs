@@ -1,4 +1,4 @@
-//! `aten::remainder.Tensor_out`, `.Scalar_out`, `.Scalar_Tensor_out`: remainder with the sign of the divisor.
+//! `aten::remainder.Tensor_out`, `.Scalar_out`, `.Scalar_Tensor_out`: remainder, floored.
 //!
 //! | argument | type                               | shape                        |
 //! |----------|------------------------------------|------------------------------|

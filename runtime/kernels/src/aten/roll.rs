@@ -15,8 +15,9 @@ use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView};
 
 use crate::{
     axis::wrap_dim,
+    block::OUTSIDE,
     runs::{Run, copy_runs, identity},
-    strided::same_dtype,
+    strided::{Part, locate, row_major, same_dtype},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -60,14 +61,23 @@ fn roll_all(args: &mut Args<'_>, input: &TensorView<'_>, shift: i64) -> Result<(
     let mut out = args.out(3)?;
     same_dtype(&out, input, 0)?;
     out.resize(input.sizes())?;
-    if !out.is_contiguous() || !input.is_contiguous() {
-        return Err(Error::NotSupported { what: "rolling all dimensions of another dim order" });
+    let (to, from) = (Part::all_of(&out), Part::all(input));
+    let (count, size) = (input.numel(), input.dtype().size());
+    let moved = add_shift(0, shift, count);
+    let (src, dst) = (input.bytes(), out.bytes_mut()?);
+    if to.strides == row_major(&to.sizes) && from.strides == to.strides {
+        let (end, start) = src.split_at((count - moved) * size);
+        let (first, last) = dst.split_at_mut(moved * size);
+        first.copy_from_slice(start);
+        last.copy_from_slice(end);
+        return Ok(());
     }
-    let moved = add_shift(0, shift, input.numel()) * input.dtype().size();
-    let (end, start) = input.bytes().split_at(input.bytes().len() - moved);
-    let bytes = out.bytes_mut()?;
-    bytes[..moved].copy_from_slice(start);
-    bytes[moved..].copy_from_slice(end);
+    for at in 0..count {
+        let next = if at < count - moved { at + moved } else { at + moved - count };
+        let (from, to) = (locate(&from, at) * size, locate(&to, next) * size);
+        let element = src.get(from..from + size).ok_or(OUTSIDE)?;
+        dst.get_mut(to..to + size).ok_or(OUTSIDE)?.copy_from_slice(element);
+    }
     Ok(())
 }
 

@@ -17,7 +17,8 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn sign_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?])?;
-    call.run(args, 1, numbers!(|[x]| x.signum(), F => |[x]| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { 0.0 }))
+    let sign = numbers!(|[x]| x.signum(), F => |[x]| F::from(x > 0.0) - F::from(x < 0.0));
+    call.run(args, 1, sign)
 }
 
 #[cfg(test)]

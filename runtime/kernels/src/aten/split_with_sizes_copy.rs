@@ -46,8 +46,11 @@ mod tests {
     use super::*;
     use crate::testing::{ints, iota};
 
+    /// Sizes and elements.
+    type Piece<'a> = (&'a [usize], &'a [i32]);
+
     #[track_caller]
-    fn run(sizes: &[i64], expected: Result<[(&[usize], &[i32]); 2], Error>) {
+    fn run(sizes: &[i64], expected: Result<[Piece<'_>; 2], Error>) {
         let x = iota(&[2, 3]);
         let mut outs = [iota(&[1; 2][..2]), iota(&[1; 2][..2])];
         let list = Argument::Outs(outs.iter_mut().collect());

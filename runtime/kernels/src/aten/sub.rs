@@ -7,7 +7,8 @@
 //! | `alpha`  | number; an integer for integer results |                              |
 //! | `out`    | tensor that holds the common dtype     | broadcast of `self`, `other` |
 //!
-//! Computes `self - alpha · other` in the common dtype; integers wrap. Tolerance: exact.
+//! Computes `self - alpha · other` in the common dtype; integers wrap. Tolerance: exact
+//! with an `alpha` of 1; otherwise PyTorch may round the product and the sum at once.
 //! Errors: a common dtype of `bool` is [`Error::InvalidType`]; a fractional `alpha` for integers is
 //! [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `sub`.

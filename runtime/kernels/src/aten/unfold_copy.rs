@@ -37,7 +37,7 @@ fn unfold_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     let step = step.ok_or(Error::InvalidArgument { index: 3, expected: "a positive step" })?;
     let stride = part.strides.get(dim).copied().unwrap_or(1);
     if dim < input.rank() {
-        part.slice(dim, 0, (length - size) / step + 1, step);
+        part.slice(dim, 0, ((length - size) / step).saturating_add(1), step);
     }
     part.sizes.push(size)?;
     part.strides.push(stride)?;

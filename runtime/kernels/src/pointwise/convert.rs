@@ -1,6 +1,6 @@
 //! Blocks of elements on their way between tensors and arithmetic.
 
-use afferent_core::{Error, Scalar, ScalarType, TensorMut};
+use afferent_core::{Error, Scalar, ScalarType, TensorMut, TensorView};
 
 use crate::dtype::{Number, with_dtype};
 
@@ -111,13 +111,13 @@ impl<'a, C: Compute> Source<'a, C> {
         Ok(source)
     }
 
-    /// The tensor of `dtype` that is argument `index`, converted to `compute`.
+    /// The elements of argument `index`, converted to `compute`.
     pub(super) fn tensor(
-        dtype: ScalarType,
-        bytes: &'a [u8],
+        view: &TensorView<'a>,
         compute: ScalarType,
         index: usize,
     ) -> Result<Self, Error> {
+        let (dtype, bytes) = (view.dtype(), view.bytes());
         let mut source = Self { bytes, load: load_of(dtype, index)?, ..Self::nothing() };
         if dtype == C::DTYPE {
             source.direct = bytemuck::try_cast_slice(bytes).ok();

@@ -2,6 +2,8 @@
 
 use afferent_core::Dims;
 
+use crate::pointwise::input::Layout;
+
 /// Runs of elements that are adjacent in the output and evenly spaced in each of `K` inputs, in
 /// the order of the output's memory.
 ///
@@ -18,21 +20,17 @@ pub(super) struct Walk<const K: usize> {
 impl<const K: usize> Walk<K> {
     /// The walk over an output of `sizes`, which are not zero, laid out in `dim_order`.
     ///
-    /// An input has sizes that broadcast to `sizes`, strides, and the place of its first element.
-    pub(super) fn new(
-        sizes: &[usize],
-        dim_order: &[u8],
-        inputs: [(&[usize], &[usize], usize); K],
-    ) -> Self {
+    /// The sizes of `inputs` broadcast to `sizes`.
+    pub(super) fn new(sizes: &[usize], dim_order: &[u8], inputs: [Layout; K]) -> Self {
         let mut walk = Self {
             sizes: Dims::filled(0, 0),
             strides: [Dims::filled(0, 0); K],
-            starts: inputs.map(|(_, _, start)| start),
+            starts: inputs.each_ref().map(|input| input.start),
         };
         for dim in dim_order.iter().map(|&dim| usize::from(dim)) {
-            let steps = inputs.map(|(input, strides, _)| {
-                let dim = (dim + input.len()).checked_sub(sizes.len());
-                dim.filter(|&dim| input[dim] != 1).map_or(0, |dim| strides[dim])
+            let steps = inputs.each_ref().map(|input| {
+                let dim = (dim + input.sizes.len()).checked_sub(sizes.len());
+                dim.filter(|&dim| input.sizes[dim] != 1).map_or(0, |dim| input.strides[dim])
             });
             if sizes[dim] != 1 {
                 walk.push(sizes[dim], steps);
@@ -112,7 +110,8 @@ mod tests {
     #[track_caller]
     fn check(sizes: &[usize], order: &[u8], input: &[usize], expected: (usize, &[(usize, usize)])) {
         let strides = Dims::strides(input, &afferent_core::CONTIGUOUS[..input.len()]);
-        let walk = Walk::new(sizes, order, [(input, &strides, 0)]);
+        let layout = Layout { sizes: Dims::new(input).unwrap(), strides, start: 0 };
+        let walk = Walk::new(sizes, order, [layout]);
         let mut runs = Vec::new();
         walk.for_each_run(|out, [at]| runs.push((out, at)));
         assert_eq!((walk.run_len(), &*runs), expected);

@@ -1,0 +1,206 @@
+//! All faults of a graph in one pass, or the graph that can run.
+//!
+//! | module   | looks at                                                             |
+//! |----------|----------------------------------------------------------------------|
+//! | `params` | the settings of each node, then the node's own check                 |
+//! | `wiring` | every input stream: names, types, what happens under load            |
+//! | `flow`   | the whole: cycles, sources, nodes that nothing reaches or that reach nothing |
+//! | `watch`  | budgets and the interrupt                                            |
+//!
+//! A fault is told once: what depends on a name that is not known is not looked at.
+
+mod flow;
+mod params;
+mod watch;
+mod wiring;
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
+
+use afferent_graph::{NodeDef, OpenCx, ParamValues};
+
+use crate::{
+    CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, Graph, LoadOptions, Loaded, Place,
+    load::{
+        self,
+        places::{NodePlaces, Places},
+    },
+    suggest,
+};
+
+/// A graph that can run.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// The graph.
+    pub graph: CheckedGraph,
+    /// What is allowed, but probably not meant.
+    pub warnings: Diagnostics,
+}
+
+/// Reads the graph file `path` and checks it.
+///
+/// # Errors
+/// As [`check`].
+pub fn load_and_check(
+    path: &Path,
+    options: &LoadOptions,
+    catalogue: &[&[NodeDef]],
+    services: &OpenCx,
+) -> Result<Checked, Diagnostics> {
+    check(&load::load(path, options), catalogue, services)
+}
+
+/// Checks a graph against the lists of nodes in `catalogue`; of two nodes with one name the first
+/// counts. `services` has the kernels and backends for models.
+///
+/// # Errors
+/// Every fault of the graph, and the warnings with them.
+///
+/// ```
+/// use afferent_engine::{LoadOptions, check, parse};
+/// use afferent_graph::OpenCx;
+///
+/// let text = "afferent: 1\nnodes:\n  mic: {use: microphone, prams: {}}\n";
+/// let loaded = parse(text, "graph.yaml".as_ref(), &LoadOptions::default());
+/// let faults = check(&loaded, &[], &OpenCx::default()).unwrap_err();
+/// assert_eq!(faults.errors(), 2);
+/// assert!(faults.to_string().contains("help: did you mean \"params\"?"));
+/// ```
+pub fn check(
+    loaded: &Loaded,
+    catalogue: &[&[NodeDef]],
+    services: &OpenCx,
+) -> Result<Checked, Diagnostics> {
+    if loaded.unreadable {
+        return Err(Diagnostics::new(loaded.faults.clone()));
+    }
+    let mut checker = Checker::new(loaded, catalogue);
+    checker.names();
+    let params: Vec<_> =
+        (0..checker.graph.nodes.len()).map(|node| checker.params(node, services)).collect();
+    checker.wiring();
+    checker.watched();
+    checker.flow();
+    checker.finish(params)
+}
+
+struct Checker<'a> {
+    graph: &'a Graph,
+    places: &'a Places,
+    /// Every kind of node, once.
+    catalogue: Vec<&'a NodeDef>,
+    /// Of each node of the graph; `None` when its kind is not known.
+    defs: Vec<Option<&'a NodeDef>>,
+    index: HashMap<&'a str, usize>,
+    edges: Vec<Edge>,
+    /// Node to node, with those whose ports are faulty, and where the link is written.
+    links: Vec<(usize, usize, Option<Place>)>,
+    /// Nodes with a stream whose port is not known, so that others are not missing.
+    doubtful_inputs: HashSet<usize>,
+    doubtful_outputs: HashSet<usize>,
+    /// Outputs that something follows.
+    used_outputs: HashSet<(usize, &'static str)>,
+    faults: Vec<Diagnostic>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(loaded: &'a Loaded, catalogue: &[&'a [NodeDef]]) -> Self {
+        let mut seen = HashSet::new();
+        let all = catalogue.iter().flat_map(|list| list.iter());
+        let catalogue: Vec<_> = all.filter(|def| seen.insert(def.name)).collect();
+        let graph = &loaded.graph;
+        let find = |kind: &str| catalogue.iter().find(|def| def.name == kind).copied();
+        Self {
+            graph,
+            places: &loaded.places,
+            defs: graph.nodes.iter().map(|node| find(&node.kind)).collect(),
+            catalogue,
+            index: HashMap::new(),
+            edges: Vec::new(),
+            links: Vec::new(),
+            doubtful_inputs: HashSet::new(),
+            doubtful_outputs: HashSet::new(),
+            used_outputs: HashSet::new(),
+            faults: loaded.faults.clone(),
+        }
+    }
+
+    fn error(&mut self, place: Option<&Place>, message: String, help: Option<String>) {
+        self.faults.push(Diagnostic::error(place, message).help(help));
+    }
+
+    fn node_places(&self, node: usize) -> Option<&'a NodePlaces> {
+        self.places.nodes.get(node)
+    }
+
+    /// Where the name of a node is written.
+    fn name_place(&self, node: usize) -> Option<&'a Place> {
+        self.node_places(node)?.name.as_ref()
+    }
+
+    /// Looks at the names and kinds of the nodes.
+    fn names(&mut self) {
+        let graph = self.graph;
+        if graph.nodes.is_empty() && self.faults.is_empty() {
+            self.error(self.places.nodes_key.as_ref(), "the graph has no nodes".to_owned(), None);
+        }
+        for (number, node) in graph.nodes.iter().enumerate() {
+            let (name, place) = (node.name.as_str(), self.name_place(number));
+            if !is_identifier(name) {
+                let help = "a name is made of letters, digits and \"_\", and starts with a letter";
+                let message = format!("\"{name}\" cannot be the name of a node");
+                self.error(place, message, Some(help.to_owned()));
+            }
+            if self.index.insert(name, number).is_some() {
+                self.error(place, format!("there are two nodes \"{name}\""), None);
+            }
+            let reported = self.node_places(number).is_some_and(|places| places.reported.kind);
+            if self.defs[number].is_none() && !reported {
+                let known = self.catalogue.iter().map(|def| def.name);
+                let help = suggest::help(&self.faults, &node.kind, known, "the kinds of nodes");
+                let place = self.node_places(number).and_then(|places| places.kind.as_ref());
+                let message = format!("unknown kind \"{}\" of node \"{name}\"", node.kind);
+                self.error(place, message, help);
+            }
+        }
+    }
+
+    /// The node called `name`; notes a fault when there is none.
+    fn find_node(&mut self, name: &str, place: Option<&Place>) -> Option<usize> {
+        let found = self.index.get(name).copied();
+        if found.is_none() {
+            let mut removed = self.places.removed.iter();
+            let help = match removed.find(|(removed, _)| removed == name) {
+                Some((_, profile)) => Some(format!("profile \"{profile}\" removes it")),
+                None => {
+                    let names = self.graph.nodes.iter().map(|node| node.name.as_str());
+                    suggest::help(&self.faults, name, names, "the nodes")
+                }
+            };
+            self.error(place, format!("unknown node \"{name}\""), help);
+        }
+        found
+    }
+
+    fn finish(self, params: Vec<ParamValues>) -> Result<Checked, Diagnostics> {
+        let faults = Diagnostics::new(self.faults);
+        if faults.errors() > 0 {
+            return Err(faults);
+        }
+        let nodes = self.graph.nodes.iter().zip(self.defs).zip(params);
+        // Without errors the kind of every node is known.
+        let nodes = nodes.filter_map(|((node, def), params)| {
+            let (name, thread) = (node.name.clone(), node.thread.clone());
+            Some(CheckedNode { name, def: *def?, params, thread })
+        });
+        let (name, nodes) = (self.graph.name.clone(), nodes.collect());
+        Ok(Checked { graph: CheckedGraph { name, nodes, edges: self.edges }, warnings: faults })
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

@@ -1,0 +1,102 @@
+//! Looks at the whole: cycles, sources, nodes that nothing reaches or that reach nothing.
+
+use std::collections::HashSet;
+
+use crate::{Diagnostic, check::Checker};
+
+impl Checker<'_> {
+    pub(super) fn flow(&mut self) {
+        let cycles = self.cycles();
+        for cycle in &cycles {
+            self.report_cycle(cycle);
+        }
+        let all_known = self.defs.iter().all(Option::is_some) && !self.defs.is_empty();
+        if all_known && cycles.is_empty() && !self.defs.iter().flatten().any(|def| def.is_source())
+        {
+            let message = "the graph has no source: none of its nodes makes packets of its own";
+            self.error(self.places.nodes_key.as_ref(), message.to_owned(), None);
+        }
+        self.idle_nodes();
+    }
+
+    /// Cycles that share no node, each as its nodes with the first of the file in front.
+    fn cycles(&self) -> Vec<Vec<usize>> {
+        let mut followers = vec![Vec::new(); self.graph.nodes.len()];
+        for (from, to, _) in &self.links {
+            followers[*from].push(*to);
+        }
+        let mut cycles: Vec<Vec<usize>> = Vec::new();
+        let mut in_cycle: HashSet<usize> = HashSet::new();
+        let mut visited = vec![false; followers.len()];
+        // The path that is being followed, each node with the number of its next follower.
+        let mut path: Vec<(usize, usize)> = Vec::new();
+        let mut place_in_path = vec![None; followers.len()];
+        for start in 0..followers.len() {
+            if !std::mem::replace(&mut visited[start], true) {
+                place_in_path[start] = Some(0);
+                path.push((start, 0));
+            }
+            while let Some((node, next)) = path.last_mut() {
+                let Some(&follower) = followers[*node].get(*next) else {
+                    place_in_path[*node] = None;
+                    path.pop();
+                    continue;
+                };
+                *next += 1;
+                if let Some(first) = place_in_path[follower] {
+                    let cycle: Vec<_> = path[first..].iter().map(|(node, _)| *node).collect();
+                    if !cycle.iter().any(|node| in_cycle.contains(node)) {
+                        in_cycle.extend(&cycle);
+                        cycles.push(cycle);
+                    }
+                } else if !std::mem::replace(&mut visited[follower], true) {
+                    place_in_path[follower] = Some(path.len());
+                    path.push((follower, 0));
+                }
+            }
+        }
+        for cycle in &mut cycles {
+            let first = cycle.iter().min().and_then(|least| cycle.iter().position(|n| n == least));
+            cycle.rotate_left(first.unwrap_or(0));
+        }
+        cycles
+    }
+
+    fn report_cycle(&mut self, cycle: &[usize]) {
+        let (Some(first), Some(last)) = (cycle.first(), cycle.last()) else { return };
+        let names = cycle.iter().chain([first]).map(|node| self.graph.nodes[*node].name.as_str());
+        let message = format!("the graph has a cycle: {}", names.collect::<Vec<_>>().join(" → "));
+        let closing = self.links.iter().find(|(from, to, _)| (from, to) == (last, first));
+        let place = closing.and_then(|(_, _, place)| place.clone());
+        let help = "packets must flow one way; a cycle without a declared delay never starts";
+        self.error(place.as_ref(), message, Some(help.to_owned()));
+    }
+
+    /// Warns of nodes that receive nothing, and of those whose outputs lead nowhere; not while
+    /// there are streams of which an end is not known.
+    fn idle_nodes(&mut self) {
+        if !self.doubtful_inputs.is_empty() || !self.doubtful_outputs.is_empty() {
+            return;
+        }
+        let fed: HashSet<_> = self.links.iter().map(|(_, to, _)| *to).collect();
+        for (node, def) in self.defs.iter().enumerate() {
+            let Some(def) = def else { continue };
+            let name = &self.graph.nodes[node].name;
+            let place = self.name_place(node);
+            if !def.is_source() && !fed.contains(&node) {
+                let message = format!("node \"{name}\" receives nothing: no input is connected");
+                self.faults.push(Diagnostic::warning(place, message));
+            }
+            let of_use = def
+                .outputs()
+                .any(|output| output.optional || self.used_outputs.contains(&(node, output.name)));
+            if def.outputs().next().is_some() && !of_use {
+                let outputs = def.outputs().map(|output| format!("\"{name}.{}\"", output.name));
+                let outputs = outputs.collect::<Vec<_>>().join(", ");
+                let message =
+                    format!("node \"{name}\" works for nothing: nobody receives {outputs}");
+                self.faults.push(Diagnostic::warning(place, message));
+            }
+        }
+    }
+}

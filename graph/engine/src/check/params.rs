@@ -1,0 +1,136 @@
+//! Looks at the settings of a node.
+
+use afferent_graph::{
+    NodeDef, NodeError, OpenCx, Param, ParamError, ParamKind, ParamValue, ParamValues,
+};
+
+use crate::{Place, check::Checker, suggest};
+
+impl<'a> Checker<'a> {
+    /// The settings of `node` with paths resolved; the node's own check runs when they are sound.
+    pub(super) fn params(&mut self, node: usize, services: &OpenCx) -> ParamValues {
+        let Some(def) = self.defs[node] else { return ParamValues::new() };
+        let before = self.faults.len();
+        let mut values = ParamValues::new();
+        let mut meant = Vec::new();
+        for (name, value) in &self.graph.nodes[node].params {
+            match def.params.iter().find(|param| param.name == name) {
+                Some(param) => {
+                    if let Some(value) = self.param(node, param, value) {
+                        values.insert(name.clone(), value);
+                    }
+                }
+                None => meant.extend(self.unknown_param(node, def, name)),
+            }
+        }
+        let reported = self.node_places(node).map(|places| &places.reported);
+        for param in def.params {
+            if values.contains_key(param.name) {
+                continue;
+            }
+            let told = reported
+                .is_some_and(|told| told.all_params || told.params.contains(param.name))
+                || meant.contains(&param.name)
+                || self.graph.nodes[node].params.contains_key(param.name);
+            match param.default {
+                Some(path) if param.kind == ParamKind::Path => {
+                    let path = ParamValue::Path(self.graph.folder.join(path));
+                    values.insert(param.name.to_owned(), path);
+                }
+                None if !param.optional && !told => self.missing_param(node, param),
+                _ => {}
+            }
+        }
+        let sound = reported.is_none_or(|told| !told.all_params && told.params.is_empty());
+        if sound && self.faults.len() == before {
+            let cx = OpenCx { name: self.graph.nodes[node].name.clone(), ..services.clone() };
+            if let Err(error) = (def.check)(&values, &cx) {
+                self.refused(node, def, &values, &error);
+            }
+        }
+        values
+    }
+
+    fn param(&mut self, node: usize, param: &Param, value: &ParamValue) -> Option<ParamValue> {
+        let error = match param.accept(value) {
+            Ok(ParamValue::Path(path)) => {
+                return Some(ParamValue::Path(self.graph.folder.join(path)));
+            }
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        let help = match (&error, param.kind) {
+            (ParamError::Kind { found, .. }, ParamKind::Choice(words)) => {
+                let found = suggest::closest(found, words.iter().copied());
+                found.map(|word| format!("did you mean \"{word}\"?"))
+            }
+            _ => None,
+        };
+        let message = format!("{}: {error}", self.param_words(node, param.name));
+        self.error(self.value_place(node, param.name), message, help);
+        None
+    }
+
+    /// Notes an unknown setting; returns the one that was probably meant.
+    fn unknown_param(&mut self, node: usize, def: &NodeDef, name: &str) -> Option<&'static str> {
+        let known = def.params.iter().map(|param| param.name);
+        let node_name = &self.graph.nodes[node].name;
+        let message = format!("unknown parameter \"{name}\" of node \"{node_name}\"");
+        let help = suggest::help(
+            &self.faults,
+            name,
+            known.clone(),
+            &format!("the parameters of {}", def.name),
+        );
+        let place = self.node_places(node).and_then(|places| places.params.get(name));
+        let place = place.map_or_else(|| self.name_place(node), |(key, _)| Some(key));
+        self.error(place, message, help);
+        suggest::closest(name, known)
+    }
+
+    fn missing_param(&mut self, node: usize, param: &Param) {
+        let name = &self.graph.nodes[node].name;
+        let message = format!("node \"{name}\" needs the parameter \"{}\"", param.name);
+        let unit =
+            if param.unit.is_empty() { String::new() } else { format!(" in {}", param.unit) };
+        let meaning = format!("{}: {}{unit}. {}", param.name, param.kind, param.help.trim());
+        self.error(self.name_place(node), message, Some(meaning.trim().to_owned()));
+    }
+
+    /// Notes what the node's own check found.
+    fn refused(&mut self, node: usize, def: &NodeDef, values: &ParamValues, error: &NodeError) {
+        let (message, place) = match error {
+            NodeError::InvalidParam { name, reason } => {
+                let place = self.value_place(node, name);
+                (format!("{}: {reason}", self.param_words(node, name)), place)
+            }
+            NodeError::File { path, .. } | NodeError::Model { path, .. } => {
+                let is_path = |name: &str| match values.get(name) {
+                    Some(ParamValue::Path(value)) => path.starts_with(value),
+                    _ => false,
+                };
+                let param = def.params.iter().find(|param| is_path(param.name));
+                let place = param.map_or_else(
+                    || self.name_place(node),
+                    |param| self.value_place(node, param.name),
+                );
+                (format!("node \"{}\": {error}", self.graph.nodes[node].name), place)
+            }
+            _ => (
+                format!("node \"{}\": {error}", self.graph.nodes[node].name),
+                self.name_place(node),
+            ),
+        };
+        self.error(place, message, None);
+    }
+
+    fn param_words(&self, node: usize, name: &str) -> String {
+        format!("parameter \"{name}\" of node \"{}\"", self.graph.nodes[node].name)
+    }
+
+    /// Where the value of a setting is written, or else the name of the node.
+    fn value_place(&self, node: usize, param: &str) -> Option<&'a Place> {
+        let place = self.node_places(node).and_then(|places| places.params.get(param));
+        place.map_or_else(|| self.name_place(node), |(_, value)| Some(value))
+    }
+}

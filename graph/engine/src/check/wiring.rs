@@ -1,0 +1,244 @@
+//! Looks at every input stream.
+
+use std::collections::HashSet;
+
+use afferent_graph::{NodeDef, OnFull, Port};
+
+use crate::{
+    Edge, EdgePolicy, InputSpec, Place,
+    check::Checker,
+    load::places::{InputPlaces, PortPlaces},
+    suggest,
+};
+
+/// Longest queue.
+const MAX_QUEUE: usize = 65_536;
+
+impl<'a> Checker<'a> {
+    pub(super) fn wiring(&mut self) {
+        let graph = self.graph;
+        let nothing = InputPlaces::default();
+        for (node, spec) in graph.nodes.iter().enumerate() {
+            let places = self.node_places(node);
+            let reported = places.is_some_and(|places| places.reported.inputs);
+            let mut connected = HashSet::new();
+            for (number, input) in spec.inputs.iter().enumerate() {
+                let places =
+                    places.and_then(|places| places.inputs.get(number)).unwrap_or(&nothing);
+                self.stream(node, input, places, &mut connected);
+            }
+            let Some(def) = self.defs[node] else { continue };
+            if reported {
+                self.doubtful_inputs.insert(node);
+            }
+            let missing = |port: &&Port| !port.optional && !connected.contains(port.name);
+            if self.doubtful_inputs.contains(&node) {
+                continue;
+            }
+            for port in def.inputs().filter(missing) {
+                let message =
+                    format!("input \"{}\" of node \"{}\" is not connected", port.name, spec.name);
+                let help = self.who_sends(node, port);
+                self.error(self.name_place(node), message, help);
+                self.doubtful_inputs.insert(node);
+            }
+        }
+    }
+
+    /// A sentence about outputs of the graph that could feed `port`.
+    fn who_sends(&self, node: usize, port: &Port) -> Option<String> {
+        let others = self.graph.nodes.iter().zip(&self.defs).enumerate();
+        let others = others.filter(|(number, _)| *number != node);
+        let fitting = others.filter_map(|(_, (spec, def))| {
+            let output = (*def)?.outputs().find(|output| port.accepts(output.ty))?;
+            Some(format!("{}.{}", spec.name, output.name))
+        });
+        let fitting: Vec<_> = fitting.take(4).collect();
+        (!fitting.is_empty())
+            .then(|| format!("it takes {}, as from {}", port.ty, fitting.join(", ")))
+    }
+
+    fn stream(
+        &mut self,
+        node: usize,
+        input: &InputSpec,
+        places: &InputPlaces,
+        connected: &mut HashSet<&'static str>,
+    ) {
+        let sender = self.find_node(&input.from_node, places.from.node.as_ref());
+        let to = self.input_port(node, input, places);
+        if to.is_none() || sender.is_none() {
+            self.doubtful_inputs.insert(node);
+        }
+        let from =
+            sender.and_then(|sender| self.output_port(sender, &input.from_port, &places.from));
+        if let Some(sender) = sender {
+            self.links.push((sender, node, places.from.node.clone()));
+        }
+        let policy = self.policy(node, input, places, from);
+        let Some(to) = to else { return };
+        if !connected.insert(to.name) && !to.many {
+            let name = &self.graph.nodes[node].name;
+            let message = format!("input \"{}\" of node \"{name}\" is connected twice", to.name);
+            let help = "it takes one stream; a node that merges streams can stand before it";
+            self.error(places.from.node.as_ref(), message, Some(help.to_owned()));
+            return;
+        }
+        let (Some(sender), Some(from)) = (sender, from) else { return };
+        if !to.accepts(from.ty) {
+            self.mismatch((sender, from), (node, to), places);
+        } else if let Some(policy) = policy {
+            let (from, to) = ((sender, from.name), (node, to.name));
+            self.edges.push(Edge { from, to, policy });
+        }
+    }
+
+    /// The input of `node` that a stream goes into; `None` also when the node is not known.
+    fn input_port(
+        &mut self,
+        node: usize,
+        input: &InputSpec,
+        places: &InputPlaces,
+    ) -> Option<&'static Port> {
+        let def = self.defs[node]?;
+        let name = &self.graph.nodes[node].name;
+        let place = places.port.as_ref().or(places.from.node.as_ref());
+        let mut all = def.inputs();
+        let (message, help) = match (all.next(), all.next()) {
+            (None, _) => {
+                (format!("node \"{name}\" has no inputs: {} makes its own packets", def.name), None)
+            }
+            (Some(only), None) if input.port.is_empty() => return Some(only),
+            (_, Some(_)) if input.port.is_empty() => {
+                let help =
+                    format!("write \"in: {{{}: ...}}\"", port_names(def.inputs(), ": ..., "));
+                (format!("node \"{name}\" has several inputs"), Some(help))
+            }
+            _ => {
+                if let Some(port) = def.inputs().find(|port| port.name == input.port) {
+                    return Some(port);
+                }
+                let names: Vec<_> = def.inputs().map(|port| port.name).collect();
+                let help = suggest::help(
+                    &self.faults,
+                    &input.port,
+                    names,
+                    &format!("the inputs of {}", def.name),
+                );
+                (format!("unknown input \"{}\" of node \"{name}\"", input.port), help)
+            }
+        };
+        self.error(place, message, help);
+        None
+    }
+
+    /// The output `port` of `node`, the only one when that is empty. Whoever asks uses it.
+    pub(super) fn output_port(
+        &mut self,
+        node: usize,
+        port: &str,
+        places: &PortPlaces,
+    ) -> Option<&'static Port> {
+        let def = self.defs[node]?;
+        let name = &self.graph.nodes[node].name;
+        let mut all = def.outputs();
+        let found = match (all.next(), all.next()) {
+            (None, _) => Err((format!("node \"{name}\" has no outputs"), None)),
+            (Some(only), None) if port.is_empty() => Ok(only),
+            (_, Some(_)) if port.is_empty() => {
+                let help = format!("write one of {}", port_names(def.outputs(), ", "));
+                Err((format!("node \"{name}\" has several outputs"), Some(help)))
+            }
+            _ => def.outputs().find(|output| output.name == port).ok_or_else(|| {
+                let names: Vec<_> = def.outputs().map(|port| port.name).collect();
+                let help = suggest::help(
+                    &self.faults,
+                    port,
+                    names,
+                    &format!("the outputs of {}", def.name),
+                );
+                (format!("unknown output \"{port}\" of node \"{name}\""), help)
+            }),
+        };
+        match found {
+            Ok(output) => {
+                self.used_outputs.insert((node, output.name));
+                Some(output)
+            }
+            Err((message, help)) => {
+                self.doubtful_outputs.insert(node);
+                self.error(places.port.as_ref(), message, help);
+                None
+            }
+        }
+    }
+
+    fn mismatch(
+        &mut self,
+        (sender, from): (usize, &Port),
+        (node, to): (usize, &Port),
+        places: &InputPlaces,
+    ) {
+        let nodes = &self.graph.nodes;
+        let (from_node, to_node) = (&nodes[sender].name, &nodes[node].name);
+        let message = format!(
+            "input \"{}\" of node \"{to_node}\" takes {}, but \"{from_node}.{}\" sends {}",
+            to.name, to.ty, from.name, from.ty
+        );
+        let def: Option<&NodeDef> = self.defs[sender];
+        let other = def.and_then(|def| def.outputs().find(|output| output.ty == to.ty));
+        let converts = |def: &&&NodeDef| {
+            let takes = def.inputs().any(|input| input.ty == from.ty);
+            takes && def.outputs().any(|output| output.ty == to.ty)
+        };
+        let help = match other {
+            Some(other) => Some(format!("\"{from_node}.{}\" sends {}", other.name, to.ty)),
+            None => self.catalogue.iter().find(converts).map(|def| {
+                format!("a node {} between them turns {} into {}", def.name, from.ty, to.ty)
+            }),
+        };
+        self.error(places.from.port.as_ref(), message, help);
+    }
+
+    /// What the stream does under load; `None` when its sender is not known or it is faulty.
+    fn policy(
+        &mut self,
+        node: usize,
+        input: &InputSpec,
+        places: &InputPlaces,
+        from: Option<&Port>,
+    ) -> Option<EdgePolicy> {
+        let what = format!(
+            "of the stream from \"{}\" to \"{}\"",
+            input.from_node, self.graph.nodes[node].name
+        );
+        let on_full = input.on_full.or(from.map(|from| from.on_full));
+        let before = self.faults.len();
+        let place: Option<&Place> = places.queue.as_ref();
+        let queue = match (input.queue, on_full) {
+            (Some(queue), _) if !(1..=MAX_QUEUE).contains(&queue) => {
+                let message = format!("\"queue\" {what} must be between 1 and {MAX_QUEUE}");
+                self.error(place, message, None);
+                queue
+            }
+            (None | Some(1), Some(OnFull::Latest)) => 1,
+            (Some(queue), Some(OnFull::Latest)) => {
+                let message = format!("\"queue\" {what} must be 1 with \"latest\", not {queue}");
+                let help = "to keep more than the newest packet, write \"on_full: drop_oldest\"";
+                self.error(place, message, Some(help.to_owned()));
+                queue
+            }
+            (queue, _) => queue.unwrap_or(EdgePolicy::QUEUE),
+        };
+        if input.max_age.is_some_and(|age| age.is_zero()) {
+            let message = format!("\"max_age\" {what} must be longer than none");
+            self.error(places.max_age.as_ref(), message, None);
+        }
+        let on_full = on_full.filter(|_| self.faults.len() == before)?;
+        Some(EdgePolicy { on_full, queue, max_age: input.max_age })
+    }
+}
+
+fn port_names(ports: impl Iterator<Item = &'static Port>, between: &str) -> String {
+    ports.map(|port| port.name).collect::<Vec<_>>().join(between)
+}

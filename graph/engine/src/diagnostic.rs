@@ -1,0 +1,268 @@
+//! What is wrong with a graph, where, and how to mend it.
+
+use std::{fmt, ops::Range, sync::Arc};
+
+use annotate_snippets::{AnnotationKind, Element, Group, Level, Renderer, Snippet};
+
+/// A text that a graph came from: its file, or one `--set` of the command line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// Path of the file as the caller gave it, or `--set`.
+    pub(crate) name: String,
+    /// The whole text.
+    pub(crate) text: String,
+    /// Faults are sorted by source: the file first, then what the command line adds.
+    pub(crate) order: usize,
+}
+
+/// A part of a graph file or of a `--set`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    source: Arc<Source>,
+    span: Range<usize>,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The graph cannot start.
+    Error,
+    /// The graph can start, but probably does not do what was meant.
+    Warning,
+}
+
+/// One fault of a graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong. Names the node and the port or parameter, so that it stands alone.
+    pub message: String,
+    /// How to mend it.
+    pub help: Option<String>,
+    /// Where; `None` for a graph built in Rust.
+    pub place: Option<Place>,
+}
+
+/// The faults of a graph, sorted by place.
+///
+/// `Display` writes them like a compiler; see [`Diagnostics::render`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diagnostics(Vec<Diagnostic>);
+
+impl Place {
+    /// A part of `source`. A span that does not fit the text is made to.
+    pub(crate) fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
+        let start = source.text.floor_char_boundary(span.start);
+        let end = source.text.ceil_char_boundary(span.end.max(start));
+        Self { source: Arc::clone(source), span: start..end }
+    }
+
+    /// The part of this place that `span` covers, counted from its start.
+    pub(crate) fn part(&self, span: Range<usize>) -> Self {
+        let start = self.span.start;
+        Self::new(&self.source, start + span.start..start + span.end)
+    }
+
+    /// From the start of this place to the end of `last`, which stands behind it.
+    pub(crate) fn to(&self, last: &Self) -> Self {
+        let end = last.span.end.max(self.span.end);
+        Self::new(&self.source, self.span.start..end)
+    }
+
+    /// Path of the file as the caller gave it, or `--set`.
+    pub fn file(&self) -> &str {
+        &self.source.name
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.source.text[self.span.clone()]
+    }
+
+    /// Bytes of the file.
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    /// Line, from 1.
+    pub fn line(&self) -> usize {
+        self.source.text[..self.span.start].matches('\n').count() + 1
+    }
+
+    /// Column in characters, from 1.
+    pub fn column(&self) -> usize {
+        self.source.text[self.line_start()..self.span.start].chars().count() + 1
+    }
+
+    fn line_start(&self) -> usize {
+        self.source.text[..self.span.start].rfind('\n').map_or(0, |at| at + 1)
+    }
+
+    /// The line that the place begins in, and the part of it that the place covers.
+    fn in_line(&self) -> (&str, Range<usize>) {
+        let start = self.line_start();
+        let line = self.source.text[start..].lines().next().unwrap_or_default();
+        let first = (self.span.start - start).min(line.len());
+        let last = (self.span.end - start).min(line.len());
+        let covered = line[first..last].trim_end().len();
+        (line, first..first + covered)
+    }
+
+    fn sort_key(&self) -> (usize, usize) {
+        (self.source.order, self.span.start)
+    }
+}
+
+impl Diagnostic {
+    /// An error.
+    pub(crate) fn error(place: Option<&Place>, message: impl Into<String>) -> Self {
+        let (message, place) = (message.into(), place.cloned());
+        Self { severity: Severity::Error, message, help: None, place }
+    }
+
+    /// A warning.
+    pub(crate) fn warning(place: Option<&Place>, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(place, message) }
+    }
+
+    /// The same with help.
+    pub(crate) fn help(self, help: impl Into<Option<String>>) -> Self {
+        Self { help: help.into(), ..self }
+    }
+
+    /// The fault like a compiler writes it, in several lines, with terminal colours or without.
+    pub fn render(&self, colour: bool) -> String {
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let mut group = Group::with_title(level.primary_title(&self.message));
+        if let Some(place) = &self.place {
+            let (line, covered) = place.in_line();
+            let mark = AnnotationKind::Primary.span(covered);
+            let snippet = Snippet::source(line).line_start(place.line()).path(place.file());
+            group = group.element(Element::from(snippet.annotation(mark)));
+        }
+        if let Some(help) = &self.help {
+            group = group.element(Level::HELP.message(help));
+        }
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        renderer.render(&[group])
+    }
+}
+
+impl Diagnostics {
+    /// How many faults are drawn; who has more has one that explains the others.
+    pub(crate) const SHOWN: usize = 100;
+
+    /// Sorts `faults` by place and leaves out repetitions.
+    pub(crate) fn new(mut faults: Vec<Diagnostic>) -> Self {
+        let key = |fault: &Diagnostic| fault.place.as_ref().map(Place::sort_key);
+        faults.sort_by_key(key);
+        let mut seen = std::collections::HashSet::new();
+        faults.retain(|fault| seen.insert((key(fault), fault.message.clone())));
+        Self(faults)
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.0.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many are errors.
+    pub fn errors(&self) -> usize {
+        self.iter().filter(|fault| fault.severity == Severity::Error).count()
+    }
+
+    /// How many are warnings.
+    pub fn warnings(&self) -> usize {
+        self.0.len() - self.errors()
+    }
+
+    /// The faults like a compiler writes them, at most 100, and a last line with their number.
+    pub fn render(&self, colour: bool) -> String {
+        let mut text = String::new();
+        for fault in self.iter().take(Self::SHOWN) {
+            text.push_str(&fault.render(colour));
+            text.push_str("\n\n");
+        }
+        if self.0.len() > Self::SHOWN {
+            text.push_str(&format!("the first {} are shown\n\n", Self::SHOWN));
+        }
+        let counted = [(self.errors(), "error"), (self.warnings(), "warning")];
+        let words = counted.iter().filter(|(count, _)| *count > 0);
+        let words: Vec<_> = words.map(|(count, word)| counted_word(*count, word)).collect();
+        text + &words.join(", ")
+    }
+}
+
+/// `1 error`, `2 errors`.
+fn counted_word(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+impl<'d> IntoIterator for &'d Diagnostics {
+    type Item = &'d Diagnostic;
+    type IntoIter = std::slice::Iter<'d, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str, span: Range<usize>) -> Diagnostic {
+        let source = Arc::new(Source { name: "a.yaml".into(), text: text.into(), order: 0 });
+        Diagnostic::error(Some(&Place::new(&source, span)), "wrong")
+    }
+
+    #[test]
+    fn it_looks_like_a_compiler() {
+        let fault = fault("one: 1\ntwo: {treshold: 2}\n", 13..21).help("mend it".to_owned());
+        let expected = "\
+error: wrong
+ --> a.yaml:2:7
+  |
+2 | two: {treshold: 2}
+  |       ^^^^^^^^
+  |
+  = help: mend it";
+        assert_eq!(fault.render(false), expected);
+        let place = fault.place.as_ref().unwrap();
+        assert_eq!((place.line(), place.column(), place.text()), (2, 7, "treshold"));
+        assert!(fault.render(true).contains("\u{1b}["));
+        let both = Diagnostics::new(vec![fault.clone(), Diagnostic::error(None, "x"), fault]);
+        assert!(both.to_string().starts_with("error: x\n\n"), "{both}");
+        assert!(both.to_string().ends_with("\n\n2 errors"), "{both}");
+    }
+
+    #[test]
+    fn any_span_can_be_drawn() {
+        let text = "ä\t日本: \u{1}\r\nx";
+        for start in 0..text.len() + 3 {
+            for end in 0..text.len() + 3 {
+                assert!(fault(text, start..end).render(false).contains("a.yaml:"));
+            }
+        }
+        let long = "x".repeat(100_000);
+        assert!(fault(&long, 50_000..50_001).render(false).len() < 1000);
+        fault("", 0..0).render(true);
+    }
+}

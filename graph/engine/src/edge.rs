@@ -1,0 +1,121 @@
+//! The two ends of an edge: within a thread, and from one thread to another.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use afferent_graph::{Packet, Timestamp};
+
+use crate::{
+    EdgeCounts,
+    queue::{Queue, Taken},
+    wake::Waker,
+};
+
+/// The receiving end.
+pub(crate) enum Inlet {
+    /// From a node of the same thread: a plain queue, and the sender's place in the group.
+    Near { queue: Queue, sender: usize },
+    /// From another thread.
+    Far(Arc<FarEdge>),
+}
+
+/// The sending end.
+pub(crate) enum Outlet {
+    /// To a node of the same thread: its place in the group, and the place of its input.
+    Near { receiver: usize, input: usize },
+    /// To another thread.
+    Far(Arc<FarEdge>),
+}
+
+/// A queue between two threads.
+///
+/// The queue stands behind a lock, held for tens of nanoseconds and never during a call or a
+/// wake, because `drop_oldest` and `latest` take from the receiver's end while the receiver
+/// compares heads: lock-free rings have one or the other. Waking a thread costs a thousand times
+/// more, so what matters is that a packet wakes at most once, and only when the receiver found
+/// nothing left.
+pub(crate) struct FarEdge {
+    queue: Mutex<Queue>,
+    sender: Arc<Waker>,
+    receiver: Arc<Waker>,
+}
+
+impl FarEdge {
+    pub(crate) fn new(queue: Queue, sender: Arc<Waker>, receiver: Arc<Waker>) -> Arc<Self> {
+        Arc::new(Self { queue: Mutex::new(queue), sender, receiver })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // A panic in the `Drop` of a payload leaves the queue as it should be.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// See [`Queue::offer`].
+    pub(crate) fn offer(&self, packet: Packet) -> Result<(), Packet> {
+        let mut queue = self.lock();
+        // A receiver that left packets behind comes back for them by itself.
+        let rings = queue.is_empty();
+        queue.offer(packet)?;
+        drop(queue);
+        if rings {
+            self.receiver.ring();
+        }
+        Ok(())
+    }
+
+    /// Changes the queue from the sender's end.
+    pub(crate) fn send(&self, change: impl FnOnce(&mut Queue)) {
+        change(&mut self.lock());
+        self.receiver.ring();
+    }
+
+    /// Runs `read` on the queue, then tells the sender if that made the room it waits for.
+    fn receive<R>(&self, read: impl FnOnce(&mut Queue) -> R) -> R {
+        let mut queue = self.lock();
+        let result = read(&mut queue);
+        let frees = queue.frees_sender();
+        drop(queue);
+        if frees {
+            self.sender.ring();
+        }
+        result
+    }
+}
+
+impl Inlet {
+    /// Runs `read` on the queue; names the sender in this group that can go on after it.
+    fn receive<R>(&mut self, read: impl FnOnce(&mut Queue) -> R) -> (R, Option<usize>) {
+        match self {
+            Self::Near { queue, sender } => {
+                let result = read(queue);
+                (result, queue.frees_sender().then_some(*sender))
+            }
+            Self::Far(edge) => (edge.receive(read), None),
+        }
+    }
+
+    /// See [`Queue::take`]; also the sender in this group that can go on after it.
+    pub(crate) fn take(&mut self, now: Timestamp, epoch: u32) -> (Taken<Packet>, Option<usize>) {
+        self.receive(|queue| queue.take(now, epoch))
+    }
+
+    /// See [`Queue::head`]; also the sender in this group that can go on after it.
+    pub(crate) fn head(&mut self, now: Timestamp, epoch: u32) -> (Taken<Timestamp>, Option<usize>) {
+        self.receive(|queue| queue.head(now, epoch))
+    }
+
+    /// See [`Queue::close`]; also the sender in this group that can go on after it.
+    pub(crate) fn close(&mut self) -> Option<usize> {
+        self.receive(Queue::close).1
+    }
+
+    pub(crate) fn is_far(&self) -> bool {
+        matches!(self, Self::Far(_))
+    }
+
+    pub(crate) fn counts(&self) -> EdgeCounts {
+        match self {
+            Self::Near { queue, .. } => queue.counts(),
+            Self::Far(edge) => edge.lock().counts(),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The loop of one thread: which of its nodes is called next.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use afferent_graph::{Packet, Resume};
+
+use crate::{
+    Failure,
+    clock::Moment,
+    edge::{Inlet, Outlet},
+    lockstep::Sleep,
+    queue::{Queue, Taken},
+    ready::Ready,
+    runner::{Call, Phase, Runner},
+    shared::Shared,
+    wake::Waker,
+};
+
+/// The nodes of one thread, senders before receivers.
+///
+/// The node nearest to the sinks that has something to do goes first, one packet at a time: what
+/// a node sent is followed to its end before the node sends more, without recursion, and queues
+/// within the thread stay short. Sources are called when nothing else is left to do. A node whose
+/// receiver has no room is passed over; the thread itself waits only when nothing can go on.
+pub(crate) struct Group {
+    pub(crate) index: usize,
+    runners: Vec<Runner>,
+    /// Nodes that may have something to do.
+    ready: Ready,
+    /// Nodes that another thread can give something to do.
+    far: Ready,
+    waker: Arc<Waker>,
+    pub(crate) shared: Arc<Shared>,
+    /// The clock as of the last call or sleep, which is when the next call starts.
+    moment: Moment,
+    /// Calls of sources so far.
+    turns: u64,
+}
+
+impl Group {
+    pub(crate) fn new(
+        index: usize,
+        runners: Vec<Runner>,
+        waker: Arc<Waker>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let (mut ready, mut far) = (Ready::new(runners.len()), Ready::new(runners.len()));
+        for (place, runner) in runners.iter().enumerate() {
+            ready.insert(place);
+            let mut outlets = runner.outputs.iter().flat_map(|output| &output.outlets);
+            let sends_far = outlets.any(|outlet| matches!(outlet, Outlet::Far(_)));
+            if sends_far || runner.inputs.iter().any(|input| input.inlet.is_far()) {
+                far.insert(place);
+            }
+        }
+        let moment = shared.clock.read();
+        Self { index, runners, ready, far, waker, shared, moment, turns: 0 }
+    }
+
+    /// Runs until every node has ended; gives them back, still open.
+    pub(crate) fn run(mut self) -> Vec<Runner> {
+        self.moment = self.shared.clock.read();
+        while self.runners.iter().any(|runner| runner.phase != Phase::Ended) {
+            self.run_until_idle();
+            if self.shared.stop.is_cut() {
+                self.cut();
+            } else {
+                self.sleep();
+            }
+        }
+        if let Some(lockstep) = &self.shared.clock.lockstep {
+            lockstep.leave(self.index);
+        }
+        self.runners
+    }
+
+    fn run_until_idle(&mut self) {
+        loop {
+            if self.waker.answer() {
+                self.ready.insert_all(&self.far);
+            }
+            match self.ready.last() {
+                _ if self.shared.stop.is_cut() => return,
+                Some(place) => self.step(place),
+                None if self.call_source() => {}
+                None => return,
+            }
+        }
+    }
+
+    /// The next thing that the node at `place` has to do.
+    fn step(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        if !runner.outbox.is_empty() {
+            if !self.deliver(place) {
+                self.ready.remove(place);
+            }
+            return;
+        }
+        match runner.phase {
+            Phase::Running => {
+                let (now, epoch) = (self.moment.now, self.shared.epoch.current());
+                let patient = self.shared.clock.lockstep.is_some();
+                let ready = &mut self.ready;
+                match runner.take_input(now, epoch, patient, |sender| ready.insert(sender)) {
+                    Taken::Next((port, packet)) => self.call(place, Call::Packet(port, packet)),
+                    Taken::Empty => self.ready.remove(place),
+                    Taken::Over => {
+                        self.call(place, Call::Finish);
+                        self.runners[place].phase = Phase::Finishing;
+                    }
+                }
+            }
+            Phase::Finishing => self.end(place),
+            Phase::Ended => self.ready.remove(place),
+        }
+    }
+
+    fn call(&mut self, place: usize, call: Call) {
+        match self.runners[place].call(&self.shared, self.index, self.moment, call) {
+            Ok(moment) => self.moment = moment,
+            Err((moment, failure)) => {
+                self.moment = moment;
+                self.fail(place, failure);
+            }
+        }
+        self.ready.insert(place);
+    }
+
+    /// Calls the source that has been due for longest; whether anything changed.
+    fn call_source(&mut self) -> bool {
+        self.moment = self.shared.clock.read();
+        let now = self.moment.now;
+        if self.shared.end.is_some_and(|end| now >= end) {
+            self.shared.stop.stop();
+        }
+        let due = |(place, runner): (usize, &Runner)| Some((runner.due(now)?, runner.turn, place));
+        let mut waiting = self.runners.iter().enumerate().filter_map(due);
+        let Some(mut next) = waiting.next() else { return false };
+        waiting.for_each(|other| next = next.min(other));
+        let (due, _, place) = next;
+        if self.shared.stop.is_asked() {
+            self.runners[place].resume = Resume::Done;
+            self.ready.insert(place);
+            return true;
+        }
+        if due > now {
+            return false;
+        }
+        self.turns += 1;
+        self.runners[place].turn = self.turns;
+        self.call(place, Call::Source);
+        true
+    }
+
+    /// Hands the first packet of the outbox to the edges of its output; whether all had room.
+    fn deliver(&mut self, place: usize) -> bool {
+        let runner = &mut self.runners[place];
+        let Some((output, packet)) = runner.outbox.pop() else { return true };
+        let outlets = runner.outputs[output].outlets.len();
+        let mut packet = Some(packet);
+        for outlet in runner.taken_by..outlets {
+            // The last edge gets the packet itself, so that a lone receiver can change it in place.
+            let last = outlet + 1 == outlets;
+            let offered = if last { packet.take() } else { packet.clone() };
+            let Some(offered) = offered else { break };
+            if let Err(refused) = self.offer(place, output, outlet, offered) {
+                let runner = &mut self.runners[place];
+                runner.outbox.push((output, packet.unwrap_or(refused)));
+                runner.taken_by = outlet;
+                return false;
+            }
+        }
+        self.runners[place].taken_by = 0;
+        true
+    }
+
+    fn offer(
+        &mut self,
+        place: usize,
+        output: usize,
+        outlet: usize,
+        packet: Packet,
+    ) -> Result<(), Packet> {
+        match &self.runners[place].outputs[output].outlets[outlet] {
+            Outlet::Far(edge) => edge.offer(packet),
+            &Outlet::Near { receiver, input } => {
+                if let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet {
+                    queue.offer(packet)?;
+                    self.ready.insert(receiver);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The node is not called again; what it has sent is still delivered.
+    fn fail(&mut self, place: usize, failure: Failure) {
+        self.shared.fail(failure);
+        self.runners[place].phase = Phase::Finishing;
+        self.close_inputs(place);
+    }
+
+    fn close_inputs(&mut self, place: usize) {
+        for input in &mut self.runners[place].inputs {
+            if let Some(sender) = input.inlet.close() {
+                self.ready.insert(sender);
+            }
+        }
+    }
+
+    /// Ends the streams that the node sends.
+    fn end(&mut self, place: usize) {
+        self.runners[place].phase = Phase::Ended;
+        let mut sends = false;
+        for output in 0..self.runners[place].outputs.len() {
+            for outlet in 0..self.runners[place].outputs[output].outlets.len() {
+                sends = true;
+                self.at_outlet(place, output, outlet, Queue::end);
+            }
+        }
+        if !sends {
+            self.shared.sink_ended();
+        }
+    }
+
+    fn at_outlet(
+        &mut self,
+        place: usize,
+        output: usize,
+        outlet: usize,
+        change: impl FnOnce(&mut Queue),
+    ) {
+        match &self.runners[place].outputs[output].outlets[outlet] {
+            Outlet::Far(edge) => edge.send(change),
+            &Outlet::Near { receiver, input } => {
+                if let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet {
+                    change(queue);
+                    self.ready.insert(receiver);
+                }
+            }
+        }
+    }
+
+    /// Ends every node now: what is under way is dropped and counted.
+    fn cut(&mut self) {
+        for place in 0..self.runners.len() {
+            if self.runners[place].phase == Phase::Ended {
+                continue;
+            }
+            self.shared.cut.store(true, Ordering::Relaxed);
+            self.discard_outbox(place);
+            self.close_inputs(place);
+            if self.runners[place].phase == Phase::Running {
+                self.call(place, Call::Finish);
+                self.discard_outbox(place);
+            }
+            self.end(place);
+        }
+    }
+
+    fn discard_outbox(&mut self, place: usize) {
+        while let Some((output, _)) = self.runners[place].outbox.pop() {
+            let first = std::mem::take(&mut self.runners[place].taken_by);
+            for outlet in first..self.runners[place].outputs[output].outlets.len() {
+                self.at_outlet(place, output, outlet, Queue::count_unsent);
+            }
+        }
+    }
+
+    /// Waits until another thread, a source that is due, or the end of the run gives work.
+    fn sleep(&mut self) {
+        let now = self.moment.now;
+        let due = self.runners.iter().filter_map(|runner| runner.due(now)).min();
+        let deadline = self.shared.stop.deadline();
+        if let Some(lockstep) = &self.shared.clock.lockstep {
+            let held = self.runners.iter().filter_map(|runner| Some((runner.held?, runner.place)));
+            let granted = lockstep.sleep(self.index, Sleep { due, held: held.min() }, deadline);
+            let granted = self.runners.iter().position(|runner| Some(runner.place) == granted);
+            if let Some(place) = granted {
+                self.runners[place].granted = true;
+                self.ready.insert(place);
+            }
+        } else {
+            let end = self.shared.end.filter(|_| deadline.is_none());
+            let until = due.into_iter().chain(end).min();
+            let until = until.map(|until| self.shared.clock.instant(until));
+            self.waker.sleep(until.into_iter().chain(deadline).min());
+        }
+        self.moment = self.shared.clock.read();
+    }
+}

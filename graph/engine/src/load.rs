@@ -1,0 +1,120 @@
+//! From a graph file to a [`Graph`] that knows where each of its parts is written.
+//!
+//! | module    | holds                                                      |
+//! |-----------|------------------------------------------------------------|
+//! | `places`  | where each part of a graph is written                      |
+//! | `overlay` | profiles and `--set`: the tree of the file is changed      |
+//! | `read`    | from the tree to the graph                                 |
+//! | `streams` | what stands behind `in`                                    |
+//! | `watch`   | what stands behind `budget` and `interrupt`                |
+//! | `reader`  | what reading has in common: kinds, keys, texts, times      |
+
+mod overlay;
+pub(crate) mod places;
+mod read;
+mod reader;
+mod streams;
+mod watch;
+
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use places::Places;
+use reader::Reader;
+
+use crate::{
+    Diagnostic, Graph, Place,
+    diagnostic::Source,
+    yaml::{self, MAX_TEXT},
+};
+
+/// What to change in a graph file while it is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// The profile to apply.
+    pub profile: Option<String>,
+    /// Settings that replace those of the file and the profile, each `node.param=value`.
+    pub set: Vec<String>,
+}
+
+/// A graph, where its parts are written, and the faults that reading found.
+///
+/// A graph built in Rust becomes one by `From`; its faults have no place.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    /// The graph, without the parts that could not be read.
+    pub graph: Graph,
+    pub(crate) places: Places,
+    pub(crate) faults: Vec<Diagnostic>,
+    /// Whether the file could not be read at all, so that looking further makes no sense.
+    pub(crate) unreadable: bool,
+}
+
+impl From<Graph> for Loaded {
+    fn from(graph: Graph) -> Self {
+        Self { graph, ..Self::default() }
+    }
+}
+
+/// Reads the graph file `path`. Faults are kept for [`check`](crate::check()).
+pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
+    match read_file(path) {
+        Ok(text) => parse(&text, path, options),
+        Err(reason) => {
+            let message = format!("cannot read {}: {reason}", path.display());
+            let faults = vec![Diagnostic::error(None, message)];
+            Loaded { faults, unreadable: true, ..Loaded::default() }
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    // One byte more than allowed, so that what is too long is seen to be.
+    let limit = MAX_TEXT as u64 + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() > MAX_TEXT {
+        return Err(format!("it is longer than {MAX_TEXT} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line} is not UTF-8 text")
+    })
+}
+
+/// Reads a graph from the `text` of a graph file; `path` gives its folder and its name in messages.
+pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
+    let name = path.display().to_string();
+    let source = Arc::new(Source { name, text: text.to_owned(), order: 0 });
+    let mut reader = Reader::default();
+    let Some(mut tree) = yaml::parse(&source, 0..text.len(), &mut reader.faults) else {
+        return Loaded { faults: reader.faults, unreadable: true, ..Loaded::default() };
+    };
+    let start = Place::new(&source, 0..0);
+    if tree.as_map().is_none() {
+        let message = format!("a graph file is a map with the keys {}", read::KEYS.join(", "));
+        reader.faults.push(Diagnostic::error(Some(&start), message));
+        return Loaded { faults: reader.faults, unreadable: true, ..Loaded::default() };
+    }
+    let mut removed = Vec::new();
+    reader.check_profiles(&tree);
+    if let Some(profile) = &options.profile {
+        removed = reader.apply_profile(&mut tree, profile);
+    }
+    for (number, set) in options.set.iter().enumerate() {
+        reader.apply_set(&mut tree, set, number + 1);
+    }
+    let (mut graph, mut places) = reader.graph(&tree, &start);
+    places.removed = removed;
+    graph.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    if graph.name.is_empty() {
+        graph.name = path.file_stem().map(PathBuf::from).unwrap_or_default().display().to_string();
+    }
+    Loaded { graph, places, faults: reader.faults, unreadable: false }
+}

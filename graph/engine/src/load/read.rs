@@ -1,0 +1,146 @@
+//! From the tree of a graph file to the graph.
+
+use afferent_graph::ParamValue;
+
+use crate::{
+    Graph, NodeSpec, Place,
+    load::{
+        places::{NodePlaces, Places},
+        reader::Reader,
+    },
+    yaml::{Key, Node, Value},
+};
+
+/// The keys of a graph file.
+pub(crate) const KEYS: [&str; 6] = ["afferent", "name", "nodes", "budget", "interrupt", "profiles"];
+/// The version of graph files that is read.
+const VERSION: &str = "1";
+/// Most nodes of a graph.
+const MAX_NODES: usize = 1000;
+
+impl Reader {
+    /// The graph in `tree`, which is a map that starts at `start`.
+    pub(crate) fn graph(&mut self, tree: &Node, start: &Place) -> (Graph, Places) {
+        let mut graph = Graph::default();
+        let mut places = Places::default();
+        let (keys, meant) = match tree.as_map() {
+            Some(map) => (map.as_slice(), self.keys(map, &KEYS, "a graph")),
+            None => (&[][..], Vec::new()),
+        };
+        places.nodes_key = Some(start.clone());
+        for (key, value) in keys {
+            match key.text.as_str() {
+                "afferent" => self.version(value),
+                "name" => graph.name = self.text(value, "\"name\"").unwrap_or_default().to_owned(),
+                "nodes" => {
+                    places.nodes_key = Some(key.place.clone());
+                    self.nodes(value, &mut graph, &mut places);
+                }
+                "budget" => self.budgets(value, &mut graph, &mut places),
+                "interrupt" => self.interrupt(value, &mut graph, &mut places),
+                _ => {}
+            }
+        }
+        for (key, lacks) in [
+            ("afferent", "the file does not begin with \"afferent: 1\", the version of its form"),
+            ("nodes", "the graph has no \"nodes\""),
+        ] {
+            if tree.get(key).is_none() && !meant.contains(&key) {
+                self.error(start, lacks);
+            }
+        }
+        (graph, places)
+    }
+
+    fn version(&mut self, node: &Node) {
+        match self.text(node, "\"afferent\"") {
+            Some(VERSION) | None => {}
+            Some(other) => {
+                let message = format!("version \"{other}\" of graph files is not known; this is 1");
+                self.error(&node.place, message);
+            }
+        }
+    }
+
+    fn nodes(&mut self, node: &Node, graph: &mut Graph, places: &mut Places) {
+        let Some(map) = self.map(node, "\"nodes\"", "nodes by name") else { return };
+        if map.is_empty() {
+            self.error(&node.place, "the graph has no nodes");
+        }
+        if let Some((key, _)) = map.get(MAX_NODES) {
+            self.error(&key.place, format!("a graph holds at most {MAX_NODES} nodes"));
+        }
+        for (key, value) in map.iter().take(MAX_NODES) {
+            let (spec, node_places) = self.node(key, value, false);
+            graph.nodes.push(spec);
+            places.nodes.push(node_places);
+        }
+    }
+
+    /// One node, or with `partial` what a profile changes of one.
+    pub(crate) fn node(&mut self, key: &Key, node: &Node, partial: bool) -> (NodeSpec, NodePlaces) {
+        let name = &key.text;
+        let mut spec = NodeSpec { name: name.clone(), ..NodeSpec::default() };
+        let mut places = NodePlaces { name: Some(key.place.clone()), ..NodePlaces::default() };
+        let what = format!("node \"{name}\"");
+        let Some(map) = self.map(node, &what, "\"use\", \"in\", \"params\" and \"thread\"") else {
+            places.reported.kind = true;
+            places.reported.inputs = true;
+            return (spec, places);
+        };
+        let meant = self.keys(map, &["use", "in", "params", "thread"], &what);
+        if meant.contains(&"params") {
+            places.reported.all_params = true;
+        }
+        if let Some(value) = node.get("use") {
+            spec.kind = self.text(value, &format!("\"use\" of {what}")).unwrap_or_default().into();
+            places.reported.kind = spec.kind.is_empty();
+            places.kind = Some(value.place.clone());
+        } else {
+            places.reported.kind = true;
+            if !partial && !meant.contains(&"use") {
+                self.error(
+                    &key.place,
+                    format!("{what} does not say what it is: \"use\" is missing"),
+                );
+            }
+        }
+        let streams = node.get("in").map(|value| self.streams(value, name)).unwrap_or_default();
+        (spec.inputs, places.inputs) = (streams.specs, streams.places);
+        places.reported.inputs = streams.faulty || meant.contains(&"in");
+        if let Some(value) = node.get("params") {
+            self.params(value, &mut spec, &mut places);
+        }
+        if let Some(value) = node.get("thread").filter(|value| !value.is_null()) {
+            spec.thread = self.text(value, &format!("\"thread\" of {what}")).map(str::to_owned);
+        }
+        (spec, places)
+    }
+
+    fn params(&mut self, node: &Node, spec: &mut NodeSpec, places: &mut NodePlaces) {
+        if node.is_null() {
+            return;
+        }
+        let what = format!("\"params\" of node \"{}\"", spec.name);
+        let Some(map) = self.map(node, &what, "parameters by name") else {
+            places.reported.all_params = true;
+            return;
+        };
+        for (key, value) in map {
+            let name = key.text.clone();
+            match &value.value {
+                // Nothing leaves the default.
+                _ if value.is_null() => {}
+                Value::Scalar { text, .. } => {
+                    spec.params.insert(name.clone(), ParamValue::Text(text.clone()));
+                    places.params.insert(name, (key.place.clone(), value.place.clone()));
+                }
+                _ => {
+                    let what = format!("parameter \"{name}\" of node \"{}\"", spec.name);
+                    self.wrong(value, &what, "a single value");
+                    places.reported.params.insert(name);
+                }
+            }
+        }
+    }
+}

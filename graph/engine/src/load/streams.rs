@@ -1,0 +1,143 @@
+//! What stands behind `in`: the streams into a node.
+//!
+//! ```yaml
+//! in: mic.audio                                        # into the only input
+//! in: [left.audio, right.audio]                        # several, into the only input
+//! in: {from: mic.audio, on_full: latest}               # with what happens under load
+//! in: {audio: mic.audio, events: [vad.events, kws]}    # by input
+//! in: {audio: {from: mic.audio, queue: 4}}
+//! ```
+
+use afferent_graph::OnFull;
+
+use crate::{
+    Diagnostic, InputSpec, Place,
+    load::{places::InputPlaces, reader::Reader},
+    suggest,
+    yaml::{Node, Value},
+};
+
+/// The keys of a stream.
+const KEYS: [&str; 4] = ["from", "on_full", "queue", "max_age"];
+
+/// What happens when a queue is full, by the word of graph files.
+pub(crate) const ON_FULL: [(&str, OnFull); 4] = [
+    ("block", OnFull::Block),
+    ("drop_oldest", OnFull::DropOldest),
+    ("drop_newest", OnFull::DropNewest),
+    ("latest", OnFull::Latest),
+];
+
+/// The streams into a node, and whether some could not be read.
+#[derive(Default)]
+pub(crate) struct Streams {
+    pub(crate) specs: Vec<InputSpec>,
+    pub(crate) places: Vec<InputPlaces>,
+    pub(crate) faulty: bool,
+}
+
+impl Reader {
+    /// The streams into the node `name`.
+    pub(crate) fn streams(&mut self, node: &Node, name: &str) -> Streams {
+        let mut streams = Streams::default();
+        let what = format!("\"in\" of node \"{name}\"");
+        match node.as_map() {
+            _ if node.is_null() => {}
+            Some(map) if !map.iter().any(|(key, _)| KEYS.contains(&key.text.as_str())) => {
+                for (key, value) in map {
+                    let what = format!("input \"{}\" of node \"{name}\"", key.text);
+                    self.streams_into(value, &what, Some((&key.text, &key.place)), &mut streams);
+                }
+            }
+            _ => self.streams_into(node, &what, None, &mut streams),
+        }
+        streams
+    }
+
+    fn streams_into(
+        &mut self,
+        node: &Node,
+        what: &str,
+        port: Option<(&str, &Place)>,
+        streams: &mut Streams,
+    ) {
+        let items = match &node.value {
+            Value::Seq(items) => items.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        for item in items {
+            let Some((mut spec, mut places)) = self.stream(item, what) else {
+                streams.faulty = true;
+                continue;
+            };
+            if let Some((name, place)) = port {
+                (spec.port, places.port) = (name.to_owned(), Some(place.clone()));
+            }
+            streams.specs.push(spec);
+            streams.places.push(places);
+        }
+    }
+
+    fn stream(&mut self, node: &Node, what: &str) -> Option<(InputSpec, InputPlaces)> {
+        let mut spec = InputSpec::default();
+        let mut places = InputPlaces::default();
+        let Some(map) = node.as_map() else {
+            let (port, from) = self.port(node, what)?;
+            (spec.from_node, spec.from_port, places.from) = (port.node, port.port, from);
+            return Some((spec, places));
+        };
+        let meant = self.keys(map, &KEYS, what);
+        if let Some(value) = node.get("on_full") {
+            spec.on_full = self.on_full(value, what);
+            places.on_full = Some(value.place.clone());
+        }
+        if let Some(value) = node.get("queue") {
+            spec.queue = self.queue(value, what);
+            places.queue = Some(value.place.clone());
+        }
+        if let Some(value) = node.get("max_age") {
+            spec.max_age = self.duration(value, &format!("\"max_age\" of {what}"));
+            places.max_age = Some(value.place.clone());
+        }
+        let Some(from) = node.get("from") else {
+            if !meant.contains(&"from") {
+                self.error(&node.place, format!("{what} does not say where it comes \"from\""));
+            }
+            return None;
+        };
+        let (port, from) = self.port(from, &format!("\"from\" of {what}"))?;
+        (spec.from_node, spec.from_port, places.from) = (port.node, port.port, from);
+        Some((spec, places))
+    }
+
+    fn on_full(&mut self, node: &Node, what: &str) -> Option<OnFull> {
+        let what = format!("\"on_full\" of {what}");
+        let text = self.text(node, &what)?;
+        let found = ON_FULL.iter().find(|(word, _)| *word == text);
+        if found.is_none() {
+            let words = ON_FULL.map(|(word, _)| word);
+            let message = format!("{what}: \"{text}\" is not one of {}", words.join(", "));
+            let help =
+                suggest::closest(text, words).map(|word| format!("did you mean \"{word}\"?"));
+            self.faults.push(Diagnostic::error(Some(&node.place), message).help(help));
+        }
+        found.map(|(_, policy)| *policy)
+    }
+
+    fn queue(&mut self, node: &Node, what: &str) -> Option<usize> {
+        let what = format!("\"queue\" of {what}");
+        let text = self.text(node, &what)?;
+        match text.parse::<i128>() {
+            // What is too large for a queue is refused by `check`, as in graphs built in Rust.
+            Ok(length) if length >= 0 => Some(usize::try_from(length).unwrap_or(usize::MAX)),
+            Ok(_) => {
+                self.error(&node.place, format!("{what} must be at least 1, not {text}"));
+                None
+            }
+            Err(_) => {
+                self.error(&node.place, format!("{what} must be a whole number, not \"{text}\""));
+                None
+            }
+        }
+    }
+}

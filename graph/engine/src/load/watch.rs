@@ -1,0 +1,86 @@
+//! What stands behind `budget` and `interrupt`.
+
+use crate::{
+    Budget, Graph, Interrupt, PortRef,
+    load::{
+        places::{Places, PortPlaces},
+        reader::Reader,
+    },
+    yaml::{Node, Value},
+};
+
+/// The limits of a budget.
+const LIMITS: [&str; 4] = ["p50", "p95", "p99", "max"];
+
+impl Reader {
+    /// One budget, or a list of them.
+    pub(crate) fn budgets(&mut self, node: &Node, graph: &mut Graph, places: &mut Places) {
+        let items = match &node.value {
+            Value::Seq(items) => items.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        for item in items {
+            if let Some((budget, ports)) = self.budget(item) {
+                graph.budgets.push(budget);
+                places.budgets.push(ports);
+            }
+        }
+    }
+
+    fn budget(&mut self, node: &Node) -> Option<(Budget, (PortPlaces, PortPlaces))> {
+        let what = "\"budget\"";
+        let map = self.map(node, what, "\"from\", \"to\" and a limit such as \"p95\"")?;
+        let meant = self.keys(map, &["from", "to", "p50", "p95", "p99", "max"], what);
+        let [p50, p95, p99, max] = LIMITS.map(|key| {
+            let value = node.get(key)?;
+            self.duration(value, &format!("\"{key}\" of {what}"))
+        });
+        if !LIMITS.iter().any(|key| node.get(key).is_some() || meant.contains(key)) {
+            self.error(&node.place, format!("{what} has no limit: {}", LIMITS.join(", ")));
+        }
+        let (from, from_place) = self.end(node, "from", what, &meant);
+        let (to, to_place) = self.end(node, "to", what, &meant);
+        Some((Budget { from, to, p50, p95, p99, max }, (from_place, to_place)))
+    }
+
+    /// The port that stands behind `key`.
+    fn end(&mut self, node: &Node, key: &str, what: &str, meant: &[&str]) -> (PortRef, PortPlaces) {
+        let read = match node.get(key) {
+            Some(value) => self.port(value, &format!("\"{key}\" of {what}")),
+            None => {
+                if !meant.contains(&key) {
+                    self.error(&node.place, format!("{what} has no \"{key}\""));
+                }
+                None
+            }
+        };
+        let unread = PortPlaces { reported: true, ..PortPlaces::default() };
+        read.unwrap_or((PortRef::default(), unread))
+    }
+
+    /// What stops what.
+    pub(crate) fn interrupt(&mut self, node: &Node, graph: &mut Graph, places: &mut Places) {
+        let what = "\"interrupt\"";
+        let Some(map) = self.map(node, what, "\"on\" and \"cancels\"") else { return };
+        let meant = self.keys(map, &["on", "cancels"], what);
+        let (on, on_place) = self.end(node, "on", what, &meant);
+        let mut interrupt = Interrupt { on, cancels: Vec::new() };
+        places.interrupt.0 = on_place;
+        match node.get("cancels").map(|cancels| (cancels, &cancels.value)) {
+            Some((_, Value::Seq(names))) => {
+                for name in names {
+                    let text = self.text(name, "a node that \"interrupt\" cancels");
+                    let Some(text) = text else { continue };
+                    interrupt.cancels.push(text.to_owned());
+                    places.interrupt.1.push(name.place.clone());
+                }
+            }
+            Some((other, _)) => {
+                self.wrong(other, "\"cancels\" of \"interrupt\"", "a list of nodes")
+            }
+            None if meant.contains(&"cancels") => {}
+            None => self.error(&node.place, format!("{what} has no \"cancels\"")),
+        }
+        graph.interrupt = Some(interrupt);
+    }
+}

@@ -1,0 +1,165 @@
+//! Which nodes share a thread.
+
+use afferent_graph::Weight;
+
+use crate::CheckedGraph;
+
+/// How many threads a graph gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Threads {
+    /// Sources and heavy nodes get one each, light nodes run on that of the node before them;
+    /// nodes with the same `thread` word share one.
+    #[default]
+    Auto,
+    /// One for everything. Needs no wakes, and runs nothing in parallel.
+    Single,
+}
+
+/// The threads of a graph.
+///
+/// Waking a thread takes tens of microseconds and a call within a thread well under one, so a
+/// thread of its own is worth it only for a node that computes for long, or that waits for a
+/// device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Places in [`CheckedGraph::nodes`], senders before receivers.
+    pub order: Vec<usize>,
+    /// For each thread its nodes, in the same order.
+    pub groups: Vec<Vec<usize>>,
+}
+
+impl Plan {
+    /// Plans `graph`.
+    ///
+    /// # Errors
+    /// The places of nodes that wait for each other in a circle.
+    pub fn new(graph: &CheckedGraph, threads: Threads) -> Result<Self, Vec<usize>> {
+        let order = senders_first(graph)?;
+        if threads == Threads::Single {
+            return Ok(Self { groups: vec![order.clone()], order });
+        }
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        let mut words: Vec<(&str, usize)> = Vec::new();
+        let mut group_of = vec![0; graph.nodes.len()];
+        for &place in &order {
+            let node = &graph.nodes[place];
+            let word = node.thread.as_deref();
+            let known = words.iter().find(|(other, _)| Some(*other) == word);
+            let before = graph.edges.iter().find(|edge| edge.to.0 == place);
+            let group = match (known, before) {
+                (Some((_, group)), _) => *group,
+                (None, Some(edge)) if word.is_none() && node.def.weight == Weight::Light => {
+                    group_of[edge.from.0]
+                }
+                _ => {
+                    groups.push(Vec::new());
+                    groups.len() - 1
+                }
+            };
+            if let (Some(word), None) = (word, known) {
+                words.push((word, group));
+            }
+            groups[group].push(place);
+            group_of[place] = group;
+        }
+        Ok(Self { order, groups })
+    }
+}
+
+/// All nodes, each after those that send to it, otherwise in the order of the graph.
+fn senders_first(graph: &CheckedGraph) -> Result<Vec<usize>, Vec<usize>> {
+    let mut order = Vec::with_capacity(graph.nodes.len());
+    let mut left: Vec<usize> = (0..graph.nodes.len()).collect();
+    while !left.is_empty() {
+        let waits = |place: usize| {
+            graph.edges.iter().any(|edge| edge.to.0 == place && left.contains(&edge.from.0))
+        };
+        let Some(next) = left.iter().position(|place| !waits(*place)) else { return Err(left) };
+        order.push(left.remove(next));
+    }
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{
+        Cx, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValues, Port,
+    };
+
+    use super::*;
+    use crate::{CheckedNode, Edge, EdgePolicy};
+
+    struct Step<const HEAVY: bool>;
+
+    impl<const HEAVY: bool> Node for Step<HEAVY> {
+        type Params = ();
+        const NAME: &'static str = "step";
+        const SUMMARY: &'static str = "";
+        const PORTS: &'static [Port] = &[
+            In::<KeywordEvent>::new("in").port().many().optional(),
+            Out::<KeywordEvent>::new("out").port(),
+        ];
+        const WEIGHT: Weight = if HEAVY { Weight::Heavy } else { Weight::Light };
+        const LATENCY: &'static str = "none";
+
+        fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+            Ok(Self)
+        }
+
+        fn process(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+            Ok(())
+        }
+    }
+
+    /// Nodes: `l` light, `h` heavy, then an optional thread word. Edges: pairs of places.
+    fn check(nodes: &[&str], edges: &[(usize, usize)], groups: &[&[usize]]) {
+        let plan = Plan::new(&graph(nodes, edges), Threads::Auto).unwrap();
+        assert_eq!(plan.groups, groups, "{nodes:?} {edges:?}");
+    }
+
+    fn graph(nodes: &[&str], edges: &[(usize, usize)]) -> CheckedGraph {
+        let node = |text: &&str| CheckedNode {
+            name: (*text).to_owned(),
+            def: if text.starts_with('h') {
+                NodeDef::of::<Step<true>>()
+            } else {
+                NodeDef::of::<Step<false>>()
+            },
+            params: ParamValues::new(),
+            thread: Some(text[1..].to_owned()).filter(|word| !word.is_empty()),
+        };
+        let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
+        let edge =
+            |(from, to): &(usize, usize)| Edge { from: (*from, "out"), to: (*to, "in"), policy };
+        CheckedGraph {
+            name: String::new(),
+            nodes: nodes.iter().map(node).collect(),
+            edges: edges.iter().map(edge).collect(),
+        }
+    }
+
+    #[test]
+    fn light_nodes_follow_their_first_sender() {
+        check(&["l", "l", "l"], &[(0, 1), (1, 2)], &[&[0, 1, 2]]);
+        check(&["l", "h", "l"], &[(0, 1), (1, 2)], &[&[0], &[1, 2]]);
+        check(&["l", "l"], &[], &[&[0], &[1]]);
+        check(&["l", "h", "h", "l"], &[(0, 1), (0, 2), (2, 3), (1, 3)], &[&[0], &[1], &[2, 3]]);
+    }
+
+    #[test]
+    fn a_word_decides() {
+        check(&["l", "hx", "l", "hx"], &[(0, 1), (1, 2), (2, 3)], &[&[0], &[1, 2, 3]]);
+        check(&["l", "lx", "l"], &[(0, 1), (1, 2)], &[&[0], &[1, 2]]);
+    }
+
+    #[test]
+    fn senders_come_first_whatever_the_order_of_the_file() {
+        check(&["l", "l", "l"], &[(2, 1), (1, 0)], &[&[2, 1, 0]]);
+    }
+
+    #[test]
+    fn a_circle_is_named() {
+        let graph = graph(&["l", "l", "l"], &[(0, 1), (1, 2), (2, 1)]);
+        assert_eq!(Plan::new(&graph, Threads::Auto), Err(vec![1, 2]));
+    }
+}

@@ -1,0 +1,216 @@
+//! The packets that wait on one edge, and what happens when there are too many or they are too old.
+
+use std::{collections::VecDeque, time::Duration};
+
+use afferent_graph::{OnFull, Packet, Timestamp};
+
+use crate::{EdgeCounts, EdgePolicy};
+
+/// A bounded queue that does what its policy says, and counts it.
+///
+/// Every packet that is accepted is later delivered, dropped for one counted reason, or still
+/// there: `sent == delivered + dropped + depth`.
+pub(crate) struct Queue {
+    packets: VecDeque<Packet>,
+    on_full: OnFull,
+    capacity: usize,
+    max_age: Option<Duration>,
+    /// The sender sends no more.
+    ended: bool,
+    /// The receiver takes no more.
+    closed: bool,
+    /// The sender was refused and wants to know when there is room.
+    sender_waits: bool,
+    counts: EdgeCounts,
+}
+
+/// What a receiver finds.
+#[derive(Debug)]
+pub(crate) enum Taken<T> {
+    /// The next packet, or something about it.
+    Next(T),
+    /// Nothing yet.
+    Empty,
+    /// Nothing, ever again.
+    Over,
+}
+
+impl Queue {
+    pub(crate) fn new(policy: EdgePolicy) -> Self {
+        let EdgePolicy { on_full, queue, max_age } = policy;
+        let capacity = if on_full == OnFull::Latest { 1 } else { queue.max(1) };
+        Self {
+            packets: VecDeque::with_capacity(capacity),
+            on_full,
+            capacity,
+            max_age,
+            ended: false,
+            closed: false,
+            sender_waits: false,
+            counts: EdgeCounts::default(),
+        }
+    }
+
+    /// Takes a packet in, by the policy.
+    ///
+    /// # Errors
+    /// Gives the packet back when the sender has to wait.
+    pub(crate) fn offer(&mut self, packet: Packet) -> Result<(), Packet> {
+        let full = self.packets.len() >= self.capacity;
+        if full && self.on_full == OnFull::Block && !self.closed {
+            self.sender_waits = true;
+            return Err(packet);
+        }
+        self.counts.sent += 1;
+        if self.closed {
+            self.counts.dropped_closed += 1;
+            return Ok(());
+        }
+        if full {
+            self.counts.dropped_full += 1;
+            if self.on_full == OnFull::DropNewest {
+                return Ok(());
+            }
+            self.packets.pop_front();
+        }
+        self.packets.push_back(packet);
+        self.counts.peak = self.counts.peak.max(self.packets.len());
+        Ok(())
+    }
+
+    /// Takes the next packet out, past those that are too old or of an earlier epoch.
+    pub(crate) fn take(&mut self, now: Timestamp, epoch: u32) -> Taken<Packet> {
+        self.drop_stale(now, epoch);
+        match self.packets.pop_front() {
+            Some(packet) => {
+                self.counts.delivered += 1;
+                Taken::Next(packet)
+            }
+            None if self.ended => Taken::Over,
+            None => Taken::Empty,
+        }
+    }
+
+    /// The time of the packet that [`Queue::take`] would give.
+    pub(crate) fn head(&mut self, now: Timestamp, epoch: u32) -> Taken<Timestamp> {
+        self.drop_stale(now, epoch);
+        match self.packets.front() {
+            Some(packet) => Taken::Next(packet.header.at),
+            None if self.ended => Taken::Over,
+            None => Taken::Empty,
+        }
+    }
+
+    fn drop_stale(&mut self, now: Timestamp, epoch: u32) {
+        while let Some(header) = self.packets.front().map(|packet| packet.header) {
+            if header.epoch < epoch {
+                self.counts.dropped_epoch += 1;
+            } else if self.max_age.is_some_and(|age| now.since(header.at) > age) {
+                self.counts.dropped_age += 1;
+            } else {
+                return;
+            }
+            self.packets.pop_front();
+        }
+    }
+
+    /// The sender sends no more.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// The receiver takes no more: what waits and what still comes is dropped and counted.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.counts.dropped_closed += self.packets.len() as u64;
+        self.packets.clear();
+    }
+
+    /// Counts a packet that its sender threw away.
+    pub(crate) fn count_unsent(&mut self) {
+        self.counts.sent += 1;
+        self.counts.dropped_closed += 1;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Whether the sender waits for the room that there is now; answers once.
+    pub(crate) fn frees_sender(&mut self) -> bool {
+        let frees = self.sender_waits && (self.closed || self.packets.len() < self.capacity);
+        self.sender_waits &= !frees;
+        frees
+    }
+
+    pub(crate) fn counts(&self) -> EdgeCounts {
+        EdgeCounts { depth: self.packets.len(), ..self.counts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{Header, KeywordEvent};
+
+    use super::*;
+
+    fn packet(at: i64, epoch: u32) -> Packet {
+        let header = Header { at: Timestamp(at), epoch, ..Header::default() };
+        Packet::new(KeywordEvent::default(), header)
+    }
+
+    /// Offers packets at 0, 1, 2, …, 4; returns how many were refused, what is left, the drops.
+    fn check(on_full: OnFull, capacity: usize) -> (usize, Vec<i64>, u64) {
+        let mut queue = Queue::new(EdgePolicy { on_full, queue: capacity, max_age: None });
+        let refused = (0..5).filter(|at| queue.offer(packet(*at, 0)).is_err()).count();
+        let left = std::iter::from_fn(|| match queue.take(Timestamp(0), 0) {
+            Taken::Next(packet) => Some(packet.header.at.0),
+            _ => None,
+        });
+        let left = left.collect();
+        let counts = queue.counts();
+        assert_eq!(counts.sent, counts.delivered + counts.dropped());
+        (refused, left, counts.dropped_full)
+    }
+
+    #[test]
+    fn a_full_queue_does_what_its_policy_says() {
+        assert_eq!(check(OnFull::Block, 3), (2, vec![0, 1, 2], 0));
+        assert_eq!(check(OnFull::DropOldest, 3), (0, vec![2, 3, 4], 2));
+        assert_eq!(check(OnFull::DropNewest, 3), (0, vec![0, 1, 2], 2));
+        assert_eq!(check(OnFull::Latest, 3), (0, vec![4], 4));
+    }
+
+    #[test]
+    fn old_packets_and_old_epochs_are_dropped_when_their_turn_comes() {
+        let max_age = Some(Duration::from_nanos(10));
+        let mut queue = Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 8, max_age });
+        for (at, epoch) in [(0, 2), (14, 1), (15, 2), (20, 2)] {
+            queue.offer(packet(at, epoch)).unwrap();
+        }
+        let Taken::Next(next) = queue.take(Timestamp(25), 2) else { panic!("15 is not too old") };
+        assert_eq!(next.header.at, Timestamp(15), "an age equal to the limit is accepted");
+        let counts = queue.counts();
+        assert_eq!((counts.dropped_age, counts.dropped_epoch, counts.depth), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_closed_queue_refuses_nobody_and_counts_everything() {
+        let mut queue = Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None });
+        queue.offer(packet(0, 0)).unwrap();
+        queue.offer(packet(1, 0)).unwrap_err();
+        queue.close();
+        assert!(queue.frees_sender() && !queue.frees_sender());
+        queue.offer(packet(1, 0)).unwrap();
+        assert_eq!(queue.counts().dropped_closed, 2);
+    }
+
+    #[test]
+    fn a_stream_is_over_when_it_ended_and_nothing_waits() {
+        let mut queue = Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None });
+        queue.offer(packet(0, 0)).unwrap();
+        queue.end();
+        assert!(matches!(queue.take(Timestamp(0), 0), Taken::Next(_)));
+        assert!(matches!(queue.take(Timestamp(0), 0), Taken::Over));
+    }
+}

@@ -1,0 +1,155 @@
+//! What a run was like: plain figures, for files and for [`Report::write_summary`].
+
+use serde::Serialize;
+
+/// What a run was like.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Name of the graph.
+    pub graph: String,
+    /// How the run ended.
+    pub end: RunEnd,
+    /// How long it took on the real clock, in nanoseconds.
+    pub wall_ns: u64,
+    /// Time between the first and the last packet that a source sent, by their time stamps, in
+    /// nanoseconds.
+    pub media_ns: u64,
+    /// How long nodes computed, in nanoseconds, all threads together.
+    pub busy_ns: u64,
+    /// `busy_ns / media_ns`: the share of one processor that the graph needs to keep up.
+    pub real_time_factor: Option<f64>,
+    /// `wall_ns / media_ns`.
+    pub wall_per_media: Option<f64>,
+    /// In the order of the graph.
+    pub nodes: Vec<NodeReport>,
+    /// In the order of the graph.
+    pub edges: Vec<EdgeReport>,
+    /// Nodes that did not end well.
+    pub failures: Vec<Failure>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// Every stream ended.
+    Complete,
+    /// It was stopped, and what was under way was finished.
+    Stopped,
+    /// It was stopped, and what was under way took longer than the limit and was dropped.
+    Cut,
+}
+
+/// What one node did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct NodeReport {
+    /// Its name.
+    pub name: String,
+    /// The thread that it ran on, from zero.
+    pub thread: usize,
+    /// Calls.
+    pub calls: u64,
+    /// Packets that it was called with.
+    pub packets_in: u64,
+    /// Packets that it sent.
+    pub packets_out: u64,
+    /// Packets that were dropped because they were older than the one before them.
+    pub timestamp_faults: u64,
+    /// Calls that ended in an error or a panic.
+    pub errors: u64,
+    /// Time in calls, in nanoseconds.
+    pub busy_ns: u64,
+    /// Of which models ran, in nanoseconds.
+    pub model_ns: u64,
+    /// Time of one call.
+    pub call: Spread,
+    /// Time from when a packet left its source to the end of the call with what came of it.
+    pub latency: Spread,
+}
+
+/// How a time was distributed, in nanoseconds, to about 1 %. All zero when nothing was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Spread {
+    /// Half of the values are not above this.
+    pub p50_ns: u64,
+    /// 99 % of the values are not above this.
+    pub p99_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
+}
+
+/// What one edge did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EdgeReport {
+    /// Sender, as `node.output`.
+    pub from: String,
+    /// Receiver, as `node.input`.
+    pub to: String,
+    /// Whether it led from one thread to another.
+    pub crosses: bool,
+    /// Its packets.
+    #[serde(flatten)]
+    pub counts: EdgeCounts,
+}
+
+/// The packets of an edge: `sent == delivered + dropped() + depth`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct EdgeCounts {
+    /// Sent into it.
+    pub sent: u64,
+    /// Handed to the receiver.
+    pub delivered: u64,
+    /// Dropped because the queue was full.
+    pub dropped_full: u64,
+    /// Dropped because they had grown older than `max_age`.
+    pub dropped_age: u64,
+    /// Dropped because they belonged to an earlier epoch.
+    pub dropped_epoch: u64,
+    /// Dropped because the receiver had stopped, or draining was cut short.
+    pub dropped_closed: u64,
+    /// Waiting now.
+    pub depth: usize,
+    /// Most that ever waited.
+    pub peak: usize,
+}
+
+impl EdgeCounts {
+    /// Dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.dropped_full + self.dropped_age + self.dropped_epoch + self.dropped_closed
+    }
+}
+
+/// A node that did not end well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// Its name.
+    pub node: String,
+    /// What happened.
+    pub kind: FailureKind,
+    /// The error, or the text of the panic.
+    pub message: String,
+}
+
+/// What happened to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// It returned an error.
+    Error,
+    /// It panicked.
+    Panic,
+    /// It did not return from a call, and its thread was left behind.
+    Stuck,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { node, kind, message } = self;
+        match kind {
+            FailureKind::Error => write!(f, "node {node}: {message}"),
+            FailureKind::Panic => write!(f, "node {node} panicked: {message}"),
+            FailureKind::Stuck => write!(f, "node {node} is stuck: {message}"),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Running a graph: start, stop, wait for the end.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use afferent_graph::{NodeError, OpenCx, Timestamp};
+
+use crate::{
+    CheckedGraph, ClockKind, EpochHandle, Failure, FailureKind, Plan, Report, RunOptions,
+    StopHandle,
+    clock::Clock,
+    collect::{self, Outcome},
+    group::Group,
+    lockstep::Lockstep,
+    runner::{Runner, panic_text},
+    shared::Shared,
+    wake::Waker,
+    wire,
+};
+
+/// Why a graph did not start, or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// An edge leads from or to a port that does not exist.
+    #[error("edge {edge}: there is no such port")]
+    Edge {
+        /// Sender and receiver.
+        edge: String,
+    },
+    /// Nodes wait for each other.
+    #[error("nodes {} feed each other in a circle: take one of their edges out", nodes.join(", "))]
+    Circle {
+        /// The nodes of the circle, and those behind it.
+        nodes: Vec<String>,
+    },
+    /// A node did not open; no node has run.
+    #[error("node {node}: {error}")]
+    Open {
+        /// Its name.
+        node: String,
+        /// What it says.
+        error: NodeError,
+    },
+    /// A node panicked while it opened; no node has run.
+    #[error("node {node} panicked while it opened: {message}")]
+    OpenPanic {
+        /// Its name.
+        node: String,
+        /// The text of the panic.
+        message: String,
+    },
+    /// The operating system has no thread for the graph; no node has run.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// Nodes failed while the graph ran; the rest went on to the end.
+    #[error("{}", failures_text(&.0.failures))]
+    Failed(Box<Report>),
+}
+
+fn failures_text(failures: &[Failure]) -> String {
+    failures.iter().map(Failure::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Runs `graph` to its end.
+///
+/// # Errors
+/// As [`Session::start`] and [`Session::wait`].
+pub fn run(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Report, RunError> {
+    Session::start(graph, cx, options)?.wait()
+}
+
+/// A graph that runs. Dropped, it stops the graph and does not wait for it.
+pub struct Session {
+    graph: CheckedGraph,
+    shared: Arc<Shared>,
+    events: Receiver<Event>,
+    threads: Vec<JoinHandle<()>>,
+    plan: Plan,
+    grace: Duration,
+}
+
+enum Event {
+    /// Somebody asked the run to end.
+    Stopping,
+    /// A thread has ended; `None` when it panicked outside its nodes.
+    Ended(usize, Option<Vec<Runner>>),
+}
+
+impl Session {
+    /// Opens every node of `graph`, then starts them all.
+    ///
+    /// `cx` is what nodes may need to open; its `name` is replaced by that of each node.
+    ///
+    /// # Errors
+    /// Every [`RunError`] but [`RunError::Failed`]; the nodes that were open are closed again.
+    pub fn start(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Self, RunError> {
+        wire::check_ports(graph)?;
+        let plan = Plan::new(graph, options.threads).map_err(|places| {
+            let name = |place: usize| graph.nodes[place].name.clone();
+            RunError::Circle { nodes: places.into_iter().map(name).collect() }
+        })?;
+        let nodes = wire::open(graph, cx)?;
+        let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
+        let groups = wire::connect(graph, &plan, nodes, options.clock, &wakers);
+        let (tell, events) = mpsc::channel();
+        let shared = Arc::new(shared(&groups, &wakers, &options, tell.clone()));
+        let mut session = Self {
+            graph: graph.clone(),
+            shared,
+            events,
+            threads: Vec::new(),
+            plan,
+            grace: options.grace,
+        };
+        // Nobody sends before everybody can be woken.
+        let go = Arc::new(OnceLock::new());
+        for (index, (runners, waker)) in groups.into_iter().zip(wakers).enumerate() {
+            let group = Group::new(index, runners, waker.clone(), session.shared.clone());
+            match spawn(
+                &graph.nodes[session.plan.groups[index][0]].name,
+                group,
+                go.clone(),
+                tell.clone(),
+            ) {
+                Ok(thread) => {
+                    waker.belongs_to(thread.thread().clone());
+                    session.threads.push(thread);
+                }
+                Err(error) => {
+                    let _ = go.set(false);
+                    return Err(RunError::Thread(error));
+                }
+            }
+        }
+        let _ = go.set(true);
+        Ok(session)
+    }
+
+    /// Ends the run from elsewhere.
+    pub fn stop_handle(&self) -> StopHandle {
+        self.shared.stop.clone()
+    }
+
+    /// Interrupts the run from elsewhere.
+    pub fn epoch_handle(&self) -> EpochHandle {
+        self.shared.epoch.clone()
+    }
+
+    /// Waits until every node has ended, then closes them, sources first.
+    ///
+    /// After a stop it waits no longer than [`RunOptions::drain`] and [`RunOptions::grace`]: a
+    /// node that does not return from a call is reported and left behind with its thread.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when a node failed; the report of the run is in it.
+    pub fn wait(mut self) -> Result<Report, RunError> {
+        let mut groups: Vec<Option<Vec<Runner>>> = self.threads.iter().map(|_| None).collect();
+        let mut threads: Vec<_> = std::mem::take(&mut self.threads).into_iter().map(Some).collect();
+        while threads.iter().any(Option::is_some) {
+            match self.next_event() {
+                Some(Event::Stopping) => {}
+                Some(Event::Ended(index, runners)) => {
+                    groups[index] = runners;
+                    // It has said its last word; there is nothing to wait for.
+                    drop(threads[index].take().map(JoinHandle::join));
+                }
+                None => break,
+            }
+        }
+        let wall = self.shared.clock.elapsed();
+        for (index, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_some()) {
+            let place = self.shared.calling[index].load(Ordering::Relaxed);
+            let message = "it did not return from a call; its thread is left behind".to_owned();
+            let node = self.graph.nodes[place].name.clone();
+            self.shared.fail(Failure { node, kind: FailureKind::Stuck, message });
+        }
+        let outcome = Outcome { graph: &self.graph, shared: &self.shared, groups: &groups, wall };
+        let report = collect::report(&outcome);
+        collect::close(&self.plan.order, groups);
+        match report.failures.is_empty() {
+            true => Ok(report),
+            false => Err(RunError::Failed(Box::new(report))),
+        }
+    }
+
+    /// The next event; `None` when a thread is overdue.
+    fn next_event(&self) -> Option<Event> {
+        let Some(cut) = self.shared.stop.deadline() else { return self.events.recv().ok() };
+        let left = (cut + self.grace).saturating_duration_since(Instant::now());
+        match self.events.recv_timeout(left) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.stop.stop();
+    }
+}
+
+fn shared(
+    groups: &[Vec<Runner>],
+    wakers: &[Arc<Waker>],
+    options: &RunOptions,
+    tell: Sender<Event>,
+) -> Shared {
+    let end = options.duration.map(|duration| Timestamp::ZERO + duration);
+    let lockstep = match options.clock {
+        ClockKind::Real => None,
+        ClockKind::Virtual => Some(Lockstep::new(wakers.to_vec(), end)),
+    };
+    let sinks = groups
+        .iter()
+        .flatten()
+        .filter(|runner| runner.outputs.iter().all(|output| output.outlets.is_empty()));
+    Shared {
+        sinks: AtomicUsize::new(sinks.count()),
+        clock: Clock::new(lockstep),
+        epoch: EpochHandle::default(),
+        // The receiver is gone when nobody waits.
+        stop: StopHandle::new(options.drain, wakers.to_vec(), move || {
+            drop(tell.send(Event::Stopping));
+        }),
+        end,
+        observer: options.observer.clone(),
+        calling: groups.iter().map(|_| AtomicUsize::new(0)).collect(),
+        cut: AtomicBool::new(false),
+        failures: Mutex::new(Vec::new()),
+    }
+}
+
+/// A thread for `group`, called after its first node, that runs when `go` says so.
+fn spawn(
+    name: &str,
+    group: Group,
+    go: Arc<OnceLock<bool>>,
+    tell: Sender<Event>,
+) -> io::Result<JoinHandle<()>> {
+    let node = name.to_owned();
+    thread::Builder::new().name(node.clone()).spawn(move || {
+        if !*go.wait() {
+            return;
+        }
+        let (index, shared) = (group.index, group.shared.clone());
+        let result = catch_unwind(AssertUnwindSafe(|| group.run()));
+        let runners = result.map_err(|panic| {
+            // Nodes are caught one by one; what is left is the observer.
+            let message = format!("its thread, outside of a call: {}", panic_text(&*panic));
+            shared.lose(index, node, message);
+        });
+        drop(tell.send(Event::Ended(index, runners.ok())));
+    })
+}

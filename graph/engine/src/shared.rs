@@ -1,0 +1,71 @@
+//! What the threads of one run have in common.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+};
+
+use afferent_graph::Timestamp;
+
+use crate::{Failure, FailureKind, Observer, StopHandle, clock::Clock};
+
+/// Raises the epoch of a running graph, which is how it is interrupted: packets of earlier epochs
+/// are dropped and counted when their turn comes.
+#[derive(Clone, Default)]
+pub struct EpochHandle(Arc<AtomicU32>);
+
+impl EpochHandle {
+    /// Begins a new epoch and returns it. Sources send into it from their next call on.
+    pub fn raise(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The present epoch.
+    pub fn current(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) epoch: EpochHandle,
+    pub(crate) stop: StopHandle,
+    /// Sources stop at this time.
+    pub(crate) end: Option<Timestamp>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    /// For each thread the node that it is calling, for when it does not come back.
+    pub(crate) calling: Vec<AtomicUsize>,
+    /// Set by a thread that had to drop what was under way.
+    pub(crate) cut: AtomicBool,
+    /// Nodes that send to nobody and have not ended.
+    pub(crate) sinks: AtomicUsize,
+    pub(crate) failures: Mutex<Vec<Failure>>,
+}
+
+impl Shared {
+    pub(crate) fn fail(&self, failure: Failure) {
+        if let Some(observer) = &self.observer {
+            observer.failed(&failure);
+        }
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+    }
+
+    /// A thread has panicked outside its nodes, and its nodes are gone.
+    pub(crate) fn lose(&self, group: usize, node: String, message: String) {
+        if let Some(lockstep) = &self.clock.lockstep {
+            lockstep.leave(group);
+        }
+        self.stop.stop();
+        let failure = Failure { node, kind: FailureKind::Panic, message };
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+    }
+
+    /// A node that sends to nobody has ended. Once all have, what still runs runs for nobody:
+    /// in a run without failures it has ended too, otherwise it is stopped.
+    pub(crate) fn sink_ended(&self) {
+        let last = self.sinks.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last && !self.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            self.stop.stop();
+        }
+    }
+}

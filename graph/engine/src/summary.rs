@@ -1,0 +1,153 @@
+//! A report as a text for people.
+
+use std::fmt;
+
+use crate::{Report, RunEnd};
+
+impl Report {
+    /// Writes the report as aligned tables: nodes, edges that lost packets, totals, failures.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_summary(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        let end = match self.end {
+            RunEnd::Complete => "complete",
+            RunEnd::Stopped => "stopped",
+            RunEnd::Cut => "stopped, and cut short",
+        };
+        let (wall, media) = (time(self.wall_ns), time(self.media_ns));
+        writeln!(out, "{}: {end} after {wall}, {media} of media", self.graph)?;
+        table(out, &self.node_rows())?;
+        let lossy = self.edge_rows();
+        if lossy.len() > 1 {
+            table(out, &lossy)?;
+        }
+        let factor =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
+        let (busy, wall) = (factor(self.real_time_factor), factor(self.wall_per_media));
+        writeln!(out, "\nreal-time factor {busy} (busy / media), wall / media {wall}")?;
+        self.failures.iter().try_for_each(|failure| writeln!(out, "failed: {failure}"))
+    }
+
+    fn node_rows(&self) -> Vec<Vec<String>> {
+        let head = ["node", "thread", "in", "out", "drops", "faults", "busy", "model"];
+        let head = head.iter().chain(&["call p50", "p99", "latency p50", "p99", "max"]);
+        let mut rows = vec![head.map(|text| (*text).to_owned()).collect::<Vec<_>>()];
+        for node in &self.nodes {
+            let port = format!("{}.", node.name);
+            let edges = self.edges.iter().filter(|edge| edge.to.starts_with(&port));
+            let drops: u64 = edges.map(|edge| edge.counts.dropped()).sum();
+            let counts = [node.packets_in, node.packets_out, drops, node.timestamp_faults];
+            let (call, latency) = (node.call, node.latency);
+            let times = [node.busy_ns, node.model_ns, call.p50_ns, call.p99_ns];
+            let times = times.iter().chain([&latency.p50_ns, &latency.p99_ns, &latency.max_ns]);
+            let mut row = vec![node.name.clone(), node.thread.to_string()];
+            row.extend(counts.iter().map(u64::to_string));
+            row.extend(times.map(|ns| time(*ns)));
+            rows.push(row);
+        }
+        rows
+    }
+
+    fn edge_rows(&self) -> Vec<Vec<String>> {
+        let head =
+            ["edge with drops", "sent", "delivered", "full", "age", "epoch", "closed", "peak"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for edge in self.edges.iter().filter(|edge| edge.counts.dropped() > 0) {
+            let c = &edge.counts;
+            let counts = [c.sent, c.delivered, c.dropped_full, c.dropped_age];
+            let counts = counts.iter().chain([&c.dropped_epoch, &c.dropped_closed]);
+            let mut row = vec![format!("{} -> {}", edge.from, edge.to)];
+            row.extend(counts.map(u64::to_string));
+            row.push(c.peak.to_string());
+            rows.push(row);
+        }
+        rows
+    }
+}
+
+/// An empty line, then `rows`: the first column to the left, the others to the right.
+fn table(out: &mut impl fmt::Write, rows: &[Vec<String>]) -> fmt::Result {
+    writeln!(out)?;
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| Some(row.get(column)?.chars().count())).max().unwrap_or(0)
+    };
+    for row in rows {
+        for (column, cell) in row.iter().enumerate() {
+            match column {
+                0 => write!(out, "{cell:<0$}", width(0))?,
+                _ => write!(out, "  {cell:>0$}", width(column))?,
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Three digits and a unit; a dash for nothing.
+fn time(ns: u64) -> String {
+    let value = ns as f64;
+    match ns {
+        0 => "-".to_owned(),
+        1..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => digits(value / 1e3, "us"),
+        1_000_000..1_000_000_000 => digits(value / 1e6, "ms"),
+        _ => digits(value / 1e9, "s"),
+    }
+}
+
+fn digits(value: f64, unit: &str) -> String {
+    let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EdgeCounts, EdgeReport, Failure, FailureKind, NodeReport, Spread};
+
+    #[test]
+    fn a_summary_lines_up_and_names_what_was_lost() {
+        let spread = Spread { p50_ns: 1_500, p99_ns: 2_000_000, max_ns: 3_000_000_000 };
+        let node = |name: &str, packets_in| NodeReport {
+            name: name.to_owned(),
+            packets_in,
+            call: spread,
+            latency: spread,
+            ..NodeReport::default()
+        };
+        let counts = EdgeCounts { sent: 9, delivered: 7, dropped_full: 2, ..EdgeCounts::default() };
+        let report = Report {
+            graph: "demo".to_owned(),
+            end: RunEnd::Stopped,
+            wall_ns: 12_000_000,
+            media_ns: 10_000_000_000,
+            busy_ns: 1_000_000,
+            real_time_factor: Some(0.0001),
+            wall_per_media: None,
+            nodes: vec![node("microphone", 0), node("vad", 7)],
+            edges: vec![EdgeReport {
+                from: "microphone.audio".to_owned(),
+                to: "vad.audio".to_owned(),
+                crosses: true,
+                counts,
+            }],
+            failures: vec![Failure {
+                node: "vad".to_owned(),
+                kind: FailureKind::Panic,
+                message: "oh".to_owned(),
+            }],
+        };
+        let mut text = String::new();
+        report.write_summary(&mut text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "demo: stopped after 12.0 ms, 10.0 s of media");
+        assert_eq!(lines[2].len(), lines[3].len());
+        assert_eq!(lines[3].len(), lines[4].len());
+        let vad: Vec<&str> = lines[4].split_whitespace().take(6).collect();
+        assert_eq!(vad, ["vad", "0", "7", "0", "2", "0"]);
+        assert!(lines[7].starts_with("microphone.audio -> vad.audio"));
+        assert!(text.contains("real-time factor 0.0001 (busy / media), wall / media -"));
+        assert!(text.ends_with("failed: node vad panicked: oh\n"));
+    }
+}

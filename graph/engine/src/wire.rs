@@ -1,0 +1,156 @@
+//! From a plan to threads that could run: opens the nodes and connects them.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use afferent_graph::{DynNode, Header, OnFull, OpenCx, Pool, Resume, Timestamp};
+
+use crate::{
+    CheckedGraph, ClockKind, Edge, EdgePolicy, Plan, RunError,
+    edge::{FarEdge, Inlet, Outlet},
+    metrics::NodeStats,
+    queue::Queue,
+    runner::{Input, Output, Phase, Runner, panic_text},
+    wake::Waker,
+};
+
+/// Opens every node. When one fails, those before it are closed again.
+///
+/// # Errors
+/// [`RunError::Open`] and [`RunError::OpenPanic`].
+pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynNode>>, RunError> {
+    let open = |node: &crate::CheckedNode| {
+        let name = || node.name.clone();
+        let cx = OpenCx { name: name(), ..cx.clone() };
+        match catch_unwind(AssertUnwindSafe(|| (node.def.open)(&node.params, &cx))) {
+            Ok(Ok(open)) => Ok(open),
+            Ok(Err(error)) => Err(RunError::Open { node: name(), error }),
+            Err(panic) => {
+                let message = panic_text(&*panic).to_owned();
+                Err(RunError::OpenPanic { node: name(), message })
+            }
+        }
+    };
+    graph.nodes.iter().map(open).collect()
+}
+
+/// The first edge that leads from or to a port that its node does not have.
+pub(crate) fn check_ports(graph: &CheckedGraph) -> Result<(), RunError> {
+    let has = |(place, port): (usize, &str), outputs: bool| {
+        let def = graph.nodes.get(place).map(|node| &node.def);
+        def.is_some_and(|def| match outputs {
+            true => def.outputs().any(|known| known.name == port),
+            false => def.inputs().any(|known| known.name == port),
+        })
+    };
+    match graph.edges.iter().find(|edge| !has(edge.from, true) || !has(edge.to, false)) {
+        Some(edge) => Err(RunError::Edge { edge: edge_name(graph, edge) }),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn edge_name(graph: &CheckedGraph, edge: &Edge) -> String {
+    let [from, to] = [edge.from, edge.to].map(|end| end_name(graph, end));
+    format!("{from} -> {to}")
+}
+
+pub(crate) fn end_name(graph: &CheckedGraph, (place, port): (usize, &str)) -> String {
+    match graph.nodes.get(place) {
+        Some(node) => format!("{}.{port}", node.name),
+        None => format!("node {place}.{port}"),
+    }
+}
+
+/// The nodes of every group, connected.
+pub(crate) fn connect(
+    graph: &CheckedGraph,
+    plan: &Plan,
+    nodes: Vec<Box<dyn DynNode>>,
+    clock: ClockKind,
+    wakers: &[Arc<Waker>],
+) -> Vec<Vec<Runner>> {
+    let mut nodes: Vec<Option<_>> = nodes.into_iter().map(Some).collect();
+    let mut place_of = vec![(0, 0); graph.nodes.len()];
+    let mut groups = Vec::new();
+    for (group, members) in plan.groups.iter().enumerate() {
+        let mut runners = Vec::new();
+        for place in members {
+            let Some(node) = nodes[*place].take() else { continue };
+            place_of[*place] = (group, runners.len());
+            runners.push(runner(graph, *place, node));
+        }
+        groups.push(runners);
+    }
+    // Edges that can make their sender wait come last: the others do not wait with it.
+    let mut edges: Vec<usize> = (0..graph.edges.len()).collect();
+    edges.sort_by_key(|edge| graph.edges[*edge].policy.on_full == OnFull::Block);
+    let (mut inlets, mut outlets) = (Vec::new(), Vec::new());
+    for index in edges {
+        let edge = &graph.edges[index];
+        let (from, to) = (place_of[edge.from.0], place_of[edge.to.0]);
+        let queue = Queue::new(effective(edge.policy, clock));
+        let (inlet, outlet) = if from.0 == to.0 {
+            let input = graph.edges[..index].iter().filter(|other| other.to.0 == edge.to.0).count();
+            (Inlet::Near { queue, sender: from.1 }, Outlet::Near { receiver: to.1, input })
+        } else {
+            let far = FarEdge::new(queue, wakers[from.0].clone(), wakers[to.0].clone());
+            (Inlet::Far(far.clone()), Outlet::Far(far))
+        };
+        inlets.push((index, to, Input { port: edge.to.1, edge: index, inlet }));
+        outlets.push((from, edge.from.1, outlet));
+    }
+    // Inputs stand in the order of the graph, which decides between equal time stamps.
+    inlets.sort_by_key(|(index, ..)| *index);
+    for (_, (group, runner), input) in inlets {
+        groups[group][runner].inputs.push(input);
+    }
+    for ((group, runner), port, outlet) in outlets {
+        let outputs = &mut groups[group][runner].outputs;
+        if let Some(output) = outputs.iter_mut().find(|output| output.port == port) {
+            output.outlets.push(outlet);
+        }
+    }
+    groups
+}
+
+/// On the virtual clock no time passes while a sender waits, so none is dropped for want of room.
+fn effective(policy: EdgePolicy, clock: ClockKind) -> EdgePolicy {
+    let queue = if policy.on_full == OnFull::Latest { 1 } else { policy.queue };
+    match clock {
+        ClockKind::Real => policy,
+        ClockKind::Virtual => EdgePolicy { on_full: OnFull::Block, queue, ..policy },
+    }
+}
+
+fn runner(graph: &CheckedGraph, place: usize, node: Box<dyn DynNode>) -> Runner {
+    // As many values of one output as can be under way: one in each queue, and one in each node.
+    let queues: usize = graph.edges.iter().map(|edge| edge.policy.queue).sum();
+    let values = queues + graph.nodes.len();
+    let def = &graph.nodes[place].def;
+    let output = |port: &'static afferent_graph::Port| Output {
+        port: port.name,
+        outlets: Vec::new(),
+        next: 0,
+        last_at: Timestamp(i64::MIN),
+    };
+    Runner {
+        place,
+        name: graph.nodes[place].name.clone(),
+        node,
+        is_source: def.is_source(),
+        inputs: Vec::new(),
+        outputs: def.outputs().map(output).collect(),
+        pools: def.outputs().map(|port| (port.name, Pool::new(values))).collect(),
+        outbox: Vec::with_capacity(16),
+        taken_by: 0,
+        phase: Phase::Running,
+        resume: Resume::Now,
+        turn: 0,
+        held: None,
+        granted: false,
+        origin: Header::default(),
+        stats: NodeStats::new(),
+    }
+}

@@ -1,0 +1,338 @@
+//! Broken graphs and what is said about them.
+
+use afferent_engine::{Diagnostics, LoadOptions, Severity, load_and_check};
+use afferent_graph::OpenCx;
+
+use crate::catalogue::check_text;
+
+/// Faults as `line:column message`, or `file:line:column` where that is not the graph file; with
+/// the help behind a bar.
+fn told(faults: &Diagnostics) -> Vec<String> {
+    let told = faults.iter().map(|fault| {
+        let place = fault.place.as_ref().map_or_else(String::new, |place| {
+            let file = place.file().trim_start_matches("graphs/g.yaml");
+            format!("{file}{}:{} ", place.line(), place.column())
+        });
+        let warning = if fault.severity == Severity::Warning { "warning: " } else { "" };
+        let help = fault.help.as_ref().map_or_else(String::new, |help| format!(" | {help}"));
+        format!("{place}{warning}{}{help}", fault.message)
+    });
+    told.collect()
+}
+
+fn check(text: &str, profile: Option<&str>, set: &[&str], expected: &[&str]) {
+    let set = set.iter().map(|set| (*set).to_owned()).collect();
+    let options = LoadOptions { profile: profile.map(str::to_owned), set };
+    let faults = match check_text(text, &options) {
+        Ok(checked) => checked.warnings,
+        Err(faults) => faults,
+    };
+    assert_eq!(told(&faults), expected, "\n{text}\n{faults}");
+}
+
+/// Checks a graph of which only the nodes are given, each in a line, from line 3 on.
+fn nodes(lines: &str, expected: &[&str]) {
+    check(&format!("afferent: 1\nnodes:\n{lines}"), None, &[], expected);
+}
+
+#[test]
+fn the_form_of_the_file() {
+    let cases: &[(&str, &[&str])] = &[
+        (
+            "",
+            &[
+                "1:1 a graph file is a map with the keys afferent, name, nodes, budget, interrupt, profiles",
+            ],
+        ),
+        (
+            "afferent: 1\nnodes: {a: [}",
+            &["2:12 not valid YAML: mismatched bracket '[' closed by '}'"],
+        ),
+        (
+            "name: x",
+            &[
+                "1:1 the file does not begin with \"afferent: 1\", the version of its form",
+                "1:1 the graph has no \"nodes\"",
+            ],
+        ),
+        (
+            "afferent: 2\nnodes: {}",
+            &[
+                "1:11 version \"2\" of graph files is not known; this is 1",
+                "2:8 the graph has no nodes",
+            ],
+        ),
+        (
+            "afferent: 1\nNodes: {}\nextra: 1",
+            &[
+                "2:1 unknown key \"Nodes\" of a graph | did you mean \"nodes\"?",
+                "3:1 unknown key \"extra\" of a graph | the keys of a graph: afferent, name, nodes, budget, interrupt, profiles",
+            ],
+        ),
+        (
+            "afferent: 1\nname: [x]\nnodes: mic\nprofiles: 3",
+            &[
+                "2:7 \"name\" must be a text, not a list",
+                "3:8 \"nodes\" must be a map of nodes by name, not a single value",
+                "4:11 \"profiles\" must be a map of profiles by name, not a single value",
+            ],
+        ),
+        (
+            "afferent: 1\nnodes:\n  o: {use: idle}\n  m: {use: microphone}\n  m: {use: vad}",
+            &[
+                "3:3 warning: node \"o\" receives nothing: no input is connected",
+                "4:3 warning: node \"m\" works for nothing: nobody receives \"m.audio\"",
+                "5:3 \"m\" is given twice | the first one is in line 4",
+            ],
+        ),
+    ];
+    for (text, expected) in cases {
+        check(text, None, &[], expected);
+    }
+}
+
+#[test]
+fn the_form_of_a_node() {
+    nodes(
+        " m: {usr: microphone, thread: []}\n o: {in: m}\n p:\n q: {use: print, in: {from: x.y.z}}",
+        &[
+            "3:6 unknown key \"usr\" of node \"m\" | did you mean \"use\"?",
+            "3:31 \"thread\" of node \"m\" must be a text, not a list",
+            "4:2 node \"o\" does not say what it is: \"use\" is missing",
+            "5:3 node \"p\" must be a map of \"use\", \"in\", \"params\" and \"thread\", not nothing",
+            "6:29 \"from\" of \"in\" of node \"q\" must be written \"node.port\", not \"x.y.z\"",
+        ],
+    );
+    nodes(
+        " 1m: {use: microphone}\n o: {use: print, in: 1m}",
+        &[
+            "3:2 \"1m\" cannot be the name of a node | a name is made of letters, digits and \"_\", and starts with a letter",
+        ],
+    );
+}
+
+#[test]
+fn streams() {
+    nodes(
+        " m: {use: microphone}\n v: {use: vad, in: m}\n p: {use: print, in: [v, v.event, m, n.x, m.a]}\n s: {use: microphone, in: m}\n q: {use: print, in: p}",
+        &[
+            "5:23 node \"v\" has several outputs | write one of audio, events",
+            "5:28 unknown output \"event\" of node \"v\" | did you mean \"events\"?",
+            "5:38 unknown node \"n\" | the nodes: m, v, p, s, q",
+            "5:45 unknown output \"a\" of node \"m\" | the outputs of microphone: audio",
+            "6:27 node \"s\" has no inputs: microphone makes its own packets",
+            "7:22 node \"p\" has no outputs",
+        ],
+    );
+    nodes(
+        " m: {use: microphone}\n v: {use: vad, in: {audoi: m, audio: m}}\n a: {use: asr, in: m, params: {language: en}}\n w: {use: log_mel, in: [m, m]}\n x: {use: log_mel}\n p: {use: print, in: [v.audio, w, x, a]}",
+        &[
+            "4:21 unknown input \"audoi\" of node \"v\" | did you mean \"audio\"?",
+            "5:20 node \"a\" has several inputs | write \"in: {features: ..., events: ...}\"",
+            "6:28 input \"audio\" of node \"w\" is connected twice | it takes one stream; a node that merges streams can stand before it",
+            "7:2 input \"audio\" of node \"x\" is not connected | it takes audio/Block, as from m.audio, v.audio",
+        ],
+    );
+    nodes(
+        " m: {use: microphone}\n v: {use: vad, in: m}\n a: {use: asr, in: {features: v.events, events: v.audio}, params: {language: en}}\n p: {use: print, in: a}",
+        &[
+            "5:33 input \"features\" of node \"a\" takes signal/Features, but \"v.events\" sends speech/Event",
+            "5:51 input \"events\" of node \"a\" takes speech/Event, but \"v.audio\" sends audio/Block | \"v.events\" sends speech/Event",
+        ],
+    );
+}
+
+#[test]
+fn what_happens_under_load() {
+    nodes(
+        " m: {use: microphone}\n p: {use: print, in: {from: m, queue: 0}}\n q: {use: print, in: {from: m, on_full: latest, queue: 2}}\n r: {use: print, in: {from: m, queue: -1, max_age: -5ms}}\n s: {use: print, in: {from: m, queue: many, max_age: 5}}\n t: {use: print, in: {form: m, on_full: [x], max_age: 0s}}\n u: {use: print, in: {queue: 99999999999999999999, from: m}}\n w: {use: print, in: {max_age: 1s}}",
+        &[
+            "4:39 \"queue\" of the stream from \"m\" to \"p\" must be between 1 and 65536",
+            "5:56 \"queue\" of the stream from \"m\" to \"q\" must be 1 with \"latest\", not 2 | to keep more than the newest packet, write \"on_full: drop_oldest\"",
+            "6:39 \"queue\" of \"in\" of node \"r\" must be at least 1, not -1",
+            "6:52 \"max_age\" of \"in\" of node \"r\" must not be negative",
+            "7:39 \"queue\" of \"in\" of node \"s\" must be a whole number, not \"many\"",
+            "7:54 \"max_age\" of \"in\" of node \"s\": \"5\" is not a time with its unit, such as 20ms or 1.5s",
+            "8:23 unknown key \"form\" of \"in\" of node \"t\" | did you mean \"from\"?",
+            "8:41 \"on_full\" of \"in\" of node \"t\" must be a text, not a list",
+            "8:55 \"max_age\" of \"in\" of node \"t\" must be longer than none",
+            "9:30 \"queue\" of the stream from \"m\" to \"u\" must be between 1 and 65536",
+            "10:22 \"in\" of node \"w\" does not say where it comes \"from\"",
+        ],
+    );
+}
+
+#[test]
+fn parameters() {
+    nodes(
+        " m: {use: wav_source, params: {Path: a.wav, pace: maxx, gain_db: 30}}\n v: {use: vad, in: m, params: {threshold: high, min_silence: 20, model: [x], zzz: 1}}\n w: {use: wav_source, params: {gain_db: loud}}\n l: {use: log_mel, in: v.audio, params: [1]}\n a: {use: asr, in: {features: l}, params: {language: \"english\"}}\n p: {use: print, in: [a, w]}",
+        &[
+            "3:32 unknown parameter \"Path\" of node \"m\" | did you mean \"path\"?",
+            "3:51 parameter \"pace\" of node \"m\": \"maxx\" is not one of realtime, max | did you mean \"max\"?",
+            "3:66 parameter \"gain_db\" of node \"m\": 30 is out of range: -60 to 20 dB",
+            "4:43 parameter \"threshold\" of node \"v\": \"high\" is not a number",
+            "4:62 parameter \"min_silence\" of node \"v\": \"20\" is not a time with its unit, such as 20ms or 1.5s",
+            "4:73 parameter \"model\" of node \"v\" must be a single value, not a list",
+            "4:78 unknown parameter \"zzz\" of node \"v\" | the parameters of vad: threshold, min_silence, model, limit",
+            "5:2 node \"w\" needs the parameter \"path\" | path: a path. The sound.",
+            "5:41 parameter \"gain_db\" of node \"w\": \"loud\" is not a number",
+            "6:41 \"params\" of node \"l\" must be a map of parameters by name, not a list",
+            "7:54 parameter \"language\" of node \"a\": \"english\" is not two letters (in a)",
+        ],
+    );
+}
+
+#[test]
+fn the_whole() {
+    nodes(
+        " m: {use: microphone}\n x: {use: mix, in: [m, z]}\n y: {use: mix, in: x}\n z: {use: mix, in: y}\n s: {use: mix, in: s}\n p: {use: print, in: z}",
+        &[
+            "4:24 the graph has a cycle: x → y → z → x | packets must flow one way; a cycle without a declared delay never starts",
+            "7:20 the graph has a cycle: s → s | packets must flow one way; a cycle without a declared delay never starts",
+        ],
+    );
+    nodes(
+        " i: {use: idle}",
+        &[
+            "2:1 the graph has no source: none of its nodes makes packets of its own",
+            "3:2 warning: node \"i\" receives nothing: no input is connected",
+        ],
+    );
+}
+
+#[test]
+fn budgets_and_the_interrupt() {
+    let text = "afferent: 1
+nodes:
+  m: {use: microphone}
+  v: {use: vad, in: m}
+  p: {use: print, in: v.audio}
+budget:
+  - {from: m.audio, to: p.in, p95: 5ms}
+  - {from: n.audio, to: v, p95: 0s}
+  - {form: m, to: v.audoi}
+interrupt: {on: v.evens, cancels: [p, q]}
+";
+    check(
+        text,
+        None,
+        &[],
+        &[
+            "8:12 unknown node \"n\" | the nodes: m, v, p",
+            "8:25 \"v\" does not say which port | the ports of vad: audio, events",
+            "8:33 \"p95\" of \"budget\" must be longer than none",
+            "9:5 \"budget\" has no limit: p50, p95, p99, max",
+            "9:6 unknown key \"form\" of \"budget\" | did you mean \"from\"?",
+            "9:21 unknown port \"audoi\" of node \"v\" | did you mean \"audio\"?",
+            "10:19 unknown output \"evens\" of node \"v\" | did you mean \"events\"?",
+            "10:39 unknown node \"q\" | the nodes: m, v, p",
+        ],
+    );
+    let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancel: p}\nbudget: m";
+    check(
+        text,
+        None,
+        &[],
+        &[
+            "3:20 unknown key \"cancel\" of \"interrupt\" | did you mean \"cancels\"?",
+            "4:9 \"budget\" must be a map of \"from\", \"to\" and a limit such as \"p95\", not a single value",
+        ],
+    );
+}
+
+#[test]
+fn profiles_and_settings() {
+    let text = "afferent: 1
+nodes:
+  mic: {use: wav_source, params: {path: a.wav}}
+  vad: {use: vad, in: mic}
+  out: {use: print, in: vad.audio}
+profiles:
+  live:
+    nodes:
+      mic: {use: microphone, params: {devise: x}}
+      vat: {params: {threshold: 2}}
+      out: {prams: {}}
+  bare: {nodes: {vad: ~}, name: x}
+  loud: {nodes: {mic: {params: {gain_db: 99}}}}
+";
+    let always = [
+        "10:7 profile \"live\" changes node \"vat\", which the graph does not have | did you mean \"vad\"?",
+        "11:13 unknown key \"prams\" of node \"out\" | did you mean \"params\"?",
+        "12:27 unknown key \"name\" of profile \"bare\" | the keys of profile \"bare\": nodes",
+    ];
+    let with = |more: &[(usize, &'static str)]| {
+        let mut all = always.to_vec();
+        more.iter().for_each(|(at, fault)| all.insert(*at, fault));
+        all
+    };
+    check(text, None, &[], &always);
+    check(
+        text,
+        Some("live"),
+        &[],
+        &with(&[(
+            0,
+            "9:39 unknown parameter \"devise\" of node \"mic\" | the parameters of microphone: there are none",
+        )]),
+    );
+    check(
+        text,
+        Some("bare"),
+        &[],
+        &with(&[(0, "5:25 unknown node \"vad\" | profile \"bare\" removes it")]),
+    );
+    check(
+        text,
+        Some("loud"),
+        &[],
+        &with(&[(
+            3,
+            "13:42 parameter \"gain_db\" of node \"mic\": 99 is out of range: -60 to 20 dB",
+        )]),
+    );
+    check(
+        text,
+        Some("lives"),
+        &[],
+        &with(&[(3, "--profile1:1 there is no profile \"lives\" | did you mean \"live\"?")]),
+    );
+    check(
+        text,
+        None,
+        &["vad.treshold=0.5", "vid.x=1", "vad", "vad.threshold=[", "mic.gain_db= 99 "],
+        &with(&[
+            (
+                3,
+                "--set1:5 unknown parameter \"treshold\" of node \"vad\" | did you mean \"threshold\"?",
+            ),
+            (4, "--set1:1 there is no node \"vid\" to set a parameter of | did you mean \"vad\"?"),
+            (5, "--set1:1 \"vad\" is not written \"node.param=value\""),
+            (6, "--set1:15 not valid YAML: unclosed bracket '['"),
+            (
+                7,
+                "--set1:14 parameter \"gain_db\" of node \"mic\": 99 is out of range: -60 to 20 dB",
+            ),
+        ]),
+    );
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let folder = std::env::temp_dir().join(format!("afferent-broken-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let cases: [(&str, &[u8], &str); 2] = [
+        ("latin.yaml", b"afferent: 1\nname: caf\xe9\n", "line 2 is not UTF-8 text"),
+        ("long.yaml", &vec![b'#'; (1 << 20) + 1], "it is longer than 1048576 bytes"),
+    ];
+    for (name, bytes, expected) in cases {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let faults = load_and_check(&path, &LoadOptions::default(), &[], &OpenCx::default());
+        let expected = [format!("cannot read {}: {expected}", path.display())];
+        assert_eq!(told(&faults.unwrap_err()), expected);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    let faults = load_and_check(&folder, &LoadOptions::default(), &[], &OpenCx::default());
+    assert!(faults.unwrap_err().to_string().starts_with("error: cannot read "));
+}

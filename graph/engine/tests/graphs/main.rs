@@ -1,0 +1,8 @@
+//! Graph files, broken and sound, against a small list of nodes.
+
+mod broken;
+mod catalogue;
+mod drawn;
+mod eight;
+mod mutated;
+mod sound;

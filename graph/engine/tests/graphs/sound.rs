@@ -1,0 +1,138 @@
+//! Graphs without faults.
+
+use std::{path::PathBuf, time::Duration};
+
+use afferent_engine::{
+    Checked, EdgePolicy, Graph, InputSpec, LoadOptions, Loaded, NodeSpec, PortRef, check, parse,
+};
+use afferent_graph::{OnFull, OpenCx, ParamValue};
+
+use crate::catalogue::{NODES, check_text};
+
+const TEXT: &str = include_str!("../data/sound.yaml");
+
+/// The nodes and edges of a graph, one in a line.
+fn outline(checked: &Checked) -> Vec<String> {
+    let graph = &checked.graph;
+    let nodes = graph.nodes.iter().map(|node| {
+        let thread = node.thread.as_deref().unwrap_or("-");
+        let params: Vec<_> =
+            node.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        format!("{}: {} on {thread} {}", node.name, node.def.name, params.join(" "))
+    });
+    let edges = graph.edges.iter().map(|edge| {
+        let name = |node: usize| &graph.nodes[node].name;
+        let EdgePolicy { on_full, queue, max_age } = edge.policy;
+        let (from, to) = (edge.from, edge.to);
+        let age = max_age.map_or_else(String::new, |age| format!(" {age:?}"));
+        format!("{}.{} > {}.{} {on_full:?} {queue}{age}", name(from.0), from.1, name(to.0), to.1)
+    });
+    nodes.chain(edges).collect()
+}
+
+fn options(profile: &str, set: &[&str]) -> LoadOptions {
+    let profile = Some(profile).filter(|name| !name.is_empty()).map(str::to_owned);
+    LoadOptions { profile, set: set.iter().map(|set| (*set).to_owned()).collect() }
+}
+
+#[test]
+fn a_file_becomes_a_graph() {
+    let checked = check_text(TEXT, &LoadOptions::default()).unwrap();
+    assert_eq!(checked.graph.name, "sound");
+    assert!(checked.warnings.is_empty(), "{}", checked.warnings);
+    let expected = [
+        "mic: wav_source on - pace=max path=graphs/in.wav",
+        "vad: vad on ears min_silence=300ms model=graphs/models/vad threshold=0.5",
+        "mel: log_mel on - ",
+        "asr: asr on - language=en",
+        "mix: mix on - ",
+        "out: print on - ",
+        "mic.audio > vad.audio Block 16",
+        "vad.audio > mel.audio DropOldest 4 50ms",
+        "mel.features > asr.features Block 16",
+        "vad.events > asr.events Latest 1",
+        "mic.audio > mix.audio Block 16",
+        "vad.audio > mix.audio Block 16",
+        "asr.words > out.in Block 16",
+        "mix.audio > out.in Block 2",
+    ];
+    assert_eq!(outline(&checked), expected);
+}
+
+#[test]
+fn profiles_and_settings_change_it() {
+    let set = ["vad.threshold=0.25", "asr.language='de'", "vad.min_silence=~"];
+    let checked = check_text(TEXT, &options("live", &set)).unwrap();
+    let outline = outline(&checked);
+    let expected = [
+        "mic: microphone on - ",
+        "vad: vad on ears limit=3 model=graphs/models/vad threshold=0.25",
+        "asr: asr on - language=de",
+        "out: print on - ",
+        "front: log_mel on front ",
+    ];
+    assert_eq!(outline[..5], expected);
+    for edge in ["mic.audio > vad.audio Block 16", "front.features > asr.features Block 16"] {
+        assert!(outline.contains(&edge.to_owned()), "{outline:?}");
+    }
+    let checked = check_text(TEXT, &options("limited", &[])).unwrap();
+    let expected = "vad: vad on ears limit=3 min_silence=300ms model=graphs/models/vad";
+    assert_eq!(self::outline(&checked)[1], expected);
+}
+
+#[test]
+fn the_graph_keeps_budget_and_interrupt() {
+    let graph = parse(TEXT, "graphs/g.yaml".as_ref(), &LoadOptions::default()).graph;
+    assert_eq!(graph.folder, PathBuf::from("graphs"));
+    assert_eq!(graph.budgets[0].p95, Some(Duration::from_millis(1200)));
+    let interrupt = graph.interrupt.unwrap();
+    assert_eq!(interrupt.on, PortRef { node: "vad".into(), port: "events".into() });
+    assert_eq!(interrupt.cancels, ["asr", "out"]);
+}
+
+#[test]
+fn a_graph_can_be_built_in_rust() {
+    let node = |name: &str, kind: &str, from: &str| NodeSpec {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        inputs: Some(from)
+            .filter(|from| !from.is_empty())
+            .map(|from| InputSpec { from_node: from.to_owned(), ..InputSpec::default() })
+            .into_iter()
+            .collect(),
+        ..NodeSpec::default()
+    };
+    let mut graph = Graph {
+        nodes: vec![node("mic", "microphone", ""), node("out", "wav_sink", "mic")],
+        folder: "f".into(),
+        ..Graph::default()
+    };
+    let check = |graph: &Graph| check(&Loaded::from(graph.clone()), &[NODES], &OpenCx::default());
+    let faults = check(&graph).unwrap_err();
+    let message = "error: node \"out\" needs the parameter \"path\"";
+    assert!(faults.to_string().starts_with(message), "{faults}");
+    graph.nodes[1].params.insert("path".into(), ParamValue::Path("o.wav".into()));
+    graph.nodes[1].params.insert("gain_db".into(), ParamValue::Int(-3));
+    graph.nodes[1].inputs[0].on_full = Some(OnFull::Latest);
+    let expected = [
+        "mic: microphone on - ",
+        "out: wav_sink on - gain_db=-3 path=f/o.wav",
+        "mic.audio > out.audio Latest 1",
+    ];
+    assert_eq!(outline(&check(&graph).unwrap()), expected);
+    graph.nodes[0].kind = "microphon".into();
+    graph.nodes[1].params.insert("gain_db".into(), ParamValue::Int(30));
+    let expected = "\
+error: unknown kind \"microphon\" of node \"mic\"
+ |
+ = help: did you mean \"microphone\"?
+
+error: parameter \"gain_db\" of node \"out\": 30 is out of range: -60 to 20 dB
+
+2 errors";
+    assert_eq!(check(&graph).unwrap_err().to_string(), expected);
+    assert_eq!(
+        check(&Graph::default()).unwrap_err().to_string(),
+        "error: the graph has no nodes\n\n1 error"
+    );
+}

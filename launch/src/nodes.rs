@@ -1,0 +1,94 @@
+//! `afferent nodes`: the catalogue.
+
+use std::process::ExitCode;
+
+use afferent_graph::{NodeDef, OnFull, Port, PortKind, Weight};
+use anyhow::bail;
+use clap::Args;
+
+use crate::catalogue::NODES;
+
+#[derive(Args)]
+pub(crate) struct NodesArgs {
+    /// Show the contract of this node: ports, parameters, latency
+    name: Option<String>,
+}
+
+pub(crate) fn nodes(args: &NodesArgs) -> anyhow::Result<ExitCode> {
+    let all = || NODES.iter().copied().flatten();
+    match &args.name {
+        None => {
+            let width = all().map(|def| def.name.len()).max().unwrap_or(0);
+            for def in all() {
+                println!("{:width$}  {}", def.name, def.summary);
+            }
+        }
+        Some(name) => match all().find(|def| def.name == name) {
+            Some(def) => print!("{}", contract(def)),
+            None => bail!("there is no node {name:?}; `afferent nodes` lists them"),
+        },
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn contract(def: &NodeDef) -> String {
+    let mut text = format!("{}: {}\n", def.name, def.summary);
+    let runs = match def.weight {
+        Weight::Light => "on the thread of the node before it",
+        Weight::Heavy => "on a thread of its own",
+    };
+    text += &format!("\nruns      {runs}\nlatency   {}\n", def.latency);
+    text += &table("inputs", def.inputs().map(|port| port_row(port)).collect());
+    text += &table("outputs", def.outputs().map(|port| port_row(port)).collect());
+    let params = def.params.iter().map(|param| {
+        let default = match (param.default, param.optional) {
+            (Some(default), _) => format!("default {default}"),
+            (None, true) => "optional".to_owned(),
+            (None, false) => "required".to_owned(),
+        };
+        let unit = if param.unit.is_empty() { String::new() } else { format!(", {}", param.unit) };
+        let range = param.range_text().map_or_else(String::new, |range| format!(", {range}"));
+        let kind = format!("{}{unit}{range}", param.kind);
+        [param.name.to_owned(), default, kind, one_line(param.help)]
+    });
+    text += &table("parameters", params.collect());
+    text
+}
+
+fn port_row(port: &Port) -> [String; 4] {
+    let under_load = match port.on_full {
+        OnFull::Block => "block",
+        OnFull::DropOldest => "drop_oldest",
+        OnFull::DropNewest => "drop_newest",
+        OnFull::Latest => "latest",
+    };
+    let note = match (port.kind, port.optional, port.many) {
+        (PortKind::Output, ..) => format!("when full: {under_load}"),
+        (_, _, true) => "several streams".to_owned(),
+        (_, true, _) => "optional".to_owned(),
+        _ => String::new(),
+    };
+    [port.name.to_owned(), port.ty.to_owned(), note, one_line(port.help)]
+}
+
+/// A text of several lines as one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Rows under a title, columns aligned.
+fn table(title: &str, rows: Vec<[String; 4]>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths = [0, 1, 2].map(|column| width(column).unwrap_or(0));
+    let mut text = format!("\n{title}\n");
+    for [a, b, c, d] in &rows {
+        let [first, second, third] = widths;
+        let line = format!("  {a:first$}  {b:second$}  {c:third$}  {d}");
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,101 @@
+//! Models that take an input and a state, and give a result and the next state.
+
+use std::path::Path;
+
+use afferent_core::{Dynamism, ScalarType, Tensor, TensorView};
+use afferent_graph::{NodeError, OpenCx};
+use afferent_package::ModelPackage;
+use afferent_runtime::{Input, Model, program::Value};
+
+/// A model with the contract `forward(input, state) -> (result, state)`, all `f32`.
+///
+/// This is the contract of Silero VAD and of our keyword models. The state starts at zero.
+pub(crate) struct RecurrentModel {
+    model: Model,
+    path: std::path::PathBuf,
+    input_sizes: Vec<usize>,
+    state: Tensor,
+    /// Takes the state that a run gives, while the old one is still borrowed.
+    next_state: Tensor,
+    result: Vec<f32>,
+}
+
+impl RecurrentModel {
+    /// Loads the package at `path`, which must be for `task`.
+    pub(crate) fn open(
+        path: &Path,
+        task: &'static str,
+        cx: &OpenCx,
+    ) -> Result<(Self, ModelPackage), NodeError> {
+        let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
+        let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
+        package.expect_task(task).map_err(|error| failed(error.to_string()))?;
+        let model = package.load(cx.kernels, cx.backends);
+        let model = model.map_err(|error| failed(error.to_string()))?;
+        let (input_sizes, state_sizes) = contract(&model).map_err(failed)?;
+        let state = Tensor::zeros(ScalarType::Float, &state_sizes);
+        let (path, next_state) = (path.to_owned(), state.clone());
+        let model = Self { model, path, input_sizes, state, next_state, result: Vec::new() };
+        Ok((model, package))
+    }
+
+    /// Sizes of the input.
+    pub(crate) fn input_sizes(&self) -> &[usize] {
+        &self.input_sizes
+    }
+
+    /// The integer that the metadata method `name` returns.
+    pub(crate) fn metadata_int(&self, name: &str) -> Option<i64> {
+        self.model.file().metadata_int(name)
+    }
+
+    /// An error about this model.
+    pub(crate) fn fault(&self, reason: impl Into<String>) -> NodeError {
+        NodeError::Model { path: self.path.clone(), reason: reason.into() }
+    }
+
+    /// Forgets what it heard.
+    pub(crate) fn reset(&mut self) {
+        self.state.bytes_mut().fill(0);
+    }
+
+    /// Runs the model on `input`, keeps its state, and returns the result.
+    pub(crate) fn run(&mut self, input: &[f32]) -> Result<&[f32], NodeError> {
+        let (path, sizes) = (&self.path, &self.input_sizes);
+        let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
+        let inputs =
+            [Input::Tensor(TensorView::new(sizes, input)?), Input::Tensor(self.state.view())];
+        let outputs = self.model.run("forward", &inputs);
+        let outputs = outputs.map_err(|error| failed(error.to_string()))?;
+        self.result.clear();
+        self.result.extend_from_slice(outputs.tensor(0)?.data::<f32>()?);
+        self.next_state.data_mut::<f32>()?.copy_from_slice(outputs.tensor(1)?.data::<f32>()?);
+        std::mem::swap(&mut self.state, &mut self.next_state);
+        Ok(&self.result)
+    }
+}
+
+/// Sizes of input and state, if the model has the contract.
+fn contract(model: &Model) -> Result<(Vec<usize>, Vec<usize>), String> {
+    let plan = model.file().method("forward").map_err(|error| error.to_string())?;
+    let expected = "it must take (input, state) and give (result, state), all f32 of fixed size";
+    let tensor = |ids: afferent_runtime::program::List<'_, u32>, at: usize| match ids
+        .get(at)
+        .map(|id| plan.value(id as usize))
+    {
+        Some(Value::Tensor(meta))
+            if meta.layout.dtype == ScalarType::Float && meta.dynamism == Dynamism::Static =>
+        {
+            Ok(meta.layout.sizes.iter().collect::<Vec<usize>>())
+        }
+        _ => Err(expected.to_owned()),
+    };
+    if (plan.inputs().len(), plan.outputs().len()) != (2, 2) {
+        return Err(expected.to_owned());
+    }
+    let (input, state) = (tensor(plan.inputs(), 0)?, tensor(plan.inputs(), 1)?);
+    if tensor(plan.outputs(), 1)? != state {
+        return Err("the state that it gives has other sizes than the one it takes".to_owned());
+    }
+    Ok((input, state))
+}

@@ -1,0 +1,35 @@
+//! `aten::_conj_physical.out`: complex conjugate, of real numbers themselves.
+//!
+//! | argument | type                                  | shape     |
+//! |----------|---------------------------------------|-----------|
+//! | `self`   | number tensor                         | any       |
+//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//!
+//! Gives `x`. Tolerance: exact.
+//! Errors: complex dtypes are [`Error::InvalidType`].
+//! Source: ATen `_conj_physical`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::pointwise::{Input, Pointwise, numbers};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("aten::_conj_physical.out", &[Arg::Tensor, Arg::Out], conj_physical_out)];
+
+fn conj_physical_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = Input::at(args, 0)?;
+    let call = Pointwise::in_dtype([input], input.dtype());
+    call.run(args, 1, numbers!(|[x]| x, F => |[x]| x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::check::{check, tensor};
+
+    #[test]
+    fn values() {
+        check(&KERNELS[0], [tensor(&[1.5_f32, f32::NAN])], Ok(&[1.5_f32, f32::NAN]));
+        check(&KERNELS[0], [tensor(&[i64::MIN, 2])], Ok(&[i64::MIN, 2]));
+    }
+}

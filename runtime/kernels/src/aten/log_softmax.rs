@@ -1,0 +1,65 @@
+//! `aten::_log_softmax.out`: logarithm of the softmax along a dimension.
+//!
+//! | argument        | type                      | shape     |
+//! |-----------------|---------------------------|-----------|
+//! | `self`          | floating-point tensor     | any       |
+//! | `dim`           | int                       |           |
+//! | `half_to_float` | false                     |           |
+//! | `out`           | floating-point tensor     | as `self` |
+//!
+//! Computes `x - max - ln Σ exp(x - max)`; half types in `f32`. Takes scratch memory for one line.
+//! Tolerance: 1e-5 absolute. Errors: other dtypes, a dimension that does not exist.
+//! Source: ATen `_log_softmax`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::{Accumulator, Float, sum_of, with_float_accumulator},
+    along::map_lines,
+    loops::dim_index,
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::_log_softmax.out",
+    &[Arg::Tensor, Arg::Int, Arg::Bool, Arg::Out],
+    log_softmax_out,
+)];
+
+fn log_softmax_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let along = dim_index(args.int(1)?, x.rank(), 1)?;
+    if args.bool(2)? {
+        return Err(Error::InvalidArgument { index: 2, expected: "false" });
+    }
+    let mut out = args.out(3)?;
+    with_float_accumulator!(out.dtype(), 3, A => {
+        with_float_accumulator!(x.dtype(), 0, _B => Ok(()))?;
+        map_lines::<A>(cx, x, along, &mut out, 3, log_softmax)
+    })
+}
+
+fn log_softmax<A: Float>(line: &mut [A]) {
+    let max = line.iter().fold(A::LOWEST, |max, &x| if x > max { x } else { max });
+    let log = sum_of(line, |x| (x - max).exp()).ln();
+    line.iter_mut().for_each(|x| *x = *x - max - log);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &[f32], expected: &[f32]) {
+        let mut line = line.to_vec();
+        log_softmax(&mut line);
+        let near = |(&a, &b): (&f32, &f32)| a == b || (a - b).abs() < 1e-6;
+        assert!(line.iter().zip(expected).all(near), "{line:?}");
+    }
+
+    #[test]
+    fn values() {
+        check(&[0.0, 0.0], &[-0.693_147_2, -0.693_147_2]);
+        check(&[1000.0, 1001.0], &[-1.313_261_7, -0.313_261_7]);
+        check(&[f32::NEG_INFINITY, 3.0], &[f32::NEG_INFINITY, 0.0]);
+    }
+}

@@ -1,0 +1,79 @@
+//! `aten::pixel_shuffle.out`: channels become blocks of pixels.
+//!
+//! | argument | type          | shape |
+//! |----------|---------------|-------|
+//! | `self` | tensor        | `[…, c · r², h, w]` |
+//! | `upscale_factor` | int `r`, positive |     |
+//! | `out`  | as `self`   | `[…, c, h · r, w · r]` |
+//!
+//! Exact. Errors: rank below 3, channels that r² does not divide. Source: ATen `pixel_shuffle`.
+
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::same_dtype,
+    bytes::copy_elements,
+    loops::{Loops, out_strides, strides_of},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::pixel_shuffle.out",
+    &[Arg::Tensor, Arg::Int, Arg::Out],
+    pixel_shuffle_out,
+)];
+
+fn pixel_shuffle_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let factor = usize::try_from(args.int(1)?).ok().filter(|&factor| factor > 0);
+    let factor = factor.ok_or(wrong(1, "a positive factor"))?;
+    let square = factor.checked_mul(factor).ok_or(wrong(1, "a smaller factor"))?;
+    let &[ref leading @ .., channels, height, width] = x.sizes() else {
+        return Err(wrong(0, "channels of pictures"));
+    };
+    if !channels.is_multiple_of(square) {
+        return Err(wrong(0, "channels that the square of the factor divides"));
+    }
+    let (channels, large) = (channels / square, wrong(1, "a smaller factor"));
+    let mut sizes = Dims::new(leading).ok_or(large)?;
+    sizes.push(channels)?;
+    sizes.push(height.checked_mul(factor).ok_or(large)?)?;
+    sizes.push(width.checked_mul(factor).ok_or(large)?)?;
+    let mut out = args.out(2)?;
+    same_dtype(out.dtype(), x.dtype(), 2)?;
+    out.resize(&sizes)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (from, to) = (strides_of(&x), out_strides(&out));
+    let at = leading.len();
+    let mut loops = Loops::new();
+    for (dim, &size) in leading.iter().enumerate() {
+        loops.push(size, [from[dim], to[dim]])?;
+    }
+    loops.push(channels, [square * from[at], to[at]])?;
+    loops.push(height, [from[at + 1], factor * to[at + 1]])?;
+    loops.push(factor, [factor * from[at], to[at + 1]])?;
+    loops.push(width, [from[at + 2], factor * to[at + 2]])?;
+    loops.push(factor, [from[at], to[at + 2]])?;
+    copy_elements(loops, x.bytes(), out.bytes_mut()?, x.dtype().size());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn values() {
+        let x = Tensor::new(&[4, 1, 2], &[1_u8, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Byte, &[0, 0, 0]);
+        let mut arguments =
+            [Argument::Tensor(&x), Argument::Scalar(Scalar::Int(2)), Argument::Out(&mut out)];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.sizes(), [1, 2, 4]);
+        assert_eq!(out.data::<u8>(), Ok(&[1, 3, 2, 4, 5, 7, 6, 8][..]));
+    }
+}

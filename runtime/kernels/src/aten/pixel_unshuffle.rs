@@ -1,0 +1,79 @@
+//! `aten::pixel_unshuffle.out`: blocks of pixels become channels.
+//!
+//! | argument | type          | shape |
+//! |----------|---------------|-------|
+//! | `self` | tensor        | `[…, c, h · r, w · r]` |
+//! | `downscale_factor` | int `r`, positive |     |
+//! | `out`  | as `self`   | `[…, c · r², h, w]` |
+//!
+//! Exact. Errors: rank below 3, a height or width that r does not divide. Source: ATen `pixel_unshuffle`.
+
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::same_dtype,
+    bytes::copy_elements,
+    loops::{Loops, out_strides, strides_of},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::pixel_unshuffle.out",
+    &[Arg::Tensor, Arg::Int, Arg::Out],
+    pixel_unshuffle_out,
+)];
+
+fn pixel_unshuffle_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let factor = usize::try_from(args.int(1)?).ok().filter(|&factor| factor > 0);
+    let factor = factor.ok_or(wrong(1, "a positive factor"))?;
+    let square = factor.checked_mul(factor).ok_or(wrong(1, "a smaller factor"))?;
+    let &[ref leading @ .., channels, height, width] = x.sizes() else {
+        return Err(wrong(0, "channels of pictures"));
+    };
+    if !height.is_multiple_of(factor) || !width.is_multiple_of(factor) {
+        return Err(wrong(0, "pictures whose height and width the factor divides"));
+    }
+    let (height, width, large) = (height / factor, width / factor, wrong(1, "a smaller factor"));
+    let mut sizes = Dims::new(leading).ok_or(large)?;
+    sizes.push(channels.checked_mul(square).ok_or(large)?)?;
+    sizes.push(height)?;
+    sizes.push(width)?;
+    let mut out = args.out(2)?;
+    same_dtype(out.dtype(), x.dtype(), 2)?;
+    out.resize(&sizes)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (from, to) = (strides_of(&x), out_strides(&out));
+    let at = leading.len();
+    let mut loops = Loops::new();
+    for (dim, &size) in leading.iter().enumerate() {
+        loops.push(size, [from[dim], to[dim]])?;
+    }
+    loops.push(channels, [from[at], square * to[at]])?;
+    loops.push(factor, [from[at + 1], factor * to[at]])?;
+    loops.push(factor, [from[at + 2], to[at]])?;
+    loops.push(height, [factor * from[at + 1], to[at + 1]])?;
+    loops.push(width, [factor * from[at + 2], to[at + 2]])?;
+    copy_elements(loops, x.bytes(), out.bytes_mut()?, x.dtype().size());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn values() {
+        let x = Tensor::new(&[1, 2, 4], &[1_u8, 3, 2, 4, 5, 7, 6, 8]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Byte, &[0, 0, 0]);
+        let mut arguments =
+            [Argument::Tensor(&x), Argument::Scalar(Scalar::Int(2)), Argument::Out(&mut out)];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.sizes(), [4, 1, 2]);
+        assert_eq!(out.data::<u8>(), Ok(&[1, 2, 3, 4, 5, 6, 7, 8][..]));
+    }
+}

@@ -1,0 +1,67 @@
+//! `aten::_softmax.out`: exponentials that add up to one along a dimension.
+//!
+//! | argument        | type                      | shape     |
+//! |-----------------|---------------------------|-----------|
+//! | `self`          | floating-point tensor     | any       |
+//! | `dim`           | int                       |           |
+//! | `half_to_float` | false                     |           |
+//! | `out`           | floating-point tensor     | as `self` |
+//!
+//! Computes `exp(x - max) / Σ exp(x - max)`; half types in `f32`. Takes scratch memory for one line.
+//! Tolerance: 1e-6 absolute. Errors: other dtypes, a dimension that does not exist.
+//! Source: ATen `_softmax`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::{Accumulator, Float, sum, with_float_accumulator},
+    along::map_lines,
+    loops::dim_index,
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::_softmax.out",
+    &[Arg::Tensor, Arg::Int, Arg::Bool, Arg::Out],
+    softmax_out,
+)];
+
+fn softmax_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let along = dim_index(args.int(1)?, x.rank(), 1)?;
+    if args.bool(2)? {
+        return Err(Error::InvalidArgument { index: 2, expected: "false" });
+    }
+    let mut out = args.out(3)?;
+    with_float_accumulator!(out.dtype(), 3, A => {
+        with_float_accumulator!(x.dtype(), 0, _B => Ok(()))?;
+        map_lines::<A>(cx, x, along, &mut out, 3, softmax)
+    })
+}
+
+fn softmax<A: Float>(line: &mut [A]) {
+    let max = line.iter().fold(A::LOWEST, |max, &x| if x > max { x } else { max });
+    line.iter_mut().for_each(|x| *x = (*x - max).exp());
+    let scale = A::ONE / sum(line);
+    line.iter_mut().for_each(|x| *x = *x * scale);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &[f32], expected: &[f32]) {
+        let mut line = line.to_vec();
+        softmax(&mut line);
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-6 || (a.is_nan() && b.is_nan());
+        assert!(line.iter().zip(expected).all(near), "{line:?}");
+    }
+
+    #[test]
+    fn values() {
+        check(&[0.0, 0.0], &[0.5, 0.5]);
+        check(&[1000.0, 1001.0], &[0.268_941_4, 0.731_058_6]);
+        check(&[f32::NEG_INFINITY, 3.0], &[0.0, 1.0]);
+        check(&[f32::NEG_INFINITY, f32::NEG_INFINITY], &[f32::NAN, f32::NAN]);
+    }
+}

@@ -1,0 +1,132 @@
+//! `aten::topk.values`: the `k` largest or smallest elements along a dimension, best first.
+//!
+//! | argument  | type                           | shape                   |
+//! |-----------|--------------------------------|-------------------------|
+//! | `self`    | tensor, any but bool and `u64` | any                     |
+//! | `k`       | int                            |                         |
+//! | `dim`     | int                            |                         |
+//! | `largest` | bool                           |                         |
+//! | `sorted`  | bool; always treated as true   |                         |
+//! | `values`  | as `self`                      | `self` with `k` in `dim` |
+//! | `indices` | i64 tensor                     | as `values`             |
+//!
+//! NaN is larger than every number. Of equal elements the first come first; PyTorch leaves that
+//! open. Takes scratch memory for one line and its positions. Exact.
+//! Errors: `k` out of range, a dimension that does not exist, other dtypes. Source: ATen `topk`.
+
+use core::cmp::Ordering;
+
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
+
+use crate::{
+    accumulator::{Accumulator, Reader, Writer, same_dtype, with_accumulator},
+    along::Lines,
+    loops::{dim_index, out_strides},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::topk.values",
+    &[Arg::Tensor, Arg::Int, Arg::Int, Arg::Bool, Arg::Bool, Arg::Out, Arg::Out],
+    topk_values,
+)];
+
+fn topk_values(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let dtype = args.tensor(0)?.dtype();
+    if matches!(dtype, ScalarType::Bool | ScalarType::UInt64) {
+        return Err(Error::InvalidType { index: 0, found: dtype });
+    }
+    same_dtype(args.out(5)?.dtype(), dtype, 5)?;
+    same_dtype(args.out(6)?.dtype(), ScalarType::Long, 6)?;
+    with_accumulator!(dtype, A => topk::<A>(cx, args))
+}
+
+fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let along = dim_index(args.int(2)?, x.rank(), 2)?;
+    let wrong = Error::InvalidArgument { index: 1, expected: "at most as many as there are" };
+    let len = x.sizes().get(along).copied().unwrap_or(1);
+    let k = usize::try_from(args.int(1)?).ok().filter(|&k| k <= len).ok_or(wrong)?;
+    let largest = args.bool(3)?;
+    let mut sizes = Dims::new(x.sizes()).ok_or(wrong)?;
+    if let Some(size) = sizes.get_mut(along) {
+        *size = k;
+    }
+    let [mut values, mut indices] = args.outs([5, 6])?;
+    values.resize(&sizes)?;
+    indices.resize(&sizes)?;
+    if values.numel() == 0 || k == 0 {
+        return Ok(());
+    }
+    if *out_strides(&values) != *out_strides(&indices) {
+        return Err(Error::NotSupported { what: "outputs of different dim orders" });
+    }
+    let lines = Lines::new(&x, &values, along)?;
+    let reader = Reader::<A>::new(x, 0)?;
+    let (mut values, mut indices) = (Writer::new(&mut values, 5)?, Writer::new(&mut indices, 6)?);
+    // One word a position, then one an element, of which it fills all or half.
+    let scratch = cx.scratch::<u64>(len.checked_mul(2).ok_or(wrong)?)?;
+    let (places, line) = scratch.split_at_mut(len);
+    let line: &mut [A] = bytemuck::cast_slice_mut(line);
+    let line = &mut line[..len];
+    lines.for_each(|[from, to]| {
+        reader.read(from, lines.steps[0], line);
+        for (at, place) in places.iter_mut().enumerate() {
+            *place = at as u64;
+        }
+        let order = |a: &u64, b: &u64| {
+            let [x, y] = [*a, *b].map(|place| line[place as usize]);
+            if largest { descending(x, y) } else { descending(y, x) }.then(a.cmp(b))
+        };
+        if k < len {
+            places.select_nth_unstable_by(k - 1, order);
+        }
+        places[..k].sort_unstable_by(order);
+        for (i, &place) in places[..k].iter().enumerate() {
+            values.set(to + i * lines.steps[1], line[place as usize]);
+            indices.set(to + i * lines.steps[1], place as i64);
+        }
+    });
+    Ok(())
+}
+
+/// The order in which the larger comes first, and NaN before every number.
+fn descending<A: Accumulator>(a: A, b: A) -> Ordering {
+    b.is_nan().cmp(&a.is_nan()).then(b.partial_cmp(&a).unwrap_or(Ordering::Equal))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(k: i64, largest: bool, expected: &[i64]) {
+        let x = Tensor::from_slice(&[3.0_f32, 1.0, f32::NAN, 5.0, 3.0]);
+        let (mut values, mut indices) =
+            (Tensor::from_slice::<f32>(&[]), Tensor::from_slice::<i64>(&[]));
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Scalar(Scalar::Int(k)),
+            Argument::Scalar(Scalar::Int(-1)),
+            Argument::Scalar(Scalar::Bool(largest)),
+            Argument::Scalar(Scalar::Bool(true)),
+            Argument::Out(&mut values),
+            Argument::Out(&mut indices),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(indices.data::<i64>().unwrap(), expected);
+        let x = x.data::<f32>().unwrap();
+        for (value, &place) in values.data::<f32>().unwrap().iter().zip(expected) {
+            assert_eq!(value.to_bits(), x[place as usize].to_bits());
+        }
+    }
+
+    #[test]
+    fn places() {
+        check(4, true, &[2, 3, 0, 4]);
+        check(3, false, &[1, 0, 4]);
+        check(5, false, &[1, 0, 4, 3, 2]);
+        check(0, true, &[]);
+    }
+}

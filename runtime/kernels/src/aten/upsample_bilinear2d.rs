@@ -1,0 +1,126 @@
+//! `aten::upsample_bilinear2d.vec_out`: enlarges pictures with linear interpolation.
+//!
+//! | argument        | type                  | shape                      |
+//! |-----------------|-----------------------|----------------------------|
+//! | `input`         | floating-point tensor | `[n, c, h, w]`             |
+//! | `output_size`   | two ints or none      | either this or the factors |
+//! | `align_corners` | bool                  |                            |
+//! | `scale_factors` | two doubles or none   |                            |
+//! | `out`           | as `input`            | `[n, c, h', w']`           |
+//!
+//! Pixel `i` comes from `(i + ½) · step - ½`, at least 0, where `step` is `1 / factor` or `h / h'`;
+//! with aligned corners from `i · (h - 1) / (h' - 1)`. Half types compute in `f32`.
+//! Tolerance: 1e-5 relative. Errors: an empty picture, other ranks or dtypes.
+//! Source: ATen `upsample_bilinear2d`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::{Float, Reader, Writer, same_dtype, with_float_accumulator},
+    upsample::Target,
+    window::{pictures, with_picture},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::upsample_bilinear2d.vec_out",
+    &[Arg::Tensor, Arg::OptIntList, Arg::Bool, Arg::OptDoubleList, Arg::Out],
+    upsample_bilinear2d_out,
+)];
+
+fn upsample_bilinear2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let dtype = args.tensor(0)?.dtype();
+    same_dtype(args.out(4)?.dtype(), dtype, 4)?;
+    with_float_accumulator!(dtype, 0, A => upsample_bilinear2d::<A>(args))
+}
+
+fn upsample_bilinear2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let &[_, _, height, width] = x.sizes() else {
+        return Err(Error::InvalidArgument { index: 0, expected: "a batch of pictures" });
+    };
+    let (target, aligned) = (Target::new(args, 3)?, args.bool(2)?);
+    let mut out = args.out(4)?;
+    out.resize(&with_picture(x.sizes(), target.sizes)?)?;
+    let (pictures, steps) = pictures(&x, &out)?;
+    let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 4)?);
+    let (vertical, horizontal) =
+        (Axis::new(&target, 0, height, aligned), Axis::new(&target, 1, width, aligned));
+    pictures.for_each([0, 0], |[from, to]| {
+        for row in 0..target.sizes[0] {
+            let (top, bottom, down) = vertical.source(row);
+            let (top, bottom) = (from + top * steps.from[0], from + bottom * steps.from[0]);
+            for column in 0..target.sizes[1] {
+                let (left, right, along) = horizontal.source(column);
+                let (left, right) = (left * steps.from[1], right * steps.from[1]);
+                let up = mix(x.get(top + left), x.get(top + right), along);
+                let low = mix(x.get(bottom + left), x.get(bottom + right), along);
+                out.set(to + row * steps.to[0] + column * steps.to[1], mix(up, low, down));
+            }
+        }
+    });
+    Ok(())
+}
+
+fn mix<A: Float>(a: A, b: A, share: A) -> A {
+    (A::ONE - share) * a + share * b
+}
+
+/// How positions of the result lie in the input along one dimension.
+struct Axis<A> {
+    size: usize,
+    step: A,
+    half: A,
+}
+
+impl<A: Float> Axis<A> {
+    fn new(target: &Target, dim: usize, size: usize, aligned: bool) -> Self {
+        let (step, half) = if !aligned {
+            (target.step(dim, size), A::number(0.5))
+        } else if target.sizes[dim] > 1 {
+            let intervals = A::number((target.sizes[dim] - 1) as f64);
+            (A::number((size - 1) as f64) / intervals, A::default())
+        } else {
+            (A::default(), A::default())
+        };
+        Self { size, step, half }
+    }
+
+    /// The two input positions between which output `at` lies, and the share of the second.
+    fn source(&self, at: usize) -> (usize, usize, A) {
+        let place = (A::number(at as f64) + self.half) * self.step - self.half;
+        let place = if place > A::default() { place } else { A::default() };
+        let first = (place.to_double() as usize).min(self.size - 1);
+        let share = place - A::number(first as f64);
+        let share = if share < A::ONE { share } else { A::ONE };
+        (first, (first + 1).min(self.size - 1), share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(aligned: bool, expected: &[f32]) {
+        let x = Tensor::new(&[1, 1, 1, 2], &[0.0_f32, 4.0]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0, 0]);
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Ints(vec![1, expected.len() as i64]),
+            Argument::Scalar(Scalar::Bool(aligned)),
+            Argument::None,
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<f32>().unwrap(), expected);
+    }
+
+    #[test]
+    fn values() {
+        check(false, &[0.0, 1.0, 3.0, 4.0]);
+        check(true, &[0.0, 1.0, 2.0, 3.0, 4.0]);
+        check(true, &[0.0]);
+    }
+}

@@ -1,0 +1,84 @@
+//! `aten::upsample_nearest2d.vec_out`: enlarges pictures by repeating pixels.
+//!
+//! | argument        | type                | shape                                |
+//! |-----------------|---------------------|--------------------------------------|
+//! | `input`         | tensor              | `[n, c, h, w]`                       |
+//! | `output_size`   | two ints or none    | either this or the factors           |
+//! | `scale_factors` | two doubles or none |                                      |
+//! | `out`           | as `input`          | `[n, c, h', w']`                     |
+//!
+//! Pixel `i` comes from `⌊i · step⌋`, where `step` is `1 / factor` or `h / h'`, in `f32`. Exact.
+//! Errors: an empty picture, other ranks. Source: ATen `upsample_nearest2d`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::same_dtype,
+    bytes::copy_elements,
+    loops::{Loops, out_strides, strides_of},
+    upsample::Target,
+    window::with_picture,
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::upsample_nearest2d.vec_out",
+    &[Arg::Tensor, Arg::OptIntList, Arg::OptDoubleList, Arg::Out],
+    upsample_nearest2d_out,
+)];
+
+fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let &[batch, channels, height, width] = x.sizes() else {
+        return Err(Error::InvalidArgument { index: 0, expected: "a batch of pictures" });
+    };
+    let target = Target::new(args, 2)?;
+    let mut out = args.out(3)?;
+    same_dtype(out.dtype(), x.dtype(), 3)?;
+    out.resize(&with_picture(x.sizes(), target.sizes)?)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (from, to) = (strides_of(&x), out_strides(&out));
+    let mut pixels = Loops::new();
+    pixels.push(batch, [from[0], to[0]])?;
+    pixels.push(channels, [from[1], to[1]])?;
+    let steps = [target.step::<f32>(0, height), target.step::<f32>(1, width)];
+    let (bytes, source, sink) = (x.dtype().size(), x.bytes(), out.bytes_mut()?);
+    for row in 0..target.sizes[0] {
+        let y = nearest(row, steps[0], height);
+        for column in 0..target.sizes[1] {
+            let x = nearest(column, steps[1], width);
+            let source = source.get((y * from[2] + x * from[3]) * bytes..).unwrap_or(&[]);
+            let sink = sink.get_mut((row * to[2] + column * to[3]) * bytes..).unwrap_or(&mut []);
+            copy_elements(pixels, source, sink, bytes);
+        }
+    }
+    Ok(())
+}
+
+fn nearest(at: usize, step: f32, size: usize) -> usize {
+    (libm::floorf(at as f32 * step) as usize).min(size - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, ScalarType, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(sizes: Argument<'_>, factors: Argument<'_>, expected: &[u8]) {
+        let x = Tensor::new(&[1, 1, 1, 3], &[0_u8, 1, 2]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Byte, &[0, 0, 0, 0]);
+        let mut arguments = [Argument::Tensor(&x), sizes, factors, Argument::Out(&mut out)];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<u8>().unwrap(), expected);
+    }
+
+    #[test]
+    fn values() {
+        check(Argument::Ints(vec![1, 4]), Argument::None, &[0, 0, 1, 2]);
+        check(Argument::None, Argument::Doubles(vec![1.7, 2.6]), &[0, 0, 0, 1, 1, 1, 2]);
+        check(Argument::None, Argument::Doubles(vec![2.0, 1.0]), &[0, 1, 2, 0, 1, 2]);
+    }
+}
