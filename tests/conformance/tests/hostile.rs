@@ -112,8 +112,6 @@ fn inputs(program: &Program<'_>, method: &str, limit: usize) -> Vec<Option<Tenso
 
 /// Tries one damaged program; a panic or too much memory ends the test with `what`.
 fn attempt(path: &PathBuf, bytes: &[u8], what: &str, tally: &mut Tally) {
-        eprintln!("{} {what}", path.display());
-    }
     let before = ALLOCATOR.allocated();
     ALLOCATOR.set_limit(before + allowance(bytes.len())).unwrap();
     let result = catch_unwind(AssertUnwindSafe(|| try_program(path, bytes, tally)));
