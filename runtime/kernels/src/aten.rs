@@ -11,9 +11,11 @@ mod argmax;
 mod argmin;
 mod avg_pool2d;
 mod bmm;
+mod cdist_forward;
 mod convolution;
 mod cumsum;
 mod embedding;
+mod grid_sampler_2d;
 mod linear;
 mod log_softmax;
 mod max;
@@ -25,6 +27,7 @@ mod native_batch_norm_legit;
 mod native_batch_norm_legit_no_training;
 mod native_group_norm;
 mod native_layer_norm;
+mod pdist_forward;
 mod pixel_shuffle;
 mod pixel_unshuffle;
 mod prod;
@@ -32,6 +35,7 @@ mod softmax;
 mod sum;
 mod topk;
 mod upsample_bilinear2d;
+mod upsample_bilinear2d_aa;
 mod upsample_nearest2d;
 mod var;
 
@@ -46,9 +50,11 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     argmin::KERNELS,
     avg_pool2d::KERNELS,
     bmm::KERNELS,
+    cdist_forward::KERNELS,
     convolution::KERNELS,
     cumsum::KERNELS,
     embedding::KERNELS,
+    grid_sampler_2d::KERNELS,
     linear::KERNELS,
     log_softmax::KERNELS,
     max::KERNELS,
@@ -60,6 +66,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     native_batch_norm_legit_no_training::KERNELS,
     native_group_norm::KERNELS,
     native_layer_norm::KERNELS,
+    pdist_forward::KERNELS,
     pixel_shuffle::KERNELS,
     pixel_unshuffle::KERNELS,
     prod::KERNELS,
@@ -67,6 +74,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     sum::KERNELS,
     topk::KERNELS,
     upsample_bilinear2d::KERNELS,
+    upsample_bilinear2d_aa::KERNELS,
     upsample_nearest2d::KERNELS,
     var::KERNELS,
 ];

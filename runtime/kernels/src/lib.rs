@@ -13,6 +13,7 @@ mod aten;
 mod batch_norm;
 mod bytes;
 mod conv;
+mod distance;
 mod dtype;
 mod extremum;
 mod loops;
