@@ -1,80 +1,324 @@
-//! The operators of ATen.
+//! The operators of the namespace `aten`.
 
 use afferent_core::Kernel;
 
+mod abs;
+mod acos;
+mod acosh;
 mod adaptive_avg_pool2d;
+mod add;
 mod addmm;
 mod amax;
 mod amin;
 mod any;
+mod arange;
 mod argmax;
 mod argmin;
+mod as_strided_copy;
+mod asin;
+mod asinh;
+mod atan;
+mod atan2;
+mod atanh;
 mod avg_pool2d;
+mod bitwise_and;
+mod bitwise_left_shift;
+mod bitwise_not;
+mod bitwise_or;
+mod bitwise_right_shift;
+mod bitwise_xor;
 mod bmm;
+mod cat;
 mod cdist_forward;
+mod ceil;
+mod clamp;
+mod clone;
+mod conj_physical;
+mod constant_pad_nd;
 mod convolution;
+mod copy;
+mod cos;
+mod cosh;
 mod cumsum;
+mod diagonal_copy;
+mod div;
+mod elu;
 mod embedding;
+mod empty;
+mod eq;
+mod erf;
+mod exp;
+mod exp2;
+mod expand_copy;
+mod expm1;
+mod fill;
+mod flip;
+mod floor;
+mod floor_divide;
+mod fmod;
+mod full;
+mod gather;
+mod ge;
+mod gelu;
+mod glu;
 mod grid_sampler_2d;
+mod gt;
+mod hardtanh;
+mod hypot;
+mod index;
+mod index_put;
+mod index_select;
+mod isinf;
+mod isnan;
+mod le;
+mod leaky_relu;
 mod linear;
+mod log;
+mod log10;
+mod log1p;
+mod log2;
 mod log_softmax;
+mod logical_and;
+mod logical_not;
+mod logical_or;
+mod logical_xor;
+mod logit;
+mod lt;
+mod masked_fill;
+mod masked_scatter;
+mod masked_select;
 mod max;
 mod max_pool2d_with_indices;
+mod maximum;
 mod mean;
 mod min;
+mod minimum;
 mod mm;
+mod mul;
+mod narrow_copy;
 mod native_batch_norm_legit;
 mod native_batch_norm_legit_no_training;
+mod native_dropout;
 mod native_group_norm;
 mod native_layer_norm;
+mod ne;
+mod neg;
+mod nonzero;
 mod pdist_forward;
+mod permute_copy;
 mod pixel_shuffle;
 mod pixel_unshuffle;
+mod pow;
 mod prod;
+mod rand;
+mod reciprocal;
+mod reflection_pad;
+mod relu;
+mod remainder;
+mod repeat;
+mod repeat_interleave;
+mod replication_pad;
+mod roll;
+mod round;
+mod rsqrt;
+mod rsub;
+mod scalar_tensor;
+mod scatter;
+mod scatter_add;
+mod select_copy;
+mod select_scatter;
+mod sigmoid;
+mod sign;
+mod sin;
+mod sinh;
+mod slice_copy;
+mod slice_scatter;
 mod softmax;
+mod split_copy;
+mod split_with_sizes_copy;
+mod sqrt;
+mod squeeze_copy;
+mod stack;
+mod sub;
 mod sum;
+mod t_copy;
+mod tan;
+mod tanh;
+mod to_copy;
 mod topk;
+mod transpose_copy;
+mod tril;
+mod trunc;
+mod unbind_copy;
+mod unfold_copy;
+mod unsqueeze_copy;
 mod upsample_bilinear2d;
 mod upsample_bilinear2d_aa;
 mod upsample_nearest2d;
 mod var;
+mod view_as_real_copy;
+mod view_copy;
+mod where_self;
+mod zeros;
 
-/// Every kernel of the namespace, one slice per operator file, alphabetical.
+/// Every kernel of the namespace, one slice a file, alphabetical.
 pub(crate) const KERNELS: &[&[Kernel]] = &[
+    abs::KERNELS,
+    acos::KERNELS,
+    acosh::KERNELS,
     adaptive_avg_pool2d::KERNELS,
+    add::KERNELS,
     addmm::KERNELS,
     amax::KERNELS,
     amin::KERNELS,
     any::KERNELS,
+    arange::KERNELS,
     argmax::KERNELS,
     argmin::KERNELS,
+    as_strided_copy::KERNELS,
+    asin::KERNELS,
+    asinh::KERNELS,
+    atan::KERNELS,
+    atan2::KERNELS,
+    atanh::KERNELS,
     avg_pool2d::KERNELS,
+    bitwise_and::KERNELS,
+    bitwise_left_shift::KERNELS,
+    bitwise_not::KERNELS,
+    bitwise_or::KERNELS,
+    bitwise_right_shift::KERNELS,
+    bitwise_xor::KERNELS,
     bmm::KERNELS,
+    cat::KERNELS,
     cdist_forward::KERNELS,
+    ceil::KERNELS,
+    clamp::KERNELS,
+    clone::KERNELS,
+    conj_physical::KERNELS,
+    constant_pad_nd::KERNELS,
     convolution::KERNELS,
+    copy::KERNELS,
+    cos::KERNELS,
+    cosh::KERNELS,
     cumsum::KERNELS,
+    diagonal_copy::KERNELS,
+    div::KERNELS,
+    elu::KERNELS,
     embedding::KERNELS,
+    empty::KERNELS,
+    eq::KERNELS,
+    erf::KERNELS,
+    exp::KERNELS,
+    exp2::KERNELS,
+    expand_copy::KERNELS,
+    expm1::KERNELS,
+    fill::KERNELS,
+    flip::KERNELS,
+    floor::KERNELS,
+    floor_divide::KERNELS,
+    fmod::KERNELS,
+    full::KERNELS,
+    gather::KERNELS,
+    ge::KERNELS,
+    gelu::KERNELS,
+    glu::KERNELS,
     grid_sampler_2d::KERNELS,
+    gt::KERNELS,
+    hardtanh::KERNELS,
+    hypot::KERNELS,
+    index::KERNELS,
+    index_put::KERNELS,
+    index_select::KERNELS,
+    isinf::KERNELS,
+    isnan::KERNELS,
+    le::KERNELS,
+    leaky_relu::KERNELS,
     linear::KERNELS,
+    log::KERNELS,
+    log10::KERNELS,
+    log1p::KERNELS,
+    log2::KERNELS,
     log_softmax::KERNELS,
+    logical_and::KERNELS,
+    logical_not::KERNELS,
+    logical_or::KERNELS,
+    logical_xor::KERNELS,
+    logit::KERNELS,
+    lt::KERNELS,
+    masked_fill::KERNELS,
+    masked_scatter::KERNELS,
+    masked_select::KERNELS,
     max::KERNELS,
     max_pool2d_with_indices::KERNELS,
+    maximum::KERNELS,
     mean::KERNELS,
     min::KERNELS,
+    minimum::KERNELS,
     mm::KERNELS,
+    mul::KERNELS,
+    narrow_copy::KERNELS,
     native_batch_norm_legit::KERNELS,
     native_batch_norm_legit_no_training::KERNELS,
+    native_dropout::KERNELS,
     native_group_norm::KERNELS,
     native_layer_norm::KERNELS,
+    ne::KERNELS,
+    neg::KERNELS,
+    nonzero::KERNELS,
     pdist_forward::KERNELS,
+    permute_copy::KERNELS,
     pixel_shuffle::KERNELS,
     pixel_unshuffle::KERNELS,
+    pow::KERNELS,
     prod::KERNELS,
+    rand::KERNELS,
+    reciprocal::KERNELS,
+    reflection_pad::KERNELS,
+    relu::KERNELS,
+    remainder::KERNELS,
+    repeat::KERNELS,
+    repeat_interleave::KERNELS,
+    replication_pad::KERNELS,
+    roll::KERNELS,
+    round::KERNELS,
+    rsqrt::KERNELS,
+    rsub::KERNELS,
+    scalar_tensor::KERNELS,
+    scatter::KERNELS,
+    scatter_add::KERNELS,
+    select_copy::KERNELS,
+    select_scatter::KERNELS,
+    sigmoid::KERNELS,
+    sign::KERNELS,
+    sin::KERNELS,
+    sinh::KERNELS,
+    slice_copy::KERNELS,
+    slice_scatter::KERNELS,
     softmax::KERNELS,
+    split_copy::KERNELS,
+    split_with_sizes_copy::KERNELS,
+    sqrt::KERNELS,
+    squeeze_copy::KERNELS,
+    stack::KERNELS,
+    sub::KERNELS,
     sum::KERNELS,
+    t_copy::KERNELS,
+    tan::KERNELS,
+    tanh::KERNELS,
+    to_copy::KERNELS,
     topk::KERNELS,
+    transpose_copy::KERNELS,
+    tril::KERNELS,
+    trunc::KERNELS,
+    unbind_copy::KERNELS,
+    unfold_copy::KERNELS,
+    unsqueeze_copy::KERNELS,
     upsample_bilinear2d::KERNELS,
     upsample_bilinear2d_aa::KERNELS,
     upsample_nearest2d::KERNELS,
     var::KERNELS,
+    view_as_real_copy::KERNELS,
+    view_copy::KERNELS,
+    where_self::KERNELS,
+    zeros::KERNELS,
 ];

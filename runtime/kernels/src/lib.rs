@@ -1,7 +1,7 @@
-//! The portable operators, one file each, in one folder for each namespace.
+//! The portable operators, one file each.
 //!
-//! To add one to `aten`: write `src/aten/<op>.rs` with a `KERNELS` constant and add its two lines
-//! to `src/aten.rs`.
+//! To add one: write `src/<namespace>/<op>.rs` with a `KERNELS` constant and add the two lines to
+//! `src/<namespace>.rs`.
 
 #![cfg_attr(not(test), no_std)]
 
@@ -10,34 +10,56 @@ use afferent_core::Kernel;
 mod accumulator;
 mod along;
 mod aten;
+mod axis;
 mod batch_norm;
+mod block;
 mod bytes;
 mod conv;
+mod convert;
+mod dim_order;
 mod distance;
+mod division;
 mod dtype;
 mod extremum;
+mod indexing;
+mod limit;
 mod loops;
 mod matmul;
 mod norm;
+mod pointwise;
+mod prim;
 mod reduce;
+mod runs;
+mod strided;
+#[cfg(test)]
+mod testing;
 mod upsample;
 mod window;
 
-/// The operators of ATen, one slice per file, alphabetical.
+/// The operators of the namespace `aten`.
 pub const ATEN: &[&[Kernel]] = aten::KERNELS;
+
+/// The operators of the namespace `dim_order_ops`.
+pub const DIM_ORDER: &[&[Kernel]] = dim_order::KERNELS;
+
+/// The operators on numbers, sizes and views.
+pub const PRIM: &[&[Kernel]] = prim::KERNELS;
+
+/// Every portable kernel, one list a namespace.
+pub const KERNELS: &[&[&[Kernel]]] = &[ATEN, DIM_ORDER, PRIM];
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
     fn names_are_unique_and_qualified() {
-        let mut seen = BTreeSet::new();
-        for kernel in ATEN.iter().copied().flatten() {
-            assert!(kernel.name.starts_with("aten::"), "{}", kernel.name);
-            assert!(seen.insert(kernel.name), "{} stands twice", kernel.name);
-        }
+        let all = KERNELS.iter().copied().flatten().copied().flatten();
+        let mut names: Vec<&str> = all.map(|kernel| kernel.name).collect();
+        let count = names.len();
+        assert!(names.iter().all(|name| name.contains("::")), "{names:?}");
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 }
