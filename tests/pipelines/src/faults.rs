@@ -33,8 +33,9 @@ fn one_check_shows_all_eight_faults() {
 fn every_shipped_graph_is_sound() {
     let folder = crate::bench::pipelines("");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let graphs: Vec<_> =
-        files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")).collect();
+    let graphs: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
     assert!(!graphs.is_empty());
     for graph in graphs {
         check(&graph, &[]).unwrap_or_else(|faults| panic!("{faults}"));
