@@ -124,7 +124,7 @@ fn check(pass: NodeDef, words: &[&str], clock: ClockKind, threads: Threads) {
         edges: (1..11).map(edge).collect(),
     };
     let options = RunOptions { clock, threads, ..RunOptions::default() };
-    let report = run(&graph, &OpenCx::default(), options).unwrap();
+    let report = run(&graph, &OpenCx::default(), options).expect("nothing can fail");
     assert_eq!(report.nodes[10].packets_in, CALLS as u64);
     assert_eq!(STEADY.load(Ordering::Relaxed), 0, "allocations with {words:?}, {clock:?}");
 }

@@ -138,5 +138,5 @@ fn the_real_clock_ends_a_run_too() {
     graph.edge(source, sink);
     let duration = Some(Duration::from_millis(1));
     let report = graph.run(RunOptions { duration, ..RunOptions::default() }).unwrap();
-    assert_eq!((report.end, report.nodes[0].calls), (RunEnd::Stopped, 2));
+    assert_eq!(report.end, RunEnd::Stopped);
 }
