@@ -106,7 +106,7 @@ impl Group {
                 let patient = self.shared.clock.lockstep.is_some();
                 let ready = &mut self.ready;
                 match runner.take_input(now, epoch, patient, |sender| ready.insert(sender)) {
-                    Taken::Next((port, packet)) => self.call(place, Call::Packet(port, packet)),
+                    Taken::Next((input, packet)) => self.call(place, Call::Packet(input, packet)),
                     Taken::Empty => self.ready.remove(place),
                     Taken::Over => {
                         self.call(place, Call::Finish);
