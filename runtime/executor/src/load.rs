@@ -17,9 +17,10 @@ use afferent_program::{
 
 use crate::{
     LoadError, Method, Problem,
+    alias::{self, Tables},
     bump::Bump,
     heap::Heap,
-    input::{Alias, Binding},
+    input::Binding,
     method::Delegates,
     planned::PlannedBuffer,
     resolve::Resolver,
@@ -120,7 +121,7 @@ impl<'a> Method<'a> {
         let inputs = bump.slice(sizes.inputs, |at| {
             Ok::<_, LoadError>(binding(inputs.get(at).unwrap_or(0), values, roles))
         })?;
-        let aliases = aliases(slots, inputs, roles, &mut bump)?;
+        let aliases = alias::find(&Tables { values, slots, steps, inputs, roles }, &mut bump)?;
         let outputs = ids.cut(sizes.outputs, plan.outputs().iter())?;
         let mut method = Method {
             plan,
@@ -362,38 +363,4 @@ fn binding(value: u32, values: &[Cell<EValue<'_>>], roles: &mut [Role]) -> Bindi
         }
         None => Binding::Scalar { value },
     }
-}
-
-/// The tensors that lie over a borrowed input and that no instruction writes: views of it that
-/// the exporter resolved. They must read the caller's memory too.
-fn aliases<'a>(
-    slots: &[UnsafeCell<TensorSlot<'a>>],
-    inputs: &[Binding],
-    roles: &[Role],
-    bump: &mut Bump<'a>,
-) -> Result<&'a [Alias], LoadError> {
-    // SAFETY: the method does not run yet, and nothing else holds its slots.
-    let extent = |cell: &UnsafeCell<TensorSlot<'a>>| unsafe { &*cell.get() }.extent();
-    let views_of = |input: usize, (start, end): (usize, usize)| {
-        let untouched = slots.iter().zip(roles).enumerate();
-        let untouched = untouched.filter(|(_, (_, role))| **role == Role::Untouched);
-        untouched.filter_map(move |(slot, (cell, _))| {
-            let (first, last) = extent(cell);
-            let inside = first < last && start <= first && last <= end;
-            let (slot, input) = (u32::try_from(slot).ok()?, u32::try_from(input).ok()?);
-            inside.then(|| Alias { slot, input, offset: first - start })
-        })
-    };
-    let found = || {
-        inputs.iter().enumerate().flat_map(move |(at, input)| {
-            let whole = match *input {
-                Binding::Borrow { slot } => slots.get(slot as usize).map(extent),
-                _ => None,
-            };
-            whole.into_iter().flat_map(move |whole| views_of(at, whole))
-        })
-    };
-    // An input may be named twice; there is room for one alias for each tensor.
-    let mut all = found();
-    Ok(bump.slice(found().count().min(slots.len()), |_| all.next().ok_or(LoadError::TableMemory))?)
 }

@@ -287,6 +287,33 @@ pub(crate) fn for_written(
     }
 }
 
+/// Calls `found` with each tensor that a step names as an argument.
+pub(crate) fn for_each_argument(
+    steps: &[Step<'_>],
+    values: &[Cell<EValue<'_>>],
+    mut found: impl FnMut(u32),
+) {
+    for step in steps {
+        match *step {
+            Step::Kernel { ids, .. } | Step::Delegate { ids, .. } => {
+                for &id in ids {
+                    let value = values.get(id as usize).map_or(EValue::None, Cell::get);
+                    for_tensors(value, values, &mut |slot, _| found(slot));
+                }
+            }
+            Step::MoveTensor { from, to } => {
+                found(from);
+                found(to);
+            }
+            Step::JumpFalse { condition, .. } => {
+                let value = values.get(condition as usize).map_or(EValue::None, Cell::get);
+                for_tensors(value, values, &mut |slot, _| found(slot));
+            }
+            Step::MoveScalar { .. } | Step::Free => {}
+        }
+    }
+}
+
 /// Calls `found` with each tensor that a step writes.
 pub(crate) fn for_each_written(
     steps: &[Step<'_>],
