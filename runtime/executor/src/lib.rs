@@ -6,7 +6,7 @@
 //! | `load`    | from the plan of a method to a loaded one                                    |
 //! | `resolve` | operators, arguments and overlap of memory, checked at load                  |
 //! | `input`   | how inputs reach the method                                                  |
-//! | `planned`, `heap`, `bump` | memory: of the plan, on demand, for the tables               |
+//! | `planned`, `heap`, `bump`, `tables` | memory: of the plan, on demand, for the tables     |
 //! | `error`   | why a method cannot be loaded or run                                         |
 //! | `model`   | programs in files, all their methods, memory from the heap (feature `std`)   |
 //!
@@ -29,6 +29,7 @@ mod method;
 mod model;
 mod planned;
 mod resolve;
+mod tables;
 
 pub use error::{LoadError, Problem, RunError};
 #[cfg(feature = "alloc")]

@@ -8,8 +8,8 @@ use core::{
 };
 
 use afferent_core::{
-    Backend, DelegateHandle, DelegateSource, EValue, Error, Kernel, KernelLists, TensorSlot,
-    find_kernel,
+    Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel, KernelLists,
+    TensorSlot, find_kernel,
 };
 use afferent_program::{
     ExternalData, MethodPlan, Placement, Program, TensorData, TensorMeta, Value,
@@ -17,12 +17,13 @@ use afferent_program::{
 
 use crate::{
     LoadError, Method, Problem,
-    bump::{Bump, Tally},
+    bump::Bump,
     heap::Heap,
     input::{Alias, Binding},
-    method::{Delegates, Step},
+    method::Delegates,
     planned::PlannedBuffer,
     resolve::Resolver,
+    tables::{Cutter, Sizes},
 };
 
 /// What a method may use besides its program.
@@ -46,98 +47,6 @@ impl<'s, 'a> Services<'s, 'a> {
 
 /// Where problems of loading are reported, one call each.
 pub type Report<'r> = &'r mut dyn FnMut(Problem<'_>);
-
-/// How much of each kind of table a method needs.
-struct Sizes {
-    values: usize,
-    tensors: usize,
-    dims: usize,
-    ids: usize,
-    doubles: usize,
-    steps: usize,
-    operators: usize,
-    delegates: usize,
-    inputs: usize,
-    outputs: usize,
-    planned: usize,
-}
-
-impl Sizes {
-    fn of(plan: &MethodPlan<'_>) -> Self {
-        use afferent_program::Instruction;
-        let mut sizes = Self {
-            values: plan.num_values(),
-            tensors: 0,
-            dims: 0,
-            ids: plan.outputs().len(),
-            doubles: 0,
-            steps: plan.num_instructions(),
-            operators: plan.num_operators(),
-            delegates: plan.num_delegates(),
-            inputs: plan.inputs().len(),
-            outputs: plan.outputs().len(),
-            planned: plan.planned_buffer_sizes().len(),
-        };
-        for value in plan.values() {
-            match value {
-                Value::Tensor(meta) => {
-                    sizes.tensors += 1;
-                    sizes.dims += meta.layout.sizes.len();
-                }
-                Value::IntList(ids) | Value::TensorList(ids) | Value::OptionalTensorList(ids) => {
-                    sizes.ids += ids.len();
-                }
-                Value::DoubleList(items) => sizes.doubles += items.len(),
-                _ => {}
-            }
-        }
-        for instruction in plan.instructions() {
-            if let Instruction::Kernel { args, .. } | Instruction::Delegate { args, .. } =
-                instruction
-            {
-                sizes.ids += args.len();
-            }
-        }
-        sizes
-    }
-
-    fn bytes(&self) -> usize {
-        let mut tally = Tally::default();
-        tally.add::<Cell<EValue<'_>>>(self.values);
-        tally.add::<UnsafeCell<TensorSlot<'_>>>(self.tensors);
-        tally.add::<usize>(self.dims);
-        tally.add::<u32>(self.ids);
-        tally.add::<f64>(self.doubles);
-        tally.add::<Step<'_>>(self.steps);
-        tally.add::<Option<Kernel>>(self.operators);
-        tally.add::<Option<DelegateHandle<'_>>>(self.delegates);
-        tally.add::<Binding>(self.inputs);
-        tally.add::<Role>(self.tensors);
-        tally.add::<Alias>(self.tensors);
-        tally.add::<PlannedBuffer<'_>>(self.planned);
-        tally.bytes()
-    }
-}
-
-/// A table that is filled once, part by part.
-pub(crate) struct Cutter<'a, T>(pub(crate) &'a mut [T]);
-
-impl<'a, T> Cutter<'a, T> {
-    /// The next part, filled from `items`, of which there must be room for `len`.
-    pub(crate) fn cut(
-        &mut self,
-        len: usize,
-        items: impl Iterator<Item = T>,
-    ) -> Result<&'a mut [T], LoadError> {
-        let rest = core::mem::take(&mut self.0);
-        let (part, rest) = rest.split_at_mut_checked(len).ok_or(LoadError::TableMemory)?;
-        self.0 = rest;
-        for (cell, item) in part.iter_mut().zip(items) {
-            *cell = item;
-        }
-        Ok(part)
-    }
-}
 
 impl<'a> Method<'a> {
     /// Bytes that [`Method::load`] needs for its tables.
@@ -344,7 +253,13 @@ fn tensor<'a>(
         // SAFETY: the program outlives the method, and no run writes a tensor that only reads.
         TensorData::Constant(bytes) => return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?),
         TensorData::Planned { placement, .. } => placement,
-        TensorData::Unplanned => return Ok(slot),
+        TensorData::Unplanned => {
+            if meta.dynamism == Dynamism::Unbounded {
+                // The file's sizes mean nothing; memory comes with the first result.
+                slot.set_sizes(&Dims::filled(layout.sizes.len(), 0))?;
+            }
+            return Ok(slot);
+        }
         TensorData::External { name, placement } => {
             let Some(bytes) = services.data(plan.program(), name) else {
                 count.problem(Problem::ExternalMissing { name });
@@ -426,7 +341,7 @@ fn operator(
 
 /// What the instructions and the inputs do with a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub(crate) enum Role {
     /// Neither writes it: a constant, state, or a view that the exporter resolved.
     Untouched,
     /// An instruction writes it.

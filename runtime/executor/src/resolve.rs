@@ -9,8 +9,9 @@ use afferent_program::{Instruction, List, MethodPlan};
 
 use crate::{
     LoadError, Problem,
-    load::{Count, Cutter},
+    load::Count,
     method::{Delegates, Step},
+    tables::Cutter,
 };
 
 /// Resolves one instruction after the other.
