@@ -33,7 +33,7 @@ params! {
 /// | port    | payload       | unit          | rate                              |
 /// |---------|---------------|---------------|-----------------------------------|
 /// | `audio` | `audio/Block` | full scale ±1 | in: any, blocks of any length     |
-/// | `out`   | `audio/Block` | full scale ±1 | out: `rate`, channels of the input |
+/// | `audio` | `audio/Block` | full scale ±1 | out: `rate`, channels of the input |
 ///
 /// Latency: 1 ms at 16 kHz with quality `fast`, 2 ms with `medium`, 4 ms with `high`; none where
 /// the rates are equal, in which case the packet itself is passed on.
@@ -83,7 +83,7 @@ impl Resample {
     /// Sound in.
     pub const AUDIO: In<AudioBlock> = In::new("audio");
     /// Sound out.
-    pub const OUT: Out<AudioBlock> = Out::new("out");
+    pub const OUT: Out<AudioBlock> = Out::new("audio");
 
     fn start(&self, block: &AudioBlock, at: Timestamp) -> Result<Running, NodeError> {
         let (from, to, channels) = (block.rate.0, self.rate.0, block.channels());
