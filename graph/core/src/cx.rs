@@ -143,6 +143,16 @@ impl<'c> Cx<'c> {
         self.sent.push((place, loan.into_packet(Header { at, model_ns, ..self.origin })));
     }
 
+    /// Sends the packet of this call on as it is, when it came in by `from`.
+    pub fn forward<T: Payload>(&mut self, from: In<T>, to: Out<T>) {
+        let place = self.outputs.iter().position(|(name, _)| *name == to.name());
+        let (Some(_), Some(place)) = (self.get(from), place) else { return };
+        let Some((_, packet)) = &self.input else { return };
+        let mut packet = packet.clone();
+        packet.header.model_ns += self.model_ns;
+        self.sent.push((place, packet));
+    }
+
     /// Runs `run`, which runs a model, and counts its time as the model's, not the framework's.
     pub fn time_model<R>(&mut self, run: impl FnOnce() -> R) -> R {
         let start = Instant::now();
