@@ -233,20 +233,23 @@ FREE_AFTER = 0.16
 IGNORED = -100
 
 
-def wake_scene(rng, pool, steps=160):
+KINDS = ["hey afferent", "called", "stop", "go", "alike", "short", "embedded", "sentence"]
+# How often each occurs: at first phrases and sound-alikes, later more ordinary speech.
+MIXTURES = [[0.12, 0.06, 0.12, 0.15, 0.22, 0.09, 0.09, 0.15], [0.09, 0.05, 0.08, 0.13, 0.15, 0.08, 0.12, 0.30]]
+
+
+def wake_scene(rng, pool, mixture=0, steps=160):
     """(sound, label per 40 ms step) for the wake word."""
-    sound, target, _ = wake_sound(rng, pool, steps)
-    return sound, target
+    sound, events = wake_sound(rng, pool, mixture, steps)
+    return sound, wake_target(events, steps)
 
 
-def wake_sound(rng, pool, steps=160):
-    """The same with the phrases of the scene, as (label, end sample)."""
+def wake_sound(rng, pool, mixture=0, steps=160):
+    """The sound of a scene and its phrases as (label, end sample)."""
     count = steps * LogMel.WINDOW
-    kinds = ["hey afferent", "called", "stop", "go", "alike", "short", "embedded", "sentence"]
-    chances = np.array([0.12, 0.06, 0.12, 0.15, 0.22, 0.09, 0.09, 0.15])
 
     def draw():
-        kind = rng.choice(kinds, p=chances)
+        kind = rng.choice(KINDS, p=MIXTURES[mixture])
         spoken = pool.pick(rng, kind)
         spoken = spoken._replace(sound=spoken.sound * 10 ** (rng.uniform(-3, 3) / 20))
         dice = rng.random()
@@ -263,7 +266,7 @@ def wake_sound(rng, pool, steps=160):
     if rng.random() < 0.85:
         x = x + pool.noise(rng, count) * ACTIVE_LEVEL * 10 ** (-rng.uniform(4, 25) / 20)
     x = x * 10 ** (rng.uniform(-20, 12) / 20)
-    return quantised(rng, x), wake_target(scene.events, steps), scene.events
+    return quantised(rng, x), scene.events
 
 
 def wake_target(events, steps):

@@ -13,7 +13,7 @@ import sounds
 import speech
 from models import LogMel, Vad, WakeWord, multiplications
 from speech import ACTIVE_LEVEL, RATE
-from streaming import (MODELS, Program, ShippedVad, ShippedWakeWord, WholeVad, WholeWakeWord, decide,
+from streaming import (MODELS, STEP_S, Program, ShippedVad, ShippedWakeWord, WholeVad, WholeWakeWord, decide,
                        windows)
 
 SEED = 90001
@@ -21,6 +21,7 @@ VAD_THRESHOLD = 0.5
 NOISY_DB = 10
 NOISES = [*sounds.TEST_NOISES, "babble"]
 BABBLE_TALKERS = 8
+THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 LARGEST_DIFFERENCE = 1e-4
 whole = False
 EARLY_S, LATE_S = 0.3, 1.0      # an event this long before or after a phrase's end belongs to it
@@ -133,36 +134,53 @@ def score_stream(rng, detect, scene, kind, snr_db):
     return detect(data.quantised(rng, x))
 
 
+def tally(streams, decision):
+    """Recall and delays per phrase over streams of (scores, [(label, end in seconds)]), and other events."""
+    phrases = WakeWord.LABELS[1:]
+    late, items, other = {p: [] for p in phrases}, {p: 0 for p in phrases}, {p: 0 for p in phrases}
+    for scores, truth in streams:
+        events = decide(scores, decision)
+        for label, end in truth:
+            if end > len(scores) * STEP_S - LATE_S:
+                continue
+            items[label] += 1
+            late[label] += [at - end for name, at in events if name == label and -EARLY_S <= at - end <= LATE_S][:1]
+        for name, at in events:
+            other[name] += not any(name == label and -EARLY_S <= at - end <= LATE_S for label, end in truth)
+    row = {p: {"recall": len(late[p]) / items[p], "items": items[p],
+               "delay_ms_median": float(np.median(late[p])) * 1000 if late[p] else None,
+               "delay_ms_p95": float(np.percentile(late[p], 95)) * 1000 if late[p] else None}
+           for p in phrases if items[p]}
+    return row, other
+
+
+def at_thresholds(streams, decision, describe):
+    return {t: describe(*tally(streams, decision | {"threshold": t})) for t in THRESHOLDS}
+
+
 def measure_recall(condition, kind, snr_db, in_room, items, decision, seed):
     """Recall per phrase, and when it was found, over streams of 60 s of phrases and sentences."""
     rng, detect = np.random.default_rng(seed), wake_detector()
     phrases = WakeWord.LABELS[1:]
-    heard, late, false = {p: [] for p in phrases}, {p: [] for p in phrases}, 0
-    while min(len(v) for v in heard.values()) < items:
+    streams, heard = [], {p: 0 for p in phrases}
+    while min(heard.values()) < items:
         draw = drawn(rng, phrases + ["sentence"], [0.27, 0.27, 0.27, 0.19], in_room)
         scene = data.lay(rng, 60 * RATE, draw, lambda: rng.uniform(0.5, 1.5))
-        events = decide(score_stream(rng, detect, scene, kind, snr_db), decision)
-        for label, end in scene.events:
-            if end > 59 * RATE:
-                continue
-            match = [at for l, at in events if l == label and -EARLY_S <= at - end / RATE <= LATE_S]
-            heard[label].append(bool(match))
-            if match:
-                late[label].append((match[0] - end / RATE) * 1000)
-        false += sum(not any(l == label and -EARLY_S <= at - end / RATE <= LATE_S for l, end in scene.events)
-                     for label, at in events)
-    row = {p: {"recall": float(np.mean(heard[p])), "items": len(heard[p]),
-               "delay_ms_median": float(np.median(late[p])) if late[p] else None,
-               "delay_ms_p95": float(np.percentile(late[p], 95)) if late[p] else None} for p in phrases}
-    row["other_events"] = false
+        truth = [(label, end / RATE) for label, end in scene.events]
+        streams.append((score_stream(rng, detect, scene, kind, snr_db), truth))
+        for label, end in truth:
+            heard[label] += end <= 60 - LATE_S
+    row, other = tally(streams, decision)
+    row["other_events"] = sum(other.values())
+    row["recall_at_threshold"] = at_thresholds(streams, decision,
+                                               lambda r, _: {p: r[p]["recall"] for p in phrases})
     return condition, row
 
 
 def measure_false_alarms(condition, kinds, noisy, seconds, decision, seed):
     """Events per label in speech that holds no phrase, in streams of 60 s."""
     rng, detect = np.random.default_rng(seed), wake_detector()
-    counts = {p: 0 for p in WakeWord.LABELS[1:]}
-    spoken = []
+    streams, spoken = [], []
     for i in range(int(seconds / 60)):
         one = drawn(rng, kinds, None, rng.random() < 0.5)
 
@@ -172,10 +190,11 @@ def measure_false_alarms(condition, kinds, noisy, seconds, decision, seed):
             return kind, said._replace(end=-1)
         scene = data.lay(rng, 60 * RATE, draw, lambda: rng.uniform(0.3, 1.2))
         kind = NOISES[i % len(NOISES)] if noisy else "clean"
-        for label, _ in decide(score_stream(rng, detect, scene, kind, rng.choice([10, 20])), decision):
-            counts[label] += 1
+        streams.append((score_stream(rng, detect, scene, kind, rng.choice([10, 20])), []))
+    _, counts = tally(streams, decision)
     return condition, {"events": sum(counts.values()), "per_label": counts, "seconds": int(seconds),
-                       "utterances": len(spoken)}
+                       "utterances": len(spoken),
+                       "events_at_threshold": at_thresholds(streams, decision, lambda _, other: other)}
 
 
 def wake_tasks(share, decision):

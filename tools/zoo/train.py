@@ -13,10 +13,12 @@ import data
 from models import LogMel, Vad, WakeWord, constant, mel_matrix
 
 BATCH = {"vad": 16, "wake_word": 32}
-STEPS = {"vad": 2400, "wake_word": 1150}
-# The learning rate follows half a cosine over SLOW steps; from step FALL it also falls to zero at the end.
+STEPS = {"vad": 2400, "wake_word": 1400}
+# The learning rate follows half a cosine over SLOW steps; from step FALL it also falls to zero at AGAIN, and
+# from there on it starts at half the peak and falls to zero at the last step.
 SLOW = {"vad": 2400, "wake_word": 1700}
 FALL = {"vad": 2400, "wake_word": 500}
+AGAIN = {"vad": 2400, "wake_word": 1150}
 PEAK_RATE = {"vad": 2e-3, "wake_word": 4e-3}
 SAVE_EVERY = 100
 AHEAD = 4
@@ -56,8 +58,12 @@ def load_pool():
 
 
 def batch(name, seed, step):
-    rng, scene = np.random.default_rng([seed, step]), data.vad_scene if name == "vad" else data.wake_scene
-    sounds, targets = zip(*(scene(rng, pool) for _ in range(BATCH[name])))
+    rng = np.random.default_rng([seed, step])
+    if name == "vad":
+        scenes = [data.vad_scene(rng, pool) for _ in range(BATCH[name])]
+    else:
+        scenes = [data.wake_scene(rng, pool, int(step >= AGAIN[name])) for _ in range(BATCH[name])]
+    sounds, targets = zip(*scenes)
     return np.stack(sounds), np.stack(targets)
 
 
@@ -77,8 +83,12 @@ def half_cosine(part):
 
 
 def learning_rate(name, step, steps):
-    fall = half_cosine((step - FALL[name]) / max(1, steps - FALL[name]))
-    return PEAK_RATE[name] * min(1, (step + 1) / 100) * (half_cosine(step / SLOW[name]) * fall + 1e-3)
+    if step >= AGAIN[name]:
+        part = 0.5 * half_cosine((step - AGAIN[name]) / (steps - AGAIN[name]))
+    else:
+        part = half_cosine(step / SLOW[name])
+        part *= half_cosine((step - FALL[name]) / max(1, AGAIN[name] - FALL[name]))
+    return PEAK_RATE[name] * min(1, (step + 1) / 100) * (part + 1e-3)
 
 
 def train(name, seed, steps):
