@@ -77,7 +77,7 @@ fn one(words: &mut &[&str]) -> bool {
         ["(", rest @ ..] => {
             *words = rest;
             let fine = any(words);
-            let ([")", rest @ ..]) = words else { return false };
+            let [")", rest @ ..] = words else { return false };
             *words = rest;
             fine
         }
