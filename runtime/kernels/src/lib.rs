@@ -15,6 +15,7 @@ mod bytes;
 mod conv;
 mod distance;
 mod dtype;
+mod elements;
 mod extremum;
 mod loops;
 mod matmul;
