@@ -1,16 +1,10 @@
-//! Elements of any dtype, read and written as numbers of the type that a kernel computes in.
-//!
-//! Kernels compute in `f32` (which also serves the half types), `f64`, or `i64` for integers and
-//! `bool`. A kernel is then compiled three times instead of once a dtype: it reads and writes up to
-//! [`CHUNK`] elements at a time through one function of the dtype.
+//! The types that kernels compute in: `f32`, which also serves the half types, `f64`, and `i64` for
+//! integers and `bool`.
 
-use afferent_core::{Bool, Error, Scalar, ScalarType, TensorMut, TensorView, bf16, f16};
+use afferent_core::{Bool, Error, Scalar, ScalarType, bf16, f16};
 use bytemuck::Pod;
 
-use crate::dtype::{Number, with_dtype};
-
-/// The most elements that are converted at a time.
-pub(crate) const CHUNK: usize = 128;
+use crate::dtype::Number;
 
 /// A number that kernels compute in. Integers wrap.
 pub(crate) trait Accumulator: Pod + Default + PartialOrd {
@@ -215,99 +209,6 @@ macro_rules! with_float_accumulator {
 
 pub(crate) use {with_accumulator, with_float_accumulator};
 
-/// Elements of a tensor in the order of memory, read as `A`.
-#[derive(Clone, Copy)]
-pub(crate) struct Reader<'a, A> {
-    bytes: &'a [u8],
-    load: fn(&[u8], usize, usize, &mut [A]),
-}
-
-impl<'a, A: Accumulator> Reader<'a, A> {
-    /// Reads `tensor`, the argument `index` of the call.
-    pub(crate) fn new(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
-        let load = with_dtype!(all, tensor.dtype(), index, T => Ok(load::<T, A> as fn(&[u8], usize, usize, &mut [A])))?;
-        Ok(Self { bytes: tensor.bytes(), load })
-    }
-
-    /// Reads as many elements as `into` holds, from `start` on, `stride` apart.
-    ///
-    /// What lies outside the tensor leaves `into` as it is.
-    pub(crate) fn read(&self, start: usize, stride: usize, into: &mut [A]) {
-        (self.load)(self.bytes, start, stride, into);
-    }
-
-    /// The element at `at`; zero outside the tensor.
-    pub(crate) fn get(&self, at: usize) -> A {
-        let mut one = [A::default()];
-        self.read(at, 1, &mut one);
-        one[0]
-    }
-
-    /// Calls `f` for `len` elements in chunks.
-    pub(crate) fn chunks(&self, start: usize, stride: usize, len: usize, mut f: impl FnMut(&[A])) {
-        let mut buffer = [A::default(); CHUNK];
-        let mut done = 0;
-        while done < len {
-            let part = &mut buffer[..CHUNK.min(len - done)];
-            self.read(start + done * stride, stride, part);
-            f(part);
-            done += part.len();
-        }
-    }
-}
-
-/// Elements of a tensor in the order of memory, written as `A`.
-pub(crate) struct Writer<'a, A> {
-    bytes: &'a mut [u8],
-    store: fn(&mut [u8], usize, usize, &[A]),
-}
-
-impl<'a, A: Accumulator> Writer<'a, A> {
-    /// Writes `tensor`, the argument `index` of the call.
-    pub(crate) fn new(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
-        let store = with_dtype!(all, tensor.dtype(), index, T => Ok(store::<T, A> as fn(&mut [u8], usize, usize, &[A])))?;
-        Ok(Self { bytes: tensor.bytes_mut()?, store })
-    }
-
-    /// Writes `values` from `start` on, `stride` apart; what lies outside the tensor is dropped.
-    pub(crate) fn write(&mut self, start: usize, stride: usize, values: &[A]) {
-        (self.store)(self.bytes, start, stride, values);
-    }
-
-    /// Writes the element at `at`.
-    pub(crate) fn set(&mut self, at: usize, value: A) {
-        self.write(at, 1, &[value]);
-    }
-}
-
-fn load<T: Operand, A: Accumulator>(bytes: &[u8], start: usize, stride: usize, into: &mut [A]) {
-    let data: &[T] = bytemuck::try_cast_slice(bytes).unwrap_or(&[]);
-    let data = data.get(start..).unwrap_or(&[]);
-    if stride == 1 {
-        for (to, &from) in into.iter_mut().zip(data) {
-            *to = A::of(from);
-        }
-    } else {
-        for (to, &from) in into.iter_mut().zip(data.iter().step_by(stride.max(1))) {
-            *to = A::of(from);
-        }
-    }
-}
-
-fn store<T: Operand, A: Accumulator>(bytes: &mut [u8], start: usize, stride: usize, values: &[A]) {
-    let data: &mut [T] = bytemuck::try_cast_slice_mut(bytes).unwrap_or(&mut []);
-    let data = data.get_mut(start..).unwrap_or(&mut []);
-    if stride == 1 {
-        for (to, &from) in data.iter_mut().zip(values) {
-            *to = from.element();
-        }
-    } else {
-        for (to, &from) in data.iter_mut().step_by(stride.max(1)).zip(values) {
-            *to = from.element();
-        }
-    }
-}
-
 /// The sum of `values`, in several lanes.
 pub(crate) fn sum<A: Accumulator>(values: &[A]) -> A {
     sum_of(values, |x| x)
@@ -377,17 +278,3 @@ macro_rules! with_operand {
 }
 
 pub(crate) use with_operand;
-
-/// The elements of `tensor`, which holds numbers of the width of `T`.
-pub(crate) fn elements<'a, T: Operand>(tensor: &TensorView<'a>) -> Result<&'a [T], Error> {
-    let cast = bytemuck::try_cast_slice(tensor.bytes());
-    cast.map_err(|_| Error::Internal { reason: "elements are as wide as their dtype" })
-}
-
-/// The elements of `tensor`, which holds numbers of the width of `T`, to write.
-pub(crate) fn elements_mut<'s, T: Operand>(
-    tensor: &'s mut TensorMut<'_, '_>,
-) -> Result<&'s mut [T], Error> {
-    let cast = bytemuck::try_cast_slice_mut(tensor.bytes_mut()?);
-    cast.map_err(|_| Error::Internal { reason: "elements are as wide as their dtype" })
-}

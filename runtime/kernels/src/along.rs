@@ -3,7 +3,8 @@
 use afferent_core::{Error, KernelContext, TensorMut, TensorView};
 
 use crate::{
-    accumulator::{Accumulator, Reader, Writer},
+    accumulator::Accumulator,
+    elements::{Reader, Writer},
     loops::{Loops, out_strides, strides_of},
 };
 

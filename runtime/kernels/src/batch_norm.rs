@@ -3,7 +3,8 @@
 use afferent_core::{Args, Error};
 
 use crate::{
-    accumulator::{Float, Reader, Writer},
+    accumulator::Float,
+    elements::{Reader, Writer},
     loops::{out_strides, strides_of},
     norm::{Affine, Group},
 };

@@ -3,7 +3,8 @@
 use afferent_core::{Args, Dims, Error, IntList, TensorMut, TensorView};
 
 use crate::{
-    accumulator::{Operand, elements},
+    accumulator::Operand,
+    elements::elements,
     loops::{out_strides, strides_of},
 };
 

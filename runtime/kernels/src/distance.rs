@@ -1,6 +1,9 @@
 //! Distances between vectors.
 
-use crate::accumulator::{CHUNK, Float, Reader};
+use crate::{
+    accumulator::Float,
+    elements::{CHUNK, Reader},
+};
 
 /// Where a vector begins, and the step between its elements.
 #[derive(Clone, Copy)]

@@ -3,7 +3,8 @@
 use afferent_core::{Args, Error, ScalarType, TensorView};
 
 use crate::{
-    accumulator::{Accumulator, Reader, Writer, same_dtype, with_accumulator},
+    accumulator::{Accumulator, same_dtype, with_accumulator},
+    elements::{Reader, Writer},
     loops::dim_index,
     reduce::{Reduced, Reduction},
 };

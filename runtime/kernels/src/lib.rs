@@ -20,6 +20,7 @@ mod dim_order;
 mod distance;
 mod division;
 mod dtype;
+mod elements;
 mod extremum;
 mod indexing;
 mod limit;

@@ -3,7 +3,8 @@
 use afferent_core::Error;
 
 use crate::{
-    accumulator::{CHUNK, Float, Reader, Writer, sum, sum_of},
+    accumulator::{Float, sum, sum_of},
+    elements::{CHUNK, Reader, Writer},
     loops::Loops,
 };
 

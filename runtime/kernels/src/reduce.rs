@@ -3,7 +3,8 @@
 use afferent_core::{Dims, Error, IntList, TensorMut, TensorView};
 
 use crate::{
-    accumulator::{Accumulator, Reader},
+    accumulator::Accumulator,
+    elements::Reader,
     loops::{Loops, dim_index, out_strides, strides_of},
 };
 

@@ -209,7 +209,8 @@ mod tests {
         check(5, 2, 2, 0, true, Some(3));
         check(3, 2, 2, 1, true, Some(2));
         check(1, 2, 2, 0, true, Some(1));
-        check(1, 3, 2, 0, true, Some(1));
+        check(1, 3, 3, 0, true, Some(1));
+        check(1, 3, 2, 0, true, None);
         check(1, 4, 2, 0, true, None);
         check(3, 2, 2, 2, false, None);
         check(3, 3, usize::MAX, 1, true, None);

@@ -13,7 +13,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Float, Reader, Writer, same_dtype, sum, with_float_accumulator},
+    accumulator::{Float, same_dtype, sum, with_float_accumulator},
+    elements::{Reader, Writer},
     window::{picture_sizes, pictures, with_picture},
 };
 

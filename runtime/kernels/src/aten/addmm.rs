@@ -16,7 +16,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
 use crate::{
-    accumulator::{Accumulator, Operand, elements, elements_mut, same_dtype, with_operand},
+    accumulator::{Accumulator, Operand, same_dtype, with_operand},
+    elements::{elements, elements_mut},
     loops::{out_strides, strides_of},
     matmul::{Matrix, Product},
 };

@@ -13,7 +13,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
-    accumulator::{Reader, Writer, with_accumulator},
+    accumulator::with_accumulator,
+    elements::{Reader, Writer},
     reduce::{Reduced, Reduction},
 };
 

@@ -18,7 +18,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
-    accumulator::{Accumulator, CHUNK, Reader, Writer, same_dtype, with_accumulator},
+    accumulator::{Accumulator, same_dtype, with_accumulator},
+    elements::{CHUNK, Reader, Writer},
     window::{PictureSteps, Windows, pictures},
 };
 
@@ -96,7 +97,7 @@ fn sums_of_row<A: Accumulator>(
             let meeting = columns.meeting(tap, start, len);
             let terms = &mut buffer[..meeting.count];
             let at = from + y * steps.from[0] + meeting.from * steps.from[1];
-            x.read(at, columns.stride * steps.from[1], terms);
+            x.read(at, columns.stride.saturating_mul(steps.from[1]), terms);
             for (sum, &term) in sums[meeting.to..].iter_mut().zip(&*terms) {
                 *sum = sum.add(term);
             }

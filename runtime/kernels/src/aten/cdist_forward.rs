@@ -14,8 +14,9 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView, broadcast_shapes};
 
 use crate::{
-    accumulator::{Float, Reader, Writer, same_dtype, with_float_accumulator},
+    accumulator::{Float, same_dtype, with_float_accumulator},
     distance::{Vector, distance},
+    elements::{Reader, Writer},
     loops::{Loops, out_strides, strides_of},
 };
 

@@ -21,8 +21,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Operand, elements_mut, same_dtype, with_operand},
+    accumulator::{Operand, same_dtype, with_operand},
     conv::{Geometry, Operands, Steps, direct, patches},
+    elements::elements_mut,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -14,8 +14,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
-    accumulator::{Accumulator, Reader, Writer, same_dtype},
+    accumulator::{Accumulator, same_dtype},
     along::Lines,
+    elements::{Reader, Writer},
     loops::dim_index,
 };
 

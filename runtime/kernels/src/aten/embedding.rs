@@ -15,8 +15,9 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
-    accumulator::{Reader, same_dtype},
+    accumulator::same_dtype,
     bytes::copy_elements,
+    elements::Reader,
     loops::{Loops, out_strides, strides_of},
 };
 

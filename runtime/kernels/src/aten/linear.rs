@@ -13,7 +13,8 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Accumulator, Operand, elements, elements_mut, same_dtype, with_operand},
+    accumulator::{Accumulator, Operand, same_dtype, with_operand},
+    elements::{elements, elements_mut},
     loops::{Loops, out_strides, strides_of},
     matmul::{Matrix, Product},
 };

@@ -17,7 +17,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
-    accumulator::{Accumulator, CHUNK, Reader, Writer, same_dtype, with_accumulator},
+    accumulator::{Accumulator, same_dtype, with_accumulator},
+    elements::{CHUNK, Reader, Writer},
     loops::out_strides,
     window::{PictureSteps, Windows, pictures},
 };
@@ -113,7 +114,7 @@ fn best_of_row<A: Accumulator>(
             let meeting = columns.meeting(tap, start, len);
             let candidates = &mut buffer[..meeting.count];
             let at = from + y * steps.from[0] + meeting.from * steps.from[1];
-            x.read(at, columns.stride * steps.from[1], candidates);
+            x.read(at, columns.stride.saturating_mul(steps.from[1]), candidates);
             let first = y * columns.input + meeting.from;
             let places = (first..).step_by(columns.stride).zip(&mut places[meeting.to..]);
             let winners = best[meeting.to..].iter_mut().zip(places);

@@ -16,7 +16,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Accumulator, Reader, Writer, same_dtype, sum, with_float_accumulator},
+    accumulator::{Accumulator, same_dtype, sum, with_float_accumulator},
+    elements::{Reader, Writer},
     reduce::{Reduced, Reduction},
 };
 

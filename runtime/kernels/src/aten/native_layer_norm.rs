@@ -16,7 +16,8 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Float, Reader, Writer, same_dtype, with_float_accumulator},
+    accumulator::{Float, same_dtype, with_float_accumulator},
+    elements::{Reader, Writer},
     loops::{Loops, out_strides, strides_of},
     norm::{Affine, Group},
 };

@@ -12,8 +12,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Float, Reader, Writer, same_dtype, with_float_accumulator},
+    accumulator::{Float, same_dtype, with_float_accumulator},
     distance::{Vector, distance},
+    elements::{Reader, Writer},
     loops::strides_of,
 };
 

@@ -15,7 +15,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
-    accumulator::{Accumulator, Reader, Writer, same_dtype, sum, with_accumulator},
+    accumulator::{Accumulator, same_dtype, sum, with_accumulator},
+    elements::{Reader, Writer},
     reduce::{Reduced, Reduction},
 };
 

@@ -19,8 +19,9 @@ use core::cmp::Ordering;
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
-    accumulator::{Accumulator, Reader, Writer, same_dtype, with_accumulator},
+    accumulator::{Accumulator, same_dtype, with_accumulator},
     along::Lines,
+    elements::{Reader, Writer},
     loops::{dim_index, out_strides},
 };
 

@@ -16,7 +16,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Float, Reader, Writer, same_dtype, with_float_accumulator},
+    accumulator::{Float, same_dtype, with_float_accumulator},
+    elements::{Reader, Writer},
     upsample::Target,
     window::{pictures, with_picture},
 };

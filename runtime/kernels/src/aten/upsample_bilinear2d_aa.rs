@@ -18,7 +18,8 @@ use core::ops::Range;
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Float, Reader, Writer, same_dtype, with_float_accumulator},
+    accumulator::{Float, same_dtype, with_float_accumulator},
+    elements::{Reader, Writer},
     window::{pictures, with_picture},
 };
 

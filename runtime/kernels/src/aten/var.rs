@@ -17,7 +17,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
 use crate::{
-    accumulator::{Accumulator, Reader, Writer, sum, sum_of, with_float_accumulator},
+    accumulator::{Accumulator, sum, sum_of, with_float_accumulator},
+    elements::{Reader, Writer},
     reduce::{Reduced, Reduction},
 };
 

@@ -115,7 +115,8 @@ fn span_sums<T: Operand>(
                 } else {
                     forward_meeting(g, width, span)
                 };
-                let step = if is_transposed { 1 } else { g.stride[2] } * x_steps.space[2];
+                let stride = if is_transposed { 1 } else { g.stride[2] };
+                let step = stride.saturating_mul(x_steps.space[2]);
                 let x_at = row.item * x_steps.outer
                     + x_depth * x_steps.space[0]
                     + x_height * x_steps.space[1]

@@ -136,7 +136,7 @@ fn gather<T: Operand>(
                     };
                     let inside = first * g.stride[2] + tap[2] * g.dilation[2] - g.padding[2];
                     let from = from + channel * x_steps.channel + inside * x_steps.space[2];
-                    let step = g.stride[2] * x_steps.space[2];
+                    let step = g.stride[2].saturating_mul(x_steps.space[2]);
                     copy(to, layout.patch, None, 1, first - width);
                     let to = &mut to[(first - width) * layout.patch..];
                     copy(to, layout.patch, x.get(from..), step, end - first);
