@@ -97,8 +97,10 @@ def decide(scores, decision):
     for column, label in enumerate(WakeWord.LABELS):
         if column == 0:
             continue
-        last = -np.inf
-        for i in np.flatnonzero(smoothed[:, column] >= decision["threshold"]):
+        threshold, last = decision["threshold"], -np.inf
+        if isinstance(threshold, dict):
+            threshold = threshold[label]
+        for i in np.flatnonzero(smoothed[:, column] >= threshold):
             at = (i + 1) * STEP_S
             if at - last >= wait:
                 events.append((label, at))
