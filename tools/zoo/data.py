@@ -17,8 +17,8 @@ WORK = os.path.join(HERE, "work")
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SHARD = 500
 # Utterances of each kind for training.
-POOL = {"sentence": 7000, "embedded": 3500, "alike": 5000, "short": 3000, "called": 2500,
-        "hey afferent": 3500, "stop": 3500, "go": 3500}
+POOL = {"sentence": 7000, "embedded": 3500, "alike": 6000, "short": 3000, "called": 2500,
+        "hey afferent": 4500, "stop": 5000, "go": 6000}
 NOISES = {"shaped": 200, "hum": 60, "clicks": 80, "tones": 80, "music": 80}
 NOISE_SECONDS = 10
 ROOM_SHARE = 0.6
@@ -34,7 +34,8 @@ class Spoken(NamedTuple):
 
 def speak(rng, kind, unseen=False, in_room=None):
     """One utterance of a kind, by a random voice, often in a room."""
-    voice = speech.random_voice(rng, unseen)
+    accents = speech.PHRASE_ACCENTS if kind in LABELS or kind == "alike" else speech.TRAIN_ACCENTS
+    voice = speech.random_voice(rng, unseen, accents)
     if kind == "called":
         joint = str(rng.choice([" ", " ", ", "]))
         text = "hey afferent" + joint + texts.sentence(rng, unseen)
@@ -232,14 +233,23 @@ FREE_AFTER = 0.16
 IGNORED = -100
 
 
-def wake_scene(rng, pool, steps=160):
+KINDS = ["hey afferent", "called", "stop", "go", "alike", "short", "embedded", "sentence"]
+# How often each occurs: at first phrases and sound-alikes, later more ordinary speech.
+MIXTURES = [[0.12, 0.06, 0.12, 0.15, 0.22, 0.09, 0.09, 0.15], [0.09, 0.05, 0.08, 0.13, 0.15, 0.08, 0.12, 0.30]]
+
+
+def wake_scene(rng, pool, mixture=0, steps=160):
     """(sound, label per 40 ms step) for the wake word."""
+    sound, events = wake_sound(rng, pool, mixture, steps)
+    return sound, wake_target(events, steps)
+
+
+def wake_sound(rng, pool, mixture=0, steps=160):
+    """The sound of a scene and its phrases as (label, end sample)."""
     count = steps * LogMel.WINDOW
-    kinds = ["hey afferent", "called", "stop", "go", "alike", "short", "embedded", "sentence"]
-    chances = np.array([0.11, 0.06, 0.12, 0.12, 0.22, 0.1, 0.1, 0.17])
 
     def draw():
-        kind = rng.choice(kinds, p=chances)
+        kind = rng.choice(KINDS, p=MIXTURES[mixture])
         spoken = pool.pick(rng, kind)
         spoken = spoken._replace(sound=spoken.sound * 10 ** (rng.uniform(-3, 3) / 20))
         dice = rng.random()
@@ -256,7 +266,7 @@ def wake_scene(rng, pool, steps=160):
     if rng.random() < 0.85:
         x = x + pool.noise(rng, count) * ACTIVE_LEVEL * 10 ** (-rng.uniform(4, 25) / 20)
     x = x * 10 ** (rng.uniform(-20, 12) / 20)
-    return quantised(rng, x), wake_target(scene.events, steps)
+    return quantised(rng, x), scene.events
 
 
 def wake_target(events, steps):

@@ -13,13 +13,17 @@ import sounds
 import speech
 from models import LogMel, Vad, WakeWord, multiplications
 from speech import ACTIVE_LEVEL, RATE
-from streaming import MODELS, Stream, decide, vad_probabilities, wake_scores, windows
+from streaming import (MODELS, STEP_S, Program, ShippedVad, ShippedWakeWord, WholeVad, WholeWakeWord, decide,
+                       windows)
 
 SEED = 90001
 VAD_THRESHOLD = 0.5
 NOISY_DB = 10
 NOISES = [*sounds.TEST_NOISES, "babble"]
 BABBLE_TALKERS = 8
+THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+LARGEST_DIFFERENCE = 1e-4
+whole = False
 EARLY_S, LATE_S = 0.3, 1.0      # an event this long before or after a phrase's end belongs to it
 UNSEEN = ("Synthetic speech: 12 voice variants in 2 accents, sentence templates and a seventh of the words, none "
           "of them in training; noises are at a signal-to-noise ratio over the active speech, babble is 8 talkers.")
@@ -32,6 +36,14 @@ MEASURED_ON = {
                            "other_speech has none of the words stop, go, afferent; embedded has them, or parts of "
                            "them, inside sentences; alike are short sound-alikes; short is one or two words."),
 }
+
+
+def vad_detector():
+    return WholeVad() if whole else ShippedVad()
+
+
+def wake_detector():
+    return WholeWakeWord() if whole else ShippedWakeWord()
 
 
 def noise(rng, kind, count):
@@ -74,8 +86,7 @@ def f1(found, truth):
 
 def measure_vad(condition, kind, snr_db, in_room, level_db, seconds, seed):
     """F1 of windows over streams of 20 s with pauses of 0.2 to 2 s."""
-    torch.set_num_threads(1)
-    rng, program = np.random.default_rng(seed), Stream("vad")
+    rng, detect = np.random.default_rng(seed), vad_detector()
     size = int(20 * RATE) // Vad.WINDOW
     found, truth = [], []
     for _ in range(int(seconds / 20)):
@@ -83,15 +94,14 @@ def measure_vad(condition, kind, snr_db, in_room, level_db, seconds, seed):
         scene = data.lay(rng, size * Vad.WINDOW, draw, lambda: rng.uniform(0.2, 2))
         level = rng.uniform(-45, -3) if level_db is None else level_db
         x = at_peak(rng, add_noise(rng, scene.sound, kind, snr_db), level)
-        found.append(vad_probabilities(program, x) >= VAD_THRESHOLD)
+        found.append(detect(x) >= VAD_THRESHOLD)
         truth.append(data.vad_target(scene.active, size) > 0.5)
     return condition, f1(np.concatenate(found), np.concatenate(truth))
 
 
 def measure_quiet(condition, kind, seconds, seed):
     """Share of windows taken for speech where nobody speaks."""
-    torch.set_num_threads(1)
-    rng, program = np.random.default_rng(seed), Stream("vad")
+    rng, detect = np.random.default_rng(seed), vad_detector()
     wrong = count = 0
     for _ in range(int(seconds / 20)):
         size = 20 * RATE
@@ -100,13 +110,13 @@ def measure_quiet(condition, kind, seconds, seed):
         else:
             x = {**sounds.TRAIN_NOISES, **sounds.TEST_NOISES}[kind](rng, size)
             x = at_peak(rng, x, rng.uniform(-45, -3))
-        found = vad_probabilities(program, x) >= VAD_THRESHOLD
+        found = detect(x) >= VAD_THRESHOLD
         wrong, count = wrong + int(found.sum()), count + len(found)
     return condition, {"false_share": wrong / count, "windows": count}
 
 
 def vad_tasks(share):
-    seconds = max(40, 300 * share)
+    seconds = max(40, 600 * share)
     rows = [("clean", "clean", 0, False, None)]
     rows += [(f"{k}_10db", k, NOISY_DB, False, None) for k in NOISES]
     rows += [("room_clean", "clean", 0, True, None), ("room_pink_10db", "pink", NOISY_DB, True, None)]
@@ -119,43 +129,58 @@ def vad_tasks(share):
 
 # Wake word
 
-def score_stream(rng, programs, scene, kind, snr_db):
+def score_stream(rng, detect, scene, kind, snr_db):
     x = add_noise(rng, scene.sound, kind, snr_db) * 10 ** (rng.uniform(-18, 6) / 20)
-    return wake_scores(*programs, data.quantised(rng, x))
+    return detect(data.quantised(rng, x))
+
+
+def tally(streams, decision):
+    """Recall and delays per phrase over streams of (scores, [(label, end in seconds)]), and other events."""
+    phrases = WakeWord.LABELS[1:]
+    late, items, other = {p: [] for p in phrases}, {p: 0 for p in phrases}, {p: 0 for p in phrases}
+    for scores, truth in streams:
+        events = decide(scores, decision)
+        for label, end in truth:
+            if end > len(scores) * STEP_S - LATE_S:
+                continue
+            items[label] += 1
+            late[label] += [at - end for name, at in events if name == label and -EARLY_S <= at - end <= LATE_S][:1]
+        for name, at in events:
+            other[name] += not any(name == label and -EARLY_S <= at - end <= LATE_S for label, end in truth)
+    row = {p: {"recall": len(late[p]) / items[p], "items": items[p],
+               "delay_ms_median": float(np.median(late[p])) * 1000 if late[p] else None,
+               "delay_ms_p95": float(np.percentile(late[p], 95)) * 1000 if late[p] else None}
+           for p in phrases if items[p]}
+    return row, other
+
+
+def at_thresholds(streams, decision, describe):
+    return {t: describe(*tally(streams, decision | {"threshold": t})) for t in THRESHOLDS}
 
 
 def measure_recall(condition, kind, snr_db, in_room, items, decision, seed):
     """Recall per phrase, and when it was found, over streams of 60 s of phrases and sentences."""
-    torch.set_num_threads(1)
-    rng, programs = np.random.default_rng(seed), (Stream("log_mel"), Stream("wake_word"))
+    rng, detect = np.random.default_rng(seed), wake_detector()
     phrases = WakeWord.LABELS[1:]
-    heard, late, false = {p: [] for p in phrases}, {p: [] for p in phrases}, 0
-    while min(len(v) for v in heard.values()) < items:
+    streams, heard = [], {p: 0 for p in phrases}
+    while min(heard.values()) < items:
         draw = drawn(rng, phrases + ["sentence"], [0.27, 0.27, 0.27, 0.19], in_room)
         scene = data.lay(rng, 60 * RATE, draw, lambda: rng.uniform(0.5, 1.5))
-        events = decide(score_stream(rng, programs, scene, kind, snr_db), decision)
-        for label, end in scene.events:
-            if end > 59 * RATE:
-                continue
-            match = [at for l, at in events if l == label and -EARLY_S <= at - end / RATE <= LATE_S]
-            heard[label].append(bool(match))
-            if match:
-                late[label].append((match[0] - end / RATE) * 1000)
-        false += sum(not any(l == label and -EARLY_S <= at - end / RATE <= LATE_S for l, end in scene.events)
-                     for label, at in events)
-    row = {p: {"recall": float(np.mean(heard[p])), "items": len(heard[p]),
-               "delay_ms_median": float(np.median(late[p])) if late[p] else None,
-               "delay_ms_p95": float(np.percentile(late[p], 95)) if late[p] else None} for p in phrases}
-    row["other_events"] = false
+        truth = [(label, end / RATE) for label, end in scene.events]
+        streams.append((score_stream(rng, detect, scene, kind, snr_db), truth))
+        for label, end in truth:
+            heard[label] += end <= 60 - LATE_S
+    row, other = tally(streams, decision)
+    row["other_events"] = sum(other.values())
+    row["recall_at_threshold"] = at_thresholds(streams, decision,
+                                               lambda r, _: {p: r[p]["recall"] for p in phrases})
     return condition, row
 
 
 def measure_false_alarms(condition, kinds, noisy, seconds, decision, seed):
     """Events per label in speech that holds no phrase, in streams of 60 s."""
-    torch.set_num_threads(1)
-    rng, programs = np.random.default_rng(seed), (Stream("log_mel"), Stream("wake_word"))
-    counts = {p: 0 for p in WakeWord.LABELS[1:]}
-    spoken = []
+    rng, detect = np.random.default_rng(seed), wake_detector()
+    streams, spoken = [], []
     for i in range(int(seconds / 60)):
         one = drawn(rng, kinds, None, rng.random() < 0.5)
 
@@ -165,23 +190,23 @@ def measure_false_alarms(condition, kinds, noisy, seconds, decision, seed):
             return kind, said._replace(end=-1)
         scene = data.lay(rng, 60 * RATE, draw, lambda: rng.uniform(0.3, 1.2))
         kind = NOISES[i % len(NOISES)] if noisy else "clean"
-        for label, _ in decide(score_stream(rng, programs, scene, kind, rng.choice([10, 20])), decision):
-            counts[label] += 1
+        streams.append((score_stream(rng, detect, scene, kind, rng.choice([10, 20])), []))
+    _, counts = tally(streams, decision)
     return condition, {"events": sum(counts.values()), "per_label": counts, "seconds": int(seconds),
-                       "utterances": len(spoken)}
+                       "utterances": len(spoken),
+                       "events_at_threshold": at_thresholds(streams, decision, lambda _, other: other)}
 
 
 def wake_tasks(share, decision):
     items = max(20, round(500 * share))
     rows = [("clean", "clean", 0, False, items)]
-    rows += [(f"{k}_10db", k, NOISY_DB, False, items) for k in ("white", "pink", "babble")]
-    rows += [(f"{k}_10db", k, NOISY_DB, False, items // 2) for k in ("machine", "rain")]
-    rows += [("room_clean", "clean", 0, True, items // 2), ("room_pink_10db", "pink", NOISY_DB, True, items // 2)]
+    rows += [(f"{k}_10db", k, NOISY_DB, False, items // 4) for k in NOISES]
+    rows += [("room_clean", "clean", 0, True, items // 4), ("room_pink_10db", "pink", NOISY_DB, True, items // 4)]
     tasks = [(measure_recall, *row, decision, [SEED, 3, i]) for i, row in enumerate(rows)]
     hour = max(120, round(30 * share) * 60)
     tasks += [(measure_false_alarms, f"other_speech_{n}_{part}", ["sentence"], n == "noisy", hour / 2, decision,
                [SEED, 4, n == "noisy", part]) for n in ("quiet", "noisy") for part in (1, 2)]
-    part = max(60, round(15 * share) * 60)
+    part = max(60, round(10 * share) * 60)
     tasks += [(measure_false_alarms, f"{k}_{n}", [k], n == "noisy", part, decision, [SEED, 5, n == "noisy", i])
               for i, k in enumerate(("embedded", "alike", "short")) for n in ("quiet", "noisy")]
     return tasks
@@ -193,9 +218,15 @@ def rounded(value):
     return round(value, 4) if isinstance(value, float) else value
 
 
+def use(flag):
+    global whole
+    whole = flag
+    torch.set_num_threads(1)
+
+
 def run(tasks, jobs):
     start, rows = time.time(), {}
-    with concurrent.futures.ProcessPoolExecutor(jobs) as workers:
+    with concurrent.futures.ProcessPoolExecutor(jobs, initializer=use, initargs=(whole,)) as workers:
         for future in concurrent.futures.as_completed([workers.submit(*t) for t in tasks]):
             condition, row = future.result()
             rows[condition] = rounded(row)
@@ -226,26 +257,29 @@ def summary_of_wake_word(rows):
             "false_alarm_seconds": sum(r["seconds"] for r in hour)}
 
 
-def largest_difference(name, seconds=60):
-    """Between the portable and the XNNPACK program on the same noisy speech."""
+def noisy_speech(seconds=180):
     rng = np.random.default_rng([SEED, 6])
     draw = drawn(rng, ["sentence", "hey afferent", "stop", "go"], None, False)
     x = data.lay(rng, seconds * RATE, draw, lambda: rng.uniform(0.3, 1)).sound
-    x = data.quantised(rng, add_noise(rng, x, "pink", NOISY_DB))
-    features = [Stream("log_mel", v) for v in ("portable", "xnnpack")]
+    return data.quantised(rng, add_noise(rng, x, "pink", NOISY_DB))
+
+
+def largest_difference(name, other=None):
+    """Between the portable program and the XNNPACK one, or another detector, on three noisy minutes."""
+    x = noisy_speech()
     if name == "log_mel":
-        return max(float((features[0](w)[0].clone() - features[1](w)[0]).abs().max())
-                   for w in windows(x, LogMel.WINDOW, LogMel.CONTEXT))
-    both = [Stream(name, v) for v in ("portable", "xnnpack")]
-    found = ([vad_probabilities(p, x) for p in both] if name == "vad"
-             else [wake_scores(f, p, x) for f, p in zip(features, both)])
-    return float(np.abs(found[0] - found[1]).max())
+        one, two = Program(name, "portable"), Program(name, "xnnpack")
+        return max(float((one(w)[0] - two(w)[0]).abs().max()) for w in windows(x, LogMel.WINDOW, LogMel.CONTEXT))
+    shipped = ShippedVad if name == "vad" else ShippedWakeWord
+    found = shipped()(x), (other or shipped("xnnpack"))(x)
+    count = min(len(f) for f in found)
+    return float(np.abs(found[0][:count] - found[1][:count]).max())
 
 
 def log_mel_error(seconds=20):
     """Largest difference of the shipped program from NumPy's rfft in double precision."""
     x = sounds.music(np.random.default_rng([SEED, 7]), seconds * RATE) * 0.1
-    model, program, worst = LogMel(), Stream("log_mel"), 0.0
+    model, program, worst = LogMel(), Program("log_mel", "portable"), 0.0
     matrix = model.power.filters.double().numpy()
     taper = np.hanning(LogMel.LENGTH + 1)[:-1]
     for w in windows(x, LogMel.WINDOW, LogMel.CONTEXT):
@@ -258,12 +292,18 @@ def log_mel_error(seconds=20):
 
 
 def measure(name, share, jobs, decision):
-    quality = {"measured_with": f"tools/zoo/evaluate.py --share {share:g}",
-               "program": f"{name}_portable.pte through executorch.runtime",
+    quality = {"measured_with": f"tools/zoo/evaluate.py --share {share:g}" + " --whole" * whole,
                "multiply_adds_per_call": multiplications()[name],
                "xnnpack_portable_difference": float(f"{largest_difference(name):.2g}")}
     if name == "log_mel":
         return quality | {"numpy_difference": float(f"{log_mel_error():.2g}")}
+    quality["program"] = f"{name}_portable.pte through executorch.runtime"
+    if whole:
+        difference = largest_difference(name, WholeVad() if name == "vad" else WholeWakeWord())
+        if difference > LARGEST_DIFFERENCE:
+            raise SystemExit(f"{name}: the shipped program is not of these weights ({difference:.2g})")
+        quality["program"] = (f"the exported model run on whole sounds; on three noisy minutes it differs from "
+                              f"{name}_portable.pte through executorch.runtime by at most {difference:.2g}")
     rows = run(vad_tasks(share) if name == "vad" else wake_tasks(share, decision), jobs)
     summary = summary_of_vad(rows) if name == "vad" else summary_of_wake_word(rows)
     return quality | {"measured_on": MEASURED_ON[name], "summary": summary, "conditions": rows}
@@ -274,7 +314,11 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*", default=["log_mel", "vad", "wake_word"])
     parser.add_argument("--share", type=float, default=1.0, help="part of the sound to measure, to try things")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--whole", action="store_true",
+                        help="run the trained weights of tools/zoo/work on whole sounds, after comparing them with "
+                             "the shipped programs")
     arguments = parser.parse_args()
+    whole = arguments.whole
     torch.set_num_threads(1)
     for name in arguments.names:
         path = os.path.join(MODELS, name, "model.yaml")

@@ -79,10 +79,10 @@ class MelPower(nn.Module):
         power = (re * re + im * im).reshape(count, self.kept * self.columns)
         return torch.mm(power, self.mel)
 
-    def in_batch(self, windows):
-        """The same by torch.fft: faster for whole sounds, and the reference of the tests."""
+    def in_batch(self, windows, filters=None):
+        """The same by torch.fft: faster for whole sounds; other filters [batch, bins, bands] may be given."""
         spectrum = torch.fft.rfft(windows * self.window, self.rows * self.columns)
-        return (spectrum.real ** 2 + spectrum.imag ** 2) @ self.filters
+        return (spectrum.real ** 2 + spectrum.imag ** 2) @ (self.filters if filters is None else filters)
 
 
 class LogMel(nn.Module):
@@ -102,10 +102,10 @@ class LogMel(nn.Module):
     def normalise(self, power):
         return (torch.log(power + self.FLOOR) + self.OFFSET) * self.SCALE
 
-    def whole(self, sounds):
+    def whole(self, sounds, filters=None):
         """The same features of whole sounds [batch, samples] -> [batch, steps, 40]."""
         windows = F.pad(sounds, (self.CONTEXT, 0)).unfold(1, self.LENGTH, self.HOP)
-        return self.normalise(self.power.in_batch(windows))
+        return self.normalise(self.power.in_batch(windows, filters))
 
 
 class Vad(nn.Module):
@@ -158,14 +158,14 @@ class Block(nn.Module):
     def __init__(self, width, taps, dilation):
         super().__init__()
         self.past = (taps - 1) * dilation
-        self.depth = nn.Conv1d(width, width, taps, groups=width, dilation=dilation, bias=False)
-        self.depth_norm = nn.BatchNorm1d(width)
-        self.point = nn.Conv1d(width, width, 1, bias=False)
-        self.point_norm = nn.BatchNorm1d(width)
+        self.depth = nn.Conv2d(width, width, (1, taps), groups=width, dilation=(1, dilation), bias=False)
+        self.depth_norm = nn.BatchNorm2d(width)
+        self.point = nn.Conv2d(width, width, 1, bias=False)
+        self.point_norm = nn.BatchNorm2d(width)
 
     def forward(self, x, past):
-        """x [batch, width, n] and its past [batch, width, self.past] -> (y, extended input)."""
-        seen = torch.cat([past, x], 2)
+        """x [batch, width, 1, n] and its past [batch, width, 1, self.past] -> (y, extended input)."""
+        seen = torch.cat([past, x], 3)
         y = F.relu(self.depth_norm(self.depth(seen)))
         return F.relu(x + self.point_norm(self.point(y))), seen
 
@@ -196,20 +196,23 @@ class WakeWord(nn.Module):
         """Features [batch, 4 * steps, 40] -> logits [batch, steps, labels] and the next state."""
         batch = features.shape[0]
         x = features.reshape(batch, -1, self.BANDS * self.STEPS)
-        x = F.relu(self.enter(x)).permute(0, 2, 1)
+        x = F.relu(self.enter(x)).permute(0, 2, 1).reshape(batch, self.WIDTH, 1, -1)
+        state = state.reshape(batch, self.WIDTH, 1, self.PAST)
         start, kept = 0, []
         for block in self.blocks:
-            x, seen = block(x, state[:, :, start:start + block.past])
-            kept.append(seen[:, :, seen.shape[2] - block.past:])
+            x, seen = block(x, state[:, :, :, start:start + block.past])
+            kept.append(seen[:, :, :, seen.shape[3] - block.past:])
             start += block.past
-        return self.out(x.permute(0, 2, 1)), torch.cat(kept, 2)
+        x = x.reshape(batch, self.WIDTH, -1).permute(0, 2, 1)
+        return self.out(x), torch.cat(kept, 3).reshape(batch, self.WIDTH, self.PAST)
 
     def forward(self, features, state):
         logits, state = self.logits(features, state)
         return torch.softmax(logits.reshape(1, len(self.LABELS)), 1), state
 
     def zero_state(self, batch=1):
-        return torch.zeros(batch, self.WIDTH, self.PAST)
+        """Channels last, which is faster in training."""
+        return torch.zeros(batch, self.PAST, self.WIDTH).permute(0, 2, 1)
 
     def fold(self):
         for block in self.blocks:

@@ -14,6 +14,9 @@ MAX_GAP_HOPS = 9            # pauses shorter than 100 ms count as speech
 
 TRAIN_ACCENTS = ["gmw/en", "gmw/en-US", "gmw/en-US", "gmw/en-GB-scotland", "gmw/en-GB-x-gbclan",
                  "gmw/en-GB-x-gbcwmd", "gmw/en-US-nyc"]
+# For the phrases: British vowels as often as American ones.
+PHRASE_ACCENTS = ["gmw/en", "gmw/en", "gmw/en", "gmw/en-US", "gmw/en-GB-scotland", "gmw/en-GB-x-gbclan",
+                  "gmw/en-GB-x-gbcwmd", "gmw/en-US-nyc"]
 TEST_ACCENTS = ["gmw/en-GB-x-rp", "gmw/en-029"]
 TEST_VARIANTS = ["f2", "m4", "anika", "klatt3", "Annie", "Mario", "steph2", "iven3", "Michael",
                  "belinda", "caleb", "linda"]
@@ -99,9 +102,9 @@ def train_variants():
     raise RuntimeError("espeak-ng-data is not installed")
 
 
-def random_voice(rng, unseen):
+def random_voice(rng, unseen, accents=TRAIN_ACCENTS):
     """A voice name; an unseen one has both its accent and its variant kept from training."""
-    accents, variants = (TEST_ACCENTS, TEST_VARIANTS) if unseen else (TRAIN_ACCENTS, train_variants())
+    accents, variants = (TEST_ACCENTS, TEST_VARIANTS) if unseen else (accents, train_variants())
     return f"{rng.choice(accents)}+{rng.choice(variants)}"
 
 

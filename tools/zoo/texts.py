@@ -104,7 +104,7 @@ PHRASES = {
     "hey afferent": ["hey afferent", "hey afferent", "hey afferent!", "hey afferent.", "hey afferrent", "[[h'eI 'af3r@nt]]",
                      "[[h'eI 'af@r@nt]]", "[[h'eI 'afr@nt]]", "[[h'eI 'af3rEnt]]", "[[h'eI_ 'af3r@nt]]", "[[heI 'af3r@nt]]"],
     "stop": ["stop", "stop", "stop!", "stop.", "[[st'0p]]"],
-    "go": ["go", "go", "go!", "go.", "[[g'oU]]"],
+    "go": ["go", "go", "go!", "go.", "[[g'oU]]", "[[g'@U]]"],
 }
 TEST_PHRASES = {"hey afferent": ["hey afferent", "hey afferent!"], "stop": ["stop", "stop!"], "go": ["go", "go!"]}
 

@@ -31,6 +31,8 @@ pub struct Cx<'c> {
     sent: &'c mut Vec<(usize, Packet)>,
     resume: Resume,
     model_ns: u64,
+    source: &'c str,
+    real_ns: u64,
 }
 
 impl<'c> Cx<'c> {
@@ -46,8 +48,21 @@ impl<'c> Cx<'c> {
         sent: &'c mut Vec<(usize, Packet)>,
     ) -> Self {
         let origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
-        let (resume, model_ns) = (Resume::Now, 0);
-        Self { now, epoch: origin.epoch, input, origin, outputs, sent, resume, model_ns }
+        let (epoch, resume, model_ns) = (origin.epoch, Resume::Now, 0);
+        let (source, real_ns) = ("", 0);
+        Self { now, epoch, input, origin, outputs, sent, resume, model_ns, source, real_ns }
+    }
+
+    /// The same with the name of the node that sent `input`.
+    #[must_use]
+    pub fn with_source(self, source: &'c str) -> Self {
+        Self { source, ..self }
+    }
+
+    /// The same with the real clock at the begin of the call, in nanoseconds since the start.
+    #[must_use]
+    pub fn with_real_ns(self, real_ns: u64) -> Self {
+        Self { real_ns, ..self }
     }
 
     /// The time on the clock of the session: real, or virtual in replays and tests.
@@ -68,6 +83,18 @@ impl<'c> Cx<'c> {
     /// The packet of this call, whatever its type.
     pub fn packet(&self) -> Option<&Packet> {
         self.input.as_ref().map(|(_, packet)| packet)
+    }
+
+    /// The name of the node that sent the packet of this call; empty where the engine tells none.
+    pub fn source(&self) -> &'c str {
+        self.source
+    }
+
+    /// The real clock at the begin of this call, in nanoseconds since the start of the session.
+    ///
+    /// It measures, as [`Header::entered_ns`] does; a result must not depend on it.
+    pub fn real_ns(&self) -> u64 {
+        self.real_ns
     }
 
     /// The time of the packet of this call.
@@ -114,6 +141,16 @@ impl<'c> Cx<'c> {
         let loan = value.into_loan(&self.outputs[place].1);
         let model_ns = self.origin.model_ns + self.model_ns;
         self.sent.push((place, loan.into_packet(Header { at, model_ns, ..self.origin })));
+    }
+
+    /// Sends the packet of this call on as it is, when it came in by `from`.
+    pub fn forward<T: Payload>(&mut self, from: In<T>, to: Out<T>) {
+        let place = self.outputs.iter().position(|(name, _)| *name == to.name());
+        let (Some(_), Some(place)) = (self.get(from), place) else { return };
+        let Some((_, packet)) = &self.input else { return };
+        let mut packet = packet.clone();
+        packet.header.model_ns += self.model_ns;
+        self.sent.push((place, packet));
     }
 
     /// Runs `run`, which runs a model, and counts its time as the model's, not the framework's.

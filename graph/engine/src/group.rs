@@ -60,8 +60,11 @@ impl Group {
     /// Runs until every node has ended; gives them back, still open.
     pub(crate) fn run(mut self) -> Vec<Runner> {
         self.moment = self.shared.clock.read();
-        while self.runners.iter().any(|runner| runner.phase != Phase::Ended) {
+        loop {
             self.run_until_idle();
+            if self.runners.iter().all(|runner| runner.phase == Phase::Ended) {
+                break;
+            }
             if self.shared.stop.is_cut() {
                 self.cut();
             } else {
@@ -103,7 +106,7 @@ impl Group {
                 let patient = self.shared.clock.lockstep.is_some();
                 let ready = &mut self.ready;
                 match runner.take_input(now, epoch, patient, |sender| ready.insert(sender)) {
-                    Taken::Next((port, packet)) => self.call(place, Call::Packet(port, packet)),
+                    Taken::Next((input, packet)) => self.call(place, Call::Packet(input, packet)),
                     Taken::Empty => self.ready.remove(place),
                     Taken::Over => {
                         self.call(place, Call::Finish);

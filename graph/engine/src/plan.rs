@@ -35,7 +35,7 @@ impl Plan {
     /// The places of nodes that wait for each other in a circle.
     pub fn new(graph: &CheckedGraph, threads: Threads) -> Result<Self, Vec<usize>> {
         let order = senders_first(graph)?;
-        if threads == Threads::Single {
+        if threads == Threads::Single && !order.is_empty() {
             return Ok(Self { groups: vec![order.clone()], order });
         }
         let mut groups: Vec<Vec<usize>> = Vec::new();

@@ -49,6 +49,8 @@ pub(crate) struct Runner {
 /// An input stream.
 pub(crate) struct Input {
     pub(crate) port: &'static str,
+    /// Name of the node that sends.
+    pub(crate) from: String,
     /// Place in the edges of the graph.
     pub(crate) edge: usize,
     pub(crate) inlet: Inlet,
@@ -74,7 +76,8 @@ pub(crate) enum Phase {
 /// What a call is for.
 pub(crate) enum Call {
     Source,
-    Packet(&'static str, Packet),
+    /// For a packet, by the input at this place.
+    Packet(usize, Packet),
     Finish,
 }
 
@@ -91,11 +94,14 @@ impl Runner {
         call: Call,
     ) -> Result<Moment, (Moment, Failure)> {
         let finishing = matches!(call, Call::Finish);
+        let mut source = "";
         let (input, entered_ns) = match call {
-            Call::Packet(port, packet) => {
+            Call::Packet(input, packet) => {
+                let input = &self.inputs[input];
+                source = &input.from;
                 self.origin = packet.header;
                 let entered_ns = packet.header.entered_ns;
-                (Some((port, packet)), Some(entered_ns))
+                (Some((input.port, packet)), Some(entered_ns))
             }
             Call::Finish if !self.is_source && self.stats.packets_in > 0 => (None, None),
             Call::Source | Call::Finish => {
@@ -105,7 +111,9 @@ impl Runner {
             }
         };
         shared.calling[group].store(self.place, Ordering::Relaxed);
-        let mut cx = Cx::new(start.now, input, self.origin, &self.pools, &mut self.outbox);
+        let mut cx = Cx::new(start.now, input, self.origin, &self.pools, &mut self.outbox)
+            .with_source(source)
+            .with_real_ns(start.real_ns);
         let node = &mut self.node;
         let result = catch_unwind(AssertUnwindSafe(|| match finishing {
             false => node.process(&mut cx),
@@ -165,7 +173,7 @@ impl Runner {
         epoch: u32,
         patient: bool,
         mut freed: impl FnMut(usize),
-    ) -> Taken<(&'static str, Packet)> {
+    ) -> Taken<(usize, Packet)> {
         if self.is_source {
             return if self.resume == Resume::Done { Taken::Over } else { Taken::Empty };
         }
@@ -183,7 +191,7 @@ impl Runner {
             let (taken, sender) = input.inlet.take(now, epoch);
             sender.map(&mut freed);
             match taken {
-                Taken::Next(packet) => return Taken::Next((input.port, packet)),
+                Taken::Next(packet) => return Taken::Next((choice, packet)),
                 Taken::Empty if self.inputs.len() == 1 => return Taken::Empty,
                 Taken::Over if self.inputs.len() == 1 => return Taken::Over,
                 // The packet was replaced meanwhile.

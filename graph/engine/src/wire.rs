@@ -98,7 +98,8 @@ pub(crate) fn connect(
             let far = FarEdge::new(queue, wakers[from.0].clone(), wakers[to.0].clone());
             (Inlet::Far(far.clone()), Outlet::Far(far))
         };
-        inlets.push((index, to, Input { port: edge.to.1, edge: index, inlet }));
+        let sender = graph.nodes[edge.from.0].name.clone();
+        inlets.push((index, to, Input { port: edge.to.1, from: sender, edge: index, inlet }));
         outlets.push((from, edge.from.1, outlet));
     }
     // Inputs stand in the order of the graph, which decides between equal time stamps.

@@ -1,1 +1,15 @@
 //! Sound: one node per file.
+//!
+//! To add one: write `src/<node>.rs` and add its lines below.
+
+mod log_mel;
+mod polyphase;
+mod resample;
+
+use afferent_graph::NodeDef;
+
+pub use log_mel::{LogMel, LogMelParams};
+pub use resample::{Quality, Resample, ResampleParams};
+
+/// Every node of this crate, alphabetical.
+pub const NODES: &[NodeDef] = &[NodeDef::of::<LogMel>(), NodeDef::of::<Resample>()];

@@ -82,6 +82,22 @@ impl<'a> TensorSlot<'a> {
         self.set_memory(Memory { data, capacity, writable: true })
     }
 
+    /// Moves the tensor to `capacity` bytes at `data` and takes along what it holds.
+    ///
+    /// # Errors
+    /// As [`TensorSlot::place`].
+    ///
+    /// # Safety
+    /// As for [`TensorSlot::place`]; the present memory of the tensor is still valid.
+    pub unsafe fn relocate(&mut self, data: NonNull<u8>, capacity: usize) -> Result<(), Error> {
+        let (old, kept) = (self.data, self.capacity.min(capacity));
+        // SAFETY: demanded of the caller.
+        unsafe { self.place(data, capacity)? };
+        // SAFETY: both hold `kept` bytes, and the new ones belong to this tensor alone.
+        unsafe { data.copy_from_nonoverlapping(old, kept) };
+        Ok(())
+    }
+
     /// Lets the tensor read `bytes`, which it may not write.
     ///
     /// # Errors

@@ -13,7 +13,8 @@ pub trait Heap {
     fn grow_scratch(&mut self, bytes: usize) -> bool;
 
     /// At least `bytes` bytes for tensor number `slot`, initialised, aligned to 16 and valid as
-    /// long as the heap or until the next call for the same slot; `None` when there are none.
+    /// long as the heap; after the next call for the same slot at least until the run ends.
+    /// `None` when there are none.
     fn tensor(&mut self, slot: usize, bytes: usize) -> Option<(NonNull<u8>, usize)>;
 }
 

@@ -5,8 +5,8 @@
 //! | `method`  | a loaded method: running it, its results                                     |
 //! | `load`    | from the plan of a method to a loaded one                                    |
 //! | `resolve` | operators, arguments and overlap of memory, checked at load                  |
-//! | `input`   | how inputs reach the method                                                  |
-//! | `planned`, `heap`, `bump` | memory: of the plan, on demand, for the tables               |
+//! | `input`, `alias` | how inputs, and views of them, reach the method                       |
+//! | `planned`, `heap`, `bump`, `tables` | memory: of the plan, on demand, for the tables     |
 //! | `error`   | why a method cannot be loaded or run                                         |
 //! | `model`   | programs in files, all their methods, memory from the heap (feature `std`)   |
 //!
@@ -19,6 +19,7 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+mod alias;
 mod bump;
 mod error;
 mod heap;
@@ -29,6 +30,7 @@ mod method;
 mod model;
 mod planned;
 mod resolve;
+mod tables;
 
 pub use error::{LoadError, Problem, RunError};
 #[cfg(feature = "alloc")]

@@ -8,8 +8,8 @@ use core::{
 };
 
 use afferent_core::{
-    Backend, DelegateHandle, DelegateSource, EValue, Error, Kernel, KernelLists, TensorSlot,
-    find_kernel,
+    Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel, KernelLists,
+    TensorSlot, find_kernel,
 };
 use afferent_program::{
     ExternalData, MethodPlan, Placement, Program, TensorData, TensorMeta, Value,
@@ -17,12 +17,14 @@ use afferent_program::{
 
 use crate::{
     LoadError, Method, Problem,
-    bump::{Bump, Tally},
+    alias::{self, Tables},
+    bump::Bump,
     heap::Heap,
-    input::{Alias, Binding},
-    method::{Delegates, Step},
+    input::Binding,
+    method::Delegates,
     planned::PlannedBuffer,
     resolve::Resolver,
+    tables::{Cutter, Sizes},
 };
 
 /// What a method may use besides its program.
@@ -46,98 +48,6 @@ impl<'s, 'a> Services<'s, 'a> {
 
 /// Where problems of loading are reported, one call each.
 pub type Report<'r> = &'r mut dyn FnMut(Problem<'_>);
-
-/// How much of each kind of table a method needs.
-struct Sizes {
-    values: usize,
-    tensors: usize,
-    dims: usize,
-    ids: usize,
-    doubles: usize,
-    steps: usize,
-    operators: usize,
-    delegates: usize,
-    inputs: usize,
-    outputs: usize,
-    planned: usize,
-}
-
-impl Sizes {
-    fn of(plan: &MethodPlan<'_>) -> Self {
-        use afferent_program::Instruction;
-        let mut sizes = Self {
-            values: plan.num_values(),
-            tensors: 0,
-            dims: 0,
-            ids: plan.outputs().len(),
-            doubles: 0,
-            steps: plan.num_instructions(),
-            operators: plan.num_operators(),
-            delegates: plan.num_delegates(),
-            inputs: plan.inputs().len(),
-            outputs: plan.outputs().len(),
-            planned: plan.planned_buffer_sizes().len(),
-        };
-        for value in plan.values() {
-            match value {
-                Value::Tensor(meta) => {
-                    sizes.tensors += 1;
-                    sizes.dims += meta.layout.sizes.len();
-                }
-                Value::IntList(ids) | Value::TensorList(ids) | Value::OptionalTensorList(ids) => {
-                    sizes.ids += ids.len();
-                }
-                Value::DoubleList(items) => sizes.doubles += items.len(),
-                _ => {}
-            }
-        }
-        for instruction in plan.instructions() {
-            if let Instruction::Kernel { args, .. } | Instruction::Delegate { args, .. } =
-                instruction
-            {
-                sizes.ids += args.len();
-            }
-        }
-        sizes
-    }
-
-    fn bytes(&self) -> usize {
-        let mut tally = Tally::default();
-        tally.add::<Cell<EValue<'_>>>(self.values);
-        tally.add::<UnsafeCell<TensorSlot<'_>>>(self.tensors);
-        tally.add::<usize>(self.dims);
-        tally.add::<u32>(self.ids);
-        tally.add::<f64>(self.doubles);
-        tally.add::<Step<'_>>(self.steps);
-        tally.add::<Option<Kernel>>(self.operators);
-        tally.add::<Option<DelegateHandle<'_>>>(self.delegates);
-        tally.add::<Binding>(self.inputs);
-        tally.add::<Role>(self.tensors);
-        tally.add::<Alias>(self.tensors);
-        tally.add::<PlannedBuffer<'_>>(self.planned);
-        tally.bytes()
-    }
-}
-
-/// A table that is filled once, part by part.
-pub(crate) struct Cutter<'a, T>(pub(crate) &'a mut [T]);
-
-impl<'a, T> Cutter<'a, T> {
-    /// The next part, filled from `items`, of which there must be room for `len`.
-    pub(crate) fn cut(
-        &mut self,
-        len: usize,
-        items: impl Iterator<Item = T>,
-    ) -> Result<&'a mut [T], LoadError> {
-        let rest = core::mem::take(&mut self.0);
-        let (part, rest) = rest.split_at_mut_checked(len).ok_or(LoadError::TableMemory)?;
-        self.0 = rest;
-        for (cell, item) in part.iter_mut().zip(items) {
-            *cell = item;
-        }
-        Ok(part)
-    }
-}
 
 impl<'a> Method<'a> {
     /// Bytes that [`Method::load`] needs for its tables.
@@ -211,7 +121,7 @@ impl<'a> Method<'a> {
         let inputs = bump.slice(sizes.inputs, |at| {
             Ok::<_, LoadError>(binding(inputs.get(at).unwrap_or(0), values, roles))
         })?;
-        let aliases = aliases(slots, inputs, roles, &mut bump)?;
+        let aliases = alias::find(&Tables { values, slots, steps, inputs, roles }, &mut bump)?;
         let outputs = ids.cut(sizes.outputs, plan.outputs().iter())?;
         let mut method = Method {
             plan,
@@ -344,7 +254,13 @@ fn tensor<'a>(
         // SAFETY: the program outlives the method, and no run writes a tensor that only reads.
         TensorData::Constant(bytes) => return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?),
         TensorData::Planned { placement, .. } => placement,
-        TensorData::Unplanned => return Ok(slot),
+        TensorData::Unplanned => {
+            if meta.dynamism == Dynamism::Unbounded {
+                // The file's sizes mean nothing; memory comes with the first result.
+                slot.set_sizes(&Dims::filled(layout.sizes.len(), 0))?;
+            }
+            return Ok(slot);
+        }
         TensorData::External { name, placement } => {
             let Some(bytes) = services.data(plan.program(), name) else {
                 count.problem(Problem::ExternalMissing { name });
@@ -426,7 +342,7 @@ fn operator(
 
 /// What the instructions and the inputs do with a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub(crate) enum Role {
     /// Neither writes it: a constant, state, or a view that the exporter resolved.
     Untouched,
     /// An instruction writes it.
@@ -447,38 +363,4 @@ fn binding(value: u32, values: &[Cell<EValue<'_>>], roles: &mut [Role]) -> Bindi
         }
         None => Binding::Scalar { value },
     }
-}
-
-/// The tensors that lie over a borrowed input and that no instruction writes: views of it that
-/// the exporter resolved. They must read the caller's memory too.
-fn aliases<'a>(
-    slots: &[UnsafeCell<TensorSlot<'a>>],
-    inputs: &[Binding],
-    roles: &[Role],
-    bump: &mut Bump<'a>,
-) -> Result<&'a [Alias], LoadError> {
-    // SAFETY: the method does not run yet, and nothing else holds its slots.
-    let extent = |cell: &UnsafeCell<TensorSlot<'a>>| unsafe { &*cell.get() }.extent();
-    let views_of = |input: usize, (start, end): (usize, usize)| {
-        let untouched = slots.iter().zip(roles).enumerate();
-        let untouched = untouched.filter(|(_, (_, role))| **role == Role::Untouched);
-        untouched.filter_map(move |(slot, (cell, _))| {
-            let (first, last) = extent(cell);
-            let inside = first < last && start <= first && last <= end;
-            let (slot, input) = (u32::try_from(slot).ok()?, u32::try_from(input).ok()?);
-            inside.then(|| Alias { slot, input, offset: first - start })
-        })
-    };
-    let found = || {
-        inputs.iter().enumerate().flat_map(move |(at, input)| {
-            let whole = match *input {
-                Binding::Borrow { slot } => slots.get(slot as usize).map(extent),
-                _ => None,
-            };
-            whole.into_iter().flat_map(move |whole| views_of(at, whole))
-        })
-    };
-    // An input may be named twice; there is room for one alias for each tensor.
-    let mut all = found();
-    Ok(bump.slice(found().count().min(slots.len()), |_| all.next().ok_or(LoadError::TableMemory))?)
 }

@@ -277,9 +277,9 @@ impl<'a> Method<'a> {
         let Some((data, len)) = heap.tensor(slot as usize, tensor.bytes_needed()) else {
             return false;
         };
-        // SAFETY: the heap gives initialised memory that nothing else uses and that stays until
-        // the next call for the same slot.
-        unsafe { tensor.place(data, len) }.is_ok()
+        // SAFETY: the heap gives initialised memory that nothing else uses; it and the memory of
+        // before stay at least until the next run.
+        unsafe { tensor.relocate(data, len) }.is_ok()
     }
 
     fn move_tensor(&mut self, from: u32, to: u32, heap: &mut dyn Heap) -> Result<(), Error> {

@@ -1,137 +1,20 @@
 //! Programs in files: all their methods, with memory from the heap.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+mod error;
+mod file;
+mod shared;
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use afferent_core::{AlignedBytes, Backend, Error, KernelLists};
-use afferent_program::{
-    ExternalData, Instruction, MethodPlan, Program, ProgramError, TensorData, Value,
-};
+use afferent_program::{Instruction, MethodPlan, TensorData, Value};
 use self_cell::{MutBorrow, self_cell};
 
-use crate::{
-    GlobalHeap, Input, LoadError, Method, Output, PlannedBuffer, RunError, RunOptions, Services,
-};
+use crate::{GlobalHeap, Input, Method, Output, PlannedBuffer, RunError, RunOptions, Services};
+use shared::SharedBuffer;
 
-/// A program in memory, with its data files. Instances share it.
-pub struct ModelFile {
-    path: PathBuf,
-    parsed: ParsedFile,
-}
-
-struct Files {
-    program: AlignedBytes,
-    data: Vec<AlignedBytes>,
-}
-
-struct Parsed<'a> {
-    program: Program<'a>,
-    external: Vec<ExternalData<'a>>,
-}
-
-self_cell!(
-    struct ParsedFile {
-        owner: Files,
-        #[covariant]
-        dependent: Parsed,
-    }
-);
-
-/// Why a model could not be opened, loaded or run.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ModelError {
-    /// A file cannot be read.
-    #[error("{}: {reason}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
-    /// A file is not a valid program or data file.
-    #[error("{}: {error}", path.display())]
-    Program {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        error: ProgramError,
-    },
-    /// The program has no such method.
-    #[error("{}: no method {name:?}; it has {}", path.display(), available.join(", "))]
-    MethodMissing {
-        /// The program file.
-        path: PathBuf,
-        /// Asked for.
-        name: String,
-        /// Methods of the program.
-        available: Vec<String>,
-    },
-    /// A method cannot be loaded here.
-    #[error("{}: method {method:?}: {}", path.display(), reasons(error, problems))]
-    Load {
-        /// The program file.
-        path: PathBuf,
-        /// The method.
-        method: String,
-        /// Why.
-        error: LoadError,
-        /// Each part that does not fit, as a text.
-        problems: Vec<String>,
-    },
-    /// A method needs more memory than allowed.
-    #[error(
-        "{}: method {method:?} plans {needed} bytes of memory, more than the limit of {limit}; \
-         raise the limit if the program is trusted",
-        path.display()
-    )]
-    Memory {
-        /// The program file.
-        path: PathBuf,
-        /// The method.
-        method: String,
-        /// Bytes that it plans.
-        needed: usize,
-        /// Bytes allowed.
-        limit: usize,
-    },
-    /// A run ended early.
-    #[error("method {method:?}{}: {error}", at(operator))]
-    Run {
-        /// The method.
-        method: String,
-        /// The operator or backend of the instruction that failed.
-        operator: Option<String>,
-        /// Why.
-        error: RunError,
-    },
-}
-
-fn reasons(error: &LoadError, problems: &[String]) -> String {
-    if problems.is_empty() { error.to_string() } else { problems.join("; ") }
-}
-
-fn at(operator: &Option<String>) -> String {
-    operator.as_ref().map_or_else(String::new, |operator| format!(", {operator}"))
-}
-
-impl ModelError {
-    /// The number of this error in ExecuTorch.
-    pub fn code(&self) -> u32 {
-        match self {
-            Self::Read { .. } => 0x22,
-            Self::Program { error, .. } => error.code(),
-            Self::MethodMissing { .. } => 0x12,
-            Self::Load { error, .. } => error.code(),
-            Self::Memory { .. } => 0x21,
-            Self::Run { error, .. } => error.code(),
-        }
-    }
-}
+pub use error::ModelError;
+pub use file::ModelFile;
 
 /// What every method of a model may use.
 #[derive(Clone, Copy)]
@@ -158,92 +41,6 @@ impl ModelOptions {
     pub fn with_backends(self, backends: &'static [&'static dyn Backend]) -> Self {
         Self { backends, ..self }
     }
-}
-
-impl ModelFile {
-    /// Reads the program at `path` and its data files.
-    ///
-    /// # Errors
-    /// [`ModelError::Read`] and [`ModelError::Program`].
-    pub fn open(path: impl AsRef<Path>, data: &[PathBuf]) -> Result<Arc<Self>, ModelError> {
-        let path = path.as_ref();
-        let program = read(path)?;
-        let data = data.iter().map(|path| Ok((path.clone(), read(path)?)));
-        Self::parse(path, program, data.collect::<Result<_, _>>()?)
-    }
-
-    /// A program that is in memory already; `path` stands for it in messages.
-    ///
-    /// # Errors
-    /// [`ModelError::Program`].
-    pub fn from_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<Arc<Self>, ModelError> {
-        Self::parse(path.as_ref(), bytes.into(), Vec::new())
-    }
-
-    fn parse(
-        path: &Path,
-        program: AlignedBytes,
-        data: Vec<(PathBuf, AlignedBytes)>,
-    ) -> Result<Arc<Self>, ModelError> {
-        let (paths, data): (Vec<_>, Vec<_>) = data.into_iter().unzip();
-        let parsed = ParsedFile::try_new(Files { program, data }, |files| {
-            let failed = |path: &Path| {
-                let path = path.to_owned();
-                move |error| ModelError::Program { path, error }
-            };
-            let program = Program::parse(files.program.as_slice()).map_err(failed(path))?;
-            let external =
-                files.data.iter().zip(&paths).map(|(bytes, path)| {
-                    ExternalData::parse(bytes.as_slice()).map_err(failed(path))
-                });
-            Ok(Parsed { program, external: external.collect::<Result<_, _>>()? })
-        })?;
-        Ok(Arc::new(Self { path: path.to_owned(), parsed }))
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Bytes of the program file.
-    pub fn size(&self) -> usize {
-        self.parsed.borrow_owner().program.as_slice().len()
-    }
-
-    /// What is in it.
-    pub fn program(&self) -> &Program<'_> {
-        &self.parsed.borrow_dependent().program
-    }
-
-    /// The plan of method `name`.
-    ///
-    /// # Errors
-    /// [`ModelError::MethodMissing`].
-    pub fn method(&self, name: &str) -> Result<MethodPlan<'_>, ModelError> {
-        self.program().method(name).ok_or_else(|| ModelError::MethodMissing {
-            path: self.path.clone(),
-            name: name.to_owned(),
-            available: self.program().method_names().map(str::to_owned).collect(),
-        })
-    }
-
-    /// The integer that the metadata method `name` returns, if there is one.
-    pub fn metadata_int(&self, name: &str) -> Option<i64> {
-        let plan = self.program().method(name)?;
-        match (plan.num_instructions(), plan.value(plan.outputs().get(0)? as usize)) {
-            (0, Value::Int(value)) => Some(value),
-            _ => None,
-        }
-    }
-}
-
-fn read(path: &Path) -> Result<AlignedBytes, ModelError> {
-    let failed = |error: std::io::Error| ModelError::Read {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    };
-    Ok(AlignedBytes::from(fs::read(path).map_err(failed)?.as_slice()))
 }
 
 /// One instance of a program: its methods and their state. Instances of one [`ModelFile`] share
@@ -315,7 +112,7 @@ impl Model {
         let needed = sizes.iter().fold(0, |sum: usize, &size| sum.saturating_add(size));
         let limit = self.options.memory_limit;
         if needed > limit {
-            let (path, method) = (file.path.clone(), name.to_owned());
+            let (path, method) = (file.path().to_owned(), name.to_owned());
             return Err(ModelError::Memory { path, method, needed, limit });
         }
         let mut sizes = sizes.into_iter();
@@ -339,7 +136,7 @@ impl Model {
         let mut heap = GlobalHeap::new(self.options.memory_limit);
         let ModelOptions { kernels, backends, .. } = self.options;
         let method = MethodCell::try_new(owner, |owner| {
-            let external = &owner.file.parsed.borrow_dependent().external;
+            let external = owner.file.external();
             let services = Services { kernels, backends, external };
             let Memory { tables, planned } = owner.memory.borrow_mut();
             let own = PlannedBuffer::new(planned.as_mut_slice());
@@ -350,7 +147,7 @@ impl Model {
             let tables = tables.as_mut_slice();
             Method::load(plan, &services, tables, buffers, &mut heap, &mut report).map_err(
                 |error| {
-                    let (path, method) = (owner.file.path.clone(), name.to_owned());
+                    let (path, method) = (owner.file.path().to_owned(), name.to_owned());
                     ModelError::Load { path, method, error, problems }
                 },
             )
@@ -504,46 +301,4 @@ fn planned_sizes(plan: &MethodPlan<'_>) -> Vec<usize> {
         }
     }
     sizes
-}
-
-use shared::SharedBuffer;
-
-mod shared {
-    #![expect(unsafe_code, reason = "methods of one model share planned memory")]
-
-    use core::ptr::NonNull;
-
-    use afferent_core::AlignedBytes;
-
-    use crate::PlannedBuffer;
-
-    /// Memory that the methods of a model share; it neither moves nor shrinks.
-    pub(super) struct SharedBuffer {
-        data: NonNull<u8>,
-        len: usize,
-        /// Owns what `data` points to.
-        _bytes: AlignedBytes,
-    }
-
-    // SAFETY: the bytes are reached only through the methods of the model that owns the buffer,
-    // which run under an exclusive borrow of the model.
-    unsafe impl Send for SharedBuffer {}
-
-    impl SharedBuffer {
-        pub(super) fn new(len: usize) -> Self {
-            let mut bytes = AlignedBytes::zeroed(len);
-            let data = NonNull::from(bytes.as_mut_slice()).cast();
-            Self { data, len, _bytes: bytes }
-        }
-
-        pub(super) fn len(&self) -> usize {
-            self.len
-        }
-
-        /// The buffer for one method. The model drops its methods before its buffers.
-        pub(super) fn planned(&self) -> PlannedBuffer<'static> {
-            // SAFETY: the bytes live as long as the model, whose methods run one at a time.
-            unsafe { PlannedBuffer::shared(self.data, self.len) }
-        }
-    }
 }

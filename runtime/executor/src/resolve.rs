@@ -9,8 +9,9 @@ use afferent_program::{Instruction, List, MethodPlan};
 
 use crate::{
     LoadError, Problem,
-    load::{Count, Cutter},
+    load::Count,
     method::{Delegates, Step},
+    tables::Cutter,
 };
 
 /// Resolves one instruction after the other.
@@ -282,6 +283,33 @@ pub(crate) fn for_written(
         if kind(signature, index).is_some_and(Arg::is_written) {
             let value = values.get(id as usize).map_or(EValue::None, Cell::get);
             for_tensors(value, values, &mut |slot, _| found(slot));
+        }
+    }
+}
+
+/// Calls `found` with each tensor that a step names as an argument.
+pub(crate) fn for_each_argument(
+    steps: &[Step<'_>],
+    values: &[Cell<EValue<'_>>],
+    mut found: impl FnMut(u32),
+) {
+    for step in steps {
+        match *step {
+            Step::Kernel { ids, .. } | Step::Delegate { ids, .. } => {
+                for &id in ids {
+                    let value = values.get(id as usize).map_or(EValue::None, Cell::get);
+                    for_tensors(value, values, &mut |slot, _| found(slot));
+                }
+            }
+            Step::MoveTensor { from, to } => {
+                found(from);
+                found(to);
+            }
+            Step::JumpFalse { condition, .. } => {
+                let value = values.get(condition as usize).map_or(EValue::None, Cell::get);
+                for_tensors(value, values, &mut |slot, _| found(slot));
+            }
+            Step::MoveScalar { .. } | Step::Free => {}
         }
     }
 }

@@ -29,6 +29,7 @@ mod bitwise_right_shift;
 mod bitwise_xor;
 mod bmm;
 mod cat;
+mod cdist_forward;
 mod ceil;
 mod clamp;
 mod clone;
@@ -60,6 +61,7 @@ mod gather;
 mod ge;
 mod gelu;
 mod glu;
+mod grid_sampler_2d;
 mod gt;
 mod hardtanh;
 mod hypot;
@@ -102,6 +104,7 @@ mod native_layer_norm;
 mod ne;
 mod neg;
 mod nonzero;
+mod pdist_forward;
 mod permute_copy;
 mod pixel_shuffle;
 mod pixel_unshuffle;
@@ -150,6 +153,7 @@ mod unbind_copy;
 mod unfold_copy;
 mod unsqueeze_copy;
 mod upsample_bilinear2d;
+mod upsample_bilinear2d_aa;
 mod upsample_nearest2d;
 mod var;
 mod view_as_real_copy;
@@ -186,6 +190,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     bitwise_xor::KERNELS,
     bmm::KERNELS,
     cat::KERNELS,
+    cdist_forward::KERNELS,
     ceil::KERNELS,
     clamp::KERNELS,
     clone::KERNELS,
@@ -217,6 +222,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     ge::KERNELS,
     gelu::KERNELS,
     glu::KERNELS,
+    grid_sampler_2d::KERNELS,
     gt::KERNELS,
     hardtanh::KERNELS,
     hypot::KERNELS,
@@ -259,6 +265,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     ne::KERNELS,
     neg::KERNELS,
     nonzero::KERNELS,
+    pdist_forward::KERNELS,
     permute_copy::KERNELS,
     pixel_shuffle::KERNELS,
     pixel_unshuffle::KERNELS,
@@ -307,6 +314,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     unfold_copy::KERNELS,
     unsqueeze_copy::KERNELS,
     upsample_bilinear2d::KERNELS,
+    upsample_bilinear2d_aa::KERNELS,
     upsample_nearest2d::KERNELS,
     var::KERNELS,
     view_as_real_copy::KERNELS,

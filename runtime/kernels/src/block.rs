@@ -96,30 +96,11 @@ impl Block {
         if self.is_empty {
             return Ok(());
         }
-        let Some((inner, outer)) = self.axes[..self.len].split_last() else {
+        let Some((inner, outer)) = self.axes().split_last() else {
             return each(Row { len: 1, to: 1, from: 1 }, to, from);
         };
         let row = Row { len: inner.size, to: inner.to, from: inner.from };
-        let (mut to, mut from) = (to, from);
-        let mut position = [0_usize; 2 * MAX_DIMS];
-        loop {
-            each(row, to, from)?;
-            let mut dim = outer.len();
-            loop {
-                let Some(next) = dim.checked_sub(1) else { return Ok(()) };
-                dim = next;
-                let axis = outer[dim];
-                position[dim] += 1;
-                to = to.wrapping_add(axis.to);
-                from = from.wrapping_add(axis.from);
-                if position[dim] < axis.size {
-                    break;
-                }
-                position[dim] = 0;
-                to = to.wrapping_sub(axis.to.wrapping_mul(axis.size));
-                from = from.wrapping_sub(axis.from.wrapping_mul(axis.size));
-            }
-        }
+        walk(outer, to, from, |to, from| each(row, to, from))
     }
 
     /// Copies elements of `element` bytes: from the one at `from` of `src` on, to the one at `to`
@@ -136,8 +117,60 @@ impl Block {
         with_size!(element, N => {
             let dst = dst.as_chunks_mut::<N>().0;
             let src = src.as_chunks::<N>().0;
-            self.rows(to, from, |row, to, from| copy_row(row, dst, to, src, from).ok_or(OUTSIDE))
+            match self.tiles() {
+                Some((tiles, outer)) => walk(outer.axes(), to, from, |to, from| {
+                    copy_tiles(tiles, dst, to, src, from).ok_or(OUTSIDE)
+                }),
+                None => self.rows(to, from, |row, to, from| {
+                    copy_row(row, dst, to, src, from).ok_or(OUTSIDE)
+                }),
+            }
         })
+    }
+
+    fn axes(&self) -> &[Axis] {
+        &self.axes[..self.len]
+    }
+
+    /// The axes of a transposition, and the block around it: what is written close together is
+    /// read far apart, but elements along another axis lie side by side.
+    fn tiles(&self) -> Option<([Axis; 2], Self)> {
+        let (inner, outer) = self.axes().split_last()?;
+        if self.is_empty || inner.from == 1 || inner.from == 0 {
+            return None;
+        }
+        let at = outer.iter().position(|axis| axis.from == 1)?;
+        let mut rest = Self { axes: self.axes, len: self.len - 2, is_empty: false };
+        rest.axes[at..outer.len()].rotate_left(1);
+        Some(([outer[at], *inner], rest))
+    }
+}
+
+/// Calls `each` for every position of `axes`, with the places on either side.
+fn walk(
+    axes: &[Axis],
+    mut to: usize,
+    mut from: usize,
+    mut each: impl FnMut(usize, usize) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut position = [0_usize; 2 * MAX_DIMS];
+    loop {
+        each(to, from)?;
+        let mut dim = axes.len();
+        loop {
+            let Some(next) = dim.checked_sub(1) else { return Ok(()) };
+            dim = next;
+            let axis = axes[dim];
+            position[dim] += 1;
+            to = to.wrapping_add(axis.to);
+            from = from.wrapping_add(axis.from);
+            if position[dim] < axis.size {
+                break;
+            }
+            position[dim] = 0;
+            to = to.wrapping_sub(axis.to.wrapping_mul(axis.size));
+            from = from.wrapping_sub(axis.from.wrapping_mul(axis.size));
+        }
     }
 }
 
@@ -161,6 +194,34 @@ macro_rules! with_size {
 }
 
 pub(crate) use with_size;
+
+/// Copies a transposition in tiles, so that the lines of memory that a tile reads stay in cache
+/// until all of their elements are used; `None` when it leaves either side.
+fn copy_tiles<T: Copy>(
+    [outer, inner]: [Axis; 2],
+    dst: &mut [T],
+    to: usize,
+    src: &[T],
+    from: usize,
+) -> Option<()> {
+    const TILE: usize = 16;
+    for first in (0..outer.size).step_by(TILE) {
+        for start in (0..inner.size).step_by(TILE) {
+            let len = TILE.min(inner.size - start);
+            let row = Row { len, to: inner.to, from: inner.from };
+            for at in first..outer.size.min(first + TILE) {
+                let place = |begin: usize, outer: usize, inner: usize| {
+                    let begin = begin.wrapping_add(at.wrapping_mul(outer));
+                    begin.wrapping_add(start.wrapping_mul(inner))
+                };
+                let (to, from) =
+                    (place(to, outer.to, inner.to), place(from, outer.from, inner.from));
+                copy_row(row, dst, to, src, from)?;
+            }
+        }
+    }
+    Some(())
+}
 
 /// Copies one row; `None` when it leaves either side.
 fn copy_row<T: Copy>(row: Row, dst: &mut [T], to: usize, src: &[T], from: usize) -> Option<()> {
@@ -227,5 +288,19 @@ mod tests {
         assert_eq!(block.copy(1, (&mut [0; 3], 0), (&[0; 6], 0)), Err(OUTSIDE));
         let empty = Block::of(&[0, 9], &[1, 1], &[1, 1]).unwrap();
         assert_eq!(empty.copy(1, (&mut [], 5), (&[], 7)), Ok(()));
+    }
+
+    #[test]
+    fn a_transposition_in_tiles_reaches_every_element() {
+        let (rows, columns) = (35, 20);
+        let src: Vec<u16> = (0..35 * 20).collect();
+        let mut dst = vec![0_u16; src.len()];
+        let block = Block::of(&[columns, rows], &[rows, 1], &[1, columns]).unwrap();
+        assert!(block.tiles().is_some());
+        let (to, from) = (bytemuck::cast_slice_mut(&mut dst), bytemuck::cast_slice(&src));
+        block.copy(2, (to, 0), (from, 0)).unwrap();
+        for (at, &element) in dst.iter().enumerate() {
+            assert_eq!(element, src[at % rows * columns + at / rows]);
+        }
     }
 }

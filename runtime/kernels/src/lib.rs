@@ -17,6 +17,7 @@ mod bytes;
 mod conv;
 mod convert;
 mod dim_order;
+mod distance;
 mod division;
 mod dtype;
 mod extremum;

@@ -28,7 +28,7 @@ impl Target {
             (None, Some(&[height, width])) => {
                 let size = |input: usize, factor: f64| {
                     let size = input as f64 * factor;
-                    (size >= 0.0 && size < 9e15).then_some(size as usize)
+                    (0.0..9e15).contains(&size).then_some(size as usize)
                 };
                 let sizes = size(input[0], height).zip(size(input[1], width));
                 let (rows, columns) = sizes.ok_or(wrong(factors, "positive factors"))?;

@@ -1,5 +1,7 @@
 //! Windows that slide over the last two dimensions of a tensor, as pooling does.
 
+use core::ops::Range;
+
 use afferent_core::{Args, Dims, Error, IntList, TensorMut, TensorView};
 
 use crate::loops::{Loops, out_strides, strides_of};
@@ -25,6 +27,20 @@ pub(crate) struct Meeting {
 }
 
 impl Axis {
+    /// The elements of the windows at `first..=last` that may meet the input.
+    pub(crate) fn taps(&self, first: usize, last: usize) -> Range<usize> {
+        let start = self.padding.saturating_sub(last * self.stride).div_ceil(self.dilation);
+        let end = (self.input + self.padding).saturating_sub(first * self.stride);
+        start..end.div_ceil(self.dilation).min(self.kernel)
+    }
+
+    /// The position of the first element of the window at `at` that lies not before the input.
+    pub(crate) fn first(&self, at: usize) -> usize {
+        let start = at * self.stride;
+        let skipped = self.padding.saturating_sub(start).div_ceil(self.dilation);
+        start + skipped * self.dilation - self.padding
+    }
+
     /// The input position that element `tap` of the window at `at` meets.
     pub(crate) fn source(&self, tap: usize, at: usize) -> Option<usize> {
         let padded = at * self.stride + tap * self.dilation;
@@ -112,13 +128,17 @@ impl Axis {
             return Err(wrong(3, "at most half of the window"));
         }
         let small = wrong(0, "a picture as large as the window");
+        let extra = if ceil { self.stride - 1 } else { 0 };
         let padded = self.padding.checked_mul(2).and_then(|both| both.checked_add(self.input));
+        let padded = padded.and_then(|size| size.checked_add(extra));
         let slack = padded.and_then(|size| size.checked_sub(span)).ok_or(small)?;
         let mut output = slack / self.stride + 1;
-        if ceil && !slack.is_multiple_of(self.stride) {
+        if ceil && slack / self.stride * self.stride >= self.input + self.padding {
             // A window beyond the last element of the input is not counted.
-            let begins_inside = output.checked_mul(self.stride);
-            output += usize::from(begins_inside.is_some_and(|at| at < self.input + self.padding));
+            output -= 1;
+        }
+        if output == 0 {
+            return Err(small);
         }
         // Every position that a window reaches, counted from the first padding element.
         let reach = output.checked_mul(self.stride).and_then(|end| end.checked_add(span));
@@ -188,7 +208,9 @@ mod tests {
         check(5, 2, 2, 0, false, Some(2));
         check(5, 2, 2, 0, true, Some(3));
         check(3, 2, 2, 1, true, Some(2));
-        check(1, 2, 2, 0, true, None);
+        check(1, 2, 2, 0, true, Some(1));
+        check(1, 3, 2, 0, true, Some(1));
+        check(1, 4, 2, 0, true, None);
         check(3, 2, 2, 2, false, None);
         check(3, 3, usize::MAX, 1, true, None);
     }

@@ -1,1 +1,8 @@
 //! Each shipped graph on recorded input, virtual clock, expected events.
+
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod wake_word;

@@ -22,19 +22,19 @@ impl<'a> Checker<'a> {
             let places = self.node_places(node);
             let reported = places.is_some_and(|places| places.reported.inputs);
             let mut connected = HashSet::new();
+            let mut all_known = !reported;
             for (number, input) in spec.inputs.iter().enumerate() {
                 let places =
                     places.and_then(|places| places.inputs.get(number)).unwrap_or(&nothing);
-                self.stream(node, input, places, &mut connected);
+                all_known &= self.stream(node, input, places, &mut connected).is_some();
             }
             let Some(def) = self.defs[node] else { continue };
-            if reported {
+            if !all_known {
+                // One of those that are missing may be meant.
                 self.doubtful_inputs.insert(node);
-            }
-            let missing = |port: &&Port| !port.optional && !connected.contains(port.name);
-            if self.doubtful_inputs.contains(&node) {
                 continue;
             }
+            let missing = |port: &&Port| !port.optional && !connected.contains(port.name);
             for port in def.inputs().filter(missing) {
                 let message =
                     format!("input \"{}\" of node \"{}\" is not connected", port.name, spec.name);
@@ -58,13 +58,14 @@ impl<'a> Checker<'a> {
             .then(|| format!("it takes {}, as from {}", port.ty, fitting.join(", ")))
     }
 
+    /// Looks at one stream; `None` when it is not known which input it goes into.
     fn stream(
         &mut self,
         node: usize,
         input: &InputSpec,
         places: &InputPlaces,
         connected: &mut HashSet<&'static str>,
-    ) {
+    ) -> Option<()> {
         let sender = self.find_node(&input.from_node, places.from.node.as_ref());
         let to = self.input_port(node, input, places);
         if to.is_none() || sender.is_none() {
@@ -76,21 +77,22 @@ impl<'a> Checker<'a> {
             self.links.push((sender, node, places.from.node.clone()));
         }
         let policy = self.policy(node, input, places, from);
-        let Some(to) = to else { return };
+        let to = to?;
         if !connected.insert(to.name) && !to.many {
             let name = &self.graph.nodes[node].name;
             let message = format!("input \"{}\" of node \"{name}\" is connected twice", to.name);
             let help = "it takes one stream; a node that merges streams can stand before it";
             self.error(places.from.node.as_ref(), message, Some(help.to_owned()));
-            return;
+            return Some(());
         }
-        let (Some(sender), Some(from)) = (sender, from) else { return };
+        let (Some(sender), Some(from)) = (sender, from) else { return Some(()) };
         if !to.accepts(from.ty) {
             self.mismatch((sender, from), (node, to), places);
         } else if let Some(policy) = policy {
             let (from, to) = ((sender, from.name), (node, to.name));
             self.edges.push(Edge { from, to, policy });
         }
+        Some(())
     }
 
     /// The input of `node` that a stream goes into; `None` also when the node is not known.

@@ -5,4 +5,5 @@ mod catalogue;
 mod drawn;
 mod eight;
 mod mutated;
+mod overlaid;
 mod sound;

@@ -90,9 +90,9 @@ fn sums_of_row<A: Accumulator>(
 ) -> [A; CHUNK] {
     let [rows, columns] = windows.axes;
     let (mut sums, mut buffer) = ([A::default(); CHUNK], [A::default(); CHUNK]);
-    for tap in 0..rows.kernel {
+    for tap in rows.taps(row, row) {
         let Some(y) = rows.source(tap, row) else { continue };
-        for tap in 0..columns.kernel {
+        for tap in columns.taps(start, start + len - 1) {
             let meeting = columns.meeting(tap, start, len);
             let terms = &mut buffer[..meeting.count];
             let at = from + y * steps.from[0] + meeting.from * steps.from[1];

@@ -13,8 +13,8 @@
 //! | `groups`         | int                         |                                          |
 //! | `out`            | as `input`                  | `[n, o, …]`                              |
 //!
-//! Half types add in `f32`; integers wrap. Takes scratch memory for patches of the input, at most
-//! 64 KiB or eight patches. Tolerance: 1e-5 relative to the sum of magnitudes.
+//! Half types add in `f32`; integers wrap. Takes scratch memory for 16384 elements of patches of
+//! the input or for eight patches, or for a copy of a depthwise weight. Tolerance: 1e-5 relative to the sum of magnitudes.
 //! Errors: sizes that do not match or leave no output, different dtypes.
 //! Source: ATen `convolution`.
 
@@ -67,7 +67,7 @@ fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
         && g.groups > 1
         && (tensors.x_steps.channel, to.channel) == (1, 1)
     {
-        direct::channels_last_depthwise(&g, &tensors, out, to);
+        direct::channels_last_depthwise(cx, &g, &tensors, out, to)?;
     } else if g.out_channels >= 4 && patches::fits(&g, &tensors, to) {
         patches::forward(cx, &g, &tensors, out, to)?;
     } else {

@@ -15,7 +15,8 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
     accumulator::{Accumulator, Reader, Writer, same_dtype},
-    loops::{Loops, dim_index, out_strides, strides_of},
+    along::Lines,
+    loops::dim_index,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -33,39 +34,33 @@ fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
         return Err(Error::InvalidType { index: 3, found: out.dtype() });
     }
     out.resize(x.sizes())?;
-    let (from, to) = (strides_of(&x), out_strides(&out));
-    let mut others = Loops::new();
-    for (dim, &size) in x.sizes().iter().enumerate() {
-        if dim != along {
-            others.push(size, [from[dim], to[dim]])?;
-        }
+    if out.numel() == 0 {
+        return Ok(());
     }
-    let len = x.sizes().get(along).copied().unwrap_or(1);
-    let steps = [&from, &to].map(|steps| steps.get(along).copied().unwrap_or(1));
+    let lines = Lines::new(&x, &out, along)?;
     if out.dtype().is_float() {
         let (x, mut out) = (Reader::<f64>::new(x, 0)?, Writer::new(&mut out, 3)?);
-        others.for_each([0, 0], |[from, to]| run(&x, &mut out, [from, to], steps, len));
+        lines.for_each(|at| run(&x, &mut out, at, &lines));
     } else {
         let (x, mut out) = (Reader::<i64>::new(x, 0)?, Writer::new(&mut out, 3)?);
-        others.for_each([0, 0], |[from, to]| run(&x, &mut out, [from, to], steps, len));
+        lines.for_each(|at| run(&x, &mut out, at, &lines));
     }
     Ok(())
 }
 
-/// Adds up `len` elements and writes every partial sum.
+/// Adds up the line that begins at `from` and writes every partial sum.
 fn run<A: Accumulator>(
     x: &Reader<'_, A>,
     out: &mut Writer<'_, A>,
     [from, mut to]: [usize; 2],
-    [from_step, to_step]: [usize; 2],
-    len: usize,
+    lines: &Lines,
 ) {
     let mut total = A::default();
-    x.chunks(from, from_step, len, |chunk| {
+    x.chunks(from, lines.steps[0], lines.len, |chunk| {
         for &x in chunk {
             total = total.add(x);
             out.set(to, total);
-            to += to_step;
+            to += lines.steps[1];
         }
     });
 }

@@ -49,6 +49,7 @@ fn max_pool2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<()
 
 fn max_pool2d<A: Accumulator>(args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
+    let dtype = x.dtype();
     let windows = Windows::new(args, Some(4), args.bool(5)?)?;
     let sizes = windows.out_sizes(x.sizes())?;
     let [mut out, mut indices] = args.outs([6, 7])?;
@@ -61,11 +62,20 @@ fn max_pool2d<A: Accumulator>(args: &mut Args<'_>) -> Result<(), Error> {
     let reader = Reader::<A>::new(x, 0)?;
     let (mut out, mut indices) = (Writer::new(&mut out, 6)?, Writer::new(&mut indices, 7)?);
     let [rows, columns] = windows.axes;
+    let lowest = lowest::<A>(dtype);
     pictures.for_each([0, 0], |[from, to]| {
         for row in 0..rows.output {
             for start in (0..columns.output).step_by(CHUNK) {
                 let len = CHUNK.min(columns.output - start);
-                let best = best_of_row(&windows, &reader, from, steps, [row, start, len]);
+                let mut best = best_of_row(&windows, &reader, from, steps, [row, start, len]);
+                let found = best.0[..len].iter_mut().zip(&mut best.1);
+                for (column, (best, place)) in (start..).zip(found) {
+                    if *place < 0 {
+                        // A dilated window may meet the padding only.
+                        let at = rows.first(row) * columns.input + columns.first(column);
+                        (*best, *place) = (lowest, i64::try_from(at).unwrap_or(i64::MAX));
+                    }
+                }
                 let to = to + row * steps.to[0] + start * steps.to[1];
                 out.write(to, steps.to[1], &best.0[..len]);
                 indices.write(to, steps.to[1], &best.1[..len]);
@@ -73,6 +83,17 @@ fn max_pool2d<A: Accumulator>(args: &mut Args<'_>) -> Result<(), Error> {
         }
     });
     Ok(())
+}
+
+/// The least element of a dtype.
+fn lowest<A: Accumulator>(dtype: ScalarType) -> A {
+    match dtype {
+        ScalarType::Byte | ScalarType::UInt16 | ScalarType::UInt32 => A::default(),
+        ScalarType::Char => A::number(f64::from(i8::MIN)),
+        ScalarType::Short => A::number(f64::from(i16::MIN)),
+        ScalarType::Int => A::number(f64::from(i32::MIN)),
+        _ => A::LOWEST,
+    }
 }
 
 /// The best elements of `len` windows of a row from `start` on, and their positions.
@@ -86,9 +107,9 @@ fn best_of_row<A: Accumulator>(
     let [rows, columns] = windows.axes;
     let (mut best, mut places) = ([A::LOWEST; CHUNK], [-1_i64; CHUNK]);
     let mut buffer = [A::default(); CHUNK];
-    for tap in 0..rows.kernel {
+    for tap in rows.taps(row, row) {
         let Some(y) = rows.source(tap, row) else { continue };
-        for tap in 0..columns.kernel {
+        for tap in columns.taps(start, start + len - 1) {
             let meeting = columns.meeting(tap, start, len);
             let candidates = &mut buffer[..meeting.count];
             let at = from + y * steps.from[0] + meeting.from * steps.from[1];

@@ -14,7 +14,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Accumulator, Float, sum, with_float_accumulator},
+    accumulator::{Float, sum, with_float_accumulator},
     along::map_lines,
     loops::dim_index,
 };

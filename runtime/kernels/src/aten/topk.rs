@@ -46,6 +46,8 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     let wrong = Error::InvalidArgument { index: 1, expected: "at most as many as there are" };
     let len = x.sizes().get(along).copied().unwrap_or(1);
     let k = usize::try_from(args.int(1)?).ok().filter(|&k| k <= len).ok_or(wrong)?;
+    // The one element of a tensor without dimensions is always taken, as in PyTorch.
+    let k = if x.rank() == 0 { 1 } else { k };
     let largest = args.bool(3)?;
     let mut sizes = Dims::new(x.sizes()).ok_or(wrong)?;
     if let Some(size) = sizes.get_mut(along) {

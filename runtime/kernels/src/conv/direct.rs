@@ -1,5 +1,7 @@
 //! Convolutions computed a row of outputs at a time, for any strides.
 
+use afferent_core::{Error, KernelContext};
+
 use crate::{
     accumulator::{Accumulator, Operand},
     conv::{Geometry, Operands, Steps},
@@ -97,6 +99,9 @@ fn span_sums<T: Operand>(
 ) -> [T::Sum; ROW] {
     let Operands { x, x_steps, weight, w_steps, .. } = *tensors;
     let mut sums = [tensors.start(row.group * g.out_channels + row.channel); ROW];
+    if g.in_channels == 0 {
+        return sums;
+    }
     let meet = |dim, tap, at| {
         if is_transposed { source(g, dim, tap, at) } else { forward_source(g, dim, tap, at) }
     };
@@ -140,14 +145,16 @@ fn span_sums<T: Operand>(
 /// Adds `factor` times each element of `x` to `sums`.
 fn add_products<T: Operand>(sums: &mut [T::Sum], x: &[T], step: usize, factor: T) {
     let factor = factor.widen();
-    if step == 1 {
-        for (sum, x) in sums.iter_mut().zip(x) {
-            *sum = sum.add(factor.mul(x.widen()));
+    let add = |(sum, x): (&mut T::Sum, &T)| *sum = sum.add(factor.mul(x.widen()));
+    match step {
+        1 => sums.iter_mut().zip(x).for_each(add),
+        2 => {
+            let (pairs, last) = x.as_chunks::<2>();
+            let (paired, rest) = sums.split_at_mut(pairs.len().min(sums.len()));
+            paired.iter_mut().zip(pairs.iter().map(|[x, _]| x)).for_each(add);
+            rest.iter_mut().zip(last).for_each(add);
         }
-    } else {
-        for (sum, x) in sums.iter_mut().zip(x.iter().step_by(step.max(1))) {
-            *sum = sum.add(factor.mul(x.widen()));
-        }
+        _ => sums.iter_mut().zip(x.iter().step_by(step.max(1))).for_each(add),
     }
 }
 
@@ -206,6 +213,12 @@ fn store<T: Operand>(
         + row.place[0] * to.space[0]
         + row.place[1] * to.space[1]
         + span.start * to.space[2];
+    if (span.phases, to.space[2]) == (1, 1) {
+        for (place, sum) in out[at..].iter_mut().zip(&sums[..span.len]) {
+            *place = sum.element();
+        }
+        return;
+    }
     let places = out[at..].iter_mut().step_by(to.space[2].max(1)).take(span.len);
     if span.phases == 1 {
         for (place, sum) in places.zip(sums) {
@@ -222,12 +235,15 @@ fn store<T: Operand>(
 /// Writes a convolution of one output for each input channel, where channels are innermost in
 /// input and output.
 pub(crate) fn channels_last_depthwise<T: Operand>(
+    cx: &mut KernelContext<'_>,
     g: &Geometry,
     tensors: &Operands<'_, T>,
     out: &mut [T],
     to: Steps,
-) {
-    let Operands { x, x_steps, weight, w_steps, .. } = *tensors;
+) -> Result<(), Error> {
+    let Operands { x, x_steps, .. } = *tensors;
+    let weights = weights_by_tap(cx, g, tensors)?;
+    let weight_steps = [g.kernel[1] * g.kernel[2], g.kernel[2], 1];
     for item in 0..g.batch {
         for place in 0..g.positions() {
             let (rest, width) = (place / g.output[2], place % g.output[2]);
@@ -239,10 +255,9 @@ pub(crate) fn channels_last_depthwise<T: Operand>(
                     *sum = tensors.start(channel);
                 }
                 for_each_tap(g, place, |tap, from| {
-                    let x_at = item * x_steps.outer + first + dot(from, x_steps.space);
-                    let w_at = first * w_steps.outer + dot(tap, w_steps.space);
-                    let factors = weight[w_at..].iter().step_by(w_steps.outer.max(1));
-                    for ((sum, x), factor) in sums[..len].iter_mut().zip(&x[x_at..]).zip(factors) {
+                    let x = &x[item * x_steps.outer + first + dot(from, x_steps.space)..];
+                    let factors = &weights[dot(tap, weight_steps) * g.groups + first..];
+                    for ((sum, x), factor) in sums[..len].iter_mut().zip(x).zip(factors) {
                         *sum = sum.add(factor.widen().mul(x.widen()));
                     }
                 });
@@ -253,6 +268,29 @@ pub(crate) fn channels_last_depthwise<T: Operand>(
             }
         }
     }
+    Ok(())
+}
+
+/// The weights of a depthwise convolution in scratch memory, channels innermost.
+fn weights_by_tap<'c, T: Operand>(
+    cx: &'c mut KernelContext<'_>,
+    g: &Geometry,
+    tensors: &Operands<'_, T>,
+) -> Result<&'c [T], Error> {
+    let steps = tensors.w_steps;
+    let weights = cx.scratch::<T>(tensors.weight.len())?;
+    let mut rows = weights.chunks_mut(g.groups);
+    for depth in 0..g.kernel[0] {
+        for height in 0..g.kernel[1] {
+            for width in 0..g.kernel[2] {
+                let from = &tensors.weight[dot([depth, height, width], steps.space)..];
+                let from = from.iter().step_by(steps.outer.max(1));
+                let row = rows.next().unwrap_or(&mut []);
+                row.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            }
+        }
+    }
+    Ok(weights)
 }
 
 /// Calls `f` for each element of the kernel that meets an input element, and where.

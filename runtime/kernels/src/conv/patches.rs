@@ -14,8 +14,6 @@ const PATCH_ELEMENTS: usize = 16_384;
 /// How patches lie in scratch memory: one after the other, or element by element.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
-    /// Most patches at a time.
-    count: usize,
     /// Step between the elements of a patch.
     element: usize,
     /// Step between patches.
@@ -46,9 +44,9 @@ pub(crate) fn forward<T: Operand>(
     let is_channels_last = tensors.x_steps.channel == 1 && g.in_channels > 1;
     let count = (PATCH_ELEMENTS / inner / 8 * 8).clamp(8, 64).min(positions);
     let layout = if is_channels_last || count < 8 {
-        Layout { count, element: 1, patch: inner }
+        Layout { element: 1, patch: inner }
     } else {
-        Layout { count, element: count, patch: 1 }
+        Layout { element: count, patch: 1 }
     };
     let scratch_len = if direct.is_some() { 0 } else { count.saturating_mul(inner) };
     let scratch = cx.scratch::<T>(scratch_len)?;

@@ -1,0 +1,213 @@
+//! Graphs of nodes that are written as closures.
+
+use std::{
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+use afferent_engine::{
+    CheckedGraph, CheckedNode, Edge, EdgePolicy, Report, RunError, RunOptions, run,
+};
+use afferent_graph::{
+    Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Payload,
+    Port, Timestamp, Weight,
+};
+
+#[derive(Clone, Default)]
+pub(crate) struct Number(pub(crate) u64);
+
+impl Payload for Number {
+    const TYPE: &'static str = "test/Number";
+}
+
+pub(crate) const IN: In<Number> = In::new("in");
+pub(crate) const OUT: Out<Number> = Out::new("out");
+
+const SOURCE: &[Port] = &[OUT.port()];
+const STEP: &[Port] = &[IN.port().many(), OUT.port()];
+
+/// What a node does in a call.
+type Script = Box<dyn FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send>;
+
+struct Scripted {
+    process: Script,
+    finish: Script,
+}
+
+impl DynNode for Scripted {
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        (self.process)(cx)
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        (self.finish)(cx)
+    }
+}
+
+/// Scripts on their way into their nodes; a node names its own by place.
+static SCRIPTS: Mutex<Vec<Option<Scripted>>> = Mutex::new(Vec::new());
+
+fn open(values: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
+    let Some(ParamValue::Int(place)) = values.get("script") else { panic!("no script") };
+    let script = SCRIPTS.lock().unwrap()[usize::try_from(*place).unwrap()].take();
+    Ok(Box::new(script.expect("a graph of scripts runs once")))
+}
+
+#[derive(Default)]
+pub(crate) struct Graph {
+    nodes: Vec<CheckedNode>,
+    edges: Vec<Edge>,
+}
+
+/// What nodes have seen, for the test to look at afterwards.
+pub(crate) type Seen<T> = Arc<Mutex<Vec<T>>>;
+
+impl Graph {
+    fn add(
+        &mut self,
+        name: &str,
+        ports: &'static [Port],
+        process: impl FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send + 'static,
+    ) -> usize {
+        let mut scripts = SCRIPTS.lock().unwrap();
+        let script = ParamValue::Int(i64::try_from(scripts.len()).unwrap());
+        scripts.push(Some(Scripted { process: Box::new(process), finish: Box::new(|_| Ok(())) }));
+        self.nodes.push(CheckedNode {
+            name: name.to_owned(),
+            def: NodeDef {
+                name: "scripted",
+                summary: "",
+                ports,
+                params: &[],
+                weight: Weight::Light,
+                latency: "",
+                check: |_, _| Ok(()),
+                open,
+            },
+            params: ParamValues::from([("script".to_owned(), script)]),
+            thread: None,
+        });
+        self.nodes.len() - 1
+    }
+
+    /// A source: called with the number of the call, from zero; says whether it goes on.
+    pub(crate) fn source(
+        &mut self,
+        mut call: impl FnMut(u64, &mut Cx<'_>) -> bool + Send + 'static,
+    ) -> usize {
+        let mut calls = 0;
+        self.add(&format!("source{}", self.nodes.len()), SOURCE, move |cx| {
+            if !call(calls, cx) {
+                cx.end();
+            }
+            calls += 1;
+            Ok(())
+        })
+    }
+
+    /// A source of the numbers below `count`, one a call, as fast as they are taken.
+    pub(crate) fn numbers(&mut self, count: u64) -> usize {
+        self.source(move |call, cx| {
+            cx.send_at(OUT, ms(call), Number(call));
+            call + 1 < count
+        })
+    }
+
+    /// A source of the numbers from `first`, one each `period` milliseconds, `count` of them.
+    pub(crate) fn clocked(&mut self, first: u64, period: u64, count: u64) -> usize {
+        self.source(move |call, cx| {
+            cx.send(OUT, Number(first + call));
+            cx.resume_at(ms((call + 1) * period));
+            call + 1 < count
+        })
+    }
+
+    /// A node that is called with each number.
+    pub(crate) fn node(
+        &mut self,
+        name: &str,
+        mut call: impl FnMut(u64, &mut Cx<'_>) -> Result<(), NodeError> + Send + 'static,
+    ) -> usize {
+        self.add(name, STEP, move |cx| {
+            let number = cx.get(IN).expect("a packet of the input").0;
+            call(number, cx)
+        })
+    }
+
+    /// A node that sends each number on, with `add` added.
+    pub(crate) fn adder(&mut self, name: &str, add: u64) -> usize {
+        self.node(name, move |_, cx| {
+            let mut number = cx.take(IN).expect("a packet of the input");
+            number.0 += add;
+            cx.send(OUT, number);
+            Ok(())
+        })
+    }
+
+    /// A node that keeps the numbers that it gets.
+    pub(crate) fn sink(&mut self, name: &str) -> (usize, Seen<u64>) {
+        let seen = Seen::default();
+        let kept = seen.clone();
+        let sink = self.node(name, move |number, _| {
+            kept.lock().unwrap().push(number);
+            Ok(())
+        });
+        (sink, seen)
+    }
+
+    /// Gives each of `nodes` a thread of its own.
+    pub(crate) fn heavy(&mut self, nodes: &[usize]) {
+        nodes.iter().for_each(|node| self.nodes[*node].def.weight = Weight::Heavy);
+    }
+
+    pub(crate) fn finish(
+        &mut self,
+        node: usize,
+        finish: impl FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send + 'static,
+    ) {
+        let Some(ParamValue::Int(place)) = self.nodes[node].params.get("script") else { panic!() };
+        let mut scripts = SCRIPTS.lock().unwrap();
+        let script = scripts[usize::try_from(*place).unwrap()].as_mut();
+        script.unwrap().finish = Box::new(finish);
+    }
+
+    pub(crate) fn edge(&mut self, from: usize, to: usize) {
+        self.edge_with(from, to, block(4));
+    }
+
+    pub(crate) fn edge_with(&mut self, from: usize, to: usize, policy: EdgePolicy) {
+        self.edges.push(Edge { from: (from, "out"), to: (to, "in"), policy });
+    }
+
+    pub(crate) fn checked(self) -> CheckedGraph {
+        CheckedGraph { name: "test".to_owned(), nodes: self.nodes, edges: self.edges }
+    }
+
+    pub(crate) fn run(self, options: RunOptions) -> Result<Report, RunError> {
+        run(&self.checked(), &OpenCx::default(), options)
+    }
+}
+
+pub(crate) fn ms(ms: u64) -> Timestamp {
+    Timestamp::ZERO + Duration::from_millis(ms)
+}
+
+pub(crate) fn block(queue: usize) -> EdgePolicy {
+    EdgePolicy { on_full: OnFull::Block, queue, max_age: None }
+}
+
+/// Something that is waited for, once.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    pub(crate) fn wait(&self) {
+        let open = self.0.0.lock().unwrap();
+        drop(self.0.1.wait_while(open, |open| !*open).unwrap());
+    }
+}

@@ -1,0 +1,10 @@
+//! Small graphs run by the engine: what arrives, in which order, and what is counted.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod ends;
+mod failures;
+mod headers;
+mod kit;
+mod policies;
+mod stops;
+mod virtual_time;

@@ -1,0 +1,362 @@
+//! Events as lines, for people or for programs.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use afferent_graph::{Cx, Field, Header, Node, NodeError, OpenCx, Packet, Port, choices, params};
+use serde::ser::{SerializeMap, Serializer};
+
+use crate::output::{self, file_error};
+
+/// Writes one line for each packet.
+///
+/// | port     | type          | unit                | rate           |
+/// |----------|---------------|---------------------|----------------|
+/// | `events` | any, many     | of the payload      | a few a second |
+///
+/// Latency: none. A line is written before the next packet is looked at, so a reader that is slow
+/// holds up the nodes on the same thread.
+///
+/// For people a line has the time of the packet, the node that sent it, what happened, and where
+/// the time since its source went: to models, or to the framework, which is everything else, such
+/// as waiting in queues.
+///
+/// ```text
+///    3.920 s  wake      keyword        "hey afferent"  score 0.97      models 0.41 ms, framework 0.03 ms
+/// ```
+///
+/// For programs it is a JSON object: `t_s`, `node`, `type`, `sequence`, the fields of the payload
+/// (but those with one of these names), `model_ms`, `framework_ms`. Where the engine does not tell
+/// the real time, the last is absent.
+///
+/// ```
+/// use afferent_graph::{In, KeywordEvent, Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_nodes_io::{EventLog, EventLogParams, LogFormat};
+///
+/// let path = std::env::temp_dir().join(format!("afferent-events-{}.jsonl", std::process::id()));
+/// let params = EventLogParams { format: LogFormat::Json, path: Some(path.clone()) };
+/// let mut bench = NodeBench::new(EventLog::open(params, &OpenCx::default())?);
+/// let event = KeywordEvent { label: "stop".to_owned(), score: 0.97 };
+/// bench.call(In::new("events"), Timestamp(3_920_000_000), event)?;
+/// let line = std::fs::read_to_string(&path).unwrap();
+/// assert!(line.starts_with(r#"{"t_s":3.92,"node":"","type":"speech/Keyword","sequence":0,"#));
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct EventLog {
+    format: LogFormat,
+    /// Named in messages.
+    path: PathBuf,
+    writer: Box<dyn Write + Send>,
+    line: Vec<u8>,
+    columns: Columns,
+}
+
+choices! {
+    /// What a line looks like.
+    pub enum LogFormat {
+        /// Aligned columns, for people.
+        Text = "text",
+        /// A JSON object, for programs.
+        Json = "json",
+    }
+}
+
+params! {
+    /// Settings of [`EventLog`].
+    pub struct EventLogParams {
+        /// What a line looks like.
+        pub format: LogFormat = "text";
+        /// The file; without one, the standard output.
+        pub path: Option<PathBuf>;
+    }
+}
+
+impl EventLog {
+    /// A log that writes to `writer`, which messages call `name`.
+    pub fn new(format: LogFormat, name: impl Into<PathBuf>, writer: Box<dyn Write + Send>) -> Self {
+        let (line, columns) = (Vec::new(), Columns::default());
+        Self { format, path: name.into(), writer, line, columns }
+    }
+}
+
+impl Node for EventLog {
+    type Params = EventLogParams;
+
+    const NAME: &'static str = "event_log";
+    const SUMMARY: &'static str = "Writes one line for each packet, for people or as JSON.";
+    const PORTS: &'static [Port] = &[Port::any("events").many().help("what is to be written")];
+    const LATENCY: &'static str = "none";
+
+    fn check(params: &EventLogParams, _: &OpenCx) -> Result<(), NodeError> {
+        params.path.as_deref().map_or(Ok(()), output::check)
+    }
+
+    fn open(params: EventLogParams, _: &OpenCx) -> Result<Self, NodeError> {
+        let (name, writer): (_, Box<dyn Write + Send>) = match &params.path {
+            Some(path) => (path.as_path(), Box::new(output::create(path)?)),
+            None => (Path::new("standard output"), Box::new(io::stdout())),
+        };
+        Ok(Self::new(params.format, name, writer))
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Some(packet) = cx.packet() else { return Ok(()) };
+        let cost = Cost::of(&packet.header, cx.real_ns());
+        self.line.clear();
+        let written = match self.format {
+            LogFormat::Text => {
+                let text = self.columns.line(packet, cx.source(), &cost);
+                self.line.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+            LogFormat::Json => write_json(&mut self.line, packet, cx.source(), &cost),
+        };
+        let written = written.map_err(io::Error::from).and_then(|()| {
+            self.line.push(b'\n');
+            self.writer.write_all(&self.line)?;
+            self.writer.flush()
+        });
+        written.map_err(|error| file_error(&self.path, format!("it cannot be written: {error}")))
+    }
+}
+
+/// Where the time since the source went, in milliseconds.
+struct Cost {
+    models: f64,
+    /// `None` where the engine does not tell the real time.
+    framework: Option<f64>,
+}
+
+impl Cost {
+    fn of(header: &Header, real_ns: u64) -> Self {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let framework = real_ns.checked_sub(header.entered_ns);
+        let framework = framework.map(|all| ms(all.saturating_sub(header.model_ns)));
+        Self { models: ms(header.model_ns), framework: framework.filter(|_| real_ns > 0) }
+    }
+}
+
+/// The widths of the columns, which grow with what they hold.
+struct Columns {
+    node: usize,
+    event: usize,
+    fields: usize,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self { node: 8, event: 12, fields: 32 }
+    }
+}
+
+impl Columns {
+    /// Wider entries stand out of their column.
+    const WIDEST: usize = 48;
+
+    fn line(&mut self, packet: &Packet, source: &str, cost: &Cost) -> String {
+        let payload = packet.payload();
+        let kind = payload.map_or("", |payload| payload.type_name());
+        let (mut event, mut rest) = (kind.to_owned(), String::new());
+        for (name, field) in payload.map(|payload| payload.fields()).unwrap_or_default() {
+            match field {
+                Field::Text(text) if name == "event" => event = text.escape_debug().to_string(),
+                field => {
+                    let space = if rest.is_empty() { "" } else { "  " };
+                    // Writing to a string cannot fail.
+                    let _ = write!(rest, "{space}{}", text_of(name, &field));
+                }
+            }
+        }
+        let wider = |width: &mut usize, text: &str| {
+            *width = text.chars().count().min(Self::WIDEST).max(*width);
+            *width
+        };
+        let node_width = wider(&mut self.node, source);
+        let event_width = wider(&mut self.event, &event);
+        let rest_width = wider(&mut self.fields, &rest);
+        let mut line = format!(
+            "{:>8.3} s  {source:node_width$}  {event:event_width$}  {rest:rest_width$}  \
+             models {:.2} ms",
+            packet.header.at.as_secs_f64(),
+            cost.models,
+        );
+        if let Some(framework) = cost.framework {
+            let _ = write!(line, ", framework {framework:.2} ms");
+        }
+        line
+    }
+}
+
+/// A field for people. What a label or a text says needs no name.
+fn text_of(name: &str, field: &Field) -> String {
+    match field {
+        Field::Text(text) if matches!(name, "label" | "text") => format!("{text:?}"),
+        Field::Text(text) => format!("{name} {text:?}"),
+        Field::Number(number) if (0.001..1e6).contains(&number.abs()) => {
+            let digits = 2_usize.saturating_sub(number.abs().log10().floor().max(0.0) as usize);
+            format!("{name} {number:.digits$}")
+        }
+        Field::Number(number) => format!("{name} {number}"),
+        Field::Int(number) => format!("{name} {number}"),
+        Field::Bool(value) => format!("{name} {value}"),
+    }
+}
+
+/// Keys that are there whatever the payload.
+const KEYS: [&str; 6] = ["t_s", "node", "type", "sequence", "model_ms", "framework_ms"];
+
+fn write_json(
+    line: &mut Vec<u8>,
+    packet: &Packet,
+    source: &str,
+    cost: &Cost,
+) -> serde_json::Result<()> {
+    let payload = packet.payload();
+    let mut serializer = serde_json::Serializer::new(line);
+    let mut map = serializer.serialize_map(None)?;
+    map.serialize_entry("t_s", &packet.header.at.as_secs_f64())?;
+    map.serialize_entry("node", source)?;
+    map.serialize_entry("type", payload.map_or("", |payload| payload.type_name()))?;
+    map.serialize_entry("sequence", &packet.header.sequence)?;
+    for (name, field) in payload.map(|payload| payload.fields()).unwrap_or_default() {
+        if KEYS.contains(&name) {
+            continue;
+        }
+        match field {
+            Field::Text(text) => map.serialize_entry(name, &text)?,
+            // A number that was of single precision is written with as few digits as it needs.
+            Field::Number(number) if f64::from(number as f32) == number => {
+                map.serialize_entry(name, &(number as f32))?;
+            }
+            Field::Number(number) => map.serialize_entry(name, &number)?,
+            Field::Int(number) => map.serialize_entry(name, &number)?,
+            Field::Bool(value) => map.serialize_entry(name, &value)?,
+        }
+    }
+    map.serialize_entry("model_ms", &cost.models)?;
+    if let Some(framework) = cost.framework {
+        map.serialize_entry("framework_ms", &framework)?;
+    }
+    map.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use afferent_graph::{AudioBlock, KeywordEvent, Payload, SpeechEvent, Timestamp};
+
+    use super::*;
+
+    /// What a log has written, to look at while the log has the other end.
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines of `packets`, sent by node `wake`, read at `real_ns`.
+    fn lines(format: LogFormat, real_ns: u64, packets: Vec<Packet>) -> Vec<String> {
+        let page = Page::default();
+        let mut log = EventLog::new(format, "page", Box::new(page.clone()));
+        for packet in packets {
+            call(&mut log, packet, real_ns).unwrap();
+        }
+        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn call(log: &mut EventLog, packet: Packet, real_ns: u64) -> Result<(), NodeError> {
+        let (at, header, mut sent) = (packet.header.at, packet.header, Vec::new());
+        let cx = Cx::new(at, Some(("events", packet)), header, &[], &mut sent);
+        log.process(&mut cx.with_source("wake").with_real_ns(real_ns))
+    }
+
+    fn packet(value: impl Payload) -> Packet {
+        let (entered_ns, model_ns) = (1_000_000, 410_000);
+        let at = Timestamp(3_920_000_000);
+        Packet::new(value, Header { at, sequence: 7, entered_ns, model_ns, ..Header::default() })
+    }
+
+    fn keyword(label: &str) -> Packet {
+        packet(KeywordEvent { label: label.to_owned(), score: 0.97 })
+    }
+
+    #[test]
+    fn people_read_aligned_columns() {
+        let packets = vec![keyword("hey afferent"), packet(SpeechEvent::default())];
+        assert_eq!(
+            lines(LogFormat::Text, 1_440_000, packets),
+            [
+                "   3.920 s  wake      keyword       \"hey afferent\"  score 0.97        \
+                 models 0.41 ms, framework 0.03 ms",
+                "   3.920 s  wake      speech_start  probability 0                     \
+                 models 0.41 ms, framework 0.03 ms",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_payload_without_event_is_called_by_its_type() {
+        let line = lines(LogFormat::Text, 0, vec![packet(AudioBlock::default())]).remove(0);
+        assert!(line.contains("audio/Block   rate_hz 16000  channels 1  samples 0"), "{line}");
+        assert!(line.ends_with("models 0.41 ms"), "no real time is known: {line}");
+    }
+
+    #[test]
+    fn programs_read_json() {
+        let line = lines(LogFormat::Json, 1_440_000, vec![keyword("hey \"you\"\n")]).remove(0);
+        assert_eq!(
+            line,
+            r#"{"t_s":3.92,"node":"wake","type":"speech/Keyword","sequence":7,"event":"keyword","#
+                .to_owned()
+                + r#""label":"hey \"you\"\n","score":0.97,"model_ms":0.41,"framework_ms":0.03}"#
+        );
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        let lines = lines(LogFormat::Text, 0, vec![keyword("\u{1b}[2Ja\nb")]);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].contains(r#""\u{1b}[2Ja\nb""#), "{}", lines[0]);
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let check = |number, expected: &str| {
+            assert_eq!(text_of("x", &Field::Number(number)), format!("x {expected}"));
+        };
+        check(0.9712, "0.97");
+        check(12.345, "12.3");
+        check(-1234.5, "-1234");
+        check(1e-9, "0.000000001");
+        check(f64::NAN, "NaN");
+    }
+
+    #[test]
+    fn a_closed_pipe_ends_the_node() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut log = EventLog::new(LogFormat::Text, "standard output", Box::new(Closed));
+        let error = call(&mut log, keyword("x"), 0).unwrap_err().to_string();
+        assert_eq!(error, "standard output: it cannot be written: broken pipe");
+    }
+}

@@ -1,0 +1,241 @@
+//! A WAV file that is being read, block by block.
+
+use std::{
+    fs::File,
+    io::{self, BufReader},
+    path::{Path, PathBuf},
+};
+
+use afferent_graph::{NodeError, SampleRate};
+use hound::{SampleFormat, WavReader, WavSpec};
+
+use crate::output::file_error;
+
+/// A WAV file that is being read.
+pub(crate) struct WavFile {
+    path: PathBuf,
+    reader: WavReader<BufReader<File>>,
+    spec: WavSpec,
+    /// Samples of each channel, as the header says.
+    total: usize,
+    /// Samples of each channel that are read.
+    position: usize,
+    /// The samples of the last block, channel by channel for each time.
+    interleaved: Vec<f32>,
+}
+
+impl WavFile {
+    /// More than any sound card has; a header that says more is broken.
+    const MAX_CHANNELS: u16 = 64;
+    const MAX_RATE: u32 = 768_000;
+
+    pub(crate) fn open(path: &Path) -> Result<Self, NodeError> {
+        let reader = WavReader::open(path).map_err(|error| file_error(path, header_text(error)))?;
+        let spec = reader.spec();
+        if spec.channels > Self::MAX_CHANNELS {
+            let found = spec.channels;
+            let reason = format!("its header says {found} channels; at most 64 are read");
+            return Err(file_error(path, reason));
+        }
+        if !(1..=Self::MAX_RATE).contains(&spec.sample_rate) {
+            let found = spec.sample_rate;
+            let reason = format!("its header says {found} Hz; 1 to 768000 Hz are read");
+            return Err(file_error(path, reason));
+        }
+        if !matches!(spec.bits_per_sample, 8 | 16 | 24 | 32) {
+            return Err(file_error(path, UNSUPPORTED));
+        }
+        let total = reader.duration() as usize;
+        Ok(Self {
+            path: path.to_owned(),
+            reader,
+            spec,
+            total,
+            position: 0,
+            interleaved: Vec::new(),
+        })
+    }
+
+    pub(crate) fn channels(&self) -> usize {
+        usize::from(self.spec.channels)
+    }
+
+    pub(crate) fn rate(&self) -> SampleRate {
+        SampleRate(self.spec.sample_rate)
+    }
+
+    /// Samples of each channel that are read.
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
+    /// What the last [`WavFile::read`] found, channel by channel for each time.
+    pub(crate) fn samples(&self) -> &[f32] {
+        &self.interleaved
+    }
+
+    /// Samples of each channel that the header says are left.
+    pub(crate) fn left(&self) -> usize {
+        self.total - self.position
+    }
+
+    /// Reads the next `len` samples of each channel; with an error, those before the fault.
+    pub(crate) fn read(&mut self, len: usize) -> Result<(), NodeError> {
+        self.interleaved.clear();
+        let count = len.min(self.left()) * self.channels();
+        // The memory grows with what the file holds, not with what its header promises.
+        let result = match self.spec.sample_format {
+            SampleFormat::Float => {
+                let mut samples = self.reader.samples::<f32>().take(count);
+                samples.try_for_each(|sample| {
+                    self.interleaved.push(sample?);
+                    Ok(())
+                })
+            }
+            SampleFormat::Int => {
+                let scale = 1.0 / (1_u64 << (self.spec.bits_per_sample - 1)) as f32;
+                let mut samples = self.reader.samples::<i32>().take(count);
+                samples.try_for_each(|sample| {
+                    self.interleaved.push(sample? as f32 * scale);
+                    Ok(())
+                })
+            }
+        };
+        let channels = self.channels();
+        let bad = self.interleaved.iter().position(|sample| !sample.is_finite());
+        let whole = bad.unwrap_or(self.interleaved.len()) / channels;
+        self.interleaved.truncate(whole * channels);
+        self.position += whole;
+        let reason = match (result, bad) {
+            (Err(error), None) => body_text(error),
+            (_, Some(_)) => "that is not a number".to_owned(),
+            (Ok(()), None) => return Ok(()),
+        };
+        let (position, total) = (self.position, self.total);
+        let seconds = self.rate().duration(position).as_secs_f64();
+        let reason = format!("sample {position} of {total} ({seconds:.3} s): {reason}");
+        Err(file_error(&self.path, reason))
+    }
+}
+
+const UNSUPPORTED: &str = "WAV files of this kind are not read, only PCM of 8, 16, 24 or 32 bits \
+                           and 32-bit floating point; convert it, for example with ffmpeg";
+
+/// Why a file cannot be opened.
+fn header_text(error: hound::Error) -> String {
+    match error {
+        hound::Error::IoError(error) if is_end(&error) => {
+            "it is not a WAV file, or it is cut short in its header".to_owned()
+        }
+        hound::Error::IoError(error) => error.to_string(),
+        hound::Error::FormatError(reason) => format!("it is not a sound WAV file: {reason}"),
+        _ => UNSUPPORTED.to_owned(),
+    }
+}
+
+/// Why a sample cannot be read.
+fn body_text(error: hound::Error) -> String {
+    match error {
+        hound::Error::IoError(error) if is_end(&error) => {
+            "the file is cut short; its header promises more".to_owned()
+        }
+        hound::Error::IoError(error) => error.to_string(),
+        _ => UNSUPPORTED.to_owned(),
+    }
+}
+
+/// Whether a read met the end of the file.
+fn is_end(error: &io::Error) -> bool {
+    // The second is how `hound` reports too few bytes.
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use hound::WavWriter;
+
+    use super::*;
+    use crate::testing::Folder;
+
+    fn spec(bits_per_sample: u16, sample_format: SampleFormat) -> WavSpec {
+        WavSpec { channels: 1, sample_rate: 8000, bits_per_sample, sample_format }
+    }
+
+    fn write<S: hound::Sample + Copy>(path: &Path, spec: WavSpec, samples: &[S]) {
+        let mut writer = WavWriter::create(path, spec).unwrap();
+        samples.iter().for_each(|sample| writer.write_sample(*sample).unwrap());
+        writer.finalize().unwrap();
+    }
+
+    #[test]
+    fn every_kind_has_the_same_scale() {
+        let folder = Folder::new();
+        let path = folder.path("sound.wav");
+        let check = || {
+            let mut file = WavFile::open(&path).unwrap();
+            file.read(8).unwrap();
+            assert_eq!(file.samples(), [-1.0, 0.0, 0.5], "{:?}", file.spec);
+            assert_eq!(file.left(), 0);
+        };
+        for bits in [8, 16, 24, 32] {
+            let half = 1 << (bits - 2);
+            write(&path, spec(bits, SampleFormat::Int), &[(-2_i64 * half) as i32, 0, half as i32]);
+            check();
+        }
+        write(&path, spec(32, SampleFormat::Float), &[-1.0_f32, 0.0, 0.5]);
+        check();
+    }
+
+    #[test]
+    fn a_sample_that_is_no_number_is_refused() {
+        let folder = Folder::new();
+        let path = folder.path("sound.wav");
+        write(&path, spec(32, SampleFormat::Float), &[0.5, f32::NAN, 0.5]);
+        let mut file = WavFile::open(&path).unwrap();
+        let error = file.read(3).unwrap_err().to_string();
+        assert!(error.ends_with("sample 1 of 3 (0.000 s): that is not a number"), "{error}");
+        assert_eq!(file.samples(), [0.5]);
+    }
+
+    #[test]
+    fn what_is_no_sound_file_is_refused() {
+        let folder = Folder::new();
+        let path = folder.path("sound.wav");
+        let check = |bytes: &[u8], expected: &str| {
+            std::fs::write(&path, bytes).unwrap();
+            let error = WavFile::open(&path).err().unwrap().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(b"", "cut short in its header");
+        check(b"not a sound file", "no RIFF tag found");
+        write(&path, spec(16, SampleFormat::Int), &[1_i16]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let error = WavFile::open(&folder.path("none.wav")).err().unwrap().to_string();
+        assert!(error.contains("none.wav: No such file"), "{error}");
+        bytes[20] = 2;
+        check(&bytes, "WAV files of this kind are not read");
+    }
+
+    #[test]
+    fn hostile_headers_neither_panic_nor_allocate() {
+        let folder = Folder::new();
+        let path = folder.path("sound.wav");
+        for sample_format in [SampleFormat::Int, SampleFormat::Float] {
+            if sample_format == SampleFormat::Int {
+                write(&path, spec(32, sample_format), &[1_i32; 4]);
+            } else {
+                write(&path, spec(32, sample_format), &[0.5_f32; 4]);
+            }
+            let sound = std::fs::read(&path).unwrap();
+            let bytes = (0..sound.len()).flat_map(|at| [0, 1, 0x7f, 0xff].map(|byte| (at, byte)));
+            for (at, byte) in bytes {
+                let mut sound = sound.clone();
+                sound[at] = byte;
+                std::fs::write(&path, &sound).unwrap();
+                let Ok(mut file) = WavFile::open(&path) else { continue };
+                while file.left() > 0 && file.read(usize::from(u16::MAX)).is_ok() {}
+                assert!(file.interleaved.capacity() <= 64, "byte {at} = {byte}");
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `aten::_upsample_bilinear2d_aa.out`: resizes pictures with a triangle filter.
+//!
+//! | argument               | type                  | shape            |
+//! |------------------------|-----------------------|------------------|
+//! | `self`                 | floating-point tensor | `[n, c, h, w]`   |
+//! | `output_size`          | two ints              |                  |
+//! | `align_corners`        | bool                  |                  |
+//! | `scales_h`, `scales_w` | number or none        |                  |
+//! | `out`                  | as `self`             | `[n, c, h', w']` |
+//!
+//! Each result is the mean of the pixels around `(i + ½) · step`, weighted by a triangle as wide as
+//! two results, at least two pixels; `step` is `1 / scale`, `h / h'`, or with aligned corners
+//! `(h - 1) / (h' - 1)`. Half types compute in `f32`. Tolerance: 1e-4 relative.
+//! Errors: an empty picture, other ranks or dtypes. Source: ATen `_upsample_bilinear2d_aa`.
+
+use core::ops::Range;
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::{Float, Reader, Writer, same_dtype, with_float_accumulator},
+    window::{pictures, with_picture},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::_upsample_bilinear2d_aa.out",
+    &[Arg::Tensor, Arg::IntList, Arg::Bool, Arg::OptDouble, Arg::OptDouble, Arg::Out],
+    upsample_bilinear2d_aa_out,
+)];
+
+fn upsample_bilinear2d_aa_out(
+    _cx: &mut KernelContext<'_>,
+    args: &mut Args<'_>,
+) -> Result<(), Error> {
+    let dtype = args.tensor(0)?.dtype();
+    same_dtype(args.out(5)?.dtype(), dtype, 5)?;
+    with_float_accumulator!(dtype, 0, A => upsample::<A>(args))
+}
+
+fn upsample<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let &[_, _, height, width] = x.sizes() else {
+        return Err(wrong(0, "a batch of pictures"));
+    };
+    let sizes = args.int_list(1)?.to_dims().ok_or(wrong(1, "a height and a width"))?;
+    let &[rows, columns] = &*sizes else { return Err(wrong(1, "a height and a width")) };
+    if [height, width, rows, columns].contains(&0) {
+        return Err(wrong(0, "pictures that are not empty, also afterwards"));
+    }
+    let (aligned, scales) = (args.bool(2)?, [args.opt_double(3)?, args.opt_double(4)?]);
+    let mut out = args.out(5)?;
+    out.resize(&with_picture(x.sizes(), [rows, columns])?)?;
+    let (pictures, steps) = pictures(&x, &out)?;
+    let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 5)?);
+    let vertical = Filter::<A>::new(height, rows, aligned, scales[0]);
+    let horizontal = Filter::<A>::new(width, columns, aligned, scales[1]);
+    pictures.for_each([0, 0], |[from, to]| {
+        for row in 0..rows {
+            let (high, high_total) = vertical.range(row);
+            for column in 0..columns {
+                let (wide, wide_total) = horizontal.range(column);
+                let mut sum = A::default();
+                for y in high.clone() {
+                    let mut line = A::default();
+                    for column_at in wide.clone() {
+                        let pixel = x.get(from + y * steps.from[0] + column_at * steps.from[1]);
+                        line = line + pixel * horizontal.share(column, column_at);
+                    }
+                    sum = sum + line * vertical.share(row, y);
+                }
+                let to = to + row * steps.to[0] + column * steps.to[1];
+                out.set(to, sum / (high_total * wide_total));
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The triangle along one dimension.
+struct Filter<A> {
+    size: usize,
+    step: A,
+    /// Half the width of the triangle, in pixels.
+    reach: A,
+}
+
+impl<A: Float> Filter<A> {
+    fn new(size: usize, results: usize, aligned: bool, scale: Option<f64>) -> Self {
+        let n = |value: usize| A::number(value as f64);
+        let step = match scale.filter(|&scale| scale > 0.0) {
+            // A size that stays is not filtered, whatever the scale.
+            _ if size == results => A::ONE,
+            _ if aligned && results > 1 => n(size - 1) / n(results - 1),
+            _ if aligned => A::default(),
+            Some(scale) => A::number(1.0 / scale),
+            None => n(size) / n(results),
+        };
+        Self { size, step, reach: if step > A::ONE { step } else { A::ONE } }
+    }
+
+    fn center(&self, at: usize) -> A {
+        (A::number(at as f64) + A::number(0.5)) * self.step
+    }
+
+    /// The pixels under the triangle of result `at`, and the sum of their shares.
+    fn range(&self, at: usize) -> (Range<usize>, A) {
+        let (center, half) = (self.center(at), A::number(0.5));
+        let pixel = |place: A| (place.to_double() as usize).min(self.size);
+        let range = pixel(center - self.reach + half)..pixel(center + self.reach + half);
+        let total = range.clone().fold(A::default(), |total, x| total + self.share(at, x));
+        // Nothing lies under the triangle when the scale contradicts the sizes.
+        (range, if total == A::default() { A::ONE } else { total })
+    }
+
+    /// The share of the pixel `x` in result `at`.
+    fn share(&self, at: usize, x: usize) -> A {
+        let distance = A::number(x as f64) - self.center(at) + A::number(0.5);
+        let share = A::ONE - distance.abs() / self.reach;
+        if share > A::default() { share } else { A::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn halves_a_line() {
+        let x = Tensor::new(&[1, 1, 1, 4], &[0.0_f32, 7.0, 7.0, 14.0]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0, 0]);
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Ints(vec![1, 2]),
+            Argument::Scalar(Scalar::Bool(false)),
+            Argument::None,
+            Argument::None,
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        // Shares ¾, ¾, ¼ of the first three pixels, and the mirror image.
+        assert_eq!(out.data::<f32>(), Ok(&[4.0, 10.0][..]));
+    }
+}

@@ -1,0 +1,43 @@
+//! A graph with eight faults: one check shows all of them, each at its place.
+
+use std::path::Path;
+
+use crate::bench::check;
+
+#[test]
+fn one_check_shows_all_eight_faults() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/eight_faults.yaml");
+    let Err(faults) = check(&path, &[]) else { panic!("it was accepted") };
+    println!("{faults}");
+    assert_eq!(faults.errors(), 8, "{faults}");
+    let expected = [
+        (4, "colour"),
+        (6, "wav_sorce"),
+        (7, "no.wav"),
+        (8, "treshold"),
+        (9, "adio"),
+        (10, "speech/Event"),
+        (11, "threshold"),
+        (12, "que_size"),
+    ];
+    for (line, word) in expected {
+        let found = faults.iter().any(|fault| {
+            fault.place.as_ref().is_some_and(|place| place.line() == line)
+                && fault.message.contains(word)
+        });
+        assert!(found, "line {line}: {word}\n{faults}");
+    }
+}
+
+#[test]
+fn every_shipped_graph_is_sound() {
+    let folder = crate::bench::pipelines("");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let graphs: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    assert!(!graphs.is_empty());
+    for graph in graphs {
+        check(&graph, &[]).unwrap_or_else(|faults| panic!("{faults}"));
+    }
+}

@@ -1,0 +1,94 @@
+//! Which crate may depend on which.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::tree;
+
+/// Folder of a crate, and the folders of those of ours that it may depend on.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("runtime/core", &[]),
+    ("runtime/program", &["runtime/core"]),
+    ("runtime/executor", &["runtime/core", "runtime/program"]),
+    ("runtime/package", &["runtime/core", "runtime/program", "runtime/executor"]),
+    ("runtime/simd", &["runtime/core"]),
+    ("runtime/kernels", &["runtime/core", "runtime/simd"]),
+    ("backends/*", &["runtime/core", "runtime/simd"]),
+    ("graph/core", &["runtime/core"]),
+    ("graph/engine", &["runtime/core", "graph/core"]),
+    ("graph/transport", &["runtime/core", "graph/core"]),
+    ("nodes/*", &["runtime/core", "runtime/executor", "runtime/package", "graph/core"]),
+    ("launch", ANYTHING),
+    ("tools/*", ANYTHING),
+    ("tests/*", ANYTHING),
+];
+
+const ANYTHING: &[&str] =
+    &["runtime/*", "backends/*", "graph/*", "nodes/*", "launch", "tools/*", "tests/*"];
+
+/// What the tests of every crate may use in addition.
+const IN_TESTS: &str = "runtime/kernels";
+
+#[test]
+fn arrows_point_one_way() {
+    let metadata = tree::metadata(&["--no-deps", "--offline"]);
+    let mut faults = Vec::new();
+    for package in tree::packages(&metadata) {
+        let folder = folder(package["manifest_path"].as_str().expect("a path"), true);
+        for dependency in package["dependencies"].as_array().expect("a list") {
+            // One of ours has a path, one of others a source.
+            let Some(path) = dependency["path"].as_str() else { continue };
+            faults.extend(fault(&folder, &self::folder(path, false), &dependency["kind"]));
+        }
+    }
+    tree::expect_none(faults);
+}
+
+/// What is wrong with an arrow from the crate in one folder to the one in another.
+fn fault(from: &str, to: &str, kind: &Value) -> Option<String> {
+    let Some((_, allowed)) = ARROWS.iter().find(|(pattern, _)| matches(from, pattern)) else {
+        return Some(format!("{from}: no row in the table of arrows (tests/tidy/src/arrows.rs)"));
+    };
+    let to_itself = from == to && kind == "dev";
+    let in_tests = kind == "dev" && to == IN_TESTS;
+    let fine = to_itself || in_tests || allowed.iter().any(|pattern| matches(to, pattern));
+    (!fine).then(|| format!("{from}/Cargo.toml: must not depend on {to}"))
+}
+
+/// The folder of a crate, from the root.
+fn folder(path: &str, manifest: bool) -> String {
+    let path = Path::new(path);
+    let folder = if manifest { path.parent().expect("a manifest lies in a folder") } else { path };
+    let folder = folder.canonicalize().expect("the crate exists");
+    let local = folder.strip_prefix(tree::root()).expect("the crate lies in the workspace");
+    local.to_str().expect("names are UTF-8").replace('\\', "/")
+}
+
+fn matches(folder: &str, pattern: &str) -> bool {
+    match pattern.strip_suffix("/*") {
+        Some(parent) => folder.rsplit_once('/').is_some_and(|(above, _)| above == parent),
+        None => folder == pattern,
+    }
+}
+
+#[test]
+fn backward_arrows_are_found() {
+    let (normal, dev) = (Value::Null, Value::from("dev"));
+    let wrong = [
+        ("runtime/executor", "runtime/kernels"),
+        ("runtime/core", "runtime/program"),
+        ("backends/xnnpack", "backends/vulkan"),
+        ("graph/engine", "runtime/executor"),
+        ("nodes/speech", "graph/engine"),
+        ("nodes/speech", "nodes/io"),
+        ("elsewhere", "runtime/core"),
+    ];
+    for (from, to) in wrong {
+        assert!(fault(from, to, &normal).is_some(), "{from} -> {to}");
+    }
+    assert_eq!(fault("nodes/speech", "runtime/kernels", &dev), None);
+    assert!(fault("nodes/speech", "graph/engine", &dev).is_some());
+    assert_eq!(fault("nodes/speech", "runtime/package", &normal), None);
+    assert_eq!(fault("launch", "nodes/io", &normal), None);
+}

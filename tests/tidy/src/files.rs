@@ -1,0 +1,86 @@
+//! Length, header, name and size of a file.
+
+use std::fs;
+
+use crate::tree;
+
+/// Longest file of Rust or Python, tests included.
+const MAX_LINES: usize = 800;
+
+/// Names that do not tell what a file holds.
+const VAGUE: &[&str] = &["util.rs", "utils.rs", "helpers.rs", "common.rs", "misc.rs", "mod.rs"];
+
+/// Largest file that needs no reason.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Larger files, with the reason.
+const LARGE: &[(&str, &str)] =
+    &[("pipelines/assets/other_speech.wav", "a minute of speech that must give no false alarm")];
+
+#[test]
+fn files_are_short() {
+    tree::expect_none(sources().filter_map(|(path, text)| too_long(path, &text)));
+}
+
+#[test]
+fn files_say_what_they_are() {
+    tree::expect_none(sources().filter_map(|(path, text)| no_header(path, &text)));
+}
+
+#[test]
+fn names_tell_what_a_file_holds() {
+    tree::expect_none(tree::paths().filter_map(vague_name));
+}
+
+#[test]
+fn large_files_have_a_reason() {
+    let size = |path| fs::metadata(tree::root().join(path)).map_or(0, |data| data.len());
+    let listed = LARGE.iter().map(|(path, _)| *path);
+    tree::expect_none(tree::paths().chain(listed).filter_map(|path| wrong_size(path, size(path))));
+}
+
+fn sources() -> impl Iterator<Item = (&'static str, String)> {
+    tree::texts(".rs").chain(tree::texts(".py"))
+}
+
+fn too_long(path: &str, text: &str) -> Option<String> {
+    let lines = text.lines().count();
+    (lines > MAX_LINES).then(|| format!("{path}: {lines} lines, more than {MAX_LINES}"))
+}
+
+fn no_header(path: &str, text: &str) -> Option<String> {
+    if path.ends_with(".rs") {
+        return (!text.starts_with("//! ")).then(|| format!("{path}: does not start with `//! `"));
+    }
+    let text =
+        if text.starts_with("#!") { text.split_once('\n').unwrap_or_default().1 } else { text };
+    (!text.starts_with("\"\"\"")).then(|| format!("{path}: does not start with a docstring"))
+}
+
+fn vague_name(path: &str) -> Option<String> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    VAGUE.contains(&name).then(|| format!("{path}: the name does not tell what the file holds"))
+}
+
+fn wrong_size(path: &str, bytes: u64) -> Option<String> {
+    match (LARGE.iter().any(|(large, _)| *large == path), bytes > MAX_BYTES) {
+        (false, true) => Some(format!("{path}: {bytes} bytes without a reason in tests/tidy")),
+        (true, false) => Some(format!("{path}: listed in tests/tidy as large, and is not")),
+        _ => None,
+    }
+}
+
+#[test]
+fn shapeless_files_are_found() {
+    assert!(too_long("a.rs", &"\n".repeat(801)).is_some());
+    assert_eq!(too_long("a.rs", &"\n".repeat(800)), None);
+    for (path, text) in [("a.rs", "use b;"), ("a.py", "import b"), ("a.py", "#!/usr/bin/python\n")]
+    {
+        assert!(no_header(path, text).is_some(), "{path}: {text}");
+    }
+    for (path, text) in [("a.rs", "//! A."), ("a.py", "#!/usr/bin/python\n\"\"\"A.\"\"\"")] {
+        assert_eq!(no_header(path, text), None);
+    }
+    assert!(vague_name("a/mod.rs").is_some() && vague_name("a/modes.rs").is_none());
+    assert!(wrong_size("a.bin", MAX_BYTES + 1).is_some() && wrong_size(LARGE[0].0, 0).is_some());
+}

@@ -1,0 +1,137 @@
+//! A kernel and a node stand in the list of their folder, in the order of the alphabet.
+
+use crate::{
+    code::{code, has_word},
+    tree,
+};
+
+/// Where the namespaces of kernels are: `aten.rs` is the list of the files in `aten/`.
+const KERNELS: &str = "runtime/kernels/src/";
+
+#[test]
+fn kernels_stand_in_the_list_of_their_namespace() {
+    let texts: Vec<(&str, String)> =
+        tree::texts(".rs").filter(|(path, _)| path.starts_with(KERNELS)).collect();
+    let is_list = |text: &str| text.contains("const KERNELS: &[&[Kernel]] =");
+    let mut lists = 0;
+    let mut faults = Vec::new();
+    for (path, list) in texts.iter().filter(|(_, text)| is_list(text)) {
+        let folder = path.replace(".rs", "/");
+        let in_folder = texts.iter().filter_map(|(path, _)| path.strip_prefix(&folder));
+        let names: Vec<&str> = in_folder.filter_map(|file| file.strip_suffix(".rs")).collect();
+        faults.extend(kernel_faults(path, list, &names));
+        lists += 1;
+    }
+    assert!(lists >= 3, "the lists of kernels are not where this test looks");
+    tree::expect_none(faults);
+}
+
+#[test]
+fn nodes_stand_in_the_list_of_their_family() {
+    let mut faults = Vec::new();
+    for (path, list) in tree::texts("/src/lib.rs").filter(|(path, _)| path.starts_with("nodes/")) {
+        let folder = path.replace("lib.rs", "");
+        let files = tree::texts(".rs").filter(|(path, _)| path.starts_with(&folder));
+        let files: Vec<(&str, String)> = files.collect();
+        faults.extend(node_faults(path, &list, &files));
+    }
+    tree::expect_none(faults);
+}
+
+/// Faults of a list of kernels, beside a folder with files of these names.
+fn kernel_faults(path: &str, list: &str, names: &[&str]) -> Vec<String> {
+    let list = code(list);
+    let modules = between(&list, "mod ", ";");
+    let part = |character: char| !(character.is_alphanumeric() || character == '_');
+    let before = list.match_indices("::KERNELS").map(|(at, _)| &list[..at]);
+    let lists: Vec<&str> = before.filter_map(|text| text.rsplit(part).next()).collect();
+    let mut faults = Vec::new();
+    for name in names {
+        if !modules.contains(name) {
+            faults.push(format!("{path}: lacks `mod {name};`"));
+        }
+        if !lists.contains(name) {
+            faults.push(format!("{path}: lacks `{name}::KERNELS`"));
+        }
+    }
+    for names in [&modules, &lists] {
+        faults.extend(not_sorted(path, names));
+    }
+    faults
+}
+
+/// Faults of a list of nodes, and of the files in its folder.
+fn node_faults(path: &str, list: &str, files: &[(&str, String)]) -> Vec<String> {
+    let list = code(list);
+    let nodes: Vec<&str> = between(&list, "NodeDef::of::<", ">");
+    let nodes: Vec<&str> =
+        nodes.into_iter().map(|node| node.rsplit("::").next().unwrap_or(node)).collect();
+    let mut faults: Vec<String> = not_sorted(path, &nodes).into_iter().collect();
+    let mut found = Vec::new();
+    for (path, text) in files {
+        let all = code(text);
+        let code = all.split("mod tests {").next().unwrap_or_default();
+        for node in between(code, "impl Node for ", " {") {
+            found.push(node.to_owned());
+            if !nodes.contains(&node) {
+                faults.push(format!("{path}: `{node}` is not in NODES"));
+            }
+            if !text.contains("/// | port") {
+                faults.push(format!("{path}: `{node}` has no table of its ports (`/// | port`)"));
+            }
+        }
+    }
+    let absent = nodes.iter().filter(|node| !found.iter().any(|other| other == *node));
+    faults.extend(absent.map(|node| format!("{path}: no file here has `impl Node for {node}`")));
+    if !has_word(&list, "NODES") {
+        faults.push(format!("{path}: has no list NODES"));
+    }
+    faults
+}
+
+fn not_sorted(path: &str, names: &[&str]) -> Option<String> {
+    let pair = names.windows(2).find(|pair| pair[0] >= pair[1])?;
+    Some(format!("{path}: `{}` stands before `{}`", pair[0], pair[1]))
+}
+
+/// The texts that stand between `open` and the next `close`.
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
+    text.split(open).skip(1).filter_map(|rest| Some(rest.split_once(close)?.0)).collect()
+}
+
+#[test]
+fn gaps_in_a_list_of_kernels_are_found() {
+    let list =
+        "mod abs;\nmod add;\nconst KERNELS: &[&[Kernel]] =\n    &[abs::KERNELS, add::KERNELS];";
+    let check = |list: &str, names: &[&str], expected: &[&str]| {
+        assert_eq!(kernel_faults("aten.rs", list, names), expected, "{list}");
+    };
+    check(list, &["abs", "add"], &[]);
+    check(
+        list,
+        &["abs", "add", "mul"],
+        &["aten.rs: lacks `mod mul;`", "aten.rs: lacks `mul::KERNELS`"],
+    );
+    check(
+        &list.replace("[abs::KERNELS, ", "["),
+        &["abs", "add"],
+        &["aten.rs: lacks `abs::KERNELS`"],
+    );
+    let swapped = list.replace("abs::KERNELS, add::KERNELS", "add::KERNELS, abs::KERNELS");
+    check(&swapped, &["abs", "add"], &["aten.rs: `add` stands before `abs`"]);
+}
+
+#[test]
+fn nodes_without_place_or_contract_are_found() {
+    let list = "pub const NODES: &[NodeDef] = &[NodeDef::of::<Vad>()];";
+    let good = "/// | port | payload |\nimpl Node for Vad {}\nmod tests {\nimpl Node for Fake {} }";
+    let check = |list: &str, file: &str, expected: usize| {
+        let faults = node_faults("lib.rs", list, &[("vad.rs", file.to_owned())]);
+        assert_eq!(faults.len(), expected, "{faults:?}");
+    };
+    check(list, good, 0);
+    check(list, &good.replace("| port", "| gate"), 1);
+    check(list, "/// | port |\nimpl Node for Vad {}\nimpl Node for Asr {}", 1);
+    check(&list.replace("Vad", "Tts"), good, 2);
+    check("", "", 1);
+}

@@ -1,0 +1,47 @@
+//! Which files may opt out of safe Rust, and why.
+
+use crate::{
+    code::{code, has_word},
+    tree,
+};
+
+/// Every file with `unsafe`, and what it needs it for.
+const LISTED: &[(&str, &str)] = &[
+    ("graph/engine/tests/allocation.rs", "counts what a running graph allocates"),
+    ("runtime/core/src/args.rs", "hands out several tensors of one table at a time"),
+    ("runtime/core/src/call.rs", "builds the tables that `Args` reads"),
+    ("runtime/core/src/slot.rs", "reaches planned memory through pointers checked at load"),
+    ("runtime/core/src/tensor.rs", "declares one type of plain bytes with an alignment"),
+    ("runtime/executor/src/bump.rs", "turns bytes of the caller into slices of other types"),
+    ("runtime/executor/src/input.rs", "lets tensors read memory of the caller during a run"),
+    ("runtime/executor/src/load.rs", "gives tensors their planned memory"),
+    ("runtime/executor/src/method.rs", "lends the tensors of one table to kernels and callers"),
+    ("runtime/executor/src/model/shared.rs", "lets the methods of one model share planned memory"),
+    ("runtime/executor/src/planned.rs", "lets the tensors of a method share its buffers"),
+    ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
+];
+
+#[test]
+fn unsafe_code_is_listed() {
+    let files = tree::texts(".rs").filter_map(|(path, text)| fault(path, &text));
+    let absent = LISTED.iter().filter(|(listed, _)| !tree::paths().any(|path| path == *listed));
+    let absent = absent.map(|(path, _)| format!("{path}: listed in tests/tidy, and absent"));
+    tree::expect_none(files.chain(absent));
+}
+
+fn fault(path: &str, text: &str) -> Option<String> {
+    let listed = LISTED.iter().any(|(listed, _)| *listed == path);
+    match (listed, has_word(&code(text), "unsafe")) {
+        (false, true) => Some(format!("{path}: has `unsafe`, and no reason in tests/tidy")),
+        (true, false) => Some(format!("{path}: listed in tests/tidy, and has no `unsafe`")),
+        _ => None,
+    }
+}
+
+#[test]
+fn unlisted_and_outdated_files_are_found() {
+    assert!(fault("a.rs", "fn f() { unsafe { g() } }").is_some());
+    assert_eq!(fault("a.rs", "#![forbid(unsafe_code)] // no unsafe here"), None);
+    assert!(fault(LISTED[0].0, "fn f() {}").is_some());
+    assert_eq!(fault(LISTED[0].0, "unsafe fn f() {}"), None);
+}

@@ -1,0 +1,108 @@
+//! No unfinished work, no skipped tests, no paths of one machine.
+
+use crate::{
+    code::{code, has_word},
+    tree,
+};
+
+/// What stands for work that is not done, in code.
+const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!"];
+
+/// The same in every text; in two parts, because this file is a text too.
+const NOTES: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+
+/// Folders at the root of somebody's machine.
+const MACHINE: &[&str] = &["home", "opt", "root", "work", "Users"];
+
+/// Files that run on a machine that they know.
+const KNOWS_ITS_MACHINE: &str = ".ci/";
+
+#[test]
+fn work_is_finished() {
+    let code = tree::texts(".rs").flat_map(|(path, text)| unfinished(path, &text));
+    let notes = texts().flat_map(|(path, text)| notes(path, &text));
+    tree::expect_none(code.chain(notes));
+}
+
+#[test]
+fn tests_are_not_skipped() {
+    tree::expect_none(tree::texts(".rs").filter_map(|(path, text)| skipped(path, &text)));
+}
+
+#[test]
+fn paths_do_not_name_a_machine() {
+    let texts = texts().filter(|(path, _)| !path.starts_with(KNOWS_ITS_MACHINE));
+    tree::expect_none(texts.flat_map(|(path, text)| machine_paths(path, &text)));
+}
+
+/// Every file that is text.
+fn texts() -> impl Iterator<Item = (&'static str, String)> {
+    tree::paths().filter_map(|path| {
+        let bytes = std::fs::read(tree::root().join(path)).expect("the file is readable");
+        Some((path, String::from_utf8(bytes).ok()?))
+    })
+}
+
+fn unfinished(path: &str, text: &str) -> Vec<String> {
+    let code = code(text);
+    let found = UNFINISHED.iter().filter(|word| has_word(&code, word));
+    found.map(|word| format!("{path}: has `{word}`")).collect()
+}
+
+fn notes(path: &str, text: &str) -> Vec<String> {
+    let found = NOTES.iter().filter(|word| has_word(text, word));
+    found.map(|word| format!("{path}: has a note `{word}`")).collect()
+}
+
+fn skipped(path: &str, text: &str) -> Option<String> {
+    let code = code(text);
+    let attribute = ["#[ignore]", "#[ignore ", "#[ignore="].iter().any(|form| code.contains(form));
+    attribute.then(|| format!("{path}: skips a test"))
+}
+
+/// Absolute paths into [`MACHINE`]. A folder `work` within a relative path is none.
+fn machine_paths(path: &str, text: &str) -> Vec<String> {
+    let is_path = |before: char| before.is_alphanumeric() || "._-})*/\\".contains(before);
+    let mut faults = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for folder in MACHINE.iter().map(|name| format!("/{name}/")) {
+            if line.match_indices(&folder).any(|(at, _)| !line[..at].ends_with(is_path)) {
+                faults.push(format!("{path}:{}: names {folder}", number + 1));
+            }
+        }
+    }
+    faults
+}
+
+#[test]
+fn unfinished_work_is_found() {
+    for word in UNFINISHED {
+        assert_eq!(unfinished("a.rs", &format!("fn f() {{ {word}() }}")).len(), 1);
+        assert!(unfinished("a.rs", &format!("// {word}()\n\"{word}\"")).is_empty());
+    }
+    for word in NOTES {
+        assert_eq!(notes("a.py", &format!("# {word}: later")).len(), 1);
+    }
+}
+
+#[test]
+fn skipped_tests_are_found() {
+    for text in ["#[test]\n#[ignore]\nfn f() {}", "#[ignore = \"slow\"]", "#[ignore=\"slow\"]"] {
+        assert!(skipped("a.rs", text).is_some(), "{text}");
+    }
+    assert_eq!(skipped("a.rs", "// #[ignore]\n#[ignored_here]"), None);
+}
+
+#[test]
+fn paths_of_a_machine_are_found() {
+    let folder = MACHINE[0];
+    for text in
+        [format!("open('/{folder}/me/a')"), format!("/{folder}/a"), format!("a: /{folder}/")]
+    {
+        assert_eq!(machine_paths("a.md", &text).len(), 1, "{text}");
+    }
+    for text in [format!("tools/{folder}/a"), format!("{{base}}/{folder}/a"), format!("/{folder}")]
+    {
+        assert!(machine_paths("a.md", &text).is_empty(), "{text}");
+    }
+}
