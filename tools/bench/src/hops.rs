@@ -48,8 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<(Vec<Table>, Result<()>)> {
     let paced = Load { packets, period: Some(period) };
     let unpaced = Load { packets: options.packets, period: None };
 
-    let title =
-        format!("a hop, {} of them in a chain, {} packets a second", HOPS, options.rate);
+    let title = format!("a hop, {} of them in a chain, {} packets a second", HOPS, options.rate);
     let columns =
         ["chain", "p50 µs", "p99 µs", "back to back ns", "dropped", "allocations a packet"];
     let mut table = Table::new(title, &columns);

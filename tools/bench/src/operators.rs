@@ -60,91 +60,83 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 }
 
 fn cases() -> Vec<Case> {
-    let int = |value| Number(Scalar::Int(value));
-    let no = || Number(Scalar::Bool(false));
-    let matmul = |shape, [a, b, c]: [&'static [usize]; 3]| Case {
-        what: "mm",
-        shape,
-        kernel: ("aten::mm", "out"),
-        flops: Some(2.0 * (a[0] * a[1] * b[1]) as f64),
-        arguments: vec![In(a), In(b), Out(c)],
-    };
-    let linear = |shape, [x, w, b, y]: [&'static [usize]; 4]| Case {
-        what: "linear",
-        shape,
-        kernel: ("aten::linear", "out"),
-        flops: Some(2.0 * (x[0] * w[0] * w[1]) as f64),
-        arguments: vec![In(x), In(w), In(b), Out(y)],
-    };
-    let conv = |what, shape, groups, [x, w, y]: [&'static [usize]; 3]| Case {
-        what,
-        shape,
-        kernel: ("aten::convolution", "out"),
-        flops: Some(2.0 * (y.iter().product::<usize>() * w[1] * w[2] * w[3]) as f64),
-        arguments: vec![
-            In(x),
-            In(w),
-            Absent,
-            Ints(&[1, 1]),
-            Ints(&[1, 1]),
-            Ints(&[1, 1]),
-            no(),
-            Ints(&[0, 0]),
-            int(groups),
-            Out(y),
-        ],
-    };
-    let softmax = |shape, x| Case {
-        what: "softmax",
-        shape,
-        kernel: ("aten::_softmax", "out"),
-        flops: None,
-        arguments: vec![In(x), int(-1), no(), Out(x)],
-    };
-    let add = |shape, [a, b]: [&'static [usize]; 2]| Case {
-        what: "add",
-        shape,
-        kernel: ("aten::add", "out"),
-        flops: None,
-        arguments: vec![In(a), In(b), int(1), Out(a)],
-    };
-    let layer_norm = |shape, x, [scale, mean]: [&'static [usize]; 2], over| Case {
-        what: "layer_norm",
-        shape,
-        kernel: ("aten::native_layer_norm", "out"),
-        flops: None,
-        arguments: vec![
-            In(x),
-            Ints(over),
-            In(scale),
-            In(scale),
-            Number(Scalar::Double(1e-5)),
-            Out(x),
-            Out(mean),
-            Out(mean),
-        ],
-    };
     vec![
         matmul("64 x 64 x 64", [&[64, 64], &[64, 64], &[64, 64]]),
         matmul("256 x 256 x 256", [&[256, 256], &[256, 256], &[256, 256]]),
         linear("1 x 256 -> 256", [&[1, 256], &[256, 256], &[256], &[1, 256]]),
         linear("32 x 256 -> 256", [&[32, 256], &[256, 256], &[256], &[32, 256]]),
-        conv("conv2d 3x3", "32 -> 32, 28 x 28", 1, [
-            &[1, 32, 28, 28],
-            &[32, 32, 3, 3],
-            &[1, 32, 28, 28],
-        ]),
-        conv("depthwise 3x3", "64, 56 x 56", 64, [
-            &[1, 64, 56, 56],
-            &[64, 1, 3, 3],
-            &[1, 64, 56, 56],
-        ]),
+        conv(
+            "conv2d 3x3",
+            "32 -> 32, 28 x 28",
+            1,
+            [&[1, 32, 28, 28], &[32, 32, 3, 3], &[1, 32, 28, 28]],
+        ),
+        conv(
+            "depthwise 3x3",
+            "64, 56 x 56",
+            64,
+            [&[1, 64, 56, 56], &[64, 1, 3, 3], &[1, 64, 56, 56]],
+        ),
         softmax("1 x 1000", &[1, 1000]),
         softmax("128 x 512", &[128, 512]),
         add("65536", [&[65_536], &[65_536]]),
         add("256 x 256 + 256", [&[256, 256], &[256]]),
-        layer_norm("128 x 512", &[128, 512], [&[512], &[128, 1]], &[512]),
+        layer_norm("128 x 512", &[128, 512], [&[512], &[128, 1]]),
     ]
+}
+
+type Shape = &'static [usize];
+
+fn int(value: i64) -> Value {
+    Number(Scalar::Int(value))
+}
+
+fn case(
+    what: &'static str,
+    shape: &'static str,
+    name: &'static str,
+    arguments: Vec<Value>,
+) -> Case {
+    Case { what, shape, kernel: (name, "out"), flops: None, arguments }
+}
+
+fn matmul(shape: &'static str, [a, b, c]: [Shape; 3]) -> Case {
+    let flops = Some(2.0 * (a[0] * a[1] * b[1]) as f64);
+    Case { flops, ..case("mm", shape, "aten::mm", vec![In(a), In(b), Out(c)]) }
+}
+
+fn linear(shape: &'static str, [x, w, b, y]: [Shape; 4]) -> Case {
+    let flops = Some(2.0 * (x[0] * w[0] * w[1]) as f64);
+    Case { flops, ..case("linear", shape, "aten::linear", vec![In(x), In(w), In(b), Out(y)]) }
+}
+
+fn conv(what: &'static str, shape: &'static str, groups: i64, [x, w, y]: [Shape; 3]) -> Case {
+    let flops = Some(2.0 * (y.iter().product::<usize>() * w[1] * w[2] * w[3]) as f64);
+    let (one, none) = (|| Ints(&[1, 1]), Ints(&[0, 0]));
+    let is_transposed = Number(Scalar::Bool(false));
+    let (stride, padding, dilation) = (one(), one(), one());
+    let geometry = [stride, padding, dilation, is_transposed, none, int(groups)];
+    let mut arguments = vec![In(x), In(w), Absent];
+    arguments.extend(geometry);
+    arguments.push(Out(y));
+    Case { flops, ..case(what, shape, "aten::convolution", arguments) }
+}
+
+fn softmax(shape: &'static str, x: Shape) -> Case {
+    let half_to_float = Number(Scalar::Bool(false));
+    case("softmax", shape, "aten::_softmax", vec![In(x), int(-1), half_to_float, Out(x)])
+}
+
+fn add(shape: &'static str, [a, b]: [Shape; 2]) -> Case {
+    case("add", shape, "aten::add", vec![In(a), In(b), int(1), Out(a)])
+}
+
+fn layer_norm(shape: &'static str, x: Shape, [scale, mean]: [Shape; 2]) -> Case {
+    let (over, epsilon) = (Ints(&[512]), Number(Scalar::Double(1e-5)));
+    let inputs = [In(x), over, In(scale), In(scale), epsilon];
+    let outputs = [Out(x), Out(mean), Out(mean)];
+    let arguments = inputs.into_iter().chain(outputs).collect();
+    case("layer_norm", shape, "aten::native_layer_norm", arguments)
 }
 
 /// The median time of a call, in microseconds, and the bytes that it reads and writes.

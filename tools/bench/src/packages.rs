@@ -67,12 +67,14 @@ fn measure(folder: &Path, options: &Options) -> Result<[String; 6]> {
     let variant = variant.context("it has no portable variant")?;
     let mut subject = Subject::open(&folder.join(&variant.file))?;
     let times = subject.times(options.peer.program.as_deref(), options.rounds, options.repeat)?;
-    let (sound, peer) = (sound_ms(&subject), times.peer.unwrap_or(f64::NAN));
+    let (clocked, ratio) =
+        times.peer.map_or((f64::NAN, f64::NAN), |peer| (peer.clocked, peer.ratio));
+    let sound = sound_ms(&subject);
     Ok([
         package.manifest.name.clone(),
         figure(times.clocked),
-        figure(peer),
-        figure(times.clocked / peer),
+        figure(clocked),
+        figure(ratio),
         figure(sound),
         figure(times.clocked / 1e3 / sound),
     ])

@@ -31,7 +31,17 @@ pub(crate) struct Times {
     /// Of calls timed one by one, each with two clock reads, as the peer times its own.
     pub(crate) clocked: f64,
     /// Of the peer, if there is one.
-    pub(crate) peer: Option<f64>,
+    pub(crate) peer: Option<Peer>,
+}
+
+/// What the peer needed in the same rounds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    /// Median time of one call, in microseconds.
+    pub(crate) clocked: f64,
+    /// Median over the rounds of our time by the peer's: a machine that is slow for some seconds
+    /// is slow for both sides of a round.
+    pub(crate) ratio: f64,
 }
 
 impl Subject {
@@ -83,10 +93,12 @@ impl Subject {
                 official.push(peer::median_us(program, &self.path, &self.files, repeat)?);
             }
         }
+        let ratios = clocked.iter().zip(&official).map(|(own, peer)| own / peer);
+        let ratio = timing::median(ratios.collect());
         Ok(Times {
             batched: timing::median(batched),
             clocked: timing::median(clocked),
-            peer: peer.map(|_| timing::median(official)),
+            peer: peer.map(|_| Peer { clocked: timing::median(official), ratio }),
         })
     }
 

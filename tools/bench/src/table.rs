@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let expected = "sizes\n  what       bytes\n  a             12\n  long name      -\n  of files\n";
+        let expected =
+            "sizes\n  what       bytes\n  a             12\n  long name      -\n  of files\n";
         assert_eq!(table().to_string(), expected);
     }
 

@@ -14,8 +14,9 @@ use crate::hops::{
     measure::{self, Arrivals, Block, Figures, Load},
 };
 
-/// Packets before those that are measured: more than fit into all queues together.
-const WARMUP: usize = 2 * HOPS * EdgePolicy::QUEUE;
+/// Packets before those that are measured, and after them, so that the source has not ended when
+/// the last of those arrives: more than fit into all queues together.
+const MARGIN: usize = 2 * HOPS * EdgePolicy::QUEUE;
 
 /// How long the sink keeps the first packet, so that every queue has been full once and every
 /// pool has all its memory; and how long the source then waits until they are empty.
@@ -60,24 +61,26 @@ impl Node for Source {
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Self { load, sent, .. } = *self;
-        if sent == WARMUP && cx.now() < self.start {
+        if sent == MARGIN && cx.now() < self.start {
             cx.resume_at(self.start);
             return Ok(());
         }
-        if sent == WARMUP {
+        if sent == MARGIN {
             self.start = cx.now();
             measure::begin();
         }
         let mut block = cx.loan(Self::OUT);
-        block.fill(sent, sent >= WARMUP && load.period.is_some());
+        let measured = MARGIN..MARGIN + load.packets;
+        block.fill(sent, measured.contains(&sent) && load.period.is_some());
         cx.send_at(Self::OUT, cx.now(), block);
         self.sent += 1;
-        if self.sent == WARMUP {
+        if self.sent == MARGIN {
             self.start = cx.now() + 2 * SETTLE;
-        } else if self.sent == WARMUP + load.packets {
+        } else if self.sent == measured.end + MARGIN {
             cx.end();
-        } else if let (Some(period), Some(next)) = (load.period, self.sent.checked_sub(WARMUP)) {
-            cx.resume_at(self.start + period * u32::try_from(next).unwrap_or(u32::MAX));
+        } else if let Some(period) = load.period.filter(|_| measured.contains(&sent)) {
+            let next = u32::try_from(self.sent - MARGIN).unwrap_or(u32::MAX);
+            cx.resume_at(self.start + period * next);
         }
         Ok(())
     }
@@ -105,7 +108,7 @@ impl Node for Pass {
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(mut block) = cx.take(Self::IN) {
-            self.arrivals.count(&mut block);
+            block.left = self.arrivals.count(block.left);
             cx.send(Self::OUT, block);
         }
         Ok(())
@@ -134,13 +137,13 @@ impl Node for Sink {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(mut block) = cx.take(Self::IN) else { return Ok(()) };
-        self.arrivals.count(&mut block);
+        let Some(block) = cx.get(Self::IN) else { return Ok(()) };
+        self.arrivals.count(block.left);
         if self.received == 0 {
             thread::sleep(SETTLE);
         }
         self.received += 1;
-        if self.received == WARMUP + self.packets {
+        if self.received == MARGIN + self.packets {
             measure::end();
         }
         Ok(())

@@ -126,13 +126,11 @@ impl Arrivals {
         Self { times: histogram() }
     }
 
-    /// `block` has arrived, and its next hop begins.
-    pub(super) fn count(&mut self, block: &mut Block) {
-        if let Some(left) = block.left {
-            let now = Instant::now();
-            self.times.saturating_record((now - left).as_nanos() as u64);
-            block.left = Some(now);
-        }
+    /// A block has arrived that left at the time `left`; the time at which it leaves again.
+    pub(super) fn count(&mut self, left: Option<Instant>) -> Option<Instant> {
+        let (left, now) = (left?, Instant::now());
+        self.times.saturating_record((now - left).as_nanos() as u64);
+        Some(now)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The same chain without a framework: boxed calls, and threads with channels between them.
 
 use std::{
+    convert::Infallible,
     hint::black_box,
+    mem,
     sync::mpsc::sync_channel,
     thread,
     time::{Duration, Instant},
@@ -38,7 +40,7 @@ trait Step {
 
 impl Step for Arrivals {
     fn process(&mut self, block: &mut Block) {
-        self.count(block);
+        block.left = self.count(block.left);
     }
 }
 
@@ -56,7 +58,7 @@ pub(super) fn boxed_calls(load: Load) -> Figures {
             }
         });
         measure::end();
-        Ok::<_, std::convert::Infallible>(0)
+        Ok::<_, Infallible>(0)
     };
     let Ok(figures) = measure::collect(load, HOPS, run);
     figures
@@ -65,15 +67,15 @@ pub(super) fn boxed_calls(load: Load) -> Figures {
 /// A thread for each end of `hops` channels, which hold as many packets as the edges of a graph.
 pub(super) fn channels(load: Load, hops: usize) -> Figures {
     let run = || {
-        let (source, mut receiver) = sync_channel::<Box<Block>>(EdgePolicy::QUEUE);
+        let (source, mut receiver) = sync_channel::<Block>(EdgePolicy::QUEUE);
         thread::scope(|scope| {
             for _ in 1..hops {
                 let (sender, next) = sync_channel(EdgePolicy::QUEUE);
-                let previous = std::mem::replace(&mut receiver, next);
+                let previous = mem::replace(&mut receiver, next);
                 scope.spawn(move || {
                     let mut arrivals = Arrivals::new();
                     for mut block in previous {
-                        arrivals.count(&mut block);
+                        block.left = arrivals.count(block.left);
                         if sender.send(block).is_err() {
                             return;
                         }
@@ -82,20 +84,20 @@ pub(super) fn channels(load: Load, hops: usize) -> Figures {
             }
             scope.spawn(move || {
                 let mut arrivals = Arrivals::new();
-                for mut block in receiver {
-                    arrivals.count(&mut block);
+                for block in receiver {
+                    arrivals.count(block.left);
                 }
                 measure::end();
             });
             pace(load, |at, timed| {
-                let mut block = Box::<Block>::default();
+                let mut block = Block::default();
                 block.fill(at, timed);
                 // The receiver takes packets until the sender is gone.
                 let _ = source.send(block);
             });
             drop(source);
         });
-        Ok::<_, std::convert::Infallible>(0)
+        Ok::<_, Infallible>(0)
     };
     let Ok(figures) = measure::collect(load, hops, run);
     figures
