@@ -64,12 +64,12 @@ def at_peak(rng, sound, level_db):
     return data.quantised(rng, sound / (np.abs(sound).max() + 1e-9) * 10 ** (level_db / 20))
 
 
-def drawn(rng, kinds, chances, in_room):
+def drawn(rng, kinds, chances, in_room, unseen=True):
     def draw():
         while True:
             kind = rng.choice(kinds, p=chances)
             try:
-                return kind, data.speak(rng, kind, True, in_room)
+                return kind, data.speak(rng, kind, unseen, in_room)
             except ValueError:
                 continue
     return draw
@@ -129,9 +129,13 @@ def vad_tasks(share):
 
 # Wake word
 
+def at_level(rng, x):
+    """As 16-bit sound at a random level."""
+    return data.quantised(rng, x * 10 ** (rng.uniform(-18, 6) / 20))
+
+
 def score_stream(rng, detect, scene, kind, snr_db):
-    x = add_noise(rng, scene.sound, kind, snr_db) * 10 ** (rng.uniform(-18, 6) / 20)
-    return detect(data.quantised(rng, x))
+    return detect(at_level(rng, add_noise(rng, scene.sound, kind, snr_db)))
 
 
 def tally(streams, decision):
