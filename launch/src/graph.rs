@@ -53,7 +53,10 @@ pub(crate) struct CheckArgs {
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let Some(checked) = args.file.load() else { return Ok(ExitCode::FAILURE) };
     let (nodes, edges) = (checked.graph.nodes.len(), checked.graph.edges.len());
-    println!("{}: {nodes} nodes and {edges} edges, ready to run", checked.graph.name);
+    crate::print(&format!(
+        "{}: {nodes} nodes and {edges} edges, ready to run\n",
+        checked.graph.name
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -69,6 +72,6 @@ pub(crate) struct GraphArgs {
 pub(crate) fn draw(args: &GraphArgs) -> anyhow::Result<ExitCode> {
     let format: DrawFormat = args.format.parse()?;
     let Some(checked) = args.file.load() else { return Ok(ExitCode::FAILURE) };
-    print!("{}", draw_graph(&checked.graph, format));
+    crate::print(&draw_graph(&checked.graph, format))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -20,11 +20,11 @@ pub(crate) fn nodes(args: &NodesArgs) -> anyhow::Result<ExitCode> {
         None => {
             let width = all().map(|def| def.name.len()).max().unwrap_or(0);
             for def in all() {
-                println!("{:width$}  {}", def.name, def.summary);
+                crate::print(&format!("{:width$}  {}\n", def.name, def.summary))?;
             }
         }
         Some(name) => match all().find(|def| def.name == name) {
-            Some(def) => print!("{}", contract(def)),
+            Some(def) => crate::print(&contract(def))?,
             None => bail!("there is no node {name:?}; `afferent nodes` lists them"),
         },
     }
@@ -38,8 +38,8 @@ fn contract(def: &NodeDef) -> String {
         Weight::Heavy => "on a thread of its own",
     };
     text += &format!("\nruns      {runs}\nlatency   {}\n", def.latency);
-    text += &table("inputs", def.inputs().map(|port| port_row(port)).collect());
-    text += &table("outputs", def.outputs().map(|port| port_row(port)).collect());
+    text += &table("inputs", def.inputs().map(port_row).collect());
+    text += &table("outputs", def.outputs().map(port_row).collect());
     let params = def.params.iter().map(|param| {
         let default = match (param.default, param.optional) {
             (Some(default), _) => format!("default {default}"),

@@ -82,11 +82,11 @@ fn finish(args: &RunArgs, report: &Report) -> anyhow::Result<()> {
         fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
-        println!("{}", serde_json::json!({"summary": report}));
+        crate::print(&format!("{}\n", serde_json::json!({"summary": report})))?;
     } else {
         let mut text = String::new();
         report.write_summary(&mut text)?;
-        println!("\n{}", text.trim_end());
+        crate::print(&format!("\n{}\n", text.trim_end()))?;
     }
     Ok(())
 }

@@ -86,9 +86,9 @@ pub(crate) fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
         named_data: program.named_data_keys().map(str::to_owned).collect(),
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&info)?);
+        crate::print(&format!("{}\n", serde_json::to_string_pretty(&info)?))?;
     } else {
-        print!("{}", text(&info));
+        crate::print(&text(&info))?;
     }
     Ok(ExitCode::SUCCESS)
 }

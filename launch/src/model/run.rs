@@ -119,7 +119,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.output_dir {
         write_outputs(&outputs, folder)?;
     }
-    println!("{}", line(load_ms, &times_us, &outputs));
+    crate::print(&format!("{}\n", line(load_ms, &times_us, &outputs)))?;
     Ok(ExitCode::SUCCESS)
 }
 

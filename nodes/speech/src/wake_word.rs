@@ -13,7 +13,7 @@ params! {
     pub struct WakeWordParams {
         /// Model package with labels.
         pub model: PathBuf;
-        /// Smoothed score from which a phrase is detected.
+        /// Smoothed score from which a phrase is detected, the same for all phrases.
         pub threshold: Option<f32>, range 0.0..=1.0;
         /// Time over which scores are averaged.
         pub smooth: Option<Duration>, range 0.0..=5.0;
@@ -113,7 +113,13 @@ impl Node for WakeWord {
         let decision = package.manifest.decision;
         let ms = |value: Option<u32>| value.map(|ms| Duration::from_millis(u64::from(ms)));
         let decider = Decider {
-            threshold: params.threshold.or(decision.threshold).unwrap_or(THRESHOLD),
+            thresholds: labels
+                .iter()
+                .map(|label| {
+                    let own = decision.threshold.as_ref().and_then(|own| own.of(label));
+                    params.threshold.or(own).unwrap_or(THRESHOLD)
+                })
+                .collect(),
             smooth: params.smooth.or(ms(decision.smooth_ms)).unwrap_or(SMOOTH),
             refractory: params.refractory.or(ms(decision.refractory_ms)).unwrap_or(REFRACTORY),
             last: vec![None; labels.len()],
@@ -165,7 +171,8 @@ impl Node for WakeWord {
 
 /// Turns scores into detections.
 struct Decider {
-    threshold: f32,
+    /// For each label.
+    thresholds: Vec<f32>,
     smooth: Duration,
     refractory: Duration,
     labels: Vec<String>,
@@ -197,17 +204,15 @@ impl Decider {
         self.recent.extend_from_slice(scores);
         let excess = (self.recent.len() / labels).saturating_sub(runs);
         self.recent.drain(..excess * labels);
-        if self.recent.len() < runs * labels {
-            return Ok(None);
-        }
+        // Before the first runs everything scored zero, so the mean is over all of them.
         let mean = |label: usize| {
             self.recent.iter().skip(label).step_by(labels).sum::<f32>() / runs as f32
         };
-        let best = (1..labels).map(|label| (label, mean(label))).max_by(|a, b| a.1.total_cmp(&b.1));
-        let detected = best.filter(|&(label, score)| {
+        let over = (1..labels).map(|label| (label, mean(label))).filter(|&(label, score)| {
             let rested = self.last[label].is_none_or(|last| now.since(last) >= self.refractory);
-            score >= self.threshold && rested
+            score >= self.thresholds[label] && rested
         });
+        let detected = over.max_by(|a, b| a.1.total_cmp(&b.1));
         if let Some((label, _)) = detected {
             self.last[label] = Some(now);
         }
@@ -224,7 +229,7 @@ mod tests {
     /// Runs at which "b" (1) or "c" (2) are detected, from one pair of scores a run.
     fn check(scores: &[(f32, f32)], expected: &[(usize, usize)]) {
         let mut decider = Decider {
-            threshold: 0.6,
+            thresholds: vec![0.6; 3],
             smooth: STEP * 2,
             refractory: STEP * 4,
             labels: ["a", "b", "c"].map(str::to_owned).to_vec(),
@@ -256,7 +261,7 @@ mod tests {
     #[test]
     fn scores_match_the_labels() {
         let mut decider = Decider {
-            threshold: 0.5,
+            thresholds: vec![0.5; 2],
             smooth: STEP,
             refractory: STEP,
             labels: vec!["a".to_owned(), "b".to_owned()],

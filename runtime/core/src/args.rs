@@ -157,7 +157,8 @@ impl<'a> Args<'a> {
         // SAFETY: `new` demands that nothing else touches the slots; a borrow of this tensor by
         // the call itself would have ended, since `self` is borrowed anew.
         let slot = unsafe { &*cell.get() };
-        if slot.is_writable() || !slot.has_memory() {
+        let (start, end) = slot.extent();
+        if slot.is_writable() || start == end {
             Ok(cell)
         } else {
             Err(invalid(index, "a tensor that may be written, not a constant or an input"))

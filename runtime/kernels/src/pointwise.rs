@@ -175,12 +175,29 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         D: Fn([&[f64]; K], &mut [f64]),
     {
         let mut out = args.out(index)?;
-        self.prepare(&mut out, index)?;
         match self.compute {
             ScalarType::Double => self.compute::<f64>(&mut out, index, &function.double),
             dtype if dtype.is_float() => self.compute::<f32>(&mut out, index, &function.float),
             _ => self.compute::<i64>(&mut out, index, &function.int),
         }
+    }
+
+    /// The elements of the inputs, if all are tensors of the number type and layout of `out`.
+    fn alike<C: Compute>(&self, out: &TensorMut<'_, '_>) -> Option<(&'a [usize], [&'a [C]; K])> {
+        if self.compute != C::DTYPE || out.dtype() != C::DTYPE {
+            return None;
+        }
+        let Some(Input::Tensor(first)) = self.inputs.first() else { return None };
+        let sizes = first.sizes();
+        let mut data: [&[C]; K] = [&[]; K];
+        for (data, input) in data.iter_mut().zip(&self.inputs) {
+            let Input::Tensor(view) = input else { return None };
+            if view.sizes() != sizes || view.dim_order() != out.dim_order() {
+                return None;
+            }
+            *data = view.data().ok()?;
+        }
+        Some((sizes, data))
     }
 
     /// Sizes the output and checks dtypes.
@@ -215,6 +232,12 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         index: usize,
         function: &BlockFn<'_, C, K>,
     ) -> Result<(), Error> {
+        if let Some((sizes, inputs)) = self.alike(out) {
+            out.resize(sizes)?;
+            function(inputs, out.data_mut()?);
+            return Ok(());
+        }
+        self.prepare(out, index)?;
         if out.numel() == 0 {
             return Ok(());
         }

@@ -10,7 +10,7 @@
 //!   - {file: vad_xnnpack.pte, backend: XnnpackBackend, precision: fp32, bytes: 1, sha256: "…"}
 //!   - {file: vad_portable.pte, backend: portable, precision: fp32, bytes: 1, sha256: "…"}
 //! labels: []                    # names of the columns of a classifier's result
-//! decision: {threshold: 0.6}    # defaults of the node that decides
+//! decision: {threshold: 0.6}    # defaults of the node that decides; or one for each label
 //! licence: Apache-2.0
 //! provenance: how it came to be
 //! quality: {}                   # measured figures, in any form
@@ -22,5 +22,5 @@
 mod manifest;
 mod package;
 
-pub use manifest::{Decision, Manifest, Quality, Variant};
+pub use manifest::{Decision, Manifest, Quality, Threshold, Variant};
 pub use package::{ModelPackage, PackageError};

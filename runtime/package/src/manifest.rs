@@ -1,5 +1,7 @@
 //! The contents of `model.yaml`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, de::IgnoredAny};
 
 /// What a model says about itself.
@@ -71,13 +73,33 @@ impl Variant {
 }
 
 /// Defaults for a node that decides on scores.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
     /// Smoothed score from which something is detected, 0 to 1.
-    pub threshold: Option<f32>,
+    pub threshold: Option<Threshold>,
     /// Time over which scores are averaged, in milliseconds.
     pub smooth_ms: Option<u32>,
     /// Time after a detection in which the same is not detected again, in milliseconds.
     pub refractory_ms: Option<u32>,
+}
+
+/// A score from which something is detected, 0 to 1.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Threshold {
+    /// The same for every label.
+    All(f32),
+    /// One for each label.
+    Labels(BTreeMap<String, f32>),
+}
+
+impl Threshold {
+    /// The threshold of `label`, if there is one.
+    pub fn of(&self, label: &str) -> Option<f32> {
+        match self {
+            Self::All(threshold) => Some(*threshold),
+            Self::Labels(labels) => labels.get(label).copied(),
+        }
+    }
 }

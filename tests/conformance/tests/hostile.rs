@@ -1,5 +1,7 @@
 //! Damaged programs: an error or a result, but no crash, no hang and no large allocation.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 use std::{
     alloc::System,
     fs,

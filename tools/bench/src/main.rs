@@ -1,2 +1,57 @@
 //! Prints every figure that the project claims, with its peers in the same run.
-fn main() {}
+
+#![expect(clippy::print_stdout, reason = "figures are what this program is for")]
+
+mod allocations;
+mod call;
+mod callgrind;
+mod hops;
+mod operators;
+mod packages;
+mod peer;
+mod subject;
+mod table;
+mod timing;
+
+use clap::{Parser, Subcommand};
+
+/// Measures Afferent.
+///
+/// Whatever is compared is measured in one run, in turns, so that a shared machine disturbs both
+/// sides alike: compare the figures of one run with each other and never with those of another.
+#[derive(Parser)]
+#[command(name = "afferent-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Print JSON instead of tables.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Call(call::Options),
+    Hops(hops::Options),
+    Operators(operators::Options),
+    Packages(packages::Options),
+    #[command(hide = true)]
+    Loop(callgrind::LoopOptions),
+}
+
+fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    let (tables, verdict) = match cli.command {
+        Command::Call(options) => (call::run(&options)?, Ok(())),
+        Command::Hops(options) => hops::run(&options)?,
+        Command::Operators(options) => (operators::run(&options)?, Ok(())),
+        Command::Packages(options) => (packages::run(&options)?, Ok(())),
+        Command::Loop(options) => return callgrind::run_loop(&options),
+    };
+    if cli.json {
+        println!("{:#}", table::to_json(&tables));
+    } else {
+        tables.iter().for_each(|table| println!("{table}"));
+    }
+    verdict
+}

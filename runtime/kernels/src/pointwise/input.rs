@@ -121,6 +121,11 @@ pub(super) struct Layout {
 ///
 /// Source: `torch.result_type`.
 pub(crate) fn result_type(inputs: &[Input<'_>]) -> Result<ScalarType, Error> {
+    if let [first, rest @ ..] = inputs
+        && rest.iter().all(|input| input.dtype() == first.dtype())
+    {
+        return Ok(first.dtype());
+    }
     let mut found: [Option<ScalarType>; 3] = [None; 3];
     for input in inputs {
         let slot = &mut found[input.category()];

@@ -1,0 +1,60 @@
+//! Instructions of one call, counted by Valgrind: they hardly vary from run to run.
+
+use std::{env, path::PathBuf, process::Command};
+
+use anyhow::{Context, Result, bail};
+
+use crate::subject::Subject;
+
+/// Calls a method and prints nothing: what is counted.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LoopOptions {
+    program: PathBuf,
+    repeat: usize,
+}
+
+pub(crate) fn run_loop(options: &LoopOptions) -> Result<()> {
+    Ok(Subject::open(&options.program)?.call(options.repeat)?)
+}
+
+/// The command that makes `repeat` calls of `subject` here.
+pub(crate) fn own_command(subject: &Subject, repeat: usize) -> Result<Vec<String>> {
+    let program = env::current_exe()?.display().to_string();
+    let path = subject.path().display().to_string();
+    Ok(vec![program, "loop".to_owned(), path, repeat.to_string()])
+}
+
+/// Instructions of one call: the difference between two runs of `command`, which is given the
+/// number of calls, divided by that of the calls.
+pub(crate) fn per_call(command: impl Fn(usize) -> Result<Vec<String>>) -> Result<f64> {
+    const FEW: usize = 100;
+    const MANY: usize = 2100;
+    let (few, many) = (instructions(&command(FEW)?)?, instructions(&command(MANY)?)?);
+    Ok((many - few) / (MANY - FEW) as f64)
+}
+
+fn instructions(command: &[String]) -> Result<f64> {
+    let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+    let output = Command::new("valgrind").args(options).args(command).output();
+    let output = output.context("cannot start valgrind")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("valgrind {}: {}", command.join(" "), text.trim());
+    }
+    collected(&text).context("valgrind printed no count of instructions")
+}
+
+/// The number in the line `==1== Collected : 123`.
+fn collected(text: &str) -> Option<f64> {
+    let (_, after) = text.split_once("Collected :")?;
+    after.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_count_is_found() {
+        assert_eq!(super::collected("==1== x\n==1== Collected : 42\n==1==\n"), Some(42.0));
+        assert_eq!(super::collected("==1== nothing"), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! The models of the pipelines on the portable kernels, against the official runtime.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use afferent_package::{ModelPackage, Variant};
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    peer::{self, PeerOption},
+    subject::Subject,
+    table::{Table, figure},
+};
+
+/// Time of a call of each model of the pipelines, on portable kernels.
+///
+/// Each package's portable program is called with inputs of zeros, in rounds that alternate with
+/// the peer, which runs the same file with its own portable kernels. `real time` is the share of
+/// one processor that the model needs: the time of a call by the sound that a call consumes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    peer: PeerOption,
+    /// Folder with the packages.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models"))]
+    models: PathBuf,
+    /// Rounds, of which the median is taken.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// Calls in a round.
+    #[arg(long, default_value_t = 200)]
+    repeat: usize,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
+    let folders = fs::read_dir(&options.models);
+    let folders = folders.with_context(|| format!("cannot read {}", options.models.display()))?;
+    let mut folders: Vec<PathBuf> = folders
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort_unstable();
+    ensure!(!folders.is_empty(), "{} holds no package", options.models.display());
+
+    let title = format!("a call of each package, portable kernels, {} rounds", options.rounds);
+    let columns =
+        ["model", "afferent µs", "official µs", "afferent / official", "sound ms", "real time"];
+    let mut table = Table::new(title, &columns);
+    for folder in &folders {
+        let cells = measure(folder, options);
+        table.row(cells.with_context(|| format!("package {}", folder.display()))?);
+    }
+    if options.peer.program.is_none() {
+        table.note(peer::SKIPPED);
+    }
+    Ok(vec![table])
+}
+
+fn measure(folder: &Path, options: &Options) -> Result<[String; 6]> {
+    let package = ModelPackage::open(folder)?;
+    let mut variants = package.manifest.variants.iter();
+    let variant = variants.find(|variant| variant.backend == Variant::PORTABLE);
+    let variant = variant.context("it has no portable variant")?;
+    let mut subject = Subject::open(&folder.join(&variant.file))?;
+    let times = subject.times(options.peer.program.as_deref(), options.rounds, options.repeat)?;
+    let (clocked, ratio) =
+        times.peer.map_or((f64::NAN, f64::NAN), |peer| (peer.clocked, peer.ratio));
+    let sound = sound_ms(&subject);
+    Ok([
+        package.manifest.name.clone(),
+        figure(times.clocked),
+        figure(clocked),
+        figure(ratio),
+        figure(sound),
+        figure(times.clocked / 1e3 / sound),
+    ])
+}
+
+/// The sound that one call consumes, in milliseconds, as the metadata of the program says: samples
+/// of a hop or a window, or frames of features of 10 ms each.
+fn sound_ms(subject: &Subject) -> f64 {
+    const FRAME_MS: f64 = 10.0;
+    let file = subject.model.file();
+    let int = |name: &str| file.metadata_int(name).map(|value| value as f64);
+    let samples = int("hop_size").or_else(|| int("window_size"));
+    let by_rate = samples.zip(int("sample_rate")).map(|(samples, rate)| 1e3 * samples / rate);
+    let frames = int("window_frames").map(|frames| frames * FRAME_MS);
+    by_rate.or(frames).unwrap_or(f64::NAN)
+}

@@ -1,0 +1,59 @@
+//! The official ExecuTorch runtime, through a small program that runs one method of a `.pte` file
+//! and prints how long its calls took.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// How to find the peer.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PeerOption {
+    /// The official runtime to compare with: a program that takes
+    /// `MODEL.pte [--input X.npy]... --repeat N --warmup N --threads N`, runs the method `forward`
+    /// and prints a JSON object with `median_us`, the median time of one call with two clock
+    /// reads, in microseconds.
+    #[arg(long = "peer", value_name = "PROGRAM")]
+    pub(crate) program: Option<PathBuf>,
+}
+
+/// What a table says when there is no peer.
+pub(crate) const SKIPPED: &str = "peer: skipped (pass --peer PROGRAM)";
+
+/// The command that runs `model` with `inputs`, on one thread.
+pub(crate) fn command(
+    program: &Path,
+    model: &Path,
+    inputs: &[PathBuf],
+    repeat: usize,
+    warmup: usize,
+) -> Vec<String> {
+    let mut words = vec![program.display().to_string(), model.display().to_string()];
+    words.extend(inputs.iter().flat_map(|path| ["--input".to_owned(), path.display().to_string()]));
+    for (name, count) in [("--repeat", repeat), ("--warmup", warmup), ("--threads", 1)] {
+        words.extend([name.to_owned(), count.to_string()]);
+    }
+    words
+}
+
+/// The median time of `repeat` calls, in microseconds.
+pub(crate) fn median_us(
+    program: &Path,
+    model: &Path,
+    inputs: &[PathBuf],
+    repeat: usize,
+) -> Result<f64> {
+    let words = command(program, model, inputs, repeat, repeat / 10 + 1);
+    let output = Command::new(&words[0]).args(&words[1..]).output();
+    let output = output.with_context(|| format!("cannot start {}", words[0]))?;
+    if !output.status.success() {
+        bail!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let figures: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("{} printed no JSON", words[0]))?;
+    let median = figures["median_us"].as_f64();
+    median.with_context(|| format!("{} printed no median_us", words[0]))
+}

@@ -1,0 +1,165 @@
+//! A program with inputs of zeros, to be timed here and by the official runtime.
+
+use std::{
+    fs,
+    hint::black_box,
+    path::{Path, PathBuf},
+};
+
+use afferent_core::{ScalarType, Tensor};
+use afferent_program::Value;
+use afferent_runtime::{Input, Model, ModelError, ModelOptions};
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use crate::{peer, timing};
+
+/// A loaded method `forward`, its inputs, and the same inputs as files.
+pub(crate) struct Subject {
+    path: PathBuf,
+    pub(crate) model: Model,
+    pub(crate) inputs: Vec<Tensor>,
+    files: Vec<PathBuf>,
+    _folder: TempDir,
+}
+
+/// Median times of one call, in microseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// Of calls timed together.
+    pub(crate) batched: f64,
+    /// Of calls timed one by one, each with two clock reads, as the peer times its own.
+    pub(crate) clocked: f64,
+    /// Of the peer, if there is one.
+    pub(crate) peer: Option<Peer>,
+}
+
+/// What the peer needed in the same rounds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    /// Median time of one call, in microseconds.
+    pub(crate) clocked: f64,
+    /// Median over the rounds of our time by the peer's: a machine that is slow for some seconds
+    /// is slow for both sides of a round.
+    pub(crate) ratio: f64,
+}
+
+impl Subject {
+    /// Loads the program at `path`.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let model = Model::open(path, ModelOptions::new(afferent_kernels::KERNELS))?;
+        let plan = model.file().method("forward")?;
+        let mut inputs = Vec::new();
+        for id in plan.inputs() {
+            let Value::Tensor(meta) = plan.value(id as usize) else {
+                bail!("{}: an input is not a tensor", path.display());
+            };
+            let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
+            inputs.push(Tensor::zeros(meta.layout.dtype, &sizes));
+        }
+        let folder = TempDir::with_prefix("afferent-bench-")?;
+        let mut files = Vec::new();
+        for (at, tensor) in inputs.iter().enumerate() {
+            let file = folder.path().join(format!("{at}.npy"));
+            fs::write(&file, npy(tensor)?)?;
+            files.push(file);
+        }
+        Ok(Self { path: path.to_owned(), model, inputs, files, _folder: folder })
+    }
+
+    /// Calls the method `repeat` times, and reads its first result each time.
+    pub(crate) fn call(&mut self, repeat: usize) -> Result<(), ModelError> {
+        let Self { model, inputs, .. } = self;
+        for _ in 0..repeat {
+            call(model, inputs)?;
+        }
+        Ok(())
+    }
+
+    /// The median over `rounds` rounds of `repeat` calls, in which each side has its turn.
+    pub(crate) fn times(
+        &mut self,
+        peer: Option<&Path>,
+        rounds: usize,
+        repeat: usize,
+    ) -> Result<Times> {
+        let (mut batched, mut clocked, mut official) = (vec![], vec![], vec![]);
+        for _ in 0..rounds {
+            self.call(repeat / 10 + 1)?;
+            let Self { model, inputs, .. } = self;
+            batched.push(timing::batch(repeat, || call(model, inputs))?);
+            clocked.push(timing::median(timing::each(repeat, || call(model, inputs))?));
+            if let Some(program) = peer {
+                official.push(peer::median_us(program, &self.path, &self.files, repeat)?);
+            }
+        }
+        let ratios = clocked.iter().zip(&official).map(|(own, peer)| own / peer);
+        let ratio = timing::median(ratios.collect());
+        Ok(Times {
+            batched: timing::median(batched),
+            clocked: timing::median(clocked),
+            peer: peer.map(|_| Peer { clocked: timing::median(official), ratio }),
+        })
+    }
+
+    /// The command with which the peer makes `warmup` calls and one more.
+    pub(crate) fn peer_command(&self, program: &Path, warmup: usize) -> Vec<String> {
+        peer::command(program, &self.path, &self.files, 1, warmup)
+    }
+
+    /// The program file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn call(model: &mut Model, inputs: &[Tensor]) -> Result<(), ModelError> {
+    // As many as any method measured here takes; the list is made anew as a caller would.
+    let mut list = [Input::None; 8];
+    for (input, tensor) in list.iter_mut().zip(inputs) {
+        *input = Input::Tensor(tensor.view());
+    }
+    let outputs = model.run("forward", &list[..inputs.len()])?;
+    let _ = black_box(outputs.get(0));
+    Ok(())
+}
+
+/// `tensor` as an NPY file of version 1.
+fn npy(tensor: &Tensor) -> Result<Vec<u8>> {
+    let name = match tensor.dtype() {
+        ScalarType::Float => "<f4",
+        ScalarType::Double => "<f8",
+        ScalarType::Long => "<i8",
+        ScalarType::Int => "<i4",
+        other => bail!("no input of {other} is measured"),
+    };
+    let shape: String = tensor.sizes().iter().map(|size| format!("{size},")).collect();
+    let header = format!("{{'descr': '{name}', 'fortran_order': False, 'shape': ({shape}), }}");
+    // Magic, version and length take ten bytes, and the header fills up to a multiple of 64.
+    let len = (10 + header.len() + 1).next_multiple_of(64) - 10;
+    let field = u16::try_from(len).context("the header of an NPY file is short")?;
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(field.to_le_bytes());
+    bytes.extend(format!("{header:<width$}\n", width = len - 1).bytes());
+    bytes.extend(tensor.view().bytes());
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn npy_data_is_aligned() {
+        let bytes = npy(&Tensor::zeros(ScalarType::Float, &[2, 3])).unwrap();
+        assert_eq!(bytes.len(), 128 + 24);
+        assert!(bytes[10..127].starts_with(b"{'descr': '<f4'") && bytes[127] == b'\n');
+    }
+
+    #[test]
+    fn a_program_is_called_and_timed() {
+        let mut subject = Subject::open(Path::new(crate::call::PROGRAM)).unwrap();
+        let times = subject.times(None, 3, 10).unwrap();
+        assert!(times.batched > 0.0 && times.clocked > 0.0 && times.peer.is_none());
+    }
+}
