@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let clock = timing::median(timing::each(options.repeat, || Ok::<_, anyhow::Error>(()))?);
 
     let title = format!("a call of a method with one add, {} rounds", options.rounds);
-    let mut table = Table::new(title, &["", "batched ns", "clocked ns"]);
+    let mut table = Table::new(title, &["runtime", "batched ns", "clocked ns"]);
     let ns = |micros: f64| figure(micros * 1e3);
     table.row(["afferent".to_owned(), ns(times.batched), ns(times.clocked)]);
     match times.peer {
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 }
 
 fn instructions(subject: &Subject, options: &Options) -> Result<Table> {
-    let mut table = Table::new("instructions of the same call", &["", "instructions"]);
+    let mut table = Table::new("instructions of the same call", &["runtime", "instructions"]);
     let own = callgrind::per_call(|calls| callgrind::own_command(subject, calls))?;
     table.row(["afferent".to_owned(), format!("{own:.0}")]);
     match options.peer.program.as_deref() {

@@ -17,8 +17,9 @@ use clap::{Parser, Subcommand};
 
 /// Measures Afferent.
 ///
-/// Whatever is compared is measured in one run, in turns, so that a shared machine disturbs both
-/// sides alike: compare the figures of one run with each other and never with those of another.
+/// Whatever is compared is measured in one run; against a peer program in alternating rounds, so
+/// that a shared machine disturbs both sides alike. Compare the figures of one run with each other
+/// and never with those of another.
 #[derive(Parser)]
 #[command(name = "afferent-bench", version)]
 struct Cli {
