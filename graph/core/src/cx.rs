@@ -114,10 +114,7 @@ impl<'c> Cx<'c> {
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
         self.get(port)?;
         let (_, packet) = self.input.take()?;
-        match self.outputs.first() {
-            Some((_, pool)) => packet.into_loan(pool),
-            None => packet.into_loan(&Pool::new(1)),
-        }
+        packet.into_loan(self.outputs.first().map(|(_, pool)| pool))
     }
 
     /// A value for `port`, to fill. It may hold what an earlier packet held.

@@ -174,8 +174,9 @@ impl Packet {
     }
 
     /// The value, when it is a `T`, to change it: in place when nobody else holds it, otherwise a
-    /// copy in memory of `pool`.
-    pub fn into_loan<T: Payload>(mut self, pool: &Pool) -> Option<Loan<T>> {
+    /// copy, in memory of `pool` where there is one.
+    pub fn into_loan<T: Payload>(mut self, pool: Option<&Pool>) -> Option<Loan<T>> {
+        let memory = || pool.map_or_else(|| Loan::new(T::default()), Pool::loan);
         self.get::<T>()?;
         let cell = self.cell.take()?;
         if cell.holders().load(Ordering::Acquire) == 1 {
@@ -183,13 +184,13 @@ impl Packet {
             if Arc::get_mut(&mut cell).is_some() {
                 return Some(Loan { cell: Some(cell) });
             }
-            let mut copy = pool.loan::<T>();
+            let mut copy = memory();
             copy.clone_from(&cell.value);
             release(cell);
             return Some(copy);
         }
         let packet = Self { header: self.header, cell: Some(cell) };
-        let mut copy = pool.loan::<T>();
+        let mut copy = memory();
         copy.clone_from(packet.get()?);
         Some(copy)
     }
@@ -251,7 +252,7 @@ mod tests {
     fn the_last_holder_changes_in_place() {
         let pool = Pool::new(4);
         let (packet, address) = packet(&pool);
-        assert_eq!(packet.into_loan::<Bytes>(&pool).unwrap().0.as_ptr(), address);
+        assert_eq!(packet.into_loan::<Bytes>(Some(&pool)).unwrap().0.as_ptr(), address);
     }
 
     #[test]
@@ -259,7 +260,7 @@ mod tests {
         let pool = Pool::new(4);
         let (packet, address) = packet(&pool);
         let other = packet.clone();
-        let mut loan = packet.into_loan::<Bytes>(&pool).unwrap();
+        let mut loan = packet.into_loan::<Bytes>(Some(&pool)).unwrap();
         loan.0[0] = 9;
         assert_ne!(loan.0.as_ptr(), address);
         assert_eq!(other.get::<Bytes>().unwrap().0[0], 1);
@@ -290,6 +291,6 @@ mod tests {
         let pool = Pool::new(1);
         let (packet, _) = packet(&pool);
         assert!(packet.get::<crate::KeywordEvent>().is_none());
-        assert!(packet.into_loan::<crate::KeywordEvent>(&pool).is_none());
+        assert!(packet.into_loan::<crate::KeywordEvent>(None).is_none());
     }
 }
