@@ -21,7 +21,6 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/planned.rs", "lets the tensors of a method share its buffers"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
     ("tools/bench/src/allocations.rs", "counts what a measured run allocates"),
-    ("tools/bench/src/allocations.rs", "counts what the benchmarks allocate"),
 ];
 
 #[test]
