@@ -107,12 +107,8 @@ fn method_info(plan: &MethodPlan<'_>) -> MethodInfo {
         }
     }
     let operators = plan.operators().zip(operator_calls).map(|(operator, calls)| {
-        let dot = if operator.overload.is_empty() { "" } else { "." };
-        OperatorInfo {
-            name: format!("{}{dot}{}", operator.name, operator.overload),
-            calls,
-            kernel: find_kernel(KERNELS, operator.name, operator.overload).is_some(),
-        }
+        let kernel = find_kernel(KERNELS, operator.name, operator.overload).is_some();
+        OperatorInfo { name: operator.to_string(), calls, kernel }
     });
     let delegates = plan.delegates().zip(delegate_calls).map(|(delegate, calls)| DelegateInfo {
         backend: delegate.id.to_owned(),

@@ -216,10 +216,9 @@ impl Profile {
 
 fn instruction_name(plan: &MethodPlan<'_>, at: usize) -> String {
     let name = match plan.instruction(at) {
-        Some(Instruction::Kernel { operator, .. }) => plan.operator(operator as usize).map(|o| {
-            let dot = if o.overload.is_empty() { "" } else { "." };
-            format!("{}{dot}{}", o.name, o.overload)
-        }),
+        Some(Instruction::Kernel { operator, .. }) => {
+            plan.operator(operator as usize).map(|operator| operator.to_string())
+        }
         Some(Instruction::Delegate { delegate, .. }) => {
             plan.delegate(delegate as usize).map(|delegate| delegate.id.to_owned())
         }

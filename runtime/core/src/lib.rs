@@ -42,7 +42,7 @@ pub use call::{Argument, Call};
 pub use error::Error;
 pub use kernel::{Arg, Kernel, KernelContext, KernelFn, KernelLists, find_kernel};
 pub use scalar_type::{Bool, Element, ScalarType};
-pub use shape::{CONTIGUOUS, Dims, MAX_DIMS, broadcast_shapes, numel};
+pub use shape::{CONTIGUOUS, Dims, MAX_DIMS, broadcast_shapes, is_dim_order, numel};
 pub use slot::{Dynamism, TensorMut, TensorSlot};
 #[cfg(feature = "alloc")]
 pub use tensor::{AlignedBytes, Tensor};

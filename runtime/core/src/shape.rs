@@ -129,7 +129,7 @@ pub fn broadcast_shapes(a: &[usize], b: &[usize]) -> Option<Dims> {
 }
 
 /// Whether `order` names each of `rank` dimensions once.
-pub(crate) fn is_dim_order(order: &[u8], rank: usize) -> bool {
+pub fn is_dim_order(order: &[u8], rank: usize) -> bool {
     if rank > MAX_DIMS || order.len() != rank {
         return false;
     }

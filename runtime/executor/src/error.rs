@@ -1,6 +1,7 @@
 //! Why a method cannot be loaded or run.
 
 use afferent_core::{Error, ScalarType};
+use afferent_program::Operator;
 
 use crate::bump::Exhausted;
 
@@ -65,12 +66,10 @@ impl From<Exhausted> for LoadError {
 #[non_exhaustive]
 pub enum Problem<'p> {
     /// No kernel list has this operator.
-    #[error("operator {name}{}{overload} has no kernel here", dot(overload))]
+    #[error("operator {operator} has no kernel here")]
     OperatorMissing {
-        /// Name with namespace.
-        name: &'p str,
-        /// Overload; may be empty.
-        overload: &'p str,
+        /// Its name and overload.
+        operator: Operator<'p>,
     },
     /// No backend has this name, or it is not available on this machine.
     #[error(
@@ -180,10 +179,6 @@ impl Problem<'_> {
             _ => 0x23,
         }
     }
-}
-
-fn dot(overload: &str) -> &'static str {
-    if overload.is_empty() { "" } else { "." }
 }
 
 /// Why a run ended.

@@ -68,11 +68,6 @@ mod global {
             Self { limit, ..Self::default() }
         }
 
-        /// Bytes provided.
-        pub fn used(&self) -> usize {
-            self.used
-        }
-
         /// Frees what outgrown tensors left. Call between runs.
         pub(crate) fn sweep(&mut self) {
             for block in self.outgrown.drain(..) {

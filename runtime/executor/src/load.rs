@@ -332,10 +332,10 @@ fn operator(
     services: &Services<'_, '_>,
     count: &mut Count<'_>,
 ) -> Option<Kernel> {
-    let afferent_program::Operator { name, overload } = plan.operator(index)?;
-    let kernel = find_kernel(services.kernels, name, overload);
+    let operator = plan.operator(index)?;
+    let kernel = find_kernel(services.kernels, operator.name, operator.overload);
     if kernel.is_none() {
-        count.problem(Problem::OperatorMissing { name, overload });
+        count.problem(Problem::OperatorMissing { operator });
     }
     kernel.copied()
 }

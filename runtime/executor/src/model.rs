@@ -223,16 +223,6 @@ impl Model {
         }
         Ok(())
     }
-
-    /// Bytes that the loaded methods hold: tables, planned memory, and memory asked for in runs.
-    pub fn memory_used(&self) -> usize {
-        let shared: usize = self.shared.iter().map(SharedBuffer::len).sum();
-        let own = self.methods.values().map(|loaded| {
-            let plan = loaded.method.with_dependent(|_, method| method.plan().num_values());
-            plan * size_of::<usize>() + loaded.heap.used()
-        });
-        shared + own.sum::<usize>()
-    }
 }
 
 /// The results of a run, until the next one.
@@ -273,10 +263,7 @@ fn operator(plan: &MethodPlan<'_>, error: &RunError) -> Option<String> {
     let RunError::Instruction { instruction, .. } = error else { return None };
     match plan.instruction(*instruction)? {
         Instruction::Kernel { operator, .. } => {
-            plan.operator(operator as usize).map(|operator| match operator.overload {
-                "" => operator.name.to_owned(),
-                overload => format!("{}.{overload}", operator.name),
-            })
+            plan.operator(operator as usize).map(|operator| operator.to_string())
         }
         Instruction::Delegate { delegate, .. } => {
             plan.delegate(delegate as usize).map(|delegate| delegate.id.to_owned())

@@ -1,5 +1,7 @@
 //! The operators and the delegates of a method.
 
+use core::fmt;
+
 use afferent_core::CompileSpec;
 
 use crate::{
@@ -16,6 +18,14 @@ pub struct Operator<'a> {
     pub name: &'a str,
     /// Overload, for example `out`; often empty.
     pub overload: &'a str,
+}
+
+impl fmt::Display for Operator<'_> {
+    /// `name.overload`, or the name alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        if self.overload.is_empty() { Ok(()) } else { write!(f, ".{}", self.overload) }
+    }
 }
 
 impl<'a> Operator<'a> {

@@ -1,6 +1,6 @@
 //! The tensors of a method: layout, and where their elements are.
 
-use afferent_core::{Dims, Dynamism, MAX_DIMS, ScalarType, numel};
+use afferent_core::{Dims, Dynamism, MAX_DIMS, ScalarType, is_dim_order, numel};
 
 use crate::{
     error::{Fault, Read},
@@ -144,17 +144,11 @@ impl<'a> TensorLayout<'a> {
         let nbytes = nbytes.filter(|&nbytes| isize::try_from(nbytes).is_ok());
         let nbytes = nbytes.ok_or(fields.sizes.invalid("need more bytes than can be counted"))?;
         let dim_order = fields.dim_order.required(table.bytes(fields.dim_order)?)?;
-        if !is_permutation(dim_order, dims.len()) {
+        if !is_dim_order(dim_order, dims.len()) {
             return Err(fields.dim_order.invalid("is not a permutation of the dimensions"));
         }
         Ok(Self { dtype, sizes: sizes.convert(to_usize), dim_order, nbytes })
     }
-}
-
-/// Whether `order` names each of `rank` dimensions, at most 16, once.
-fn is_permutation(order: &[u8], rank: usize) -> bool {
-    let named = |dim: usize| order.iter().any(|&found| usize::from(found) == dim);
-    order.len() == rank && rank <= MAX_DIMS && (0..rank).all(named)
 }
 
 impl Placement {

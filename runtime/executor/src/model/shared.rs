@@ -27,10 +27,6 @@ impl SharedBuffer {
         Self { data, len, _bytes: bytes }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     /// The buffer for one method. The model drops its methods before its buffers.
     pub(super) fn planned(&self) -> PlannedBuffer<'static> {
         // SAFETY: the bytes live as long as the model, whose methods run one at a time.
