@@ -37,7 +37,8 @@ params! {
 ///
 /// Needs the feature `audio-device` and the real clock. The time of a block is that of its first
 /// sample: the first sample is placed on the clock of the session when it arrives, those after it
-/// are counted. After a loss, which is logged, the next sample is placed anew.
+/// are counted. After a loss, which is logged, the next sample is placed anew, and never before
+/// the end of the sound that was sent: the device may be ahead of the clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,6 +62,8 @@ pub struct Microphone {
     /// Time of the first sample since the last loss, once it is there, and samples since then.
     start: Option<Timestamp>,
     position: usize,
+    /// End of the last block.
+    end: Option<Timestamp>,
     /// What [`Capture::lost`] was last, and how often it grew.
     lost: u64,
     losses: u64,
@@ -97,6 +100,7 @@ impl Microphone {
         }
         cx.send_at(Self::AUDIO, start + self.rate.duration(self.position), block);
         self.position += self.len;
+        self.end = Some(start + self.rate.duration(self.position));
         if let Some(before) = &mut self.before_loss {
             *before = before.saturating_sub(self.len);
             if *before < self.len {
@@ -137,6 +141,7 @@ impl Node for Microphone {
             started: false,
             start: None,
             position: 0,
+            end: None,
             lost: 0,
             losses: 0,
             before_loss: None,
@@ -157,8 +162,8 @@ impl Node for Microphone {
             cx.resume_at(cx.now() + self.rate.duration(self.len - available));
             return Ok(());
         }
-        let first = || cx.now() - self.rate.duration(available);
-        let start = *self.start.get_or_insert_with(first);
+        let first = cx.now() - self.rate.duration(available);
+        let start = *self.start.get_or_insert(self.end.map_or(first, |end| first.max(end)));
         self.send_block(cx, start)
     }
 }
