@@ -21,7 +21,8 @@ pub struct Header {
     pub at: Timestamp,
     /// Place in its stream, from zero, without gaps where it was sent.
     pub sequence: u64,
-    /// The epoch that it belongs to; queues drop packets of older ones.
+    /// The epoch in which it came to a node that can be interrupted, or what it descends from did;
+    /// zero before. Each interrupt begins an epoch, and makes packets of earlier ones obsolete.
     pub epoch: u32,
     /// The packet of a source that it descends from.
     pub trace: u64,

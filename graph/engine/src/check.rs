@@ -95,6 +95,8 @@ struct Checker<'a> {
     defs: Vec<Option<&'a NodeDef>>,
     index: HashMap<&'a str, usize>,
     edges: Vec<Edge>,
+    /// The output that interrupts.
+    interrupt: Option<(usize, &'static str)>,
     /// Node to node, with those whose ports are faulty, and where the link is written.
     links: Vec<(usize, usize, Option<Place>)>,
     /// Nodes with a stream whose port is not known, so that others are not missing.
@@ -119,6 +121,7 @@ impl<'a> Checker<'a> {
             catalogue,
             index: HashMap::new(),
             edges: Vec::new(),
+            interrupt: None,
             links: Vec::new(),
             doubtful_inputs: HashSet::new(),
             doubtful_outputs: HashSet::new(),
@@ -192,11 +195,15 @@ impl<'a> Checker<'a> {
         let nodes = self.graph.nodes.iter().zip(self.defs).zip(params);
         // Without errors the kind of every node is known.
         let nodes = nodes.filter_map(|((node, def), params)| {
-            let (name, thread) = (node.name.clone(), node.thread.clone());
-            Some(CheckedNode { name, def: *def?, params, thread })
+            let thread = node.thread.clone();
+            let cancels = self.graph.interrupt.iter().flat_map(|interrupt| &interrupt.cancels);
+            let cancelled = cancels.into_iter().any(|name| *name == node.name);
+            let node = CheckedNode::new(node.name.clone(), *def?);
+            Some(CheckedNode { params, thread, cancelled, ..node })
         });
         let (name, nodes) = (self.graph.name.clone(), nodes.collect());
-        Ok(Checked { graph: CheckedGraph { name, nodes, edges: self.edges }, warnings: faults })
+        let (edges, interrupt) = (self.edges, self.interrupt);
+        Ok(Checked { graph: CheckedGraph { name, nodes, edges, interrupt }, warnings: faults })
     }
 }
 

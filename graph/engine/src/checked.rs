@@ -5,7 +5,7 @@ use std::time::Duration;
 use afferent_graph::{NodeDef, OnFull, ParamValues};
 
 /// A checked graph.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CheckedGraph {
     /// Its name.
     pub name: String,
@@ -13,6 +13,9 @@ pub struct CheckedGraph {
     pub nodes: Vec<CheckedNode>,
     /// Its edges.
     pub edges: Vec<Edge>,
+    /// The output whose packets interrupt the nodes that are [`CheckedNode::cancelled`]: place in
+    /// `nodes`, and output name.
+    pub interrupt: Option<(usize, &'static str)>,
 }
 
 /// One node of a [`CheckedGraph`].
@@ -26,6 +29,16 @@ pub struct CheckedNode {
     pub params: ParamValues,
     /// Nodes with the same word share a thread.
     pub thread: Option<String>,
+    /// Whether an interrupt makes its work obsolete.
+    pub cancelled: bool,
+}
+
+impl CheckedNode {
+    /// A node with default settings.
+    pub fn new(name: impl Into<String>, def: NodeDef) -> Self {
+        let (name, params) = (name.into(), ParamValues::new());
+        Self { name, def, params, thread: None, cancelled: false }
+    }
 }
 
 /// A stream from an output to an input.

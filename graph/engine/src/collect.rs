@@ -43,6 +43,8 @@ impl Outcome<'_> {
             packets_out: stats.packets_out,
             timestamp_faults: stats.timestamp_faults,
             errors: stats.errors,
+            interrupts: stats.interrupts,
+            cancelled: stats.cancelled,
             busy_ns: stats.busy_ns,
             model_ns: stats.model_ns,
             call: stats.call(),

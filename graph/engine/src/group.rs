@@ -49,7 +49,11 @@ impl Group {
             ready.insert(place);
             let mut outlets = runner.outputs.iter().flat_map(|output| &output.outlets);
             let sends_far = outlets.any(|outlet| matches!(outlet, Outlet::Far(_)));
-            if sends_far || runner.inputs.iter().any(|input| input.inlet.is_far()) {
+            // An interrupt comes from anywhere.
+            if runner.epoch != 0
+                || sends_far
+                || runner.inputs.iter().any(|input| input.inlet.is_far())
+            {
                 far.insert(place);
             }
         }
@@ -94,6 +98,10 @@ impl Group {
     /// The next thing that the node at `place` has to do.
     fn step(&mut self, place: usize) {
         let runner = &mut self.runners[place];
+        if runner.is_behind(&self.shared) {
+            self.cancel(place);
+            return;
+        }
         if !runner.outbox.is_empty() {
             if !self.deliver(place) {
                 self.ready.remove(place);
@@ -102,11 +110,13 @@ impl Group {
         }
         match runner.phase {
             Phase::Running => {
-                let (now, epoch) = (self.moment.now, self.shared.epoch.current());
+                let now = self.moment.now;
                 let patient = self.shared.clock.lockstep.is_some();
                 let ready = &mut self.ready;
-                match runner.take_input(now, epoch, patient, |sender| ready.insert(sender)) {
+                match runner.take_input(now, patient, |sender| ready.insert(sender)) {
                     Taken::Next((input, packet)) => self.call(place, Call::Packet(input, packet)),
+                    // What waits belongs to an epoch that it has to hear of first.
+                    Taken::Empty if runner.is_behind(&self.shared) => {}
                     Taken::Empty => self.ready.remove(place),
                     Taken::Over => {
                         self.call(place, Call::Finish);
@@ -126,6 +136,25 @@ impl Group {
                 self.moment = moment;
                 self.fail(place, failure);
             }
+        }
+        self.ready.insert(place);
+    }
+
+    /// An interrupt has made the work of the node obsolete.
+    fn cancel(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        runner.epoch = self.shared.interrupt.answer(runner.place);
+        runner.origin.epoch = runner.epoch;
+        runner.stats.interrupts += 1;
+        let epoch = runner.epoch;
+        self.discard_outbox(place, epoch, Queue::count_cancelled);
+        for input in &mut self.runners[place].inputs {
+            if let Some(sender) = input.inlet.purge(epoch) {
+                self.ready.insert(sender);
+            }
+        }
+        if self.runners[place].phase == Phase::Running {
+            self.call(place, Call::Cancel);
         }
         self.ready.insert(place);
     }
@@ -252,21 +281,27 @@ impl Group {
                 continue;
             }
             self.shared.cut.store(true, Ordering::Relaxed);
-            self.discard_outbox(place);
+            self.discard_outbox(place, u32::MAX, Queue::count_unsent);
             self.close_inputs(place);
             if self.runners[place].phase == Phase::Running {
                 self.call(place, Call::Finish);
-                self.discard_outbox(place);
+                self.discard_outbox(place, u32::MAX, Queue::count_unsent);
             }
             self.end(place);
         }
     }
 
-    fn discard_outbox(&mut self, place: usize) {
-        while let Some((output, _)) = self.runners[place].outbox.pop() {
+    /// Drops what waits in the outbox and belongs to an epoch before `epoch`.
+    fn discard_outbox(&mut self, place: usize, epoch: u32, count: fn(&mut Queue)) {
+        // Packets stand in the order of their calls, so those of earlier epochs go first.
+        while let Some((output, packet)) = self.runners[place].outbox.pop() {
+            if packet.header.epoch >= epoch {
+                self.runners[place].outbox.push((output, packet));
+                return;
+            }
             let first = std::mem::take(&mut self.runners[place].taken_by);
             for outlet in first..self.runners[place].outputs[output].outlets.len() {
-                self.at_outlet(place, output, outlet, Queue::count_unsent);
+                self.at_outlet(place, output, outlet, count);
             }
         }
     }

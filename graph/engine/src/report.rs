@@ -57,6 +57,10 @@ pub struct NodeReport {
     pub timestamp_faults: u64,
     /// Calls that ended in an error or a panic.
     pub errors: u64,
+    /// How often an interrupt cancelled its work; several at once count as one.
+    pub interrupts: u64,
+    /// Packets that calls made which were obsolete by then.
+    pub cancelled: u64,
     /// Time in calls, in nanoseconds.
     pub busy_ns: u64,
     /// Of which models ran, in nanoseconds.
@@ -103,7 +107,7 @@ pub struct EdgeCounts {
     pub dropped_full: u64,
     /// Dropped because they had grown older than `max_age`.
     pub dropped_age: u64,
-    /// Dropped because they belonged to an earlier epoch.
+    /// Dropped because an interrupt made them obsolete.
     pub dropped_epoch: u64,
     /// Dropped because the receiver had stopped, or draining was cut short.
     pub dropped_closed: u64,

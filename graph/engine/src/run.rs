@@ -15,7 +15,7 @@ use std::{
 use afferent_graph::{NodeError, OpenCx, Timestamp};
 
 use crate::{
-    CheckedGraph, ClockKind, EpochHandle, Failure, FailureKind, Plan, Report, RunOptions,
+    CheckedGraph, ClockKind, Failure, FailureKind, InterruptHandle, Plan, Report, RunOptions,
     StopHandle,
     clock::Clock,
     collect::{self, Outcome},
@@ -111,9 +111,10 @@ impl Session {
         })?;
         let nodes = wire::open(graph, cx)?;
         let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
-        let groups = wire::connect(graph, &plan, nodes, options.clock, &wakers);
+        let interrupt = wire::interrupt(graph, &plan, options.clock, &wakers);
+        let groups = wire::connect(graph, &plan, nodes, options.clock, &wakers, &interrupt);
         let (tell, events) = mpsc::channel();
-        let shared = Arc::new(shared(&groups, &wakers, &options, tell.clone()));
+        let shared = Arc::new(shared(&groups, &wakers, &options, interrupt, tell.clone()));
         let mut session = Self {
             graph: graph.clone(),
             shared,
@@ -152,8 +153,8 @@ impl Session {
     }
 
     /// Interrupts the run from elsewhere.
-    pub fn epoch_handle(&self) -> EpochHandle {
-        self.shared.epoch.clone()
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.shared.interrupt.clone()
     }
 
     /// Waits until every node has ended, then closes them, sources first.
@@ -211,12 +212,13 @@ fn shared(
     groups: &[Vec<Runner>],
     wakers: &[Arc<Waker>],
     options: &RunOptions,
+    interrupt: InterruptHandle,
     tell: Sender<Event>,
 ) -> Shared {
     let end = options.duration.map(|duration| Timestamp::ZERO + duration);
     let lockstep = match options.clock {
         ClockKind::Real => None,
-        ClockKind::Virtual => Some(Lockstep::new(wakers.to_vec(), end)),
+        ClockKind::Virtual => Some(Lockstep::new(wakers.to_vec(), interrupt.clone(), end)),
     };
     let sinks = groups
         .iter()
@@ -225,7 +227,7 @@ fn shared(
     Shared {
         sinks: AtomicUsize::new(sinks.count()),
         clock: Clock::new(lockstep),
-        epoch: EpochHandle::default(),
+        interrupt,
         // The receiver is gone when nobody waits.
         stop: StopHandle::new(options.drain, wakers.to_vec(), move || {
             drop(tell.send(Event::Stopping));

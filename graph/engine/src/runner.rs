@@ -23,6 +23,8 @@ pub(crate) struct Runner {
     pub(crate) place: usize,
     pub(crate) name: String,
     pub(crate) node: Box<dyn DynNode>,
+    /// The last epoch that it has heard of; zero when it cannot be cancelled.
+    pub(crate) epoch: u32,
     pub(crate) is_source: bool,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
@@ -63,6 +65,8 @@ pub(crate) struct Output {
     pub(crate) next: u64,
     /// Time of the last packet. Nothing earlier may follow; several events may have one time.
     pub(crate) last_at: Timestamp,
+    /// Whether its packets interrupt the graph.
+    pub(crate) interrupts: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +82,7 @@ pub(crate) enum Call {
     Source,
     /// For a packet, by the input at this place.
     Packet(usize, Packet),
+    Cancel,
     Finish,
 }
 
@@ -93,7 +98,11 @@ impl Runner {
         start: Moment,
         call: Call,
     ) -> Result<Moment, (Moment, Failure)> {
-        let finishing = matches!(call, Call::Finish);
+        let process = match call {
+            Call::Source | Call::Packet(..) => DynNode::process,
+            Call::Cancel => DynNode::cancel,
+            Call::Finish => DynNode::finish,
+        };
         let mut source = "";
         let (input, entered_ns) = match call {
             Call::Packet(input, packet) => {
@@ -104,8 +113,8 @@ impl Runner {
                 (Some((input.port, packet)), Some(entered_ns))
             }
             Call::Finish if !self.is_source && self.stats.packets_in > 0 => (None, None),
-            Call::Source | Call::Finish => {
-                let (epoch, entered_ns) = (shared.epoch.current(), start.real_ns);
+            Call::Source | Call::Cancel | Call::Finish => {
+                let (epoch, entered_ns) = (self.epoch, start.real_ns);
                 self.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
                 (None, None)
             }
@@ -113,21 +122,25 @@ impl Runner {
         shared.calling[group].store(self.place, Ordering::Relaxed);
         let mut cx = Cx::new(start.now, input, self.origin, &self.pools, &mut self.outbox)
             .with_source(source)
-            .with_real_ns(start.real_ns);
-        let node = &mut self.node;
-        let result = catch_unwind(AssertUnwindSafe(|| match finishing {
-            false => node.process(&mut cx),
-            true => node.finish(&mut cx),
-        }));
+            .with_real_ns(start.real_ns)
+            .with_cancel(shared.interrupt.flag(self.place));
+        let node = &mut *self.node;
+        let result = catch_unwind(AssertUnwindSafe(|| process(node, &mut cx)));
         let (resume, model_ns) = (cx.resume(), cx.model_ns());
         drop(cx);
         let end = shared.clock.read();
         self.resume = resume;
         let latency_ns = entered_ns.map(|entered| end.real_ns.saturating_sub(entered));
         self.stats.count_call(end.real_ns - start.real_ns, model_ns, latency_ns);
+        let obsolete = self.is_behind(shared);
+        if obsolete {
+            self.stats.cancelled += self.outbox.len() as u64;
+            self.outbox.clear();
+        }
         self.stamp(shared, end);
         let (kind, message) = match result {
             Ok(Ok(())) => return Ok(end),
+            Ok(Err(error)) if obsolete && error.is_cancelled() => return Ok(end),
             Ok(Err(error)) => (FailureKind::Error, error.to_string()),
             Err(panic) => (FailureKind::Panic, panic_text(&*panic).to_owned()),
         };
@@ -135,9 +148,15 @@ impl Runner {
         Err((end, Failure { node: self.name.clone(), kind, message }))
     }
 
+    /// Whether there was an interrupt that concerns the node and that it has not heard of.
+    pub(crate) fn is_behind(&self, shared: &Shared) -> bool {
+        self.epoch != 0 && self.epoch != shared.interrupt.epoch()
+    }
+
     /// Completes the headers of what was sent, and drops what is older than its stream.
     fn stamp(&mut self, shared: &Shared, sent: Moment) {
         let Self { outputs, outbox, stats, .. } = self;
+        let mut interrupts = false;
         outbox.retain_mut(|(output, packet)| {
             let output = &mut outputs[*output];
             let header = &mut packet.header;
@@ -155,12 +174,16 @@ impl Runner {
                 stats.count_media(header.at);
             }
             stats.packets_out += 1;
+            interrupts |= output.interrupts;
             if let Some(observer) = &shared.observer {
                 observer.sent(&self.name, output.port, packet);
             }
             true
         });
         outbox.reverse();
+        if interrupts {
+            shared.interrupt.interrupt();
+        }
     }
 
     /// The next packet, and the input that it came in by: the one with the smallest time stamp.
@@ -170,17 +193,17 @@ impl Runner {
     pub(crate) fn take_input(
         &mut self,
         now: Timestamp,
-        epoch: u32,
         patient: bool,
         mut freed: impl FnMut(usize),
     ) -> Taken<(usize, Packet)> {
+        let epoch = self.epoch;
         if self.is_source {
             return if self.resume == Resume::Done { Taken::Over } else { Taken::Empty };
         }
         loop {
             let choice = match self.inputs.len() {
                 1 => Taken::Next(0),
-                _ => self.choose_input(now, epoch, patient, &mut freed),
+                _ => self.choose_input(now, patient, &mut freed),
             };
             let choice = match choice {
                 Taken::Next(choice) => choice,
@@ -203,10 +226,10 @@ impl Runner {
     fn choose_input(
         &mut self,
         now: Timestamp,
-        epoch: u32,
         patient: bool,
         mut freed: impl FnMut(usize),
     ) -> Taken<usize> {
+        let epoch = self.epoch;
         let (mut earliest, mut missing) = (None, false);
         for (place, input) in self.inputs.iter_mut().enumerate() {
             let (head, sender) = input.inlet.head(now, epoch);

@@ -2,33 +2,16 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use afferent_graph::Timestamp;
 
-use crate::{Failure, FailureKind, Observer, StopHandle, clock::Clock};
-
-/// Raises the epoch of a running graph, which is how it is interrupted: packets of earlier epochs
-/// are dropped and counted when their turn comes.
-#[derive(Clone, Default)]
-pub struct EpochHandle(Arc<AtomicU32>);
-
-impl EpochHandle {
-    /// Begins a new epoch and returns it. Sources send into it from their next call on.
-    pub fn raise(&self) -> u32 {
-        self.0.fetch_add(1, Ordering::AcqRel) + 1
-    }
-
-    /// The present epoch.
-    pub fn current(&self) -> u32 {
-        self.0.load(Ordering::Acquire)
-    }
-}
+use crate::{Failure, FailureKind, InterruptHandle, Observer, StopHandle, clock::Clock};
 
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
-    pub(crate) epoch: EpochHandle,
+    pub(crate) interrupt: InterruptHandle,
     pub(crate) stop: StopHandle,
     /// Sources stop at this time.
     pub(crate) end: Option<Timestamp>,

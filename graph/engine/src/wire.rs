@@ -8,7 +8,7 @@ use std::{
 use afferent_graph::{DynNode, Header, OnFull, OpenCx, Pool, Resume, Timestamp};
 
 use crate::{
-    CheckedGraph, ClockKind, Edge, EdgePolicy, Plan, RunError,
+    CheckedGraph, ClockKind, Edge, EdgePolicy, InterruptHandle, Plan, RunError,
     edge::{FarEdge, Inlet, Outlet},
     metrics::NodeStats,
     queue::Queue,
@@ -63,6 +63,20 @@ pub(crate) fn end_name(graph: &CheckedGraph, (place, port): (usize, &str)) -> St
     }
 }
 
+/// What interrupts the nodes of `graph`.
+pub(crate) fn interrupt(
+    graph: &CheckedGraph,
+    plan: &Plan,
+    clock: ClockKind,
+    wakers: &[Arc<Waker>],
+) -> InterruptHandle {
+    let cancelled: Vec<_> = graph.nodes.iter().map(|node| node.cancelled).collect();
+    let groups = plan.groups.iter().zip(wakers);
+    let wakers = groups.filter(|(members, _)| members.iter().any(|place| cancelled[*place]));
+    let wakers = wakers.map(|(_, waker)| waker.clone()).collect();
+    InterruptHandle::new(&cancelled, wakers, clock == ClockKind::Virtual)
+}
+
 /// The nodes of every group, connected.
 pub(crate) fn connect(
     graph: &CheckedGraph,
@@ -70,6 +84,7 @@ pub(crate) fn connect(
     nodes: Vec<Box<dyn DynNode>>,
     clock: ClockKind,
     wakers: &[Arc<Waker>],
+    interrupt: &InterruptHandle,
 ) -> Vec<Vec<Runner>> {
     let mut nodes: Vec<Option<_>> = nodes.into_iter().map(Some).collect();
     let mut place_of = vec![(0, 0); graph.nodes.len()];
@@ -90,7 +105,8 @@ pub(crate) fn connect(
     for index in edges {
         let edge = &graph.edges[index];
         let (from, to) = (place_of[edge.from.0], place_of[edge.to.0]);
-        let queue = Queue::new(effective(edge.policy, clock));
+        let interrupt = graph.nodes[edge.to.0].cancelled.then(|| interrupt.clone());
+        let queue = Queue::new(effective(edge.policy, clock), interrupt);
         let (inlet, outlet) = if from.0 == to.0 {
             let input = graph.edges[..index].iter().filter(|other| other.to.0 == edge.to.0).count();
             (Inlet::Near { queue, sender: from.1 }, Outlet::Near { receiver: to.1, input })
@@ -135,11 +151,13 @@ fn runner(graph: &CheckedGraph, place: usize, node: Box<dyn DynNode>) -> Runner 
         outlets: Vec::new(),
         next: 0,
         last_at: Timestamp(i64::MIN),
+        interrupts: graph.interrupt == Some((place, port.name)),
     };
     Runner {
         place,
         name: graph.nodes[place].name.clone(),
         node,
+        epoch: u32::from(graph.nodes[place].cancelled),
         is_source: def.is_source(),
         inputs: Vec::new(),
         outputs: def.outputs().map(output).collect(),

@@ -19,10 +19,17 @@ impl Checker<'_> {
         if !on.reported
             && let Some(node) = self.find_node(&interrupt.on.node, on.node.as_ref())
         {
-            self.output_port(node, &interrupt.on.port, on);
+            let output = self.output_port(node, &interrupt.on.port, on);
+            self.interrupt = output.map(|output| (node, output.name));
         }
         for (number, name) in interrupt.cancels.iter().enumerate() {
-            self.find_node(name, cancels.get(number));
+            let place = cancels.get(number);
+            if self.find_node(name, place).is_some() && *name == interrupt.on.node {
+                let message = format!("node \"{name}\" interrupts and is cancelled by it");
+                let help =
+                    "its packet would make itself obsolete; take the node out of \"cancels\"";
+                self.error(place, message, Some(help.to_owned()));
+            }
         }
     }
 

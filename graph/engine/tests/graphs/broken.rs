@@ -235,6 +235,17 @@ interrupt: {on: v.evens, cancels: [p, q]}
             "10:39 unknown node \"q\" | the nodes: m, v, p",
         ],
     );
+    let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancels: [p, m]}";
+    check(
+        text,
+        None,
+        &[],
+        &[
+            "3:32 node \"m\" interrupts and is cancelled by it | its packet would make itself obsolete; take the node out of \"cancels\"",
+        ],
+    );
+    let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancels: []}";
+    check(text, None, &[], &["3:29 \"cancels\" of \"interrupt\" names no node"]);
     let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancel: p}\nbudget: m";
     check(
         text,

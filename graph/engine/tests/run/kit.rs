@@ -32,6 +32,7 @@ type Script = Box<dyn FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send>;
 struct Scripted {
     process: Script,
     finish: Script,
+    cancel: Script,
 }
 
 impl DynNode for Scripted {
@@ -41,6 +42,10 @@ impl DynNode for Scripted {
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         (self.finish)(cx)
+    }
+
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        (self.cancel)(cx)
     }
 }
 
@@ -57,6 +62,7 @@ fn open(values: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError>
 pub(crate) struct Graph {
     nodes: Vec<CheckedNode>,
     edges: Vec<Edge>,
+    interrupt: Option<(usize, &'static str)>,
 }
 
 /// What nodes have seen, for the test to look at afterwards.
@@ -71,22 +77,21 @@ impl Graph {
     ) -> usize {
         let mut scripts = SCRIPTS.lock().unwrap();
         let script = ParamValue::Int(i64::try_from(scripts.len()).unwrap());
-        scripts.push(Some(Scripted { process: Box::new(process), finish: Box::new(|_| Ok(())) }));
-        self.nodes.push(CheckedNode {
-            name: name.to_owned(),
-            def: NodeDef {
-                name: "scripted",
-                summary: "",
-                ports,
-                params: &[],
-                weight: Weight::Light,
-                latency: "",
-                check: |_, _| Ok(()),
-                open,
-            },
-            params: ParamValues::from([("script".to_owned(), script)]),
-            thread: None,
-        });
+        let (finish, cancel) =
+            (Box::new(|_: &mut Cx<'_>| Ok(())), Box::new(|_: &mut Cx<'_>| Ok(())));
+        scripts.push(Some(Scripted { process: Box::new(process), finish, cancel }));
+        let def = NodeDef {
+            name: "scripted",
+            summary: "",
+            ports,
+            params: &[],
+            weight: Weight::Light,
+            latency: "",
+            check: |_, _| Ok(()),
+            open,
+        };
+        let params = ParamValues::from([("script".to_owned(), script)]);
+        self.nodes.push(CheckedNode { params, ..CheckedNode::new(name, def) });
         self.nodes.len() - 1
     }
 
@@ -165,10 +170,28 @@ impl Graph {
         node: usize,
         finish: impl FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send + 'static,
     ) {
+        self.script(node, |script| script.finish = Box::new(finish));
+    }
+
+    /// Lets interrupts cancel `node`, which then calls `cancel`.
+    pub(crate) fn cancelled(
+        &mut self,
+        node: usize,
+        cancel: impl FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send + 'static,
+    ) {
+        self.nodes[node].cancelled = true;
+        self.script(node, |script| script.cancel = Box::new(cancel));
+    }
+
+    /// Lets what `node` sends interrupt the graph.
+    pub(crate) fn interrupted_by(&mut self, node: usize) {
+        self.interrupt = Some((node, "out"));
+    }
+
+    fn script(&mut self, node: usize, change: impl FnOnce(&mut Scripted)) {
         let Some(ParamValue::Int(place)) = self.nodes[node].params.get("script") else { panic!() };
         let mut scripts = SCRIPTS.lock().unwrap();
-        let script = scripts[usize::try_from(*place).unwrap()].as_mut();
-        script.unwrap().finish = Box::new(finish);
+        change(scripts[usize::try_from(*place).unwrap()].as_mut().unwrap());
     }
 
     pub(crate) fn edge(&mut self, from: usize, to: usize) {
@@ -180,7 +203,8 @@ impl Graph {
     }
 
     pub(crate) fn checked(self) -> CheckedGraph {
-        CheckedGraph { name: "test".to_owned(), nodes: self.nodes, edges: self.edges }
+        let Self { nodes, edges, interrupt } = self;
+        CheckedGraph { name: "test".to_owned(), nodes, edges, interrupt }
     }
 
     pub(crate) fn run(self, options: RunOptions) -> Result<Report, RunError> {

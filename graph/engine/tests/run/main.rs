@@ -4,6 +4,7 @@
 mod ends;
 mod failures;
 mod headers;
+mod interrupts;
 mod kit;
 mod policies;
 mod stops;
