@@ -14,6 +14,7 @@ mod axis;
 mod batch_norm;
 mod block;
 mod bytes;
+mod complex;
 mod conv;
 mod convert;
 mod dim_order;
@@ -21,7 +22,9 @@ mod distance;
 mod division;
 mod dtype;
 mod elements;
+mod et_copy;
 mod extremum;
+mod fourier;
 mod indexing;
 mod limit;
 mod loops;
@@ -29,6 +32,8 @@ mod matmul;
 mod norm;
 mod pointwise;
 mod prim;
+mod quantize;
+mod quantized_decomposed;
 mod reduce;
 mod runs;
 mod strided;
@@ -43,11 +48,17 @@ pub const ATEN: &[&[Kernel]] = aten::KERNELS;
 /// The operators of the namespace `dim_order_ops`.
 pub const DIM_ORDER: &[&[Kernel]] = dim_order::KERNELS;
 
+/// The operators of the namespace `et_copy`.
+pub const ET_COPY: &[&[Kernel]] = et_copy::KERNELS;
+
 /// The operators on numbers, sizes and views.
 pub const PRIM: &[&[Kernel]] = prim::KERNELS;
 
+/// The operators of the namespace `quantized_decomposed`.
+pub const QUANTIZED_DECOMPOSED: &[&[Kernel]] = quantized_decomposed::KERNELS;
+
 /// Every portable kernel, one list a namespace.
-pub const KERNELS: &[&[&[Kernel]]] = &[ATEN, DIM_ORDER, PRIM];
+pub const KERNELS: &[&[&[Kernel]]] = &[ATEN, DIM_ORDER, ET_COPY, PRIM, QUANTIZED_DECOMPOSED];
 
 #[cfg(test)]
 mod tests {

@@ -52,7 +52,11 @@ fn convolution_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<()
 }
 
 fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (g, sizes) = Geometry::new(args)?;
+    let (g, sizes) = Geometry::new(args, 0)?;
+    if args.opt_tensor(2)?.is_some_and(|bias| *bias.sizes() != [sizes[1]]) {
+        let expected = "a number for each output channel";
+        return Err(Error::InvalidArgument { index: 2, expected });
+    }
     let (tensors, is_transposed) = (Operands::<T>::new(args)?, args.bool(6)?);
     let mut out = args.out(9)?;
     out.resize(&sizes)?;
