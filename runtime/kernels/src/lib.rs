@@ -24,10 +24,12 @@ mod elements;
 mod extremum;
 mod indexing;
 mod limit;
+mod llama;
 mod loops;
 mod matmul;
 mod norm;
 mod pointwise;
+mod preprocess;
 mod prim;
 mod reduce;
 mod runs;
@@ -35,6 +37,7 @@ mod strided;
 #[cfg(test)]
 mod testing;
 mod upsample;
+mod vectors;
 mod window;
 
 /// The operators of the namespace `aten`.
@@ -43,11 +46,17 @@ pub const ATEN: &[&[Kernel]] = aten::KERNELS;
 /// The operators of the namespace `dim_order_ops`.
 pub const DIM_ORDER: &[&[Kernel]] = dim_order::KERNELS;
 
+/// The operators of the namespace `llama`.
+pub const LLAMA: &[&[Kernel]] = llama::KERNELS;
+
+/// The operators of the namespace `preprocess`.
+pub const PREPROCESS: &[&[Kernel]] = preprocess::KERNELS;
+
 /// The operators on numbers, sizes and views.
 pub const PRIM: &[&[Kernel]] = prim::KERNELS;
 
 /// Every portable kernel, one list a namespace.
-pub const KERNELS: &[&[&[Kernel]]] = &[ATEN, DIM_ORDER, PRIM];
+pub const KERNELS: &[&[&[Kernel]]] = &[ATEN, DIM_ORDER, LLAMA, PREPROCESS, PRIM];
 
 #[cfg(test)]
 mod tests {

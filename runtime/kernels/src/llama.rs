@@ -3,6 +3,7 @@
 
 use afferent_core::Kernel;
 
+mod attention;
 mod channelwise_gated_delta_rule;
 mod custom_quantized_sdpa;
 mod custom_sdpa;

@@ -14,6 +14,9 @@ mod input;
 mod walk;
 
 use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, broadcast_shapes};
+#[cfg(feature = "std")]
+use afferent_simd::Isa;
+use afferent_simd::math;
 
 use crate::pointwise::{
     convert::{BLOCK, Compute, Source, Target},
@@ -33,6 +36,24 @@ pub(crate) struct Function<I, F, D> {
     pub(crate) float: F,
     /// For `f64`.
     pub(crate) double: D,
+}
+
+impl<I, F, D> Function<I, F, D> {
+    /// The same, but `f32` computed by `function` where there are vectors.
+    #[cfg(feature = "std")]
+    pub(crate) fn in_vectors(
+        self,
+        function: impl math::Function,
+    ) -> Function<I, impl Fn([&[f32]; 1], &mut [f32]), D> {
+        let float = move |[x]: [&[f32]; 1], out: &mut [f32]| math::map(Isa::best(), function, x, out);
+        Function { int: self.int, float, double: self.double }
+    }
+
+    /// The same, since there are no vectors.
+    #[cfg(not(feature = "std"))]
+    pub(crate) fn in_vectors(self, _: impl math::Function) -> Self {
+        self
+    }
 }
 
 /// Arithmetic for every dtype: a closure from an array with one `i64` of each input to `i64`, and

@@ -2,6 +2,10 @@
 //!
 //! | module     | holds                                                                      |
 //! |------------|----------------------------------------------------------------------------|
+//! | `attention` | means of values, weighted by how well keys match queries                  |
+//! | `math`     | functions of a vector of numbers                                           |
+//! | `norm`     | layer norm and group norm                                                  |
+//! | `softmax`  | softmax and its logarithm                                                  |
 //! | `isa`      | instruction sets, found at run time, and how code is compiled for each      |
 //! | `vector`   | what a vector register can do: the traits that arithmetic is written in     |
 //! | `parallel` | one piece of work on several threads                                       |
@@ -12,8 +16,12 @@
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 
+pub mod attention;
 pub mod isa;
+pub mod math;
+pub mod norm;
 pub mod parallel;
+pub mod softmax;
 pub mod vector;
 
 pub use isa::{Isa, Routine};

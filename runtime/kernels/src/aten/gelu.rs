@@ -16,6 +16,7 @@
 use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_simd::math;
 use libm::Libm;
 
 use crate::pointwise::{Input, Pointwise, floats};
@@ -29,7 +30,8 @@ fn gelu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Erro
         Some("none") => call.run(
             args,
             2,
-            floats!(F => |[x]| 0.5 * x * (1.0 + Libm::<F>::erf(x * FRAC_1_SQRT_2 as F))),
+            floats!(F => |[x]| 0.5 * x * (1.0 + Libm::<F>::erf(x * FRAC_1_SQRT_2 as F)))
+                .in_vectors(math::Gelu),
         ),
         Some("tanh") => call.run(
             args,
@@ -37,7 +39,8 @@ fn gelu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Erro
             floats!(F => |[x]| {
                 let inner = SQRT_2_OVER_PI as F * (x + 0.044_715 * x * x * x);
                 0.5 * x * (1.0 + Libm::<F>::tanh(inner))
-            }),
+            })
+            .in_vectors(math::GeluTanh),
         ),
         _ => Err(Error::InvalidArgument { index: 1, expected: "\"none\" or \"tanh\"" }),
     }

@@ -16,7 +16,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Accumulator, Float, same_dtype, with_float_accumulator},
     along::map_lines,
 };
 

@@ -43,6 +43,9 @@ pub(super) fn gated_delta_rule(
 ) -> Result<(), Error> {
     let sizes = Sizes::of(args)?;
     let Sizes { batch, heads, key_heads, time, k, v, .. } = sizes;
+    let read = |index| args.tensor(index)?.data::<f32>();
+    let [query, key, value, decay, beta] = [read(0)?, read(1)?, read(2)?, read(3)?, read(4)?];
+    let initial = read(5)?;
     let [mut out, mut state] = args.outs([6, 7])?;
     for (tensor, index) in [(&out, 6), (&state, 7)] {
         same_dtype(tensor.dtype(), afferent_core::ScalarType::Float, index)?;
@@ -54,12 +57,10 @@ pub(super) fn gated_delta_rule(
     state.resize(&[batch, key_heads, k, v])?;
     let correction = cx.scratch::<f32>(v)?;
     let (out, state) = (out.data_mut::<f32>()?, state.data_mut::<f32>()?);
-    let read = |index| args.tensor(index)?.data::<f32>();
-    state.copy_from_slice(read(5)?);
+    state.copy_from_slice(initial);
     if out.is_empty() && state.is_empty() {
         return Ok(());
     }
-    let [query, key, value, decay, beta] = [read(0)?, read(1)?, read(2)?, read(3)?, read(4)?];
     let group = heads / key_heads;
     for head in 0..batch * key_heads {
         let state = &mut state[head * k * v..][..k * v];
