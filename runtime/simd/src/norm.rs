@@ -63,8 +63,8 @@ impl Routine for Normalize<'_> {
             let squares = sum(simd, from, |x| (x - center) * (x - center));
             let rstd = 1.0 / root(simd, squares / width as f32 + eps);
             (*row_mean, *row_rstd) = (mean, rstd);
-            let factors = |all: Option<&'_ [f32]>| all.map(|all| &all[first..][..per_row]);
-            let (weight, bias) = (factors(weight), factors(bias));
+            let [weight, bias] =
+                [weight, bias].map(|all| all.map(|all| &all[first..][..per_row]));
             if shared == 1 {
                 each(simd, from, to, [mean, rstd], [weight, bias]);
             } else {
