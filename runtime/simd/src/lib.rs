@@ -2,6 +2,7 @@
 //!
 //! | module     | holds                                                                      |
 //! |------------|----------------------------------------------------------------------------|
+//! | `gemm`     | products of matrices, and of whatever can be packed like one               |
 //! | `isa`      | instruction sets, found at run time, and how code is compiled for each      |
 //! | `vector`   | what a vector register can do: the traits that arithmetic is written in     |
 //! | `parallel` | one piece of work on several threads                                       |
@@ -12,6 +13,7 @@
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 
+pub mod gemm;
 pub mod isa;
 pub mod parallel;
 pub mod vector;

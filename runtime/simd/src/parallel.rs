@@ -53,6 +53,18 @@ impl<'a, T> Shared<'a, T> {
         self.0.len()
     }
 
+    /// Where item `at` is.
+    ///
+    /// # Panics
+    /// When it is outside the slice.
+    ///
+    /// # Safety
+    /// Of what is reached through the pointer, nothing else reaches any at the same time.
+    #[inline(always)]
+    pub(crate) unsafe fn pointer(&self, at: usize) -> *mut T {
+        self.0[at..].as_ptr().cast_mut().cast()
+    }
+
     /// The items from `start` on.
     ///
     /// # Panics
@@ -60,6 +72,7 @@ impl<'a, T> Shared<'a, T> {
     ///
     /// # Safety
     /// While the result lives, no other part has any of its items.
+    #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the parts are apart")]
     pub(crate) unsafe fn part(&self, start: usize, len: usize) -> &mut [T] {
         let cells = &self.0[start..start + len];
