@@ -31,6 +31,7 @@ mod pointwise;
 mod prim;
 mod reduce;
 mod runs;
+mod single;
 mod strided;
 #[cfg(test)]
 mod testing;

@@ -169,6 +169,9 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
     }
 
     fn fits(&self, out: &Target<'_>) -> Option<()> {
+        if self.rows == 0 || self.cols == 0 {
+            return Some(());
+        }
         let inside = |len: usize, row: usize, col: usize| {
             let last = (self.rows - 1).checked_mul(row)?;
             let last = last.checked_add((self.cols - 1).checked_mul(col)?)?;

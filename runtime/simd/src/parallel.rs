@@ -36,6 +36,24 @@ pub fn for_each_chunk<T: Send>(
     });
 }
 
+/// As [`for_each_chunk`], with a chunk of each of two slices, which have equally many.
+pub fn for_each_pair<T: Send, U: Send>(
+    workers: Option<&dyn Workers>,
+    (data, len): (&mut [T], usize),
+    (more, more_len): (&mut [U], usize),
+    work: impl Fn(usize, &mut [T], &mut [U]) + Sync,
+) {
+    let pieces = data.len().div_ceil(len);
+    assert!(more.len().div_ceil(more_len) >= pieces, "each chunk has one of the other slice");
+    let more = Shared::new(more);
+    for_each_chunk(workers, data, len, |piece, part| {
+        let start = piece * more_len;
+        let len = more_len.min(more.len() - start);
+        // SAFETY: as in `for_each_chunk`.
+        work(piece, part, unsafe { more.part(start, len) });
+    });
+}
+
 /// A slice of which several threads write parts.
 pub(crate) struct Shared<'a, T>(&'a [UnsafeCell<T>]);
 
