@@ -33,6 +33,7 @@ mod preprocess;
 mod prim;
 mod reduce;
 mod runs;
+mod single;
 mod strided;
 #[cfg(test)]
 mod testing;

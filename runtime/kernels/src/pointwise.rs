@@ -14,13 +14,14 @@ mod input;
 mod walk;
 
 use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, broadcast_shapes};
-#[cfg(feature = "std")]
-use afferent_simd::Isa;
 use afferent_simd::math;
 
-use crate::pointwise::{
-    convert::{BLOCK, Compute, Source, Target},
-    walk::Walk,
+use crate::{
+    pointwise::{
+        convert::{BLOCK, Compute, Source, Target},
+        walk::Walk,
+    },
+    vectors::isa,
 };
 
 pub(crate) use crate::pointwise::input::{
@@ -36,24 +37,6 @@ pub(crate) struct Function<I, F, D> {
     pub(crate) float: F,
     /// For `f64`.
     pub(crate) double: D,
-}
-
-impl<I, F, D> Function<I, F, D> {
-    /// The same, but `f32` computed by `function` where there are vectors.
-    #[cfg(feature = "std")]
-    pub(crate) fn in_vectors(
-        self,
-        function: impl math::Function,
-    ) -> Function<I, impl Fn([&[f32]; 1], &mut [f32]), D> {
-        let float = move |[x]: [&[f32]; 1], out: &mut [f32]| math::map(Isa::best(), function, x, out);
-        Function { int: self.int, float, double: self.double }
-    }
-
-    /// The same, since there are no vectors.
-    #[cfg(not(feature = "std"))]
-    pub(crate) fn in_vectors(self, _: impl math::Function) -> Self {
-        self
-    }
 }
 
 /// Arithmetic for every dtype: a closure from an array with one `i64` of each input to `i64`, and
@@ -276,6 +259,29 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         let mut target = Target::<C>::new(out, index)?;
         evaluate(&walk, &mut sources, &mut target, function);
         Ok(())
+    }
+}
+
+impl Pointwise<'_, 1> {
+    /// As [`Pointwise::run`], but `f32` is computed by `vectors` where there are any.
+    pub(crate) fn run_in_vectors<I, F, D>(
+        &self,
+        args: &mut Args<'_>,
+        index: usize,
+        function: Function<I, F, D>,
+        vectors: impl math::Function,
+    ) -> Result<(), Error>
+    where
+        I: Fn([&[i64]; 1], &mut [i64]),
+        F: Fn([&[f32]; 1], &mut [f32]),
+        D: Fn([&[f64]; 1], &mut [f64]),
+    {
+        let Function { int, float, double } = function;
+        let float = |x: [&[f32]; 1], out: &mut [f32]| match isa() {
+            Some(isa) => math::map(isa, vectors, x[0], out),
+            None => float(x, out),
+        };
+        self.run(args, index, Function { int, float, double })
     }
 }
 

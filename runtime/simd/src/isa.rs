@@ -102,6 +102,12 @@ impl Isa {
         }
     }
 
+    /// Numbers of 32 bits in a vector.
+    #[inline]
+    pub fn lanes(self) -> usize {
+        self.run(Lanes)
+    }
+
     /// Calls `f`, ordinary loops that the compiler vectorises for this instruction set.
     ///
     /// `f` is compiled for the instruction set only when it is inlined: a long one calls a function
@@ -115,6 +121,17 @@ impl Isa {
 impl fmt::Debug for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+struct Lanes;
+
+impl Routine for Lanes {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> usize {
+        S::LANES
     }
 }
 

@@ -256,7 +256,11 @@ mod tests {
         check(Exp, f64::exp, 1.5);
         check(Ln, f64::ln, 1.5);
         check(Tanh, f64::tanh, 2.0);
-        check(Sigmoid, |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }, 3.0);
+        check(
+            Sigmoid,
+            |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) },
+            3.0,
+        );
         check(Erf, libm::erf, 2.0);
     }
 

@@ -54,7 +54,8 @@ impl Routine for Normalize<'_> {
         let Norm { width, weight, bias, shared, eps } = self.norm;
         let per_row = width / shared;
         let period = weight.or(bias).map_or(per_row, <[f32]>::len).max(1);
-        let rows = self.from.chunks_exact(width).zip(self.to[..self.from.len()].chunks_exact_mut(width));
+        let rows =
+            self.from.chunks_exact(width).zip(self.to[..self.from.len()].chunks_exact_mut(width));
         let moments = self.mean.iter_mut().zip(self.rstd);
         let mut first = 0;
         for ((from, to), (row_mean, row_rstd)) in rows.zip(moments) {
@@ -63,8 +64,7 @@ impl Routine for Normalize<'_> {
             let squares = sum(simd, from, |x| (x - center) * (x - center));
             let rstd = 1.0 / root(simd, squares / width as f32 + eps);
             (*row_mean, *row_rstd) = (mean, rstd);
-            let [weight, bias] =
-                [weight, bias].map(|all| all.map(|all| &all[first..][..per_row]));
+            let [weight, bias] = [weight, bias].map(|all| all.map(|all| &all[first..][..per_row]));
             if shared == 1 {
                 each(simd, from, to, [mean, rstd], [weight, bias]);
             } else {
@@ -178,7 +178,8 @@ mod tests {
                 assert!((f64::from(rstd[row]) - scale).abs() < 1e-4 * scale);
                 for (i, &x) in x.iter().enumerate() {
                     let at = (row * width + i) / shared % period;
-                    let (w, b) = (norm.weight.map_or(1.0, |w| w[at]), norm.bias.map_or(0.0, |b| b[at]));
+                    let (w, b) =
+                        (norm.weight.map_or(1.0, |w| w[at]), norm.bias.map_or(0.0, |b| b[at]));
                     let expected = (f64::from(x) - m) * scale * f64::from(w) + f64::from(b);
                     let error = (f64::from(to[row * width + i]) - expected).abs();
                     assert!(error < 2e-5, "{isa:?} {rows} {width} {shared}: {error}");

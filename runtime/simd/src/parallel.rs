@@ -36,6 +36,24 @@ pub fn for_each_chunk<T: Send>(
     });
 }
 
+/// As [`for_each_chunk`], with a chunk of each of two slices, which have equally many.
+pub fn for_each_pair<T: Send, U: Send>(
+    workers: Option<&dyn Workers>,
+    (data, len): (&mut [T], usize),
+    (more, more_len): (&mut [U], usize),
+    work: impl Fn(usize, &mut [T], &mut [U]) + Sync,
+) {
+    let pieces = data.len().div_ceil(len);
+    assert!(more.len().div_ceil(more_len) >= pieces, "each chunk has one of the other slice");
+    let more = Shared::new(more);
+    for_each_chunk(workers, data, len, |piece, part| {
+        let start = piece * more_len;
+        let len = more_len.min(more.len() - start);
+        // SAFETY: as in `for_each_chunk`.
+        work(piece, part, unsafe { more.part(start, len) });
+    });
+}
+
 /// A slice of which several threads write parts.
 pub(crate) struct Shared<'a, T>(&'a [UnsafeCell<T>]);
 
@@ -53,6 +71,18 @@ impl<'a, T> Shared<'a, T> {
         self.0.len()
     }
 
+    /// Where item `at` is.
+    ///
+    /// # Panics
+    /// When it is outside the slice.
+    ///
+    /// # Safety
+    /// Of what is reached through the pointer, nothing else reaches any at the same time.
+    #[inline(always)]
+    pub(crate) unsafe fn pointer(&self, at: usize) -> *mut T {
+        self.0[at..].as_ptr().cast_mut().cast()
+    }
+
     /// The items from `start` on.
     ///
     /// # Panics
@@ -60,6 +90,7 @@ impl<'a, T> Shared<'a, T> {
     ///
     /// # Safety
     /// While the result lives, no other part has any of its items.
+    #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the parts are apart")]
     pub(crate) unsafe fn part(&self, start: usize, len: usize) -> &mut [T] {
         let cells = &self.0[start..start + len];

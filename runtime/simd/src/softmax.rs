@@ -145,11 +145,8 @@ mod tests {
                     let sum: f64 = (0..len).map(power).sum();
                     for i in 0..len {
                         let share = power(i) / sum;
-                        let expected = if is_log {
-                            f64::from(from[at(i)] - max) - sum.ln()
-                        } else {
-                            share
-                        };
+                        let expected =
+                            if is_log { f64::from(from[at(i)] - max) - sum.ln() } else { share };
                         let error = (f64::from(to[at(i)]) - expected).abs();
                         let fine = error <= 1e-6 * (1.0 + expected.abs())
                             || to[at(i)].is_nan() && expected.is_nan()
@@ -163,7 +160,9 @@ mod tests {
 
     #[test]
     fn lines() {
-        for (outer, len, inner) in [(2, 5, 1), (1, 33, 1), (3, 7, 5), (2, 3, 37), (1, 1, 1), (0, 3, 2)] {
+        for (outer, len, inner) in
+            [(2, 5, 1), (1, 33, 1), (3, 7, 5), (2, 3, 37), (1, 1, 1), (0, 3, 2)]
+        {
             let from: Vec<f32> =
                 (0..outer * len * inner).map(|i| (i * 37 % 101) as f32 / 9.0 - 5.0).collect();
             check(Along { outer, len, inner }, &from);

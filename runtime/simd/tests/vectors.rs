@@ -111,8 +111,9 @@ operations! {
     finds_nan: |simd, a, _b| a.is_nan().select(simd.splat(1.0), a) => if a.is_nan() { 1.0 } else { a };
     joins_masks: |_simd, a, b| (!a.lt(b) & a.le(b) | a.is_nan()).select(a, b)
         => if a == b || a.is_nan() { a } else { b };
-    rounds: |_simd, a, b| b.is_nan().select(b, a.round_to_i32().to_f32())
-        => if b.is_nan() { b } else if a.is_nan() { i32::MIN as f32 } else { a.round_ties_even() };
+    // Zero has a sign that integers lose.
+    rounds: |simd, a, b| (a.is_nan() | b.is_nan()).select(b, a.round_to_i32().to_f32() + simd.zero())
+        => if b.is_nan() || a.is_nan() { b } else { a.round_ties_even() + 0.0 };
     moves_bits: |simd, a, _b| (a.to_bits().shl::<3>().shr::<4>() + simd.splat_i32(5)).from_bits()
         => f32::from_bits((((a.to_bits() as i32) << 3 >> 4).wrapping_add(5)) as u32);
     joins_bits: |_simd, a, b| (a.to_bits() & b.to_bits() | (a.to_bits() - b.to_bits())).from_bits()

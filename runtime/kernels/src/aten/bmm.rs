@@ -21,14 +21,14 @@ use crate::{
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::bmm.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], bmm_out)];
 
-fn bmm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn bmm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
     same_dtype(args.out(2)?.dtype(), dtype, 2)?;
-    with_operand!(dtype, 0, T => bmm::<T>(args))
+    with_operand!(dtype, 0, T => bmm::<T>(cx, args))
 }
 
-fn bmm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
+fn bmm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (a, b) = (args.tensor(0)?, args.tensor(1)?);
     let &[batch, rows, inner] = a.sizes() else {
         return Err(Error::InvalidArgument { index: 0, expected: "a batch of matrices" });
@@ -63,7 +63,7 @@ fn bmm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
             addend: None,
         };
         let out = out.get_mut(item * steps[0]..).ok_or(outside)?;
-        product.write(out, steps[1], steps[2])?;
+        product.write(cx, out, steps[1], steps[2])?;
     }
     Ok(())
 }

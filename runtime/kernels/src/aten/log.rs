@@ -20,7 +20,7 @@ pub(crate) const KERNELS: &[Kernel] =
 fn log_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
     let function = floats!(F => |[x]| Libm::<F>::log(x));
-    call.run(args, 1, function.in_vectors(math::Ln))
+    call.run_in_vectors(args, 1, function, math::Ln)
 }
 
 #[cfg(test)]

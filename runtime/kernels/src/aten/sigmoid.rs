@@ -20,7 +20,7 @@ pub(crate) const KERNELS: &[Kernel] =
 fn sigmoid_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
     let function = floats!(F => |[x]| 1.0 / (1.0 + Libm::<F>::exp(-x)));
-    call.run(args, 1, function.in_vectors(math::Sigmoid))
+    call.run_in_vectors(args, 1, function, math::Sigmoid)
 }
 
 #[cfg(test)]

@@ -57,11 +57,7 @@ pub(super) struct Quantization<'a> {
 
 impl<'a> Quantization<'a> {
     /// The zero points at `index`, and the scales after them, of `tensor`.
-    pub(super) fn of(
-        args: &Args<'a>,
-        index: u8,
-        tensor: &TensorView<'_>,
-    ) -> Result<Self, Error> {
+    pub(super) fn of(args: &Args<'a>, index: u8, tensor: &TensorView<'_>) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let find = |index: u8| {
             let found = args.opt_tensor(usize::from(index))?;

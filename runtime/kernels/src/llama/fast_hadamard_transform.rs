@@ -51,7 +51,7 @@ fn fast_hadamard_transform_out(
         map_lines::<A>(cx, x, along, &mut out, 1, |line| {
             for part in line.chunks_mut(part.max(1)) {
                 transform(part);
-                part.iter_mut().for_each(|x| *x = *x * scale);
+                part.iter_mut().for_each(|x| *x *= scale);
             }
             if is_mixed {
                 mix(line);
@@ -79,10 +79,10 @@ const MIXED: usize = 28;
 
 /// A Hadamard matrix: a bit for each column, the first one lowest, set where the element is -1.
 const SIGNS: [u32; MIXED] = [
-    0xcd69e7e, 0x9ad7c7d, 0x37ab8fb, 0x6d571f7, 0xd8ae3ef, 0xb3587df, 0x66b4f3f,
-    0xb467f43, 0x6acbe87, 0xd593d8e, 0xab27b9c, 0x564f7b8, 0xac9aff0, 0x5b31fe1,
-    0x87fb325, 0x0ff66ca, 0x1decd95, 0x39ddb2a, 0x71bf654, 0xe17eca9, 0xc2fd9d2,
-    0xfcf1299, 0xfbe2532, 0xf7c4ae4, 0xef8d549, 0xdf1ea13, 0xbe3d4a6, 0x7e7a94c,
+    0xcd69e7e, 0x9ad7c7d, 0x37ab8fb, 0x6d571f7, 0xd8ae3ef, 0xb3587df, 0x66b4f3f, 0xb467f43,
+    0x6acbe87, 0xd593d8e, 0xab27b9c, 0x564f7b8, 0xac9aff0, 0x5b31fe1, 0x87fb325, 0x0ff66ca,
+    0x1decd95, 0x39ddb2a, 0x71bf654, 0xe17eca9, 0xc2fd9d2, 0xfcf1299, 0xfbe2532, 0xf7c4ae4,
+    0xef8d549, 0xdf1ea13, 0xbe3d4a6, 0x7e7a94c,
 ];
 
 /// Multiplies [`SIGNS`] with the matrix of as many rows that `line` is.
@@ -112,7 +112,8 @@ mod tests {
     fn check(x: &[f32], expected: Result<&[f32], Error>) {
         let x = Tensor::from_slice(x);
         let mut out = Tensor::zeros(ScalarType::Float, &[0]);
-        let result = Call::new(&KERNELS[0]).run(&mut [Argument::Tensor(&x), Argument::Out(&mut out)]);
+        let result =
+            Call::new(&KERNELS[0]).run(&mut [Argument::Tensor(&x), Argument::Out(&mut out)]);
         assert_eq!(result.map(|()| out.data().unwrap()), expected);
     }
 

@@ -184,7 +184,8 @@ mod tests {
         let state = tensor(&[1, 1, 2, 1], &[2.0, 4.0]);
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0, 0]);
         let mut last = Tensor::zeros(ScalarType::Float, &[0, 0, 0, 0]);
-        let mut arguments = [&query, &key, &value, decay, &beta, &state].map(Argument::Tensor).into_iter();
+        let mut arguments =
+            [&query, &key, &value, decay, &beta, &state].map(Argument::Tensor).into_iter();
         let mut arguments: Vec<_> = arguments.by_ref().collect();
         arguments.extend([Argument::Out(&mut out), Argument::Out(&mut last)]);
         let result = Call::new(&KERNELS[0]).run(&mut arguments);

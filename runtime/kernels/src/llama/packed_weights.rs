@@ -59,7 +59,8 @@ impl PackedWeights<'_> {
         let Format { columns, group, bits, .. } = self.format;
         let (groups, numbers) = (columns / group, group * bits);
         let Some(block) = self.format.block() else { return };
-        for (rows, out) in self.bytes.chunks_exact(block * groups.max(1)).zip(out.chunks_mut(ROWS)) {
+        for (rows, out) in self.bytes.chunks_exact(block * groups.max(1)).zip(out.chunks_mut(ROWS))
+        {
             let mut totals = [0.0; ROWS];
             for (block, x) in rows.chunks_exact(block).zip(x.chunks_exact(group)) {
                 let (numbers, rest) = block.split_at(numbers);
@@ -120,8 +121,7 @@ mod tests {
         for row in (0..format.rows).step_by(ROWS) {
             for group in (0..format.columns).step_by(format.group) {
                 for half in (group..group + format.group).step_by(8) {
-                    let numbers: Vec<i8> =
-                        (0..64).map(|i| at(row + i / 8, half + i % 8)).collect();
+                    let numbers: Vec<i8> = (0..64).map(|i| at(row + i / 8, half + i % 8)).collect();
                     for part in numbers.chunks(32) {
                         let low = |i: usize| part[i].wrapping_add(8).cast_unsigned();
                         match format.bits {

@@ -110,9 +110,14 @@ impl<'a> Layer<'a> {
         };
         let tensor = |index: u8| {
             let tensor = args.tensor(usize::from(index))?;
-            if tensor.is_contiguous() { Ok(tensor) } else { Err(wrong(index, "a row-major tensor")) }
+            if tensor.is_contiguous() {
+                Ok(tensor)
+            } else {
+                Err(wrong(index, "a row-major tensor"))
+            }
         };
-        let (chosen, experts, hidden, dim) = (positive(5)?, positive(6)?, positive(7)?, positive(8)?);
+        let (chosen, experts, hidden, dim) =
+            (positive(5)?, positive(6)?, positive(7)?, positive(8)?);
         let (group, bits) = (positive(9)?, positive(10)?);
         if chosen > experts {
             return Err(wrong(5, "no more experts than there are"));
@@ -178,7 +183,8 @@ impl<'a> Layer<'a> {
                 route_scale / if total < f32::MIN_POSITIVE { f32::MIN_POSITIVE } else { total }
             }
             Scoring::Softmax => {
-                let max = shares.iter().fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max });
+                let max =
+                    shares.iter().fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max });
                 shares.iter_mut().for_each(|share| *share = libm::expf(*share - max));
                 1.0 / sum(shares)
             }
@@ -213,7 +219,9 @@ fn matrix<'a>(
 ) -> Result<PackedWeights<'a>, Error> {
     let len = packed.sizes().last().copied().unwrap_or(0);
     let bytes = packed.data::<u8>()?.chunks(len.max(1)).nth(expert);
-    bytes.and_then(|bytes| format.weights(bytes)).ok_or(Error::InvalidArgument { index: 3, expected: NOT_PACKED })
+    bytes
+        .and_then(|bytes| format.weights(bytes))
+        .ok_or(Error::InvalidArgument { index: 3, expected: NOT_PACKED })
 }
 
 const NOT_PACKED: &str = "packed weights of the sizes, groups and bits that the call names";
@@ -255,7 +263,12 @@ mod tests {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         check("sigmoid", [1, 2, 16, 16, 16, 4], &packed, wrong(3, NOT_PACKED));
         check("top", [1, 2, 16, 16, 16, 4], &packed, wrong(11, "\"sigmoid\" or \"softmax\""));
-        check("softmax", [3, 2, 16, 16, 16, 4], &packed, wrong(5, "no more experts than there are"));
+        check(
+            "softmax",
+            [3, 2, 16, 16, 16, 4],
+            &packed,
+            wrong(5, "no more experts than there are"),
+        );
         for at in 0..6 {
             for value in [0, -1, i64::MIN] {
                 let mut values = [1, 2, 16, 16, 16, 4];

@@ -18,11 +18,8 @@ use crate::{
     loops::{Loops, out_strides, strides_of},
 };
 
-pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
-    "preprocess::tile_crop.out",
-    &[Arg::Tensor, Arg::Int, Arg::Out],
-    tile_crop_out,
-)];
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("preprocess::tile_crop.out", &[Arg::Tensor, Arg::Int, Arg::Out], tile_crop_out)];
 
 fn tile_crop_out(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;

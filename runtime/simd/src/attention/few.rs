@@ -100,13 +100,7 @@ fn dots<S: Simd, const R: usize>(simd: S, keys: &[f32], step: usize, query: &[f3
 
 /// Turns scores into weights, and everything of before into what it is with the new largest score.
 #[inline(always)]
-fn weigh<S: Simd>(
-    simd: S,
-    scores: &mut [f32],
-    best: &mut f32,
-    total: &mut f32,
-    sums: &mut [f32],
-) {
+fn weigh<S: Simd>(simd: S, scores: &mut [f32], best: &mut f32, total: &mut f32, sums: &mut [f32]) {
     let old = *best;
     *best = scores.iter().fold(old, |best, &score| if best > score { best } else { score });
     // Where every key is hidden, a finite number makes weights zero instead of NaN.

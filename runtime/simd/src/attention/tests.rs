@@ -20,7 +20,8 @@ fn expected(attention: &Attention<'_>) -> Vec<f32> {
     let mut out = vec![0.0; batches * attention.heads * queries * width];
     let row = |rows: &Rows<'_>, batch, head, position| {
         let mut row = vec![0.0; width];
-        rows.numbers.read(batch * rows.batch + head * rows.head + position * rows.position, &mut row);
+        rows.numbers
+            .read(batch * rows.batch + head * rows.head + position * rows.position, &mut row);
         row
     };
     for batch in 0..batches {
@@ -63,7 +64,10 @@ fn compare(attention: &Attention<'_>, note: &str) {
         let mut out = vec![f32::NAN; expected.len()];
         attention.run(isa, NumbersMut::F32(&mut out), &mut scratch);
         for (at, (found, expected)) in out.iter().zip(&expected).enumerate() {
-            assert!((found - expected).abs() < 2e-5, "{isa:?} {note}: {at}: {found}, not {expected}");
+            assert!(
+                (found - expected).abs() < 2e-5,
+                "{isa:?} {note}: {at}: {found}, not {expected}"
+            );
         }
     }
 }
