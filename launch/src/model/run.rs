@@ -15,6 +15,7 @@ use afferent_runtime::{
     Input, Model, ModelOptions, ModelOutputs, Output, RunObserver, RunOptions,
     program::{Instruction, MethodPlan},
 };
+use afferent_simd::pool;
 use anyhow::{Context, bail};
 use clap::Args;
 
@@ -43,7 +44,7 @@ pub(crate) struct RunArgs {
     /// Calls before the timed ones
     #[arg(long, default_value_t = 0)]
     warmup: u32,
-    /// Threads that the model may use; the kernels of this build use one
+    /// Threads that kernels may use
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
     /// Write the time of each instruction to this file, as JSON
@@ -95,7 +96,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let inputs: Vec<Input<'_>> = given.iter().map(Given::input).collect();
     let profile = args.profile.is_some().then(Profile::default);
     let observer = profile.as_ref().map(|profile| profile as &dyn RunObserver);
-    let options = RunOptions { observer, ..RunOptions::default() };
+    let workers = pool::workers(args.threads as usize);
+    let options = RunOptions { observer, workers, ..RunOptions::default() };
     let mut times_us = Vec::with_capacity(args.repeat as usize);
     for _ in 0..args.warmup {
         model.run(&args.method, &inputs)?;

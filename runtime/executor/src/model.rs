@@ -6,7 +6,7 @@ mod shared;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use afferent_core::{AlignedBytes, Backend, Error, KernelLists};
+use afferent_core::{AlignedBytes, Backend, Error, KernelLists, Workers};
 use afferent_program::{Instruction, MethodPlan, TensorData, Value};
 use self_cell::{MutBorrow, self_cell};
 
@@ -27,13 +27,15 @@ pub struct ModelOptions {
     pub memory_limit: usize,
     /// See [`RunOptions::instruction_limit`].
     pub instruction_limit: u64,
+    /// Threads that kernels may use; without, a run uses that of its caller alone.
+    pub workers: Option<&'static dyn Workers>,
 }
 
 impl ModelOptions {
     /// Options with `kernels`, no backend and the usual limits.
     pub fn new(kernels: KernelLists<'static>) -> Self {
         let instruction_limit = RunOptions::INSTRUCTION_LIMIT;
-        Self { kernels, backends: &[], memory_limit: 4 << 30, instruction_limit }
+        Self { kernels, backends: &[], memory_limit: 4 << 30, instruction_limit, workers: None }
     }
 
     /// The same with `backends`.
@@ -176,8 +178,9 @@ impl Model {
         name: &str,
         inputs: &[Input<'s>],
     ) -> Result<ModelOutputs<'s>, ModelError> {
-        let instruction_limit = self.options.instruction_limit;
-        self.run_with(name, inputs, &RunOptions { instruction_limit, ..RunOptions::default() })
+        let ModelOptions { instruction_limit, workers, .. } = self.options;
+        let options = RunOptions { instruction_limit, workers, ..RunOptions::default() };
+        self.run_with(name, inputs, &options)
     }
 
     /// As [`Model::run`], with other options than those of the model.

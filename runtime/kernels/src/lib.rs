@@ -27,19 +27,23 @@ mod extremum;
 mod fourier;
 mod indexing;
 mod limit;
+mod llama;
 mod loops;
 mod matmul;
 mod norm;
 mod pointwise;
+mod preprocess;
 mod prim;
 mod quantize;
 mod quantized_decomposed;
 mod reduce;
 mod runs;
+mod single;
 mod strided;
 #[cfg(test)]
 mod testing;
 mod upsample;
+mod vectors;
 mod window;
 
 /// The operators of the namespace `aten`.
@@ -51,6 +55,12 @@ pub const DIM_ORDER: &[&[Kernel]] = dim_order::KERNELS;
 /// The operators of the namespace `et_copy`.
 pub const ET_COPY: &[&[Kernel]] = et_copy::KERNELS;
 
+/// The operators of the namespace `llama`.
+pub const LLAMA: &[&[Kernel]] = llama::KERNELS;
+
+/// The operators of the namespace `preprocess`.
+pub const PREPROCESS: &[&[Kernel]] = preprocess::KERNELS;
+
 /// The operators on numbers, sizes and views.
 pub const PRIM: &[&[Kernel]] = prim::KERNELS;
 
@@ -58,7 +68,8 @@ pub const PRIM: &[&[Kernel]] = prim::KERNELS;
 pub const QUANTIZED_DECOMPOSED: &[&[Kernel]] = quantized_decomposed::KERNELS;
 
 /// Every portable kernel, one list a namespace.
-pub const KERNELS: &[&[&[Kernel]]] = &[ATEN, DIM_ORDER, ET_COPY, PRIM, QUANTIZED_DECOMPOSED];
+pub const KERNELS: &[&[&[Kernel]]] =
+    &[ATEN, DIM_ORDER, ET_COPY, LLAMA, PREPROCESS, PRIM, QUANTIZED_DECOMPOSED];
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ mod allocations;
 mod call;
 mod callgrind;
 mod hops;
+mod models;
 mod operators;
 mod packages;
 mod peer;
@@ -34,6 +35,7 @@ struct Cli {
 enum Command {
     Call(call::Options),
     Hops(hops::Options),
+    Models(models::Options),
     Operators(operators::Options),
     Packages(packages::Options),
     #[command(hide = true)]
@@ -45,6 +47,7 @@ fn main() -> anyhow::Result<()> {
     let (tables, verdict) = match cli.command {
         Command::Call(options) => (call::run(&options)?, Ok(())),
         Command::Hops(options) => hops::run(&options)?,
+        Command::Models(options) => (models::run(&options)?, Ok(())),
         Command::Operators(options) => (operators::run(&options)?, Ok(())),
         Command::Packages(options) => (packages::run(&options)?, Ok(())),
         Command::Loop(options) => return callgrind::run_loop(&options),

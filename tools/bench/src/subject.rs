@@ -12,7 +12,7 @@ use afferent_runtime::{Input, Model, ModelError, ModelOptions};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use crate::{peer, timing};
+use crate::{models, peer, timing};
 
 /// A loaded method `forward`, its inputs, and the same inputs as files.
 pub(crate) struct Subject {
@@ -20,7 +20,7 @@ pub(crate) struct Subject {
     pub(crate) model: Model,
     pub(crate) inputs: Vec<Tensor>,
     files: Vec<PathBuf>,
-    _folder: TempDir,
+    _folder: Option<TempDir>,
 }
 
 /// Median times of one call, in microseconds.
@@ -64,7 +64,15 @@ impl Subject {
             fs::write(&file, npy(tensor)?)?;
             files.push(file);
         }
-        Ok(Self { path: path.to_owned(), model, inputs, files, _folder: folder })
+        Ok(Self { path: path.to_owned(), model, inputs, files, _folder: Some(folder) })
+    }
+
+    /// Loads the program at `path`, whose inputs are in NPY files of `f32`.
+    pub(crate) fn with_inputs(path: &Path, files: &[PathBuf]) -> Result<Self> {
+        let model = Model::open(path, ModelOptions::new(afferent_kernels::KERNELS))?;
+        let inputs = files.iter().map(|file| models::read(file)).collect::<Result<_>>()?;
+        let (path, files) = (path.to_owned(), files.to_vec());
+        Ok(Self { path, model, inputs, files, _folder: None })
     }
 
     /// Calls the method `repeat` times, and reads its first result each time.

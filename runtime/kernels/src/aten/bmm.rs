@@ -22,7 +22,7 @@ use crate::{
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::bmm.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], bmm_out)];
 
-fn bmm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn bmm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
     same_dtype(args.out(2)?.dtype(), dtype, 2)?;
@@ -30,7 +30,7 @@ fn bmm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     if common(&[dtype]).is_some() {
         return with_complex!(dtype, A => complex::bmm::<A>(args, sizes));
     }
-    with_operand!(dtype, 0, T => bmm::<T>(args, sizes))
+    with_operand!(dtype, 0, T => bmm::<T>(cx, args, sizes))
 }
 
 /// Rows, inner size and columns of the matrices, after the output got its sizes.
@@ -53,7 +53,11 @@ fn sizes(args: &mut Args<'_>) -> Result<[usize; 3], Error> {
     Ok([rows, inner, cols])
 }
 
-fn bmm<T: Operand>(args: &mut Args<'_>, [rows, inner, cols]: [usize; 3]) -> Result<(), Error> {
+fn bmm<T: Operand>(
+    cx: &mut KernelContext<'_>,
+    args: &mut Args<'_>,
+    [rows, inner, cols]: [usize; 3],
+) -> Result<(), Error> {
     let (a, b, mut out) = (args.tensor(0)?, args.tensor(1)?, args.out(2)?);
     let batch = out.sizes().first().copied().unwrap_or(0);
     if out.numel() == 0 {
@@ -75,7 +79,7 @@ fn bmm<T: Operand>(args: &mut Args<'_>, [rows, inner, cols]: [usize; 3]) -> Resu
             addend: None,
         };
         let out = out.get_mut(item * steps[0]..).ok_or(outside)?;
-        product.write(out, steps[1], steps[2])?;
+        product.write(cx, out, steps[1], steps[2])?;
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ use crate::{
     accumulator::{Operand, same_dtype, with_operand},
     conv::{Geometry, Operands, Steps, direct, patches},
     elements::elements_mut,
+    single,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -65,6 +66,9 @@ fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     }
     let to = Steps::of_out(&out);
     let out = elements_mut(&mut out)?;
+    if !is_transposed && let Some(written) = single::write_convolution(cx, &g, &tensors, out, to) {
+        return written;
+    }
     if is_transposed {
         direct::transposed(&g, &tensors, out, to);
     } else if g.in_channels == 1
