@@ -44,9 +44,9 @@ impl<'a> ExternalData<'a> {
         Ok(Self { named })
     }
 
-    /// The keys in order.
-    pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.named.keys()
+    /// The keys in order, with their data.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        self.named.iter()
     }
 
     /// The data with this key.
