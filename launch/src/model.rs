@@ -1,6 +1,7 @@
 //! `afferent model`: looks into a program, runs it, verifies it, or compares two.
 
 mod compare;
+mod contents;
 mod diff;
 mod etdump;
 mod info;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{npy::row_major, table::figure};
 
 /// How far a result may be from the other: `atol + rtol * |expected|`.
-#[derive(Args, Clone, Copy)]
+#[derive(Args, Clone, Copy, Default)]
 pub(super) struct ToleranceArgs {
     /// Relative tolerance; without it that of torch.testing.assert_close: 1e-3 for f16, 0.016 for
     /// bf16, 1.3e-6 for f32, 1e-7 for f64, 0 for others

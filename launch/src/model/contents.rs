@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afferent_core::{Dynamism, find_kernel};
+use afferent_core::{Arg, CompileSpec, Dynamism, find_kernel};
 use afferent_runtime::{
     Method, ModelFile,
     program::{DelegatePlan, Instruction, MethodPlan, TensorData, TensorMeta, Value},
@@ -178,15 +178,13 @@ impl MethodContents {
             instructions: plan.num_instructions(),
             operators: Vec::new(),
             delegates: Vec::new(),
-            planned_bytes: plan.planned_buffer_sizes().iter().enumerate().collect(),
+            planned_bytes: (1..).zip(plan.planned_buffer_sizes().iter()).collect(),
             table_bytes: Method::memory_needed(plan),
             constants: Total::default(),
             external: Vec::new(),
             mutable_buffers: Vec::new(),
             bytes: 0,
         };
-        contents.planned_bytes =
-            contents.planned_bytes.into_iter().map(|(at, bytes)| (at + 1, bytes)).collect();
         contents.count_calls(plan);
         contents.sort_tensors(plan);
         let blobs: usize = contents.delegates.iter().map(|delegate| delegate.bytes).sum();
@@ -221,44 +219,130 @@ impl MethodContents {
     }
 
     fn sort_tensors(&mut self, plan: &MethodPlan<'_>) {
-        let (inputs, mut seen) = (plan.inputs(), BTreeSet::new());
-        let written = written(plan);
+        let (kept, mut seen) = (kept(plan), BTreeSet::new());
         for (at, value) in plan.values().enumerate() {
             let Value::Tensor(meta) = value else { continue };
             let bytes = meta.layout.nbytes;
             let at = u32::try_from(at).unwrap_or(u32::MAX);
-            let mut state = |initialized| {
-                self.mutable_buffers.push(Buffer {
-                    name: meta.fully_qualified_name.map(str::to_owned),
-                    what: describe(plan, at),
-                    bytes,
-                    initialized,
-                });
-            };
-            match meta.data {
+            let initialized = match meta.data {
                 TensorData::Constant(data) => {
                     if seen.insert(data.as_ptr()) {
                         self.constants.count += 1;
                         self.constants.bytes += bytes;
                     }
+                    continue;
                 }
-                TensorData::External { placement: Some(_), .. } => state(true),
                 TensorData::External { name, placement: None } => {
                     self.external.push(Named { name: name.to_owned(), bytes });
+                    continue;
                 }
-                TensorData::Planned { initial: Some(_), .. } => state(true),
-                // What is read before it is written, and is no input, keeps what a run before left.
-                TensorData::Planned { initial: None, .. } => {
-                    if meta.fully_qualified_name.is_some()
-                        && !inputs.iter().any(|input| input == at)
-                        && written.contains(&at)
-                    {
-                        state(false);
-                    }
-                }
-                TensorData::Unplanned => {}
-            }
+                TensorData::External { .. } | TensorData::Planned { initial: Some(_), .. } => true,
+                TensorData::Planned { initial: None, .. } if kept.contains(&at) => false,
+                TensorData::Planned { .. } | TensorData::Unplanned => continue,
+            };
+            let name = meta.fully_qualified_name.map(str::to_owned);
+            let what = describe(plan, at);
+            self.mutable_buffers.push(Buffer { name, what, bytes, initialized });
         }
     }
 }
 
+/// Values that a run keeps for the next one: they are read before an instruction writes them, and
+/// are no inputs.
+fn kept(plan: &MethodPlan<'_>) -> BTreeSet<u32> {
+    let (mut read_first, mut written) = (BTreeSet::new(), BTreeSet::new());
+    let mut visit = |value: u32, reads: bool, writes: bool| {
+        if reads && !written.contains(&value) {
+            read_first.insert(value);
+        }
+        if writes {
+            written.insert(value);
+        }
+    };
+    for instruction in plan.instructions() {
+        match instruction {
+            Instruction::Kernel { operator, args } => {
+                let operator = plan.operator(operator as usize);
+                let kernel =
+                    operator.and_then(|op| find_kernel(KERNELS, op.name, op.overload));
+                let kinds = kernel.map_or(&[][..], |kernel| kernel.args);
+                // What stands behind the arguments repeats the results.
+                for (value, kind) in args.iter().zip(kinds) {
+                    visit(value, !kind.is_written() || *kind == Arg::InOut, kind.is_written());
+                }
+            }
+            Instruction::Move { from, to } => {
+                visit(from, true, false);
+                visit(to, false, true);
+            }
+            _ => {}
+        }
+    }
+    let inputs: BTreeSet<u32> = plan.inputs().iter().collect();
+    read_first.retain(|value| written.contains(value) && !inputs.contains(value));
+    read_first
+}
+
+impl DelegateContents {
+    fn of(delegate: &DelegatePlan<'_>, calls: usize) -> Self {
+        let spec = |spec: CompileSpec<'_>| Spec {
+            key: spec.key.to_owned(),
+            bytes: spec.value.len(),
+            value: short_value(spec.value),
+        };
+        Self {
+            backend: delegate.id.to_owned(),
+            bytes: delegate.blob.len(),
+            calls,
+            compile_specs: delegate.compile_specs().map(spec).collect(),
+            available: BACKENDS.iter().any(|b| b.name() == delegate.id && b.is_available()),
+        }
+    }
+}
+
+/// A value of a compile spec as text, where it is short and can be one; one byte is a number.
+fn short_value(bytes: &[u8]) -> Option<String> {
+    match bytes {
+        [] => None,
+        [byte] if !byte.is_ascii_graphic() => Some(byte.to_string()),
+        _ => {
+            let text = str::from_utf8(bytes).ok()?.trim_end_matches('\0');
+            let fits = text.len() <= 64 && text.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+            fits.then(|| text.to_owned())
+        }
+    }
+}
+
+impl Port {
+    fn of(plan: &MethodPlan<'_>, value: u32) -> Self {
+        let tensor = match plan.value(value as usize) {
+            Value::Tensor(meta) => Some(TensorContents::of(&meta)),
+            _ => None,
+        };
+        Self { what: describe(plan, value), tensor }
+    }
+}
+
+impl TensorContents {
+    fn of(meta: &TensorMeta<'_>) -> Self {
+        let planned_at = match meta.data {
+            TensorData::Planned { placement, .. } => {
+                Some((placement.memory_id + 1, placement.offset))
+            }
+            _ => None,
+        };
+        Self {
+            dtype: meta.layout.dtype.name(),
+            sizes: meta.layout.sizes.iter().collect(),
+            shape: match meta.dynamism {
+                Dynamism::Static => "static",
+                Dynamism::Bounded => "bounded",
+                Dynamism::Unbounded => "unbounded",
+            },
+            dim_order: meta.layout.dim_order.to_vec(),
+            bytes: meta.layout.nbytes,
+            planned_at,
+            name: meta.fully_qualified_name.map(str::to_owned),
+        }
+    }
+}

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{
     AccessArgs,
     compare::{Difference, ToleranceArgs, compare},
-    input::{given, random},
+    input::{Given, given, random},
     instance,
 };
 use crate::table::aligned;
@@ -66,22 +66,41 @@ pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let open = |path: &PathBuf| -> anyhow::Result<Arc<ModelFile>> {
         Ok(ModelFile::open_with(path, &args.ptd, args.access.access())?)
     };
-    let file = open(&args.reference)?;
-    let (mut reference, mut other) = (instance(file.clone()), instance(open(&args.other)?));
-    let plan = file.method(&args.method)?;
+    let (reference, other) = (open(&args.reference)?, open(&args.other)?);
+    let plan = reference.method(&args.method)?;
     let inputs = match args.input.as_slice() {
         [] => random(&plan, args.seed)?,
         texts => given(texts, &plan)?,
     };
-    let inputs: Vec<Input<'_>> = inputs.iter().map(|given| given.input()).collect();
-    let failed = |path: &PathBuf| path.display().to_string();
-    let expected = reference.run(&args.method, &inputs).with_context(|| failed(&args.reference))?;
-    let found = other.run(&args.method, &inputs).with_context(|| failed(&args.other))?;
+    let verdicts = verdicts(&reference, &other, &args.method, &inputs, args.tolerance)?;
+    let text = if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&verdicts)?)
+    } else {
+        text(&verdicts)
+    };
+    crate::print(&text)?;
+    let same = verdicts.iter().all(|verdict| verdict.ok);
+    Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs both programs, and compares output by output.
+fn verdicts(
+    reference: &Arc<ModelFile>,
+    other: &Arc<ModelFile>,
+    method: &str,
+    inputs: &[Given],
+    tolerance: ToleranceArgs,
+) -> anyhow::Result<Vec<Verdict>> {
+    let inputs: Vec<Input<'_>> = inputs.iter().map(Given::input).collect();
+    let failed = |file: &ModelFile| file.path().display().to_string();
+    let (mut a, mut b) = (instance(Arc::clone(reference)), instance(Arc::clone(other)));
+    let expected = a.run(method, &inputs).with_context(|| failed(reference))?;
+    let found = b.run(method, &inputs).with_context(|| failed(other))?;
     if expected.len() != found.len() {
         bail!("the programs give {} and {} outputs", expected.len(), found.len());
     }
     let verdict = |output| {
-        let compare = || compare(&found.get(output)?, &expected.get(output)?, args.tolerance);
+        let compare = || compare(&found.get(output)?, &expected.get(output)?, tolerance);
         match compare() {
             Ok(found) => {
                 Verdict { output, ok: found.outside == 0, difference: Some(found), error: None }
@@ -91,15 +110,7 @@ pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
             }
         }
     };
-    let verdicts: Vec<Verdict> = (0..expected.len()).map(verdict).collect();
-    let text = if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&verdicts)?)
-    } else {
-        text(&verdicts)
-    };
-    crate::print(&text)?;
-    let same = verdicts.iter().all(|verdict| verdict.ok);
-    Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok((0..expected.len()).map(verdict).collect())
 }
 
 fn text(verdicts: &[Verdict]) -> String {
@@ -113,4 +124,60 @@ fn text(verdicts: &[Verdict]) -> String {
         rows.push(row);
     }
     aligned(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Tensor;
+
+    use super::*;
+
+    fn open(name: &str) -> Arc<ModelFile> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/conformance/data/programs");
+        ModelFile::open(format!("{folder}/{name}/model.pte"), &[]).unwrap()
+    }
+
+    #[test]
+    fn a_program_equals_itself_and_no_other() {
+        let (mlp, other) = (open("mlp"), open("linear"));
+        let inputs = random(&mlp.method("forward").unwrap(), 1).unwrap();
+        let tolerance = ToleranceArgs::default();
+        let same = verdicts(&mlp, &mlp, "forward", &inputs, tolerance).unwrap();
+        assert!(!same.is_empty() && same.iter().all(|verdict| verdict.ok), "{}", text(&same));
+        assert!(verdicts(&mlp, &other, "forward", &inputs, tolerance).is_err());
+    }
+
+    #[test]
+    fn weights_in_another_place_give_other_results() {
+        let reference = open("mlp");
+        let mut bytes = std::fs::read(reference.path()).unwrap();
+        let constant = reference.method("forward").unwrap().values().find_map(|value| match value {
+            afferent_runtime::program::Value::Tensor(meta) => match meta.data {
+                afferent_runtime::program::TensorData::Constant(data) => Some(data.to_vec()),
+                _ => None,
+            },
+            _ => None,
+        });
+        let constant = constant.unwrap();
+        let at = (0..bytes.len()).find(|&at| bytes[at..].starts_with(&constant)).unwrap();
+        bytes[at..at + 4].copy_from_slice(&10.0_f32.to_le_bytes());
+        let other = ModelFile::from_bytes("changed.pte", &bytes).unwrap();
+        let inputs = random(&reference.method("forward").unwrap(), 1).unwrap();
+        let tolerance = ToleranceArgs::default();
+        let found = verdicts(&reference, &other, "forward", &inputs, tolerance).unwrap();
+        let difference = found[0].difference.as_ref().unwrap();
+        assert!(!found[0].ok && difference.outside > 0 && difference.max_abs > 0.0);
+        assert!(difference.snr_db.is_finite() && difference.cosine < 1.0);
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_inputs_again() {
+        let file = open("mlp");
+        let bytes = |seed| match &random(&file.method("forward").unwrap(), seed).unwrap()[0] {
+            Given::Tensor(tensor) => Tensor::view(tensor).bytes().to_vec(),
+            _ => panic!("it takes a tensor"),
+        };
+        assert_eq!(bytes(7), bytes(7));
+        assert_ne!(bytes(7), bytes(8));
+    }
 }

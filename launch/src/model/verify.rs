@@ -1,8 +1,8 @@
 //! `afferent model verify`: runs the test cases of a bundled program.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
-use afferent_runtime::{Input, Model, program::TestCase};
+use afferent_runtime::{Input, Model, ModelFile, program::TestCase};
 use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
@@ -52,6 +52,26 @@ struct Verdict {
 
 pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let file = args.program.open()?;
+    let verdicts = verdicts(&file, args.method.as_deref(), args.tolerance)?;
+    let text = if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&verdicts)?)
+    } else {
+        text(&verdicts)
+    };
+    crate::print(&text)?;
+    let wrong = verdicts.iter().any(|verdict| !verdict.ok);
+    Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Runs the cases of `method`, or of all.
+///
+/// # Errors
+/// There are none.
+fn verdicts(
+    file: &Arc<ModelFile>,
+    method: Option<&str>,
+    tolerance: ToleranceArgs,
+) -> anyhow::Result<Vec<Verdict>> {
     let Some(bundled) = file.bundled() else {
         bail!(
             "{}: holds no test cases; bundle them with executorch.devtools.BundledProgram, or run \
@@ -59,10 +79,10 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
             file.path().display()
         );
     };
-    let chosen = |name: &str| args.method.as_deref().is_none_or(|method| method == name);
+    let chosen = |name: &str| method.is_none_or(|method| method == name);
     let mut verdicts = Vec::new();
     for suite in bundled.suites().filter(|suite| chosen(suite.method)) {
-        let mut model = instance(file.clone());
+        let mut model = instance(Arc::clone(file));
         for (case, test) in suite.cases().enumerate() {
             let verdict = |output, difference: Option<Difference>, error: Option<String>| Verdict {
                 method: suite.method.to_owned(),
@@ -72,7 +92,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
                 difference,
                 error,
             };
-            let results = run(&mut model, suite.method, &test, args.tolerance);
+            let results = run(&mut model, suite.method, &test, tolerance);
             match results {
                 Ok(results) => verdicts.extend(results.into_iter().enumerate().map(
                     |(output, result)| match result {
@@ -88,14 +108,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         let methods: Vec<&str> = bundled.suites().map(|suite| suite.method).collect();
         bail!("{}: no such test cases; it has some of {methods:?}", file.path().display());
     }
-    let text = if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&verdicts)?)
-    } else {
-        text(&verdicts)
-    };
-    crate::print(&text)?;
-    let wrong = verdicts.iter().any(|verdict| !verdict.ok);
-    Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(verdicts)
 }
 
 /// Runs one case: how far each output is from what is expected.
@@ -150,4 +163,55 @@ fn text(verdicts: &[Verdict]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &[u8] =
+        include_bytes!("../../../tests/conformance/data/programs/bundled/model.bpte");
+
+    fn check(bytes: &[u8]) -> Vec<Verdict> {
+        let file = ModelFile::from_bytes("model.bpte", bytes).unwrap();
+        verdicts(&file, None, ToleranceArgs::default()).unwrap()
+    }
+
+    #[test]
+    fn the_exported_bundle_is_right() {
+        let verdicts = check(FILE);
+        assert_eq!(verdicts.len(), 1);
+        assert!(verdicts[0].ok, "{}", text(&verdicts));
+        assert_eq!(verdicts[0].difference.as_ref().unwrap().elements, 6);
+    }
+
+    #[test]
+    fn a_changed_expectation_is_wrong_at_its_place() {
+        let file = ModelFile::from_bytes("model.bpte", FILE).unwrap();
+        let case = file.bundled().unwrap().suites().next().unwrap().cases().next().unwrap();
+        let expected = match case.expected().next() {
+            Some(afferent_runtime::program::TestValue::Tensor(_, data)) => data.to_vec(),
+            other => panic!("{other:?} is a tensor"),
+        };
+        let at = (0..FILE.len()).find(|&at| FILE[at..].starts_with(&expected)).unwrap();
+        let mut changed = FILE.to_vec();
+        changed[at + 12..at + 16].copy_from_slice(&100.0_f32.to_le_bytes());
+        let verdicts = check(&changed);
+        assert!(!verdicts[0].ok);
+        let first = verdicts[0].difference.as_ref().unwrap().first.as_ref().unwrap();
+        assert_eq!((first.index.as_slice(), first.expected), (&[1, 1][..], 100.0));
+        let text = text(&verdicts);
+        assert!(text.contains("WRONG") && text.contains("0 of 1 results"), "{text}");
+    }
+
+    #[test]
+    fn a_bare_program_holds_no_cases() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../tests/conformance/data/programs/bundled/model.pte"
+        );
+        let file = ModelFile::open(path, &[]).unwrap();
+        let Err(error) = verdicts(&file, None, ToleranceArgs::default()) else { panic!() };
+        assert!(error.to_string().contains("holds no test cases"), "{error}");
+    }
 }

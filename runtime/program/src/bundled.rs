@@ -67,10 +67,6 @@ impl<'a> BundledProgram<'a> {
 
     fn read(bytes: &'a [u8]) -> Read<Self> {
         let root = Table::root(bytes)?;
-        if root.number::<u32>(BUNDLED_VERSION)? != 0 {
-            let what = "a schema version other than 0; bundle the program again";
-            return Err(BUNDLED_VERSION.fault(Fault::NotSupported { what }));
-        }
         let program = BUNDLED_PROGRAM.required(root.bytes(BUNDLED_PROGRAM)?)?;
         Ok(Self { program, suites: root.tables_or_empty(BUNDLED_SUITES)? })
     }

@@ -112,7 +112,6 @@ pub(crate) const LAYOUT_SCALAR_TYPE: Field = Field(0, "TensorLayout.scalar_type"
 pub(crate) const LAYOUT_SIZES: Field = Field(1, "TensorLayout.sizes");
 pub(crate) const LAYOUT_DIM_ORDER: Field = Field(2, "TensorLayout.dim_order");
 
-pub(crate) const BUNDLED_VERSION: Field = Field(0, "BundledProgram.version");
 pub(crate) const BUNDLED_SUITES: Field = Field(1, "BundledProgram.method_test_suites");
 pub(crate) const BUNDLED_PROGRAM: Field = Field(2, "BundledProgram.program");
 
