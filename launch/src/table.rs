@@ -50,7 +50,10 @@ mod tests {
     fn columns_are_aligned() {
         let rows = [["name", "bytes", "what"], ["a", "12", ""], ["longer", "7", "x y"]];
         let rows = rows.map(|row| row.map(str::to_owned));
-        assert_eq!(aligned(&rows), "  name    bytes  what\n  a          12\n  longer      7  x y\n");
+        assert_eq!(
+            aligned(&rows),
+            "  name    bytes  what\n  a          12\n  longer      7  x y\n"
+        );
         assert_eq!(aligned::<Vec<String>>(&[]), "");
     }
 

@@ -70,9 +70,8 @@ pub(super) struct Differing {
 }
 
 impl Difference {
-    pub(super) const COLUMNS: [&'static str; 9] = [
-        "shape", "max abs", "mean abs", "max rel", "SNR dB", "cosine", "outside", "first at", "",
-    ];
+    pub(super) const COLUMNS: [&'static str; 9] =
+        ["shape", "max abs", "mean abs", "max rel", "SNR dB", "cosine", "outside", "first at", ""];
 
     /// A cell for each of [`Difference::COLUMNS`].
     pub(super) fn cells(&self) -> [String; 9] {
@@ -215,8 +214,10 @@ fn summarize(
         snr_db: if noise == 0.0 { f64::INFINITY } else { 10.0 * (signal / noise).log10() },
         cosine: if noise == 0.0 { 1.0 } else { angle },
         outside,
-        first: first.map(|(at, found, expected)| {
-            Differing { index: place(at, sizes), found, expected }
+        first: first.map(|(at, found, expected)| Differing {
+            index: place(at, sizes),
+            found,
+            expected,
         }),
     }
 }
@@ -272,7 +273,10 @@ mod tests {
         let expected = Tensor::new(&[2, 2], &[3.0_f32, 4.0, 0.0, 0.0]).unwrap();
         let found = Tensor::new(&[2, 2], &[3.0_f32, 4.0, 0.5, 0.0]).unwrap();
         let difference = check(&found, &expected, USUAL);
-        assert_eq!((difference.max_abs, difference.mean_abs, difference.max_rel), (0.5, 0.125, 1.0));
+        assert_eq!(
+            (difference.max_abs, difference.mean_abs, difference.max_rel),
+            (0.5, 0.125, 1.0)
+        );
         assert!((difference.snr_db - 20.0).abs() < 1e-9, "10 log10(25 / 0.25)");
         assert!((difference.cosine - 5.0 / 25.25_f64.sqrt()).abs() < 1e-12);
         assert_eq!((difference.outside, difference.elements), (1, 4));
@@ -290,8 +294,8 @@ mod tests {
         columns.set_dim_order(&[1, 0]).unwrap();
         assert_eq!(check(&columns, &rows, USUAL).outside, 0);
         let other = Tensor::new(&[3, 2], &[1_i32, 2, 3, 4, 5, 6]).unwrap();
-        let error =
-            compare(&Output::Tensor(other.view()), &Output::Tensor(rows.view()), USUAL).unwrap_err();
+        let error = compare(&Output::Tensor(other.view()), &Output::Tensor(rows.view()), USUAL)
+            .unwrap_err();
         assert_eq!(error.to_string(), "i32[3, 2] instead of i32[2, 3]");
     }
 

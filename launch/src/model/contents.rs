@@ -148,7 +148,8 @@ impl Contents {
             let values = plan.outputs().iter().map(|value| describe(plan, value)).collect();
             (plan.name().to_owned(), values)
         });
-        let named = |(name, data): (&str, &[u8])| Named { name: name.to_owned(), bytes: data.len() };
+        let named =
+            |(name, data): (&str, &[u8])| Named { name: name.to_owned(), bytes: data.len() };
         let suites = file.bundled().into_iter().flat_map(|bundled| bundled.suites());
         Self {
             file: file.path().display().to_string(),
@@ -263,8 +264,7 @@ fn kept(plan: &MethodPlan<'_>) -> BTreeSet<u32> {
         match instruction {
             Instruction::Kernel { operator, args } => {
                 let operator = plan.operator(operator as usize);
-                let kernel =
-                    operator.and_then(|op| find_kernel(KERNELS, op.name, op.overload));
+                let kernel = operator.and_then(|op| find_kernel(KERNELS, op.name, op.overload));
                 let kinds = kernel.map_or(&[][..], |kernel| kernel.args);
                 // What stands behind the arguments repeats the results.
                 for (value, kind) in args.iter().zip(kinds) {

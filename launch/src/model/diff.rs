@@ -151,13 +151,14 @@ mod tests {
     fn weights_in_another_place_give_other_results() {
         let reference = open("mlp");
         let mut bytes = std::fs::read(reference.path()).unwrap();
-        let constant = reference.method("forward").unwrap().values().find_map(|value| match value {
-            afferent_runtime::program::Value::Tensor(meta) => match meta.data {
-                afferent_runtime::program::TensorData::Constant(data) => Some(data.to_vec()),
+        let constant =
+            reference.method("forward").unwrap().values().find_map(|value| match value {
+                afferent_runtime::program::Value::Tensor(meta) => match meta.data {
+                    afferent_runtime::program::TensorData::Constant(data) => Some(data.to_vec()),
+                    _ => None,
+                },
                 _ => None,
-            },
-            _ => None,
-        });
+            });
         let constant = constant.unwrap();
         let at = (0..bytes.len()).find(|&at| bytes[at..].starts_with(&constant)).unwrap();
         bytes[at..at + 4].copy_from_slice(&10.0_f32.to_le_bytes());

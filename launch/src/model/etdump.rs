@@ -293,11 +293,8 @@ mod tests {
         };
         let loads = [("Method::init", -1, 0), ("Program::load_method", -1, 0)];
         assert_eq!(events(blocks[0]), expected(&loads));
-        let run = [
-            ("native_call_add.out", 0, 0),
-            ("OPERATOR_CALL", 0, 0),
-            ("Method::execute", -1, 0),
-        ];
+        let run =
+            [("native_call_add.out", 0, 0), ("OPERATOR_CALL", 0, 0), ("Method::execute", -1, 0)];
         assert_eq!(events(blocks[1]), expected(&run));
         assert_eq!(events(blocks[2]), expected(&run));
         let whole = blocks[1].tables(3)[2].table(0);

@@ -92,9 +92,11 @@ pub(super) fn random(plan: &MethodPlan<'_>, seed: u64) -> anyhow::Result<Vec<Giv
     let mut rng = fastrand::Rng::with_seed(seed);
     let inputs = plan.inputs().iter().enumerate();
     let given = inputs.map(|(at, value)| match plan.value(value as usize) {
-        Value::Tensor(meta) => random_tensor(&meta, &mut rng)
-            .map(Given::Tensor)
-            .with_context(|| format!("input {at} of method {:?}: give it with --input", plan.name())),
+        Value::Tensor(meta) => {
+            random_tensor(&meta, &mut rng).map(Given::Tensor).with_context(|| {
+                format!("input {at} of method {:?}: give it with --input", plan.name())
+            })
+        }
         Value::Int(value) => Ok(Given::Int(value)),
         Value::Double(value) => Ok(Given::Double(value)),
         Value::Bool(value) => Ok(Given::Bool(value)),

@@ -94,12 +94,14 @@ fn verdicts(
             };
             let results = run(&mut model, suite.method, &test, tolerance);
             match results {
-                Ok(results) => verdicts.extend(results.into_iter().enumerate().map(
-                    |(output, result)| match result {
-                        Ok(difference) => verdict(Some(output), Some(difference), None),
-                        Err(error) => verdict(Some(output), None, Some(error.to_string())),
-                    },
-                )),
+                Ok(results) => {
+                    verdicts.extend(results.into_iter().enumerate().map(|(output, result)| {
+                        match result {
+                            Ok(difference) => verdict(Some(output), Some(difference), None),
+                            Err(error) => verdict(Some(output), None, Some(error.to_string())),
+                        }
+                    }))
+                }
                 Err(error) => verdicts.push(verdict(None, None, Some(format!("{error:#}")))),
             }
         }
@@ -140,7 +142,8 @@ fn text(verdicts: &[Verdict]) -> String {
     for verdict in verdicts {
         let output = verdict.output.map_or_else(|| "all".to_owned(), |output| output.to_string());
         let word = if verdict.ok { "ok" } else { "WRONG" };
-        let mut row = vec![verdict.method.clone(), verdict.case.to_string(), output, word.to_owned()];
+        let mut row =
+            vec![verdict.method.clone(), verdict.case.to_string(), output, word.to_owned()];
         row.extend(verdict.difference.iter().flat_map(Difference::cells));
         row.extend(verdict.error.clone());
         rows.push(row);
@@ -149,13 +152,15 @@ fn text(verdicts: &[Verdict]) -> String {
     let right = verdicts.iter().filter(|verdict| verdict.ok).count();
     text += &format!("{right} of {} results are within tolerance\n", verdicts.len());
     let largest = |measure: fn(&Difference) -> f64| {
-        let all = verdicts.iter().filter_map(|verdict| Some((verdict, verdict.difference.as_ref()?)));
+        let all =
+            verdicts.iter().filter_map(|verdict| Some((verdict, verdict.difference.as_ref()?)));
         all.max_by(|(_, a), (_, b)| measure(a).total_cmp(&measure(b)))
     };
     let measures: [(&str, fn(&Difference) -> f64); 2] =
         [("absolute", |found| found.max_abs), ("relative", |found| found.max_rel)];
     for (name, measure) in measures {
-        if let Some((Verdict { method, case, output: Some(output), .. }, found)) = largest(measure) {
+        if let Some((Verdict { method, case, output: Some(output), .. }, found)) = largest(measure)
+        {
             let size = figure(measure(found));
             text += &format!(
                 "largest {name} difference: {size}, in output {output} of case {case} of {method}\n"

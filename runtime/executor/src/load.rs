@@ -11,7 +11,9 @@ use afferent_core::{
     Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel, KernelLists,
     TensorSlot, find_kernel,
 };
-use afferent_program::{MethodPlan, Placement, TensorData, TensorMeta, Value};
+use afferent_program::{
+    ExternalData, MethodPlan, Placement, Program, TensorData, TensorMeta, Value,
+};
 
 use crate::{
     LoadError, Method, Problem,
@@ -26,16 +28,28 @@ use crate::{
 };
 
 /// What a method may use besides its program.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Services<'s, 'a> {
     /// The operators, the preferred lists first.
     pub kernels: KernelLists<'s>,
     /// The backends.
     pub backends: &'s [&'s dyn Backend],
-    /// Finds the data with a key: in the program
-    /// ([`Program::named_data`](afferent_program::Program::named_data)), then in its data files
-    /// ([`ExternalData::get`](afferent_program::ExternalData::get)).
-    pub named_data: &'s dyn Fn(&str) -> Option<&'a [u8]>,
+    /// Data files of the program.
+    pub external: &'s [ExternalData<'a>],
+    /// Finds the data with a key, in the program or in a data file, for callers that have an index
+    /// of it; otherwise the keys are searched one after the other.
+    pub named_data: Option<&'s dyn Fn(&str) -> Option<&'a [u8]>>,
+}
+
+impl<'a> Services<'_, 'a> {
+    /// The data called `key`, of the program or of a data file.
+    fn data(&self, program: &Program<'a>, key: &str) -> Option<&'a [u8]> {
+        if let Some(find) = self.named_data {
+            return find(key);
+        }
+        let own = program.named_data(key);
+        own.or_else(|| self.external.iter().find_map(|file| file.get(key)))
+    }
 }
 
 /// Where problems of loading are reported, one call each.
@@ -83,7 +97,7 @@ impl<'a> Method<'a> {
         });
         let slots = bump.slice(sizes.tensors, |_| {
             let (at, meta) = tensors.next().ok_or(LoadError::TableMemory)?;
-            let slot = tensor(&meta, &mut dims, buffers, services, &mut count);
+            let slot = tensor(&meta, &mut dims, buffers, &plan, services, &mut count);
             slot.map(UnsafeCell::new).map_err(|error| error.at(at))
         })?;
         let slots: &[UnsafeCell<TensorSlot<'a>>] = slots;
@@ -235,6 +249,7 @@ fn tensor<'a>(
     meta: &TensorMeta<'a>,
     dims: &mut Cutter<'a, usize>,
     buffers: &[PlannedBuffer<'a>],
+    plan: &MethodPlan<'a>,
     services: &Services<'_, 'a>,
     count: &mut Count<'_>,
 ) -> Result<TensorSlot<'a>, TensorFault> {
@@ -253,7 +268,7 @@ fn tensor<'a>(
             return Ok(slot);
         }
         TensorData::External { name, placement } => {
-            let Some(bytes) = (services.named_data)(name) else {
+            let Some(bytes) = services.data(plan.program(), name) else {
                 count.problem(Problem::ExternalMissing { name });
                 return Ok(slot);
             };
@@ -306,7 +321,7 @@ fn delegate<'a>(
     let source = DelegateSource {
         blob: delegate.blob,
         spec: &|at| delegate.compile_spec(at),
-        named_data: services.named_data,
+        named_data: &|key| services.data(plan.program(), key),
     };
     match backend.init(&source) {
         Ok(handle) => Some(handle),

@@ -147,7 +147,8 @@ impl Model {
         let ModelOptions { kernels, backends, .. } = self.options;
         let method = MethodCell::try_new(owner, |owner| {
             let named_data = |key: &str| owner.file.named_data(key);
-            let services = Services { kernels, backends, named_data: &named_data };
+            let services =
+                Services { kernels, backends, named_data: Some(&named_data), external: &[] };
             let Memory { tables, planned } = owner.memory.borrow_mut();
             let own = PlannedBuffer::new(planned.as_mut_slice());
             let buffers = std::iter::once(own).chain(shared);

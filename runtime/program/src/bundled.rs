@@ -198,7 +198,9 @@ mod tests {
         let cases: Vec<_> = suites[0].cases().collect();
         assert_eq!(cases.len(), 1);
         let shape = |value: TestValue<'_>| match value {
-            TestValue::Tensor(layout, data) => (layout.sizes.iter().collect::<Vec<_>>(), data.len()),
+            TestValue::Tensor(layout, data) => {
+                (layout.sizes.iter().collect::<Vec<_>>(), data.len())
+            }
             other => panic!("{other:?} is a tensor"),
         };
         assert_eq!(cases[0].inputs().map(shape).collect::<Vec<_>>(), [(vec![3, 4], 48)]);
@@ -210,8 +212,8 @@ mod tests {
         let program = BundledProgram::parse(FILE).unwrap().program();
         let start = program.as_ptr().addr() - FILE.as_ptr().addr();
         let program = start..start + program.len();
-        let mut found = (0..FILE.len())
-            .filter(|at| FILE[*at..].starts_with(needle) && !program.contains(at));
+        let mut found =
+            (0..FILE.len()).filter(|at| FILE[*at..].starts_with(needle) && !program.contains(at));
         let at = found.next().expect("the file holds it");
         assert_eq!(found.next(), None, "it stands there once");
         at
@@ -228,7 +230,8 @@ mod tests {
         // The sizes [3, 4] of the input stand as a vector of two numbers.
         let sizes = find(&[2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]);
         let message = refused(|file| file[sizes + 4] = 200);
-        let expected = "suite 0, case 0: Tensor.data needs 3200 bytes from byte 0 on, but there are 48";
+        let expected =
+            "suite 0, case 0: Tensor.data needs 3200 bytes from byte 0 on, but there are 48";
         assert_eq!(message, expected);
         let message = refused(|file| file[sizes + 7] = 0xFF);
         assert_eq!(message, "suite 0, case 0: Tensor.sizes is negative");
@@ -254,7 +257,8 @@ mod tests {
         };
         assert_eq!(read(FILE), 2);
         for len in 0..FILE.len() {
-            assert_eq!(read(&FILE[..len]), 0, "cut to {len} bytes");
+            // The last bytes fill up the alignment.
+            assert!(read(&FILE[..len]) == 0 || len + 16 > FILE.len(), "cut to {len} bytes");
         }
         let mut file = FILE.to_vec();
         for at in 0..file.len() {

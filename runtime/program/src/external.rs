@@ -44,7 +44,12 @@ impl<'a> ExternalData<'a> {
         Ok(Self { named })
     }
 
-    /// The keys in order, with their data.
+    /// The keys in order.
+    pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.entries().map(|(key, _)| key)
+    }
+
+    /// All data in order: keys and bytes.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         self.named.iter()
     }

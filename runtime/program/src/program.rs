@@ -71,7 +71,12 @@ impl<'a> Program<'a> {
         self.named_entries().find(key).map(|(_, data)| data)
     }
 
-    /// Keys and data of all that the program carries, in order.
+    /// Keys of the data that the program carries.
+    pub fn named_data_keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.named_data_entries().map(|(key, _)| key)
+    }
+
+    /// The data that the program carries, in order: keys and bytes.
     pub fn named_data_entries(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         self.named_entries().iter()
     }

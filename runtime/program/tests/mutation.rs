@@ -24,7 +24,7 @@ fn read(name: &str, bytes: &[u8]) -> bool {
 }
 
 fn walk_data(data: &ExternalData<'_>) {
-    for (key, _) in data.entries() {
+    for key in data.keys() {
         assert!(data.get(key).is_some());
         if let Some((layout, bytes)) = data.tensor(key) {
             check_layout(&layout);
@@ -35,7 +35,7 @@ fn walk_data(data: &ExternalData<'_>) {
 
 fn walk_program(program: &Program<'_>, len: usize) {
     assert_eq!(program.methods().count(), program.num_methods());
-    for (key, _) in program.named_data_entries() {
+    for key in program.named_data_keys() {
         assert!(program.named_data(key).is_some());
     }
     let entries: usize = program.methods().map(|plan| walk_plan(&plan)).sum();

@@ -104,7 +104,7 @@ fn where_tensors_lie() {
 #[test]
 fn external_data() {
     let data = ExternalData::parse(EXTERNAL_DATA).unwrap();
-    assert_eq!(data.entries().map(|(key, _)| key).collect::<Vec<_>>(), ["0.weight", "0.bias", "2.weight", "2.bias"]);
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["0.weight", "0.bias", "2.weight", "2.bias"]);
     let (layout, bytes) = data.tensor("2.weight").unwrap();
     assert_eq!(layout.sizes.iter().collect::<Vec<_>>(), [2, 6]);
     assert_eq!((layout.dtype, layout.dim_order), (ScalarType::Float, &[0, 1][..]));
@@ -121,6 +121,6 @@ fn a_delegate_in_the_flatbuffer() {
     assert_eq!(&delegate.blob[4..8], b"XH00");
     let Some(Instruction::Delegate { delegate: 0, args }) = plan.instruction(0) else { panic!() };
     assert_eq!(args.iter().collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(program.named_data_entries().count(), 4);
-    assert!(program.named_data_entries().all(|(key, _)| key.len() == 64));
+    assert_eq!(program.named_data_keys().count(), 4);
+    assert!(program.named_data_keys().all(|key| key.len() == 64));
 }
