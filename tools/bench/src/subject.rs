@@ -48,22 +48,9 @@ impl Subject {
     /// Loads the program at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let model = Model::open(path, ModelOptions::new(afferent_kernels::KERNELS))?;
-        let plan = model.file().method("forward")?;
-        let mut inputs = Vec::new();
-        for id in plan.inputs() {
-            let Value::Tensor(meta) = plan.value(id as usize) else {
-                bail!("{}: an input is not a tensor", path.display());
-            };
-            let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
-            inputs.push(Tensor::zeros(meta.layout.dtype, &sizes));
-        }
+        let inputs = zeros(&model)?;
         let folder = TempDir::with_prefix("afferent-bench-")?;
-        let mut files = Vec::new();
-        for (at, tensor) in inputs.iter().enumerate() {
-            let file = folder.path().join(format!("{at}.npy"));
-            fs::write(&file, npy(tensor)?)?;
-            files.push(file);
-        }
+        let files = write(&inputs, folder.path())?;
         Ok(Self { path: path.to_owned(), model, inputs, files, _folder: Some(folder) })
     }
 
@@ -119,6 +106,30 @@ impl Subject {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Zeros for each input of the method `forward`.
+pub(crate) fn zeros(model: &Model) -> Result<Vec<Tensor>> {
+    let plan = model.file().method("forward")?;
+    let input = |id: u32| match plan.value(id as usize) {
+        Value::Tensor(meta) => {
+            let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
+            Ok(Tensor::zeros(meta.layout.dtype, &sizes))
+        }
+        _ => bail!("{}: an input is not a tensor", model.file().path().display()),
+    };
+    plan.inputs().iter().map(input).collect()
+}
+
+/// Writes `tensors` as NPY files into `folder`.
+pub(crate) fn write(tensors: &[Tensor], folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for (at, tensor) in tensors.iter().enumerate() {
+        let file = folder.join(format!("{at}.npy"));
+        fs::write(&file, npy(tensor)?)?;
+        files.push(file);
+    }
+    Ok(files)
 }
 
 fn call(model: &mut Model, inputs: &[Tensor]) -> Result<(), ModelError> {
