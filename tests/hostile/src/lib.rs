@@ -7,6 +7,7 @@
 //! | `edit`       | changes one named field of a file                                           |
 //! | `spots`      | every place of a file that the format gives a meaning                       |
 //! | `mutate`     | changes some of these places by chance, repeatably                          |
+//! | `reading`    | reads everything that a file gives                                          |
 //! | `attempt`    | loads a file and runs its methods, within limits                            |
 //! | `call`       | one operator with arguments made by chance                                  |
 //! | `seeds`      | good files to start from                                                    |
@@ -19,6 +20,7 @@ pub mod edit;
 mod flatbuffer;
 pub mod mutate;
 mod random;
+pub mod reading;
 pub mod schema;
 pub mod seeds;
 mod spots;
