@@ -65,6 +65,7 @@ pub enum Argument<'t> {
 pub struct Call<'k> {
     kernel: &'k Kernel,
     scratch: AlignedBytes,
+    memory_limit: usize,
 }
 
 /// Values and tensors of one call, while they are collected.
@@ -77,7 +78,13 @@ struct Tables<'a> {
 impl<'k> Call<'k> {
     /// A call of `kernel`.
     pub fn new(kernel: &'k Kernel) -> Self {
-        Self { kernel, scratch: AlignedBytes::default() }
+        Self::with_memory_limit(kernel, usize::MAX)
+    }
+
+    /// A call that provides at most `memory_limit` bytes of scratch memory, and as many for a
+    /// tensor.
+    pub fn with_memory_limit(kernel: &'k Kernel, memory_limit: usize) -> Self {
+        Self { kernel, scratch: AlignedBytes::default(), memory_limit }
     }
 
     /// Runs the kernel once; memory that it lacks is provided.
@@ -90,10 +97,13 @@ impl<'k> Call<'k> {
         }
         loop {
             match self.attempt(arguments) {
-                Err(Error::OutOfResources { bytes }) if bytes > self.scratch.as_slice().len() => {
+                Err(Error::OutOfResources { bytes })
+                    if (self.scratch.as_slice().len() + 1..=self.memory_limit).contains(&bytes) =>
+                {
                     self.scratch.resize(bytes);
                 }
-                Err(Error::MemoryAllocationFailed { needed, planned }) if needed > planned => {}
+                Err(Error::MemoryAllocationFailed { needed, planned })
+                    if (planned + 1..=self.memory_limit).contains(&needed) => {}
                 result => return result,
             }
         }
@@ -175,7 +185,10 @@ impl<'k> Call<'k> {
         let result = (self.kernel.run)(&mut cx, &mut args);
         // SAFETY: the call is over, so nothing borrows the slots any more.
         let outcome = unsafe { outcome(&tables) };
-        give_back(arguments, outcome)?;
+        match result {
+            Err(Error::MemoryAllocationFailed { needed, .. }) if needed > self.memory_limit => {}
+            _ => give_back(arguments, outcome)?,
+        }
         result
     }
 }

@@ -106,6 +106,59 @@ pub fn find_kernel<'a>(lists: KernelLists<'a>, name: &str, overload: &str) -> Op
     })
 }
 
+/// The kernels called `names`, with their overloads: a list for a build that links no other.
+///
+/// ```
+/// use afferent_core::{Kernel, KernelLists, pick_kernels};
+///
+/// const ALL: KernelLists<'static> = &[&[&[Kernel::new("a::x.out", &[], |_, _| Ok(()))]]];
+/// static PICKED: [Kernel; 1] = pick_kernels(ALL, ["a::x.out"]);
+/// assert_eq!(PICKED[0].name, "a::x.out");
+/// ```
+///
+/// # Panics
+/// When a name is in no list; in a constant that is an error of the compiler.
+pub const fn pick_kernels<const N: usize>(
+    lists: KernelLists<'static>,
+    names: [&str; N],
+) -> [Kernel; N] {
+    let mut picked = [Kernel::new("", &[], |_, _| Ok(())); N];
+    let mut at = 0;
+    while at < N {
+        picked[at] = match pick_kernel(lists, names[at]) {
+            Some(kernel) => kernel,
+            None => panic!("no kernel has this name"),
+        };
+        at += 1;
+    }
+    picked
+}
+
+const fn pick_kernel(lists: KernelLists<'static>, name: &str) -> Option<Kernel> {
+    let (mut list, mut file, mut kernel) = (0, 0, 0);
+    while list < lists.len() {
+        if file == lists[list].len() {
+            (list, file) = (list + 1, 0);
+        } else if kernel == lists[list][file].len() {
+            (file, kernel) = (file + 1, 0);
+        } else if same(lists[list][file][kernel].name, name) {
+            return Some(lists[list][file][kernel]);
+        } else {
+            kernel += 1;
+        }
+    }
+    None
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    a.len() == b.len() && at == a.len()
+}
+
 /// Threads that share the work of one call.
 pub trait Workers: Sync {
     /// Threads, the calling one included.

@@ -71,7 +71,7 @@ impl Tables<'_, '_> {
             let step = core::slice::from_ref(step);
             let (mut read, mut written) = (false, false);
             for_each_argument(step, self.values, |slot| read |= slot == view);
-            for_each_written(step, self.values, |slot| {
+            for_each_written(step, self.values, |slot, _| {
                 let (first, last) = self.extent(slot);
                 written |= first < end && start < last;
             });

@@ -139,6 +139,17 @@ pub enum Problem<'p> {
         /// Place of the argument.
         index: usize,
     },
+    /// An instruction makes a view of a tensor that gets its memory while the method runs.
+    #[error(
+        "instruction {instruction}: argument {index} becomes a view of a tensor that another \
+         instruction writes and that has no planned memory"
+    )]
+    ViewOfMoving {
+        /// Place of the instruction.
+        instruction: usize,
+        /// Place of the view among the arguments.
+        index: usize,
+    },
     /// Data that the program expects in another file is not there.
     #[error("the data of {name:?} is in no data file; pass the program's .ptd")]
     ExternalMissing {

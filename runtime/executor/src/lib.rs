@@ -6,6 +6,7 @@
 //! | `load`    | from the plan of a method to a loaded one                                    |
 //! | `resolve` | operators, arguments and overlap of memory, checked at load                  |
 //! | `input`, `alias` | how inputs, and views of them, reach the method                       |
+//! | `views`   | views that instructions make                                                 |
 //! | `planned`, `heap`, `bump`, `tables` | memory: of the plan, on demand, for the tables     |
 //! | `error`   | why a method cannot be loaded or run                                         |
 //! | `model`   | programs in files, all their methods, memory from the heap (feature `std`)   |
@@ -31,6 +32,7 @@ mod model;
 mod planned;
 mod resolve;
 mod tables;
+mod views;
 
 pub use error::{LoadError, Problem, RunError};
 #[cfg(feature = "alloc")]

@@ -8,7 +8,7 @@ use core::{
 };
 
 use afferent_core::{
-    Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel, KernelLists,
+    Arg, Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel, KernelLists,
     TensorSlot, find_kernel,
 };
 use afferent_program::{
@@ -25,6 +25,7 @@ use crate::{
     planned::PlannedBuffer,
     resolve::Resolver,
     tables::{Cutter, Sizes},
+    views::{self, Tensors},
 };
 
 /// What a method may use besides its program.
@@ -112,17 +113,17 @@ impl<'a> Method<'a> {
 
         let mut resolver = Resolver::new(plan, values, slots, operators, &delegates, count);
         let steps = bump.slice(sizes.steps, |at| resolver.step(at, &mut ids))?;
-        let Count { problems, code, .. } = resolver.finish();
-        if problems > 0 {
-            return Err(LoadError::Problems { count: problems, code });
-        }
+        let mut count = resolver.finish();
 
         let roles = bump.slice(sizes.tensors, |_| Ok::<_, LoadError>(Role::Untouched))?;
-        crate::resolve::for_each_written(steps, values, |slot| {
+        crate::resolve::for_each_written(steps, values, |slot, arg| {
             if let Some(role) = roles.get_mut(slot as usize) {
-                *role = Role::Written;
+                let view = arg == Arg::View && *role != Role::Written;
+                *role = if view { Role::Viewed } else { Role::Written };
             }
         });
+        Tensors { values, slots }.check(steps, roles, &mut count);
+        count.finish()?;
         let inputs = plan.inputs();
         let inputs = bump.slice(sizes.inputs, |at| {
             Ok::<_, LoadError>(binding(inputs.get(at).unwrap_or(0), values, roles))
@@ -139,6 +140,7 @@ impl<'a> Method<'a> {
             aliases,
             outputs,
             planned: buffers,
+            has_views: views::exist(steps),
             interrupted: false,
         };
         method.write_initial_values().map_err(|error| LoadError::Value { value: 0, error })?;
@@ -184,6 +186,11 @@ impl Count<'_> {
         }
         self.problems += 1;
         (self.report)(problem);
+    }
+
+    fn finish(&self) -> Result<(), LoadError> {
+        let Self { problems: count, code, .. } = *self;
+        if count == 0 { Ok(()) } else { Err(LoadError::Problems { count, code }) }
     }
 }
 
@@ -353,6 +360,8 @@ pub(crate) enum Role {
     Untouched,
     /// An instruction writes it.
     Written,
+    /// An instruction makes it a view of another one, and none writes it.
+    Viewed,
     /// It is an input that no instruction writes.
     Input,
 }
@@ -362,7 +371,7 @@ fn binding(value: u32, values: &[Cell<EValue<'_>>], roles: &mut [Role]) -> Bindi
         return Binding::Scalar { value };
     };
     match roles.get_mut(slot as usize) {
-        Some(Role::Written) => Binding::Copy { slot },
+        Some(Role::Written | Role::Viewed) => Binding::Copy { slot },
         Some(role) => {
             *role = Role::Input;
             Binding::Borrow { slot }

@@ -18,6 +18,7 @@ use crate::{
     heap::Heap,
     input::{Alias, Binding, Input},
     planned::PlannedBuffer,
+    views::Tensors,
 };
 
 /// One method of a program, loaded into memory of the caller.
@@ -34,6 +35,8 @@ pub struct Method<'a> {
     pub(crate) aliases: &'a [Alias],
     pub(crate) outputs: &'a [u32],
     pub(crate) planned: &'a mut [PlannedBuffer<'a>],
+    /// Whether an instruction makes a view.
+    pub(crate) has_views: bool,
     /// Whether the last run ended early, so that counters of loops may stand anywhere.
     pub(crate) interrupted: bool,
 }
@@ -143,6 +146,9 @@ impl<'a> Method<'a> {
     ) -> Result<Outputs<'s, 'a>, RunError> {
         if core::mem::replace(&mut self.interrupted, true) {
             self.restore_scalars();
+        }
+        if self.has_views {
+            Tensors { values: self.values, slots: self.slots }.clear(self.steps);
         }
         self.bind_inputs(inputs)?;
         options.workers.inspect(|workers| workers.wake());
@@ -264,7 +270,7 @@ impl<'a> Method<'a> {
             }
             Error::MemoryAllocationFailed { .. } => {
                 let mut provided = false;
-                crate::resolve::for_written(signature, ids, self.values, |slot| {
+                crate::resolve::for_written(signature, ids, self.values, |slot, _| {
                     provided |= self.provide_tensor(slot, heap);
                 });
                 provided
@@ -301,7 +307,14 @@ impl<'a> Method<'a> {
         let sizes = Dims::new(source.sizes());
         let sizes =
             sizes.ok_or(Error::Internal { reason: "a tensor has at most 16 dimensions" })?;
-        // SAFETY: as above; loading also checked that the target is not a constant.
+        // SAFETY: no call is under way, so nothing else reaches the slots.
+        let present = unsafe { &*target.get() };
+        let (start, end) = present.extent();
+        if start < end && !present.is_writable() {
+            let reason = "a move to a view of a constant or of an input";
+            return Err(Error::InvalidTensor { reason });
+        }
+        // SAFETY: as above; the target may be written.
         let mut tensor = unsafe { TensorMut::new(target) };
         if tensor.resize(&sizes).is_err() {
             self.provide_tensor(to, heap);

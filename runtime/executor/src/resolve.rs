@@ -272,17 +272,17 @@ fn for_tensors(value: EValue<'_>, values: &[Cell<EValue<'_>>], found: &mut dyn F
     }
 }
 
-/// Calls `found` with each tensor that a call writes.
+/// Calls `found` with each tensor that a call writes, and how.
 pub(crate) fn for_written(
     signature: Signature,
     ids: &[u32],
     values: &[Cell<EValue<'_>>],
-    mut found: impl FnMut(u32),
+    mut found: impl FnMut(u32, Arg),
 ) {
     for (index, &id) in ids.iter().enumerate() {
-        if kind(signature, index).is_some_and(Arg::is_written) {
+        if let Some(arg) = kind(signature, index).filter(|arg| arg.is_written()) {
             let value = values.get(id as usize).map_or(EValue::None, Cell::get);
-            for_tensors(value, values, &mut |slot, _| found(slot));
+            for_tensors(value, values, &mut |slot, _| found(slot, arg));
         }
     }
 }
@@ -314,11 +314,11 @@ pub(crate) fn for_each_argument(
     }
 }
 
-/// Calls `found` with each tensor that a step writes.
+/// Calls `found` with each tensor that a step writes, and how.
 pub(crate) fn for_each_written(
     steps: &[Step<'_>],
     values: &[Cell<EValue<'_>>],
-    mut found: impl FnMut(u32),
+    mut found: impl FnMut(u32, Arg),
 ) {
     for step in steps {
         match *step {
@@ -328,7 +328,7 @@ pub(crate) fn for_each_written(
             Step::Delegate { inputs, ids, .. } => {
                 for_written(Signature::Delegate { inputs }, ids, values, &mut found);
             }
-            Step::MoveTensor { to, .. } => found(to),
+            Step::MoveTensor { to, .. } => found(to, Arg::Out),
             Step::MoveScalar { .. } | Step::JumpFalse { .. } | Step::Free => {}
         }
     }

@@ -21,6 +21,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/model/shared.rs", "lets the methods of one model share planned memory"),
     ("runtime/executor/src/planned.rs", "lets the tensors of a method share its buffers"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
+    ("runtime/executor/src/views.rs", "reads and clears the tensors of a method between its runs"),
     ("tools/bench/src/allocations.rs", "counts what a measured run allocates"),
 ];
 

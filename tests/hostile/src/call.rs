@@ -1,0 +1,230 @@
+//! One operator with arguments made of bytes, good ones and absurd ones.
+
+use afferent_core::{Arg, Argument, Call, Error, Kernel, Scalar, ScalarType, Tensor, numel};
+
+/// Bytes that a call may ask for.
+const MEMORY_LIMIT: usize = 4 << 20;
+
+/// The most elements of a tensor that is made here.
+const MOST: usize = 1024;
+
+/// Extents, the usual ones first.
+const SIZES: &[usize] = &[2, 3, 1, 4, 5, 8, 0, 7, 17, 64, 256, 1 << 31, 1 << 62, usize::MAX];
+
+/// Integers, the usual ones first.
+const INTS: &[i64] = &[
+    1, 0, 2, -1, 3, -2, 4, 5, -3, 7, 17, -17, 100, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, i64::MAX,
+    i64::MIN, i64::MAX - 1,
+];
+
+/// Floating-point numbers, the usual ones first.
+const DOUBLES: &[f64] = &[
+    1.0, 0.5, 0.0, -1.0, 2.0, -0.0, 1e-5, 3.7, -2.5, 1e300, -1e300, f64::INFINITY,
+    f64::NEG_INFINITY, f64::NAN, f64::MIN_POSITIVE, 5e-324, 1e19,
+];
+
+/// Texts that operators know, and one that they do not.
+const TEXTS: &[&str] = &["none", "tanh", "trunc", "floor", "mean", "sum", "?"];
+
+/// Decisions, one byte each; 0 when there are no more.
+struct Choices<'b>(&'b [u8]);
+
+impl Choices<'_> {
+    fn byte(&mut self) -> usize {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        first.into()
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        let high = if limit > 256 { self.byte() << 8 } else { 0 };
+        (high + self.byte()) % limit.max(1)
+    }
+
+    fn of<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())]
+    }
+}
+
+/// An argument that owns its tensors.
+enum Made {
+    Plain(Argument<'static>),
+    Tensor(Tensor),
+    Tensors(Vec<Option<Tensor>>),
+    Out(Tensor),
+    Outs(Vec<Tensor>),
+    OutScalar(Scalar),
+}
+
+/// Calls the operator that `bytes` choose, with the arguments that they make.
+///
+/// # Errors
+/// Those of the operator; none, if the bytes name no operator.
+pub fn call(bytes: &[u8]) -> Result<(), Error> {
+    let kernels: Vec<&Kernel> =
+        afferent_kernels::KERNELS.iter().copied().flatten().copied().flatten().collect();
+    let mut choices = Choices(bytes);
+    let kernel = kernels[choices.below(kernels.len())];
+    run(kernel, &mut choices)
+}
+
+/// As [`call`], for the operator `name`.
+///
+/// # Errors
+/// As [`call`].
+///
+/// # Panics
+/// When there is no such operator.
+pub fn call_named(name: &str, bytes: &[u8]) -> Result<(), Error> {
+    let mut all = afferent_kernels::KERNELS.iter().copied().flatten().copied().flatten();
+    let kernel = all.find(|kernel| kernel.name == name).expect("the operator exists");
+    run(kernel, &mut Choices(bytes))
+}
+
+/// Names of the operators.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let all = afferent_kernels::KERNELS.iter().copied().flatten().copied().flatten();
+    all.map(|kernel| kernel.name)
+}
+
+fn run(kernel: &Kernel, choices: &mut Choices<'_>) -> Result<(), Error> {
+    let dtype = scalar_type(choices);
+    let mut base: Vec<usize> = (0..choices.below(6)).map(|_| choices.of(SIZES)).collect();
+    shrink(&mut base);
+    let mut made: Vec<Made> =
+        kernel.args.iter().map(|&arg| argument(arg, dtype, &base, choices)).collect();
+    let mut arguments: Vec<Argument<'_>> = made.iter_mut().map(Made::as_argument).collect();
+    let result = Call::with_memory_limit(kernel, MEMORY_LIMIT).run(&mut arguments);
+    if let Err(error) = result {
+        assert!(!matches!(error, Error::Internal { .. }), "{}: {error}", kernel.name);
+    }
+    result
+}
+
+impl Made {
+    fn as_argument(&mut self) -> Argument<'_> {
+        match self {
+            Self::Plain(plain) => std::mem::replace(plain, Argument::None),
+            Self::Tensor(tensor) => Argument::Tensor(tensor),
+            Self::Tensors(list) => Argument::Tensors(list.iter().map(Option::as_ref).collect()),
+            Self::Out(tensor) => Argument::Out(tensor),
+            Self::Outs(list) => Argument::Outs(list.iter_mut().collect()),
+            Self::OutScalar(scalar) => Argument::OutScalar(scalar),
+        }
+    }
+}
+
+fn argument(arg: Arg, dtype: ScalarType, base: &[usize], choices: &mut Choices<'_>) -> Made {
+    let absent = arg_is_optional(arg) && choices.below(3) == 0;
+    if absent {
+        return Made::Plain(Argument::None);
+    }
+    match arg {
+        Arg::Tensor | Arg::OptTensor => Made::Tensor(tensor(dtype, base, choices)),
+        Arg::TensorList | Arg::OptTensorList => {
+            let hole = arg == Arg::OptTensorList;
+            let mut item =
+                |_| (!hole || choices.below(3) > 0).then(|| tensor(dtype, base, choices));
+            Made::Tensors((0..3).map(&mut item).collect())
+        }
+        Arg::Out | Arg::InOut | Arg::View => Made::Out(tensor(dtype, base, choices)),
+        Arg::OutList => Made::Outs((0..3).map(|_| tensor(dtype, base, choices)).collect()),
+        Arg::OutScalar => Made::OutScalar(Scalar::Int(0)),
+        Arg::Str | Arg::OptStr => Made::Plain(Argument::Str(choices.of(TEXTS))),
+        Arg::IntList | Arg::OptIntList => Made::Plain(Argument::Ints(ints(base, choices))),
+        Arg::OptDoubleList => {
+            let len = choices.below(4);
+            Made::Plain(Argument::Doubles((0..len).map(|_| choices.of(DOUBLES)).collect()))
+        }
+        Arg::BoolList => {
+            let len = choices.below(4);
+            Made::Plain(Argument::Bools((0..len).map(|_| choices.below(2) == 0).collect()))
+        }
+        Arg::OptDtype => {
+            let code = if choices.below(2) == 0 { dtype as i64 } else { choices.of(INTS) };
+            Made::Plain(Argument::Scalar(Scalar::Int(code)))
+        }
+        Arg::Scalar | Arg::OptScalar | Arg::Int | Arg::OptInt | Arg::Double | Arg::OptDouble
+        | Arg::Bool | Arg::OptBool | Arg::Ignored => {
+            let scalar = match (arg, choices.below(4)) {
+                (Arg::Double | Arg::OptDouble, _) | (_, 3) => Scalar::Double(choices.of(DOUBLES)),
+                (Arg::Bool | Arg::OptBool, _) | (_, 2) => Scalar::Bool(choices.below(2) == 0),
+                _ => Scalar::Int(choices.of(INTS)),
+            };
+            Made::Plain(Argument::Scalar(scalar))
+        }
+    }
+}
+
+fn arg_is_optional(arg: Arg) -> bool {
+    matches!(
+        arg,
+        Arg::OptTensor | Arg::OptScalar | Arg::OptInt | Arg::OptDouble | Arg::OptBool | Arg::OptStr
+            | Arg::OptIntList | Arg::OptDoubleList | Arg::OptDtype | Arg::Ignored
+    )
+}
+
+/// As many as there are dimensions, or any number of them.
+fn ints(base: &[usize], choices: &mut Choices<'_>) -> Vec<i64> {
+    let len = match choices.below(5) {
+        0 => base.len(),
+        1 => base.len() * 2,
+        2 => 2,
+        3 => 1,
+        _ => choices.below(18),
+    };
+    if choices.below(4) == 0 {
+        return base.iter().cycle().take(len).map(|&size| size as i64).collect();
+    }
+    (0..len).map(|_| choices.of(INTS)).collect()
+}
+
+fn scalar_type(choices: &mut Choices<'_>) -> ScalarType {
+    let code = choices.below(17) as i64;
+    ScalarType::from_code([6, 4, 11, 3, 0, 5, 7, 15, 1, 2, 10][(code % 11) as usize])
+        .unwrap_or(ScalarType::Float)
+}
+
+/// A tensor like the others of the call, or another one.
+fn tensor(dtype: ScalarType, base: &[usize], choices: &mut Choices<'_>) -> Tensor {
+    let mut sizes = base.to_vec();
+    match choices.below(12) {
+        1 => sizes.reverse(),
+        2 => drop(sizes.pop()),
+        3 => sizes.insert(0, choices.of(SIZES)),
+        4 if !sizes.is_empty() => {
+            let at = choices.below(sizes.len());
+            sizes[at] = choices.of(SIZES);
+        }
+        5 => sizes = vec![choices.of(SIZES)],
+        6 => sizes = base.last().copied().into_iter().collect(),
+        7 => sizes = (0..choices.below(5)).map(|_| choices.of(SIZES)).collect(),
+        _ => {}
+    }
+    shrink(&mut sizes);
+    let dtype = if choices.below(6) == 1 { scalar_type(choices) } else { dtype };
+    let mut order: Vec<u8> = (0..sizes.len() as u8).collect();
+    if choices.below(6) == 1 && !order.is_empty() {
+        let (a, b) = (choices.below(order.len()), choices.below(order.len()));
+        order.swap(a, b);
+    }
+    let len = numel(&sizes).unwrap_or(0) * dtype.size();
+    let fill = [choices.byte() as u8, choices.byte() as u8, choices.byte() as u8];
+    let bytes: Vec<u8> = match choices.below(4) {
+        0 => vec![0; len],
+        // Small integers, or small numbers of any dtype.
+        1 => (0..len).map(|at| u8::from(at % dtype.size() == 0) * fill[at % 3]).collect(),
+        2 => vec![fill[0]; len],
+        _ => (0..len).map(|at| fill[at % 3].wrapping_add((at / 3) as u8)).collect(),
+    };
+    Tensor::from_bytes(dtype, &sizes, &order, &bytes).expect("the parts describe a tensor")
+}
+
+/// Makes a tensor small; one that is empty may have any sizes.
+fn shrink(sizes: &mut Vec<usize>) {
+    sizes.truncate(16);
+    while numel(sizes).is_none_or(|numel| numel > MOST) {
+        let largest = sizes.iter_mut().max();
+        largest.into_iter().for_each(|size| *size = (*size / 2).min(MOST));
+    }
+}

@@ -1,0 +1,139 @@
+//! Changes some places of a file by chance, repeatably.
+
+use crate::{
+    Random,
+    edit::{append, set_tables},
+    flatbuffer::{Vector, follow, number, set_number},
+    schema::{BUNDLED_PROGRAM, FLAT_TENSOR, Kind, PROGRAM, TableType},
+    spots::{Role, Spot, find},
+};
+
+/// The kind of the root table of a file, by its magic; of a program if that is damaged.
+pub fn root(bytes: &[u8]) -> &'static TableType {
+    match bytes.get(4..6) {
+        Some(b"FT") => &FLAT_TENSOR,
+        Some(b"BP") => &BUNDLED_PROGRAM,
+        _ => &PROGRAM,
+    }
+}
+
+/// Changes a file in one to four places; it grows to at most `max_len` bytes.
+pub fn mutate(bytes: &mut Vec<u8>, random: &mut Random, max_len: usize) {
+    for _ in 0..=random.below(4) {
+        let spots = find(bytes, root(bytes));
+        let Some(&spot) = random.pick(&spots) else { return };
+        let before = bytes.clone();
+        change(bytes, spot, &spots, random);
+        if bytes.len() > max_len {
+            *bytes = before;
+        }
+    }
+}
+
+/// Changes one to four bytes, wherever they are.
+pub fn damage(bytes: &mut [u8], random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len());
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte ^= (1 + random.below(255)) as u8;
+        }
+    }
+}
+
+fn change(bytes: &mut Vec<u8>, spot: Spot, spots: &[Spot], random: &mut Random) {
+    let Spot { at, width, role } = spot;
+    let old = number(bytes, at, width).unwrap_or(0);
+    match role {
+        Role::Number => {
+            let value = match random.below(4) {
+                // What another place of the same width holds.
+                0 => random.pick(spots).filter(|other| other.width == width).map_or(old, |other| {
+                    number(bytes, other.at, width).unwrap_or(old)
+                }),
+                1 => old.wrapping_add(random.bits() % 9).wrapping_sub(4),
+                _ => interesting(bytes.len(), random),
+            };
+            set_number(bytes, at, width, value);
+        }
+        Role::Length => {
+            let value = match random.below(3) {
+                0 => old.wrapping_add(1 + random.bits() % 4),
+                1 => random.bits() % (old + 1),
+                _ => interesting(bytes.len(), random),
+            };
+            set_number(bytes, at, width, value);
+        }
+        Role::Reference(kind) => {
+            if random.once_in(2) && copy_vector(bytes, at, kind, random).is_some() {
+                return;
+            }
+            // To what another reference points, or anywhere.
+            let target = match random.below(4) {
+                0 => interesting(bytes.len(), random),
+                1 => old.wrapping_add(4),
+                _ => random.pick(spots).map_or(0, |other| {
+                    let target = follow(bytes, other.at).unwrap_or(other.at);
+                    target.wrapping_sub(at) as u64
+                }),
+            };
+            set_number(bytes, at, width, target);
+        }
+        Role::Entry => {
+            let value = match random.below(3) {
+                0 => 0,
+                1 => 4 + 4 * (random.bits() % 8),
+                _ => interesting(bytes.len(), random),
+            };
+            set_number(bytes, at, width, value);
+        }
+    }
+}
+
+/// Replaces a vector by one with its entries in another order and number.
+fn copy_vector(bytes: &mut Vec<u8>, at: usize, kind: Kind, random: &mut Random) -> Option<()> {
+    let width = match kind {
+        Kind::Tables(_) => 4,
+        Kind::Numbers(width) => width,
+        Kind::Bytes => 1,
+        _ => return None,
+    };
+    let old = Vector::at(bytes, follow(bytes, at)?, width)?;
+    let len = match random.below(6) {
+        0 => 0,
+        1 => random.below(1000),
+        2 => 17,
+        _ => (old.len + random.below(4)).saturating_sub(1),
+    };
+    let (mut entries, shift) = (Vec::with_capacity(len), random.below(3));
+    for item in 0..len {
+        let other = random.once_in(8);
+        entries.push(if other { random.below(old.len) } else { (item + shift) % old.len.max(1) });
+    }
+    if let Kind::Tables(_) = kind {
+        return set_tables(bytes, at, kind, &entries);
+    }
+    let mut vector = vec![0; 4 + width * len];
+    set_number(&mut vector, 0, 4, len as u64);
+    for (item, &entry) in entries.iter().enumerate() {
+        let value = number(bytes, old.start + width * entry, width).filter(|_| entry < old.len);
+        set_number(&mut vector, 4 + width * item, width, value.unwrap_or(item as u64));
+    }
+    let start = append(bytes, &vector);
+    set_number(bytes, at, 4, start.wrapping_sub(at) as u64);
+    Some(())
+}
+
+/// A number at which checks go wrong.
+fn interesting(len: usize, random: &mut Random) -> u64 {
+    let near = random.bits() % 5;
+    let base = match random.below(8) {
+        0 | 1 => 2,
+        2 => 1 << random.below(64),
+        3 => u64::MAX,
+        4 => i32::MAX as u64,
+        5 => i64::MAX as u64,
+        6 => len as u64,
+        _ => random.bits() % 256,
+    };
+    base.wrapping_add(near).wrapping_sub(2)
+}

@@ -1,0 +1,48 @@
+//! Good files to start from: the programs of the conformance tests.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A good file.
+#[derive(Debug, Clone)]
+pub struct Seed {
+    /// Name of the program.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Every file called `file`, such as `model.pte`, in order of the programs' names.
+///
+/// # Panics
+/// When the data of the conformance tests cannot be read.
+pub fn seeds(file: &str) -> Vec<Seed> {
+    let mut folders: Vec<PathBuf> = fs::read_dir(programs())
+        .expect("the conformance programs are in this repository")
+        .map(|entry| entry.expect("the folder is readable").path())
+        .filter(|folder| folder.join(file).exists())
+        .collect();
+    folders.sort();
+    let name = |folder: &Path| folder.file_name().unwrap_or_default().to_string_lossy().into();
+    folders.iter().map(|folder| Seed { name: name(folder), bytes: read(folder, file) }).collect()
+}
+
+/// The program of the conformance tests with this name.
+///
+/// # Panics
+/// When there is none.
+pub fn seed(name: &str) -> Vec<u8> {
+    read(&programs().join(name), "model.pte")
+}
+
+/// The folder of the conformance programs.
+pub fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/data/programs")
+}
+
+fn read(folder: &Path, file: &str) -> Vec<u8> {
+    let path = folder.join(file);
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

@@ -1,0 +1,161 @@
+//! Programs that are valid and hostile only when they are loaded or run.
+
+use std::{sync::Arc, time::Instant};
+
+use afferent_core::{
+    Args, Backend, Delegate, DelegateHandle, DelegateSource, Error, KernelContext, Tensor,
+};
+use afferent_kernels::KERNELS;
+use afferent_runtime::{Input, Model, ModelError, ModelFile, ModelOptions, RunError};
+use afferent_tests_hostile::{edit::Edit, schema::PROGRAM, seeds::seed};
+
+const FORWARD: &str = "forward";
+const CHAIN: &str = "execution_plan[0].chains[0].instructions";
+
+fn good(name: &str) -> Edit {
+    Edit::new(&seed(name), &PROGRAM)
+}
+
+fn model(file: &Edit, options: ModelOptions) -> Model {
+    let file: Arc<ModelFile> = ModelFile::from_bytes("hostile.pte", file.bytes()).unwrap();
+    Model::new(file, options)
+}
+
+fn load_error(file: &Edit, options: ModelOptions) -> ModelError {
+    model(file, options).load_method(FORWARD).unwrap_err()
+}
+
+/// A jump that leads to itself.
+#[test]
+fn an_endless_loop_ends_at_the_instruction_limit() {
+    let mut file = good("cond");
+    // Instruction 5 jumps to the end, because value 17 is false.
+    let jump = format!("{CHAIN}[5].instr_args");
+    assert_eq!(file.get(&format!("{CHAIN}[5].instr_args_type")), 4);
+    assert_eq!((file.get(&format!("{jump}.first")), file.get(&format!("{jump}.second"))), (17, 10));
+    assert_eq!(file.get("execution_plan[0].values[17].val.value"), 0);
+    file.set(&format!("{jump}.second"), 5);
+    let options = ModelOptions { instruction_limit: 100_000, ..ModelOptions::new(KERNELS) };
+    let mut model = model(&file, options);
+    let sizes: Vec<usize> = vec![2, 3];
+    let ends = [1.0_f32, -1.0].map(|fill| {
+        let input = Tensor::new(&sizes, &[fill; 6]).unwrap();
+        model.run(FORWARD, &[Input::Tensor(input.view())]).map(|_| ()).err()
+    });
+    let limit = 100_000;
+    assert!(ends.iter().any(|end| matches!(
+        end,
+        Some(ModelError::Run { error: RunError::InstructionLimit { limit: found }, .. })
+            if *found == limit
+    )), "{ends:?}");
+}
+
+/// A plan for more memory than the machine has.
+#[test]
+fn planned_memory_beyond_the_limit_is_refused() {
+    let mut file = good("add");
+    let size = "execution_plan[0].non_const_buffer_sizes[1]";
+    let place = "execution_plan[0].values[2].val.allocation_info";
+    file.set(size, 1 << 50);
+    file.set(&format!("{place}.memory_offset_low"), 0);
+    if file.has(&format!("{place}.memory_offset_high")) {
+        file.set(&format!("{place}.memory_offset_high"), 1 << 17);
+        let error = load_error(&file, ModelOptions::new(KERNELS));
+        assert!(matches!(error, ModelError::Memory { .. }), "{error}");
+    }
+    // What no tensor reaches is not allocated, whatever the plan asks for.
+    let mut file = good("add");
+    file.set(size, i64::MAX);
+    model(&file, ModelOptions::new(KERNELS)).load_method(FORWARD).unwrap();
+    let options = ModelOptions { memory_limit: 8, ..ModelOptions::new(KERNELS) };
+    let error = load_error(&file, options).to_string();
+    assert!(error.contains("more than the limit of 8; raise the limit"), "{error}");
+}
+
+/// An input that lies in memory otherwise than the method expects was read as if it did not.
+#[test]
+fn an_input_of_another_dim_order_is_refused() {
+    let mut file = good("linear");
+    let order = ["dim_order[0]", "dim_order[1]"]
+        .map(|entry| format!("execution_plan[0].values[0].val.{entry}"));
+    let input = (0..file.get("execution_plan[0].values#"))
+        .find(|&value| file.get("execution_plan[0].inputs[0]") == value)
+        .expect("the method has an input");
+    let order = order.map(|path| path.replace("values[0]", &format!("values[{input}]")));
+    assert_eq!(order.each_ref().map(|path| file.get(path)), [0, 1]);
+    file.set(&order[0], 1).set(&order[1], 0);
+    let mut model = model(&file, ModelOptions::new(KERNELS));
+    let tensor = Tensor::new(&[3, 6], &[1.0_f32; 18]).unwrap();
+    let error = model.run(FORWARD, &[Input::Tensor(tensor.view())]).map(|_| ()).unwrap_err();
+    let message = "its dim order differs from the method's";
+    assert!(error.to_string().contains(message), "{error}");
+}
+
+struct OneInput;
+
+impl Backend for OneInput {
+    fn name(&self) -> &'static str {
+        "XnnpackBackend"
+    }
+
+    fn is_available(&self) -> bool {
+        true
+    }
+
+    fn init<'a>(&self, _: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
+        Ok(DelegateHandle::Owned(Box::new(Self)))
+    }
+}
+
+impl Delegate for OneInput {
+    fn inputs(&self) -> usize {
+        1
+    }
+
+    fn execute(&mut self, _: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+        args.tensor(0)?;
+        args.out(1).map(|_| ())
+    }
+}
+
+/// A call with fewer arguments than its delegate takes was read past its end; one that names
+/// something else than a tensor was read as a tensor.
+#[test]
+fn delegate_calls_with_other_arguments_are_refused() {
+    let options = || ModelOptions::new(KERNELS).with_backends(&[&OneInput]);
+    let args = format!("{CHAIN}[0].instr_args.args");
+    let mut file = good("xnnpack_inline");
+    assert_eq!(file.get(&format!("{args}#")), 2);
+    model(&file, options()).load_method(FORWARD).unwrap();
+    file.set_items(&args, &[]);
+    assert_eq!(file.get(&format!("{args}#")), 0);
+    let error = load_error(&file, options()).to_string();
+    assert!(error.contains("0 arguments, but the operator takes 1"), "{error}");
+    // The input is its own output.
+    file.set_items(&args, &[0, 0]);
+    let error = load_error(&file, options()).to_string();
+    assert!(error.contains("it writes argument 1 over another argument"), "{error}");
+    // No output at all: the delegate itself says so.
+    file.set_items(&args, &[0]);
+    let mut model = model(&file, options());
+    model.load_method(FORWARD).unwrap();
+}
+
+/// Tables that many instructions share, so that checking all pairs would take hours.
+#[test]
+fn loading_takes_no_longer_than_the_file_is_worth() {
+    let start = Instant::now();
+    let mut file = good("add");
+    let count = 50_000;
+    let values: Vec<usize> = (0..count).map(|value| if value < 4 { value } else { 0 }).collect();
+    file.set_tables("execution_plan[0].values", &values);
+    file.set_tables(CHAIN, &vec![0; count]);
+    let inputs: Vec<i64> = (0..count as i64).filter(|&value| value != 3).collect();
+    file.set_items("execution_plan[0].inputs", &inputs);
+    assert_eq!(file.get(&format!("{CHAIN}#")), count as u64);
+    let file = ModelFile::from_bytes("hostile.pte", file.bytes());
+    if let Ok(file) = file {
+        drop(Model::new(file, ModelOptions::new(KERNELS)).load_method(FORWARD));
+    }
+    println!("{count} values, inputs and instructions: {:.1} s", start.elapsed().as_secs_f64());
+}

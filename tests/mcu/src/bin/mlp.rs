@@ -1,0 +1,31 @@
+//! Runs a program with eight operators and compares its output with PyTorch's.
+
+#![no_std]
+#![no_main]
+
+use afferent_core::{Kernel, pick_kernels};
+use afferent_kernels::KERNELS;
+use afferent_mcu::{OPERATORS, end, run};
+use cortex_m_rt::entry;
+use cortex_m_semihosting::hprintln;
+
+static PICKED: [Kernel; 8] = pick_kernels(KERNELS, OPERATORS);
+
+#[entry]
+fn main() -> ! {
+    let holds = match run(&[&[&PICKED]]) {
+        Ok(report) => {
+            let [found, expected] = &report.outputs;
+            hprintln!("tables {} bytes, planned {} bytes", report.tables, report.planned);
+            hprintln!("output  {:?}", found);
+            hprintln!("PyTorch {:?}", expected);
+            report.holds()
+        }
+        Err(failure) => {
+            hprintln!("{:?}", failure);
+            false
+        }
+    };
+    hprintln!("{}", if holds { "the output is PyTorch's" } else { "FAILED" });
+    end(holds)
+}

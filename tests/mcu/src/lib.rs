@@ -1,0 +1,135 @@
+//! Firmware: a program in flash, arenas of fixed size, and no heap.
+//!
+//! | binary    | does                                                                           |
+//! |-----------|--------------------------------------------------------------------------------|
+//! | `mlp`     | runs a program with eight operators and compares its output with PyTorch's     |
+//! | `size_8`  | the same without printing: what eight operators take                           |
+//! | `size_1`  | one operator: what a build without the others takes                            |
+//! | `size_0`  | no operator: what loader and executor take                                     |
+
+#![no_std]
+
+use core::panic::PanicInfo;
+
+use afferent_core::{KernelLists, TensorView};
+use afferent_runtime::{
+    FixedScratch, Input, LoadError, Method, PlannedBuffer, RunError, RunOptions, Services,
+    program::{Program, ProgramError},
+};
+use cortex_m_semihosting::debug::{EXIT_FAILURE, EXIT_SUCCESS, exit};
+use static_cell::ConstStaticCell;
+
+/// The operators of the program.
+pub const OPERATORS: [&str; 8] = [
+    "aten::_softmax.out",
+    "aten::addmm.out",
+    "aten::gelu.out",
+    "aten::mul.out",
+    "aten::native_layer_norm.out",
+    "aten::permute_copy.out",
+    "aten::relu.out",
+    "aten::sigmoid.out",
+];
+
+/// Bytes as aligned as a program and planned memory must be.
+#[repr(C, align(16))]
+struct Aligned<const N: usize>([u8; N]);
+
+/// The program, in flash; its constants are read where they lie.
+static PROGRAM: Aligned<{ FILE.len() }> = Aligned(*FILE);
+const FILE: &[u8; 7216] = include_bytes!("../../conformance/data/programs/mlp/model.pte");
+
+/// What PyTorch took and gave: NPY files of f32.
+const INPUT: &[u8] = include_bytes!("../../conformance/data/programs/mlp/0_in_0.npy");
+const EXPECTED: &[u8] = include_bytes!("../../conformance/data/programs/mlp/0_out_0.npy");
+
+/// The tolerance of the conformance test.
+const TOLERANCE: f32 = 1e-5;
+
+/// The arenas of the caller.
+static TABLES: ConstStaticCell<[u8; 8192]> = ConstStaticCell::new([0; 8192]);
+static PLANNED: ConstStaticCell<Aligned<1024>> = ConstStaticCell::new(Aligned([0; 1024]));
+static SCRATCH: ConstStaticCell<Aligned<1024>> = ConstStaticCell::new(Aligned([0; 1024]));
+
+/// Why a run failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The program is damaged.
+    Program(ProgramError),
+    /// It has no method `forward`, or plans more memory than there is.
+    Method,
+    /// The method cannot be loaded.
+    Load(LoadError),
+    /// The run failed.
+    Run(RunError),
+    /// Input or output are no tensors of the expected sizes.
+    Tensor,
+}
+
+/// What a run needed, and what it gave.
+#[derive(Debug)]
+pub struct Report {
+    /// Bytes for tables.
+    pub tables: usize,
+    /// Bytes of planned memory.
+    pub planned: usize,
+    /// The output, and PyTorch's.
+    pub outputs: [[f32; 12]; 2],
+}
+
+impl Report {
+    /// Whether the output is PyTorch's, within the tolerance.
+    pub fn holds(&self) -> bool {
+        let [found, expected] = &self.outputs;
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() <= TOLERANCE * (1.0 + b.abs());
+        found.iter().zip(expected).all(near)
+    }
+}
+
+/// Loads the program and runs it once; to be called once.
+///
+/// # Errors
+/// [`Failure`] says which step failed.
+pub fn run(kernels: KernelLists<'static>) -> Result<Report, Failure> {
+    let program = Program::parse(&PROGRAM.0).map_err(Failure::Program)?;
+    let plan = program.method("forward").ok_or(Failure::Method)?;
+    let memory = &mut PLANNED.take().0;
+    let planned = plan.planned_buffer_sizes().get(0).ok_or(Failure::Method)?;
+    let buffer = PlannedBuffer::new(memory.get_mut(..planned).ok_or(Failure::Method)?);
+    let services = Services { kernels, ..Services::default() };
+    let mut scratch = FixedScratch(&mut SCRATCH.take().0);
+    let (tables, buffers) = (TABLES.take(), core::iter::once(buffer));
+    let mut method = Method::load(plan, &services, tables, buffers, &mut scratch, &mut |_| {})
+        .map_err(Failure::Load)?;
+
+    let input: [f32; 24] = npy(INPUT);
+    let view = TensorView::new(&[3, 8], &input).map_err(|_| Failure::Tensor)?;
+    let outputs = method.run(&[Input::Tensor(view)], &mut scratch, &RunOptions::default());
+    let output = outputs.map_err(Failure::Run)?.tensor(0).map_err(|_| Failure::Tensor)?;
+    let found = output.data::<f32>().ok().and_then(|data| data.try_into().ok());
+    let outputs = [found.ok_or(Failure::Tensor)?, npy(EXPECTED)];
+    Ok(Report { tables: Method::memory_needed(&plan), planned, outputs })
+}
+
+/// The last numbers of an NPY file of f32, which has no others.
+fn npy<const N: usize>(file: &[u8]) -> [f32; N] {
+    let data = file.get(file.len().saturating_sub(4 * N)..).unwrap_or_default();
+    let mut numbers = [0.0; N];
+    for (number, bytes) in numbers.iter_mut().zip(data.chunks_exact(4)) {
+        *number = bytes.first_chunk().map_or(0.0, |&bytes| f32::from_le_bytes(bytes));
+    }
+    numbers
+}
+
+/// Ends the emulation.
+pub fn end(success: bool) -> ! {
+    loop {
+        exit(if success { EXIT_SUCCESS } else { EXIT_FAILURE });
+    }
+}
+
+/// Says nothing, so that a build without messages needs no code for them.
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    end(false)
+}
