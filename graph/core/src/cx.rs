@@ -37,6 +37,7 @@ pub struct Cx<'c> {
     source: &'c str,
     real_ns: u64,
     cancel: &'c AtomicBool,
+    restarted: bool,
 }
 
 /// For calls that nobody cancels.
@@ -55,9 +56,20 @@ impl<'c> Cx<'c> {
         sent: &'c mut Vec<(usize, Packet)>,
     ) -> Self {
         let origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
-        let (epoch, resume, model_ns) = (origin.epoch, Resume::Now, 0);
-        let (source, real_ns, cancel) = ("", 0, &NEVER);
-        Self { now, epoch, input, origin, outputs, sent, resume, model_ns, source, real_ns, cancel }
+        Self {
+            now,
+            epoch: origin.epoch,
+            input,
+            origin,
+            outputs,
+            sent,
+            resume: Resume::Now,
+            model_ns: 0,
+            source: "",
+            real_ns: 0,
+            cancel: &NEVER,
+            restarted: false,
+        }
     }
 
     /// The same with the name of the node that sent `input`.
@@ -78,6 +90,12 @@ impl<'c> Cx<'c> {
         Self { cancel, ..self }
     }
 
+    /// The same, telling whether the sender was restarted since its packet before this one.
+    #[must_use]
+    pub fn with_restarted(self, restarted: bool) -> Self {
+        Self { restarted, ..self }
+    }
+
     /// The time on the clock of the session: real, or virtual in replays and tests.
     pub fn now(&self) -> Timestamp {
         self.now
@@ -86,6 +104,12 @@ impl<'c> Cx<'c> {
     /// The epoch of this call; what is sent belongs to it.
     pub fn epoch(&self) -> u32 {
         self.epoch
+    }
+
+    /// Whether the sender of this call's packet was restarted since its packet before this one: the
+    /// stream begins anew, and something may be missing.
+    pub fn restarted(&self) -> bool {
+        self.restarted
     }
 
     /// Whether this call has become obsolete: what it sends is dropped, so it may return at once,

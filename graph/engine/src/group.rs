@@ -1,11 +1,14 @@
 //! The loop of one thread: which of its nodes is called next.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+};
 
 use afferent_graph::{Packet, Resume};
 
 use crate::{
-    Failure,
+    Failure, FailureKind, Handled, RunError,
     clock::Moment,
     edge::{Inlet, Outlet},
     lockstep::Sleep,
@@ -109,6 +112,8 @@ impl Group {
             return;
         }
         match runner.phase {
+            // Until it is opened again, its inputs wait.
+            Phase::Running if runner.down.is_some() => self.ready.remove(place),
             Phase::Running => {
                 let now = self.moment.now;
                 let patient = self.shared.clock.lockstep.is_some();
@@ -130,11 +135,12 @@ impl Group {
     }
 
     fn call(&mut self, place: usize, call: Call) {
+        let last = matches!(call, Call::Finish);
         match self.runners[place].call(&self.shared, self.index, self.moment, call) {
             Ok(moment) => self.moment = moment,
             Err((moment, failure)) => {
                 self.moment = moment;
-                self.fail(place, failure);
+                self.fail(place, failure, last);
             }
         }
         self.ready.insert(place);
@@ -159,7 +165,8 @@ impl Group {
         self.ready.insert(place);
     }
 
-    /// Calls the source that has been due for longest; whether anything changed.
+    /// Calls the source that has been due for longest, or opens a node again; whether anything
+    /// changed.
     fn call_source(&mut self) -> bool {
         self.moment = self.shared.clock.read();
         let now = self.moment.now;
@@ -171,13 +178,21 @@ impl Group {
         let Some(mut next) = waiting.next() else { return false };
         waiting.for_each(|other| next = next.min(other));
         let (due, _, place) = next;
+        let runner = &mut self.runners[place];
         if self.shared.stop.is_asked() {
-            self.runners[place].resume = Resume::Done;
+            runner.resume = Resume::Done;
+            if runner.down.take().is_some() {
+                self.give_up(place);
+            }
             self.ready.insert(place);
             return true;
         }
         if due > now {
             return false;
+        }
+        if runner.down.is_some() {
+            self.reopen(place);
+            return true;
         }
         self.turns += 1;
         self.runners[place].turn = self.turns;
@@ -226,9 +241,51 @@ impl Group {
         }
     }
 
-    /// The node is not called again; what it has sent is still delivered.
-    fn fail(&mut self, place: usize, failure: Failure) {
+    /// Does about `failure` what the policy of the node says. What it has sent is still delivered.
+    fn fail(&mut self, place: usize, mut failure: Failure, last: bool) {
+        let runner = &mut self.runners[place];
+        failure.handled = runner.handle(self.moment.now, last);
+        let handled = failure.handled;
         self.shared.fail(failure);
+        match handled {
+            Handled::Degraded => {}
+            Handled::Restarted => {
+                let node = runner.node.take();
+                // A node that panics while it closes is gone all the same.
+                drop(catch_unwind(AssertUnwindSafe(|| drop(node))));
+            }
+            Handled::Stopped => self.give_up(place),
+        }
+    }
+
+    /// Opens a node that is down.
+    fn reopen(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        runner.down = None;
+        let opened = runner.opener.open();
+        self.moment = self.shared.clock.read();
+        self.ready.insert(place);
+        match opened {
+            Ok(node) => {
+                runner.node = Some(node);
+                runner.resume = Resume::Now;
+                runner.stats.restarts += 1;
+            }
+            Err(error) => {
+                let (kind, message) = match error {
+                    RunError::Open { error, .. } => (FailureKind::Error, error.to_string()),
+                    error => (FailureKind::Panic, error.to_string()),
+                };
+                runner.stats.errors += 1;
+                runner.stats.last_error = Some(message.clone());
+                let (node, handled) = (runner.name.clone(), Handled::Stopped);
+                self.fail(place, Failure { node, kind, message, handled }, false);
+            }
+        }
+    }
+
+    /// The node is not called again.
+    fn give_up(&mut self, place: usize) {
         self.runners[place].phase = Phase::Finishing;
         self.close_inputs(place);
     }

@@ -15,8 +15,8 @@ use std::{
 use afferent_graph::{NodeError, OpenCx, Timestamp};
 
 use crate::{
-    CheckedGraph, ClockKind, Failure, FailureKind, InterruptHandle, Plan, Report, RunOptions,
-    StopHandle,
+    CheckedGraph, ClockKind, Failure, FailureKind, Handled, InterruptHandle, Plan, Report,
+    RunOptions, StopHandle, budget,
     clock::Clock,
     collect::{self, Outcome},
     group::Group,
@@ -24,7 +24,7 @@ use crate::{
     runner::{Runner, panic_text},
     shared::Shared,
     wake::Waker,
-    wire,
+    wire::{self, Wiring},
 };
 
 /// Why a graph did not start, or did not end well.
@@ -112,9 +112,11 @@ impl Session {
         let nodes = wire::open(graph, cx)?;
         let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
         let interrupt = wire::interrupt(graph, &plan, options.clock, &wakers);
-        let groups = wire::connect(graph, &plan, nodes, options.clock, &wakers, &interrupt);
+        let meters = budget::meters(graph);
+        let wiring = Wiring { graph, plan: &plan, options: &options, cx, interrupt, meters };
+        let groups = wiring.connect(nodes, &wakers);
         let (tell, events) = mpsc::channel();
-        let shared = Arc::new(shared(&groups, &wakers, &options, interrupt, tell.clone()));
+        let shared = Arc::new(shared(&groups, &wakers, &wiring, tell.clone()));
         let mut session = Self {
             graph: graph.clone(),
             shared,
@@ -183,7 +185,8 @@ impl Session {
             let place = self.shared.calling[index].load(Ordering::Relaxed);
             let message = "it did not return from a call; its thread is left behind".to_owned();
             let node = self.graph.nodes[place].name.clone();
-            self.shared.fail(Failure { node, kind: FailureKind::Stuck, message });
+            let (kind, handled) = (FailureKind::Stuck, Handled::Stopped);
+            self.shared.fail(Failure { node, kind, message, handled });
         }
         let outcome = Outcome { graph: &self.graph, shared: &self.shared, groups: &groups, wall };
         let report = collect::report(&outcome);
@@ -211,10 +214,10 @@ impl Drop for Session {
 fn shared(
     groups: &[Vec<Runner>],
     wakers: &[Arc<Waker>],
-    options: &RunOptions,
-    interrupt: InterruptHandle,
+    wiring: &Wiring<'_>,
     tell: Sender<Event>,
 ) -> Shared {
+    let (options, interrupt) = (wiring.options, wiring.interrupt.clone());
     let end = options.duration.map(|duration| Timestamp::ZERO + duration);
     let lockstep = match options.clock {
         ClockKind::Real => None,
@@ -237,6 +240,7 @@ fn shared(
         calling: groups.iter().map(|_| AtomicUsize::new(0)).collect(),
         cut: AtomicBool::new(false),
         failures: Mutex::new(Vec::new()),
+        meters: wiring.meters.clone(),
     }
 }
 

@@ -7,7 +7,10 @@ use std::sync::{
 
 use afferent_graph::Timestamp;
 
-use crate::{Failure, FailureKind, InterruptHandle, Observer, StopHandle, clock::Clock};
+use crate::{
+    Failure, FailureKind, Handled, InterruptHandle, Observer, StopHandle, budget::Meter,
+    clock::Clock,
+};
 
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
@@ -22,7 +25,10 @@ pub(crate) struct Shared {
     pub(crate) cut: AtomicBool,
     /// Nodes that send to nobody and have not ended.
     pub(crate) sinks: AtomicUsize,
+    /// Nodes that did not end well.
     pub(crate) failures: Mutex<Vec<Failure>>,
+    /// Of each budget.
+    pub(crate) meters: Vec<Arc<Meter>>,
 }
 
 impl Shared {
@@ -30,7 +36,9 @@ impl Shared {
         if let Some(observer) = &self.observer {
             observer.failed(&failure);
         }
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+        if failure.handled == Handled::Stopped {
+            self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+        }
     }
 
     /// A thread has panicked outside its nodes, and its nodes are gone.
@@ -39,7 +47,8 @@ impl Shared {
             lockstep.leave(group);
         }
         self.stop.stop();
-        let failure = Failure { node, kind: FailureKind::Panic, message };
+        let (kind, handled) = (FailureKind::Panic, Handled::Stopped);
+        let failure = Failure { node, kind, message, handled };
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
     }
 

@@ -1,12 +1,12 @@
 //! Graphs of nodes that are written as closures.
 
 use std::{
-    sync::{Arc, Condvar, Mutex},
+    sync::{Arc, Condvar, Mutex, PoisonError},
     time::Duration,
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, Edge, EdgePolicy, Report, RunError, RunOptions, run,
+    CheckedGraph, CheckedNode, Edge, EdgePolicy, OnError, Report, RunError, RunOptions, run,
 };
 use afferent_graph::{
     Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Payload,
@@ -35,17 +35,36 @@ struct Scripted {
     cancel: Script,
 }
 
-impl DynNode for Scripted {
+/// A node with its script, which it gives back when it is closed: it may be opened again.
+struct Leased {
+    place: i64,
+    script: Option<Scripted>,
+}
+
+impl Leased {
+    fn script(&mut self) -> &mut Scripted {
+        self.script.as_mut().expect("a script is in one node at a time")
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        let mut scripts = SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        scripts[usize::try_from(self.place).unwrap()] = self.script.take();
+    }
+}
+
+impl DynNode for Leased {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        (self.process)(cx)
+        (self.script().process)(cx)
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        (self.finish)(cx)
+        (self.script().finish)(cx)
     }
 
     fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        (self.cancel)(cx)
+        (self.script().cancel)(cx)
     }
 }
 
@@ -55,7 +74,7 @@ static SCRIPTS: Mutex<Vec<Option<Scripted>>> = Mutex::new(Vec::new());
 fn open(values: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
     let Some(ParamValue::Int(place)) = values.get("script") else { panic!("no script") };
     let script = SCRIPTS.lock().unwrap()[usize::try_from(*place).unwrap()].take();
-    Ok(Box::new(script.expect("a graph of scripts runs once")))
+    Ok(Box::new(Leased { place: *place, script }))
 }
 
 #[derive(Default)]
@@ -160,6 +179,16 @@ impl Graph {
         (sink, seen)
     }
 
+    /// Says what happens when `node` fails, and when it is too slow.
+    pub(crate) fn supervised(
+        &mut self,
+        node: usize,
+        on_error: OnError,
+        deadline: Option<Duration>,
+    ) {
+        (self.nodes[node].on_error, self.nodes[node].deadline) = (on_error, deadline);
+    }
+
     /// Gives each of `nodes` a thread of its own.
     pub(crate) fn heavy(&mut self, nodes: &[usize]) {
         nodes.iter().for_each(|node| self.nodes[*node].def.weight = Weight::Heavy);
@@ -204,7 +233,7 @@ impl Graph {
 
     pub(crate) fn checked(self) -> CheckedGraph {
         let Self { nodes, edges, interrupt } = self;
-        CheckedGraph { name: "test".to_owned(), nodes, edges, interrupt }
+        CheckedGraph { name: "test".to_owned(), nodes, edges, interrupt, ..CheckedGraph::default() }
     }
 
     pub(crate) fn run(self, options: RunOptions) -> Result<Report, RunError> {

@@ -1,6 +1,7 @@
 //! Small graphs run by the engine: what arrives, in which order, and what is counted.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod budgets;
 mod ends;
 mod failures;
 mod headers;
@@ -8,4 +9,5 @@ mod interrupts;
 mod kit;
 mod policies;
 mod stops;
+mod supervision;
 mod virtual_time;
