@@ -31,12 +31,16 @@ GIVEN = {
     "embedding2b": {"quantized": "BYTE"}, "embedding4b": {"quantized": "BYTE"}, "mixed_mm": {"quantized": "MIXED"}, "mixed_linear": {"quantized": "MIXED"},
     "div": {"portable": ["REALHBBF16", "COMPLEX"]}, "clamp": {"portable": "REALHBBF16"}, "masked_select": {"portable": "ANY"}, "native_dropout": {"portable": "FLOATHBF16"},
     "mean": {"portable": "FLOATHBF16"}, "round": {"portable": "REALHBF16"}, "logit": {"portable": "REALHBBF16"}, "atan2": {"portable": "REALHBBF16"},
-    "avg_pool2d": {"portable": ["FLOATHBF16", "LONG"]}, "_adaptive_avg_pool2d": {"portable": ["FLOATHBF16", "LONG"]}, "mm": {"portable": "REALHBF16"},
+    "avg_pool2d": {"portable": ["FLOATHBF16", "LONG"]}, "_adaptive_avg_pool2d": {"portable": ["FLOATHBF16", "LONG"]}, "mm": {"portable": "REALHBF16", "optimized": "REALHBF16"}, "linear": {"optimized": "REALHBF16"}, "log_softmax": {"optimized": "FLOATHBF16"},
+    "where": {"portable": "CONDITION", "optimized": "CONDITION"},
     "copy": {"portable": "REALHBBF16"}, "_to_dim_order_copy": {"portable": ["REALHBBF16", "COMPLEXH"]}, "abs": {"portable": ["REALHBF16", "COMPLEXH"]},
     "_conj_physical": {"portable": "COMPLEXH"}, "masked_fill": {"portable": "REALHBBF16"}, "grid_sampler_2d": {"portable": "FLOATHBF16"},
     "upsample_bilinear2d_aa": {"portable": "FLOATHBF16"}, "upsample_bilinear2d": {"portable": "FLOATHBF16"},
 }
-GROUPS |= {"BYTES": ["u8", "i8"], "BYTE": ["u8"], "INDICES": ["i32", "i64"], "SINGLE": ["f32"], "STORED": ["u8", "i8", "i16", "i32", "u16"], "MIXED": ["f16", "f32"], "LONG": ["i64"]}
+GROUPS |= {"BYTES": ["u8", "i8"], "BYTE": ["u8"], "INDICES": ["i32", "i64"], "SINGLE": ["f32"], "STORED": ["u8", "i8", "i16", "i32", "u16"], "MIXED": ["f16", "f32"], "LONG": ["i64"], "CONDITION": ["u8", "bool"]}
+
+# Of these only the overload `.out` takes complex numbers.
+COMPLEX_OUT = ("aten::add", "aten::mul", "aten::div")
 
 
 def names(path: Path) -> dict[str, str]:
@@ -73,7 +77,9 @@ def main(sources: str) -> None:
             base = name.split("::")[1].split(".")[0]
             homes = homes or [file for file in files if file.stem == f"op_{base}"]
             homes.sort(key=lambda file: -len(re.findall(rf"\b{function}\(", files[file])))
-            result[path][name] = " ".join(dtypes(homes[0])) if homes else ""
+            taken = dtypes(homes[0]) if homes else []
+            is_real = name.split(".")[0] in COMPLEX_OUT and not name.endswith(".out")
+            result[path][name] = " ".join(dtype for dtype in taken if not (is_real and dtype in COMPLEX))
     lists = [f'"{path}": {{\n' + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items()) + "\n}" for path, found in result.items()]
     OUTPUT.write_text("{\n" + ",\n".join(lists) + "\n}\n")
     print({path: len(found) for path, found in result.items()})

@@ -33,7 +33,8 @@ def quantize(c: Recorder):
     name = "quantized_decomposed::quantize_per_"
     for dtype, (low, high) in RANGES.items():
         safe = (low, min(high, 2**24))
-        x = torch.cat([random(20, low=-9, high=9), SPECIAL])
+        # What NaN becomes as i32 differs between processors.
+        x = torch.cat([random(20, low=-9, high=9), SPECIAL[dtype == I32 :]])
         for scale, zero, source in [(0.1, 3, F32), (0.5, 0, F16), (0.037, 11, BF16)]:
             args = (x.to(source), scale, zero, *safe, dtype)
             c(name + "tensor.out", *args, Out(QUANTIZED.quantize_per_tensor(*args)))
