@@ -31,6 +31,9 @@ impl Direction {
     }
 }
 
+/// Complex numbers that a transform reads.
+type Line<'s, A> = &'s [Complex<A>];
+
 /// Transforms lines of one length, without a factor.
 ///
 /// A length of small primes is taken apart, a radix at a time, by the autosort method of Stockham.
@@ -45,7 +48,7 @@ pub(crate) struct Fourier<'s, A> {
     turns: &'s [Complex<A>],
     is_backward: bool,
     /// The chirp and the transform of its conjugate.
-    chirp: Option<(&'s [Complex<A>], &'s [Complex<A>])>,
+    chirp: Option<[Line<'s, A>; 2]>,
 }
 
 impl<'s, A: Float> Fourier<'s, A> {
@@ -88,7 +91,7 @@ impl<'s, A: Float> Fourier<'s, A> {
         let mut this = Self { len, line, work, turns, is_backward: false, chirp: None };
         this.transform();
         filter.copy_from_slice(this.line);
-        this.chirp = Some((chirp, filter));
+        this.chirp = Some([chirp, filter]);
         this
     }
 
@@ -99,7 +102,7 @@ impl<'s, A: Float> Fourier<'s, A> {
 
     /// Transforms the line.
     pub(crate) fn run(&mut self) {
-        let Some((chirp, filter)) = self.chirp else {
+        let Some([chirp, filter]) = self.chirp else {
             self.transform();
             return;
         };

@@ -50,12 +50,15 @@ pub(crate) fn factor<A: Float>(
     }
 }
 
+/// Scratch memory of complex numbers.
+type Memory<'c, A> = &'c mut [Complex<A>];
+
 /// Scratch memory for `more` elements and transforms of all of `lens`.
 pub(crate) fn scratch<'c, A: Float>(
     cx: &'c mut KernelContext<'_>,
     more: usize,
     lens: impl Iterator<Item = usize>,
-) -> Result<(&'c mut [Complex<A>], &'c mut [Complex<A>]), Error> {
+) -> Result<(Memory<'c, A>, Memory<'c, A>), Error> {
     let missing = Error::OutOfResources { bytes: usize::MAX };
     let mut most = 0;
     for len in lens {
