@@ -1,14 +1,12 @@
 //! Discrete Fourier transforms of any length.
 
-use core::f64::consts::PI;
+pub(crate) mod lines;
 
-use afferent_core::{Args, Dims, Error, KernelContext, ScalarType};
+use core::f64::consts::PI;
 
 use crate::{
     accumulator::Float,
-    axis::wrap_dim,
     complex::{Complex, add, conj, mul, sub},
-    loops::Loops,
 };
 
 /// The largest prime whose transform is computed as it is defined.
@@ -33,6 +31,9 @@ impl Direction {
     }
 }
 
+/// Complex numbers that a transform reads.
+type Line<'s, A> = &'s [Complex<A>];
+
 /// Transforms lines of one length, without a factor.
 ///
 /// A length of small primes is taken apart, a radix at a time, by the autosort method of Stockham.
@@ -47,7 +48,7 @@ pub(crate) struct Fourier<'s, A> {
     turns: &'s [Complex<A>],
     is_backward: bool,
     /// The chirp and the transform of its conjugate.
-    chirp: Option<(&'s [Complex<A>], &'s [Complex<A>])>,
+    chirp: Option<[Line<'s, A>; 2]>,
 }
 
 impl<'s, A: Float> Fourier<'s, A> {
@@ -90,7 +91,7 @@ impl<'s, A: Float> Fourier<'s, A> {
         let mut this = Self { len, line, work, turns, is_backward: false, chirp: None };
         this.transform();
         filter.copy_from_slice(this.line);
-        this.chirp = Some((chirp, filter));
+        this.chirp = Some([chirp, filter]);
         this
     }
 
@@ -101,7 +102,7 @@ impl<'s, A: Float> Fourier<'s, A> {
 
     /// Transforms the line.
     pub(crate) fn run(&mut self) {
-        let Some((chirp, filter)) = self.chirp else {
+        let Some([chirp, filter]) = self.chirp else {
             self.transform();
             return;
         };
@@ -248,90 +249,6 @@ fn fill_turns<A: Float>(turns: &mut [Complex<A>], sign: f64) {
     for (k, factor) in turns.iter_mut().enumerate() {
         *factor = turn(sign * 2.0 * PI * k as f64 / len);
     }
-}
-
-/// The complex dtype whose parts are of `dtype`.
-pub(crate) fn complex_of(dtype: ScalarType) -> Option<ScalarType> {
-    match dtype {
-        ScalarType::Float => Some(ScalarType::ComplexFloat),
-        ScalarType::Double => Some(ScalarType::ComplexDouble),
-        _ => None,
-    }
-}
-
-/// The dimensions at 1, at least one and each once, of a tensor of `rank`.
-pub(crate) fn dims_arg(args: &Args<'_>, rank: usize) -> Result<Dims, Error> {
-    let mut dims = Dims::filled(0, 0);
-    for dim in args.int_list(1)?.iter() {
-        let dim = wrap_dim(dim, rank, 1)?;
-        if dims.contains(&dim) || dim >= rank {
-            return Err(Error::InvalidArgument { index: 1, expected: "each dimension once" });
-        }
-        dims.push(dim)?;
-    }
-    if dims.is_empty() {
-        return Err(Error::InvalidArgument { index: 1, expected: "at least one dimension" });
-    }
-    Ok(dims)
-}
-
-/// The factor that the normalization at 2 asks of signals with the sizes `dims` of `sizes`.
-pub(crate) fn factor<A: Float>(
-    args: &Args<'_>,
-    sizes: &[usize],
-    dims: &[usize],
-) -> Result<A, Error> {
-    let count = dims.iter().fold(1.0, |count, &dim| count * sizes[dim] as f64);
-    match args.int(2)? {
-        0 => Ok(A::ONE),
-        1 => Ok(A::number(1.0 / libm::sqrt(count))),
-        2 => Ok(A::number(1.0 / count)),
-        _ => Err(Error::InvalidArgument { index: 2, expected: "0, 1 or 2" }),
-    }
-}
-
-/// Scratch memory for `more` elements and transforms of all of `lens`.
-pub(crate) fn scratch<'c, A: Float>(
-    cx: &'c mut KernelContext<'_>,
-    more: usize,
-    lens: impl Iterator<Item = usize>,
-) -> Result<(&'c mut [Complex<A>], &'c mut [Complex<A>]), Error> {
-    let missing = Error::OutOfResources { bytes: usize::MAX };
-    let mut most = 0;
-    for len in lens {
-        most = most.max(Fourier::<A>::scratch(len).ok_or(missing)?);
-    }
-    let memory = cx.scratch::<Complex<A>>(more.checked_add(most).ok_or(missing)?)?;
-    Ok(memory.split_at_mut(more))
-}
-
-/// Transforms every line of `data` along `dim` in place.
-pub(crate) fn transform_lines<A: Float>(
-    data: &mut [Complex<A>],
-    (sizes, strides): (&[usize], &[usize]),
-    dim: usize,
-    direction: Direction,
-    scratch: &mut [Complex<A>],
-) -> Result<(), Error> {
-    let mut lines = Loops::<1>::new();
-    for (other, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
-        if other != dim {
-            lines.push(size, [stride])?;
-        }
-    }
-    let mut fourier = Fourier::new(sizes[dim], direction, scratch);
-    let step = strides[dim].max(1);
-    lines.for_each([0], |[at]| {
-        let line = fourier.line();
-        for (to, &from) in line.iter_mut().zip(data[at..].iter().step_by(step)) {
-            *to = from;
-        }
-        fourier.run();
-        for (&mut from, to) in fourier.line().iter_mut().zip(data[at..].iter_mut().step_by(step)) {
-            *to = from;
-        }
-    });
-    Ok(())
 }
 
 #[cfg(test)]

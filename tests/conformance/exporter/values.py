@@ -17,6 +17,9 @@ DTYPES = {
     torch.float64: "f64",
     torch.bool: "bool",
     torch.bfloat16: "bf16",
+    torch.uint16: "u16",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
 }
 
 

@@ -149,6 +149,14 @@ fn to_f64(view: &TensorView<'_>) -> Vec<f64> {
     match view.dtype() {
         ScalarType::Float => convert!(f32, |&x| f64::from(x)),
         ScalarType::Double => convert!(f64, |&x| x),
+        ScalarType::ComplexFloat => {
+            let part = |part: &[u8]| f32::from_le_bytes(part.try_into().unwrap_or_default());
+            view.bytes().chunks_exact(4).map(part).map(f64::from).collect()
+        }
+        ScalarType::ComplexDouble => {
+            let part = |part: &[u8]| f64::from_le_bytes(part.try_into().unwrap_or_default());
+            view.bytes().chunks_exact(8).map(part).collect()
+        }
         ScalarType::Half => convert!(f16, |x| x.to_f64()),
         ScalarType::BFloat16 => convert!(bf16, |x| x.to_f64()),
         ScalarType::Long | ScalarType::UInt64 => {

@@ -5,10 +5,13 @@
 //! | `case`      | the JSON of a case, and tensors compared within tolerance |
 //! | `programs`  | whole programs, `data/programs`                         |
 //! | `operators` | single calls of kernels, `data/operators`               |
+//! | `official`  | operators and dtypes of the official runtime, `data/official.json` |
 //!
 //! `cargo test -p afferent-tests-conformance -- --nocapture` prints the tables.
 
 mod case;
+#[cfg(test)]
+mod official;
 #[cfg(test)]
 mod operators;
 #[cfg(test)]

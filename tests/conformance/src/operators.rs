@@ -1,21 +1,25 @@
 //! Single calls of kernels, compared with PyTorch.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
-use afferent_core::{Arg, Argument, Call, Kernel, Scalar, ScalarType, Tensor, find_kernel};
+use afferent_core::{Arg, Argument, Call, Error, Kernel, Scalar, ScalarType, Tensor, find_kernel};
 use serde::Deserialize;
 
 use crate::{KERNEL_LISTS, Tolerance, Value, case::TensorJson, compare, data};
 
 #[derive(Deserialize)]
-struct OperatorJson {
-    operator: String,
-    cases: Vec<CaseJson>,
+pub(crate) struct OperatorJson {
+    pub(crate) operator: String,
+    pub(crate) cases: Vec<CaseJson>,
 }
 
 #[derive(Deserialize)]
-struct CaseJson {
-    args: Vec<Value>,
+pub(crate) struct CaseJson {
+    pub(crate) args: Vec<Value>,
     expected: Vec<TensorJson>,
     #[serde(flatten)]
     tolerance: Tolerance,
@@ -54,13 +58,14 @@ fn tensors(kernel: &Kernel, args: &[Value], read: &mut Vec<Tensor>, written: &mu
     }
 }
 
-fn check_case(kernel: &Kernel, case: &CaseJson) -> Result<(), String> {
+/// Calls `kernel`; what it wrote.
+pub(crate) fn call(kernel: &Kernel, args: &[Value]) -> Result<Vec<Tensor>, Error> {
     let (mut read, mut written) = (Vec::new(), Vec::new());
-    tensors(kernel, &case.args, &mut read, &mut written);
+    tensors(kernel, args, &mut read, &mut written);
     let (mut inputs, mut outputs) = (read.iter(), written.iter_mut());
     let mut missing = || panic!("the tensors were collected from the same arguments");
     let mut arguments: Vec<Argument<'_>> = Vec::new();
-    for (arg, kind) in case.args.iter().zip(kernel.args) {
+    for (arg, kind) in args.iter().zip(kernel.args) {
         arguments.push(match arg {
             Value::Tensor(_) if *kind == Arg::InOut => {
                 Argument::Out(outputs.next().unwrap_or_else(&mut missing))
@@ -81,8 +86,13 @@ fn check_case(kernel: &Kernel, case: &CaseJson) -> Result<(), String> {
             other => scalar(other).map_or(Argument::None, Argument::Scalar),
         });
     }
-    Call::new(kernel).run(&mut arguments).map_err(|error| error.to_string())?;
+    Call::new(kernel).run(&mut arguments)?;
     drop(arguments);
+    Ok(written)
+}
+
+fn check_case(kernel: &Kernel, case: &CaseJson) -> Result<(), String> {
+    let written = call(kernel, &case.args).map_err(|error| error.to_string())?;
     for (at, (found, expected)) in written.iter().zip(&case.expected).enumerate() {
         compare(&found.view(), &expected.tensor(Path::new("")).view(), case.tolerance)
             .map_err(|reason| format!("output {at}: {reason}"))?;
@@ -100,14 +110,20 @@ fn dtype(case: &CaseJson) -> &str {
     first.map_or("-", |json| &json.dtype)
 }
 
-#[test]
-fn operators_give_what_pytorch_gives() {
+/// The files of cases.
+pub(crate) fn files() -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(data().join("operators"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     files.sort();
+    files
+}
+
+#[test]
+fn operators_give_what_pytorch_gives() {
+    let files = files();
     assert!(files.len() >= 80, "the operators are here");
     let (mut failed, mut passed, mut missing) = (0, 0, Vec::new());
     for (list, kernels) in KERNEL_LISTS {

@@ -11,7 +11,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    accumulator::{Accumulator, same_dtype},
+    accumulator::{Accumulator, Float, same_dtype},
     complex::{map, parts_of, with_complex},
     pointwise::{Input, Pointwise, numbers},
 };
@@ -24,7 +24,7 @@ fn abs_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     if let Some(parts) = parts_of(dtype) {
         same_dtype(args.out(1)?.dtype(), parts, 1)?;
         return with_complex!(dtype, A => map::<A, 1>(args, 1, |[[re, im]]| {
-            [A::number(libm::hypot(re.into(), im.into())), 0.0]
+            [A::number(libm::hypot(re.to_double(), im.to_double())), 0.0]
         }));
     }
     let call = Pointwise::new([Input::at(args, 0)?])?;

@@ -2,12 +2,12 @@
 //!
 //! | argument      | type                  | shape                    |
 //! |---------------|-----------------------|--------------------------|
-//! | `self`        | floating-point tensor | `[…, l]`, rank 2 or 3 |
+//! | `self`        | floating-point or i64 tensor | `[…, l]`, rank 2 or 3 |
 //! | `output_size` | one int            |                          |
 //! | `out`         | as `self`             | `[…, l']`            |
 //!
 //! Output `i` of `n` is the mean from `⌊i l / n⌋` to `⌈(i + 1) l / n⌉` of a dimension of size `l`.
-//! Half types add in `f32`. Tolerance: 1e-6 relative. Errors: an empty picture, other dtypes.
+//! Half types add in `f32`; i64 truncates. Tolerance: 1e-6 relative. Errors: an empty picture, other dtypes.
 //! Source: ATen `adaptive_avg_pool1d`.
 
 use afferent_core::{Arg, Kernel};

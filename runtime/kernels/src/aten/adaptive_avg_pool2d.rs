@@ -2,11 +2,11 @@
 //!
 //! | argument      | type                  | shape                    |
 //! |---------------|-----------------------|--------------------------|
-//! | `self`        | floating-point tensor | `[…, h, w]`, rank 3 or 4 |
+//! | `self`        | floating-point or i64 tensor | `[…, h, w]`, rank 3 or 4 |
 //! | `output_size` | two ints              |                          |
 //! | `out`         | as `self`             | `[…, h', w']`            |
 //!
-//! Output `i` of `n` is the mean from `⌊i h / n⌋` to `⌈(i + 1) h / n⌉`. Half types add in `f32`.
+//! Output `i` of `n` is the mean from `⌊i h / n⌋` to `⌈(i + 1) h / n⌉`. Half types add in `f32`; i64 truncates.
 //! Tolerance: 1e-6 relative. Errors: an empty picture, other dtypes.
 //! Source: ATen `_adaptive_avg_pool2d`.
 

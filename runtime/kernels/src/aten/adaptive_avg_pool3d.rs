@@ -2,12 +2,12 @@
 //!
 //! | argument      | type                  | shape                    |
 //! |---------------|-----------------------|--------------------------|
-//! | `self`        | floating-point tensor | `[…, d, h, w]`, rank 4 or 5 |
+//! | `self`        | floating-point or i64 tensor | `[…, d, h, w]`, rank 4 or 5 |
 //! | `output_size` | three ints            |                          |
 //! | `out`         | as `self`             | `[…, d', h', w']`            |
 //!
 //! Output `i` of `n` is the mean from `⌊i l / n⌋` to `⌈(i + 1) l / n⌉` of a dimension of size `l`.
-//! Half types add in `f32`. Tolerance: 1e-6 relative. Errors: an empty picture, other dtypes.
+//! Half types add in `f32`; i64 truncates. Tolerance: 1e-6 relative. Errors: an empty picture, other dtypes.
 //! Source: ATen `_adaptive_avg_pool3d`.
 
 use afferent_core::{Arg, Kernel};

@@ -106,11 +106,10 @@ fn gradients<T: Operand>(
         let mut out = args.out(11)?;
         let to = Steps::of_out(&out);
         let out = elements_mut(&mut out)?;
-        if out.is_empty() {
-        } else if is_transposed {
-            direct::forward(&back, &operands, out, to);
-        } else {
-            direct::transposed(&back, &operands, out, to);
+        match (out.is_empty(), is_transposed) {
+            (true, _) => {}
+            (_, true) => direct::forward(&back, &operands, out, to),
+            (_, false) => direct::transposed(&back, &operands, out, to),
         }
     }
     if of_weight {

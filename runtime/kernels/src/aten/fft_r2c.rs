@@ -18,7 +18,10 @@ use afferent_core::{Arg, Args, Dims, Element, Error, Kernel, KernelContext, Scal
 use crate::{
     accumulator::{Float, same_dtype},
     complex::Complex,
-    fourier::{Direction, Fourier, complex_of, dims_arg, factor, scratch, transform_lines},
+    fourier::{
+        Direction, Fourier,
+        lines::{complex_of, dims_arg, factor, scratch, transform_lines},
+    },
     loops::{Loops, out_strides, strides_of},
 };
 

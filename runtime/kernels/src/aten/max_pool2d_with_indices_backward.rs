@@ -65,12 +65,12 @@ fn spread<T: Number>(args: &mut Args<'_>) -> Result<(), Error> {
     out.resize(x.sizes())?;
     let strides = [strides_of(&grad), strides_of(&indices), out_strides(&out)];
     let mut pictures = Loops::<3>::new();
-    for dim in 0..leading {
-        pictures.push(x.sizes()[dim], strides.each_ref().map(|strides| strides[dim]))?;
+    for (dim, &size) in x.sizes()[..leading].iter().enumerate() {
+        pictures.push(size, strides.each_ref().map(|strides| strides[dim]))?;
     }
     let mut picture = Loops::<2>::new();
-    for dim in leading..x.rank() {
-        picture.push(grad.sizes()[dim], [strides[0][dim], strides[1][dim]])?;
+    for (dim, &size) in grad.sizes().iter().enumerate().skip(leading) {
+        picture.push(size, [strides[0][dim], strides[1][dim]])?;
     }
     let [row, column] = [strides[2][leading], strides[2][leading + 1]];
     let (grad, indices) = (grad.data::<T>()?, indices.data::<i64>()?);

@@ -3,7 +3,7 @@
 use afferent_core::{Args, Error, ScalarType, TensorView};
 
 use crate::{
-    accumulator::{Accumulator, Float, same_dtype, sum, with_float_accumulator},
+    accumulator::{Accumulator, same_dtype, sum, with_accumulator, with_float_accumulator},
     elements::{Reader, Writer},
     loops::out_strides,
     window::{last_three, picture_sizes, pictures, with_picture},
@@ -58,11 +58,14 @@ fn dot(place: [usize; 3], steps: [usize; 3]) -> usize {
 /// Means over `dims` dimensions. The arguments are `self`, `output_size`, `out`.
 pub(crate) fn means(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
+    if !dtype.is_float() && dtype != ScalarType::Long {
+        return Err(Error::InvalidType { index: 0, found: dtype });
+    }
     same_dtype(args.out(2)?.dtype(), dtype, 2)?;
-    with_float_accumulator!(dtype, 0, A => means_in::<A>(args, dims))
+    with_accumulator!(dtype, A => means_in::<A>(args, dims))
 }
 
-fn means_in<A: Float>(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
+fn means_in<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let shares = Shares::new(args, &x, dims)?;
     let mut out = args.out(2)?;
@@ -78,10 +81,10 @@ fn means_in<A: Float>(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
             let mut total = A::default();
             lines(window, |depth, row| {
                 let at = from + dot([depth, row, first], steps.from);
-                x.chunks(at, steps.from[2], end - first, |chunk| total = total + sum(chunk));
+                x.chunks(at, steps.from[2], end - first, |chunk| total = total.add(sum(chunk)));
             });
             let count = window.iter().fold(1.0, |count, [first, end]| count * (end - first) as f64);
-            out.set(to + dot(place, steps.to), total / A::number(count));
+            out.set(to + dot(place, steps.to), total.div(A::number(count)));
         });
     });
     Ok(())
