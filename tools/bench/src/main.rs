@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "figures are what this program is for")]
 
 mod allocations;
+mod attention;
 mod call;
 mod callgrind;
 mod hops;
@@ -33,6 +34,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Attention(attention::Options),
     Call(call::Options),
     Hops(hops::Options),
     Models(models::Options),
@@ -45,6 +47,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let (tables, verdict) = match cli.command {
+        Command::Attention(options) => (attention::run(&options)?, Ok(())),
         Command::Call(options) => (call::run(&options)?, Ok(())),
         Command::Hops(options) => hops::run(&options)?,
         Command::Models(options) => (models::run(&options)?, Ok(())),
