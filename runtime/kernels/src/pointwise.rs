@@ -85,11 +85,27 @@ where
     F: Fn([C; K]) -> C,
 {
     move |inputs, out| {
-        let inputs = inputs.map(|input| &input[..out.len()]);
+        let inputs = cut(inputs, out.len());
         for (i, y) in out.iter_mut().enumerate() {
-            *y = f(inputs.map(|input| input[i]));
+            *y = f(pick(&inputs, i));
         }
     }
+}
+
+/// The first `len` elements of each input.
+fn cut<C, const K: usize>(mut inputs: [&[C]; K], len: usize) -> [&[C]; K] {
+    for input in &mut inputs {
+        *input = &input[..len];
+    }
+    inputs
+}
+
+/// The element at `i` of each input.
+///
+/// A function of its own, and not `inputs.map`, which would be compiled again for each operator.
+#[inline(always)]
+fn pick<C: Copy, const K: usize>(inputs: &[&[C]; K], i: usize) -> [C; K] {
+    core::array::from_fn(|k| inputs[k][i])
 }
 
 /// One call of an operator: what it reads and the dtypes that it computes in and gives.

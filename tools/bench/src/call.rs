@@ -1,4 +1,7 @@
-//! The time of one call of a method with one instruction, against the official runtime.
+//! The time of one call of a method with one instruction, and of one instruction of a longer
+//! method, against the official runtime.
+
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -20,6 +23,9 @@ pub(crate) const PROGRAM: &str =
 /// with the peer. `batched` is the time of many calls divided by their number. `clocked` is the
 /// median of calls between two clock reads, which is how the peer measures: compare these two.
 /// Either includes binding two inputs and reading the output.
+///
+/// The same for the method of `--long`, divided by the number of its instructions;
+/// `tools/bench/export_calls.py FILE` makes one of 200.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -30,6 +36,9 @@ pub(crate) struct Options {
     /// Calls in a round.
     #[arg(long, default_value_t = 20_000)]
     repeat: usize,
+    /// A program with many small instructions, to be measured too.
+    #[arg(long, value_name = "FILE")]
+    long: Option<PathBuf>,
     /// Count the instructions of a call too, with Valgrind.
     #[arg(long)]
     callgrind: bool,
@@ -37,13 +46,30 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let mut subject = Subject::open(PROGRAM.as_ref())?;
-    let program = options.peer.program.as_deref();
-    let times = subject.times(program, options.rounds, options.repeat)?;
-    let clock = timing::median(timing::each(options.repeat, || Ok::<_, anyhow::Error>(()))?);
-
     let title = format!("a call of a method with one add, {} rounds", options.rounds);
+    let mut tables = vec![times(title, &mut subject, 1, options.repeat, options)?];
+    if options.callgrind {
+        tables.push(instructions(&subject, options)?);
+    }
+    if let Some(path) = options.long.as_deref() {
+        tables.push(long(path, options)?);
+    }
+    Ok(tables)
+}
+
+/// A table of the times of a call, each divided by `parts`.
+fn times(
+    title: String,
+    subject: &mut Subject,
+    parts: usize,
+    repeat: usize,
+    options: &Options,
+) -> Result<Table> {
+    let program = options.peer.program.as_deref();
+    let times = subject.times(program, options.rounds, repeat)?;
+    let clock = timing::median(timing::each(repeat, || Ok::<_, anyhow::Error>(()))?);
     let mut table = Table::new(title, &["runtime", "batched ns", "clocked ns"]);
-    let ns = |micros: f64| figure(micros * 1e3);
+    let ns = |micros: f64| figure(micros * 1e3 / parts as f64);
     table.row(["afferent".to_owned(), ns(times.batched), ns(times.clocked)]);
     match times.peer {
         Some(peer) => {
@@ -54,11 +80,15 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         None => table.note(peer::SKIPPED),
     }
     table.note(format!("two clock reads, in every clocked figure: {} ns", ns(clock)));
-    let mut tables = vec![table];
-    if options.callgrind {
-        tables.push(instructions(&subject, options)?);
-    }
-    Ok(tables)
+    Ok(table)
+}
+
+/// The time of one instruction of the program at `path`.
+fn long(path: &Path, options: &Options) -> Result<Table> {
+    let mut subject = Subject::open(path)?;
+    let count = subject.model.file().method("forward")?.num_instructions().max(1);
+    let title = format!("one of the {count} instructions of a method, {} rounds", options.rounds);
+    times(title, &mut subject, count, options.repeat / count + 1, options)
 }
 
 fn instructions(subject: &Subject, options: &Options) -> Result<Table> {

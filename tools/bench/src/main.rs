@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "figures are what this program is for")]
 
 mod allocations;
+mod attention;
 mod call;
 mod callgrind;
 mod hops;
@@ -34,6 +35,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Attention(attention::Options),
     Call(call::Options),
     Hops(hops::Options),
     Load(load::Options),
@@ -49,6 +51,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let (tables, verdict) = match cli.command {
+        Command::Attention(options) => (attention::run(&options)?, Ok(())),
         Command::Call(options) => (call::run(&options)?, Ok(())),
         Command::Hops(options) => hops::run(&options)?,
         Command::Load(options) => (load::run(&options)?, Ok(())),

@@ -100,7 +100,7 @@ fn measure(name: &str, options: &Options) -> Result<[String; 7]> {
 }
 
 /// The greatest difference between the first result and that of PyTorch, by the greatest magnitude.
-fn error(subject: &mut Subject, expected: &std::path::Path) -> Result<f64> {
+pub(crate) fn error(subject: &mut Subject, expected: &std::path::Path) -> Result<f64> {
     let expected = read(expected)?;
     let inputs: Vec<_> =
         subject.inputs.iter().map(|input| afferent_runtime::Input::Tensor(input.view())).collect();
