@@ -1,6 +1,7 @@
 //! `afferent model`: looks into a program, or runs it.
 
 mod info;
+mod limits;
 mod run;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};

@@ -18,7 +18,7 @@ use afferent_runtime::{
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::{ProgramFile, describe, dtype};
+use super::{ProgramFile, describe, dtype, limits::Limits};
 use crate::{
     catalogue::{BACKENDS, KERNELS},
     npy,
@@ -46,6 +46,8 @@ pub(crate) struct RunArgs {
     /// Threads that the model may use; the kernels of this build use one
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
+    #[command(flatten)]
+    limits: Limits,
     /// Write the time of each instruction to this file, as JSON
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -86,7 +88,10 @@ impl Given {
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let file = args.program.open()?;
-    let options = ModelOptions::new(KERNELS).with_backends(BACKENDS);
+    let instruction_limit = args.limits.instruction_limit;
+    let memory_limit = args.limits.memory_limit << 20;
+    let options = ModelOptions { memory_limit, instruction_limit, ..ModelOptions::new(KERNELS) };
+    let options = options.with_backends(BACKENDS);
     let mut model = Model::new(file, options);
     model.load_method(&args.method)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -95,10 +100,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let inputs: Vec<Input<'_>> = given.iter().map(Given::input).collect();
     let profile = args.profile.is_some().then(Profile::default);
     let observer = profile.as_ref().map(|profile| profile as &dyn RunObserver);
-    let options = RunOptions { observer, ..RunOptions::default() };
+    let cancelled = args.limits.start();
+    let options = RunOptions { cancelled: Some(&cancelled), instruction_limit, observer };
     let mut times_us = Vec::with_capacity(args.repeat as usize);
     for _ in 0..args.warmup {
-        model.run(&args.method, &inputs)?;
+        model.run_with(&args.method, &inputs, &RunOptions { observer: None, ..options })?;
     }
     for _ in 1..args.repeat {
         let start = Instant::now();

@@ -136,7 +136,9 @@ pub fn look_up(bytes: &[u8]) {
             assert!(first.is_some_and(|first| first <= at), "of equal keys the first counts");
             assert!(data.len() <= bytes.len());
         }
-        assert!(keys.contains(&UNKNOWN) || keys.len() == 256 || program.named_data(UNKNOWN).is_none());
+        assert!(
+            keys.contains(&UNKNOWN) || keys.len() == 256 || program.named_data(UNKNOWN).is_none()
+        );
     }
     if let Ok(data) = ExternalData::parse(bytes) {
         for key in data.keys().take(256) {
