@@ -20,7 +20,7 @@ pub(super) struct Limits {
     /// Instructions of one call; an endless loop ends here
     #[arg(long, default_value_t = afferent_runtime::RunOptions::INSTRUCTION_LIMIT, value_name = "N")]
     pub(super) instruction_limit: u64,
-    /// Seconds for all calls together; without it they may take as long as they do
+    /// Seconds for all calls together, looked at between instructions; without it there is no limit
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     time_limit: Option<u64>,
 }
