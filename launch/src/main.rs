@@ -8,6 +8,7 @@ mod model;
 mod nodes;
 mod npy;
 mod run;
+mod table;
 
 use std::{
     io::{ErrorKind, Write, stdout},
@@ -34,7 +35,7 @@ enum Command {
     Graph(graph::GraphArgs),
     /// List the nodes that graphs can use, or show the contract of one
     Nodes(nodes::NodesArgs),
-    /// Look into a model program (.pte), or run it
+    /// Look into a model program (.pte), run it, verify it, or compare two
     #[command(subcommand)]
     Model(model::ModelCommand),
 }

@@ -1,17 +1,22 @@
-//! `afferent model`: looks into a program, or runs it.
+//! `afferent model`: looks into a program, runs it, verifies it, or compares two.
 
+mod compare;
+mod contents;
+mod diff;
+mod etdump;
 mod info;
+mod input;
 mod limits;
+mod profile;
 mod run;
+mod verify;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use afferent_core::ScalarType;
-use afferent_runtime::{
-    ModelFile,
-    program::{MethodPlan, Value},
-};
+use afferent_runtime::{FileAccess, Model, ModelFile, ModelOptions};
 use clap::{Args, Subcommand};
+
+use crate::catalogue::{BACKENDS, KERNELS};
 
 #[derive(Subcommand)]
 pub(crate) enum ModelCommand {
@@ -19,59 +24,59 @@ pub(crate) enum ModelCommand {
     Info(info::InfoArgs),
     /// Run one method on NPY files and print how long it took, as one JSON object
     Run(run::RunArgs),
+    /// Run the test cases of a bundled program (.bpte); exit with 1 where a result is wrong
+    Verify(verify::VerifyArgs),
+    /// Compare the outputs of two programs on the same inputs; exit with 1 where they differ
+    Diff(diff::DiffArgs),
 }
 
 pub(crate) fn model(command: &ModelCommand) -> anyhow::Result<ExitCode> {
     match command {
         ModelCommand::Info(args) => info::info(args),
         ModelCommand::Run(args) => run::run(args),
+        ModelCommand::Verify(args) => verify::verify(args),
+        ModelCommand::Diff(args) => diff::diff(args),
     }
 }
 
 /// A program and its data files.
 #[derive(Args)]
 struct ProgramFile {
-    /// Program file (.pte)
+    /// Program file (.pte, or .bpte with test cases)
     file: PathBuf,
     /// Data file of the program (.ptd); may be given several times
     #[arg(long, value_name = "FILE")]
     ptd: Vec<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// How files are opened.
+#[derive(Args, Clone, Copy)]
+struct AccessArgs {
+    /// Read files instead of mapping them; for files that may change while they are in use
+    #[arg(long)]
+    no_map: bool,
+}
+
+impl AccessArgs {
+    fn access(self) -> FileAccess {
+        if self.no_map { FileAccess::Read } else { FileAccess::Map }
+    }
 }
 
 impl ProgramFile {
     fn open(&self) -> anyhow::Result<Arc<ModelFile>> {
-        Ok(ModelFile::open(&self.file, &self.ptd)?)
+        Ok(ModelFile::open_with(&self.file, &self.ptd, self.access.access())?)
     }
 }
 
-/// A value of a method in words, such as `f32[1, 576]`.
-fn describe(plan: &MethodPlan<'_>, value: u32) -> String {
-    match plan.value(value as usize) {
-        Value::Tensor(meta) => {
-            let sizes: Vec<String> = meta.layout.sizes.iter().map(|n| n.to_string()).collect();
-            let bound = match meta.dynamism {
-                afferent_core::Dynamism::Static => "",
-                afferent_core::Dynamism::Bounded => " at most",
-                afferent_core::Dynamism::Unbounded => " without bound",
-            };
-            let order = meta.layout.dim_order;
-            let order =
-                if order.is_sorted() { String::new() } else { format!(" dim order {order:?}") };
-            format!("{}[{}]{bound}{order}", meta.layout.dtype, sizes.join(", "))
-        }
-        Value::Int(value) => format!("int {value}"),
-        Value::Double(value) => format!("double {value}"),
-        Value::Bool(value) => format!("bool {value}"),
-        Value::Str(text) => format!("string {text:?}"),
-        Value::None => "any int, or none".to_owned(),
-        _ => "list".to_owned(),
-    }
+/// An instance of `file` with all kernels and backends of this build.
+fn instance(file: Arc<ModelFile>) -> Model {
+    Model::new(file, options())
 }
 
-/// Dtype of a value, if it is a tensor.
-fn dtype(plan: &MethodPlan<'_>, value: u32) -> Option<ScalarType> {
-    match plan.value(value as usize) {
-        Value::Tensor(meta) => Some(meta.layout.dtype),
-        _ => None,
-    }
+/// All kernels and backends of this build, and the usual limits.
+fn options() -> ModelOptions {
+    ModelOptions::new(KERNELS).with_backends(BACKENDS)
 }

@@ -6,7 +6,7 @@ use afferent_graph::{NodeDef, OnFull, Port, PortKind, Weight};
 use anyhow::bail;
 use clap::Args;
 
-use crate::catalogue::NODES;
+use crate::{catalogue::NODES, table::aligned};
 
 #[derive(Args)]
 pub(crate) struct NodesArgs {
@@ -76,19 +76,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Rows under a title, columns aligned.
+/// Rows under a title.
 fn table(title: &str, rows: Vec<[String; 4]>) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths = [0, 1, 2].map(|column| width(column).unwrap_or(0));
-    let mut text = format!("\n{title}\n");
-    for [a, b, c, d] in &rows {
-        let [first, second, third] = widths;
-        let line = format!("  {a:first$}  {b:second$}  {c:third$}  {d}");
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
+    if rows.is_empty() { String::new() } else { format!("\n{title}\n{}", aligned(&rows)) }
 }

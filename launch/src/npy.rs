@@ -92,7 +92,7 @@ pub(crate) fn write(path: &Path, view: &TensorView<'_>) -> anyhow::Result<()> {
 }
 
 /// Where each element lies in memory, in the order of the dimensions.
-fn row_major(view: &TensorView<'_>) -> Vec<usize> {
+pub(crate) fn row_major(view: &TensorView<'_>) -> Vec<usize> {
     if view.is_contiguous() {
         return (0..view.numel()).collect();
     }

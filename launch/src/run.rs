@@ -26,6 +26,9 @@ pub(crate) struct RunArgs {
     /// Run everything on one thread
     #[arg(long)]
     single_thread: bool,
+    /// Exit with a failure when a budget of the graph is not kept, or was not measured
+    #[arg(long)]
+    enforce_budget: bool,
     /// Print events and the summary as JSON lines
     #[arg(long)]
     json: bool,
@@ -50,7 +53,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     match session.wait() {
         Ok(report) => {
             finish(args, &report)?;
-            Ok(ExitCode::SUCCESS)
+            Ok(enforce_budget(args, &report))
         }
         Err(RunError::Failed(report)) => {
             finish(args, &report)?;
@@ -89,6 +92,17 @@ fn finish(args: &RunArgs, report: &Report) -> anyhow::Result<()> {
         crate::print(&format!("\n{}\n", text.trim_end()))?;
     }
     Ok(())
+}
+
+/// Names the budgets that were not kept, where that matters.
+fn enforce_budget(args: &RunArgs, report: &Report) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for budget in report.budgets.iter().filter(|budget| args.enforce_budget && !budget.kept) {
+        let why = if budget.measured == 0 { "was never measured" } else { "was not kept" };
+        eprintln!("error: the budget from {} to {} {why}", budget.from, budget.to);
+        code = ExitCode::FAILURE;
+    }
+    code
 }
 
 /// A time as graph files write it.

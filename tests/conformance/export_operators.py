@@ -9,18 +9,24 @@ from pathlib import Path
 import executorch
 import torch
 from executorch.exir import to_edge  # noqa: F401  (defines the dim_order operators)
+from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401  (defines llama and preprocess)
 
-from exporter.collect import Collector
+from exporter.collect import Collector, base_name
 from exporter.operators import FAMILIES
 
 OUTPUT = Path(__file__).parent / "data" / "operators"
 OPTIMIZED_ONLY = {"linear.out"}
+LANGUAGE_MODELS = {
+    "llama::custom_sdpa.out", "llama::custom_quantized_sdpa.out", "llama::sdpa_with_kv_cache.out", "llama::update_cache.out",
+    "llama::update_cache_with_indices.out", "llama::fast_hadamard_transform.out", "llama::quantized_moe_ffn.out", "llama::gated_delta_rule.out",
+    "llama::channelwise_gated_delta_rule.out", "llama::fallback.out", "preprocess::tile_crop.out",
+}
 
 
 def registered() -> set[str]:
-    """The names that ExecuTorch's functions.yaml registers, and those that only its optimized kernels have."""
+    """The names that ExecuTorch's functions.yaml registers, and those of its optimized kernels and of its extension for language models."""
     text = (Path(list(executorch.__path__)[0]) / "kernels/portable/functions.yaml").read_text()
-    return set(re.findall(r"^- (?:op: |func: dim_order_ops::)([\w.]+)", text, re.MULTILINE)) | OPTIMIZED_ONLY
+    return set(re.findall(r"^- (?:op: |func: dim_order_ops::)([\w.]+)", text, re.MULTILINE)) | OPTIMIZED_ONLY | LANGUAGE_MODELS
 
 
 def main(bases: list[str]) -> None:
@@ -35,8 +41,8 @@ def main(bases: list[str]) -> None:
     sizes = collector.write(OUTPUT, set(bases))
     print("| operator | cases | bytes of its file |\n|---|---|---|")
     for name, cases in sorted(collector.cases.items()):
-        if name.split(".")[0] in sizes:
-            print(f"| {name} | {len(cases)} | {sizes[name.split('.')[0]]} |")
+        if base_name(name) in sizes:
+            print(f"| {name} | {len(cases)} | {sizes[base_name(name)]} |")
     print(f"\n{sum(sizes.values())} bytes in {len(sizes)} files, {sum(map(len, collector.cases.values()))} cases")
     print("left out, not registered:", ", ".join(sorted(collector.missing)))
     for name, why in sorted(collector.refused.items()):

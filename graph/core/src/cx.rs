@@ -1,6 +1,9 @@
 //! What a node sees during one call.
 
-use std::time::Instant;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
 
 use crate::{Header, In, Loan, Node, NodeError, Out, Packet, Payload, Pool, PortKind, Timestamp};
 
@@ -33,7 +36,12 @@ pub struct Cx<'c> {
     model_ns: u64,
     source: &'c str,
     real_ns: u64,
+    cancel: &'c AtomicBool,
+    restarted: bool,
 }
+
+/// For calls that nobody cancels.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 impl<'c> Cx<'c> {
     /// The context of one call.
@@ -48,9 +56,20 @@ impl<'c> Cx<'c> {
         sent: &'c mut Vec<(usize, Packet)>,
     ) -> Self {
         let origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
-        let (epoch, resume, model_ns) = (origin.epoch, Resume::Now, 0);
-        let (source, real_ns) = ("", 0);
-        Self { now, epoch, input, origin, outputs, sent, resume, model_ns, source, real_ns }
+        Self {
+            now,
+            epoch: origin.epoch,
+            input,
+            origin,
+            outputs,
+            sent,
+            resume: Resume::Now,
+            model_ns: 0,
+            source: "",
+            real_ns: 0,
+            cancel: &NEVER,
+            restarted: false,
+        }
     }
 
     /// The same with the name of the node that sent `input`.
@@ -65,6 +84,18 @@ impl<'c> Cx<'c> {
         Self { real_ns, ..self }
     }
 
+    /// The same with a flag that says that the call has become obsolete.
+    #[must_use]
+    pub fn with_cancel(self, cancel: &'c AtomicBool) -> Self {
+        Self { cancel, ..self }
+    }
+
+    /// The same, telling whether the sender was restarted since its packet before this one.
+    #[must_use]
+    pub fn with_restarted(self, restarted: bool) -> Self {
+        Self { restarted, ..self }
+    }
+
     /// The time on the clock of the session: real, or virtual in replays and tests.
     pub fn now(&self) -> Timestamp {
         self.now
@@ -73,6 +104,23 @@ impl<'c> Cx<'c> {
     /// The epoch of this call; what is sent belongs to it.
     pub fn epoch(&self) -> u32 {
         self.epoch
+    }
+
+    /// Whether the sender of this call's packet was restarted since its packet before this one: the
+    /// stream begins anew, and something may be missing.
+    pub fn restarted(&self) -> bool {
+        self.restarted
+    }
+
+    /// Whether this call has become obsolete: what it sends is dropped, so it may return at once,
+    /// with [`NodeError::Cancelled`] or without.
+    pub fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// What [`Cx::cancelled`] looks at, for a model that runs for long.
+    pub fn cancel_flag(&self) -> &'c AtomicBool {
+        self.cancel
     }
 
     /// The name of the input that the packet of this call came in by.
@@ -260,6 +308,14 @@ impl<N: Node> NodeBench<N> {
     /// Those of the node.
     pub fn finish(&mut self, now: Timestamp) -> Result<Vec<(&'static str, Packet)>, NodeError> {
         self.run(now, None, |node, cx| node.finish(cx)).map(|(sent, _)| sent)
+    }
+
+    /// Interrupts the node.
+    ///
+    /// # Errors
+    /// Those of the node.
+    pub fn cancel(&mut self, now: Timestamp) -> Result<Vec<(&'static str, Packet)>, NodeError> {
+        self.run(now, None, |node, cx| node.cancel(cx)).map(|(sent, _)| sent)
     }
 
     fn run(

@@ -65,6 +65,16 @@ pub trait Node: Send + Sized + 'static {
         let _ = cx;
         Ok(())
     }
+
+    /// Called when an interrupt has cancelled the work of the node, before its next packet: forgets
+    /// what is half done and silences devices. The queues before it are empty by then.
+    ///
+    /// # Errors
+    /// As [`Node::process`].
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let _ = cx;
+        Ok(())
+    }
 }
 
 /// What a node may need to open.
@@ -122,9 +132,19 @@ pub enum NodeError {
         /// What is wrong and how to mend it.
         reason: String,
     },
+    /// The call was given up because [`Cx::cancelled`] said so.
+    #[error("the call was cancelled")]
+    Cancelled,
     /// A tensor does not have the shape or dtype that the node needs.
     #[error(transparent)]
     Tensor(#[from] afferent_core::Error),
+}
+
+impl NodeError {
+    /// Whether the call was given up because it was cancelled, which is no fault of the node.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled | Self::Tensor(afferent_core::Error::Cancelled))
+    }
 }
 
 impl From<(&'static str, ParamError)> for NodeError {
@@ -146,6 +166,12 @@ pub trait DynNode: Send {
     /// # Errors
     /// As [`Node::process`].
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError>;
+
+    /// See [`Node::cancel`].
+    ///
+    /// # Errors
+    /// As [`Node::process`].
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError>;
 }
 
 impl<N: Node> DynNode for N {
@@ -155,6 +181,10 @@ impl<N: Node> DynNode for N {
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         Node::finish(self, cx)
+    }
+
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        Node::cancel(self, cx)
     }
 }
 

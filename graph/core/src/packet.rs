@@ -21,9 +21,12 @@ pub struct Header {
     pub at: Timestamp,
     /// Place in its stream, from zero, without gaps where it was sent.
     pub sequence: u64,
-    /// The epoch that it belongs to; queues drop packets of older ones.
+    /// The epoch in which it came to a node that can be interrupted, or what it descends from did;
+    /// zero before. Each interrupt begins an epoch, and makes packets of earlier ones obsolete.
     pub epoch: u32,
-    /// The packet of a source that it descends from.
+    /// How often its sender has been restarted.
+    pub restarts: u32,
+    /// The packet of a source that it descends from; zero for none.
     pub trace: u64,
     /// When that packet left its source, in nanoseconds of the real clock since the start.
     pub entered_ns: u64,

@@ -16,13 +16,15 @@ mod wiring;
 
 use std::{
     collections::{HashMap, HashSet},
+    mem,
     path::Path,
 };
 
 use afferent_graph::{NodeDef, OpenCx, ParamValues};
 
 use crate::{
-    CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, Graph, LoadOptions, Loaded, Place,
+    CheckedBudget, CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, Graph, LoadOptions,
+    Loaded, OnError, Place,
     load::{
         self,
         places::{NodePlaces, Places},
@@ -95,6 +97,9 @@ struct Checker<'a> {
     defs: Vec<Option<&'a NodeDef>>,
     index: HashMap<&'a str, usize>,
     edges: Vec<Edge>,
+    /// The output that interrupts.
+    interrupt: Option<(usize, &'static str)>,
+    budgets: Vec<CheckedBudget>,
     /// Node to node, with those whose ports are faulty, and where the link is written.
     links: Vec<(usize, usize, Option<Place>)>,
     /// Nodes with a stream whose port is not known, so that others are not missing.
@@ -119,6 +124,8 @@ impl<'a> Checker<'a> {
             catalogue,
             index: HashMap::new(),
             edges: Vec::new(),
+            interrupt: None,
+            budgets: Vec::new(),
             links: Vec::new(),
             doubtful_inputs: HashSet::new(),
             doubtful_outputs: HashSet::new(),
@@ -156,6 +163,13 @@ impl<'a> Checker<'a> {
             if self.index.insert(name, number).is_some() {
                 self.error(place, format!("there are two nodes \"{name}\""), None);
             }
+            let is_source = self.defs[number].is_some_and(NodeDef::is_source);
+            if is_source && matches!(node.on_error, OnError::Degrade(_)) {
+                let place = self.node_places(number).and_then(|places| places.on_error.as_ref());
+                let message =
+                    format!("source \"{name}\" cannot degrade: it has no packet to pass over");
+                self.error(place, message, Some("write \"on_error: restart\"".to_owned()));
+            }
             let reported = self.node_places(number).is_some_and(|places| places.reported.kind);
             if self.defs[number].is_none() && !reported {
                 let known = self.catalogue.iter().map(|def| def.name);
@@ -184,19 +198,25 @@ impl<'a> Checker<'a> {
         found
     }
 
-    fn finish(self, params: Vec<ParamValues>) -> Result<Checked, Diagnostics> {
-        let faults = Diagnostics::new(self.faults);
+    fn finish(mut self, params: Vec<ParamValues>) -> Result<Checked, Diagnostics> {
+        let faults = Diagnostics::new(mem::take(&mut self.faults));
         if faults.errors() > 0 {
             return Err(faults);
         }
-        let nodes = self.graph.nodes.iter().zip(self.defs).zip(params);
+        let nodes = self.graph.nodes.iter().zip(&self.defs).zip(params);
         // Without errors the kind of every node is known.
         let nodes = nodes.filter_map(|((node, def), params)| {
-            let (name, thread) = (node.name.clone(), node.thread.clone());
-            Some(CheckedNode { name, def: *def?, params, thread })
+            let thread = node.thread.clone();
+            let cancels = self.graph.interrupt.iter().flat_map(|interrupt| &interrupt.cancels);
+            let cancelled = cancels.into_iter().any(|name| *name == node.name);
+            let (on_error, deadline) = (node.on_error, node.deadline);
+            let node = CheckedNode::new(node.name.clone(), *(*def)?);
+            Some(CheckedNode { params, thread, cancelled, on_error, deadline, ..node })
         });
         let (name, nodes) = (self.graph.name.clone(), nodes.collect());
-        Ok(Checked { graph: CheckedGraph { name, nodes, edges: self.edges }, warnings: faults })
+        let Self { edges, interrupt, budgets, .. } = self;
+        let graph = CheckedGraph { name, nodes, edges, interrupt, budgets };
+        Ok(Checked { graph, warnings: faults })
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use afferent_graph::{NodeDef, OnFull, ParamValues};
+use afferent_graph::{NodeDef, OnFull, ParamValues, PortKind};
+
+use crate::OnError;
 
 /// A checked graph.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CheckedGraph {
     /// Its name.
     pub name: String,
@@ -13,6 +15,33 @@ pub struct CheckedGraph {
     pub nodes: Vec<CheckedNode>,
     /// Its edges.
     pub edges: Vec<Edge>,
+    /// The output whose packets interrupt the nodes that are [`CheckedNode::cancelled`]: place in
+    /// `nodes`, and output name.
+    pub interrupt: Option<(usize, &'static str)>,
+    /// How long it may take from one port to another.
+    pub budgets: Vec<CheckedBudget>,
+}
+
+/// How long it may take from one port to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckedBudget {
+    /// Where the time starts.
+    pub from: End,
+    /// Where it ends.
+    pub to: End,
+    /// Limits of the median, of 95 %, of 99 % and of all times.
+    pub limits: [Option<Duration>; 4],
+}
+
+/// A port of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Place in [`CheckedGraph::nodes`].
+    pub node: usize,
+    /// Name of the port.
+    pub port: &'static str,
+    /// Its direction.
+    pub kind: PortKind,
 }
 
 /// One node of a [`CheckedGraph`].
@@ -26,6 +55,21 @@ pub struct CheckedNode {
     pub params: ParamValues,
     /// Nodes with the same word share a thread.
     pub thread: Option<String>,
+    /// Whether an interrupt makes its work obsolete.
+    pub cancelled: bool,
+    /// What happens when a call fails.
+    pub on_error: OnError,
+    /// How long a call may take; not looked at on the virtual clock, where it takes no time.
+    pub deadline: Option<Duration>,
+}
+
+impl CheckedNode {
+    /// A node with default settings.
+    pub fn new(name: impl Into<String>, def: NodeDef) -> Self {
+        let (name, params) = (name.into(), ParamValues::new());
+        let (on_error, deadline) = (OnError::default(), None);
+        Self { name, def, params, thread: None, cancelled: false, on_error, deadline }
+    }
 }
 
 /// A stream from an output to an input.

@@ -43,6 +43,12 @@ impl Outcome<'_> {
             packets_out: stats.packets_out,
             timestamp_faults: stats.timestamp_faults,
             errors: stats.errors,
+            overruns: stats.overruns,
+            restarts: stats.restarts,
+            degraded: stats.degraded,
+            last_error: stats.last_error.clone(),
+            interrupts: stats.interrupts,
+            cancelled: stats.cancelled,
             busy_ns: stats.busy_ns,
             model_ns: stats.model_ns,
             call: stats.call(),
@@ -89,6 +95,7 @@ pub(crate) fn report(outcome: &Outcome<'_>) -> Report {
         wall_per_media: per_media(wall_ns),
         nodes,
         edges: (0..graph.edges.len()).map(|index| outcome.edge(index)).collect(),
+        budgets: shared.meters.iter().map(|meter| meter.report(graph)).collect(),
         failures,
     }
 }

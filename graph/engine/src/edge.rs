@@ -103,6 +103,11 @@ impl Inlet {
         self.receive(|queue| queue.head(now, epoch))
     }
 
+    /// See [`Queue::purge`]; also the sender in this group that can go on after it.
+    pub(crate) fn purge(&mut self, epoch: u32) -> Option<usize> {
+        self.receive(|queue| queue.purge(epoch)).1
+    }
+
     /// See [`Queue::close`]; also the sender in this group that can go on after it.
     pub(crate) fn close(&mut self) -> Option<usize> {
         self.receive(Queue::close).1

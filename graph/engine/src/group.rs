@@ -1,11 +1,14 @@
 //! The loop of one thread: which of its nodes is called next.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+};
 
 use afferent_graph::{Packet, Resume};
 
 use crate::{
-    Failure,
+    Failure, FailureKind, Handled, RunError,
     clock::Moment,
     edge::{Inlet, Outlet},
     lockstep::Sleep,
@@ -49,7 +52,11 @@ impl Group {
             ready.insert(place);
             let mut outlets = runner.outputs.iter().flat_map(|output| &output.outlets);
             let sends_far = outlets.any(|outlet| matches!(outlet, Outlet::Far(_)));
-            if sends_far || runner.inputs.iter().any(|input| input.inlet.is_far()) {
+            // An interrupt comes from anywhere.
+            if runner.epoch != 0
+                || sends_far
+                || runner.inputs.iter().any(|input| input.inlet.is_far())
+            {
                 far.insert(place);
             }
         }
@@ -94,6 +101,10 @@ impl Group {
     /// The next thing that the node at `place` has to do.
     fn step(&mut self, place: usize) {
         let runner = &mut self.runners[place];
+        if runner.is_behind(&self.shared) {
+            self.cancel(place);
+            return;
+        }
         if !runner.outbox.is_empty() {
             if !self.deliver(place) {
                 self.ready.remove(place);
@@ -101,12 +112,16 @@ impl Group {
             return;
         }
         match runner.phase {
+            // Until it is opened again, its inputs wait.
+            Phase::Running if runner.down.is_some() => self.ready.remove(place),
             Phase::Running => {
-                let (now, epoch) = (self.moment.now, self.shared.epoch.current());
+                let now = self.moment.now;
                 let patient = self.shared.clock.lockstep.is_some();
                 let ready = &mut self.ready;
-                match runner.take_input(now, epoch, patient, |sender| ready.insert(sender)) {
+                match runner.take_input(now, patient, |sender| ready.insert(sender)) {
                     Taken::Next((input, packet)) => self.call(place, Call::Packet(input, packet)),
+                    // What waits belongs to an epoch that it has to hear of first.
+                    Taken::Empty if runner.is_behind(&self.shared) => {}
                     Taken::Empty => self.ready.remove(place),
                     Taken::Over => {
                         self.call(place, Call::Finish);
@@ -120,17 +135,38 @@ impl Group {
     }
 
     fn call(&mut self, place: usize, call: Call) {
+        let last = matches!(call, Call::Finish);
         match self.runners[place].call(&self.shared, self.index, self.moment, call) {
             Ok(moment) => self.moment = moment,
             Err((moment, failure)) => {
                 self.moment = moment;
-                self.fail(place, failure);
+                self.fail(place, failure, last);
             }
         }
         self.ready.insert(place);
     }
 
-    /// Calls the source that has been due for longest; whether anything changed.
+    /// An interrupt has made the work of the node obsolete.
+    fn cancel(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        runner.epoch = self.shared.interrupt.answer(runner.place);
+        runner.origin.epoch = runner.epoch;
+        runner.stats.interrupts += 1;
+        let epoch = runner.epoch;
+        self.discard_outbox(place, epoch, Queue::count_cancelled);
+        for input in &mut self.runners[place].inputs {
+            if let Some(sender) = input.inlet.purge(epoch) {
+                self.ready.insert(sender);
+            }
+        }
+        if self.runners[place].phase == Phase::Running {
+            self.call(place, Call::Cancel);
+        }
+        self.ready.insert(place);
+    }
+
+    /// Calls the source that has been due for longest, or opens a node again; whether anything
+    /// changed.
     fn call_source(&mut self) -> bool {
         self.moment = self.shared.clock.read();
         let now = self.moment.now;
@@ -142,13 +178,21 @@ impl Group {
         let Some(mut next) = waiting.next() else { return false };
         waiting.for_each(|other| next = next.min(other));
         let (due, _, place) = next;
+        let runner = &mut self.runners[place];
         if self.shared.stop.is_asked() {
-            self.runners[place].resume = Resume::Done;
+            runner.resume = Resume::Done;
+            if runner.down.take().is_some() {
+                self.give_up(place);
+            }
             self.ready.insert(place);
             return true;
         }
         if due > now {
             return false;
+        }
+        if runner.down.is_some() {
+            self.reopen(place);
+            return true;
         }
         self.turns += 1;
         self.runners[place].turn = self.turns;
@@ -197,9 +241,51 @@ impl Group {
         }
     }
 
-    /// The node is not called again; what it has sent is still delivered.
-    fn fail(&mut self, place: usize, failure: Failure) {
+    /// Does about `failure` what the policy of the node says. What it has sent is still delivered.
+    fn fail(&mut self, place: usize, mut failure: Failure, last: bool) {
+        let runner = &mut self.runners[place];
+        failure.handled = runner.handle(self.moment.now, last);
+        let handled = failure.handled;
         self.shared.fail(failure);
+        match handled {
+            Handled::Degraded => {}
+            Handled::Restarted => {
+                let node = runner.node.take();
+                // A node that panics while it closes is gone all the same.
+                drop(catch_unwind(AssertUnwindSafe(|| drop(node))));
+            }
+            Handled::Stopped => self.give_up(place),
+        }
+    }
+
+    /// Opens a node that is down.
+    fn reopen(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        runner.down = None;
+        let opened = runner.opener.open();
+        self.moment = self.shared.clock.read();
+        self.ready.insert(place);
+        match opened {
+            Ok(node) => {
+                runner.node = Some(node);
+                runner.resume = Resume::Now;
+                runner.stats.restarts += 1;
+            }
+            Err(error) => {
+                let (kind, message) = match error {
+                    RunError::Open { error, .. } => (FailureKind::Error, error.to_string()),
+                    error => (FailureKind::Panic, error.to_string()),
+                };
+                runner.stats.errors += 1;
+                runner.stats.last_error = Some(message.clone());
+                let (node, handled) = (runner.name.clone(), Handled::Stopped);
+                self.fail(place, Failure { node, kind, message, handled }, false);
+            }
+        }
+    }
+
+    /// The node is not called again.
+    fn give_up(&mut self, place: usize) {
         self.runners[place].phase = Phase::Finishing;
         self.close_inputs(place);
     }
@@ -252,21 +338,27 @@ impl Group {
                 continue;
             }
             self.shared.cut.store(true, Ordering::Relaxed);
-            self.discard_outbox(place);
+            self.discard_outbox(place, u32::MAX, Queue::count_unsent);
             self.close_inputs(place);
             if self.runners[place].phase == Phase::Running {
                 self.call(place, Call::Finish);
-                self.discard_outbox(place);
+                self.discard_outbox(place, u32::MAX, Queue::count_unsent);
             }
             self.end(place);
         }
     }
 
-    fn discard_outbox(&mut self, place: usize) {
-        while let Some((output, _)) = self.runners[place].outbox.pop() {
+    /// Drops what waits in the outbox and belongs to an epoch before `epoch`.
+    fn discard_outbox(&mut self, place: usize, epoch: u32, count: fn(&mut Queue)) {
+        // Packets stand in the order of their calls, so those of earlier epochs go first.
+        while let Some((output, packet)) = self.runners[place].outbox.pop() {
+            if packet.header.epoch >= epoch {
+                self.runners[place].outbox.push((output, packet));
+                return;
+            }
             let first = std::mem::take(&mut self.runners[place].taken_by);
             for outlet in first..self.runners[place].outputs[output].outlets.len() {
-                self.at_outlet(place, output, outlet, Queue::count_unsent);
+                self.at_outlet(place, output, outlet, count);
             }
         }
     }

@@ -7,14 +7,18 @@
 //! | `check`, `suggest`, `diagnostic`          | every fault of a graph in one pass, with its place |
 //! | `draw`                                    | the graph as Mermaid, DOT and SVG                 |
 //! | `plan`, `options`                         | which nodes share a thread, and how a run goes    |
-//! | `run`, `runner`, `lockstep`, `group`      | a running graph, on its threads or in one         |
+//! | `run`, `runner`, `group`                  | a running graph, on its threads or in one         |
 //! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
-//! | `clock`, `shared`, `stop`                 | time, the epoch, and the end of a run             |
+//! | `clock`, `lockstep`                       | time: real, or virtual                            |
+//! | `shared`, `interrupt`, `stop`             | what threads share; what cuts work short          |
+//! | `supervision`                             | what happens when a node fails                    |
+//! | `budget`                                  | times from port to port                           |
 //! | `metrics`, `report`, `summary`            | what was measured                                 |
 //!
 //! **Invariant:** a run loses no packet without counting it.
 //! **Invariant:** in steady state nothing is allocated for a packet.
 
+mod budget;
 mod check;
 mod checked;
 mod clock;
@@ -23,6 +27,7 @@ mod diagnostic;
 mod draw;
 mod edge;
 mod group;
+mod interrupt;
 mod load;
 mod lockstep;
 mod metrics;
@@ -38,22 +43,25 @@ mod spec;
 mod stop;
 mod suggest;
 mod summary;
+mod supervision;
 mod wake;
 mod wire;
 mod yaml;
 
 pub use check::{Checked, check, load_and_check};
-pub use checked::{CheckedGraph, CheckedNode, Edge, EdgePolicy};
+pub use checked::{CheckedBudget, CheckedGraph, CheckedNode, Edge, EdgePolicy, End};
 pub use clock::ClockKind;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Severity};
 pub use draw::{DrawFormat, UnknownFormat, draw};
+pub use interrupt::InterruptHandle;
 pub use load::{LoadOptions, Loaded, load, parse};
 pub use options::{Observer, RunOptions};
 pub use plan::{Plan, Threads};
 pub use report::{
-    EdgeCounts, EdgeReport, Failure, FailureKind, NodeReport, Report, RunEnd, Spread,
+    BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, NodeReport, Report,
+    RunEnd, Spread,
 };
 pub use run::{RunError, Session, run};
-pub use shared::EpochHandle;
 pub use spec::{Budget, Graph, InputSpec, Interrupt, NodeSpec, PortRef};
 pub use stop::StopHandle;
+pub use supervision::{Degrade, OnError, Restart};

@@ -6,6 +6,7 @@
 //! | `overlay` | profiles and `--set`: the tree of the file is changed      |
 //! | `read`    | from the tree to the graph                                 |
 //! | `streams` | what stands behind `in`                                    |
+//! | `supervise` | what stands behind `on_error` and `deadline`             |
 //! | `watch`   | what stands behind `budget` and `interrupt`                |
 //! | `reader`  | what reading has in common: kinds, keys, texts, times      |
 
@@ -14,6 +15,7 @@ pub(crate) mod places;
 mod read;
 mod reader;
 mod streams;
+mod supervise;
 mod watch;
 
 use std::{

@@ -10,19 +10,21 @@ use std::{
 
 use afferent_graph::Timestamp;
 
-use crate::wake::Waker;
+use crate::{InterruptHandle, wake::Waker};
 
 /// The threads of a run on the virtual clock, and the time that they agree on.
 ///
 /// When all sleep and no alarm rings, the run cannot change by itself: its state is the same
-/// whatever order the threads ran in. Only then one thing happens: the node that holds the
-/// earliest packet back may take it, or else time jumps to the next source.
+/// whatever order the threads ran in. Only then one thing happens: an interrupt takes effect, or
+/// else the node that holds the earliest packet back may take it, or else time jumps to the next
+/// source.
 pub(crate) struct Lockstep {
     now: AtomicI64,
     /// Time goes no further.
     end: Option<Timestamp>,
     groups: Mutex<Vec<State>>,
     wakers: Vec<Arc<Waker>>,
+    interrupt: InterruptHandle,
 }
 
 /// Why a thread sleeps.
@@ -45,9 +47,13 @@ enum State {
 }
 
 impl Lockstep {
-    pub(crate) fn new(wakers: Vec<Arc<Waker>>, end: Option<Timestamp>) -> Self {
+    pub(crate) fn new(
+        wakers: Vec<Arc<Waker>>,
+        interrupt: InterruptHandle,
+        end: Option<Timestamp>,
+    ) -> Self {
         let groups = Mutex::new(vec![State::Runs; wakers.len()]);
-        Self { now: AtomicI64::new(0), end, groups, wakers }
+        Self { now: AtomicI64::new(0), end, groups, wakers, interrupt }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -87,14 +93,15 @@ impl Lockstep {
         groups[group] = state;
         let busy = |state: &State| matches!(state, State::Runs | State::Granted(_));
         // A thread rings before it falls asleep itself, so an alarm for anybody is seen here.
-        let rings =
-            |(state, waker): (&State, &Arc<Waker>)| !matches!(state, State::Left) && waker.rings();
         if !groups.iter().any(busy) && !groups.iter().zip(&self.wakers).any(rings) {
             self.go_on(&mut groups);
         }
     }
 
     fn go_on(&self, groups: &mut [State]) {
+        if self.interrupt.begin_pending() && groups.iter().zip(&self.wakers).any(rings) {
+            return;
+        }
         let asleep = |(group, state): (usize, &State)| match state {
             State::Sleeps(sleep) => Some((group, *sleep)),
             _ => None,
@@ -118,13 +125,19 @@ impl Lockstep {
     }
 }
 
+/// Whether a thread that has not left has something to do.
+fn rings((state, waker): (&State, &Arc<Waker>)) -> bool {
+    !matches!(state, State::Left) && waker.rings()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn two() -> (Lockstep, Vec<Arc<Waker>>) {
         let wakers = vec![Arc::new(Waker::default()), Arc::new(Waker::default())];
-        (Lockstep::new(wakers.clone(), Some(Timestamp(100))), wakers)
+        let interrupt = InterruptHandle::default();
+        (Lockstep::new(wakers.clone(), interrupt, Some(Timestamp(100))), wakers)
     }
 
     fn due(at: i64) -> State {

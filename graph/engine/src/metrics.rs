@@ -12,10 +12,16 @@ pub(crate) struct NodeStats {
     pub(crate) packets_out: u64,
     pub(crate) timestamp_faults: u64,
     pub(crate) errors: u64,
+    pub(crate) interrupts: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) restarts: u64,
+    pub(crate) degraded: u64,
+    pub(crate) overruns: u64,
+    pub(crate) last_error: Option<String>,
     pub(crate) busy_ns: u64,
     pub(crate) model_ns: u64,
-    call: Histogram<u64>,
-    latency: Histogram<u64>,
+    call: Times,
+    latency: Times,
     /// The earliest and the latest packet that a source sent.
     pub(crate) media: Option<(Timestamp, Timestamp)>,
 }
@@ -28,10 +34,16 @@ impl NodeStats {
             packets_out: 0,
             timestamp_faults: 0,
             errors: 0,
+            interrupts: 0,
+            cancelled: 0,
+            restarts: 0,
+            degraded: 0,
+            overruns: 0,
+            last_error: None,
             busy_ns: 0,
             model_ns: 0,
-            call: histogram(),
-            latency: histogram(),
+            call: Times::new(),
+            latency: Times::new(),
             media: None,
         }
     }
@@ -41,10 +53,10 @@ impl NodeStats {
         self.calls += 1;
         self.busy_ns += busy_ns;
         self.model_ns += model_ns;
-        self.call.saturating_record(busy_ns);
+        self.call.record(busy_ns);
         if let Some(latency_ns) = latency_ns {
             self.packets_in += 1;
-            self.latency.saturating_record(latency_ns);
+            self.latency.record(latency_ns);
         }
     }
 
@@ -54,27 +66,56 @@ impl NodeStats {
     }
 
     pub(crate) fn call(&self) -> Spread {
-        spread(&self.call)
+        self.call.spread().into()
     }
 
     pub(crate) fn latency(&self) -> Spread {
-        spread(&self.latency)
+        self.latency.spread().into()
     }
 }
 
-/// From a nanosecond to ten minutes, to two digits: about 40 KiB, all of it allocated here.
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 600_000_000_000, 2).expect("the bounds are valid")
+/// How times are distributed: from a nanosecond to ten minutes, to about 1 %.
+pub(crate) struct Times(Histogram<u64>);
+
+/// A [`Spread`] with 95 %.
+#[derive(Debug, Default)]
+pub(crate) struct Spread4 {
+    pub(crate) p50_ns: u64,
+    pub(crate) p95_ns: u64,
+    pub(crate) p99_ns: u64,
+    pub(crate) max_ns: u64,
 }
 
-fn spread(histogram: &Histogram<u64>) -> Spread {
-    if histogram.is_empty() {
-        return Spread::default();
+impl From<Spread4> for Spread {
+    fn from(spread: Spread4) -> Self {
+        let Spread4 { p50_ns, p99_ns, max_ns, .. } = spread;
+        Self { p50_ns, p99_ns, max_ns }
     }
-    // A bucket ends above the values in it; none is larger than the maximum.
-    let max_ns = histogram.max();
-    let quantile = |q| histogram.value_at_quantile(q).min(max_ns);
-    Spread { p50_ns: quantile(0.5), p99_ns: quantile(0.99), max_ns }
+}
+
+impl Times {
+    /// About 40 KiB, all of it allocated here.
+    pub(crate) fn new() -> Self {
+        Self(Histogram::new_with_bounds(1, 600_000_000_000, 2).expect("the bounds are valid"))
+    }
+
+    pub(crate) fn record(&mut self, ns: u64) {
+        self.0.saturating_record(ns);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    pub(crate) fn spread(&self) -> Spread4 {
+        if self.0.is_empty() {
+            return Spread4::default();
+        }
+        // A bucket ends above the values in it; none is larger than the maximum.
+        let max_ns = self.0.max();
+        let quantile = |q| self.0.value_at_quantile(q).min(max_ns);
+        Spread4 { p50_ns: quantile(0.5), p95_ns: quantile(0.95), p99_ns: quantile(0.99), max_ns }
+    }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub trait Observer: Send + Sync {
         let _ = (node, port, packet);
     }
 
-    /// A node failed; the rest goes on.
+    /// A call failed; `failure.handled` says what is done about it. The rest goes on.
     fn failed(&self, failure: &Failure) {
         let _ = failure;
     }

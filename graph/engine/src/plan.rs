@@ -83,7 +83,7 @@ fn senders_first(graph: &CheckedGraph) -> Result<Vec<usize>, Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use afferent_graph::{
-        Cx, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValues, Port,
+        Cx, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port,
     };
 
     use super::*;
@@ -118,23 +118,20 @@ mod tests {
     }
 
     fn graph(nodes: &[&str], edges: &[(usize, usize)]) -> CheckedGraph {
-        let node = |text: &&str| CheckedNode {
-            name: (*text).to_owned(),
-            def: if text.starts_with('h') {
-                NodeDef::of::<Step<true>>()
-            } else {
-                NodeDef::of::<Step<false>>()
-            },
-            params: ParamValues::new(),
-            thread: Some(text[1..].to_owned()).filter(|word| !word.is_empty()),
+        let node = |text: &&str| {
+            let heavy = text.starts_with('h');
+            let (light, heavy) =
+                (NodeDef::of::<Step<false>>(), heavy.then(NodeDef::of::<Step<true>>));
+            let thread = Some(text[1..].to_owned()).filter(|word| !word.is_empty());
+            CheckedNode { thread, ..CheckedNode::new(*text, heavy.unwrap_or(light)) }
         };
         let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
         let edge =
             |(from, to): &(usize, usize)| Edge { from: (*from, "out"), to: (*to, "in"), policy };
         CheckedGraph {
-            name: String::new(),
             nodes: nodes.iter().map(node).collect(),
             edges: edges.iter().map(edge).collect(),
+            ..CheckedGraph::default()
         }
     }
 

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use afferent_graph::{OnFull, Packet, Timestamp};
 
-use crate::{EdgeCounts, EdgePolicy};
+use crate::{EdgeCounts, EdgePolicy, InterruptHandle};
 
 /// A bounded queue that does what its policy says, and counts it.
 ///
@@ -15,6 +15,8 @@ pub(crate) struct Queue {
     on_full: OnFull,
     capacity: usize,
     max_age: Option<Duration>,
+    /// Present when the receiver can be interrupted.
+    interrupt: Option<InterruptHandle>,
     /// The sender sends no more.
     ended: bool,
     /// The receiver takes no more.
@@ -36,7 +38,8 @@ pub(crate) enum Taken<T> {
 }
 
 impl Queue {
-    pub(crate) fn new(policy: EdgePolicy) -> Self {
+    /// An empty queue; `interrupt` is what cancels the work of the receiver.
+    pub(crate) fn new(policy: EdgePolicy, interrupt: Option<InterruptHandle>) -> Self {
         let EdgePolicy { on_full, queue, max_age } = policy;
         let capacity = if on_full == OnFull::Latest { 1 } else { queue.max(1) };
         Self {
@@ -44,6 +47,7 @@ impl Queue {
             on_full,
             capacity,
             max_age,
+            interrupt,
             ended: false,
             closed: false,
             sender_waits: false,
@@ -55,7 +59,7 @@ impl Queue {
     ///
     /// # Errors
     /// Gives the packet back when the sender has to wait.
-    pub(crate) fn offer(&mut self, packet: Packet) -> Result<(), Packet> {
+    pub(crate) fn offer(&mut self, mut packet: Packet) -> Result<(), Packet> {
         let full = self.packets.len() >= self.capacity;
         if full && self.on_full == OnFull::Block && !self.closed {
             self.sender_waits = true;
@@ -73,21 +77,28 @@ impl Queue {
             }
             self.packets.pop_front();
         }
+        if let Some(interrupt) = self.interrupt.as_ref().filter(|_| packet.header.epoch == 0) {
+            packet.header.epoch = interrupt.epoch();
+        }
         self.packets.push_back(packet);
         self.counts.peak = self.counts.peak.max(self.packets.len());
         Ok(())
     }
 
-    /// Takes the next packet out, past those that are too old or of an earlier epoch.
+    /// Takes the next packet out, past those that are too old or of an epoch before `epoch`, which
+    /// is the last that the receiver has heard of.
     pub(crate) fn take(&mut self, now: Timestamp, epoch: u32) -> Taken<Packet> {
-        self.drop_stale(now, epoch);
-        match self.packets.pop_front() {
-            Some(packet) => {
-                self.counts.delivered += 1;
-                Taken::Next(packet)
-            }
-            None if self.ended => Taken::Over,
-            None => Taken::Empty,
+        let next = self.head(now, epoch);
+        match next {
+            Taken::Next(_) => match self.packets.pop_front() {
+                Some(packet) => {
+                    self.counts.delivered += 1;
+                    Taken::Next(packet)
+                }
+                None => Taken::Empty,
+            },
+            Taken::Over => Taken::Over,
+            Taken::Empty => Taken::Empty,
         }
     }
 
@@ -95,15 +106,24 @@ impl Queue {
     pub(crate) fn head(&mut self, now: Timestamp, epoch: u32) -> Taken<Timestamp> {
         self.drop_stale(now, epoch);
         match self.packets.front() {
+            // The receiver has to hear of the interrupt before it.
+            Some(packet) if self.interrupt.is_some() && packet.header.epoch > epoch => Taken::Empty,
             Some(packet) => Taken::Next(packet.header.at),
             None if self.ended => Taken::Over,
             None => Taken::Empty,
         }
     }
 
+    /// Drops every packet of an epoch before `epoch`.
+    pub(crate) fn purge(&mut self, epoch: u32) {
+        let before = self.packets.len();
+        self.packets.retain(|packet| packet.header.epoch >= epoch);
+        self.counts.dropped_epoch += (before - self.packets.len()) as u64;
+    }
+
     fn drop_stale(&mut self, now: Timestamp, epoch: u32) {
         while let Some(header) = self.packets.front().map(|packet| packet.header) {
-            if header.epoch < epoch {
+            if self.interrupt.is_some() && header.epoch < epoch {
                 self.counts.dropped_epoch += 1;
             } else if self.max_age.is_some_and(|age| now.since(header.at) > age) {
                 self.counts.dropped_age += 1;
@@ -126,10 +146,16 @@ impl Queue {
         self.packets.clear();
     }
 
-    /// Counts a packet that its sender threw away.
+    /// Counts a packet that its sender threw away at the end of the run.
     pub(crate) fn count_unsent(&mut self) {
         self.counts.sent += 1;
         self.counts.dropped_closed += 1;
+    }
+
+    /// Counts a packet that its sender threw away because of an interrupt.
+    pub(crate) fn count_cancelled(&mut self) {
+        self.counts.sent += 1;
+        self.counts.dropped_epoch += 1;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -161,7 +187,7 @@ mod tests {
 
     /// Offers packets at 0, 1, 2, …, 4; returns how many were refused, what is left, the drops.
     fn check(on_full: OnFull, capacity: usize) -> (usize, Vec<i64>, u64) {
-        let mut queue = Queue::new(EdgePolicy { on_full, queue: capacity, max_age: None });
+        let mut queue = Queue::new(EdgePolicy { on_full, queue: capacity, max_age: None }, None);
         let refused = (0..5).filter(|at| queue.offer(packet(*at, 0)).is_err()).count();
         let left = std::iter::from_fn(|| match queue.take(Timestamp(0), 0) {
             Taken::Next(packet) => Some(packet.header.at.0),
@@ -184,7 +210,9 @@ mod tests {
     #[test]
     fn old_packets_and_old_epochs_are_dropped_when_their_turn_comes() {
         let max_age = Some(Duration::from_nanos(10));
-        let mut queue = Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 8, max_age });
+        let interrupt = Some(InterruptHandle::default());
+        let mut queue =
+            Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 8, max_age }, interrupt);
         for (at, epoch) in [(0, 2), (14, 1), (15, 2), (20, 2)] {
             queue.offer(packet(at, epoch)).unwrap();
         }
@@ -195,8 +223,27 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_gets_the_epoch_in_which_it_comes() {
+        let interrupt = InterruptHandle::default();
+        let policy = EdgePolicy { on_full: OnFull::Block, queue: 8, max_age: None };
+        let mut queue = Queue::new(policy, Some(interrupt.clone()));
+        queue.offer(packet(0, 0)).unwrap();
+        interrupt.interrupt();
+        queue.offer(packet(1, 0)).unwrap();
+        queue.offer(packet(2, 1)).unwrap();
+        assert!(matches!(queue.take(Timestamp(0), 2), Taken::Next(p) if p.header.at.0 == 1));
+        assert!(matches!(queue.take(Timestamp(0), 2), Taken::Empty));
+        interrupt.interrupt();
+        queue.offer(packet(3, 0)).unwrap();
+        assert!(matches!(queue.take(Timestamp(0), 2), Taken::Empty), "not heard of yet");
+        assert!(matches!(queue.take(Timestamp(0), 3), Taken::Next(_)));
+        assert_eq!(queue.counts().dropped_epoch, 2);
+    }
+
+    #[test]
     fn a_closed_queue_refuses_nobody_and_counts_everything() {
-        let mut queue = Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None });
+        let mut queue =
+            Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None }, None);
         queue.offer(packet(0, 0)).unwrap();
         queue.offer(packet(1, 0)).unwrap_err();
         queue.close();
@@ -207,7 +254,8 @@ mod tests {
 
     #[test]
     fn a_stream_is_over_when_it_ended_and_nothing_waits() {
-        let mut queue = Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None });
+        let mut queue =
+            Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None }, None);
         queue.offer(packet(0, 0)).unwrap();
         queue.end();
         assert!(matches!(queue.take(Timestamp(0), 0), Taken::Next(_)));

@@ -24,6 +24,8 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// In the order of the graph.
     pub edges: Vec<EdgeReport>,
+    /// In the order of the graph.
+    pub budgets: Vec<BudgetReport>,
     /// Nodes that did not end well.
     pub failures: Vec<Failure>,
 }
@@ -57,6 +59,18 @@ pub struct NodeReport {
     pub timestamp_faults: u64,
     /// Calls that ended in an error or a panic.
     pub errors: u64,
+    /// Calls that exceeded the deadline; they count as errors too.
+    pub overruns: u64,
+    /// How often it was opened again.
+    pub restarts: u64,
+    /// Calls whose results were dropped or replaced, because they failed.
+    pub degraded: u64,
+    /// What the last call that failed said.
+    pub last_error: Option<String>,
+    /// How often an interrupt cancelled its work; several at once count as one.
+    pub interrupts: u64,
+    /// Packets that calls made which were obsolete by then.
+    pub cancelled: u64,
     /// Time in calls, in nanoseconds.
     pub busy_ns: u64,
     /// Of which models ran, in nanoseconds.
@@ -76,6 +90,23 @@ pub struct Spread {
     pub p99_ns: u64,
     /// The largest.
     pub max_ns: u64,
+}
+
+/// How long it took from one port to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BudgetReport {
+    /// Where the time starts, as `node.port`.
+    pub from: String,
+    /// Where it ends, as `node.port`.
+    pub to: String,
+    /// How often it was measured: once for each trace that passed both.
+    pub measured: u64,
+    /// The median, what 95 % and 99 % keep, and the largest, in nanoseconds.
+    pub found_ns: [u64; 4],
+    /// The limits of these, where there are any.
+    pub limits_ns: [Option<u64>; 4],
+    /// Whether something was measured and all limits were kept.
+    pub kept: bool,
 }
 
 /// What one edge did.
@@ -103,7 +134,7 @@ pub struct EdgeCounts {
     pub dropped_full: u64,
     /// Dropped because they had grown older than `max_age`.
     pub dropped_age: u64,
-    /// Dropped because they belonged to an earlier epoch.
+    /// Dropped because an interrupt made them obsolete.
     pub dropped_epoch: u64,
     /// Dropped because the receiver had stopped, or draining was cut short.
     pub dropped_closed: u64,
@@ -120,7 +151,7 @@ impl EdgeCounts {
     }
 }
 
-/// A node that did not end well.
+/// A call, or a node, that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// Its name.
@@ -129,6 +160,21 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The error, or the text of the panic.
     pub message: String,
+    /// What is done about it.
+    pub handled: Handled,
+}
+
+/// What is done about a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handled {
+    /// The node is not called again.
+    #[default]
+    Stopped,
+    /// The node is opened again.
+    Restarted,
+    /// The node goes on with the next packet.
+    Degraded,
 }
 
 /// What happened to a node.
@@ -139,15 +185,17 @@ pub enum FailureKind {
     Error,
     /// It panicked.
     Panic,
+    /// A call exceeded the deadline of the node.
+    Late,
     /// It did not return from a call, and its thread was left behind.
     Stuck,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { node, kind, message } = self;
+        let Self { node, kind, message, .. } = self;
         match kind {
-            FailureKind::Error => write!(f, "node {node}: {message}"),
+            FailureKind::Error | FailureKind::Late => write!(f, "node {node}: {message}"),
             FailureKind::Panic => write!(f, "node {node} panicked: {message}"),
             FailureKind::Stuck => write!(f, "node {node} is stuck: {message}"),
         }

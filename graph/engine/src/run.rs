@@ -15,8 +15,8 @@ use std::{
 use afferent_graph::{NodeError, OpenCx, Timestamp};
 
 use crate::{
-    CheckedGraph, ClockKind, EpochHandle, Failure, FailureKind, Plan, Report, RunOptions,
-    StopHandle,
+    CheckedGraph, ClockKind, Failure, FailureKind, Handled, InterruptHandle, Plan, Report,
+    RunOptions, StopHandle, budget,
     clock::Clock,
     collect::{self, Outcome},
     group::Group,
@@ -24,7 +24,7 @@ use crate::{
     runner::{Runner, panic_text},
     shared::Shared,
     wake::Waker,
-    wire,
+    wire::{self, Wiring},
 };
 
 /// Why a graph did not start, or did not end well.
@@ -111,9 +111,12 @@ impl Session {
         })?;
         let nodes = wire::open(graph, cx)?;
         let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
-        let groups = wire::connect(graph, &plan, nodes, options.clock, &wakers);
+        let interrupt = wire::interrupt(graph, &plan, options.clock, &wakers);
+        let meters = budget::meters(graph);
+        let wiring = Wiring { graph, plan: &plan, options: &options, cx, interrupt, meters };
+        let groups = wiring.connect(nodes, &wakers);
         let (tell, events) = mpsc::channel();
-        let shared = Arc::new(shared(&groups, &wakers, &options, tell.clone()));
+        let shared = Arc::new(shared(&groups, &wakers, &wiring, tell.clone()));
         let mut session = Self {
             graph: graph.clone(),
             shared,
@@ -152,8 +155,8 @@ impl Session {
     }
 
     /// Interrupts the run from elsewhere.
-    pub fn epoch_handle(&self) -> EpochHandle {
-        self.shared.epoch.clone()
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.shared.interrupt.clone()
     }
 
     /// Waits until every node has ended, then closes them, sources first.
@@ -182,7 +185,8 @@ impl Session {
             let place = self.shared.calling[index].load(Ordering::Relaxed);
             let message = "it did not return from a call; its thread is left behind".to_owned();
             let node = self.graph.nodes[place].name.clone();
-            self.shared.fail(Failure { node, kind: FailureKind::Stuck, message });
+            let (kind, handled) = (FailureKind::Stuck, Handled::Stopped);
+            self.shared.fail(Failure { node, kind, message, handled });
         }
         let outcome = Outcome { graph: &self.graph, shared: &self.shared, groups: &groups, wall };
         let report = collect::report(&outcome);
@@ -210,13 +214,14 @@ impl Drop for Session {
 fn shared(
     groups: &[Vec<Runner>],
     wakers: &[Arc<Waker>],
-    options: &RunOptions,
+    wiring: &Wiring<'_>,
     tell: Sender<Event>,
 ) -> Shared {
+    let (options, interrupt) = (wiring.options, wiring.interrupt.clone());
     let end = options.duration.map(|duration| Timestamp::ZERO + duration);
     let lockstep = match options.clock {
         ClockKind::Real => None,
-        ClockKind::Virtual => Some(Lockstep::new(wakers.to_vec(), end)),
+        ClockKind::Virtual => Some(Lockstep::new(wakers.to_vec(), interrupt.clone(), end)),
     };
     let sinks = groups
         .iter()
@@ -225,7 +230,7 @@ fn shared(
     Shared {
         sinks: AtomicUsize::new(sinks.count()),
         clock: Clock::new(lockstep),
-        epoch: EpochHandle::default(),
+        interrupt,
         // The receiver is gone when nobody waits.
         stop: StopHandle::new(options.drain, wakers.to_vec(), move || {
             drop(tell.send(Event::Stopping));
@@ -235,6 +240,7 @@ fn shared(
         calling: groups.iter().map(|_| AtomicUsize::new(0)).collect(),
         cut: AtomicBool::new(false),
         failures: Mutex::new(Vec::new()),
+        meters: wiring.meters.clone(),
     }
 }
 

@@ -5,24 +5,37 @@ use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::Ordering,
+    time::Duration,
 };
 
-use afferent_graph::{Cx, DynNode, Header, Packet, Pool, Resume, Timestamp};
+use afferent_graph::{Cx, DynNode, Header, NodeError, Packet, Pool, Resume, Timestamp};
 
 use crate::{
-    Failure, FailureKind,
+    Degrade, Failure, FailureKind, Handled, OnError,
+    budget::Mark,
     clock::Moment,
     edge::{Inlet, Outlet},
     metrics::NodeStats,
     queue::Taken,
     shared::Shared,
+    supervision::Restarts,
+    wire::Opener,
 };
 
 pub(crate) struct Runner {
     /// In the nodes of the graph.
     pub(crate) place: usize,
     pub(crate) name: String,
-    pub(crate) node: Box<dyn DynNode>,
+    /// `None` while it is down.
+    pub(crate) node: Option<Box<dyn DynNode>>,
+    pub(crate) opener: Opener,
+    pub(crate) on_error: OnError,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) restarts: Restarts,
+    /// When it is to be opened again.
+    pub(crate) down: Option<Timestamp>,
+    /// The last epoch that it has heard of; zero when it cannot be cancelled.
+    pub(crate) epoch: u32,
     pub(crate) is_source: bool,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
@@ -54,6 +67,10 @@ pub(crate) struct Input {
     /// Place in the edges of the graph.
     pub(crate) edge: usize,
     pub(crate) inlet: Inlet,
+    /// How often the sender of the last packet had been restarted.
+    pub(crate) restarts: u32,
+    /// Budgets that are measured here.
+    pub(crate) marks: Vec<Mark>,
 }
 
 /// An output stream.
@@ -63,6 +80,12 @@ pub(crate) struct Output {
     pub(crate) next: u64,
     /// Time of the last packet. Nothing earlier may follow; several events may have one time.
     pub(crate) last_at: Timestamp,
+    /// Whether its packets interrupt the graph.
+    pub(crate) interrupts: bool,
+    /// The last packet, when it stands in for results of a call that fails.
+    pub(crate) last: Option<Packet>,
+    /// Budgets that are measured here.
+    pub(crate) marks: Vec<Mark>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +101,7 @@ pub(crate) enum Call {
     Source,
     /// For a packet, by the input at this place.
     Packet(usize, Packet),
+    Cancel,
     Finish,
 }
 
@@ -85,7 +109,7 @@ impl Runner {
     /// Calls the node; afterwards what it sent is in the outbox, which was empty before.
     ///
     /// # Errors
-    /// When the node returned an error or panicked.
+    /// When the node returned an error, panicked, or was too slow; nothing is done about it yet.
     pub(crate) fn call(
         &mut self,
         shared: &Shared,
@@ -93,51 +117,131 @@ impl Runner {
         start: Moment,
         call: Call,
     ) -> Result<Moment, (Moment, Failure)> {
-        let finishing = matches!(call, Call::Finish);
-        let mut source = "";
-        let (input, entered_ns) = match call {
+        let process = match call {
+            Call::Source | Call::Packet(..) => DynNode::process,
+            Call::Cancel => DynNode::cancel,
+            Call::Finish => DynNode::finish,
+        };
+        let (mut source, mut restarted, mut is_packet) = ("", false, false);
+        let input = match call {
             Call::Packet(input, packet) => {
-                let input = &self.inputs[input];
-                source = &input.from;
+                let input = &mut self.inputs[input];
                 self.origin = packet.header;
-                let entered_ns = packet.header.entered_ns;
-                (Some((input.port, packet)), Some(entered_ns))
+                restarted =
+                    mem::replace(&mut input.restarts, self.origin.restarts) != self.origin.restarts;
+                let Header { trace, .. } = self.origin;
+                input.marks.iter().for_each(|mark| mark.pass(trace, start.real_ns));
+                source = &input.from;
+                is_packet = true;
+                Some((input.port, packet))
             }
-            Call::Finish if !self.is_source && self.stats.packets_in > 0 => (None, None),
-            Call::Source | Call::Finish => {
-                let (epoch, entered_ns) = (shared.epoch.current(), start.real_ns);
+            Call::Finish if !self.is_source && self.stats.packets_in > 0 => None,
+            Call::Source | Call::Cancel | Call::Finish => {
+                let (epoch, entered_ns) = (self.epoch, start.real_ns);
                 self.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
-                (None, None)
+                None
             }
         };
+        let Some(node) = self.node.as_deref_mut() else { return Ok(start) };
         shared.calling[group].store(self.place, Ordering::Relaxed);
         let mut cx = Cx::new(start.now, input, self.origin, &self.pools, &mut self.outbox)
             .with_source(source)
-            .with_real_ns(start.real_ns);
-        let node = &mut self.node;
-        let result = catch_unwind(AssertUnwindSafe(|| match finishing {
-            false => node.process(&mut cx),
-            true => node.finish(&mut cx),
-        }));
+            .with_restarted(restarted)
+            .with_real_ns(start.real_ns)
+            .with_cancel(shared.interrupt.flag(self.place));
+        let result = catch_unwind(AssertUnwindSafe(|| process(node, &mut cx)));
         let (resume, model_ns) = (cx.resume(), cx.model_ns());
         drop(cx);
         let end = shared.clock.read();
         self.resume = resume;
-        let latency_ns = entered_ns.map(|entered| end.real_ns.saturating_sub(entered));
-        self.stats.count_call(end.real_ns - start.real_ns, model_ns, latency_ns);
+        let busy_ns = end.real_ns - start.real_ns;
+        let latency_ns = is_packet.then(|| end.real_ns.saturating_sub(self.origin.entered_ns));
+        self.stats.count_call(busy_ns, model_ns, latency_ns);
+        let obsolete = self.is_behind(shared);
+        let mut failure = self.judge(result, obsolete, busy_ns);
+        if is_packet && self.on_error != OnError::Stop {
+            self.degrade(failure.is_some());
+        }
+        if obsolete {
+            self.stats.cancelled += self.outbox.len() as u64;
+            self.outbox.clear();
+        }
         self.stamp(shared, end);
-        let (kind, message) = match result {
-            Ok(Ok(())) => return Ok(end),
-            Ok(Err(error)) => (FailureKind::Error, error.to_string()),
-            Err(panic) => (FailureKind::Panic, panic_text(&*panic).to_owned()),
+        match failure.take() {
+            None => Ok(end),
+            Some(failure) => Err((end, failure)),
+        }
+    }
+
+    /// What is wrong with a call that ended with `result` and took `busy_ns`.
+    fn judge(
+        &mut self,
+        result: Result<Result<(), NodeError>, Box<dyn Any + Send>>,
+        obsolete: bool,
+        busy_ns: u64,
+    ) -> Option<Failure> {
+        let busy = Duration::from_nanos(busy_ns);
+        let (kind, message) = match (result, self.deadline) {
+            (Err(panic), _) => (FailureKind::Panic, panic_text(&*panic).to_owned()),
+            (Ok(Err(error)), _) if obsolete && error.is_cancelled() => return None,
+            (Ok(Err(error)), _) => (FailureKind::Error, error.to_string()),
+            (Ok(Ok(())), Some(deadline)) if busy > deadline => {
+                self.stats.overruns += 1;
+                (FailureKind::Late, format!("a call took {busy:.1?}, its deadline is {deadline:?}"))
+            }
+            (Ok(Ok(())), _) => return None,
         };
         self.stats.errors += 1;
-        Err((end, Failure { node: self.name.clone(), kind, message }))
+        self.stats.last_error = Some(message.clone());
+        Some(Failure { node: self.name.clone(), kind, message, handled: Handled::Stopped })
+    }
+
+    /// Of a node that degrades: replaces what a call that `failed` has sent; keeps what others
+    /// sent, where it is to stand in later.
+    fn degrade(&mut self, failed: bool) {
+        let OnError::Degrade(policy) = self.on_error else { return };
+        let keeps = policy == Degrade::Last;
+        if !failed {
+            for (output, packet) in self.outbox.iter().filter(|_| keeps) {
+                self.outputs[*output].last = Some(packet.clone());
+            }
+            return;
+        }
+        self.stats.degraded += 1;
+        self.outbox.clear();
+        for (place, output) in self.outputs.iter().enumerate() {
+            if let Some(mut packet) = output.last.clone() {
+                packet.header = self.origin;
+                self.outbox.push((place, packet));
+            }
+        }
+    }
+
+    /// What is done about a failure of a call at `now`; `last` when no other call would follow.
+    pub(crate) fn handle(&mut self, now: Timestamp, last: bool) -> Handled {
+        match self.on_error {
+            OnError::Degrade(_) => Handled::Degraded,
+            OnError::Restart(policy) if !last => match self.restarts.next(policy, now) {
+                Some(at) => {
+                    self.down = Some(at);
+                    Handled::Restarted
+                }
+                None => Handled::Stopped,
+            },
+            OnError::Restart(_) | OnError::Stop => Handled::Stopped,
+        }
+    }
+
+    /// Whether there was an interrupt that concerns the node and that it has not heard of.
+    pub(crate) fn is_behind(&self, shared: &Shared) -> bool {
+        self.epoch != 0 && self.epoch != shared.interrupt.epoch()
     }
 
     /// Completes the headers of what was sent, and drops what is older than its stream.
     fn stamp(&mut self, shared: &Shared, sent: Moment) {
         let Self { outputs, outbox, stats, .. } = self;
+        let restarts = u32::try_from(stats.restarts).unwrap_or(u32::MAX);
+        let mut interrupts = false;
         outbox.retain_mut(|(output, packet)| {
             let output = &mut outputs[*output];
             let header = &mut packet.header;
@@ -147,20 +251,26 @@ impl Runner {
             }
             output.last_at = header.at;
             header.sequence = output.next;
+            header.restarts = restarts;
             output.next += 1;
             if self.is_source {
                 // The same in every run: no counter is shared between threads.
-                header.trace = (self.place as u64) << 48 | stats.packets_out;
+                header.trace = (self.place as u64 + 1) << 48 | stats.packets_out;
                 header.entered_ns = sent.real_ns;
                 stats.count_media(header.at);
             }
             stats.packets_out += 1;
+            interrupts |= output.interrupts;
+            output.marks.iter().for_each(|mark| mark.pass(header.trace, sent.real_ns));
             if let Some(observer) = &shared.observer {
                 observer.sent(&self.name, output.port, packet);
             }
             true
         });
         outbox.reverse();
+        if interrupts {
+            shared.interrupt.interrupt();
+        }
     }
 
     /// The next packet, and the input that it came in by: the one with the smallest time stamp.
@@ -170,17 +280,17 @@ impl Runner {
     pub(crate) fn take_input(
         &mut self,
         now: Timestamp,
-        epoch: u32,
         patient: bool,
         mut freed: impl FnMut(usize),
     ) -> Taken<(usize, Packet)> {
+        let epoch = self.epoch;
         if self.is_source {
             return if self.resume == Resume::Done { Taken::Over } else { Taken::Empty };
         }
         loop {
             let choice = match self.inputs.len() {
                 1 => Taken::Next(0),
-                _ => self.choose_input(now, epoch, patient, &mut freed),
+                _ => self.choose_input(now, patient, &mut freed),
             };
             let choice = match choice {
                 Taken::Next(choice) => choice,
@@ -203,10 +313,10 @@ impl Runner {
     fn choose_input(
         &mut self,
         now: Timestamp,
-        epoch: u32,
         patient: bool,
         mut freed: impl FnMut(usize),
     ) -> Taken<usize> {
+        let epoch = self.epoch;
         let (mut earliest, mut missing) = (None, false);
         for (place, input) in self.inputs.iter_mut().enumerate() {
             let (head, sender) = input.inlet.head(now, epoch);
@@ -234,8 +344,12 @@ impl Runner {
         }
     }
 
-    /// When a source wants to be called; `None` while it cannot be.
+    /// When a source wants to be called, or a node that is down is to be opened again; `None`
+    /// while it cannot be.
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.down.is_some() && self.phase == Phase::Running {
+            return self.down;
+        }
         let callable = self.is_source && self.phase == Phase::Running && self.outbox.is_empty();
         match self.resume {
             _ if !callable => None,

@@ -2,33 +2,19 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use afferent_graph::Timestamp;
 
-use crate::{Failure, FailureKind, Observer, StopHandle, clock::Clock};
-
-/// Raises the epoch of a running graph, which is how it is interrupted: packets of earlier epochs
-/// are dropped and counted when their turn comes.
-#[derive(Clone, Default)]
-pub struct EpochHandle(Arc<AtomicU32>);
-
-impl EpochHandle {
-    /// Begins a new epoch and returns it. Sources send into it from their next call on.
-    pub fn raise(&self) -> u32 {
-        self.0.fetch_add(1, Ordering::AcqRel) + 1
-    }
-
-    /// The present epoch.
-    pub fn current(&self) -> u32 {
-        self.0.load(Ordering::Acquire)
-    }
-}
+use crate::{
+    Failure, FailureKind, Handled, InterruptHandle, Observer, StopHandle, budget::Meter,
+    clock::Clock,
+};
 
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
-    pub(crate) epoch: EpochHandle,
+    pub(crate) interrupt: InterruptHandle,
     pub(crate) stop: StopHandle,
     /// Sources stop at this time.
     pub(crate) end: Option<Timestamp>,
@@ -39,7 +25,10 @@ pub(crate) struct Shared {
     pub(crate) cut: AtomicBool,
     /// Nodes that send to nobody and have not ended.
     pub(crate) sinks: AtomicUsize,
+    /// Nodes that did not end well.
     pub(crate) failures: Mutex<Vec<Failure>>,
+    /// Of each budget.
+    pub(crate) meters: Vec<Arc<Meter>>,
 }
 
 impl Shared {
@@ -47,7 +36,9 @@ impl Shared {
         if let Some(observer) = &self.observer {
             observer.failed(&failure);
         }
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+        if failure.handled == Handled::Stopped {
+            self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+        }
     }
 
     /// A thread has panicked outside its nodes, and its nodes are gone.
@@ -56,7 +47,8 @@ impl Shared {
             lockstep.leave(group);
         }
         self.stop.stop();
-        let failure = Failure { node, kind: FailureKind::Panic, message };
+        let (kind, handled) = (FailureKind::Panic, Handled::Stopped);
+        let failure = Failure { node, kind, message, handled };
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
     }
 

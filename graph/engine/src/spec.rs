@@ -4,6 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{OnFull, ParamValues};
 
+use crate::OnError;
+
 /// A dataflow graph, before it is checked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Graph {
@@ -70,6 +72,10 @@ pub struct NodeSpec {
     pub params: ParamValues,
     /// Nodes with the same word share a thread; the planner decides for nodes without one.
     pub thread: Option<String>,
+    /// What happens when it errs, panics, or exceeds its deadline.
+    pub on_error: OnError,
+    /// How long a call may take on the real clock.
+    pub deadline: Option<Duration>,
 }
 
 /// One stream into a node.

@@ -22,6 +22,11 @@ impl Report {
         if lossy.len() > 1 {
             table(out, &lossy)?;
         }
+        for rows in [self.fault_rows(), self.budget_rows()] {
+            if rows.len() > 1 {
+                table(out, &rows)?;
+            }
+        }
         let factor =
             |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
         let (busy, wall) = (factor(self.real_time_factor), factor(self.wall_per_media));
@@ -44,6 +49,54 @@ impl Report {
             let mut row = vec![node.name.clone(), node.thread.to_string()];
             row.extend(counts.iter().map(u64::to_string));
             row.extend(times.map(|ns| time(*ns)));
+            rows.push(row);
+        }
+        rows
+    }
+
+    /// Nodes of which something went wrong, or was cut short.
+    fn fault_rows(&self) -> Vec<Vec<String>> {
+        let head = [
+            "node with faults",
+            "errors",
+            "late",
+            "restarts",
+            "degraded",
+            "interrupts",
+            "cancelled",
+        ];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for node in &self.nodes {
+            let counts = [node.errors, node.overruns, node.restarts, node.degraded];
+            let counts: Vec<_> =
+                counts.into_iter().chain([node.interrupts, node.cancelled]).collect();
+            if counts.iter().any(|count| *count > 0) {
+                let mut row = vec![node.name.clone()];
+                row.extend(counts.iter().map(u64::to_string));
+                rows.push(row);
+            }
+        }
+        rows
+    }
+
+    /// Budgets: what was found, and its limit.
+    fn budget_rows(&self) -> Vec<Vec<String>> {
+        let head = ["budget", "measured", "p50", "p95", "p99", "max", "kept"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for budget in &self.budgets {
+            let mut row =
+                vec![format!("{} -> {}", budget.from, budget.to), budget.measured.to_string()];
+            let figures = budget.found_ns.iter().zip(&budget.limits_ns);
+            row.extend(figures.map(|(found, limit)| match limit {
+                Some(limit) => format!("{} of {}", time(*found), time(*limit)),
+                None => time(*found),
+            }));
+            let kept = match (budget.kept, budget.measured) {
+                (true, _) => "yes",
+                (false, 0) => "nothing measured",
+                (false, _) => "no",
+            };
+            row.push(kept.to_owned());
             rows.push(row);
         }
         rows
@@ -104,7 +157,9 @@ fn digits(value: f64, unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EdgeCounts, EdgeReport, Failure, FailureKind, NodeReport, Spread};
+    use crate::{
+        BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, NodeReport, Spread,
+    };
 
     #[test]
     fn a_summary_lines_up_and_names_what_was_lost() {
@@ -112,6 +167,7 @@ mod tests {
         let node = |name: &str, packets_in| NodeReport {
             name: name.to_owned(),
             packets_in,
+            restarts: packets_in / 3,
             call: spread,
             latency: spread,
             ..NodeReport::default()
@@ -132,10 +188,19 @@ mod tests {
                 crosses: true,
                 counts,
             }],
+            budgets: vec![BudgetReport {
+                from: "microphone.audio".to_owned(),
+                to: "vad.audio".to_owned(),
+                measured: 7,
+                found_ns: [1_500, 2_000, 3_000, 4_000_000],
+                limits_ns: [Some(2_000), None, None, Some(1_000_000)],
+                kept: false,
+            }],
             failures: vec![Failure {
                 node: "vad".to_owned(),
                 kind: FailureKind::Panic,
                 message: "oh".to_owned(),
+                handled: Handled::Stopped,
             }],
         };
         let mut text = String::new();
@@ -147,6 +212,11 @@ mod tests {
         let vad: Vec<&str> = lines[4].split_whitespace().take(6).collect();
         assert_eq!(vad, ["vad", "0", "7", "0", "2", "0"]);
         assert!(lines[7].starts_with("microphone.audio -> vad.audio"));
+        let vad: Vec<&str> = lines[10].split_whitespace().collect();
+        assert_eq!(vad, ["vad", "0", "0", "2", "0", "0", "0"]);
+        let budget: Vec<&str> = lines[13].split("  ").filter(|cell| !cell.is_empty()).collect();
+        assert_eq!(budget[0], "microphone.audio -> vad.audio");
+        assert!(lines[13].contains("1.50 us of 2.00 us") && lines[13].ends_with("no"), "{text}");
         assert!(text.contains("real-time factor 0.0001 (busy / media), wall / media -"));
         assert!(text.ends_with("failed: node vad panicked: oh\n"));
     }

@@ -5,14 +5,19 @@ use std::{
     sync::Arc,
 };
 
-use afferent_graph::{DynNode, Header, OnFull, OpenCx, Pool, Resume, Timestamp};
+use afferent_graph::{
+    DynNode, Header, NodeDef, OnFull, OpenCx, ParamValues, Pool, Port, PortKind, Resume, Timestamp,
+};
 
 use crate::{
-    CheckedGraph, ClockKind, Edge, EdgePolicy, Plan, RunError,
+    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, End, InterruptHandle, Plan, RunError,
+    RunOptions,
+    budget::{self, Meter},
     edge::{FarEdge, Inlet, Outlet},
     metrics::NodeStats,
     queue::Queue,
     runner::{Input, Output, Phase, Runner, panic_text},
+    supervision::Restarts,
     wake::Waker,
 };
 
@@ -21,10 +26,30 @@ use crate::{
 /// # Errors
 /// [`RunError::Open`] and [`RunError::OpenPanic`].
 pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynNode>>, RunError> {
-    let open = |node: &crate::CheckedNode| {
-        let name = || node.name.clone();
-        let cx = OpenCx { name: name(), ..cx.clone() };
-        match catch_unwind(AssertUnwindSafe(|| (node.def.open)(&node.params, &cx))) {
+    graph.nodes.iter().map(|node| Opener::new(node, cx).open()).collect()
+}
+
+/// What it takes to open a node, again and again.
+pub(crate) struct Opener {
+    def: NodeDef,
+    params: ParamValues,
+    /// Names the node.
+    cx: OpenCx,
+}
+
+impl Opener {
+    fn new(node: &CheckedNode, cx: &OpenCx) -> Self {
+        let cx = OpenCx { name: node.name.clone(), ..cx.clone() };
+        Self { def: node.def, params: node.params.clone(), cx }
+    }
+
+    /// Opens the node.
+    ///
+    /// # Errors
+    /// [`RunError::Open`] and [`RunError::OpenPanic`].
+    pub(crate) fn open(&self) -> Result<Box<dyn DynNode>, RunError> {
+        let name = || self.cx.name.clone();
+        match catch_unwind(AssertUnwindSafe(|| (self.def.open)(&self.params, &self.cx))) {
             Ok(Ok(open)) => Ok(open),
             Ok(Err(error)) => Err(RunError::Open { node: name(), error }),
             Err(panic) => {
@@ -32,8 +57,7 @@ pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynN
                 Err(RunError::OpenPanic { node: name(), message })
             }
         }
-    };
-    graph.nodes.iter().map(open).collect()
+    }
 }
 
 /// The first edge that leads from or to a port that its node does not have.
@@ -63,57 +87,155 @@ pub(crate) fn end_name(graph: &CheckedGraph, (place, port): (usize, &str)) -> St
     }
 }
 
-/// The nodes of every group, connected.
-pub(crate) fn connect(
+/// What interrupts the nodes of `graph`.
+pub(crate) fn interrupt(
     graph: &CheckedGraph,
     plan: &Plan,
-    nodes: Vec<Box<dyn DynNode>>,
     clock: ClockKind,
     wakers: &[Arc<Waker>],
-) -> Vec<Vec<Runner>> {
-    let mut nodes: Vec<Option<_>> = nodes.into_iter().map(Some).collect();
-    let mut place_of = vec![(0, 0); graph.nodes.len()];
-    let mut groups = Vec::new();
-    for (group, members) in plan.groups.iter().enumerate() {
-        let mut runners = Vec::new();
-        for place in members {
-            let Some(node) = nodes[*place].take() else { continue };
-            place_of[*place] = (group, runners.len());
-            runners.push(runner(graph, *place, node));
+) -> InterruptHandle {
+    let cancelled: Vec<_> = graph.nodes.iter().map(|node| node.cancelled).collect();
+    let groups = plan.groups.iter().zip(wakers);
+    let wakers = groups.filter(|(members, _)| members.iter().any(|place| cancelled[*place]));
+    let wakers = wakers.map(|(_, waker)| waker.clone()).collect();
+    InterruptHandle::new(&cancelled, wakers, clock == ClockKind::Virtual)
+}
+
+/// What a graph is wired from.
+pub(crate) struct Wiring<'w> {
+    pub(crate) graph: &'w CheckedGraph,
+    pub(crate) plan: &'w Plan,
+    pub(crate) options: &'w RunOptions,
+    pub(crate) cx: &'w OpenCx,
+    pub(crate) interrupt: InterruptHandle,
+    pub(crate) meters: Vec<Arc<Meter>>,
+}
+
+impl Wiring<'_> {
+    /// The nodes of every group, connected.
+    pub(crate) fn connect(
+        &self,
+        nodes: Vec<Box<dyn DynNode>>,
+        wakers: &[Arc<Waker>],
+    ) -> Vec<Vec<Runner>> {
+        let graph = self.graph;
+        let mut nodes: Vec<Option<_>> = nodes.into_iter().map(Some).collect();
+        let mut place_of = vec![(0, 0); graph.nodes.len()];
+        let mut groups = Vec::new();
+        for (group, members) in self.plan.groups.iter().enumerate() {
+            let mut runners = Vec::new();
+            for place in members {
+                let Some(node) = nodes[*place].take() else { continue };
+                place_of[*place] = (group, runners.len());
+                runners.push(self.runner(*place, node));
+            }
+            groups.push(runners);
         }
-        groups.push(runners);
+        // Edges that can make their sender wait come last: the others do not wait with it.
+        let mut edges: Vec<usize> = (0..graph.edges.len()).collect();
+        edges.sort_by_key(|edge| graph.edges[*edge].policy.on_full == OnFull::Block);
+        let (mut inlets, mut outlets) = (Vec::new(), Vec::new());
+        for index in edges {
+            let edge = &graph.edges[index];
+            let (from, to) = (place_of[edge.from.0], place_of[edge.to.0]);
+            let (inlet, outlet) = self.edge(index, from, to, wakers);
+            inlets.push((index, to, self.input(index, inlet)));
+            outlets.push((from, edge.from.1, outlet));
+        }
+        // Inputs stand in the order of the graph, which decides between equal time stamps.
+        inlets.sort_by_key(|(index, ..)| *index);
+        for (_, (group, runner), input) in inlets {
+            groups[group][runner].inputs.push(input);
+        }
+        for ((group, runner), port, outlet) in outlets {
+            let outputs = &mut groups[group][runner].outputs;
+            if let Some(output) = outputs.iter_mut().find(|output| output.port == port) {
+                output.outlets.push(outlet);
+            }
+        }
+        groups
     }
-    // Edges that can make their sender wait come last: the others do not wait with it.
-    let mut edges: Vec<usize> = (0..graph.edges.len()).collect();
-    edges.sort_by_key(|edge| graph.edges[*edge].policy.on_full == OnFull::Block);
-    let (mut inlets, mut outlets) = (Vec::new(), Vec::new());
-    for index in edges {
-        let edge = &graph.edges[index];
-        let (from, to) = (place_of[edge.from.0], place_of[edge.to.0]);
-        let queue = Queue::new(effective(edge.policy, clock));
-        let (inlet, outlet) = if from.0 == to.0 {
-            let input = graph.edges[..index].iter().filter(|other| other.to.0 == edge.to.0).count();
+
+    /// The ends of an edge between two nodes: thread, and place in it.
+    fn edge(
+        &self,
+        index: usize,
+        from: (usize, usize),
+        to: (usize, usize),
+        wakers: &[Arc<Waker>],
+    ) -> (Inlet, Outlet) {
+        let edges = &self.graph.edges;
+        let receiver = edges[index].to.0;
+        let interrupt = self.graph.nodes[receiver].cancelled.then(|| self.interrupt.clone());
+        let queue = Queue::new(effective(edges[index].policy, self.options.clock), interrupt);
+        if from.0 == to.0 {
+            let input = edges[..index].iter().filter(|other| other.to.0 == receiver).count();
             (Inlet::Near { queue, sender: from.1 }, Outlet::Near { receiver: to.1, input })
         } else {
             let far = FarEdge::new(queue, wakers[from.0].clone(), wakers[to.0].clone());
             (Inlet::Far(far.clone()), Outlet::Far(far))
-        };
-        let sender = graph.nodes[edge.from.0].name.clone();
-        inlets.push((index, to, Input { port: edge.to.1, from: sender, edge: index, inlet }));
-        outlets.push((from, edge.from.1, outlet));
-    }
-    // Inputs stand in the order of the graph, which decides between equal time stamps.
-    inlets.sort_by_key(|(index, ..)| *index);
-    for (_, (group, runner), input) in inlets {
-        groups[group][runner].inputs.push(input);
-    }
-    for ((group, runner), port, outlet) in outlets {
-        let outputs = &mut groups[group][runner].outputs;
-        if let Some(output) = outputs.iter_mut().find(|output| output.port == port) {
-            output.outlets.push(outlet);
         }
     }
-    groups
+
+    fn input(&self, index: usize, inlet: Inlet) -> Input {
+        let edge = &self.graph.edges[index];
+        let end = End { node: edge.to.0, port: edge.to.1, kind: PortKind::Input };
+        Input {
+            port: edge.to.1,
+            from: self.graph.nodes[edge.from.0].name.clone(),
+            edge: index,
+            inlet,
+            restarts: 0,
+            marks: budget::marks(&self.meters, end),
+        }
+    }
+
+    fn runner(&self, place: usize, node: Box<dyn DynNode>) -> Runner {
+        let graph = self.graph;
+        // As many values of one output as can be under way: one in each queue, and one in each
+        // node.
+        let queues: usize = graph.edges.iter().map(|edge| edge.policy.queue).sum();
+        let values = queues + graph.nodes.len();
+        let checked = &graph.nodes[place];
+        let def = &checked.def;
+        let output = |port: &'static Port| Output {
+            port: port.name,
+            outlets: Vec::new(),
+            next: 0,
+            last_at: Timestamp(i64::MIN),
+            interrupts: graph.interrupt == Some((place, port.name)),
+            last: None,
+            marks: budget::marks(
+                &self.meters,
+                End { node: place, port: port.name, kind: PortKind::Output },
+            ),
+        };
+        let is_real = self.options.clock == ClockKind::Real;
+        Runner {
+            place,
+            name: checked.name.clone(),
+            node: Some(node),
+            opener: Opener::new(checked, self.cx),
+            on_error: checked.on_error,
+            deadline: checked.deadline.filter(|_| is_real),
+            restarts: Restarts::default(),
+            down: None,
+            epoch: u32::from(checked.cancelled),
+            is_source: def.is_source(),
+            inputs: Vec::new(),
+            outputs: def.outputs().map(output).collect(),
+            pools: def.outputs().map(|port| (port.name, Pool::new(values))).collect(),
+            outbox: Vec::with_capacity(16),
+            taken_by: 0,
+            phase: Phase::Running,
+            resume: Resume::Now,
+            turn: 0,
+            held: None,
+            granted: false,
+            origin: Header::default(),
+            stats: NodeStats::new(),
+        }
+    }
 }
 
 /// On the virtual clock no time passes while a sender waits, so none is dropped for want of room.
@@ -122,36 +244,5 @@ fn effective(policy: EdgePolicy, clock: ClockKind) -> EdgePolicy {
     match clock {
         ClockKind::Real => policy,
         ClockKind::Virtual => EdgePolicy { on_full: OnFull::Block, queue, ..policy },
-    }
-}
-
-fn runner(graph: &CheckedGraph, place: usize, node: Box<dyn DynNode>) -> Runner {
-    // As many values of one output as can be under way: one in each queue, and one in each node.
-    let queues: usize = graph.edges.iter().map(|edge| edge.policy.queue).sum();
-    let values = queues + graph.nodes.len();
-    let def = &graph.nodes[place].def;
-    let output = |port: &'static afferent_graph::Port| Output {
-        port: port.name,
-        outlets: Vec::new(),
-        next: 0,
-        last_at: Timestamp(i64::MIN),
-    };
-    Runner {
-        place,
-        name: graph.nodes[place].name.clone(),
-        node,
-        is_source: def.is_source(),
-        inputs: Vec::new(),
-        outputs: def.outputs().map(output).collect(),
-        pools: def.outputs().map(|port| (port.name, Pool::new(values))).collect(),
-        outbox: Vec::with_capacity(16),
-        taken_by: 0,
-        phase: Phase::Running,
-        resume: Resume::Now,
-        turn: 0,
-        held: None,
-        granted: false,
-        origin: Header::default(),
-        stats: NodeStats::new(),
     }
 }

@@ -10,7 +10,7 @@ use afferent_engine::{
     CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, RunOptions, Threads, run,
 };
 use afferent_graph::{
-    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValues, Payload, Port, Timestamp,
+    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Payload, Port, Timestamp,
 };
 
 struct Counting;
@@ -110,11 +110,10 @@ impl<const COPY: bool> Node for Pass<COPY> {
 
 /// A source and ten nodes; `threads` words, one per node in turn.
 fn check(pass: NodeDef, words: &[&str], clock: ClockKind, threads: Threads) {
-    let node = |place: usize| CheckedNode {
-        name: place.to_string(),
-        def: if place == 0 { NodeDef::of::<Source>() } else { pass },
-        params: ParamValues::new(),
-        thread: words.get(place % words.len().max(1)).map(|word| (*word).to_owned()),
+    let node = |place: usize| {
+        let def = if place == 0 { NodeDef::of::<Source>() } else { pass };
+        let thread = words.get(place % words.len().max(1)).map(|word| (*word).to_owned());
+        CheckedNode { thread, ..CheckedNode::new(place.to_string(), def) }
     };
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
     let edge = |to: usize| Edge { from: (to - 1, "out"), to: (to, "in"), policy };
@@ -122,6 +121,7 @@ fn check(pass: NodeDef, words: &[&str], clock: ClockKind, threads: Threads) {
         name: "chain".to_owned(),
         nodes: (0..11).map(node).collect(),
         edges: (1..11).map(edge).collect(),
+        ..CheckedGraph::default()
     };
     let options = RunOptions { clock, threads, ..RunOptions::default() };
     let report = run(&graph, &OpenCx::default(), options).expect("nothing can fail");

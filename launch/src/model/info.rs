@@ -1,19 +1,23 @@
 //! `afferent model info`: what is in a program, and whether it would run here.
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::process::ExitCode;
 
-use afferent_core::find_kernel;
-use afferent_runtime::{
-    Method,
-    program::{Instruction, MethodPlan, TensorData, Value},
-};
 use clap::Args;
-use serde::Serialize;
 
-use super::{ProgramFile, describe};
-use crate::catalogue::{BACKENDS, KERNELS};
+use super::{
+    ProgramFile,
+    contents::{Contents, DelegateContents, MethodContents, Named, Port},
+};
+use crate::table::aligned;
 
+/// Shows what is in a program: inputs and outputs, operators with their calls, delegates with
+/// their settings, memory by memory id, constants, state, named data and segments; and whether this
+/// build has what it needs.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  afferent model info model.pte
+  afferent model info model.pte --ptd weights.ptd
+  afferent model info model.pte --json | jq '.methods[].operators[] | select(.kernel | not).name'")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     program: ProgramFile,
@@ -22,160 +26,118 @@ pub(crate) struct InfoArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct ProgramInfo {
-    file: String,
-    bytes: usize,
-    methods: Vec<MethodInfo>,
-    /// Metadata methods: name and what each returns.
-    metadata: BTreeMap<String, Vec<String>>,
-    named_data: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct MethodInfo {
-    name: String,
-    inputs: Vec<String>,
-    outputs: Vec<String>,
-    instructions: usize,
-    operators: Vec<OperatorInfo>,
-    delegates: Vec<DelegateInfo>,
-    /// Bytes of each planned buffer.
-    planned_bytes: Vec<usize>,
-    /// Bytes of the tables that loading makes.
-    table_bytes: usize,
-    /// Bytes of constants in the program.
-    constant_bytes: usize,
-}
-
-#[derive(Serialize)]
-struct OperatorInfo {
-    name: String,
-    calls: usize,
-    /// Whether this build has a kernel for it.
-    kernel: bool,
-}
-
-#[derive(Serialize)]
-struct DelegateInfo {
-    backend: String,
-    bytes: usize,
-    calls: usize,
-    /// Whether this build has the backend and this machine can run it.
-    available: bool,
-}
-
 pub(crate) fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let file = args.program.open()?;
-    let program = file.program();
-    let is_metadata = |plan: &MethodPlan<'_>| {
-        plan.num_instructions() == 0 && plan.inputs().is_empty() && !plan.outputs().is_empty()
-    };
-    let (metadata, methods): (Vec<_>, Vec<_>) = program.methods().partition(is_metadata);
-    let info = ProgramInfo {
-        file: file.path().display().to_string(),
-        bytes: file.size(),
-        methods: methods.iter().map(method_info).collect(),
-        metadata: metadata
-            .iter()
-            .map(|plan| {
-                let values = plan.outputs().iter().map(|value| describe(plan, value)).collect();
-                (plan.name().to_owned(), values)
-            })
-            .collect(),
-        named_data: program.named_data_keys().map(str::to_owned).collect(),
-    };
+    let contents = Contents::of(&file);
     if args.json {
-        crate::print(&format!("{}\n", serde_json::to_string_pretty(&info)?))?;
+        crate::print(&format!("{}\n", serde_json::to_string_pretty(&contents)?))?;
     } else {
-        crate::print(&text(&info))?;
+        crate::print(&text(&contents))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn method_info(plan: &MethodPlan<'_>) -> MethodInfo {
-    let mut operator_calls = vec![0; plan.num_operators()];
-    let mut delegate_calls = vec![0; plan.num_delegates()];
-    for instruction in plan.instructions() {
-        let calls = match instruction {
-            Instruction::Kernel { operator, .. } => operator_calls.get_mut(operator as usize),
-            Instruction::Delegate { delegate, .. } => delegate_calls.get_mut(delegate as usize),
-            _ => None,
-        };
-        if let Some(calls) = calls {
-            *calls += 1;
-        }
+fn text(contents: &Contents) -> String {
+    let segments: usize = contents.segment_bytes.iter().sum();
+    let mut text = format!(
+        "{}: {} bytes: flatbuffer {}, {} segments {segments} {:?}\n",
+        contents.file,
+        contents.bytes,
+        contents.flatbuffer_bytes,
+        contents.segment_bytes.len(),
+        contents.segment_bytes,
+    );
+    text.extend(contents.methods.iter().map(method));
+    if !contents.metadata.is_empty() {
+        let rows = contents.metadata.iter().map(|(name, values)| [name.clone(), values.join(", ")]);
+        text += &section("metadata", &rows.collect::<Vec<_>>());
     }
-    let operators = plan.operators().zip(operator_calls).map(|(operator, calls)| {
-        let kernel = find_kernel(KERNELS, operator.name, operator.overload).is_some();
-        OperatorInfo { name: operator.to_string(), calls, kernel }
-    });
-    let delegates = plan.delegates().zip(delegate_calls).map(|(delegate, calls)| DelegateInfo {
-        backend: delegate.id.to_owned(),
-        bytes: delegate.blob.len(),
-        calls,
-        available: BACKENDS.iter().any(|b| b.name() == delegate.id && b.is_available()),
-    });
-    let mut seen: Vec<*const u8> = Vec::new();
-    let constants = plan.values().map(|value| match value {
-        Value::Tensor(meta) => match meta.data {
-            // Views of one constant count once.
-            TensorData::Constant(bytes) if !seen.contains(&bytes.as_ptr()) => {
-                seen.push(bytes.as_ptr());
-                bytes.len()
-            }
-            _ => 0,
-        },
-        _ => 0,
-    });
-    MethodInfo {
-        name: plan.name().to_owned(),
-        inputs: plan.inputs().iter().map(|value| describe(plan, value)).collect(),
-        outputs: plan.outputs().iter().map(|value| describe(plan, value)).collect(),
-        instructions: plan.num_instructions(),
-        operators: operators.collect(),
-        delegates: delegates.collect(),
-        planned_bytes: plan.planned_buffer_sizes().iter().collect(),
-        constant_bytes: constants.sum(),
-        table_bytes: Method::memory_needed(plan),
-    }
+    text += &section("named data", &named(&contents.named_data));
+    let cases = contents.test_cases.iter();
+    let cases = cases.map(|suite| [suite.method.clone(), suite.cases.to_string()]);
+    text += &section("test cases", &cases.collect::<Vec<_>>());
+    text
 }
 
-fn text(info: &ProgramInfo) -> String {
-    let mut text = format!("{}: {} bytes\n", info.file, info.bytes);
-    for method in &info.methods {
-        text += &format!("\nmethod {}\n", method.name);
-        for (at, input) in method.inputs.iter().enumerate() {
-            text += &format!("  input {at}    {input}\n");
-        }
-        for (at, output) in method.outputs.iter().enumerate() {
-            text += &format!("  output {at}   {output}\n");
-        }
-        text += &format!(
-            "  memory     planned {:?} bytes, tables {}, constants {}\n",
-            method.planned_bytes, method.table_bytes, method.constant_bytes
-        );
-        text += &format!("  code       {} instructions\n", method.instructions);
-        for operator in &method.operators {
-            let missing = if operator.kernel { "" } else { "   NO KERNEL HERE" };
-            text += &format!("  {:>5} ×    {}{missing}\n", operator.calls, operator.name);
-        }
-        for delegate in &method.delegates {
-            let missing = if delegate.available { "" } else { "   NOT AVAILABLE HERE" };
-            text += &format!(
-                "  {:>5} ×    delegate {}, {} bytes{missing}\n",
-                delegate.calls, delegate.backend, delegate.bytes
-            );
-        }
+fn method(method: &MethodContents) -> String {
+    let mut text = format!("\nmethod {}: {} bytes when loaded\n", method.name, method.bytes);
+    let mut ports = ports("input", &method.inputs);
+    ports.extend(self::ports("output", &method.outputs));
+    text += &aligned(&ports);
+    let mut memory: Vec<[String; 3]> = Vec::new();
+    for (id, bytes) in &method.planned_bytes {
+        memory.push([format!("planned, id {id}"), bytes.to_string(), String::new()]);
     }
-    if !info.metadata.is_empty() {
-        text += "\nmetadata\n";
-        for (name, values) in &info.metadata {
-            text += &format!("  {name}: {}\n", values.join(", "));
-        }
+    memory.push(["tables".to_owned(), method.table_bytes.to_string(), String::new()]);
+    let constants = &method.constants;
+    let count = format!("in {} tensors", constants.count);
+    memory.push(["constants".to_owned(), constants.bytes.to_string(), count]);
+    if !method.external.is_empty() {
+        let bytes: usize = method.external.iter().map(|named| named.bytes).sum();
+        let count = format!("in {} tensors", method.external.len());
+        memory.push(["external constants".to_owned(), bytes.to_string(), count]);
     }
-    if !info.named_data.is_empty() {
-        text += &format!("\nnamed data\n  {}\n", info.named_data.join("\n  "));
+    text += &section("memory, bytes", &memory);
+    let buffers = method.mutable_buffers.iter().map(|buffer| {
+        let start = if buffer.initialized { "starts with a value" } else { "starts with zeros" };
+        let name = buffer.name.clone().unwrap_or_else(|| "(no name)".to_owned());
+        [name, buffer.what.clone(), buffer.bytes.to_string(), start.to_owned()]
+    });
+    text += &section("state, bytes", &buffers.collect::<Vec<_>>());
+    let title = format!("{} instructions, {} values", method.instructions, method.values);
+    text += &section(&title, &calls(method));
+    for delegate in method.delegates.iter().filter(|delegate| !delegate.compile_specs.is_empty()) {
+        text += &section(&format!("settings of {}", delegate.backend), &specs(delegate));
     }
     text
+}
+
+fn ports(title: &str, ports: &[Port]) -> Vec<Vec<String>> {
+    let rows = ports.iter().enumerate().map(|(at, port)| {
+        let mut row = vec![format!("{title} {at}"), port.what.clone()];
+        if let Some(tensor) = &port.tensor {
+            let place = match tensor.planned_at {
+                Some((id, offset)) => format!("planned, id {id}, offset {offset}"),
+                None => "not planned".to_owned(),
+            };
+            row.extend([format!("{} bytes", tensor.bytes), place]);
+            row.extend(tensor.name.clone());
+        }
+        row
+    });
+    rows.collect()
+}
+
+fn calls(method: &MethodContents) -> Vec<[String; 3]> {
+    let mut rows = Vec::new();
+    for operator in &method.operators {
+        let note = if operator.kernel { "" } else { "NO KERNEL HERE" };
+        rows.push([operator.calls.to_string(), operator.name.clone(), note.to_owned()]);
+    }
+    for delegate in &method.delegates {
+        let missing = if delegate.available { "" } else { "   NOT AVAILABLE HERE" };
+        rows.push([
+            delegate.calls.to_string(),
+            format!("delegate {}", delegate.backend),
+            format!("{} bytes{missing}", delegate.bytes),
+        ]);
+    }
+    rows
+}
+
+fn specs(delegate: &DelegateContents) -> Vec<[String; 3]> {
+    let specs = delegate.compile_specs.iter();
+    let rows = specs.map(|spec| {
+        [spec.key.clone(), format!("{} bytes", spec.bytes), spec.value.clone().unwrap_or_default()]
+    });
+    rows.collect()
+}
+
+fn named(entries: &[Named]) -> Vec<[String; 2]> {
+    entries.iter().map(|entry| [entry.name.clone(), entry.bytes.to_string()]).collect()
+}
+
+/// Rows under a title; nothing when there are none.
+fn section<R: AsRef<[String]>>(title: &str, rows: &[R]) -> String {
+    if rows.is_empty() { String::new() } else { format!("\n {title}\n{}", aligned(rows)) }
 }

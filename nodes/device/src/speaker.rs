@@ -39,7 +39,7 @@ params! {
 /// Needs the feature `audio-device`. A node does not wait while it handles a packet, so sound
 /// that comes faster than it is played, such as synthetic speech, waits in a buffer of length
 /// `buffer`; what does not fit is dropped and logged. Sound is played in the order in which it
-/// comes, whatever its time. A block of a new epoch drops what still waits. Sound that comes late,
+/// comes, whatever its time. An interrupt drops what still waits at once. Sound that comes late,
 /// after the block before it was played to its end, is logged as well. When the stream ends, the
 /// node waits until all is played.
 ///
@@ -58,7 +58,6 @@ pub struct Speaker {
     rate: SampleRate,
     channels: usize,
     playback: Playback,
-    epoch: u32,
     /// When the last block ended; `None` before the first.
     last_end: Option<Timestamp>,
     /// How often sound came late, and how often it found no room.
@@ -85,11 +84,16 @@ impl Speaker {
         Err(NodeError::InvalidInput { port: Self::AUDIO.name(), reason })
     }
 
-    /// Waits until everything is played, unless the device has stopped playing.
-    fn drain(&self) -> Result<(), NodeError> {
+    /// Waits until everything is played, unless the device has stopped playing or an interrupt
+    /// drops what waits.
+    fn drain(&mut self, cx: &Cx<'_>) -> Result<(), NodeError> {
         let (mut queued, mut since) = (self.playback.queued(), Instant::now());
         while queued > 0 && since.elapsed() < Duration::from_secs(1) {
             self.playback.health()?;
+            if cx.cancelled() {
+                self.playback.flush();
+                return Ok(());
+            }
             thread::sleep(Duration::from_millis(5));
             let left = self.playback.queued();
             if left < queued {
@@ -124,19 +128,15 @@ impl Node for Speaker {
             channels,
             buffer: rate.samples(params.buffer).max(1),
         })?;
-        let (epoch, last_end, late, dropped) = (0, None, 0, 0);
+        let (last_end, late, dropped) = (None, 0, 0);
         let interleaved = Vec::new();
-        Ok(Self { rate, channels, playback, epoch, last_end, late, dropped, interleaved })
+        Ok(Self { rate, channels, playback, last_end, late, dropped, interleaved })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Some(block) = cx.get(Self::AUDIO) else { return Ok(()) };
         self.check_input(block)?;
         self.playback.health()?;
-        if cx.epoch() > self.epoch {
-            self.epoch = cx.epoch();
-            self.playback.flush();
-        }
         let (at, length) = (cx.at(), block.duration());
         match self.last_end {
             None => self.playback.start()?,
@@ -159,7 +159,12 @@ impl Node for Speaker {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.drain()
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.drain(cx)
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.playback.flush();
+        Ok(())
     }
 }

@@ -159,17 +159,46 @@ const fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && at == a.len()
 }
 
+/// Threads that share the work of one call.
+pub trait Workers: Sync {
+    /// Threads, the calling one included.
+    fn threads(&self) -> usize;
+
+    /// Calls `work` with each number below `pieces`, once, on several threads, and returns when
+    /// all calls are over. A piece should be worth some ten microseconds.
+    fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync));
+
+    /// The threads will be wanted soon: until [`Workers::rest`] they wait without sleeping, for a
+    /// bounded time. The executor says so once a run.
+    fn wake(&self) {}
+
+    /// The threads may sleep.
+    fn rest(&self) {}
+}
+
 /// What the executor gives to a kernel call besides its arguments.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct KernelContext<'a> {
     scratch: &'a mut [u8],
     cancelled: Option<&'a AtomicBool>,
+    workers: Option<&'a dyn Workers>,
 }
 
 impl<'a> KernelContext<'a> {
     /// A context with scratch memory and a flag that cancels the run.
     pub fn new(scratch: &'a mut [u8], cancelled: Option<&'a AtomicBool>) -> Self {
-        Self { scratch, cancelled }
+        Self { scratch, cancelled, workers: None }
+    }
+
+    /// The same with threads that kernels may use.
+    #[must_use]
+    pub fn with_workers(self, workers: Option<&'a dyn Workers>) -> Self {
+        Self { workers, ..self }
+    }
+
+    /// The threads that the call may use besides its own, if any.
+    pub fn workers(&self) -> Option<&'a dyn Workers> {
+        self.workers
     }
 
     /// `len` elements of scratch memory with arbitrary contents, until the next call of this.

@@ -40,7 +40,9 @@ pub use backend::{Backend, CompileSpec, Delegate, DelegateHandle, DelegateSource
 #[cfg(feature = "alloc")]
 pub use call::{Argument, Call};
 pub use error::Error;
-pub use kernel::{Arg, Kernel, KernelContext, KernelFn, KernelLists, find_kernel, pick_kernels};
+pub use kernel::{
+    Arg, Kernel, KernelContext, KernelFn, KernelLists, Workers, find_kernel, pick_kernels,
+};
 pub use scalar_type::{Bool, Element, ScalarType};
 pub use shape::{CONTIGUOUS, Dims, MAX_DIMS, broadcast_shapes, is_dim_order, numel};
 pub use slot::{Dynamism, TensorMut, TensorSlot};

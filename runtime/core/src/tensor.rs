@@ -30,7 +30,7 @@ unsafe impl Pod for Line {}
 impl AlignedBytes {
     /// `len` zero bytes.
     pub fn zeroed(len: usize) -> Self {
-        Self { lines: vec![Line([0; 64]); len.div_ceil(64)], len }
+        Self { lines: bytemuck::zeroed_vec(len.div_ceil(64)), len }
     }
 
     /// Changes the length; new bytes are zero.

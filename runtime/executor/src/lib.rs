@@ -42,7 +42,7 @@ pub use input::Input;
 pub use load::{Report, Services};
 pub use method::{Method, Output, Outputs, RunObserver, RunOptions};
 #[cfg(feature = "std")]
-pub use model::{Model, ModelError, ModelFile, ModelOptions, ModelOutputs};
+pub use model::{FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs};
 pub use planned::PlannedBuffer;
 
 pub use afferent_core as core;

@@ -37,11 +37,17 @@ pub struct Services<'s, 'a> {
     pub backends: &'s [&'s dyn Backend],
     /// Data files of the program.
     pub external: &'s [ExternalData<'a>],
+    /// Finds the data with a key, in the program or in a data file, for callers that have an index
+    /// of it; otherwise the keys are searched one after the other.
+    pub named_data: Option<&'s dyn Fn(&str) -> Option<&'a [u8]>>,
 }
 
-impl<'s, 'a> Services<'s, 'a> {
+impl<'a> Services<'_, 'a> {
     /// The data called `key`, of the program or of a data file.
     fn data(&self, program: &Program<'a>, key: &str) -> Option<&'a [u8]> {
+        if let Some(find) = self.named_data {
+            return find(key);
+        }
         let own = program.named_data(key);
         own.or_else(|| self.external.iter().find_map(|file| file.get(key)))
     }

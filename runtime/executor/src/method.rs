@@ -9,7 +9,7 @@ use core::{
 
 use afferent_core::{
     Arg, Args, DelegateHandle, Dims, EValue, Error, KernelContext, KernelFn, Signature, TensorMut,
-    TensorSlot, TensorView,
+    TensorSlot, TensorView, Workers,
 };
 use afferent_program::{MethodPlan, Value};
 
@@ -99,6 +99,8 @@ pub struct RunOptions<'r> {
     pub instruction_limit: u64,
     /// Is told of each instruction, for a profile.
     pub observer: Option<&'r dyn RunObserver>,
+    /// Threads that kernels may use.
+    pub workers: Option<&'r dyn Workers>,
 }
 
 /// Looks on while a method runs.
@@ -117,7 +119,8 @@ impl RunOptions<'_> {
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        Self { cancelled: None, instruction_limit: Self::INSTRUCTION_LIMIT, observer: None }
+        let instruction_limit = Self::INSTRUCTION_LIMIT;
+        Self { cancelled: None, instruction_limit, observer: None, workers: None }
     }
 }
 
@@ -148,7 +151,10 @@ impl<'a> Method<'a> {
             Tensors { values: self.values, slots: self.slots }.clear(self.steps);
         }
         self.bind_inputs(inputs)?;
-        self.execute(heap, options)?;
+        options.workers.inspect(|workers| workers.wake());
+        let result = self.execute(heap, options);
+        options.workers.inspect(|workers| workers.rest());
+        result?;
         self.interrupted = false;
         Ok(self.outputs())
     }
@@ -232,7 +238,8 @@ impl<'a> Method<'a> {
             // SAFETY: loading checked that what this instruction writes shares no memory with its
             // other arguments, and `self` is borrowed, so that nothing else reaches the tensors.
             let mut args = unsafe { Args::new(self.values, self.slots, ids, signature) };
-            let mut cx = KernelContext::new(heap.scratch(), options.cancelled);
+            let mut cx =
+                KernelContext::new(heap.scratch(), options.cancelled).with_workers(options.workers);
             let result = match callee {
                 Callee::Kernel(run) => run(&mut cx, &mut args),
                 Callee::Delegate(index) => {

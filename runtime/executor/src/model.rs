@@ -1,18 +1,20 @@
 //! Programs in files: all their methods, with memory from the heap.
 
+mod bytes;
 mod error;
 mod file;
 mod shared;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use afferent_core::{AlignedBytes, Backend, Error, KernelLists};
+use afferent_core::{AlignedBytes, Backend, Error, KernelLists, Workers};
 use afferent_program::{Instruction, MethodPlan, Program, TensorData, Value};
 use self_cell::{MutBorrow, self_cell};
 
 use crate::{GlobalHeap, Input, Method, Output, PlannedBuffer, RunError, RunOptions, Services};
 use shared::SharedBuffer;
 
+pub use bytes::FileAccess;
 pub use error::ModelError;
 pub use file::ModelFile;
 
@@ -27,13 +29,23 @@ pub struct ModelOptions {
     pub memory_limit: usize,
     /// See [`RunOptions::instruction_limit`].
     pub instruction_limit: u64,
+    /// Threads that kernels may use; without, a run uses that of its caller alone.
+    pub workers: Option<&'static dyn Workers>,
+    /// How [`Model::open`] opens its file.
+    pub file_access: FileAccess,
 }
 
 impl ModelOptions {
-    /// Options with `kernels`, no backend and the usual limits.
+    /// Options with `kernels`, no backend, the usual limits and mapped files.
     pub fn new(kernels: KernelLists<'static>) -> Self {
-        let instruction_limit = RunOptions::INSTRUCTION_LIMIT;
-        Self { kernels, backends: &[], memory_limit: 4 << 30, instruction_limit }
+        Self {
+            kernels,
+            backends: &[],
+            memory_limit: 4 << 30,
+            instruction_limit: RunOptions::INSTRUCTION_LIMIT,
+            workers: None,
+            file_access: FileAccess::Map,
+        }
     }
 
     /// The same with `backends`.
@@ -86,12 +98,13 @@ impl Model {
         Self { file, options, methods: BTreeMap::new(), shared: Vec::new(), shared_sizes }
     }
 
-    /// Reads the program at `path`, without data files, and loads its method `forward`.
+    /// Opens the program at `path`, without data files, and loads its method `forward`.
     ///
     /// # Errors
     /// [`ModelError`].
     pub fn open(path: impl AsRef<Path>, options: ModelOptions) -> Result<Self, ModelError> {
-        let mut model = Self::new(ModelFile::open(path, &[])?, options);
+        let file = ModelFile::open_with(path, &[], options.file_access)?;
+        let mut model = Self::new(file, options);
         model.load_method("forward")?;
         Ok(model)
     }
@@ -145,8 +158,9 @@ impl Model {
         let mut heap = GlobalHeap::new(self.options.memory_limit);
         let ModelOptions { kernels, backends, .. } = self.options;
         let method = MethodCell::try_new(owner, |owner| {
-            let external = owner.file.external();
-            let services = Services { kernels, backends, external };
+            let named_data = |key: &str| owner.file.named_data(key);
+            let services =
+                Services { kernels, backends, named_data: Some(&named_data), external: &[] };
             let Memory { tables, planned } = owner.memory.borrow_mut();
             let own = PlannedBuffer::new(planned.as_mut_slice());
             let buffers = std::iter::once(own).chain(shared);
@@ -173,8 +187,9 @@ impl Model {
         name: &str,
         inputs: &[Input<'s>],
     ) -> Result<ModelOutputs<'s>, ModelError> {
-        let instruction_limit = self.options.instruction_limit;
-        self.run_with(name, inputs, &RunOptions { instruction_limit, ..RunOptions::default() })
+        let ModelOptions { instruction_limit, workers, .. } = self.options;
+        let options = RunOptions { instruction_limit, workers, ..RunOptions::default() };
+        self.run_with(name, inputs, &options)
     }
 
     /// As [`Model::run`], with other options than those of the model.

@@ -43,11 +43,14 @@ pub(crate) trait Float:
     fn powf(self, exponent: Self) -> Self;
     fn floor(self) -> Self;
     fn abs(self) -> Self;
+    /// The nearest whole number, the even one of two.
+    fn rint(self) -> Self;
     fn to_double(self) -> f64;
 }
 
 macro_rules! float {
-    ($rust:ident, $exp:ident, $ln:ident, $sqrt:ident, $pow:ident, $floor:ident, $abs:ident) => {
+    ($rust:ident, $exp:ident, $ln:ident, $sqrt:ident, $pow:ident, $floor:ident, $abs:ident,
+     $rint:ident) => {
         impl Float for $rust {
             fn exp(self) -> Self {
                 libm::$exp(self)
@@ -67,6 +70,9 @@ macro_rules! float {
             fn abs(self) -> Self {
                 libm::$abs(self)
             }
+            fn rint(self) -> Self {
+                libm::$rint(self)
+            }
             fn to_double(self) -> f64 {
                 self.into()
             }
@@ -74,8 +80,8 @@ macro_rules! float {
     };
 }
 
-float!(f32, expf, logf, sqrtf, powf, floorf, fabsf);
-float!(f64, exp, log, sqrt, pow, floor, fabs);
+float!(f32, expf, logf, sqrtf, powf, floorf, fabsf, rintf);
+float!(f64, exp, log, sqrt, pow, floor, fabs, rint);
 
 /// An element and the number that stands for it in a sum.
 pub(crate) trait Operand: Number {

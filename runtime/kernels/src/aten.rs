@@ -5,7 +5,11 @@ use afferent_core::Kernel;
 mod abs;
 mod acos;
 mod acosh;
+mod adaptive_avg_pool1d;
 mod adaptive_avg_pool2d;
+mod adaptive_avg_pool3d;
+mod adaptive_max_pool2d;
+mod adaptive_max_pool3d;
 mod add;
 mod addmm;
 mod amax;
@@ -20,7 +24,9 @@ mod asinh;
 mod atan;
 mod atan2;
 mod atanh;
+mod avg_pool1d;
 mod avg_pool2d;
+mod avg_pool3d;
 mod bitwise_and;
 mod bitwise_left_shift;
 mod bitwise_not;
@@ -36,6 +42,7 @@ mod clone;
 mod conj_physical;
 mod constant_pad_nd;
 mod convolution;
+mod convolution_backward;
 mod copy;
 mod cos;
 mod cosh;
@@ -51,6 +58,8 @@ mod exp;
 mod exp2;
 mod expand_copy;
 mod expm1;
+mod fft_c2r;
+mod fft_r2c;
 mod fill;
 mod flip;
 mod floor;
@@ -89,6 +98,8 @@ mod masked_scatter;
 mod masked_select;
 mod max;
 mod max_pool2d_with_indices;
+mod max_pool2d_with_indices_backward;
+mod max_pool3d_with_indices;
 mod maximum;
 mod mean;
 mod min;
@@ -166,7 +177,11 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     abs::KERNELS,
     acos::KERNELS,
     acosh::KERNELS,
+    adaptive_avg_pool1d::KERNELS,
     adaptive_avg_pool2d::KERNELS,
+    adaptive_avg_pool3d::KERNELS,
+    adaptive_max_pool2d::KERNELS,
+    adaptive_max_pool3d::KERNELS,
     add::KERNELS,
     addmm::KERNELS,
     amax::KERNELS,
@@ -181,7 +196,9 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     atan::KERNELS,
     atan2::KERNELS,
     atanh::KERNELS,
+    avg_pool1d::KERNELS,
     avg_pool2d::KERNELS,
+    avg_pool3d::KERNELS,
     bitwise_and::KERNELS,
     bitwise_left_shift::KERNELS,
     bitwise_not::KERNELS,
@@ -197,6 +214,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     conj_physical::KERNELS,
     constant_pad_nd::KERNELS,
     convolution::KERNELS,
+    convolution_backward::KERNELS,
     copy::KERNELS,
     cos::KERNELS,
     cosh::KERNELS,
@@ -212,6 +230,8 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     exp2::KERNELS,
     expand_copy::KERNELS,
     expm1::KERNELS,
+    fft_c2r::KERNELS,
+    fft_r2c::KERNELS,
     fill::KERNELS,
     flip::KERNELS,
     floor::KERNELS,
@@ -250,6 +270,8 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     masked_select::KERNELS,
     max::KERNELS,
     max_pool2d_with_indices::KERNELS,
+    max_pool2d_with_indices_backward::KERNELS,
+    max_pool3d_with_indices::KERNELS,
     maximum::KERNELS,
     mean::KERNELS,
     min::KERNELS,

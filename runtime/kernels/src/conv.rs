@@ -48,10 +48,12 @@ pub(crate) struct Operands<'a, T> {
 }
 
 impl Geometry {
-    /// The geometry of a call of `aten::convolution.out`, and the sizes of its result.
-    pub(crate) fn new(args: &Args<'_>) -> Result<(Self, Dims), Error> {
-        let (x, weight) = (args.tensor(0)?, args.tensor(1)?);
-        let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    /// The geometry of a call with the arguments of `aten::convolution.out` from `first` on, and
+    /// the sizes of its result.
+    pub(crate) fn new(args: &Args<'_>, first: u8) -> Result<(Self, Dims), Error> {
+        let at = |index: u8| usize::from(first + index);
+        let (x, weight) = (args.tensor(at(0))?, args.tensor(at(1))?);
+        let wrong = |index, expected| Error::InvalidArgument { index: first + index, expected };
         let rank = x.rank();
         if !(3..=5).contains(&rank) {
             return Err(wrong(0, "a batch of channels with one to three dimensions"));
@@ -59,8 +61,8 @@ impl Geometry {
         if weight.rank() != rank || weight.sizes()[2..].contains(&0) {
             return Err(wrong(1, "a kernel of as many dimensions as the input"));
         }
-        let transposed = args.bool(6)?;
-        let groups = args.int(8)?;
+        let transposed = args.bool(at(6))?;
+        let groups = args.int(at(8))?;
         let groups = usize::try_from(groups).ok().filter(|&groups| groups > 0);
         let groups = groups.ok_or(wrong(8, "a positive number"))?;
         let (channels, w) = (x.sizes()[1], weight.sizes());
@@ -78,11 +80,11 @@ impl Geometry {
             input: last_three(&x.sizes()[2..], 1),
             kernel: last_three(&w[2..], 1),
             output: [1; 3],
-            stride: settings(args.int_list(3)?, rank - 2, 1, 1, 3)?,
-            padding: settings(args.int_list(4)?, rank - 2, 0, 0, 4)?,
-            dilation: settings(args.int_list(5)?, rank - 2, 1, 1, 5)?,
+            stride: settings(args.int_list(at(3))?, rank - 2, 1, 1, first + 3)?,
+            padding: settings(args.int_list(at(4))?, rank - 2, 0, 0, first + 4)?,
+            dilation: settings(args.int_list(at(5))?, rank - 2, 1, 1, first + 5)?,
         };
-        let more = settings(args.int_list(7)?, rank - 2, 0, 0, 7)?;
+        let more = settings(args.int_list(at(7))?, rank - 2, 0, 0, first + 7)?;
         for (dim, &more) in more.iter().enumerate() {
             let size = if transposed {
                 if more > 0 && more >= geometry.stride[dim].max(geometry.dilation[dim]) {
@@ -99,11 +101,6 @@ impl Geometry {
         sizes.push(out_channels.checked_mul(groups).ok_or(wrong(1, "fewer channels"))?)?;
         for &size in &geometry.output[5 - rank..] {
             sizes.push(size)?;
-        }
-        if let Some(bias) = args.opt_tensor(2)?
-            && *bias.sizes() != [sizes[1]]
-        {
-            return Err(wrong(2, "a number for each output channel"));
         }
         Ok((geometry, sizes))
     }

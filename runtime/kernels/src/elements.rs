@@ -4,27 +4,43 @@
 //! `bool`. A kernel is then compiled three times instead of once a dtype: it reads and writes up to
 //! [`CHUNK`] elements at a time through one function of the dtype.
 
-use afferent_core::{Error, TensorMut, TensorView};
+use afferent_core::{Error, ScalarType, TensorMut, TensorView};
 
 use crate::{
     accumulator::{Accumulator, Operand},
+    complex::parts_of,
     dtype::with_dtype,
 };
 
 /// The most elements that are converted at a time.
 pub(crate) const CHUNK: usize = 128;
 
+/// Reads elements from a place on, with a stride.
+type Load<A> = fn(&[u8], usize, usize, &mut [A]);
+
+/// Writes elements from a place on, with a stride.
+type Store<A> = fn(&mut [u8], usize, usize, &[A]);
+
 /// Elements of a tensor in the order of memory, read as `A`.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a, A> {
     bytes: &'a [u8],
-    load: fn(&[u8], usize, usize, &mut [A]),
+    load: Load<A>,
 }
 
 impl<'a, A: Accumulator> Reader<'a, A> {
     /// Reads `tensor`, the argument `index` of the call.
     pub(crate) fn new(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
-        let load = with_dtype!(all, tensor.dtype(), index, T => Ok(load::<T, A> as fn(&[u8], usize, usize, &mut [A])))?;
+        Self::of(tensor.dtype(), tensor, index)
+    }
+
+    /// As [`Reader::new`], but of complex elements the parts, and of 16 bits the integer.
+    pub(crate) fn stored(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
+        Self::of(stored(tensor.dtype()), tensor, index)
+    }
+
+    fn of(dtype: ScalarType, tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
+        let load = with_dtype!(all, dtype, index, T => Ok(load::<T, A> as Load<A>))?;
         Ok(Self { bytes: tensor.bytes(), load })
     }
 
@@ -58,13 +74,22 @@ impl<'a, A: Accumulator> Reader<'a, A> {
 /// Elements of a tensor in the order of memory, written as `A`.
 pub(crate) struct Writer<'a, A> {
     bytes: &'a mut [u8],
-    store: fn(&mut [u8], usize, usize, &[A]),
+    store: Store<A>,
 }
 
 impl<'a, A: Accumulator> Writer<'a, A> {
     /// Writes `tensor`, the argument `index` of the call.
     pub(crate) fn new(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
-        let store = with_dtype!(all, tensor.dtype(), index, T => Ok(store::<T, A> as fn(&mut [u8], usize, usize, &[A])))?;
+        Self::of(tensor.dtype(), tensor, index)
+    }
+
+    /// As [`Writer::new`], but of complex elements the parts, and of 16 bits the integer.
+    pub(crate) fn stored(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
+        Self::of(stored(tensor.dtype()), tensor, index)
+    }
+
+    fn of(dtype: ScalarType, tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
+        let store = with_dtype!(all, dtype, index, T => Ok(store::<T, A> as Store<A>))?;
         Ok(Self { bytes: tensor.bytes_mut()?, store })
     }
 
@@ -77,6 +102,12 @@ impl<'a, A: Accumulator> Writer<'a, A> {
     pub(crate) fn set(&mut self, at: usize, value: A) {
         self.write(at, 1, &[value]);
     }
+}
+
+/// The dtype of the numbers that `dtype` stores: of complex ones the parts, of bits an integer.
+fn stored(dtype: ScalarType) -> ScalarType {
+    let bits = if dtype == ScalarType::Bits16 { ScalarType::UInt16 } else { dtype };
+    parts_of(dtype).unwrap_or(bits)
 }
 
 fn load<T: Operand, A: Accumulator>(bytes: &[u8], start: usize, stride: usize, into: &mut [A]) {

@@ -14,6 +14,7 @@ mod axis;
 mod batch_norm;
 mod block;
 mod bytes;
+mod complex;
 mod conv;
 mod convert;
 mod dim_order;
@@ -21,20 +22,28 @@ mod distance;
 mod division;
 mod dtype;
 mod elements;
+mod et_copy;
 mod extremum;
+mod fourier;
 mod indexing;
 mod limit;
+mod llama;
 mod loops;
 mod matmul;
 mod norm;
 mod pointwise;
+mod preprocess;
 mod prim;
+mod quantize;
+mod quantized_decomposed;
 mod reduce;
 mod runs;
+mod single;
 mod strided;
 #[cfg(test)]
 mod testing;
 mod upsample;
+mod vectors;
 mod window;
 
 /// The operators of the namespace `aten`.
@@ -43,11 +52,24 @@ pub const ATEN: &[&[Kernel]] = aten::KERNELS;
 /// The operators of the namespace `dim_order_ops`.
 pub const DIM_ORDER: &[&[Kernel]] = dim_order::KERNELS;
 
+/// The operators of the namespace `et_copy`.
+pub const ET_COPY: &[&[Kernel]] = et_copy::KERNELS;
+
+/// The operators of the namespace `llama`.
+pub const LLAMA: &[&[Kernel]] = llama::KERNELS;
+
+/// The operators of the namespace `preprocess`.
+pub const PREPROCESS: &[&[Kernel]] = preprocess::KERNELS;
+
 /// The operators on numbers, sizes and views.
 pub const PRIM: &[&[Kernel]] = prim::KERNELS;
 
+/// The operators of the namespace `quantized_decomposed`.
+pub const QUANTIZED_DECOMPOSED: &[&[Kernel]] = quantized_decomposed::KERNELS;
+
 /// Every portable kernel, one list a namespace.
-pub const KERNELS: &[&[&[Kernel]]] = &[ATEN, DIM_ORDER, PRIM];
+pub const KERNELS: &[&[&[Kernel]]] =
+    &[ATEN, DIM_ORDER, ET_COPY, LLAMA, PREPROCESS, PRIM, QUANTIZED_DECOMPOSED];
 
 #[cfg(test)]
 mod tests {

@@ -2,9 +2,12 @@
 
 use core::array;
 
-use afferent_core::Error;
+use afferent_core::{Error, KernelContext};
 
-use crate::accumulator::{Accumulator, Operand};
+use crate::{
+    accumulator::{Accumulator, Operand},
+    single,
+};
 
 /// Numbers that a vector register of common processors holds; microcontrollers have fewer
 /// registers.
@@ -52,7 +55,24 @@ struct Target<'o, T> {
 
 impl<T: Operand> Product<'_, T> {
     /// Writes the product; element `(i, j)` goes to `out[i * row + j * col]`.
-    pub(crate) fn write(&self, out: &mut [T], row: usize, col: usize) -> Result<(), Error> {
+    pub(crate) fn write(
+        &self,
+        cx: &mut KernelContext<'_>,
+        out: &mut [T],
+        row: usize,
+        col: usize,
+    ) -> Result<(), Error> {
+        let written = single::write_product(cx, self, out, row, col);
+        written.unwrap_or_else(|| self.write_portable(out, row, col))
+    }
+
+    /// As [`Product::write`], without scratch memory.
+    pub(crate) fn write_portable(
+        &self,
+        out: &mut [T],
+        row: usize,
+        col: usize,
+    ) -> Result<(), Error> {
         let Self { rows, inner, cols, .. } = *self;
         if rows == 0 || cols == 0 {
             return Ok(());
@@ -252,7 +272,7 @@ mod tests {
             };
             let mut out = vec![f32::NAN; rows * cols];
             let (row, col) = if layout & 4 > 0 { (1, rows) } else { (cols, 1) };
-            product.write(&mut out, row, col).unwrap();
+            product.write_portable(&mut out, row, col).unwrap();
             for i in 0..rows {
                 for j in 0..cols {
                     let at = |m: &Matrix<'_, f32>, i, j| m.data[i * m.row + j * m.col];
@@ -281,8 +301,8 @@ mod tests {
         let (data, one) = ([1.0_f32; 4], Matrix { data: &[1.0][..], row: 1, col: 1 });
         let a = Matrix { data: &data[..], row: 2, col: 1 };
         let product = Product { a, b: one, rows: 2, inner: 2, cols: 1, alpha: 1.0, addend: None };
-        assert!(product.write(&mut [0.0; 2], 1, 1).is_err());
+        assert!(product.write_portable(&mut [0.0; 2], 1, 1).is_err());
         let product = Product { b: a, rows: usize::MAX, ..product };
-        assert!(product.write(&mut [0.0; 2], usize::MAX, 1).is_err());
+        assert!(product.write_portable(&mut [0.0; 2], usize::MAX, 1).is_err());
     }
 }

@@ -14,10 +14,14 @@ mod input;
 mod walk;
 
 use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, broadcast_shapes};
+use afferent_simd::math;
 
-use crate::pointwise::{
-    convert::{BLOCK, Compute, Source, Target},
-    walk::Walk,
+use crate::{
+    pointwise::{
+        convert::{BLOCK, Compute, Source, Target},
+        walk::Walk,
+    },
+    vectors::isa,
 };
 
 pub(crate) use crate::pointwise::input::{
@@ -255,6 +259,29 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         let mut target = Target::<C>::new(out, index)?;
         evaluate(&walk, &mut sources, &mut target, function);
         Ok(())
+    }
+}
+
+impl Pointwise<'_, 1> {
+    /// As [`Pointwise::run`], but `f32` is computed by `vectors` where there are any.
+    pub(crate) fn run_in_vectors<I, F, D>(
+        &self,
+        args: &mut Args<'_>,
+        index: usize,
+        function: Function<I, F, D>,
+        vectors: impl math::Function,
+    ) -> Result<(), Error>
+    where
+        I: Fn([&[i64]; 1], &mut [i64]),
+        F: Fn([&[f32]; 1], &mut [f32]),
+        D: Fn([&[f64]; 1], &mut [f64]),
+    {
+        let Function { int, float, double } = function;
+        let float = |x: [&[f32]; 1], out: &mut [f32]| match isa() {
+            Some(isa) => math::map(isa, vectors, x[0], out),
+            None => float(x, out),
+        };
+        self.run(args, index, Function { int, float, double })
     }
 }
 

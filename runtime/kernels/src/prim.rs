@@ -2,7 +2,6 @@
 
 use afferent_core::Kernel;
 
-mod et_copy;
 mod et_copy_index;
 mod et_view;
 mod local_scalar_dense;
@@ -11,7 +10,6 @@ mod sym_size;
 
 /// Every kernel of the namespace, one slice a file, alphabetical.
 pub(crate) const KERNELS: &[&[Kernel]] = &[
-    et_copy::KERNELS,
     et_copy_index::KERNELS,
     et_view::KERNELS,
     local_scalar_dense::KERNELS,

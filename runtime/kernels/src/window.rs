@@ -1,4 +1,8 @@
-//! Windows that slide over the last two dimensions of a tensor, as pooling does.
+//! Windows that slide over the last one to three dimensions of a tensor, as pooling does.
+
+pub(crate) mod largest;
+pub(crate) mod mean;
+pub(crate) mod share;
 
 use core::ops::Range;
 
@@ -27,6 +31,9 @@ pub(crate) struct Meeting {
 }
 
 impl Axis {
+    /// A dimension that the tensor does not have.
+    const NONE: Self = Self { input: 1, output: 1, kernel: 1, stride: 1, padding: 0, dilation: 1 };
+
     /// The elements of the windows at `first..=last` that may meet the input.
     pub(crate) fn taps(&self, first: usize, last: usize) -> Range<usize> {
         let start = self.padding.saturating_sub(last * self.stride).div_ceil(self.dilation);
@@ -69,57 +76,7 @@ impl Axis {
         let inside = [start.max(self.padding), end.min(self.input + self.padding)];
         ([start, end], inside)
     }
-}
 
-/// Windows over height and width of every picture of a tensor.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Windows {
-    pub(crate) axes: [Axis; 2],
-}
-
-/// Strides of height and width in a tensor to read and one to write.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PictureSteps {
-    pub(crate) from: [usize; 2],
-    pub(crate) to: [usize; 2],
-}
-
-impl Windows {
-    /// The windows of a call with the input at 0, the kernel size at 1, then stride, padding, and
-    /// at `dilation` the dilation, if it has one.
-    pub(crate) fn new(args: &Args<'_>, dilation: Option<u8>, ceil: bool) -> Result<Self, Error> {
-        let [height, width] = picture_sizes(args.tensor(0)?.sizes())?;
-        let kernel = pair(args.int_list(1)?, 1, 1)?;
-        let stride = match args.int_list(2)? {
-            list if list.is_empty() => kernel,
-            list => pair(list, 1, 2)?,
-        };
-        let padding = pair(args.int_list(3)?, 0, 3)?;
-        let dilation = match dilation {
-            Some(index) => pair(args.int_list(usize::from(index))?, 1, index)?,
-            None => [1, 1],
-        };
-        let axis = |dim: usize, input| {
-            let axis = Axis {
-                input,
-                output: 0,
-                kernel: kernel[dim],
-                stride: stride[dim],
-                padding: padding[dim],
-                dilation: dilation[dim],
-            };
-            axis.with_output(ceil)
-        };
-        Ok(Self { axes: [axis(0, height)?, axis(1, width)?] })
-    }
-
-    /// Sizes of the result for an input of `sizes`.
-    pub(crate) fn out_sizes(&self, sizes: &[usize]) -> Result<Dims, Error> {
-        with_picture(sizes, self.axes.map(|axis| axis.output))
-    }
-}
-
-impl Axis {
     fn with_output(self, ceil: bool) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let span = self.dilation.checked_mul(self.kernel - 1).and_then(|span| span.checked_add(1));
@@ -147,51 +104,134 @@ impl Axis {
     }
 }
 
-/// Height and width of the pictures in a tensor of `sizes`.
-pub(crate) fn picture_sizes(sizes: &[usize]) -> Result<[usize; 2], Error> {
-    match *sizes {
-        [_, height, width] | [_, _, height, width] => Ok([height, width]),
-        _ => Err(Error::InvalidArgument { index: 0, expected: "pictures, of 3 or 4 dimensions" }),
+/// Windows over depth, height and width of every picture of a tensor; a tensor with fewer of these
+/// has the last ones.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Windows {
+    pub(crate) axes: [Axis; 3],
+    dims: usize,
+}
+
+impl Windows {
+    /// The windows over `dims` dimensions of `x`, in a call with the kernel size at `first`, then
+    /// stride, padding, and at `dilation` the dilation, if it has one.
+    pub(crate) fn new(
+        args: &Args<'_>,
+        (x, dims): (&TensorView<'_>, usize),
+        first: u8,
+        dilation: Option<u8>,
+        ceil: bool,
+    ) -> Result<Self, Error> {
+        let list = |index: u8| args.int_list(usize::from(index));
+        let input = picture_sizes(x.sizes(), dims)?;
+        let kernel = settings(list(first)?, dims, 1, first)?;
+        let stride = match list(first + 1)? {
+            list if list.is_empty() => kernel,
+            list => settings(list, dims, 1, first + 1)?,
+        };
+        let padding = settings(list(first + 2)?, dims, 0, first + 2)?;
+        let dilation = match dilation {
+            Some(index) => settings(list(index)?, dims, 1, index)?,
+            None => [1; 3],
+        };
+        let mut axes = [Axis::NONE; 3];
+        for dim in 3 - dims..3 {
+            let axis = Axis {
+                input: input[dim],
+                output: 0,
+                kernel: kernel[dim],
+                stride: stride[dim],
+                padding: padding[dim],
+                dilation: dilation[dim],
+            };
+            axes[dim] = axis.with_output(ceil)?;
+        }
+        Ok(Self { axes, dims })
+    }
+
+    /// Sizes of the result for an input of `sizes`.
+    pub(crate) fn out_sizes(&self, sizes: &[usize]) -> Result<Dims, Error> {
+        with_picture(sizes, self.axes.map(|axis| axis.output), self.dims)
+    }
+
+    /// Calls `f` for every row of outputs: with its depth and height.
+    pub(crate) fn rows(&self, mut f: impl FnMut([usize; 2])) {
+        for depth in 0..self.axes[0].output {
+            for height in 0..self.axes[1].output {
+                f([depth, height]);
+            }
+        }
     }
 }
 
-/// `sizes` with another height and width.
-pub(crate) fn with_picture(sizes: &[usize], picture: [usize; 2]) -> Result<Dims, Error> {
+/// Strides of depth, height and width in a tensor to read and one to write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PictureSteps {
+    pub(crate) from: [usize; 3],
+    pub(crate) to: [usize; 3],
+}
+
+/// The last `dims` sizes of a tensor with a channel and perhaps a batch before them; ones stand
+/// for the others.
+pub(crate) fn picture_sizes(sizes: &[usize], dims: usize) -> Result<[usize; 3], Error> {
+    if sizes.len() == dims + 1 || sizes.len() == dims + 2 {
+        return Ok(last_three(sizes, dims, 1));
+    }
+    let expected = "a channel and perhaps a batch before what windows slide over";
+    Err(Error::InvalidArgument { index: 0, expected })
+}
+
+/// `sizes` with its last `dims` replaced.
+pub(crate) fn with_picture(
+    sizes: &[usize],
+    picture: [usize; 3],
+    dims: usize,
+) -> Result<Dims, Error> {
     let mut sizes = Dims::new(sizes).ok_or(Error::InvalidTensor { reason: "too many dims" })?;
-    let rank = sizes.len();
-    for (size, picture) in sizes[rank.saturating_sub(2)..].iter_mut().zip(picture) {
+    for (size, &picture) in sizes.iter_mut().rev().take(dims).zip(picture.iter().rev()) {
         *size = picture;
     }
     Ok(sizes)
 }
 
-/// Loops over the pictures of `x` and `out`, and their strides within a picture.
+/// Loops over the pictures of `x` and `out`, of `dims` dimensions, and their strides within one.
 pub(crate) fn pictures(
     x: &TensorView<'_>,
     out: &TensorMut<'_, '_>,
+    dims: usize,
 ) -> Result<(Loops<2>, PictureSteps), Error> {
     let (from, to) = (strides_of(x), out_strides(out));
-    let leading = x.rank().saturating_sub(2);
     let mut loops = Loops::new();
-    for dim in 0..leading {
+    for dim in 0..x.rank().saturating_sub(dims) {
         loops.push(x.sizes()[dim], [from[dim], to[dim]])?;
     }
-    let steps = |strides: &Dims| [strides[leading], strides[leading + 1]];
+    let steps = |strides: &Dims| last_three(strides, dims, 0);
     Ok((loops, PictureSteps { from: steps(&from), to: steps(&to) }))
 }
 
-/// Two settings that are not less than `least`; one stands for both.
-fn pair(list: IntList<'_>, least: usize, index: u8) -> Result<[usize; 2], Error> {
-    let wrong = Error::InvalidArgument { index, expected: "one or two numbers, not too small" };
-    let at = |item| {
-        let value = list.get(item).and_then(|value| usize::try_from(value).ok());
-        value.filter(|&value| value >= least).ok_or(wrong)
-    };
-    match list.len() {
-        1 => Ok([at(0)?; 2]),
-        2 => Ok([at(0)?, at(1)?]),
-        _ => Err(wrong),
+/// The last `dims` of `items`, after as many times `before` as make three.
+pub(crate) fn last_three(items: &[usize], dims: usize, before: usize) -> [usize; 3] {
+    let mut all = [before; 3];
+    for (to, &from) in all.iter_mut().rev().take(dims).zip(items.iter().rev()) {
+        *to = from;
     }
+    all
+}
+
+/// `dims` settings that are not less than `least`; one stands for all. Ones come before them.
+fn settings(list: IntList<'_>, dims: usize, least: usize, index: u8) -> Result<[usize; 3], Error> {
+    let expected = "one number or one a dimension, not too small";
+    let wrong = Error::InvalidArgument { index, expected };
+    if list.len() != 1 && list.len() != dims {
+        return Err(wrong);
+    }
+    let mut all = [1; 3];
+    for (item, to) in all[3 - dims..].iter_mut().enumerate() {
+        let value = list.get(if list.len() == 1 { 0 } else { item });
+        let value = value.and_then(|value| usize::try_from(value).ok());
+        *to = value.filter(|&value| value >= least).ok_or(wrong)?;
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -214,5 +254,12 @@ mod tests {
         check(1, 4, 2, 0, true, None);
         check(3, 2, 2, 2, false, None);
         check(3, 3, usize::MAX, 1, true, None);
+    }
+
+    #[test]
+    fn missing_dimensions_come_first() {
+        assert_eq!(last_three(&[7, 8, 9], 2, 1), [1, 8, 9]);
+        assert_eq!(*with_picture(&[2, 3, 4], [5, 6, 7], 1).unwrap(), [2, 3, 7]);
+        assert!(picture_sizes(&[2, 3], 2).is_err());
     }
 }

@@ -19,8 +19,8 @@ pub enum ProgramError {
         /// What stands where the magic should be.
         found: [u8; 4],
     },
-    /// The file is a program together with test cases.
-    #[error("this is a bundled program (.bpte, BP08): give the .pte program that it was made from")]
+    /// The file is a program together with test cases: a `BundledProgram`.
+    #[error("this is a bundled program (.bpte, BP08): the program is inside of it")]
     Bundled,
     /// The file was made for another version of the format.
     #[error(
@@ -48,7 +48,7 @@ pub enum ProgramError {
     Invalid {
         /// Where in the file.
         place: Place,
-        /// The field, as in ExecuTorch `program.fbs` or `flat_tensor.fbs`.
+        /// The field, as in the schemas of ExecuTorch.
         field: &'static str,
         /// What is wrong with it.
         fault: Fault,
@@ -64,7 +64,7 @@ impl ProgramError {
             | Self::WrongVersion { file, .. }
             | Self::Truncated { file, .. }
             | Self::Invalid { place: Place::File(file), .. } => match file {
-                FileKind::Program => 0x23,
+                FileKind::Program | FileKind::Bundled => 0x23,
                 FileKind::ExternalData => 0x24,
             },
             Self::Invalid { place: Place::Entry { .. }, .. } => 0x24,
@@ -80,6 +80,8 @@ pub enum FileKind {
     Program,
     /// External data, `.ptd`.
     ExternalData,
+    /// A program with test cases, `.bpte`.
+    Bundled,
 }
 
 impl FileKind {
@@ -87,6 +89,7 @@ impl FileKind {
         match self {
             Self::Program => "a .pte program",
             Self::ExternalData => "a .ptd data file",
+            Self::Bundled => "a .bpte bundled program",
         }
     }
 
@@ -95,6 +98,7 @@ impl FileKind {
         match self {
             Self::Program => "ET12",
             Self::ExternalData => "FT01",
+            Self::Bundled => "BP08",
         }
     }
 }
@@ -137,6 +141,15 @@ pub enum Place {
     },
     /// In an entry of a `.ptd` file.
     Entry(u32),
+    /// In the test cases of one method in a `.bpte` file.
+    Suite(u32),
+    /// In a test case of a `.bpte` file.
+    Case {
+        /// Number of the method's test cases.
+        suite: u32,
+        /// Number of the case.
+        case: u32,
+    },
 }
 
 impl fmt::Display for Place {
@@ -155,6 +168,8 @@ impl fmt::Display for Place {
                 write!(f, "method {method}, delegate {delegate}: ")
             }
             Self::Entry(entry) => write!(f, "entry {entry}: "),
+            Self::Suite(suite) => write!(f, "suite {suite}: "),
+            Self::Case { suite, case } => write!(f, "suite {suite}, case {case}: "),
         }
     }
 }

@@ -51,7 +51,12 @@ impl<'a> ExternalData<'a> {
 
     /// The keys in order.
     pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.named.keys()
+        self.entries().map(|(key, _)| key)
+    }
+
+    /// All data in order: keys and bytes.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        self.named.iter()
     }
 
     /// The data with this key.

@@ -134,7 +134,7 @@ fn files_of_another_kind() {
     );
     check(
         b"....BP08",
-        "this is a bundled program (.bpte, BP08): give the .pte program that it was made from",
+        "this is a bundled program (.bpte, BP08): the program is inside of it",
         0x10,
     );
     let error = ExternalData::parse(EVERY_FIELD).unwrap_err();

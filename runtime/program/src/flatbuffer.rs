@@ -117,6 +117,11 @@ impl<'a> Table<'a> {
         bytes.map(|bytes| Some((at, bytes))).ok_or(field.out_of_file(at))
     }
 
+    /// Bytes of the buffer that it lies in.
+    pub(crate) fn buffer_len(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Where it starts, and its vtable.
     #[cfg(test)]
     pub(crate) fn with_vtable(&self) -> (usize, Vec<u8>) {
@@ -172,7 +177,7 @@ impl<'a> Table<'a> {
 
     /// A vector of tables, empty when absent.
     pub(crate) fn tables_or_empty(&self, field: Field) -> Read<Tables<'a>> {
-        Ok(self.tables(field)?.unwrap_or(Tables { buffer: &[], start: 0, bytes: &[], field }))
+        Ok(self.tables(field)?.unwrap_or(Tables { field, ..Tables::EMPTY }))
     }
 
     /// A string of any length.
@@ -205,6 +210,10 @@ pub(crate) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
+    /// A vector that is absent.
+    pub(crate) const EMPTY: Self =
+        Self { buffer: &[], start: 0, bytes: &[], field: Field(0, "absent") };
+
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() / 4
     }

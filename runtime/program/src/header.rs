@@ -55,7 +55,13 @@ pub(crate) fn external_data(bytes: &[u8]) -> Result<Parts<'_>, ProgramError> {
     header.parts(Ranges { size, base, data_size })
 }
 
-fn magic(bytes: &[u8], file: FileKind) -> Result<(), ProgramError> {
+/// Whether bytes 4..8 are those of such a file.
+pub(crate) fn is(bytes: &[u8], file: FileKind) -> bool {
+    array(bytes, 4) == file.magic().as_bytes().first_chunk::<4>().copied()
+}
+
+/// Checks bytes 4..8.
+pub(crate) fn magic(bytes: &[u8], file: FileKind) -> Result<(), ProgramError> {
     let found: [u8; 4] = array(bytes, 4).ok_or(ProgramError::Truncated {
         file,
         needed: 8,
@@ -63,7 +69,7 @@ fn magic(bytes: &[u8], file: FileKind) -> Result<(), ProgramError> {
     })?;
     if found == *file.magic().as_bytes() {
         Ok(())
-    } else if found == *b"BP08" {
+    } else if file == FileKind::Program && is(bytes, FileKind::Bundled) {
         Err(ProgramError::Bundled)
     } else if found.starts_with(&file.magic().as_bytes()[..2]) {
         Err(ProgramError::WrongVersion { file, found })

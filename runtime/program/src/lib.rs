@@ -6,6 +6,7 @@
 //! | `plan`        | a method: values, inputs, outputs, instructions, planned memory         |
 //! | `value`, `tensor`, `instruction`, `delegate` | the entries of a method          |
 //! | `external`    | a `.ptd` file: tensors and data with names                              |
+//! | `bundled`     | a `.bpte` file: a program with test cases                               |
 //! | `check`       | the one walk over everything that a file can give                       |
 //! | `header`, `segments` | the parts of a file                                              |
 //! | `flatbuffer`, `list`, `schema` | tables and vectors, and the numbers of their fields    |
@@ -23,6 +24,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod bundled;
 mod check;
 mod delegate;
 mod error;
@@ -40,6 +42,7 @@ mod segments;
 mod tensor;
 mod value;
 
+pub use bundled::{BundledProgram, TestCase, TestSuite, TestValue};
 pub use delegate::{DelegatePlan, Operator};
 pub use error::{Fault, FileKind, Place, ProgramError};
 pub use external::ExternalData;

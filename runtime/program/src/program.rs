@@ -78,7 +78,25 @@ impl<'a> Program<'a> {
 
     /// Keys of the data that the program carries.
     pub fn named_data_keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.named_entries().keys()
+        self.named_data_entries().map(|(key, _)| key)
+    }
+
+    /// The data that the program carries, in order: keys and bytes.
+    pub fn named_data_entries(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        self.named_entries().iter()
+    }
+
+    /// Bytes of the flatbuffer; segments are not in it.
+    pub fn flatbuffer_len(&self) -> usize {
+        self.root.buffer_len()
+    }
+
+    /// The segments in order: constants, named data, blobs of delegates.
+    pub fn segment_entries(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let segments = self.segments;
+        let number = |index| u32::try_from(index).unwrap_or(u32::MAX);
+        (0..segments.table.len())
+            .filter_map(move |index| segments.get(PROGRAM_SEGMENTS, number(index)).ok())
     }
 
     pub(crate) fn named_entries(&self) -> NamedData<'a> {

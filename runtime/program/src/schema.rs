@@ -1,4 +1,5 @@
-//! The fields of the tables that are read, as in ExecuTorch `program.fbs` and `flat_tensor.fbs`.
+//! The fields of the tables that are read, as in ExecuTorch `program.fbs`, `flat_tensor.fbs` and
+//! `bundled_program_schema.fbs`.
 //!
 //! A field's number is its place in the schema; a union takes two, the second for the table.
 
@@ -110,3 +111,23 @@ pub(crate) const FLAT_TENSOR_NAMED_DATA: Field = Field(2, "FlatTensor.named_data
 pub(crate) const LAYOUT_SCALAR_TYPE: Field = Field(0, "TensorLayout.scalar_type");
 pub(crate) const LAYOUT_SIZES: Field = Field(1, "TensorLayout.sizes");
 pub(crate) const LAYOUT_DIM_ORDER: Field = Field(2, "TensorLayout.dim_order");
+
+pub(crate) const BUNDLED_SUITES: Field = Field(1, "BundledProgram.method_test_suites");
+pub(crate) const BUNDLED_PROGRAM: Field = Field(2, "BundledProgram.program");
+
+pub(crate) const SUITE_METHOD_NAME: Field = Field(0, "BundledMethodTestSuite.method_name");
+pub(crate) const SUITE_TEST_CASES: Field = Field(1, "BundledMethodTestSuite.test_cases");
+
+pub(crate) const CASE_INPUTS: Field = Field(0, "BundledMethodTestCase.inputs");
+pub(crate) const CASE_EXPECTED_OUTPUTS: Field = Field(1, "BundledMethodTestCase.expected_outputs");
+
+pub(crate) const BUNDLED_VALUE_TYPE: Field = Field(0, "Value.val_type");
+pub(crate) const BUNDLED_VALUE_VAL: Field = Field(1, "Value.val");
+
+pub(crate) const BUNDLED_TENSOR_SCALAR_TYPE: Field = Field(0, "Tensor.scalar_type");
+pub(crate) const BUNDLED_TENSOR_SIZES: Field = Field(1, "Tensor.sizes");
+pub(crate) const BUNDLED_TENSOR_DATA: Field = Field(2, "Tensor.data");
+pub(crate) const BUNDLED_TENSOR_DIM_ORDER: Field = Field(3, "Tensor.dim_order");
+pub(crate) const BUNDLED_INT_VAL: Field = Field(0, "Int.int_val");
+pub(crate) const BUNDLED_BOOL_VAL: Field = Field(0, "Bool.bool_val");
+pub(crate) const BUNDLED_DOUBLE_VAL: Field = Field(0, "Double.double_val");

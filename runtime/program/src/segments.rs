@@ -56,8 +56,9 @@ impl<'a> NamedData<'a> {
         self.get(index).ok().map(|(_, entry, data)| (entry, data))
     }
 
-    /// The keys in order.
-    pub(crate) fn keys(self) -> impl Iterator<Item = &'a str> {
-        (0..self.entries.len()).map(move |index| self.get(index).map_or("", |(key, ..)| key))
+    /// The keys in order, with their data.
+    pub(crate) fn iter(self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        let entries = (0..self.entries.len()).filter_map(move |index| self.get(index).ok());
+        entries.map(|(key, _, data)| (key, data))
     }
 }

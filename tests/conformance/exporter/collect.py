@@ -14,9 +14,15 @@ NAMESPACES = (torch.ops.aten, torch.ops.dim_order_ops)
 
 def packet(name: str):
     """The operator packet of a name as functions.yaml writes it."""
-    base = name.split(".")[0]
-    space = "dim_order_ops" if base in ("_to_dim_order_copy", "_clone_dim_order", "_empty_dim_order") else "aten"
+    space, _, base = name.split(".")[0].rpartition("::")
+    if not space:
+        space = "dim_order_ops" if base in ("_to_dim_order_copy", "_clone_dim_order", "_empty_dim_order") else "aten"
     return space, getattr(getattr(torch.ops, space), base)
+
+
+def base_name(name: str) -> str:
+    """The name without namespace and overload."""
+    return name.split("::")[-1].split(".")[0]
 
 
 def overload(name: str):
@@ -57,7 +63,7 @@ def encode(kind: str, value):
         return {plural: [double(x) for x in items] if plural == "doubles" else items}
     if kind == "float":
         return {"double": double(float(value))}
-    return {{"int": "int", "bool": "bool", "str": "str"}[kind]: value}
+    return {{"int": "int", "SymInt": "int", "bool": "bool", "str": "str"}[kind]: value}
 
 
 def number(value) -> dict:
@@ -77,19 +83,20 @@ class Collector:
         self.refused: dict[str, str] = {}
         self.generator = torch.Generator()
 
-    def __call__(self, name: str, *args, out=None, order=None, atol=None, rtol=None, note="", loose=False, capacity=None, result=None, **kwargs):
+    def __call__(self, name: str, *args, out=None, order=None, atol=None, rtol=None, note="", loose=False, capacity=None, result=None, results=None, written=(), **kwargs):
         """Adds one case.
 
-        `out` is the dtype of a factory's output, `order` the dim order of the outputs, `result` a given result;
+        `out` is the dtype of a factory's output, `order` the dim order of the outputs, `result` or `results` what is given;
+        `written` is what the call leaves in the tensors that it reads and writes;
         `loose` and `capacity` make an output's capacity larger than its result.
         """
         if name not in self.registered:
             self.missing.add(name)
             return
         _, op = overload(name)
-        results = [result] if result is not None else self.run(name, op, args, kwargs, out)
+        results = [result] if result is not None else results or self.run(name, op, args, kwargs, out)
         case = {"args": [], "expected": []}
-        flat = [x for r in results for x in (r if isinstance(r, (list, tuple)) else [r])]
+        flat = list(written) + [x for r in results for x in (r if isinstance(r, (list, tuple)) else [r])]
         outputs = iter(results)
         for position, argument in enumerate(op._schema.arguments):
             if argument.is_out:
@@ -163,11 +170,11 @@ class Collector:
         """Writes one file for each operator name; returns their sizes."""
         files: dict[str, list[str]] = {}
         for name, cases in self.cases.items():
-            if bases and name.split(".")[0] not in bases:
+            if bases and base_name(name) not in bases:
                 continue
             space, _ = packet(name)
             lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
-            files.setdefault(name.split(".")[0], []).append(f'{{"operator": "{space}::{name}", "cases": [\n{lines}\n]}}')
+            files.setdefault(base_name(name), []).append(f'{{"operator": "{space}::{name.split("::")[-1]}", "cases": [\n{lines}\n]}}')
         folder.mkdir(parents=True, exist_ok=True)
         for base, texts in files.items():
             (folder / f"{base}.json").write_text("[\n" + ",\n".join(texts) + "\n]\n")

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor, find_kernel};
+use afferent_core::{Arg, Argument, Call, Kernel, Scalar, ScalarType, Tensor, find_kernel};
 use serde::Deserialize;
 
 use crate::{KERNEL_LISTS, Tolerance, Value, case::TensorJson, compare, data};
@@ -39,11 +39,12 @@ fn scalar(value: &Value) -> Option<Scalar> {
     }
 }
 
-/// Owned tensors of the arguments, in order: those to read and those to write.
-fn tensors(args: &[Value], read: &mut Vec<Tensor>, written: &mut Vec<Tensor>) {
+/// Owned tensors of the arguments of `kernel`, in order: those to read and those to write.
+fn tensors(kernel: &Kernel, args: &[Value], read: &mut Vec<Tensor>, written: &mut Vec<Tensor>) {
     let here = Path::new("");
-    for arg in args {
+    for (arg, kind) in args.iter().zip(kernel.args) {
         match arg {
+            Value::Tensor(json) if *kind == Arg::InOut => written.push(json.tensor(here)),
             Value::Tensor(json) => read.push(json.tensor(here)),
             Value::Tensors(list) => read.extend(list.iter().flatten().map(|t| t.tensor(here))),
             Value::Out(json) => written.push(json.tensor(here)),
@@ -53,19 +54,15 @@ fn tensors(args: &[Value], read: &mut Vec<Tensor>, written: &mut Vec<Tensor>) {
     }
 }
 
-fn check_case(kernel: &afferent_core::Kernel, case: &CaseJson) -> Result<(), String> {
+fn check_case(kernel: &Kernel, case: &CaseJson) -> Result<(), String> {
     let (mut read, mut written) = (Vec::new(), Vec::new());
-    tensors(&case.args, &mut read, &mut written);
-    let in_place = kernel.args.first() == Some(&afferent_core::Arg::InOut);
-    if in_place {
-        written.insert(0, read.remove(0));
-    }
+    tensors(kernel, &case.args, &mut read, &mut written);
     let (mut inputs, mut outputs) = (read.iter(), written.iter_mut());
     let mut missing = || panic!("the tensors were collected from the same arguments");
     let mut arguments: Vec<Argument<'_>> = Vec::new();
-    for (at, arg) in case.args.iter().enumerate() {
+    for (arg, kind) in case.args.iter().zip(kernel.args) {
         arguments.push(match arg {
-            Value::Tensor(_) if in_place && at == 0 => {
+            Value::Tensor(_) if *kind == Arg::InOut => {
                 Argument::Out(outputs.next().unwrap_or_else(&mut missing))
             }
             Value::Tensor(_) => Argument::Tensor(inputs.next().expect("collected above")),

@@ -7,11 +7,12 @@
 
 use afferent_runtime::{
     ModelFile,
-    program::{ExternalData, Program, Value},
+    program::{BundledProgram, ExternalData, Program, Value},
 };
 use afferent_tests_hostile::{
     edit::Edit,
-    schema::{FLAT_TENSOR, PROGRAM},
+    schema::{BUNDLED_PROGRAM, FLAT_TENSOR, PROGRAM},
+    seeds::seeds,
 };
 
 const EVERY_FIELD: &[u8] = include_bytes!("../../../runtime/program/tests/data/every_field.pte");
@@ -281,4 +282,22 @@ fn one_table_under_many_names() {
     assert!(file.bytes().len() < 100_000);
     let error = Program::parse(file.bytes()).unwrap_err().to_string();
     assert!(error.contains("is referred to more often than the size of the file"), "{error}");
+}
+
+/// The elements of a bundled tensor were copied without a look at how many there are.
+#[test]
+fn bundled_data_shorter_than_its_sizes() {
+    let bundled = &seeds("model.bpte")[0].bytes;
+    assert!(BundledProgram::parse(bundled).is_ok());
+    let mut file = Edit::new(bundled, &BUNDLED_PROGRAM);
+    let tensor = "method_test_suites[0].test_cases[0].inputs[0].val";
+    let (size, len) = (format!("{tensor}.sizes[0]"), format!("{tensor}.data#"));
+    let (rows, bytes) = (file.get(&size), file.get(&len));
+    file.set(&size, 1 << 20);
+    assert!(file.get(&size) > rows && file.get(&len) == bytes, "more elements than there are");
+    let error = BundledProgram::parse(file.bytes()).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("needs"), "{error}");
+    file.set(&size, rows as i64).set(&len, 3);
+    let error = BundledProgram::parse(file.bytes()).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("but there are 3"), "{error}");
 }

@@ -15,6 +15,7 @@ fn mended_findings_stay_mended() {
         println!("{name}");
         match name.split_once('-').unwrap_or_default().0 {
             "program" => drop(reading::read(&bytes)),
+            "bundled" => drop(reading::read_bundled(&bytes)),
             "external_data" => {
                 drop(attempt::program_with_data(&seed("external_constants"), &bytes, 1))
             }

@@ -17,6 +17,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/input.rs", "lets tensors read memory of the caller during a run"),
     ("runtime/executor/src/load.rs", "gives tensors their planned memory"),
     ("runtime/executor/src/method.rs", "lends the tensors of one table to kernels and callers"),
+    ("runtime/executor/src/model/bytes.rs", "maps files, which nobody may change meanwhile"),
     ("runtime/executor/src/model/shared.rs", "lets the methods of one model share planned memory"),
     ("runtime/executor/src/planned.rs", "lets the tensors of a method share its buffers"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),

@@ -6,6 +6,8 @@ mod allocations;
 mod call;
 mod callgrind;
 mod hops;
+mod load;
+mod models;
 mod operators;
 mod packages;
 mod peer;
@@ -34,6 +36,10 @@ struct Cli {
 enum Command {
     Call(call::Options),
     Hops(hops::Options),
+    Load(load::Options),
+    #[command(hide = true)]
+    LoadOnce(load::OnceOptions),
+    Models(models::Options),
     Operators(operators::Options),
     Packages(packages::Options),
     #[command(hide = true)]
@@ -45,6 +51,9 @@ fn main() -> anyhow::Result<()> {
     let (tables, verdict) = match cli.command {
         Command::Call(options) => (call::run(&options)?, Ok(())),
         Command::Hops(options) => hops::run(&options)?,
+        Command::Load(options) => (load::run(&options)?, Ok(())),
+        Command::LoadOnce(options) => return load::once(&options),
+        Command::Models(options) => (models::run(&options)?, Ok(())),
         Command::Operators(options) => (operators::run(&options)?, Ok(())),
         Command::Packages(options) => (packages::run(&options)?, Ok(())),
         Command::Loop(options) => return callgrind::run_loop(&options),

@@ -15,7 +15,7 @@ pub(crate) struct PeerOption {
     /// The official runtime to compare with: a program that takes
     /// `MODEL.pte [--input X.npy]... --repeat N --warmup N --threads N`, runs the method `forward`
     /// and prints a JSON object with `median_us`, the median time of one call with two clock
-    /// reads, in microseconds.
+    /// reads, in microseconds, and `load_ms`, the time of loading in milliseconds.
     #[arg(long = "peer", value_name = "PROGRAM")]
     pub(crate) program: Option<PathBuf>,
 }
@@ -46,7 +46,11 @@ pub(crate) fn median_us(
     inputs: &[PathBuf],
     repeat: usize,
 ) -> Result<f64> {
-    let words = command(program, model, inputs, repeat, repeat / 10 + 1);
+    figure(&command(program, model, inputs, repeat, repeat / 10 + 1), "median_us")
+}
+
+/// The figure called `name` that the command `words` prints.
+pub(crate) fn figure(words: &[String], name: &str) -> Result<f64> {
     let output = Command::new(&words[0]).args(&words[1..]).output();
     let output = output.with_context(|| format!("cannot start {}", words[0]))?;
     if !output.status.success() {
@@ -54,6 +58,6 @@ pub(crate) fn median_us(
     }
     let figures: Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("{} printed no JSON", words[0]))?;
-    let median = figures["median_us"].as_f64();
-    median.with_context(|| format!("{} printed no median_us", words[0]))
+    let figure = figures[name].as_f64();
+    figure.with_context(|| format!("{} printed no {name}", words[0]))
 }

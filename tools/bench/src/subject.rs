@@ -12,7 +12,7 @@ use afferent_runtime::{Input, Model, ModelError, ModelOptions};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use crate::{peer, timing};
+use crate::{models, peer, timing};
 
 /// A loaded method `forward`, its inputs, and the same inputs as files.
 pub(crate) struct Subject {
@@ -20,7 +20,7 @@ pub(crate) struct Subject {
     pub(crate) model: Model,
     pub(crate) inputs: Vec<Tensor>,
     files: Vec<PathBuf>,
-    _folder: TempDir,
+    _folder: Option<TempDir>,
 }
 
 /// Median times of one call, in microseconds.
@@ -48,23 +48,18 @@ impl Subject {
     /// Loads the program at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let model = Model::open(path, ModelOptions::new(afferent_kernels::KERNELS))?;
-        let plan = model.file().method("forward")?;
-        let mut inputs = Vec::new();
-        for id in plan.inputs() {
-            let Value::Tensor(meta) = plan.value(id as usize) else {
-                bail!("{}: an input is not a tensor", path.display());
-            };
-            let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
-            inputs.push(Tensor::zeros(meta.layout.dtype, &sizes));
-        }
+        let inputs = zeros(&model)?;
         let folder = TempDir::with_prefix("afferent-bench-")?;
-        let mut files = Vec::new();
-        for (at, tensor) in inputs.iter().enumerate() {
-            let file = folder.path().join(format!("{at}.npy"));
-            fs::write(&file, npy(tensor)?)?;
-            files.push(file);
-        }
-        Ok(Self { path: path.to_owned(), model, inputs, files, _folder: folder })
+        let files = write(&inputs, folder.path())?;
+        Ok(Self { path: path.to_owned(), model, inputs, files, _folder: Some(folder) })
+    }
+
+    /// Loads the program at `path`, whose inputs are in NPY files of `f32`.
+    pub(crate) fn with_inputs(path: &Path, files: &[PathBuf]) -> Result<Self> {
+        let model = Model::open(path, ModelOptions::new(afferent_kernels::KERNELS))?;
+        let inputs = files.iter().map(|file| models::read(file)).collect::<Result<_>>()?;
+        let (path, files) = (path.to_owned(), files.to_vec());
+        Ok(Self { path, model, inputs, files, _folder: None })
     }
 
     /// Calls the method `repeat` times, and reads its first result each time.
@@ -111,6 +106,30 @@ impl Subject {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Zeros for each input of the method `forward`.
+pub(crate) fn zeros(model: &Model) -> Result<Vec<Tensor>> {
+    let plan = model.file().method("forward")?;
+    let input = |id: u32| match plan.value(id as usize) {
+        Value::Tensor(meta) => {
+            let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
+            Ok(Tensor::zeros(meta.layout.dtype, &sizes))
+        }
+        _ => bail!("{}: an input is not a tensor", model.file().path().display()),
+    };
+    plan.inputs().iter().map(input).collect()
+}
+
+/// Writes `tensors` as NPY files into `folder`.
+pub(crate) fn write(tensors: &[Tensor], folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for (at, tensor) in tensors.iter().enumerate() {
+        let file = folder.join(format!("{at}.npy"));
+        fs::write(&file, npy(tensor)?)?;
+        files.push(file);
+    }
+    Ok(files)
 }
 
 fn call(model: &mut Model, inputs: &[Tensor]) -> Result<(), ModelError> {

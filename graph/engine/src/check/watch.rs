@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::{PortRef, check::Checker, load::places::PortPlaces, suggest};
+use afferent_graph::PortKind;
+
+use crate::{CheckedBudget, End, PortRef, check::Checker, load::places::PortPlaces, suggest};
 
 impl Checker<'_> {
     pub(super) fn watched(&mut self) {
@@ -11,34 +13,46 @@ impl Checker<'_> {
         for (number, budget) in graph.budgets.iter().enumerate() {
             let (from, to) =
                 places.budgets.get(number).map_or((&nothing, &nothing), |(from, to)| (from, to));
-            self.any_port(&budget.from, from);
-            self.any_port(&budget.to, to);
+            let ends = (self.any_port(&budget.from, from), self.any_port(&budget.to, to));
+            if let (Some(from), Some(to)) = ends {
+                let limits = [budget.p50, budget.p95, budget.p99, budget.max];
+                self.budgets.push(CheckedBudget { from, to, limits });
+            }
         }
         let Some(interrupt) = &graph.interrupt else { return };
         let (on, cancels) = &places.interrupt;
         if !on.reported
             && let Some(node) = self.find_node(&interrupt.on.node, on.node.as_ref())
         {
-            self.output_port(node, &interrupt.on.port, on);
+            let output = self.output_port(node, &interrupt.on.port, on);
+            self.interrupt = output.map(|output| (node, output.name));
         }
         for (number, name) in interrupt.cancels.iter().enumerate() {
-            self.find_node(name, cancels.get(number));
+            let place = cancels.get(number);
+            if self.find_node(name, place).is_some() && *name == interrupt.on.node {
+                let message = format!("node \"{name}\" interrupts and is cancelled by it");
+                let help =
+                    "its packet would make itself obsolete; take the node out of \"cancels\"";
+                self.error(place, message, Some(help.to_owned()));
+            }
         }
     }
 
     /// A port of a budget: an output, or an input.
-    fn any_port(&mut self, port: &PortRef, places: &PortPlaces) {
+    fn any_port(&mut self, port: &PortRef, places: &PortPlaces) -> Option<End> {
         if places.reported {
-            return;
+            return None;
         }
-        let Some(node) = self.find_node(&port.node, places.node.as_ref()) else { return };
-        let Some(def) = self.defs[node] else { return };
-        let outputs = def.outputs().any(|output| output.name == port.port);
-        let inputs = def.inputs().any(|input| input.name == port.port);
-        let only = port.port.is_empty() && def.ports.len() == 1;
-        if outputs || only {
-            self.used_outputs.extend(def.outputs().map(|output| (node, output.name)));
-        } else if !inputs {
+        let node = self.find_node(&port.node, places.node.as_ref())?;
+        let def = self.defs[node]?;
+        let only = def.ports.first().filter(|_| port.port.is_empty() && def.ports.len() == 1);
+        let named = || def.outputs().chain(def.inputs()).find(|found| found.name == port.port);
+        let found = only.or_else(named);
+        if let Some(found) = found {
+            if found.kind == PortKind::Output {
+                self.used_outputs.extend(def.outputs().map(|output| (node, output.name)));
+            }
+        } else {
             let mut names: Vec<_> = def.ports.iter().map(|port| port.name).collect();
             let mut seen = HashSet::new();
             names.retain(|name| seen.insert(*name));
@@ -55,5 +69,6 @@ impl Checker<'_> {
             self.error(places.port.as_ref(), message, help);
             self.doubtful_outputs.insert(node);
         }
+        found.map(|found| End { node, port: found.name, kind: found.kind })
     }
 }

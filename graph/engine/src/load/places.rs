@@ -24,6 +24,7 @@ pub(crate) struct Places {
 pub(crate) struct NodePlaces {
     pub(crate) name: Option<Place>,
     pub(crate) kind: Option<Place>,
+    pub(crate) on_error: Option<Place>,
     /// Of each input stream.
     pub(crate) inputs: Vec<InputPlaces>,
     /// Key and value of each setting.

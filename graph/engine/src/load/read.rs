@@ -13,6 +13,8 @@ use crate::{
 
 /// The keys of a graph file.
 pub(crate) const KEYS: [&str; 6] = ["afferent", "name", "nodes", "budget", "interrupt", "profiles"];
+/// The keys of a node.
+const NODE_KEYS: [&str; 6] = ["use", "in", "params", "thread", "on_error", "deadline"];
 /// The version of graph files that is read.
 const VERSION: &str = "1";
 /// Most nodes of a graph.
@@ -83,12 +85,12 @@ impl Reader {
         let mut spec = NodeSpec { name: name.clone(), ..NodeSpec::default() };
         let mut places = NodePlaces { name: Some(key.place.clone()), ..NodePlaces::default() };
         let what = format!("node \"{name}\"");
-        let Some(map) = self.map(node, &what, "\"use\", \"in\", \"params\" and \"thread\"") else {
+        let Some(map) = self.map(node, &what, "\"use\" and other keys") else {
             places.reported.kind = true;
             places.reported.inputs = true;
             return (spec, places);
         };
-        let meant = self.keys(map, &["use", "in", "params", "thread"], &what);
+        let meant = self.keys(map, &NODE_KEYS, &what);
         if meant.contains(&"params") {
             places.reported.all_params = true;
         }
@@ -113,6 +115,14 @@ impl Reader {
         }
         if let Some(value) = node.get("thread").filter(|value| !value.is_null()) {
             spec.thread = self.text(value, &format!("\"thread\" of {what}")).map(str::to_owned);
+        }
+        if let Some(value) = node.get("on_error").filter(|value| !value.is_null()) {
+            let policy = self.on_error(value, &format!("\"on_error\" of {what}"));
+            spec.on_error = policy.unwrap_or_default();
+            places.on_error = Some(value.place.clone());
+        }
+        if let Some(value) = node.get("deadline").filter(|value| !value.is_null()) {
+            spec.deadline = self.duration(value, &format!("\"deadline\" of {what}"));
         }
         (spec, places)
     }

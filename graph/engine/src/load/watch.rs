@@ -67,7 +67,10 @@ impl Reader {
         let mut interrupt = Interrupt { on, cancels: Vec::new() };
         places.interrupt.0 = on_place;
         match node.get("cancels").map(|cancels| (cancels, &cancels.value)) {
-            Some((_, Value::Seq(names))) => {
+            Some((list, Value::Seq(names))) => {
+                if names.is_empty() {
+                    self.error(&list.place, "\"cancels\" of \"interrupt\" names no node");
+                }
                 for name in names {
                     let text = self.text(name, "a node that \"interrupt\" cancels");
                     let Some(text) = text else { continue };

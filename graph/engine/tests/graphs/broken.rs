@@ -99,7 +99,7 @@ fn the_form_of_a_node() {
             "3:6 unknown key \"usr\" of node \"m\" | did you mean \"use\"?",
             "3:31 \"thread\" of node \"m\" must be a text, not a list",
             "4:2 node \"o\" does not say what it is: \"use\" is missing",
-            "5:3 node \"p\" must be a map of \"use\", \"in\", \"params\" and \"thread\", not nothing",
+            "5:3 node \"p\" must be a map of \"use\" and other keys, not nothing",
             "6:29 \"from\" of \"in\" of node \"q\" must be written \"node.port\", not \"x.y.z\"",
         ],
     );
@@ -170,6 +170,24 @@ fn what_happens_under_load() {
 }
 
 #[test]
+fn supervision() {
+    nodes(
+        " m: {use: microphone, on_error: degrade}\n p: {use: print, in: m, on_error: restrt}\n q: {use: print, in: m, on_error: {restart: {backof: 1s, limit: 0}}}\n r: {use: print, in: m, on_error: {degrade: lost}, deadline: 0ms}\n s: {use: print, in: m, on_error: [stop], deadline: 5}\n t: {use: print, in: m, on_error: {restart: ~, degrade: ~}}",
+        &[
+            "3:34 source \"m\" cannot degrade: it has no packet to pass over | write \"on_error: restart\"",
+            "4:36 \"on_error\" of node \"p\": \"restrt\" is not one of stop, restart, degrade | did you mean \"restart\"?",
+            "5:47 unknown key \"backof\" of \"restart\" of \"on_error\" of node \"q\" | did you mean \"backoff\"?",
+            "5:66 \"limit\" of \"restart\" of \"on_error\" of node \"q\" must be a whole number from 1 on, not \"0\"",
+            "6:46 \"degrade\" of \"on_error\" of node \"r\": \"lost\" is not one of nothing, last | did you mean \"last\"?",
+            "6:63 \"deadline\" of node \"r\" must be longer than none",
+            "7:36 \"on_error\" of node \"s\" must be one of stop, restart, degrade, not a list",
+            "7:54 \"deadline\" of node \"s\": \"5\" is not a time with its unit, such as 20ms or 1.5s",
+            "8:36 \"on_error\" of node \"t\" must be one of stop, restart, degrade, not a map",
+        ],
+    );
+}
+
+#[test]
 fn parameters() {
     nodes(
         " m: {use: wav_source, params: {Path: a.wav, pace: maxx, gain_db: 30}}\n v: {use: vad, in: m, params: {threshold: high, min_silence: 20, model: [x], zzz: 1}}\n w: {use: wav_source, params: {gain_db: loud}}\n l: {use: log_mel, in: v.audio, params: [1]}\n a: {use: asr, in: {features: l}, params: {language: \"english\"}}\n p: {use: print, in: [a, w]}",
@@ -235,6 +253,17 @@ interrupt: {on: v.evens, cancels: [p, q]}
             "10:39 unknown node \"q\" | the nodes: m, v, p",
         ],
     );
+    let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancels: [p, m]}";
+    check(
+        text,
+        None,
+        &[],
+        &[
+            "3:32 node \"m\" interrupts and is cancelled by it | its packet would make itself obsolete; take the node out of \"cancels\"",
+        ],
+    );
+    let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancels: []}";
+    check(text, None, &[], &["3:29 \"cancels\" of \"interrupt\" names no node"]);
     let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancel: p}\nbudget: m";
     check(
         text,

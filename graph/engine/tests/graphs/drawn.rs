@@ -37,7 +37,7 @@ fn svg() {
     assert!(text.contains(">events: speech/Event</text>"), "{text}");
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     assert_eq!(text.matches('<').count(), text.matches('>').count());
-    let empty = CheckedGraph { name: "<&".into(), nodes: Vec::new(), edges: Vec::new() };
+    let empty = CheckedGraph { name: "<&".into(), ..CheckedGraph::default() };
     assert!(draw(&empty, DrawFormat::Svg).contains("<title>&lt;&amp;</title>"));
 }
 

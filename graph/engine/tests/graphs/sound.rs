@@ -3,9 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use afferent_engine::{
-    Checked, EdgePolicy, Graph, InputSpec, LoadOptions, Loaded, NodeSpec, PortRef, check, parse,
+    Checked, EdgePolicy, Graph, InputSpec, LoadOptions, Loaded, NodeSpec, OnError, PortRef,
+    Restart, check, parse,
 };
-use afferent_graph::{OnFull, OpenCx, ParamValue};
+use afferent_graph::{OnFull, OpenCx, ParamValue, PortKind};
 
 use crate::catalogue::{NODES, check_text};
 
@@ -81,7 +82,18 @@ fn profiles_and_settings_change_it() {
 }
 
 #[test]
-fn the_graph_keeps_budget_and_interrupt() {
+fn the_graph_keeps_budget_interrupt_and_supervision() {
+    let checked = check_text(TEXT, &LoadOptions::default()).unwrap().graph;
+    assert_eq!(checked.interrupt, Some((1, "events")));
+    let cancelled = checked.nodes.iter().filter(|node| node.cancelled);
+    assert_eq!(cancelled.map(|node| node.name.as_str()).collect::<Vec<_>>(), ["asr", "out"]);
+    let (from, to) = (checked.budgets[0].from, checked.budgets[0].to);
+    assert_eq!((from.node, from.port, to.node, to.port), (1, "events", 5, "in"));
+    assert_eq!((from.kind, to.kind), (PortKind::Output, PortKind::Input));
+    let mix = &checked.nodes[4];
+    let restart = Restart { limit: 3, ..Restart::default() };
+    assert_eq!(mix.on_error, OnError::Restart(restart));
+    assert_eq!(mix.deadline, Some(Duration::from_millis(50)));
     let graph = parse(TEXT, "graphs/g.yaml".as_ref(), &LoadOptions::default()).graph;
     assert_eq!(graph.folder, PathBuf::from("graphs"));
     assert_eq!(graph.budgets[0].p95, Some(Duration::from_millis(1200)));

@@ -1,12 +1,12 @@
 //! Graphs of nodes that are written as closures.
 
 use std::{
-    sync::{Arc, Condvar, Mutex},
+    sync::{Arc, Condvar, Mutex, PoisonError},
     time::Duration,
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, Edge, EdgePolicy, Report, RunError, RunOptions, run,
+    CheckedGraph, CheckedNode, Edge, EdgePolicy, OnError, Report, RunError, RunOptions, run,
 };
 use afferent_graph::{
     Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Payload,
@@ -32,15 +32,39 @@ type Script = Box<dyn FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send>;
 struct Scripted {
     process: Script,
     finish: Script,
+    cancel: Script,
 }
 
-impl DynNode for Scripted {
+/// A node with its script, which it gives back when it is closed: it may be opened again.
+struct Leased {
+    place: i64,
+    script: Option<Scripted>,
+}
+
+impl Leased {
+    fn script(&mut self) -> &mut Scripted {
+        self.script.as_mut().expect("a script is in one node at a time")
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        let mut scripts = SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        scripts[usize::try_from(self.place).unwrap()] = self.script.take();
+    }
+}
+
+impl DynNode for Leased {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        (self.process)(cx)
+        (self.script().process)(cx)
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        (self.finish)(cx)
+        (self.script().finish)(cx)
+    }
+
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        (self.script().cancel)(cx)
     }
 }
 
@@ -50,13 +74,14 @@ static SCRIPTS: Mutex<Vec<Option<Scripted>>> = Mutex::new(Vec::new());
 fn open(values: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
     let Some(ParamValue::Int(place)) = values.get("script") else { panic!("no script") };
     let script = SCRIPTS.lock().unwrap()[usize::try_from(*place).unwrap()].take();
-    Ok(Box::new(script.expect("a graph of scripts runs once")))
+    Ok(Box::new(Leased { place: *place, script }))
 }
 
 #[derive(Default)]
 pub(crate) struct Graph {
     nodes: Vec<CheckedNode>,
     edges: Vec<Edge>,
+    interrupt: Option<(usize, &'static str)>,
 }
 
 /// What nodes have seen, for the test to look at afterwards.
@@ -71,22 +96,21 @@ impl Graph {
     ) -> usize {
         let mut scripts = SCRIPTS.lock().unwrap();
         let script = ParamValue::Int(i64::try_from(scripts.len()).unwrap());
-        scripts.push(Some(Scripted { process: Box::new(process), finish: Box::new(|_| Ok(())) }));
-        self.nodes.push(CheckedNode {
-            name: name.to_owned(),
-            def: NodeDef {
-                name: "scripted",
-                summary: "",
-                ports,
-                params: &[],
-                weight: Weight::Light,
-                latency: "",
-                check: |_, _| Ok(()),
-                open,
-            },
-            params: ParamValues::from([("script".to_owned(), script)]),
-            thread: None,
-        });
+        let (finish, cancel) =
+            (Box::new(|_: &mut Cx<'_>| Ok(())), Box::new(|_: &mut Cx<'_>| Ok(())));
+        scripts.push(Some(Scripted { process: Box::new(process), finish, cancel }));
+        let def = NodeDef {
+            name: "scripted",
+            summary: "",
+            ports,
+            params: &[],
+            weight: Weight::Light,
+            latency: "",
+            check: |_, _| Ok(()),
+            open,
+        };
+        let params = ParamValues::from([("script".to_owned(), script)]);
+        self.nodes.push(CheckedNode { params, ..CheckedNode::new(name, def) });
         self.nodes.len() - 1
     }
 
@@ -155,6 +179,16 @@ impl Graph {
         (sink, seen)
     }
 
+    /// Says what happens when `node` fails, and when it is too slow.
+    pub(crate) fn supervised(
+        &mut self,
+        node: usize,
+        on_error: OnError,
+        deadline: Option<Duration>,
+    ) {
+        (self.nodes[node].on_error, self.nodes[node].deadline) = (on_error, deadline);
+    }
+
     /// Gives each of `nodes` a thread of its own.
     pub(crate) fn heavy(&mut self, nodes: &[usize]) {
         nodes.iter().for_each(|node| self.nodes[*node].def.weight = Weight::Heavy);
@@ -165,10 +199,28 @@ impl Graph {
         node: usize,
         finish: impl FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send + 'static,
     ) {
+        self.script(node, |script| script.finish = Box::new(finish));
+    }
+
+    /// Lets interrupts cancel `node`, which then calls `cancel`.
+    pub(crate) fn cancelled(
+        &mut self,
+        node: usize,
+        cancel: impl FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send + 'static,
+    ) {
+        self.nodes[node].cancelled = true;
+        self.script(node, |script| script.cancel = Box::new(cancel));
+    }
+
+    /// Lets what `node` sends interrupt the graph.
+    pub(crate) fn interrupted_by(&mut self, node: usize) {
+        self.interrupt = Some((node, "out"));
+    }
+
+    fn script(&mut self, node: usize, change: impl FnOnce(&mut Scripted)) {
         let Some(ParamValue::Int(place)) = self.nodes[node].params.get("script") else { panic!() };
         let mut scripts = SCRIPTS.lock().unwrap();
-        let script = scripts[usize::try_from(*place).unwrap()].as_mut();
-        script.unwrap().finish = Box::new(finish);
+        change(scripts[usize::try_from(*place).unwrap()].as_mut().unwrap());
     }
 
     pub(crate) fn edge(&mut self, from: usize, to: usize) {
@@ -180,7 +232,8 @@ impl Graph {
     }
 
     pub(crate) fn checked(self) -> CheckedGraph {
-        CheckedGraph { name: "test".to_owned(), nodes: self.nodes, edges: self.edges }
+        let Self { nodes, edges, interrupt } = self;
+        CheckedGraph { name: "test".to_owned(), nodes, edges, interrupt, ..CheckedGraph::default() }
     }
 
     pub(crate) fn run(self, options: RunOptions) -> Result<Report, RunError> {

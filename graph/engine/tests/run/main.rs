@@ -1,10 +1,13 @@
 //! Small graphs run by the engine: what arrives, in which order, and what is counted.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod budgets;
 mod ends;
 mod failures;
 mod headers;
+mod interrupts;
 mod kit;
 mod policies;
 mod stops;
+mod supervision;
 mod virtual_time;

@@ -4,13 +4,12 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc,
     },
     time::Duration,
 };
 
-use afferent_engine::{ClockKind, EdgePolicy, RunOptions, Session};
-use afferent_graph::{OnFull, OpenCx};
+use afferent_engine::{ClockKind, EdgePolicy, RunOptions};
+use afferent_graph::OnFull;
 
 use crate::kit::{Gate, Graph, Number, OUT, block, ms};
 
@@ -123,50 +122,6 @@ fn a_slow_receiver_holds_up_no_other_edge() {
     assert_eq!(report.edges[0].counts.delivered, 100);
     let counts = report.edges[1].counts;
     assert_eq!(counts.delivered + counts.dropped_full, 100);
-}
-
-#[test]
-fn a_raised_epoch_empties_the_queues() {
-    let mut graph = Graph::default();
-    let (to_test, at_test) = mpsc::channel();
-    let (raised, sent) = (Gate::default(), Gate::default());
-    let (go_on, all_sent) = (raised.clone(), sent.clone());
-    let taken = Gate::default();
-    let first_taken = taken.clone();
-    let source = graph.source(move |call, cx| {
-        match call {
-            1 => first_taken.wait(),
-            6 => {
-                to_test.send(()).unwrap();
-                // This call still belongs to the old epoch.
-                go_on.wait();
-                return true;
-            }
-            10 => all_sent.open(),
-            _ => {}
-        }
-        cx.send_at(OUT, ms(call), Number(call));
-        call < 10
-    });
-    let hold = graph.node("hold", move |number, cx| {
-        taken.open();
-        sent.wait();
-        cx.send(OUT, Number(number));
-        Ok(())
-    });
-    let (sink, seen) = graph.sink("sink");
-    graph.heavy(&[hold]);
-    graph.edge_with(source, hold, block(16));
-    graph.edge(hold, sink);
-    let session =
-        Session::start(&graph.checked(), &OpenCx::default(), RunOptions::default()).unwrap();
-    at_test.recv().unwrap();
-    assert_eq!(session.epoch_handle().raise(), 1);
-    raised.open();
-    let report = session.wait().unwrap();
-    assert_eq!(*seen.lock().unwrap(), [7, 8, 9, 10]);
-    assert_eq!(report.edges[0].counts.dropped_epoch, 5);
-    assert_eq!(report.edges[1].counts.dropped_epoch, 1, "what came of packet 0 is old as well");
 }
 
 #[test]

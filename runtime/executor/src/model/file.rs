@@ -1,16 +1,18 @@
 //! A program file with its data files, parsed once and shared by instances.
 
 use std::{
-    fs,
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use afferent_core::AlignedBytes;
-use afferent_program::{ExternalData, MethodPlan, Program, Value};
+use afferent_program::{BundledProgram, ExternalData, MethodPlan, Program, Value};
 use self_cell::self_cell;
 
-use super::ModelError;
+use super::{
+    ModelError,
+    bytes::{FileAccess, FileBytes},
+};
 
 /// A program in memory, with its data files. Instances share it.
 pub struct ModelFile {
@@ -19,13 +21,15 @@ pub struct ModelFile {
 }
 
 struct Files {
-    program: AlignedBytes,
-    data: Vec<AlignedBytes>,
+    program: FileBytes,
+    data: Vec<FileBytes>,
 }
 
 struct Parsed<'a> {
     program: Program<'a>,
-    external: Vec<ExternalData<'a>>,
+    bundled: Option<BundledProgram<'a>>,
+    /// Data by key, that of the program first.
+    named_data: HashMap<&'a str, &'a [u8]>,
 }
 
 self_cell!(
@@ -37,14 +41,33 @@ self_cell!(
 );
 
 impl ModelFile {
-    /// Reads the program at `path` and its data files.
+    /// Maps the program at `path`, a `.pte` or a `.bpte`, and its data files: [`FileAccess::Map`]
+    /// says what that asks of the files.
     ///
     /// # Errors
     /// [`ModelError::Read`] and [`ModelError::Program`].
     pub fn open(path: impl AsRef<Path>, data: &[PathBuf]) -> Result<Arc<Self>, ModelError> {
+        Self::open_with(path, data, FileAccess::Map)
+    }
+
+    /// As [`ModelFile::open`], and the files are mapped or read as `access` says.
+    ///
+    /// # Errors
+    /// As [`ModelFile::open`].
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        data: &[PathBuf],
+        access: FileAccess,
+    ) -> Result<Arc<Self>, ModelError> {
         let path = path.as_ref();
-        let program = read(path)?;
-        let data = data.iter().map(|path| Ok((path.clone(), read(path)?)));
+        let open = |path: &Path| {
+            FileBytes::open(path, access).map_err(|error| ModelError::Read {
+                path: path.to_owned(),
+                reason: error.to_string(),
+            })
+        };
+        let program = open(path)?;
+        let data = data.iter().map(|path| Ok((path.clone(), open(path)?)));
         Self::parse(path, program, data.collect::<Result<_, _>>()?)
     }
 
@@ -53,13 +76,13 @@ impl ModelFile {
     /// # Errors
     /// [`ModelError::Program`].
     pub fn from_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<Arc<Self>, ModelError> {
-        Self::parse(path.as_ref(), bytes.into(), Vec::new())
+        Self::parse(path.as_ref(), FileBytes::Owned(bytes.into()), Vec::new())
     }
 
     fn parse(
         path: &Path,
-        program: AlignedBytes,
-        data: Vec<(PathBuf, AlignedBytes)>,
+        program: FileBytes,
+        data: Vec<(PathBuf, FileBytes)>,
     ) -> Result<Arc<Self>, ModelError> {
         let (paths, data): (Vec<_>, Vec<_>) = data.into_iter().unzip();
         let parsed = ParsedFile::try_new(Files { program, data }, |files| {
@@ -67,19 +90,27 @@ impl ModelFile {
                 let path = path.to_owned();
                 move |error| ModelError::Program { path, error }
             };
-            let program = Program::parse(files.program.as_slice()).map_err(failed(path))?;
-            let external =
-                files.data.iter().zip(&paths).map(|(bytes, path)| {
-                    ExternalData::parse(bytes.as_slice()).map_err(failed(path))
-                });
-            Ok(Parsed { program, external: external.collect::<Result<_, _>>()? })
+            let bytes = files.program.as_slice();
+            let bundled = BundledProgram::is_bundled(bytes).then(|| BundledProgram::parse(bytes));
+            let bundled = bundled.transpose().map_err(failed(path))?;
+            let program = bundled.map_or(bytes, |bundled| bundled.program());
+            let program = Program::parse(program).map_err(failed(path))?;
+            let mut named_data = HashMap::new();
+            // Of equal keys the first counts.
+            let mut add = |key, data| _ = named_data.entry(key).or_insert(data);
+            program.named_data_entries().for_each(|(key, data)| add(key, data));
+            for (bytes, path) in files.data.iter().zip(&paths) {
+                let external = ExternalData::parse(bytes.as_slice()).map_err(failed(path))?;
+                external.entries().for_each(|(key, data)| add(key, data));
+            }
+            Ok(Parsed { program, bundled, named_data })
         })?;
         Ok(Arc::new(Self { path: path.to_owned(), parsed }))
     }
 
-    /// Its data files.
-    pub(super) fn external(&self) -> &[ExternalData<'_>] {
-        &self.parsed.borrow_dependent().external
+    /// The data called `key`, of the program or of a data file.
+    pub fn named_data(&self, key: &str) -> Option<&[u8]> {
+        self.parsed.borrow_dependent().named_data.get(key).copied()
     }
 
     /// The file.
@@ -95,6 +126,11 @@ impl ModelFile {
     /// What is in it.
     pub fn program(&self) -> &Program<'_> {
         &self.parsed.borrow_dependent().program
+    }
+
+    /// The test cases, if the file is a bundled program.
+    pub fn bundled(&self) -> Option<&BundledProgram<'_>> {
+        self.parsed.borrow_dependent().bundled.as_ref()
     }
 
     /// The plan of method `name`.
@@ -117,12 +153,4 @@ impl ModelFile {
             _ => None,
         }
     }
-}
-
-fn read(path: &Path) -> Result<AlignedBytes, ModelError> {
-    let failed = |error: std::io::Error| ModelError::Read {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    };
-    Ok(AlignedBytes::from(fs::read(path).map_err(failed)?.as_slice()))
 }

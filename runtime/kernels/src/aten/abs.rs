@@ -10,12 +10,23 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::{
+    accumulator::{Accumulator, same_dtype},
+    complex::{map, parts_of, with_complex},
+    pointwise::{Input, Pointwise, numbers},
+};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::abs.out", &[Arg::Tensor, Arg::Out], abs_out)];
 
 fn abs_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let dtype = args.tensor(0)?.dtype();
+    if let Some(parts) = parts_of(dtype) {
+        same_dtype(args.out(1)?.dtype(), parts, 1)?;
+        return with_complex!(dtype, A => map::<A, 1>(args, 1, |[[re, im]]| {
+            [A::number(libm::hypot(re.into(), im.into())), 0.0]
+        }));
+    }
     let call = Pointwise::new([Input::at(args, 0)?])?;
     call.run(args, 1, numbers!(|[x]| x.wrapping_abs(), F => |[x]| x.abs()))
 }

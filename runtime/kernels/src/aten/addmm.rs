@@ -28,15 +28,15 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     addmm_out,
 )];
 
-fn addmm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn addmm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
     same_dtype(args.tensor(2)?.dtype(), dtype, 2)?;
     same_dtype(args.out(5)?.dtype(), dtype, 5)?;
-    with_operand!(dtype, 0, T => addmm::<T>(args))
+    with_operand!(dtype, 0, T => addmm::<T>(cx, args))
 }
 
-fn addmm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
+fn addmm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (addend, a, b) = (args.tensor(0)?, args.tensor(1)?, args.tensor(2)?);
     let &[rows, inner] = a.sizes() else {
         return Err(Error::InvalidArgument { index: 1, expected: "a matrix" });
@@ -65,7 +65,7 @@ fn addmm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
         alpha,
         addend: Some((addend, beta)).filter(|_| beta != T::Sum::default()),
     };
-    product.write(elements_mut(&mut out)?, steps[0], steps[1])
+    product.write(cx, elements_mut(&mut out)?, steps[0], steps[1])
 }
 
 /// The tensor as a matrix of `rows` and `cols`, repeated where its sizes are one.

@@ -15,13 +15,9 @@
 //! or not. Half types add in `f32`; i64 truncates. Tolerance: 1e-6 relative.
 //! Errors: settings that leave no window, other dtypes. Source: ATen `avg_pool2d`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
+use afferent_core::{Arg, Kernel};
 
-use crate::{
-    accumulator::{Accumulator, same_dtype, with_accumulator},
-    elements::{CHUNK, Reader, Writer},
-    window::{PictureSteps, Windows, pictures},
-};
+use crate::window::mean;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::avg_pool2d.out",
@@ -35,80 +31,12 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
         Arg::OptInt,
         Arg::Out,
     ],
-    avg_pool2d_out,
+    |_, args| mean::pool(args, 2, true),
 )];
-
-fn avg_pool2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let dtype = args.tensor(0)?.dtype();
-    if !dtype.is_float() && dtype != ScalarType::Long {
-        return Err(Error::InvalidType { index: 0, found: dtype });
-    }
-    same_dtype(args.out(7)?.dtype(), dtype, 7)?;
-    if args.opt_int(6)? == Some(0) {
-        return Err(Error::InvalidArgument { index: 6, expected: "a divisor that is not zero" });
-    }
-    with_accumulator!(dtype, A => avg_pool2d::<A>(args))
-}
-
-fn avg_pool2d<A: Accumulator>(args: &mut Args<'_>) -> Result<(), Error> {
-    let x = args.tensor(0)?;
-    let windows = Windows::new(args, None, args.bool(4)?)?;
-    let (counts_padding, divisor) = (args.bool(5)?, args.opt_int(6)?);
-    let mut out = args.out(7)?;
-    out.resize(&windows.out_sizes(x.sizes())?)?;
-    let (pictures, steps) = pictures(&x, &out)?;
-    let (reader, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 7)?);
-    let [rows, columns] = windows.axes;
-    let length = |([start, end], [first, last]): ([usize; 2], [usize; 2])| {
-        if counts_padding { end - start } else { last.saturating_sub(first) }
-    };
-    pictures.for_each([0, 0], |[from, to]| {
-        for row in 0..rows.output {
-            let height = length(rows.ends(row));
-            for start in (0..columns.output).step_by(CHUNK) {
-                let len = CHUNK.min(columns.output - start);
-                let mut sums = sums_of_row(&windows, &reader, from, steps, [row, start, len]);
-                for (column, sum) in (start..).zip(&mut sums[..len]) {
-                    let area = height.saturating_mul(length(columns.ends(column)));
-                    let count = divisor.unwrap_or(i64::try_from(area).unwrap_or(i64::MAX));
-                    // A window without elements has the mean zero.
-                    *sum = sum.div(A::number(if count == 0 { 1.0 } else { count as f64 }));
-                }
-                out.write(to + row * steps.to[0] + start * steps.to[1], steps.to[1], &sums[..len]);
-            }
-        }
-    });
-    Ok(())
-}
-
-/// The sums of `len` windows of a row from `start` on.
-fn sums_of_row<A: Accumulator>(
-    windows: &Windows,
-    x: &Reader<'_, A>,
-    from: usize,
-    steps: PictureSteps,
-    [row, start, len]: [usize; 3],
-) -> [A; CHUNK] {
-    let [rows, columns] = windows.axes;
-    let (mut sums, mut buffer) = ([A::default(); CHUNK], [A::default(); CHUNK]);
-    for tap in rows.taps(row, row) {
-        let Some(y) = rows.source(tap, row) else { continue };
-        for tap in columns.taps(start, start + len - 1) {
-            let meeting = columns.meeting(tap, start, len);
-            let terms = &mut buffer[..meeting.count];
-            let at = from + y * steps.from[0] + meeting.from * steps.from[1];
-            x.read(at, columns.stride.saturating_mul(steps.from[1]), terms);
-            for (sum, &term) in sums[meeting.to..].iter_mut().zip(&*terms) {
-                *sum = sum.add(term);
-            }
-        }
-    }
-    sums
-}
 
 #[cfg(test)]
 mod tests {
-    use afferent_core::{Argument, Call, Scalar, Tensor};
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
 
     use super::*;
 

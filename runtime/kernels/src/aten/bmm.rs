@@ -13,6 +13,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
     accumulator::{Accumulator, Operand, same_dtype, with_operand},
+    complex::{self, common, with_complex},
     elements::{elements, elements_mut},
     loops::{out_strides, strides_of},
     matmul::{Matrix, Product},
@@ -21,14 +22,19 @@ use crate::{
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::bmm.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], bmm_out)];
 
-fn bmm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn bmm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
     same_dtype(args.out(2)?.dtype(), dtype, 2)?;
-    with_operand!(dtype, 0, T => bmm::<T>(args))
+    let sizes = sizes(args)?;
+    if common(&[dtype]).is_some() {
+        return with_complex!(dtype, A => complex::bmm::<A>(args, sizes));
+    }
+    with_operand!(dtype, 0, T => bmm::<T>(cx, args, sizes))
 }
 
-fn bmm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
+/// Rows, inner size and columns of the matrices, after the output got its sizes.
+fn sizes(args: &mut Args<'_>) -> Result<[usize; 3], Error> {
     let (a, b) = (args.tensor(0)?, args.tensor(1)?);
     let &[batch, rows, inner] = a.sizes() else {
         return Err(Error::InvalidArgument { index: 0, expected: "a batch of matrices" });
@@ -44,6 +50,16 @@ fn bmm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
     }
     let mut out = args.out(2)?;
     out.resize(&[batch, rows, cols])?;
+    Ok([rows, inner, cols])
+}
+
+fn bmm<T: Operand>(
+    cx: &mut KernelContext<'_>,
+    args: &mut Args<'_>,
+    [rows, inner, cols]: [usize; 3],
+) -> Result<(), Error> {
+    let (a, b, mut out) = (args.tensor(0)?, args.tensor(1)?, args.out(2)?);
+    let batch = out.sizes().first().copied().unwrap_or(0);
     if out.numel() == 0 {
         return Ok(());
     }
@@ -63,7 +79,7 @@ fn bmm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
             addend: None,
         };
         let out = out.get_mut(item * steps[0]..).ok_or(outside)?;
-        product.write(out, steps[1], steps[2])?;
+        product.write(cx, out, steps[1], steps[2])?;
     }
     Ok(())
 }

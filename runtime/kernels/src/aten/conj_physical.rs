@@ -2,22 +2,29 @@
 //!
 //! | argument | type                                  | shape     |
 //! |----------|---------------------------------------|-----------|
-//! | `self`   | number tensor                         | any       |
+//! | `self`   | number or complex tensor              | any       |
 //! | `out`    | tensor that holds the dtype of `self` | as `self` |
 //!
-//! Gives `x`. Tolerance: exact.
-//! Errors: complex dtypes are [`Error::InvalidType`].
+//! Gives `re - i im`. Tolerance: exact.
 //! Source: ATen `_conj_physical`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::{
+    accumulator::same_dtype,
+    complex::{common, conj, map, with_complex},
+    pointwise::{Input, Pointwise, numbers},
+};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::_conj_physical.out", &[Arg::Tensor, Arg::Out], conj_physical_out)];
 
 fn conj_physical_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = Input::at(args, 0)?;
+    if let Some(dtype) = common(&[input.dtype()]) {
+        same_dtype(args.out(1)?.dtype(), dtype, 1)?;
+        return with_complex!(dtype, A => map::<A, 1>(args, 1, |[x]| conj(x)));
+    }
     let call = Pointwise::in_dtype([input], input.dtype());
     call.run(args, 1, numbers!(|[x]| x, F => |[x]| x))
 }

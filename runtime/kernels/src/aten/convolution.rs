@@ -24,6 +24,7 @@ use crate::{
     accumulator::{Operand, same_dtype, with_operand},
     conv::{Geometry, Operands, Steps, direct, patches},
     elements::elements_mut,
+    single,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -52,7 +53,11 @@ fn convolution_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<()
 }
 
 fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (g, sizes) = Geometry::new(args)?;
+    let (g, sizes) = Geometry::new(args, 0)?;
+    if args.opt_tensor(2)?.is_some_and(|bias| *bias.sizes() != [sizes[1]]) {
+        let expected = "a number for each output channel";
+        return Err(Error::InvalidArgument { index: 2, expected });
+    }
     let (tensors, is_transposed) = (Operands::<T>::new(args)?, args.bool(6)?);
     let mut out = args.out(9)?;
     out.resize(&sizes)?;
@@ -61,6 +66,9 @@ fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     }
     let to = Steps::of_out(&out);
     let out = elements_mut(&mut out)?;
+    if !is_transposed && let Some(written) = single::write_convolution(cx, &g, &tensors, out, to) {
+        return written;
+    }
     if is_transposed {
         direct::transposed(&g, &tensors, out, to);
     } else if g.in_channels == 1

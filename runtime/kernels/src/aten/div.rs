@@ -17,6 +17,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
+    accumulator::same_dtype,
+    complex::{common, div, map, with_complex},
     division::{Divide, ZeroDivisor},
     pointwise::{Input, Pointwise, floats, numbers},
 };
@@ -37,6 +39,12 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn div_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if let Ok(b) = args.tensor(1)
+        && let Some(dtype) = common(&[args.tensor(0)?.dtype(), b.dtype()])
+    {
+        same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+        return with_complex!(dtype, A => map::<A, 2>(args, 2, |[a, b]| div(a, b)));
+    }
     exact(args, 2)
 }
 

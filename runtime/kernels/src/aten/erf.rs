@@ -9,6 +9,7 @@
 //! Source: ATen `erf`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_simd::math;
 use libm::Libm;
 
 use crate::pointwise::{Input, Pointwise, floats};
@@ -18,7 +19,8 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn erf_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
-    call.run(args, 1, floats!(F => |[x]| Libm::<F>::erf(x)))
+    let function = floats!(F => |[x]| Libm::<F>::erf(x));
+    call.run_in_vectors(args, 1, function, math::Erf)
 }
 
 #[cfg(test)]

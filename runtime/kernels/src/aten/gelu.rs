@@ -16,6 +16,7 @@
 use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_simd::math;
 use libm::Libm;
 
 use crate::pointwise::{Input, Pointwise, floats};
@@ -26,19 +27,18 @@ pub(crate) const KERNELS: &[Kernel] =
 fn gelu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?])?.only_float()?;
     match args.opt_str(1)? {
-        Some("none") => call.run(
-            args,
-            2,
-            floats!(F => |[x]| 0.5 * x * (1.0 + Libm::<F>::erf(x * FRAC_1_SQRT_2 as F))),
-        ),
-        Some("tanh") => call.run(
-            args,
-            2,
-            floats!(F => |[x]| {
+        Some("none") => {
+            let function =
+                floats!(F => |[x]| 0.5 * x * (1.0 + Libm::<F>::erf(x * FRAC_1_SQRT_2 as F)));
+            call.run_in_vectors(args, 2, function, math::Gelu)
+        }
+        Some("tanh") => {
+            let function = floats!(F => |[x]| {
                 let inner = SQRT_2_OVER_PI as F * (x + 0.044_715 * x * x * x);
                 0.5 * x * (1.0 + Libm::<F>::tanh(inner))
-            }),
-        ),
+            });
+            call.run_in_vectors(args, 2, function, math::GeluTanh)
+        }
         _ => Err(Error::InvalidArgument { index: 1, expected: "\"none\" or \"tanh\"" }),
     }
 }

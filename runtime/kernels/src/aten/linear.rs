@@ -25,15 +25,15 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     linear_out,
 )];
 
-fn linear_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn linear_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
     same_dtype(args.opt_tensor(2)?.map_or(dtype, |bias| bias.dtype()), dtype, 2)?;
     same_dtype(args.out(3)?.dtype(), dtype, 3)?;
-    with_operand!(dtype, 0, T => linear::<T>(args))
+    with_operand!(dtype, 0, T => linear::<T>(cx, args))
 }
 
-fn linear<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
+fn linear<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (x, weight, bias) = (args.tensor(0)?, args.tensor(1)?, args.opt_tensor(2)?);
     let &[cols, inner] = weight.sizes() else {
         return Err(Error::InvalidArgument { index: 1, expected: "a matrix" });
@@ -75,7 +75,7 @@ fn linear<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
             alpha: T::Sum::ONE,
             addend,
         };
-        let written = product.write(out.get_mut(to..).unwrap_or(&mut []), to_row, to_col);
+        let written = product.write(cx, out.get_mut(to..).unwrap_or(&mut []), to_row, to_col);
         result = result.and(written);
     });
     result

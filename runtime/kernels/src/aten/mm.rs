@@ -21,14 +21,14 @@ use crate::{
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::mm.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], mm_out)];
 
-fn mm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn mm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
     same_dtype(args.out(2)?.dtype(), dtype, 2)?;
-    with_operand!(dtype, 0, T => mm::<T>(args))
+    with_operand!(dtype, 0, T => mm::<T>(cx, args))
 }
 
-fn mm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
+fn mm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (a, b) = (args.tensor(0)?, args.tensor(1)?);
     let &[rows, inner] = a.sizes() else {
         return Err(Error::InvalidArgument { index: 0, expected: "a matrix" });
@@ -54,7 +54,7 @@ fn mm<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
         alpha: T::Sum::ONE,
         addend: None,
     };
-    product.write(elements_mut(&mut out)?, steps[0], steps[1])
+    product.write(cx, elements_mut(&mut out)?, steps[0], steps[1])
 }
 
 #[cfg(test)]

@@ -11,7 +11,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::{
+    accumulator::same_dtype,
+    complex::{common, map, mul, with_complex},
+    pointwise::{Input, Pointwise, numbers},
+};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::mul.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], mul_out),
@@ -19,6 +23,12 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn mul_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if let Ok(b) = args.tensor(1)
+        && let Some(dtype) = common(&[args.tensor(0)?.dtype(), b.dtype()])
+    {
+        same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+        return with_complex!(dtype, A => map::<A, 2>(args, 2, |[a, b]| mul(a, b)));
+    }
     let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
     let call = Pointwise::new(inputs)?.with_wide_scalars();
     call.run(args, 2, numbers!(|[a, b]| a.wrapping_mul(b), F => |[a, b]| a * b))

@@ -15,12 +15,14 @@
 //! Errors: sizes that do not match, other dtypes. Source: ATen `native_group_norm`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_simd::norm::Norm;
 
 use crate::{
     accumulator::{Float, same_dtype, with_float_accumulator},
     elements::{Reader, Writer},
     loops::{out_strides, strides_of},
     norm::{Affine, Group},
+    vectors,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -68,7 +70,7 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         None => Ok(None),
     };
     let affine = Affine::<A> { weight: affine(1)?, bias: affine(2)? };
-    let eps = A::number(args.double(7)?);
+    let (eps, factors) = (A::number(args.double(7)?), vectors::factors(args, [1, 2]));
 
     let [mut out, mut mean, mut rstd] = args.outs([8, 9, 10])?;
     out.resize(x.sizes())?;
@@ -77,9 +79,16 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     if mean.numel() == 0 {
         return Ok(());
     }
+    let each = channels / groups;
+    if let Some([weight, bias]) = factors {
+        let (width, eps) = (each.saturating_mul(area), eps.to_double() as f32);
+        let norm = Norm { width, weight, bias, shared: area, eps };
+        if vectors::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
+            return Ok(());
+        }
+    }
     let (from, to) = (strides_of(&x), out_strides(&out));
     let (mean_to, rstd_to) = (out_strides(&mean), out_strides(&rstd));
-    let each = channels / groups;
     let space = || (2..x.rank()).map(|dim| (x.sizes()[dim], [from[dim], to[dim]]));
     let group = Group::new(core::iter::once((each, [from[1], to[1]])).chain(space()))?;
     let channel = Group::new(space())?;

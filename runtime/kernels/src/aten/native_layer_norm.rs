@@ -14,12 +14,14 @@
 //! Errors: sizes that do not match, other dtypes. Source: ATen `native_layer_norm`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
+use afferent_simd::norm::Norm;
 
 use crate::{
     accumulator::{Float, same_dtype, with_float_accumulator},
     elements::{Reader, Writer},
     loops::{Loops, out_strides, strides_of},
     norm::{Affine, Group},
+    vectors,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -56,7 +58,7 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         None => Ok(None),
     };
     let affine = Affine { weight: affine(2)?, bias: affine(3)? };
-    let eps = A::number(args.double(4)?);
+    let (eps, factors) = (A::number(args.double(4)?), vectors::factors(args, [2, 3]));
 
     let leading = x.rank() - shape.len();
     let mut ones = Dims::filled(x.rank(), 1);
@@ -66,6 +68,13 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     mean.resize(&ones)?;
     rstd.resize(&ones)?;
 
+    let count = shape.iter().fold(1_usize, |count, &size| count.saturating_mul(size));
+    if let Some([weight, bias]) = factors {
+        let norm = Norm { width: count, weight, bias, shared: 1, eps: eps.to_double() as f32 };
+        if vectors::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
+            return Ok(());
+        }
+    }
     let (from, to) = (strides_of(&x), out_strides(&out));
     let (mean_to, rstd_to) = (out_strides(&mean), out_strides(&rstd));
     let mut rows = Loops::new();
@@ -73,7 +82,6 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         rows.push(x.sizes()[dim], [from[dim], to[dim], mean_to[dim], rstd_to[dim]])?;
     }
     let group = Group::new((leading..x.rank()).map(|d| (x.sizes()[d], [from[d], to[d]])))?;
-    let count = shape.iter().fold(1_usize, |count, &size| count.saturating_mul(size));
     let x = Reader::<A>::new(x, 0)?;
     let mut out = Writer::new(&mut out, 5)?;
     let (mut mean, mut rstd) = (Writer::new(&mut mean, 6)?, Writer::new(&mut rstd, 7)?);

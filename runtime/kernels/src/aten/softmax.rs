@@ -17,6 +17,7 @@ use crate::{
     accumulator::{Float, sum, with_float_accumulator},
     along::map_lines,
     loops::dim_index,
+    vectors,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -32,6 +33,11 @@ fn softmax_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
         return Err(Error::InvalidArgument { index: 2, expected: "false" });
     }
     let mut out = args.out(3)?;
+    out.resize(x.sizes())?;
+    if let Some((isa, along, from, to)) = vectors::along(&x, along, &mut out) {
+        afferent_simd::softmax::softmax(isa, along, from, to);
+        return Ok(());
+    }
     with_float_accumulator!(out.dtype(), 3, A => {
         with_float_accumulator!(x.dtype(), 0, _B => Ok(()))?;
         map_lines::<A>(cx, x, along, &mut out, 3, softmax)

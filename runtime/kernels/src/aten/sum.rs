@@ -16,6 +16,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
     accumulator::{Accumulator, same_dtype, sum, with_accumulator},
+    complex::{self, common, with_complex},
     elements::{Reader, Writer},
     reduce::{Reduced, Reduction},
 };
@@ -35,6 +36,10 @@ fn sum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     same_dtype(dtype.unwrap_or(out_dtype), out_dtype, 4)?;
     if out_dtype == ScalarType::Bool {
         return Err(Error::InvalidType { index: 4, found: out_dtype });
+    }
+    if let Some(complex) = common(&[args.tensor(0)?.dtype()]) {
+        same_dtype(out_dtype, complex, 4)?;
+        return with_complex!(complex, A => complex::sum::<A>(args, gone, keepdim));
     }
     with_accumulator!(out_dtype, A => sum_into::<A>(args, gone, keepdim))
 }

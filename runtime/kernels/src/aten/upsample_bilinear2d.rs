@@ -41,21 +41,21 @@ fn upsample_bilinear2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     };
     let (target, aligned) = (Target::new(args, 3)?, args.bool(2)?);
     let mut out = args.out(4)?;
-    out.resize(&with_picture(x.sizes(), target.sizes)?)?;
-    let (pictures, steps) = pictures(&x, &out)?;
+    out.resize(&with_picture(x.sizes(), [1, target.sizes[0], target.sizes[1]], 2)?)?;
+    let (pictures, steps) = pictures(&x, &out, 2)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 4)?);
     let (vertical, horizontal) =
         (Axis::new(&target, 0, height, aligned), Axis::new(&target, 1, width, aligned));
     pictures.for_each([0, 0], |[from, to]| {
         for row in 0..target.sizes[0] {
             let (top, bottom, down) = vertical.source(row);
-            let (top, bottom) = (from + top * steps.from[0], from + bottom * steps.from[0]);
+            let (top, bottom) = (from + top * steps.from[1], from + bottom * steps.from[1]);
             for column in 0..target.sizes[1] {
                 let (left, right, along) = horizontal.source(column);
-                let (left, right) = (left * steps.from[1], right * steps.from[1]);
+                let (left, right) = (left * steps.from[2], right * steps.from[2]);
                 let up = mix(x.get(top + left), x.get(top + right), along);
                 let low = mix(x.get(bottom + left), x.get(bottom + right), along);
-                out.set(to + row * steps.to[0] + column * steps.to[1], mix(up, low, down));
+                out.set(to + row * steps.to[1] + column * steps.to[2], mix(up, low, down));
             }
         }
     });

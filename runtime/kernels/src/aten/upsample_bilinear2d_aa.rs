@@ -51,8 +51,8 @@ fn upsample<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     }
     let (aligned, scales) = (args.bool(2)?, [args.opt_double(3)?, args.opt_double(4)?]);
     let mut out = args.out(5)?;
-    out.resize(&with_picture(x.sizes(), [rows, columns])?)?;
-    let (pictures, steps) = pictures(&x, &out)?;
+    out.resize(&with_picture(x.sizes(), [1, rows, columns], 2)?)?;
+    let (pictures, steps) = pictures(&x, &out, 2)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 5)?);
     let vertical = Filter::<A>::new(height, rows, aligned, scales[0]);
     let horizontal = Filter::<A>::new(width, columns, aligned, scales[1]);
@@ -65,12 +65,12 @@ fn upsample<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
                 for y in high.clone() {
                     let mut line = A::default();
                     for column_at in wide.clone() {
-                        let pixel = x.get(from + y * steps.from[0] + column_at * steps.from[1]);
+                        let pixel = x.get(from + y * steps.from[1] + column_at * steps.from[2]);
                         line = line + pixel * horizontal.share(column, column_at);
                     }
                     sum = sum + line * vertical.share(row, y);
                 }
-                let to = to + row * steps.to[0] + column * steps.to[1];
+                let to = to + row * steps.to[1] + column * steps.to[2];
                 out.set(to, sum / (high_total * wide_total));
             }
         }

@@ -17,7 +17,6 @@ use crate::{
     bytes::copy_elements,
     loops::{Loops, out_strides, strides_of},
     upsample::Target,
-    window::with_picture,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -34,7 +33,8 @@ fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     let target = Target::new(args, 2)?;
     let mut out = args.out(3)?;
     same_dtype(out.dtype(), x.dtype(), 3)?;
-    out.resize(&with_picture(x.sizes(), target.sizes)?)?;
+    let [rows, columns] = target.sizes;
+    out.resize(&[batch, channels, rows, columns])?;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -44,9 +44,9 @@ fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     pixels.push(channels, [from[1], to[1]])?;
     let steps = [target.step::<f32>(0, height), target.step::<f32>(1, width)];
     let (bytes, source, sink) = (x.dtype().size(), x.bytes(), out.bytes_mut()?);
-    for row in 0..target.sizes[0] {
+    for row in 0..rows {
         let y = nearest(row, steps[0], height);
-        for column in 0..target.sizes[1] {
+        for column in 0..columns {
             let x = nearest(column, steps[1], width);
             let source = source.get((y * from[2] + x * from[3]) * bytes..).unwrap_or(&[]);
             let sink = sink.get_mut((row * to[2] + column * to[3]) * bytes..).unwrap_or(&mut []);

@@ -77,7 +77,7 @@ pub(crate) fn forward<T: Operand>(
                     addend: bias.map(|data| (Matrix { data, row: 1, col: 0 }, T::Sum::ONE)),
                 };
                 let at = item * to.outer + first * to.channel + start * position;
-                product.write(&mut out[at..], to.channel, position)?;
+                product.write_portable(&mut out[at..], to.channel, position)?;
             }
         }
     }

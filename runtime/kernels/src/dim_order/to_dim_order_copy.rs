@@ -7,13 +7,18 @@
 //! | `dim_order`    | ints or none      | that of `out` |
 //! | `out`          | any dtype         | as `self`     |
 //!
-//! Elements keep their positions and are converted as a cast in PyTorch does. Exact.
+//! Elements keep their positions and are converted as a cast in PyTorch does; of a complex
+//! number a real one is the real part. Exact.
 //! Errors: a `dim_order` that `out` does not have is [`Error::InvalidArgument`] at index 2.
 //! Source: ExecuTorch `op__to_dim_order_copy.cpp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{axis::check_dim_order, strided::convert_to};
+use crate::{
+    axis::check_dim_order,
+    complex::{common, map, with_complex},
+    strided::convert_to,
+};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "dim_order_ops::_to_dim_order_copy.out",
@@ -23,7 +28,11 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn to_dim_order_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     check_dim_order(args, 2, 3)?;
-    convert_to(args, 3)
+    let (from, to) = (args.tensor(0)?.dtype(), args.out(3)?.dtype());
+    match common(&[from, to]) {
+        Some(dtype) if from != to => with_complex!(dtype, A => map::<A, 1>(args, 3, |[x]| x)),
+        _ => convert_to(args, 3),
+    }
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ fn graph(params: &ParamValues, spread: bool) -> CheckedGraph {
         };
         let name = format!("{}{at}", def.name);
         let thread = Some(if spread { name.clone() } else { "one".to_owned() });
-        CheckedNode { name, def, params, thread }
+        CheckedNode { params, thread, ..CheckedNode::new(name, def) }
     };
     let policy = EdgePolicy { on_full: OnFull::Block, queue: EdgePolicy::QUEUE, max_age: None };
     let edge = |at: usize| Edge { from: (at, "out"), to: (at + 1, "in"), policy };
@@ -182,5 +182,6 @@ fn graph(params: &ParamValues, spread: bool) -> CheckedGraph {
         name: "hops".to_owned(),
         nodes: (0..NODES + 2).map(node).collect(),
         edges: (0..HOPS).map(edge).collect(),
+        ..CheckedGraph::default()
     }
 }

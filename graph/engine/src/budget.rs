@@ -1,0 +1,165 @@
+//! How long it takes from one port to another, measured by trace id.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    BudgetReport, CheckedBudget, CheckedGraph, End,
+    metrics::{Spread4, Times},
+    wire::end_name,
+};
+
+/// Packets that can be on their way from the one port to the other; of more, the oldest is given up.
+const ON_THE_WAY: usize = 4096;
+
+/// Measures one budget: from the first packet of a trace at the one port to the first at the other.
+pub(crate) struct Meter {
+    pub(crate) budget: CheckedBudget,
+    paths: Mutex<Paths>,
+}
+
+struct Paths {
+    /// Trace id and time of what has started and not arrived, the oldest first.
+    open: VecDeque<(u64, u64)>,
+    times: Times,
+}
+
+/// Where a packet passes one end of a budget.
+#[derive(Clone)]
+pub(crate) struct Mark {
+    meter: Arc<Meter>,
+    starts: bool,
+}
+
+/// A meter for each budget of `graph`.
+pub(crate) fn meters(graph: &CheckedGraph) -> Vec<Arc<Meter>> {
+    let paths = || Paths { open: VecDeque::with_capacity(ON_THE_WAY), times: Times::new() };
+    let meter = |budget: &CheckedBudget| Meter { budget: *budget, paths: Mutex::new(paths()) };
+    graph.budgets.iter().map(|budget| Arc::new(meter(budget))).collect()
+}
+
+/// What is measured at the port `end`.
+pub(crate) fn marks(meters: &[Arc<Meter>], end: End) -> Vec<Mark> {
+    let marks = meters.iter().flat_map(|meter| {
+        let ends = [(meter.budget.to, false), (meter.budget.from, true)];
+        let here = ends.into_iter().filter(move |(other, _)| *other == end);
+        here.map(|(_, starts)| Mark { meter: meter.clone(), starts })
+    });
+    marks.collect()
+}
+
+impl Mark {
+    /// A packet of the trace `trace` is here at `real_ns` on the real clock.
+    pub(crate) fn pass(&self, trace: u64, real_ns: u64) {
+        let mut paths = self.meter.lock();
+        let Paths { open, times } = &mut *paths;
+        let known = open.iter().position(|(other, _)| *other == trace);
+        match known {
+            None if self.starts => {
+                if open.len() == ON_THE_WAY {
+                    open.pop_front();
+                }
+                open.push_back((trace, real_ns));
+            }
+            Some(place) if !self.starts => {
+                if let Some((_, started)) = open.remove(place) {
+                    times.record(real_ns.saturating_sub(started));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Meter {
+    fn lock(&self) -> MutexGuard<'_, Paths> {
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was measured, and whether it is within the limits.
+    pub(crate) fn report(&self, graph: &CheckedGraph) -> BudgetReport {
+        let paths = self.lock();
+        let Spread4 { p50_ns, p95_ns, p99_ns, max_ns } = paths.times.spread();
+        let measured = paths.times.count();
+        let found = [p50_ns, p95_ns, p99_ns, max_ns];
+        let limits = self
+            .budget
+            .limits
+            .map(|limit| limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)));
+        let within =
+            |(found, limit): (&u64, &Option<u64>)| limit.is_none_or(|limit| *found <= limit);
+        let name = |end: End| end_name(graph, (end.node, end.port));
+        BudgetReport {
+            from: name(self.budget.from),
+            to: name(self.budget.to),
+            measured,
+            found_ns: found,
+            limits_ns: limits,
+            kept: measured > 0 && found.iter().zip(&limits).all(within),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use afferent_graph::PortKind;
+
+    use super::*;
+
+    fn end(node: usize, kind: PortKind) -> End {
+        End { node, port: "x", kind }
+    }
+
+    fn check(limits: [Option<Duration>; 4], passes: &[(bool, u64, u64)]) -> BudgetReport {
+        let (from, to) = (end(0, PortKind::Output), end(1, PortKind::Input));
+        let budgets = vec![CheckedBudget { from, to, limits }];
+        let graph = CheckedGraph { budgets, ..CheckedGraph::default() };
+        let meters = meters(&graph);
+        let (starts, ends) = (marks(&meters, from), marks(&meters, to));
+        assert_eq!(
+            (starts.len(), ends.len(), marks(&meters, end(1, PortKind::Output)).len()),
+            (1, 1, 0)
+        );
+        for (is_start, trace, at) in passes {
+            if *is_start { &starts[0] } else { &ends[0] }.pass(*trace, *at);
+        }
+        meters[0].report(&graph)
+    }
+
+    #[test]
+    fn the_first_packets_of_a_trace_count() {
+        let passes = [
+            (true, 1, 10),
+            (true, 1, 20),
+            (true, 2, 30),
+            (false, 2, 40),
+            (false, 1, 50),
+            (false, 1, 90),
+            (false, 7, 99),
+        ];
+        let report = check([None; 4], &passes);
+        assert_eq!((report.measured, report.found_ns[3], report.kept), (2, 40, true));
+        assert_eq!((report.from.as_str(), report.to.as_str()), ("node 0.x", "node 1.x"));
+    }
+
+    #[test]
+    fn a_limit_is_kept_or_not() {
+        let limit = |nanos| Some(Duration::from_nanos(nanos));
+        let passes = [(true, 1, 0), (false, 1, 10), (true, 2, 0), (false, 2, 1000)];
+        assert!(check([limit(10), None, None, limit(1000)], &passes).kept);
+        assert!(!check([None, limit(999), None, None], &passes).kept);
+        assert!(!check([limit(10), None, None, None], &[]).kept, "nothing was measured");
+    }
+
+    #[test]
+    fn what_never_arrives_is_given_up() {
+        let passes: Vec<_> = (1..=10_000).map(|trace| (true, trace, 0)).collect();
+        let mut passes = passes;
+        passes.extend([(false, 1, 5), (false, 10_000, 5)]);
+        assert_eq!(check([None; 4], &passes).measured, 1);
+    }
+}

@@ -1,0 +1,305 @@
+//! ETDump: a profile as the developer tools of ExecuTorch read it.
+//!
+//! Source: `devtools/etdump/etdump_schema_flatcc.fbs`, and what the runtime of ExecuTorch writes.
+//! A block `Default` holds the events of loading, and a block `Execute` those of each run. An
+//! operator gives two events, `native_call_NAME.OVERLOAD` and `OPERATOR_CALL`, which are the same
+//! here, because nothing happens around the call of a kernel. Events of an instruction carry its
+//! number, from which the Inspector finds the debug handle in an ETRecord; events of the method
+//! as a whole have the chain -1. Times are nanoseconds since loading began. Allocations are left
+//! out: the Inspector refuses them, and a run makes none.
+
+use std::{
+    cell::{Cell, RefCell},
+    time::Instant,
+};
+
+use afferent_runtime::{
+    RunObserver,
+    program::{Instruction, MethodPlan},
+};
+use anyhow::bail;
+use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, WIPOffset};
+
+/// Events that are kept; a file with more is larger than tools can handle.
+const MAX_EVENTS: usize = 4_000_000;
+
+/// Nanoseconds from the start of loading: begin and end.
+type Span = (u64, u64);
+
+/// Records when each instruction of each run began and ended.
+pub(super) struct Trace {
+    origin: Instant,
+    /// Loading as a whole, and that of the method.
+    loads: [Span; 2],
+    begun: Cell<u64>,
+    runs: RefCell<Vec<Run>>,
+    /// The instructions of the run that is under way.
+    current: RefCell<Vec<(usize, Span)>>,
+    events: Cell<usize>,
+}
+
+struct Run {
+    span: Span,
+    instructions: Vec<(usize, Span)>,
+}
+
+impl RunObserver for Trace {
+    fn begin(&self, _: usize) {
+        self.begun.set(nanos(self.origin));
+    }
+
+    fn end(&self, instruction: usize) {
+        let end = nanos(self.origin);
+        self.events.set(self.events.get() + 1);
+        if self.events.get() <= MAX_EVENTS {
+            self.current.borrow_mut().push((instruction, (self.begun.get(), end)));
+        }
+    }
+}
+
+/// From `origin` until now.
+fn nanos(origin: Instant) -> u64 {
+    since(origin, Instant::now())
+}
+
+fn since(origin: Instant, time: Instant) -> u64 {
+    u64::try_from(time.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Trace {
+    /// Begins now: loading started at `origin`, that of the method at `method`.
+    pub(super) fn new(origin: Instant, method: Instant) -> Self {
+        let end = nanos(origin);
+        Self {
+            origin,
+            loads: [(0, end), (since(origin, method), end)],
+            begun: Cell::default(),
+            runs: RefCell::default(),
+            current: RefCell::default(),
+            events: Cell::default(),
+        }
+    }
+
+    /// Ends a run that started at `start`.
+    pub(super) fn end_run(&self, start: Instant) {
+        let span = (since(self.origin, start), nanos(self.origin));
+        let instructions = self.current.take();
+        self.runs.borrow_mut().push(Run { span, instructions });
+    }
+
+    /// The file.
+    ///
+    /// # Errors
+    /// There are more events than a file may hold.
+    pub(super) fn file(&self, plan: &MethodPlan<'_>) -> anyhow::Result<Vec<u8>> {
+        if self.events.get() > MAX_EVENTS {
+            bail!(
+                "the runs took {} instructions, and an ETDump holds {MAX_EVENTS} at most; \
+                 lower --repeat",
+                self.events.get()
+            );
+        }
+        let mut writer = Writer::default();
+        let [load, init] = self.loads;
+        let events = [
+            writer.event("Method::init", WHOLE_METHOD, init),
+            writer.event("Program::load_method", WHOLE_METHOD, load),
+        ];
+        writer.block("Default", &events);
+        for run in self.runs.borrow().iter() {
+            let mut events = Vec::with_capacity(2 * run.instructions.len() + 1);
+            for &(instruction, span) in &run.instructions {
+                let place = (0, i32::try_from(instruction).unwrap_or(i32::MAX));
+                let names = names(plan, instruction);
+                events.extend(names.iter().map(|name| writer.event(name, place, span)));
+            }
+            events.push(writer.event("Method::execute", WHOLE_METHOD, run.span));
+            writer.block("Execute", &events);
+        }
+        Ok(writer.finish())
+    }
+}
+
+/// Names of the events of an instruction.
+fn names(plan: &MethodPlan<'_>, instruction: usize) -> Vec<String> {
+    let call = match plan.instruction(instruction) {
+        Some(Instruction::Kernel { operator, .. }) => {
+            let name = plan.operator(operator as usize).map(|operator| operator.to_string());
+            let name = name.unwrap_or_default();
+            let name = name.split_once("::").map_or(name.as_str(), |(_, name)| name);
+            return vec![format!("native_call_{name}"), "OPERATOR_CALL".to_owned()];
+        }
+        Some(Instruction::Delegate { .. }) => "DELEGATE_CALL",
+        Some(Instruction::Move { .. }) => "MOVE_CALL",
+        Some(Instruction::JumpFalse { .. }) => "JF_CALL",
+        Some(Instruction::Free { .. }) => "FREE_CALL",
+        None => return Vec::new(),
+    };
+    vec![call.to_owned()]
+}
+
+/// Chain and instruction of an event that belongs to no instruction.
+const WHOLE_METHOD: (i32, i32) = (-1, 0);
+
+type Table = WIPOffset<TableFinishedWIPOffset>;
+
+/// Where field number `field` of a table is found through its vtable.
+const fn slot(field: u16) -> u16 {
+    4 + 2 * field
+}
+
+#[derive(Default)]
+struct Writer {
+    builder: FlatBufferBuilder<'static>,
+    blocks: Vec<Table>,
+}
+
+impl Writer {
+    /// A table `Event` with a `ProfileEvent`.
+    fn event(&mut self, name: &str, (chain, instruction): (i32, i32), span: Span) -> Table {
+        let builder = &mut self.builder;
+        let name = builder.create_shared_string(name);
+        let start = builder.start_table();
+        builder.push_slot_always(slot(0), name);
+        builder.push_slot(slot(1), chain, 0_i32);
+        builder.push_slot(slot(2), instruction, -1_i32);
+        builder.push_slot(slot(6), span.0, 0_u64);
+        builder.push_slot(slot(7), span.1, 0_u64);
+        let profile = builder.end_table(start);
+        let start = builder.start_table();
+        builder.push_slot_always(slot(0), profile);
+        builder.end_table(start)
+    }
+
+    /// A table `RunData`.
+    fn block(&mut self, name: &str, events: &[Table]) {
+        let builder = &mut self.builder;
+        let (name, events) = (builder.create_shared_string(name), builder.create_vector(events));
+        let start = builder.start_table();
+        builder.push_slot_always(slot(0), name);
+        builder.push_slot_always(slot(3), events);
+        self.blocks.push(builder.end_table(start));
+    }
+
+    /// The file: a table `ETDump` with its size before it.
+    fn finish(mut self) -> Vec<u8> {
+        let blocks = self.builder.create_vector(&self.blocks);
+        let start = self.builder.start_table();
+        self.builder.push_slot_always(slot(0), 0_u32);
+        self.builder.push_slot_always(slot(1), blocks);
+        let root = self.builder.end_table(start);
+        self.builder.finish_size_prefixed(root, Some("ED00"));
+        self.builder.finished_data().to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_runtime::{Input, Model, ModelOptions, RunOptions};
+
+    use super::*;
+    use crate::catalogue::KERNELS;
+
+    /// A table in a file, read by hand.
+    #[derive(Clone, Copy)]
+    struct Reader<'a> {
+        file: &'a [u8],
+        at: usize,
+    }
+
+    impl<'a> Reader<'a> {
+        fn number<const N: usize>(file: &[u8], at: usize) -> [u8; N] {
+            file[at..at + N].try_into().unwrap()
+        }
+
+        fn target(file: &'a [u8], at: usize) -> usize {
+            at + u32::from_le_bytes(Self::number(file, at)) as usize
+        }
+
+        /// Where field number `field` stands.
+        fn field(self, field: usize) -> Option<usize> {
+            let distance = i32::from_le_bytes(Self::number(self.file, self.at));
+            let vtable = usize::try_from(self.at as i64 - i64::from(distance)).unwrap();
+            let u16 = |at| usize::from(u16::from_le_bytes(Self::number(self.file, at)));
+            let place = if 4 + 2 * field < u16(vtable) { u16(vtable + 4 + 2 * field) } else { 0 };
+            (place > 0).then_some(self.at + place)
+        }
+
+        fn i32(self, field: usize) -> i32 {
+            let at = self.field(field).expect("the field is there");
+            i32::from_le_bytes(Self::number(self.file, at))
+        }
+
+        fn u64(self, field: usize) -> u64 {
+            self.field(field).map_or(0, |at| u64::from_le_bytes(Self::number(self.file, at)))
+        }
+
+        fn str(self, field: usize) -> &'a str {
+            let at = Self::target(self.file, self.field(field).unwrap());
+            let len = u32::from_le_bytes(Self::number(self.file, at)) as usize;
+            str::from_utf8(&self.file[at + 4..at + 4 + len]).unwrap()
+        }
+
+        fn table(self, field: usize) -> Self {
+            Self { at: Self::target(self.file, self.field(field).unwrap()), ..self }
+        }
+
+        fn tables(self, field: usize) -> Vec<Self> {
+            let at = Self::target(self.file, self.field(field).unwrap());
+            let len = u32::from_le_bytes(Self::number(self.file, at)) as usize;
+            let starts = (0..len).map(|index| Self::target(self.file, at + 4 + 4 * index));
+            starts.map(|at| Self { at, ..self }).collect()
+        }
+    }
+
+    /// Runs a program twice and gives the file.
+    fn traced(program: &str, inputs: &[Input<'_>]) -> Vec<u8> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/conformance/data/programs");
+        let origin = Instant::now();
+        let path = format!("{folder}/{program}/model.pte");
+        let mut model = Model::open(path, ModelOptions::new(KERNELS)).unwrap();
+        let trace = Trace::new(origin, origin);
+        let options = RunOptions { observer: Some(&trace), ..RunOptions::default() };
+        for _ in 0..2 {
+            let start = Instant::now();
+            model.run_with("forward", inputs, &options).unwrap();
+            trace.end_run(start);
+        }
+        trace.file(&model.file().method("forward").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let zeros = afferent_core::Tensor::zeros(afferent_core::ScalarType::Float, &[2, 3]);
+        let file = traced("add", &[Input::Tensor(zeros.view()), Input::Tensor(zeros.view())]);
+        let size = u32::from_le_bytes(Reader::number(&file, 0)) as usize;
+        assert_eq!((size, &file[8..12]), (file.len() - 4, &b"ED00"[..]));
+        let root = Reader { file: &file, at: Reader::target(&file, 4) };
+        let blocks = root.tables(1);
+        let names: Vec<_> = blocks.iter().map(|block| block.str(0)).collect();
+        assert_eq!(names, ["Default", "Execute", "Execute"]);
+        let events = |block: Reader<'_>| -> Vec<(String, i32, i32)> {
+            let events = block.tables(3).into_iter().map(|event| event.table(0));
+            let row = |event: Reader<'_>| {
+                assert!(event.u64(6) <= event.u64(7) && event.u64(7) > 0);
+                // A chain of 0 is the default, which is not written.
+                let chain = event.field(1).map_or(0, |_| event.i32(1));
+                (event.str(0).to_owned(), chain, event.i32(2))
+            };
+            events.map(row).collect()
+        };
+        let expected = |rows: &[(&str, i32, i32)]| -> Vec<(String, i32, i32)> {
+            rows.iter().map(|&(name, chain, at)| (name.to_owned(), chain, at)).collect()
+        };
+        let loads = [("Method::init", -1, 0), ("Program::load_method", -1, 0)];
+        assert_eq!(events(blocks[0]), expected(&loads));
+        let run =
+            [("native_call_add.out", 0, 0), ("OPERATOR_CALL", 0, 0), ("Method::execute", -1, 0)];
+        assert_eq!(events(blocks[1]), expected(&run));
+        assert_eq!(events(blocks[2]), expected(&run));
+        let whole = blocks[1].tables(3)[2].table(0);
+        let call = blocks[1].tables(3)[0].table(0);
+        assert!(whole.u64(6) <= call.u64(6) && call.u64(7) <= whole.u64(7));
+        assert!(whole.u64(7) <= blocks[2].tables(3)[0].table(0).u64(6), "runs follow each other");
+    }
+}

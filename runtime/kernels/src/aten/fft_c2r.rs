@@ -1,0 +1,156 @@
+//! `aten::_fft_c2r.out`: real signals of half a Fourier transform.
+//!
+//! | argument        | type                          | shape                                    |
+//! |-----------------|-------------------------------|------------------------------------------|
+//! | `self`          | complex tensor, f32 or f64    | any; the last of `dim` has `n / 2 + 1` or more |
+//! | `dim`           | ints, each once, at least one |                                          |
+//! | `normalization` | int: 0, 1, 2                  |                                          |
+//! | `last_dim_size` | int, at least 1: `n`          |                                          |
+//! | `out`           | tensor of the parts' dtype    | as `self`; the last of `dim` has `n`     |
+//!
+//! Computes `x[k] = factor · Σ X[j] e^(2π i j k / n)` over each dimension of `dim`; what the last
+//! of them lacks is the conjugate of what it has. Imaginary parts of the first number and, for even
+//! `n`, of number `n / 2` count as zero. With `n` numbers in a signal the factor is 1, `1 / √n` or
+//! `1 / n`. Any length takes `O(n log n)`. Tolerance: 1e-6 of the largest result.
+//! Errors: an empty or too short dimension, other dtypes. Source: ATen `_fft_c2r`.
+
+use afferent_core::{
+    Arg, Args, Dims, Element, Error, Kernel, KernelContext, ScalarType, TensorView,
+};
+
+use crate::{
+    accumulator::{Float, same_dtype},
+    complex::Complex,
+    fourier::{Direction, Fourier, complex_of, dims_arg, factor, scratch, transform_lines},
+    loops::{Loops, out_strides, strides_of},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::_fft_c2r.out",
+    &[Arg::Tensor, Arg::IntList, Arg::Int, Arg::Int, Arg::Out],
+    fft_c2r_out,
+)];
+
+fn fft_c2r_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let found = args.out(4)?.dtype();
+    let complex = complex_of(found).ok_or(Error::InvalidType { index: 4, found })?;
+    same_dtype(args.tensor(0)?.dtype(), complex, 0)?;
+    if found == ScalarType::Double {
+        transform::<f64>(cx, args)
+    } else {
+        transform::<f32>(cx, args)
+    }
+}
+
+/// Sizes of the result.
+fn out_sizes(args: &Args<'_>, x: &TensorView<'_>, dims: &[usize]) -> Result<Dims, Error> {
+    let mut sizes = Dims::new(x.sizes()).ok_or(Error::InvalidTensor { reason: "too many dims" })?;
+    let len = usize::try_from(args.int(3)?).ok().filter(|&len| len > 0);
+    let len = len.ok_or(Error::InvalidArgument { index: 3, expected: "a positive size" })?;
+    let short = Error::InvalidArgument { index: 0, expected: "half of the signal and one more" };
+    if let Some(&last) = dims.last() {
+        sizes[last] = len;
+        if x.sizes()[last] < len / 2 + 1 {
+            return Err(short);
+        }
+    }
+    if dims.iter().any(|&dim| x.sizes()[dim] == 0) { Err(short) } else { Ok(sizes) }
+}
+
+fn transform<A: Float + Element>(
+    cx: &mut KernelContext<'_>,
+    args: &mut Args<'_>,
+) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let dims = dims_arg(args, x.rank())?;
+    let sizes = out_sizes(args, &x, &dims)?;
+    let factor = factor::<A>(args, &sizes, &dims)?;
+    let (&last, others) = dims.split_last().ok_or(Error::Internal { reason: "there are dims" })?;
+    let mut out = args.out(4)?;
+    out.resize(&sizes)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (from, to) = (strides_of(&x), out_strides(&out));
+    let wrong = |_| Error::Internal { reason: "a complex number has two parts" };
+    let mut data: &[Complex<A>] = bytemuck::try_cast_slice(x.bytes()).map_err(wrong)?;
+    let copied = if others.is_empty() { 0 } else { data.len() };
+    let (copy, memory) = scratch::<A>(cx, copied, dims.iter().map(|&dim| sizes[dim]))?;
+    if !others.is_empty() {
+        copy.copy_from_slice(data);
+        for &dim in others {
+            transform_lines(copy, (x.sizes(), &from), dim, Direction::Backward, memory)?;
+        }
+        data = copy;
+    }
+    let mut lines = Loops::<2>::new();
+    for (dim, &size) in sizes.iter().enumerate() {
+        if dim != last {
+            lines.push(size, [from[dim], to[dim]])?;
+        }
+    }
+    let out: &mut [A] = out.data_mut()?;
+    let mut fourier = Fourier::new(sizes[last], Direction::Backward, memory);
+    lines.for_each([0, 0], |[source, target]| {
+        let numbers = data[source..].iter().step_by(from[last].max(1));
+        complete(fourier.line(), numbers.copied());
+        fourier.run();
+        let places = out[target..].iter_mut().step_by(to[last].max(1));
+        for (place, [re, _]) in places.zip(fourier.line()) {
+            *place = *re * factor;
+        }
+    });
+    Ok(())
+}
+
+/// Fills `line` with the first half from `numbers` and, mirrored, their conjugates.
+fn complete<A: Float>(line: &mut [Complex<A>], numbers: impl Iterator<Item = Complex<A>>) {
+    let (len, zero) = (line.len(), A::default());
+    for (at, [re, im]) in numbers.take(len / 2 + 1).enumerate() {
+        if at == 0 || 2 * at == len {
+            line[at] = [re, zero];
+        } else {
+            line[at] = [re, im];
+            line[len - at] = [re, zero - im];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    fn run(x: &[f32], len: i64, normalization: i64) -> Result<Vec<f32>, Error> {
+        let sizes = [x.len() / 2];
+        let bytes = bytemuck::cast_slice(x);
+        let x = Tensor::from_bytes(ScalarType::ComplexFloat, &sizes, &[0], bytes).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &[0]);
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Ints(vec![0]),
+            Argument::Scalar(Scalar::Int(normalization)),
+            Argument::Scalar(Scalar::Int(len)),
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments)?;
+        Ok(out.data()?.to_vec())
+    }
+
+    #[test]
+    fn values() {
+        let x = [10.0, 5.0, -2.0, 2.0, -2.0, 7.0];
+        assert_eq!(run(&x, 4, 2), Ok(vec![1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(run(&x, 1, 0), Ok(vec![10.0]));
+        assert_eq!(run(&x, 2, 0), Ok(vec![8.0, 12.0]));
+    }
+
+    #[test]
+    fn settings_that_mean_nothing_are_refused() {
+        for len in [0, -1, 6, i64::MAX] {
+            assert!(run(&[1.0; 6], len, 0).is_err());
+        }
+        assert!(run(&[], 1, 0).is_err());
+    }
+}

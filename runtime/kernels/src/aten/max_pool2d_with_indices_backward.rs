@@ -1,0 +1,136 @@
+//! `aten::max_pool2d_with_indices_backward.grad_input`: gradient of the largest elements.
+//!
+//! | argument      | type                                | shape                    |
+//! |---------------|-------------------------------------|--------------------------|
+//! | `grad_output` | as `self`                           | `[…, h', w']`            |
+//! | `self`        | floating-point tensor               | `[…, h, w]`, rank 3 or 4 |
+//! | `kernel_size` | ints, one for both or two           |                          |
+//! | `stride`      | as `kernel_size`; empty: the kernel |                          |
+//! | `padding`     | as `kernel_size`                    | at most half the window  |
+//! | `dilation`    | as `kernel_size`                    |                          |
+//! | `ceil_mode`   | bool                                |                          |
+//! | `indices`     | i64 tensor: `row · w + column`      | as `grad_output`         |
+//! | `grad_input`  | as `self`                           | as `self`                |
+//!
+//! Adds each gradient to the element that its window found the largest, in the dtype of the
+//! tensors. Exact. Errors: sizes that a pool would not give, an index that is negative or past the
+//! picture, other dtypes. Source: ATen `max_pool2d_with_indices_backward`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
+
+use crate::{
+    accumulator::same_dtype,
+    dtype::{Number, with_dtype},
+    loops::{Loops, out_strides, strides_of},
+    window::Windows,
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::max_pool2d_with_indices_backward.grad_input",
+    &[
+        Arg::Tensor,
+        Arg::Tensor,
+        Arg::IntList,
+        Arg::IntList,
+        Arg::IntList,
+        Arg::IntList,
+        Arg::Bool,
+        Arg::Tensor,
+        Arg::Out,
+    ],
+    backward,
+)];
+
+fn backward(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(1)?;
+    same_dtype(args.tensor(0)?.dtype(), x.dtype(), 0)?;
+    same_dtype(args.tensor(7)?.dtype(), ScalarType::Long, 7)?;
+    same_dtype(args.out(8)?.dtype(), x.dtype(), 8)?;
+    let windows = Windows::new(args, (&x, 2), 2, Some(5), args.bool(6)?)?;
+    let sizes = windows.out_sizes(x.sizes())?;
+    for index in [0, 7] {
+        if args.tensor(usize::from(index))?.sizes() != &*sizes {
+            return Err(Error::InvalidArgument { index, expected: "the sizes of the pool" });
+        }
+    }
+    with_dtype!(float, x.dtype(), 1, T => spread::<T>(args))
+}
+
+/// Adds the gradients to where their indices say.
+fn spread<T: Number>(args: &mut Args<'_>) -> Result<(), Error> {
+    let (grad, x, indices) = (args.tensor(0)?, args.tensor(1)?, args.tensor(7)?);
+    let leading = x.rank() - 2;
+    let &[height, width] = &x.sizes()[leading..] else { return Ok(()) };
+    let mut out = args.out(8)?;
+    out.resize(x.sizes())?;
+    let strides = [strides_of(&grad), strides_of(&indices), out_strides(&out)];
+    let mut pictures = Loops::<3>::new();
+    for dim in 0..leading {
+        pictures.push(x.sizes()[dim], strides.each_ref().map(|strides| strides[dim]))?;
+    }
+    let mut picture = Loops::<2>::new();
+    for dim in leading..x.rank() {
+        picture.push(grad.sizes()[dim], [strides[0][dim], strides[1][dim]])?;
+    }
+    let [row, column] = [strides[2][leading], strides[2][leading + 1]];
+    let (grad, indices) = (grad.data::<T>()?, indices.data::<i64>()?);
+    let out = out.data_mut::<T>()?;
+    out.fill(T::default());
+    let mut outside = false;
+    pictures.for_each([0; 3], |[from, index, to]| {
+        picture.for_each([from, index], |[from, index]| {
+            let place = indices.get(index).and_then(|&place| usize::try_from(place).ok());
+            let place = place.filter(|&place| place / width.max(1) < height);
+            let sum = place
+                .and_then(|place| out.get_mut(to + place / width * row + place % width * column));
+            match (sum, grad.get(from)) {
+                (Some(sum), Some(grad)) => *sum = T::from_f64(sum.to_f64() + grad.to_f64()),
+                _ => outside = true,
+            }
+        });
+    });
+    if outside {
+        return Err(Error::InvalidArgument { index: 7, expected: "places of the picture" });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    fn run(indices: [i64; 2]) -> Result<Vec<f32>, Error> {
+        let x = Tensor::zeros(ScalarType::Float, &[1, 2, 3]);
+        let grad = Tensor::new(&[1, 1, 2], &[1.0_f32, 10.0]).unwrap();
+        let indices = Tensor::new(&[1, 1, 2], &indices).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
+        let mut arguments = [
+            Argument::Tensor(&grad),
+            Argument::Tensor(&x),
+            Argument::Ints(vec![2]),
+            Argument::Ints(vec![1]),
+            Argument::Ints(vec![0]),
+            Argument::Ints(vec![1]),
+            Argument::Scalar(Scalar::Bool(false)),
+            Argument::Tensor(&indices),
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments)?;
+        Ok(out.data()?.to_vec())
+    }
+
+    #[test]
+    fn gradients_add_up() {
+        assert_eq!(run([4, 4]), Ok(vec![0.0, 0.0, 0.0, 0.0, 11.0, 0.0]));
+        assert_eq!(run([0, 5]), Ok(vec![1.0, 0.0, 0.0, 0.0, 0.0, 10.0]));
+    }
+
+    #[test]
+    fn places_outside_are_refused() {
+        for outside in [-1, 6, i64::MAX, i64::MIN] {
+            assert!(run([0, outside]).is_err());
+        }
+    }
+}

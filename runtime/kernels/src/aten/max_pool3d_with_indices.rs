@@ -1,0 +1,63 @@
+//! `aten::max_pool3d_with_indices.out`: largest element of each window, and where it stands.
+//!
+//! | argument      | type                                            | shape                       |
+//! |---------------|-------------------------------------------------|-----------------------------|
+//! | `self`        | tensor, any but bool and `u64`                  | `[…, d, h, w]`, rank 4 or 5 |
+//! | `kernel_size` | ints, one for all or three                      |                             |
+//! | `stride`      | as `kernel_size`; empty: the kernel             |                             |
+//! | `padding`     | as `kernel_size`                                | at most half the window     |
+//! | `dilation`    | as `kernel_size`                                |                             |
+//! | `ceil_mode`   | bool                                            |                             |
+//! | `out`         | as `self`                                       | `[…, d', h', w']`           |
+//! | `indices`     | i64 tensor: `(depth · h + row) · w + column`    | as `out`                    |
+//!
+//! The first of equal elements, but the last NaN; NaN wins over every number. Exact.
+//! Errors: settings that leave no window, other dtypes. Source: ATen `max_pool3d_with_indices`.
+
+use afferent_core::{Arg, Kernel};
+
+use crate::window::largest;
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "aten::max_pool3d_with_indices.out",
+    &[
+        Arg::Tensor,
+        Arg::IntList,
+        Arg::IntList,
+        Arg::IntList,
+        Arg::IntList,
+        Arg::Bool,
+        Arg::Out,
+        Arg::Out,
+    ],
+    |_, args| largest::pool(args, 3),
+)];
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn values_and_indices() {
+        let mut x = [0.0_f32; 16];
+        (x[9], x[14], x[7]) = (3.0, 4.0, 4.0);
+        let x = Tensor::new(&[1, 2, 2, 4], &x).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0, 0]);
+        let mut indices = Tensor::zeros(ScalarType::Long, &[0, 0, 0, 0]);
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Ints(vec![2]),
+            Argument::Ints(vec![]),
+            Argument::Ints(vec![0]),
+            Argument::Ints(vec![1]),
+            Argument::Scalar(Scalar::Bool(false)),
+            Argument::Out(&mut out),
+            Argument::Out(&mut indices),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<f32>(), Ok(&[3.0, 4.0][..]));
+        assert_eq!(indices.data::<i64>(), Ok(&[9, 7][..]));
+    }
+}

@@ -1,0 +1,31 @@
+//! `et_copy::_h2d_copy.out`: a copy from the host to a device.
+//!
+//! | argument | type              | shape     |
+//! |----------|-------------------|-----------|
+//! | `self`   | tensor, any dtype | any       |
+//! | `out`    | as `self`         | as `self` |
+//!
+//! A plain copy, because every tensor that a kernel sees lies in the host's memory. Exact.
+//! Source: ExecuTorch `et_copy_ops.yaml`.
+
+use afferent_core::{Arg, Kernel};
+
+use crate::strided::duplicate;
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("et_copy::_h2d_copy.out", &[Arg::Tensor, Arg::Out], |_, args| {
+        duplicate(args, 1)
+    })];
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Argument;
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        check(&KERNELS[0], vec![Argument::Tensor(&iota(&[2]))], Ok((&[2], &[0, 1])));
+    }
+}

@@ -1,0 +1,10 @@
+//! `llama::channelwise_gated_delta_rule.out`: the former name of `gated_delta_rule`.
+//!
+//! Source: ExecuTorch `op_sdpa.cpp`, which keeps it for programs exported before the change.
+
+use afferent_core::Kernel;
+
+use crate::llama::gated_delta_rule::{ARGS, gated_delta_rule};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("llama::channelwise_gated_delta_rule.out", ARGS, gated_delta_rule)];

@@ -1,0 +1,59 @@
+//! `llama::custom_quantized_sdpa.out`: attention of quantized queries, keys and values.
+//!
+//! | argument                         | type                 | shape                             |
+//! |----------------------------------|----------------------|-----------------------------------|
+//! | `query`                          | `i8` tensor          | `[batch, queries, heads, width]`  |
+//! | `key`, `value`                   | `i8` tensor          | `[batch, keys, key heads, width]` |
+//! | `start_pos`, `attn_mask`, `drpout_p`, `is_causal`, `scale` | as `custom_sdpa` |             |
+//! | `q_zero_points`, `q_scales`      | `i8`, `f32` tensors  | as `query`, the last size 1       |
+//! | `k_zero_points`, `k_scales`      | `i8`, `f32` tensors  | as `key`, the last size 1         |
+//! | `v_zero_points`, `v_scales`      | `i8`, `f32` tensors  | as `value`, the last size 1       |
+//! | `is_seq_at_dim_2`                | bool                 | heads and positions are exchanged |
+//! | `out`                            | `f32` tensor         | as `query`                        |
+//!
+//! Computes what `custom_sdpa` computes from `(number - zero point) · scale`. Tolerance: 1e-5.
+//! Errors: those of `custom_sdpa`; missing scales or zero points are [`Error::InvalidArgument`].
+//! Source: ExecuTorch `op_sdpa.cpp`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
+
+use crate::{
+    accumulator::same_dtype,
+    llama::attention::{Operand, Options, Quantization, attend},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "llama::custom_quantized_sdpa.out",
+    &[
+        Arg::Tensor,
+        Arg::Tensor,
+        Arg::Tensor,
+        Arg::Int,
+        Arg::OptTensor,
+        Arg::Double,
+        Arg::Bool,
+        Arg::OptDouble,
+        Arg::OptTensor,
+        Arg::OptTensor,
+        Arg::OptTensor,
+        Arg::OptTensor,
+        Arg::OptTensor,
+        Arg::OptTensor,
+        Arg::Bool,
+        Arg::Out,
+    ],
+    custom_quantized_sdpa,
+)];
+
+fn custom_quantized_sdpa(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::of(args, 3, 4)?;
+    let operand = |index: u8| {
+        let tensor = args.tensor(usize::from(index))?;
+        same_dtype(tensor.dtype(), ScalarType::Char, index)?;
+        let quantization = Quantization::of(args, 8 + 2 * index, &tensor)?;
+        Ok(Operand { tensor, index, quantization: Some(quantization) })
+    };
+    let operands = [operand(0)?, operand(1)?, operand(2)?];
+    let heads_first = args.bool(14)?;
+    attend(cx, operands, heads_first, &options, (&mut args.out(15)?, 15))
+}

@@ -1,0 +1,119 @@
+//! `llama::custom_sdpa.out`: attention of queries over a cache of keys and values.
+//!
+//! | argument       | type                    | shape                                         |
+//! |----------------|-------------------------|-----------------------------------------------|
+//! | `query`        | `f32`, `f16` or `bf16`  | `[batch, queries, heads, width]`              |
+//! | `key`, `value` | as `query`              | `[batch, keys, key heads, width]`             |
+//! | `start_pos`    | int                     | position of the first query among the keys    |
+//! | `attn_mask`    | `f32` tensor or none    | `[queries, keys]`                             |
+//! | `drpout_p`     | 0                       |                                               |
+//! | `is_causal`    | bool                    |                                               |
+//! | `scale`        | number or none          | `1 / √width` if none                          |
+//! | `out`          | as `query`              | as `query`                                    |
+//!
+//! All tensors are row-major; the number of key heads divides that of heads. Computes
+//! `softmax(scale · query · keyᵀ + attn_mask) · value` for each head. Without a mask only the first
+//! `start_pos + queries` keys count, and with `is_causal` for each query none after its own
+//! position. A query all of whose keys are masked gives zeros, as in PyTorch; the official kernel
+//! gives NaN. Half types compute in `f32`. Scratch memory grows with the width and, for up to 16
+//! queries a head, with the heads. Tolerance: 1e-5.
+//! Errors: other sizes and dim orders, dropout, and a mask beside `is_causal` are
+//! [`Error::InvalidArgument`], other dtypes [`Error::InvalidType`].
+//! Source: ExecuTorch `op_sdpa.cpp`; PyTorch `scaled_dot_product_attention`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::llama::attention::{Operand, Options, attend};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "llama::custom_sdpa.out",
+    &[
+        Arg::Tensor,
+        Arg::Tensor,
+        Arg::Tensor,
+        Arg::Int,
+        Arg::OptTensor,
+        Arg::Double,
+        Arg::Bool,
+        Arg::OptDouble,
+        Arg::Out,
+    ],
+    custom_sdpa,
+)];
+
+fn custom_sdpa(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::of(args, 3, 4)?;
+    let operand = |index: u8| {
+        let tensor = args.tensor(usize::from(index))?;
+        Ok(Operand { tensor, index, quantization: None })
+    };
+    let operands = [operand(0)?, operand(1)?, operand(2)?];
+    attend(cx, operands, false, &options, (&mut args.out(8)?, 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    struct Case {
+        start: i64,
+        mask: Option<Tensor>,
+        dropout: f64,
+        is_causal: bool,
+        scale: f64,
+    }
+
+    const PLAIN: Case = Case { start: 0, mask: None, dropout: 0.0, is_causal: false, scale: 1.0 };
+
+    /// One head of width 1 with two queries of 0, so that weights are equal, and three values.
+    #[track_caller]
+    fn check(case: Case, expected: Result<&[f32], Error>) {
+        let query = Tensor::zeros(ScalarType::Float, &[1, 2, 1, 1]);
+        let key = Tensor::zeros(ScalarType::Float, &[1, 3, 1, 1]);
+        let value = Tensor::new(&[1, 3, 1, 1], &[1.0_f32, 2.0, 6.0]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &[0; 4]);
+        let mut arguments = [
+            Argument::Tensor(&query),
+            Argument::Tensor(&key),
+            Argument::Tensor(&value),
+            Argument::Scalar(Scalar::Int(case.start)),
+            case.mask.as_ref().map_or(Argument::None, Argument::Tensor),
+            Argument::Scalar(Scalar::Double(case.dropout)),
+            Argument::Scalar(Scalar::Bool(case.is_causal)),
+            Argument::Scalar(Scalar::Double(case.scale)),
+            Argument::Out(&mut out),
+        ];
+        let result = Call::new(&KERNELS[0]).run(&mut arguments);
+        assert_eq!(result.map(|()| out.data().unwrap()), expected);
+    }
+
+    #[test]
+    fn the_keys_that_count() {
+        check(PLAIN, Ok(&[1.5, 1.5]));
+        check(Case { start: 1, ..PLAIN }, Ok(&[3.0, 3.0]));
+        check(Case { is_causal: true, ..PLAIN }, Ok(&[1.0, 1.5]));
+        check(Case { start: 1, is_causal: true, ..PLAIN }, Ok(&[1.5, 3.0]));
+        let hidden = f32::NEG_INFINITY;
+        let mask = [hidden, 0.0, 0.0, hidden, hidden, hidden];
+        let mask = Some(Tensor::new(&[2, 3], &mask).unwrap());
+        check(Case { mask, ..PLAIN }, Ok(&[4.0, 0.0]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
+        let position = "a position, not a negative number";
+        check(Case { start: -1, ..PLAIN }, wrong(3, position));
+        let late = "a key for the position of each query";
+        check(Case { start: 2, ..PLAIN }, wrong(1, late));
+        check(Case { start: i64::MAX, ..PLAIN }, wrong(1, late));
+        check(Case { dropout: 0.5, ..PLAIN }, wrong(5, "no dropout: 0"));
+        let mask = || Some(Tensor::zeros(ScalarType::Float, &[3, 2]));
+        let shape = "row-major, with a row for each query and a column for each key";
+        check(Case { mask: mask(), ..PLAIN }, wrong(4, shape));
+        let both = "no mask beside the causal one";
+        check(Case { mask: mask(), is_causal: true, ..PLAIN }, wrong(4, both));
+    }
+}

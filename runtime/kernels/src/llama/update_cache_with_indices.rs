@@ -1,0 +1,93 @@
+//! `llama::update_cache_with_indices.out`: writes scattered positions of a cache.
+//!
+//! | argument    | type              | shape                           |
+//! |-------------|-------------------|---------------------------------|
+//! | `value`     | tensor, any dtype | `[batch, len, heads, width]`    |
+//! | `cache`     | as `value`        | `[batch, length, heads, width]` |
+//! | `start_pos` | int               | not read                        |
+//! | `indices`   | `i64` tensor      | `[batch, len]`                  |
+//! | `out`       | as `value`        | `[1]`: nothing of use, zero     |
+//!
+//! Computes `cache[b, indices[b, i]] = value[b, i]`; of equal indices the last counts. Exact.
+//! Errors: as `update_cache`; an index outside the cache is [`Error::InvalidArgument`], and then
+//! nothing is written.
+//! Source: ExecuTorch `op_update_cache.cpp`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    llama::update_cache::{lengths, write_placeholder},
+    strided::{Part, copy},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "llama::update_cache_with_indices.out",
+    &[Arg::Tensor, Arg::InOut, Arg::Int, Arg::Tensor, Arg::Out],
+    update_cache_with_indices,
+)];
+
+fn update_cache_with_indices(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (value, indices) = (args.tensor(0)?, args.tensor(3)?);
+    args.int(2)?;
+    write_placeholder(&mut args.out(4)?)?;
+    let mut cache = args.out(1)?;
+    let (length, len) = lengths((&cache, 1), (&value, 0))?;
+    let wrong = |expected| Error::InvalidArgument { index: 3, expected };
+    if Some(indices.sizes()) != value.sizes().get(..2) || !indices.is_contiguous() {
+        return Err(wrong("row-major, of the first two sizes of the value"));
+    }
+    let indices = indices.data::<i64>()?;
+    let at = |index: i64| usize::try_from(index).ok().filter(|&index| index < length);
+    if indices.iter().any(|&index| at(index).is_none()) {
+        return Err(wrong("positions of the cache"));
+    }
+    let (from, to) = (Part::all(&value), Part::all_of(&cache));
+    let one = |mut part: Part, batch, position| {
+        part.slice(0, batch, 1, 1);
+        part.slice(1, position, 1, 1);
+        part
+    };
+    for (item, &index) in indices.iter().enumerate() {
+        let (batch, position) = (item / len, item % len);
+        let to = one(to, batch, at(index).unwrap_or(0));
+        copy(&mut cache, &to, &value, &one(from, batch, position))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+    use crate::testing::iota;
+
+    #[track_caller]
+    fn check(indices: &[i64], expected: Result<&[i32], Error>) {
+        let value = iota(&[2, 1, 1, 2]);
+        let indices = Tensor::new(&[2, 1], indices).unwrap();
+        let mut cache = Tensor::zeros(ScalarType::Int, &[2, 2, 1, 2]);
+        let mut out = Tensor::zeros(ScalarType::Int, &[1]);
+        let mut arguments = [
+            Argument::Tensor(&value),
+            Argument::Out(&mut cache),
+            Argument::Scalar(Scalar::Int(0)),
+            Argument::Tensor(&indices),
+            Argument::Out(&mut out),
+        ];
+        let result = Call::new(&KERNELS[0]).run(&mut arguments);
+        assert_eq!(result.map(|()| cache.data().unwrap()), expected);
+    }
+
+    #[test]
+    fn values() {
+        check(&[1, 0], Ok(&[0, 0, 0, 1, 2, 3, 0, 0]));
+    }
+
+    #[test]
+    fn positions_outside_are_refused() {
+        let error = Error::InvalidArgument { index: 3, expected: "positions of the cache" };
+        check(&[0, 2], Err(error));
+        check(&[-1, 0], Err(error));
+    }
+}

@@ -1,0 +1,78 @@
+//! `preprocess::tile_crop.out`: cuts a picture into square tiles.
+//!
+//! | argument    | type              | shape                                                       |
+//! |-------------|-------------------|-------------------------------------------------------------|
+//! | `input`     | tensor, any dtype | `[channels, rows · tile_size, columns · tile_size]`         |
+//! | `tile_size` | int, positive     |                                                             |
+//! | `out`       | as `input`        | `[rows · columns, channels, tile_size, tile_size]`, row by row |
+//!
+//! Exact. Errors: another rank, or a height or width that `tile_size` does not divide, is
+//! [`Error::InvalidArgument`], another dtype [`Error::InvalidType`].
+//! Source: ExecuTorch `op_tile_crop.cpp`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::same_dtype,
+    bytes::copy_elements,
+    loops::{Loops, out_strides, strides_of},
+};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::new("preprocess::tile_crop.out", &[Arg::Tensor, Arg::Int, Arg::Out], tile_crop_out)];
+
+fn tile_crop_out(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let &[channels, height, width] = x.sizes() else {
+        return Err(wrong(0, "a picture: channels, rows, columns"));
+    };
+    let side = usize::try_from(args.int(1)?).ok().filter(|&side| side > 0);
+    let side = side.ok_or(wrong(1, "a positive size"))?;
+    if !height.is_multiple_of(side) || !width.is_multiple_of(side) {
+        return Err(wrong(1, "a size that divides height and width"));
+    }
+    let (rows, columns) = (height / side, width / side);
+    let tiles = rows.checked_mul(columns).ok_or(wrong(1, "a larger size"))?;
+    let mut out = args.out(2)?;
+    same_dtype(out.dtype(), x.dtype(), 2)?;
+    out.resize(&[tiles, channels, side, side])?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (from, to) = (strides_of(&x), out_strides(&out));
+    let mut loops = Loops::new();
+    loops.push(rows, [side * from[1], columns * to[0]])?;
+    loops.push(columns, [side * from[2], to[0]])?;
+    loops.push(channels, [from[0], to[1]])?;
+    loops.push(side, [from[1], to[2]])?;
+    loops.push(side, [from[2], to[3]])?;
+    copy_elements(loops, x.bytes(), out.bytes_mut()?, x.dtype().size());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Scalar};
+
+    use super::*;
+    use crate::testing::{check, iota};
+
+    #[test]
+    fn values() {
+        let x = iota(&[1, 2, 4]);
+        let run = |side: i64, expected| {
+            let side = Argument::Scalar(Scalar::Int(side));
+            check(&KERNELS[0], vec![Argument::Tensor(&x), side], expected);
+        };
+        run(2, Ok((&[2, 1, 2, 2], &[0, 1, 4, 5, 2, 3, 6, 7])));
+        run(1, Ok((&[8, 1, 1, 1], &[0, 1, 2, 3, 4, 5, 6, 7])));
+        for side in [3, 4] {
+            let expected = "a size that divides height and width";
+            run(side, Err(Error::InvalidArgument { index: 1, expected }));
+        }
+        for side in [0, -2, i64::MIN] {
+            run(side, Err(Error::InvalidArgument { index: 1, expected: "a positive size" }));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `quantized_decomposed::add.out`: sum of two quantized tensors.
+//!
+//! | argument         | type                            | shape                  |
+//! |------------------|---------------------------------|------------------------|
+//! | `a`              | integer tensor                  | any                    |
+//! | `a_scale`        | double                          |                        |
+//! | `a_zero_point`   | int                             |                        |
+//! | `a_quant_min`    | int, not used                   |                        |
+//! | `a_quant_max`    | int, not used                   |                        |
+//! | `b`              | as `a`                          | broadcasts with `a`    |
+//! | …                | as those of `a`                 |                        |
+//! | `out_scale`      | double                          |                        |
+//! | `out_zero_point` | int                             |                        |
+//! | `out_quant_min`  | int                             |                        |
+//! | `out_quant_max`  | int                             |                        |
+//! | `out`            | as `a`                          | broadcast of `a`, `b`  |
+//!
+//! `round((a' + b') · (1 / out_scale)) + out_zero_point`, clamped, with `a' = (a - a_zero_point) ·
+//! a_scale` and `b'` alike, all in `f32`; halves round to even. Exact.
+//! Errors: ends that the dtype does not hold, other dtypes. Source: ExecuTorch `op_add.cpp` of the
+//! quantized kernels; PyTorch defines the operator without computing it.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+
+use crate::{
+    accumulator::same_dtype,
+    pointwise::{Input, Pointwise, integers},
+    quantize::{check_range, into_range},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "quantized_decomposed::add.out",
+    &[
+        Arg::Tensor,
+        Arg::Double,
+        Arg::Int,
+        Arg::Int,
+        Arg::Int,
+        Arg::Tensor,
+        Arg::Double,
+        Arg::Int,
+        Arg::Int,
+        Arg::Int,
+        Arg::Double,
+        Arg::Int,
+        Arg::Int,
+        Arg::Int,
+        Arg::Out,
+    ],
+    add_out,
+)];
+
+fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (a, b) = (args.tensor(0)?, args.tensor(5)?);
+    same_dtype(b.dtype(), a.dtype(), 5)?;
+    same_dtype(args.out(14)?.dtype(), a.dtype(), 14)?;
+    let range = check_range([args.int(12)?, args.int(13)?], a.dtype(), 12)?;
+    let dequantize = |index: usize| -> Result<_, Error> {
+        let scale = f64::from(args.double(index)? as f32);
+        let zero_point = args.int(index + 1)?;
+        Ok(move |value: i64| (value.wrapping_sub(zero_point) as f64 * scale) as f32)
+    };
+    let (of_a, of_b) = (dequantize(1)?, dequantize(6)?);
+    let inverse = 1.0 / args.double(10)? as f32;
+    let zero_point = args.int(11)? as f32;
+    let call = Pointwise::new([Input::Tensor(a), Input::Tensor(b)])?.not_float()?;
+    call.run(
+        args,
+        14,
+        integers!(|[a, b]| {
+            let sum = of_a(a) + of_b(b);
+            into_range(libm::rintf(inverse * sum) + zero_point, range)
+        }),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    fn run(range: [i64; 2]) -> Result<Vec<u8>, Error> {
+        let (a, b) = (Tensor::from_slice(&[0_u8, 10, 255]), Tensor::from_slice(&[4_u8]));
+        let mut out = Tensor::zeros(ScalarType::Byte, &[0]);
+        let int = |value| Argument::Scalar(Scalar::Int(value));
+        let double = |value| Argument::Scalar(Scalar::Double(value));
+        let mut arguments = [
+            Argument::Tensor(&a),
+            double(0.5),
+            int(2),
+            int(0),
+            int(255),
+            Argument::Tensor(&b),
+            double(0.25),
+            int(0),
+            int(0),
+            int(255),
+            double(0.5),
+            int(1),
+            int(range[0]),
+            int(range[1]),
+            Argument::Out(&mut out),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments)?;
+        Ok(out.data()?.to_vec())
+    }
+
+    #[test]
+    fn values() {
+        assert_eq!(run([0, 255]), Ok(vec![1, 11, 255]));
+        assert_eq!(run([2, 9]), Ok(vec![2, 9, 9]));
+        assert!(run([-1, 255]).is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! Where kernels compute in the vectors of the processor: with the feature `std`.
+
+use afferent_core::{Args, TensorMut, TensorView};
+use afferent_simd::{Isa, norm::Norm, softmax::Along};
+
+/// The fastest instruction set; none without `std`, where portable code has to be small.
+pub(crate) fn isa() -> Option<Isa> {
+    cfg!(feature = "std").then(Isa::best)
+}
+
+/// The elements before, along and after the dimension `dim`, which counts as one that is missing
+/// in a tensor without dimensions; the instruction set; and the elements. None if `x` and `out` are
+/// not row-major `f32` tensors of the same sizes, or there are no vectors.
+pub(crate) fn along<'a, 'o>(
+    x: &TensorView<'a>,
+    dim: usize,
+    out: &'o mut TensorMut<'_, '_>,
+) -> Option<(Isa, Along, &'a [f32], &'o mut [f32])> {
+    let isa = isa()?;
+    let is_plain = x.is_contiguous() && out.is_contiguous() && x.sizes() == out.sizes();
+    let (from, to) = (x.data().ok()?, out.data_mut().ok()?);
+    if !is_plain || to.is_empty() {
+        return None;
+    }
+    let product = |sizes: &[usize]| sizes.iter().product();
+    let (before, rest) = x.sizes().split_at_checked(dim)?;
+    let (len, after) = rest.split_first().unwrap_or((&1, &[]));
+    Some((isa, Along { outer: product(before), len: *len, inner: product(after) }, from, to))
+}
+
+/// The tensors at `indices`, if each is a row-major `f32` tensor or none.
+pub(crate) fn factors<'a>(args: &Args<'a>, indices: [usize; 2]) -> Option<[Option<&'a [f32]>; 2]> {
+    let mut factors = [None; 2];
+    for (factor, index) in factors.iter_mut().zip(indices) {
+        if let Some(tensor) = args.opt_tensor(index).ok()? {
+            *factor = Some(tensor.data().ok().filter(|_| tensor.is_contiguous())?);
+        }
+    }
+    Some(factors)
+}
+
+/// Normalises the rows of `x` into `outs`: results, means and factors. Does nothing and returns
+/// false if they are not row-major `f32` tensors with elements, or there are no vectors.
+pub(crate) fn normalize(
+    norm: Norm<'_>,
+    x: &TensorView<'_>,
+    outs: [&mut TensorMut<'_, '_>; 3],
+) -> bool {
+    let is_plain = x.is_contiguous() && outs.iter().all(|out| out.is_contiguous());
+    let [out, mean, rstd] = outs.map(|out| out.data_mut::<f32>());
+    match (isa(), x.data::<f32>(), out, mean, rstd) {
+        (Some(isa), Ok(from), Ok(to), Ok(mean), Ok(rstd)) if is_plain && !from.is_empty() => {
+            afferent_simd::norm::normalize(isa, norm, from, to, [mean, rstd]);
+            true
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,306 @@
+//! Convolutions of `f32` over up to three dimensions.
+//!
+//! Most are products of the weights with patches of the input, which are packed panel by panel and
+//! never exist as a whole. One output for each input channel is summed up directly.
+
+mod depthwise;
+mod patches;
+
+use afferent_core::Workers;
+
+use crate::{
+    Isa,
+    gemm::{Addend, Gemm, Lines, Panels, Target},
+};
+use depthwise::Planes;
+use patches::Patches;
+
+/// Sizes and settings of a convolution; one with fewer than three dimensions has the last ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Images.
+    pub batch: usize,
+    /// Groups of channels that do not meet.
+    pub groups: usize,
+    /// Input channels of one group.
+    pub in_channels: usize,
+    /// Output channels of one group.
+    pub out_channels: usize,
+    /// Sizes of the input.
+    pub input: [usize; 3],
+    /// Sizes of the kernel.
+    pub kernel: [usize; 3],
+    /// Sizes of the output.
+    pub output: [usize; 3],
+    /// Input positions between neighbours of the output.
+    pub stride: [usize; 3],
+    /// Zeros before and after the input.
+    pub padding: [usize; 3],
+    /// Input positions between neighbours of the kernel.
+    pub dilation: [usize; 3],
+}
+
+/// The strides of a tensor: image or output channel, channel, positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steps {
+    /// Between images; of weights, between output channels.
+    pub outer: usize,
+    /// Between channels.
+    pub channel: usize,
+    /// Between positions.
+    pub space: [usize; 3],
+}
+
+/// A convolution.
+#[derive(Debug, Clone, Copy)]
+pub struct Conv<'d> {
+    /// Its sizes.
+    pub geometry: Geometry,
+    /// The input.
+    pub x: &'d [f32],
+    /// Its strides.
+    pub x_steps: Steps,
+    /// The weights.
+    pub weight: &'d [f32],
+    /// Their strides.
+    pub w_steps: Steps,
+    /// What is added to each output channel.
+    pub bias: Option<&'d [f32]>,
+    /// The bounds of the result; NaN stays.
+    pub clamp: Option<(f32, f32)>,
+}
+
+/// How a convolution is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Planes, each with a kernel of its own.
+    Planes,
+    /// A product whose rows are output channels.
+    ChannelsByPositions { position: usize },
+    /// A product whose rows are positions.
+    PositionsByChannels { position: usize },
+}
+
+impl Geometry {
+    /// Elements of the kernel.
+    pub fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
+    /// Positions of the output.
+    pub fn positions(&self) -> usize {
+        self.output.iter().product()
+    }
+
+    /// The input position along `dim` that the kernel element `tap` meets for the output `at`.
+    fn source(&self, dim: usize, tap: usize, at: usize) -> Option<usize> {
+        let padded = at * self.stride[dim] + tap * self.dilation[dim];
+        padded.checked_sub(self.padding[dim]).filter(|&at| at < self.input[dim])
+    }
+}
+
+impl Steps {
+    /// The step between neighbours when positions of `sizes` are counted in row-major order;
+    /// `None` when it is not always the same.
+    fn position(&self, sizes: [usize; 3]) -> Option<usize> {
+        let mut wanted = None;
+        let mut count = 1_usize;
+        for dim in (0..3).rev() {
+            if sizes[dim] == 1 {
+                continue;
+            }
+            let step = *wanted.get_or_insert(self.space[dim]);
+            if self.space[dim] != step.checked_mul(count)? {
+                return None;
+            }
+            count = count.checked_mul(sizes[dim])?;
+        }
+        Some(wanted.unwrap_or(1))
+    }
+
+    /// Whether every element is inside a slice of `len`; there is one.
+    fn fit(&self, len: usize, outer: usize, channels: usize, sizes: [usize; 3]) -> bool {
+        let mut last = Some(0_usize);
+        let space = sizes.into_iter().zip(self.space);
+        for (size, step) in space.chain([(outer, self.outer), (channels, self.channel)]) {
+            let more = size.checked_sub(1).and_then(|count| count.checked_mul(step));
+            last = last.zip(more).and_then(|(last, more)| last.checked_add(more));
+        }
+        last.is_some_and(|last| last < len)
+    }
+}
+
+impl Conv<'_> {
+    /// Numbers of scratch memory that [`Conv::write`] takes on `threads` threads; `None` for
+    /// strides that it does not compute.
+    pub fn scratch_len(&self, isa: Isa, to: Steps, threads: usize) -> Option<usize> {
+        Some(match self.way(to)? {
+            Way::Planes => Planes::new(self, isa)?.scratch_len(threads),
+            Way::ChannelsByPositions { .. } => match self.direct(0) {
+                Some(x) => self.by_channels(self.weights(0)?, x, 0).scratch_len(isa, threads),
+                None => {
+                    let product = self.by_channels(self.weights(0)?, self.patches(0)?, 0);
+                    product.scratch_len(isa, threads)
+                }
+            },
+            Way::PositionsByChannels { .. } => match self.direct(0) {
+                Some(x) => self.by_positions(x, self.weights(0)?, 0).scratch_len(isa, threads),
+                None => {
+                    let product = self.by_positions(self.patches(0)?, self.weights(0)?, 0);
+                    product.scratch_len(isa, threads)
+                }
+            },
+        })
+    }
+
+    /// Writes the convolution to `out`, whose strides are `to`. `None` where
+    /// [`Conv::scratch_len`] gives that, something does not fit its slice, or the scratch memory is
+    /// too small; nothing is written then.
+    pub fn write(
+        &self,
+        isa: Isa,
+        out: &mut [f32],
+        to: Steps,
+        scratch: &mut [f32],
+        workers: Option<&dyn Workers>,
+    ) -> Option<()> {
+        let way = self.way(to)?;
+        let g = &self.geometry;
+        let channels = g.groups * g.out_channels;
+        if !to.fit(out.len(), g.batch, channels, g.output) {
+            return None;
+        }
+        if way == Way::Planes {
+            return Planes::new(self, isa)?.write(out, to, scratch, workers);
+        }
+        let wanted = self.scratch_len(isa, to, workers.map_or(1, Workers::threads))?;
+        scratch.get(..wanted)?;
+        for part in 0..g.batch * g.groups {
+            let (item, group) = (part / g.groups, part % g.groups);
+            let x_at = item * self.x_steps.outer + group * g.in_channels * self.x_steps.channel;
+            let first = group * g.out_channels;
+            let weights = self.weights(first)?;
+            let data = &mut out[item * to.outer + first * to.channel..];
+            match (way, self.direct(x_at)) {
+                (Way::PositionsByChannels { position }, x) => {
+                    let target = Target { data, row: position, col: to.channel };
+                    match x {
+                        Some(x) => self
+                            .by_positions(x, weights, first)
+                            .write(isa, target, scratch, workers)?,
+                        None => self
+                            .by_positions(self.patches(x_at)?, weights, first)
+                            .write(isa, target, scratch, workers)?,
+                    }
+                }
+                (Way::ChannelsByPositions { position }, x) => {
+                    let target = Target { data, row: to.channel, col: position };
+                    match x {
+                        Some(x) => self
+                            .by_channels(weights, x, first)
+                            .write(isa, target, scratch, workers)?,
+                        None => self
+                            .by_channels(weights, self.patches(x_at)?, first)
+                            .write(isa, target, scratch, workers)?,
+                    }
+                }
+                (Way::Planes, _) => return None,
+            }
+        }
+        Some(())
+    }
+
+    fn way(&self, to: Steps) -> Option<Way> {
+        let g = &self.geometry;
+        let channels = g.groups.checked_mul(g.in_channels)?;
+        let outputs = g.groups.checked_mul(g.out_channels)?;
+        let fits = g.batch > 0
+            && g.taps() > 0
+            && g.positions() > 0
+            && g.in_channels > 0
+            && self.x_steps.fit(self.x.len(), g.batch, channels, g.input)
+            && self.w_steps.fit(self.weight.len(), outputs, g.in_channels, g.kernel)
+            && self.bias.is_none_or(|bias| bias.len() >= outputs);
+        let position = to.position(g.output).filter(|_| fits)?;
+        if Planes::fit(self, to) {
+            return Some(Way::Planes);
+        }
+        self.order()?;
+        let by_rows = self.x_steps.space[2] == 1 || g.input[2] == 1;
+        if !by_rows && self.x_steps.channel != 1 && g.in_channels > 1 {
+            return None;
+        }
+        Some(if to.channel == 1 && g.out_channels > 1 {
+            Way::PositionsByChannels { position }
+        } else {
+            Way::ChannelsByPositions { position }
+        })
+    }
+
+    /// Steps between the weights of neighbouring input channels and of neighbouring elements of
+    /// the kernel, which together count the weights of an output channel.
+    fn order(&self) -> Option<(usize, usize)> {
+        let g = &self.geometry;
+        let (channels, taps) = (g.in_channels, g.taps());
+        let tap = self.w_steps.position(g.kernel)?;
+        match (self.w_steps.channel, tap) {
+            (_, 1) if channels == 1 => Some((taps, 1)),
+            (1, _) if taps == 1 => Some((1, channels)),
+            (channel, 1) if channel == taps => Some((taps, 1)),
+            (1, tap) if tap == channels => Some((1, channels)),
+            _ => None,
+        }
+    }
+
+    fn inner(&self) -> usize {
+        self.geometry.in_channels * self.geometry.taps()
+    }
+
+    /// The weights of the output channels of the group that starts with channel `first`.
+    fn weights(&self, first: usize) -> Option<Lines<'_>> {
+        let outer = self.w_steps.outer;
+        let data = self.weight.get(first * outer..)?;
+        Lines::new(data, (self.geometry.out_channels, outer), (self.inner(), 1))
+    }
+
+    /// The input from `at` on as lines, where each output depends on one position.
+    fn direct(&self, at: usize) -> Option<Lines<'_>> {
+        let g = &self.geometry;
+        let same = g.kernel == [1; 3] && g.stride == [1; 3] && g.padding == [0; 3];
+        let step = self.x_steps.position(g.input).filter(|_| same)?;
+        let data = self.x.get(at..)?;
+        Lines::new(data, (g.positions(), step), (g.in_channels, self.x_steps.channel))
+    }
+
+    fn patches(&self, at: usize) -> Option<Patches<'_>> {
+        let (channel, tap) = self.order()?;
+        let x = self.x.get(at..)?;
+        Some(Patches { x, steps: self.x_steps, geometry: &self.geometry, channel, tap })
+    }
+
+    fn by_channels<'d, P: Panels>(
+        &'d self,
+        a: Lines<'d>,
+        b: P,
+        first: usize,
+    ) -> Gemm<'d, Lines<'d>, P> {
+        let (rows, cols) = (self.geometry.out_channels, self.geometry.positions());
+        let addend = self.addend(first, 1, 0);
+        Gemm { a, b, rows, inner: self.inner(), cols, alpha: 1.0, addend, clamp: self.clamp }
+    }
+
+    fn by_positions<'d, P: Panels>(
+        &'d self,
+        a: P,
+        b: Lines<'d>,
+        first: usize,
+    ) -> Gemm<'d, P, Lines<'d>> {
+        let (rows, cols) = (self.geometry.positions(), self.geometry.out_channels);
+        let addend = self.addend(first, 0, 1);
+        Gemm { a, b, rows, inner: self.inner(), cols, alpha: 1.0, addend, clamp: self.clamp }
+    }
+
+    fn addend(&self, first: usize, row: usize, col: usize) -> Option<Addend<'_>> {
+        self.bias.map(|bias| Addend { data: &bias[first..], row, col, beta: 1.0 })
+    }
+}

@@ -1,0 +1,245 @@
+//! Convolutions of single planes: one kernel of weights for each output channel.
+
+use afferent_core::Workers;
+
+use super::{Conv, Steps};
+use crate::{Float, Isa, Routine, Simd, parallel};
+
+/// The most elements of a kernel.
+const MOST_TAPS: usize = 49;
+
+/// The least multiplications that are worth another thread.
+const WORTH: usize = 1 << 18;
+
+/// How planes are laid out for the loops: with the padding around them, and the columns of a row
+/// sorted by their remainder modulo the stride, so that the inputs of neighbouring outputs are
+/// neighbours.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planes<'c, 'd> {
+    conv: &'c Conv<'d>,
+    isa: Isa,
+    /// Rows with padding.
+    rows: usize,
+    /// Columns of one remainder.
+    cols: usize,
+}
+
+impl<'c, 'd> Planes<'c, 'd> {
+    /// Whether `conv` consists of planes in row-major order.
+    pub(super) fn fit(conv: &Conv<'_>, to: Steps) -> bool {
+        let g = &conv.geometry;
+        let is_flat = [g.kernel[0], g.input[0], g.output[0]] == [1; 3] && g.padding[0] == 0;
+        let [_, height, width] = g.output;
+        let outputs = g.groups * g.out_channels;
+        is_flat
+            && g.in_channels == 1
+            && g.taps() <= MOST_TAPS
+            && conv.x_steps.space[2] == 1
+            && conv.w_steps.position(g.kernel) == Some(1)
+            && (to.space[2] == 1 || width == 1)
+            && (to.space[1] == width || height == 1)
+            && (to.channel == height * width || outputs == 1)
+            && (to.outer == outputs * height * width || g.batch == 1)
+    }
+
+    pub(super) fn new(conv: &'c Conv<'d>, isa: Isa) -> Option<Self> {
+        let g = &conv.geometry;
+        let span = |dim: usize| {
+            let outputs = (g.output[dim] - 1).checked_mul(g.stride[dim])?;
+            outputs.checked_add((g.kernel[dim] - 1).checked_mul(g.dilation[dim])?)?.checked_add(1)
+        };
+        let (rows, cols) = (span(1)?, span(2)?.div_ceil(g.stride[2]));
+        rows.checked_mul(cols)?.checked_mul(g.stride[2])?;
+        Some(Self { conv, isa, rows, cols })
+    }
+
+    /// Numbers in one row.
+    fn pitch(&self) -> usize {
+        self.cols * self.conv.geometry.stride[2]
+    }
+
+    /// Numbers in a plane, and those that a vector may read after it.
+    fn len(&self) -> usize {
+        self.rows * self.pitch() + self.isa.lanes()
+    }
+
+    fn pieces(&self, threads: usize) -> usize {
+        let g = &self.conv.geometry;
+        let planes = g.batch * g.groups * g.out_channels;
+        let work = planes.saturating_mul(g.positions()).saturating_mul(g.taps());
+        threads.min(work / WORTH).min(planes).max(1)
+    }
+
+    pub(super) fn scratch_len(&self, threads: usize) -> usize {
+        self.len().saturating_mul(self.pieces(threads))
+    }
+
+    pub(super) fn write(
+        &self,
+        out: &mut [f32],
+        to: Steps,
+        scratch: &mut [f32],
+        workers: Option<&dyn Workers>,
+    ) -> Option<()> {
+        let g = &self.conv.geometry;
+        let outputs = g.groups * g.out_channels;
+        let (planes, size) = (g.batch * outputs, g.positions());
+        debug_assert!(to.space[2] == 1 || g.output[2] == 1, "checked by `fit`");
+        let pieces = self.pieces(workers.map_or(1, Workers::threads));
+        let scratch = scratch.get_mut(..self.len() * pieces)?;
+        scratch.fill(0.0);
+        let share = planes.div_ceil(pieces);
+        let out = out.get_mut(..planes * size)?;
+        let work = |piece: usize, out: &mut [f32], scratch: &mut [f32]| {
+            for (at, out) in (piece * share..).zip(out.chunks_exact_mut(size)) {
+                self.isa.run(Plane { planes: *self, plane: at, scratch, out });
+            }
+        };
+        if pieces == 1 {
+            work(0, out, scratch);
+            return Some(());
+        }
+        parallel::for_each_pair(workers, (out, share * size), (scratch, self.len()), work);
+        Some(())
+    }
+}
+
+struct Plane<'p, 'c, 'd> {
+    planes: Planes<'c, 'd>,
+    plane: usize,
+    scratch: &'p mut [f32],
+    out: &'p mut [f32],
+}
+
+impl Routine for Plane<'_, '_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { planes, plane, scratch, out } = self;
+        let conv = planes.conv;
+        let g = &conv.geometry;
+        let outputs = g.groups * g.out_channels;
+        let (item, output) = (plane / outputs, plane % outputs);
+        let channel = output / g.out_channels;
+        planes.copy(simd, item, channel, scratch);
+        let weight = &conv.weight[output * conv.w_steps.outer..][..g.taps()];
+        let bias = conv.bias.map_or(0.0, |bias| bias[output]);
+        match g.taps() {
+            9 => planes.sum::<S, 9>(simd, scratch, weight, bias, out),
+            taps => planes.sum_any(simd, scratch, &weight[..taps], bias, out),
+        }
+    }
+}
+
+impl Planes<'_, '_> {
+    /// Copies a plane of the input; the padding around it stays zero.
+    #[inline(always)]
+    fn copy<S: Simd>(&self, simd: S, item: usize, channel: usize, to: &mut [f32]) {
+        let conv = self.conv;
+        let g = &conv.geometry;
+        let (stride, padding) = (g.stride[2], g.padding[2]);
+        let x = &conv.x[item * conv.x_steps.outer + channel * conv.x_steps.channel..];
+        let rows = g.input[1].min(self.rows.saturating_sub(g.padding[1]));
+        for row in 0..rows {
+            let from = &x[row * conv.x_steps.space[1]..][..g.input[2]];
+            let to = &mut to[(row + g.padding[1]) * self.pitch()..][..self.pitch()];
+            if stride == 1 {
+                let to = &mut to[padding.min(self.cols)..];
+                for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
+                    let from = &from[..from.len().min(to.len())];
+                    let len = from.len();
+                    simd.store_first(simd.load_first(from), &mut to[..len]);
+                }
+                continue;
+            }
+            for (remainder, to) in to.chunks_exact_mut(self.cols).enumerate() {
+                // Column `j` of this remainder is column `j * stride + remainder - padding`.
+                let first = padding.saturating_sub(remainder).div_ceil(stride);
+                let Some(from) = from.get((first * stride + remainder).saturating_sub(padding)..)
+                else {
+                    continue;
+                };
+                let to = to.get_mut(first..).unwrap_or(&mut []);
+                if stride == 2 {
+                    let (pairs, last) = from.as_chunks::<2>();
+                    let whole = pairs.len().min(to.len());
+                    let (paired, rest) = to.split_at_mut(whole);
+                    paired.iter_mut().zip(pairs).for_each(|(to, [from, _])| *to = *from);
+                    rest.iter_mut().zip(last).for_each(|(to, from)| *to = *from);
+                } else {
+                    let from = from.iter().step_by(stride);
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                }
+            }
+        }
+    }
+
+    /// Where the inputs of tap `tap` begin.
+    #[inline(always)]
+    fn offset(&self, tap: usize) -> usize {
+        let g = &self.conv.geometry;
+        let (row, col) = (tap / g.kernel[2] * g.dilation[1], tap % g.kernel[2] * g.dilation[2]);
+        row * self.pitch() + col % g.stride[2] * self.cols + col / g.stride[2]
+    }
+
+    #[inline(always)]
+    fn sum<S: Simd, const TAPS: usize>(
+        &self,
+        simd: S,
+        x: &[f32],
+        weight: &[f32],
+        bias: f32,
+        out: &mut [f32],
+    ) {
+        let g = &self.conv.geometry;
+        let mut factors = [simd.zero(); TAPS];
+        let mut offsets = [0; TAPS];
+        for tap in 0..TAPS {
+            factors[tap] = simd.splat(weight[tap]);
+            offsets[tap] = self.offset(tap);
+        }
+        let bias = simd.splat(bias);
+        for (row, out) in out.chunks_exact_mut(g.output[2]).enumerate() {
+            let x = &x[row * g.stride[1] * self.pitch()..];
+            for (col, out) in out.chunks_mut(S::LANES).enumerate() {
+                let x = &x[col * S::LANES..];
+                let mut sum = bias;
+                for tap in 0..TAPS {
+                    sum = simd.load(&x[offsets[tap]..]).mul_add(factors[tap], sum);
+                }
+                simd.store_first(self.bounded(simd, sum), out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn sum_any<S: Simd>(&self, simd: S, x: &[f32], weight: &[f32], bias: f32, out: &mut [f32]) {
+        let g = &self.conv.geometry;
+        let mut offsets = [0; MOST_TAPS];
+        for (tap, offset) in offsets.iter_mut().enumerate().take(weight.len()) {
+            *offset = self.offset(tap);
+        }
+        let bias = simd.splat(bias);
+        for (row, out) in out.chunks_exact_mut(g.output[2]).enumerate() {
+            let x = &x[row * g.stride[1] * self.pitch()..];
+            for (col, out) in out.chunks_mut(S::LANES).enumerate() {
+                let x = &x[col * S::LANES..];
+                let mut sum = bias;
+                for (offset, factor) in offsets.iter().zip(weight) {
+                    sum = simd.load(&x[*offset..]).mul_add(simd.splat(*factor), sum);
+                }
+                simd.store_first(self.bounded(simd, sum), out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn bounded<S: Simd>(&self, simd: S, sum: S::F32) -> S::F32 {
+        match self.conv.clamp {
+            // The operand that is kept where one is NaN is the second.
+            Some((low, high)) => simd.splat(high).min(simd.splat(low).max(sum)),
+            None => sum,
+        }
+    }
+}

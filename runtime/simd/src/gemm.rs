@@ -1,0 +1,326 @@
+//! Products of matrices of `f32`, and of whatever can be packed like one.
+//!
+//! The columns of the product are cut into panels as wide as a tile, the inner dimension into
+//! blocks. A panel of a block is packed so that it lies in the first-level cache; then the rows of
+//! the product are computed in strips, each a tile whose sums stay in registers.
+
+mod gemv;
+mod panels;
+mod tile;
+
+use afferent_core::Workers;
+
+use crate::{
+    Isa,
+    parallel::{self, Shared},
+};
+
+pub use panels::{Lines, Panels, Part};
+use tile::{Start, Strips};
+
+/// The most products that a tile adds up between two visits of its sums in memory.
+const DEPTH: usize = 384;
+
+/// Elements of the left operand that should stay in the second-level cache.
+const BLOCK: usize = 128 * 1024;
+
+/// The least multiplications that are worth another thread.
+const WORTH: usize = 1 << 20;
+
+/// Numbers in a line of the cache.
+const CACHE_LINE: usize = 16;
+
+/// The product `alpha · a · b + addend`, with bounds.
+///
+/// Line `i` of `a` is row `i` of the left matrix, line `j` of `b` is column `j` of the right one.
+#[derive(Debug, Clone, Copy)]
+pub struct Gemm<'d, A, B> {
+    /// Rows of the left matrix.
+    pub a: A,
+    /// Columns of the right matrix.
+    pub b: B,
+    /// Rows of the product.
+    pub rows: usize,
+    /// Length of each line.
+    pub inner: usize,
+    /// Columns of the product.
+    pub cols: usize,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// What is added.
+    pub addend: Option<Addend<'d>>,
+    /// The bounds of the result; NaN stays.
+    pub clamp: Option<(f32, f32)>,
+}
+
+/// A matrix that is added: element `(i, j)` is `beta · data[i * row + j * col]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Addend<'d> {
+    /// The elements.
+    pub data: &'d [f32],
+    /// Step between rows; zero repeats one.
+    pub row: usize,
+    /// Step between columns; zero repeats one.
+    pub col: usize,
+    /// Factor.
+    pub beta: f32,
+}
+
+/// Where a product goes: element `(i, j)` to `data[i * row + j * col]`.
+#[derive(Debug)]
+pub struct Target<'o> {
+    /// The elements.
+    pub data: &'o mut [f32],
+    /// Step between rows.
+    pub row: usize,
+    /// Step between columns.
+    pub col: usize,
+}
+
+/// How a product is cut up.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    isa: Isa,
+    /// Columns of a panel.
+    width: usize,
+    /// Products between two visits of a sum.
+    depth: usize,
+    /// Rows that one packed panel serves.
+    rows: usize,
+    /// Whether the left operand is packed too.
+    packs_a: bool,
+    /// Whether all blocks of a panel come before the next panel.
+    panel_first: bool,
+}
+
+/// Rows and columns of the product that one thread computes.
+#[derive(Debug, Clone, Copy)]
+struct Area {
+    row: usize,
+    rows: usize,
+    col: usize,
+    cols: usize,
+}
+
+impl<A: Panels, B: Panels> Gemm<'_, A, B> {
+    /// Numbers of scratch memory that [`Gemm::write`] takes on `threads` threads.
+    pub fn scratch_len(&self, isa: Isa, threads: usize) -> usize {
+        let plan = self.plan(isa);
+        plan.scratch_len().saturating_mul(self.pieces(threads)).saturating_add(CACHE_LINE)
+    }
+
+    /// Writes the product. `None` where an operand, the addend or the target is too short, or the
+    /// scratch memory is less than [`Gemm::scratch_len`]; nothing is written then.
+    pub fn write(
+        &self,
+        isa: Isa,
+        out: Target<'_>,
+        scratch: &mut [f32],
+        workers: Option<&dyn Workers>,
+    ) -> Option<()> {
+        if self.rows == 0 || self.cols == 0 {
+            return Some(());
+        }
+        self.fits(&out)?;
+        let plan = self.plan(isa);
+        let wanted = self.pieces(workers.map_or(1, Workers::threads));
+        // Rows and columns of a target that overlap belong to one thread.
+        let apart = out.row > (self.cols - 1) * out.col || out.col > (self.rows - 1) * out.row;
+        let pieces = if apart { wanted } else { 1 };
+        let skip = scratch.as_ptr().align_offset(CACHE_LINE * size_of::<f32>());
+        let len = plan.scratch_len();
+        let scratch = scratch.get_mut(skip..)?.get_mut(..len * pieces)?;
+        let data = Shared::new(out.data);
+        let steps = (out.row, out.col);
+        // Whole panels or strips, so that threads share no line of the cache more than needed.
+        let by_cols = self.cols >= self.rows;
+        let (count, unit) =
+            if by_cols { (self.cols, plan.width) } else { (self.rows, tile::rows(isa)) };
+        let share = count.div_ceil(unit).div_ceil(pieces) * unit;
+        parallel::for_each_chunk(workers, scratch, len, |piece, mine| {
+            let from = count.min(piece * share);
+            let len_here = share.min(count - from);
+            let area = if by_cols {
+                Area { row: 0, rows: self.rows, col: from, cols: len_here }
+            } else {
+                Area { row: from, rows: len_here, col: 0, cols: self.cols }
+            };
+            self.write_area(plan, area, &data, steps, mine);
+        });
+        Some(())
+    }
+
+    fn pieces(&self, threads: usize) -> usize {
+        let work = self.rows.saturating_mul(self.cols).saturating_mul(self.inner);
+        threads.min(work / WORTH).max(1)
+    }
+
+    fn plan(&self, isa: Isa) -> Plan {
+        let lanes = isa.lanes();
+        let width = if self.cols <= lanes { lanes } else { 2 * lanes };
+        let depth = self.inner.div_ceil(self.inner.div_ceil(DEPTH).max(1)).max(1);
+        let by_rows = self.a.lines().is_some_and(|lines| lines.k_step == 1);
+        let few = self.cols <= 2 * width;
+        let packs_a = self.a.lines().is_none_or(|lines| !(by_rows || lines.step == 1 && few));
+        let most = if packs_a { BLOCK / depth } else { 1024 };
+        let rows = most.next_multiple_of(tile::rows(isa)).min(self.rows);
+        let panel_first = !packs_a && self.rows.saturating_mul(self.inner) <= BLOCK;
+        Plan { isa, width, depth, rows, packs_a, panel_first }
+    }
+
+    fn fits(&self, out: &Target<'_>) -> Option<()> {
+        if self.rows == 0 || self.cols == 0 {
+            return Some(());
+        }
+        let inside = |len: usize, row: usize, col: usize| {
+            let last = (self.rows - 1).checked_mul(row)?;
+            let last = last.checked_add((self.cols - 1).checked_mul(col)?)?;
+            (last < len).then_some(())
+        };
+        inside(out.data.len(), out.row, out.col)?;
+        if let Some(Addend { data, row, col, .. }) = self.addend {
+            inside(data.len(), row, col)?;
+        }
+        let holds = |count, (lines, depth)| count <= lines && self.inner <= depth;
+        (holds(self.rows, self.a.extent()) && holds(self.cols, self.b.extent())).then_some(())
+    }
+
+    fn write_area(
+        &self,
+        plan: Plan,
+        area: Area,
+        out: &Shared<'_, f32>,
+        steps: (usize, usize),
+        scratch: &mut [f32],
+    ) {
+        let (b_scratch, a_scratch) = scratch.split_at_mut(plan.depth * plan.width);
+        let panels = area.cols.div_ceil(plan.width);
+        let blocks = self.inner.div_ceil(plan.depth).max(1);
+        for row in (area.row..area.row + area.rows).step_by(plan.rows.max(1)) {
+            let rows = plan.rows.min(area.row + area.rows - row);
+            let mut packed = usize::MAX;
+            for step in 0..panels * blocks {
+                let (panel, block) = if plan.panel_first {
+                    (step / blocks, step % blocks)
+                } else {
+                    (step % panels, step / panels)
+                };
+                let k = block * plan.depth;
+                let depth = plan.depth.min(self.inner - k);
+                if plan.packs_a && packed != block {
+                    packed = block;
+                    tile::for_each_strip(plan.isa, rows, |from, count| {
+                        let part = Part { start: row + from, count, k, depth, width: count };
+                        let to = &mut a_scratch[from * depth..][..count * depth];
+                        self.a.pack(plan.isa, part, to);
+                    });
+                }
+                let start = panel * plan.width;
+                let cols = plan.width.min(area.cols - start);
+                let area = Area { row, rows, col: area.col + start, cols };
+                let b = self.panel(plan, area, k, depth, b_scratch);
+                let a = if plan.packs_a { None } else { self.a.lines() };
+                self.strips(plan, area, (k, depth), (a, a_scratch), b, out, steps);
+            }
+        }
+    }
+
+    /// The panel of `area`: where it lies when that is good enough, else packed.
+    fn panel<'p>(
+        &'p self,
+        plan: Plan,
+        area: Area,
+        k: usize,
+        depth: usize,
+        scratch: &'p mut [f32],
+    ) -> (&'p [f32], usize) {
+        let direct = self.b.lines().filter(|lines| {
+            lines.step == 1 && area.cols == plan.width && self.rows <= 2 * tile::rows(plan.isa)
+        });
+        if let Some(lines) = direct.filter(|_| depth > 0) {
+            return (&lines.data[k * lines.k_step + area.col..], lines.k_step);
+        }
+        let part = Part { start: area.col, count: area.cols, k, depth, width: plan.width };
+        let to = &mut scratch[..depth * plan.width];
+        self.b.pack(plan.isa, part, to);
+        (to, plan.width)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one step of the loop above")]
+    fn strips(
+        &self,
+        plan: Plan,
+        area: Area,
+        (k, depth): (usize, usize),
+        (a, packed): (Option<Lines<'_>>, &[f32]),
+        b: (&[f32], usize),
+        out: &Shared<'_, f32>,
+        steps: (usize, usize),
+    ) {
+        let is_last = k + depth >= self.inner;
+        let at = |addend: &Addend<'_>| area.row * addend.row + area.col * addend.col;
+        // Where nothing is scaled, sums start with what is added to them.
+        let simple = self.addend.filter(|addend| {
+            (self.alpha, addend.beta) == (1.0, 1.0) && (addend.col == 0 || addend.col == 1)
+        });
+        let start = match &simple {
+            _ if k > 0 => Start::Target,
+            Some(addend) if addend.col == 0 => Start::Rows(&addend.data[at(addend)..], addend.row),
+            Some(addend) => Start::Matrix(&addend.data[at(addend)..], addend.row),
+            None => Start::Zero,
+        };
+        let late = is_last && simple.is_none() && (self.alpha != 1.0 || self.addend.is_some());
+        let late = late.then(|| (self.alpha, self.addend.map(|a| (&a.data[at(&a)..], a))));
+        let (a, a_row, a_k) = match a {
+            Some(lines) => (
+                lines.data.get(area.row * lines.step + k * lines.k_step..),
+                lines.step,
+                lines.k_step,
+            ),
+            None => (Some(packed), 0, 0),
+        };
+        plan.isa.run(Strips {
+            a: a.unwrap_or(&[]),
+            a_row,
+            a_k,
+            b: b.0,
+            b_k: b.1,
+            depth,
+            rows: area.rows,
+            cols: area.cols,
+            width: plan.width,
+            out,
+            at: area.row * steps.0 + area.col * steps.1,
+            steps,
+            start,
+            late,
+            clamp: self.clamp.filter(|_| is_last),
+        });
+    }
+}
+
+impl Plan {
+    fn scratch_len(&self) -> usize {
+        let a = if self.packs_a { self.rows } else { 0 };
+        ((self.width + a) * self.depth).next_multiple_of(CACHE_LINE)
+    }
+}
+
+impl<'d> Gemm<'d, Lines<'d>, Lines<'d>> {
+    /// The same product in the orientation that is computed faster, and the steps of its target.
+    ///
+    /// The wide side of a tile is packed, the other one is read in place: the operand whose lines
+    /// lie in memory one after the other should be the latter, when there are few of the others.
+    #[must_use]
+    pub fn oriented(self, isa: Isa, row: usize, col: usize) -> (Self, usize, usize) {
+        let few = self.rows < isa.lanes() && self.rows < self.cols && self.b.k_step == 1;
+        if !few && !(col != 1 && row == 1) {
+            return (self, row, col);
+        }
+        let addend =
+            self.addend.map(|addend| Addend { row: addend.col, col: addend.row, ..addend });
+        let swapped =
+            Self { a: self.b, b: self.a, rows: self.cols, cols: self.rows, addend, ..self };
+        (swapped, col, row)
+    }
+}

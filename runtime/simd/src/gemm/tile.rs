@@ -1,0 +1,279 @@
+//! Tiles of a product, whose sums stay in registers.
+
+#![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
+
+use super::Addend;
+use crate::{Float, Isa, Routine, Simd, parallel::Shared};
+
+/// The most rows of a tile.
+const MOST_ROWS: usize = 12;
+
+/// The most columns of a tile.
+const MOST_COLS: usize = 32;
+
+/// What the sums of a tile start with.
+#[derive(Clone, Copy)]
+pub(super) enum Start<'d> {
+    Zero,
+    /// What the target holds.
+    Target,
+    /// A number for each row, so many apart.
+    Rows(&'d [f32], usize),
+    /// Rows of numbers, so many apart.
+    Matrix(&'d [f32], usize),
+}
+
+/// All rows of one panel: from the sums so far to the sums with `depth` more products.
+pub(super) struct Strips<'d> {
+    /// Element `(i, k)` at `a[i * a_row + k * a_k]`; packed in strips when `a_k` is zero.
+    pub(super) a: &'d [f32],
+    pub(super) a_row: usize,
+    pub(super) a_k: usize,
+    /// Row `k` at `b[k * b_k..]`, `width` long.
+    pub(super) b: &'d [f32],
+    pub(super) b_k: usize,
+    pub(super) depth: usize,
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+    pub(super) width: usize,
+    /// Element `(i, j)` at `out[at + i * steps.0 + j * steps.1]`.
+    pub(super) out: &'d Shared<'d, f32>,
+    pub(super) at: usize,
+    pub(super) steps: (usize, usize),
+    pub(super) start: Start<'d>,
+    /// A factor of the finished sums, and what is added to them then.
+    pub(super) late: Option<(f32, Option<(&'d [f32], Addend<'d>)>)>,
+    pub(super) clamp: Option<(f32, f32)>,
+}
+
+/// The rows of a tile on `isa`.
+pub(super) fn rows(isa: Isa) -> usize {
+    isa.run(Rows)
+}
+
+/// Calls `f` with the first row and the number of rows of each strip of `rows`.
+pub(super) fn for_each_strip(isa: Isa, rows: usize, f: impl FnMut(usize, usize)) {
+    strips(rows, self::rows(isa), f);
+}
+
+struct Rows;
+
+impl Routine for Rows {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> usize {
+        tile_rows::<S>()
+    }
+}
+
+/// Rows such that two vectors of sums each, with those of the operands, fill the registers.
+const fn tile_rows<S: Simd>() -> usize {
+    match (S::LANES, S::REGISTERS) {
+        (16, 32) => MOST_ROWS,
+        (_, 32) => 8,
+        (8, 16) => 6,
+        _ => 4,
+    }
+}
+
+/// Cuts `rows` into as few strips as possible, all of nearly the same height.
+#[inline(always)]
+fn strips(rows: usize, most: usize, mut f: impl FnMut(usize, usize)) {
+    let count = rows.div_ceil(most);
+    let (least, more) = (rows / count.max(1), rows % count.max(1));
+    let mut row = 0;
+    for strip in 0..count {
+        let height = least + usize::from(strip < more);
+        f(row, height);
+        row += height;
+    }
+}
+
+impl Routine for Strips<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        if self.rows == 0 || self.cols == 0 {
+            return;
+        }
+        self.check();
+        strips(self.rows, tile_rows::<S>(), |row, height| {
+            if self.width == S::LANES {
+                self.strip::<S, 1>(simd, row, height);
+            } else {
+                self.strip::<S, 2>(simd, row, height);
+            }
+        });
+    }
+}
+
+impl Strips<'_> {
+    /// # Panics
+    /// When a tile would reach outside of a slice.
+    #[inline(always)]
+    fn check(&self) {
+        let Self { rows, cols, width, depth, .. } = *self;
+        if depth > 0 {
+            let a = if self.a_k == 0 {
+                rows * depth
+            } else {
+                (rows - 1) * self.a_row + (depth - 1) * self.a_k + 1
+            };
+            assert!(a <= self.a.len() && (depth - 1) * self.b_k + width <= self.b.len());
+        }
+        assert!(cols <= width && width <= MOST_COLS);
+        let end = self.at + (rows - 1) * self.steps.0 + (cols - 1) * self.steps.1;
+        assert!(end < self.out.len());
+        match self.start {
+            Start::Zero | Start::Target => {}
+            Start::Rows(data, step) => assert!((rows - 1) * step < data.len()),
+            Start::Matrix(data, step) => assert!((rows - 1) * step + cols <= data.len()),
+        }
+    }
+
+    #[inline(always)]
+    fn strip<S: Simd, const C: usize>(&self, simd: S, row: usize, height: usize) {
+        macro_rules! by_height {
+            ($($height:literal)*) => {
+                match height {
+                    $($height if const { $height <= tile_rows::<S>() } => {
+                        self.tile::<S, $height, C>(simd, row);
+                    })*
+                    _ => {}
+                }
+            };
+        }
+        by_height!(1 2 3 4 5 6 7 8 9 10 11 12);
+    }
+
+    #[inline(always)]
+    fn tile<S: Simd, const R: usize, const C: usize>(&self, simd: S, row: usize) {
+        let (row_step, col_step) = self.steps;
+        let at = self.at + row * row_step;
+        if col_step == 1 && self.late.is_none() {
+            // SAFETY: `check` saw that the rows of the tile, `cols` long, are inside the target;
+            // the thread that runs this has them for itself.
+            let out = unsafe { self.out.pointer(at) };
+            // SAFETY: as above.
+            unsafe { self.sums::<S, R, C>(simd, row, out, row_step) };
+            return;
+        }
+        let mut sums = [[0.0; MOST_COLS]; R];
+        // SAFETY: each part is one element, which `check` saw inside, for this thread alone.
+        let element =
+            |i: usize, j: usize| unsafe { self.out.part(at + i * row_step + j * col_step, 1) };
+        if let Start::Target = self.start {
+            for (i, sums) in sums.iter_mut().enumerate() {
+                for (j, sum) in sums.iter_mut().enumerate().take(self.cols) {
+                    *sum = element(i, j)[0];
+                }
+            }
+        }
+        // SAFETY: the array has `R` rows of as many columns as the widest tile.
+        unsafe { self.sums::<S, R, C>(simd, row, sums.as_mut_ptr().cast(), MOST_COLS) };
+        self.finish(row, &mut sums);
+        for (i, sums) in sums.iter().enumerate() {
+            for (j, sum) in sums.iter().enumerate().take(self.cols) {
+                element(i, j)[0] = *sum;
+            }
+        }
+    }
+
+    /// Scales the sums of a tile and adds to them, where that was not done at the start.
+    fn finish(&self, row: usize, sums: &mut [[f32; MOST_COLS]]) {
+        let Some((alpha, addend)) = self.late else { return };
+        let (low, high) = self.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        for (i, sums) in (row..).zip(sums) {
+            for (j, sum) in sums.iter_mut().enumerate().take(self.cols) {
+                *sum *= alpha;
+                if let Some((data, Addend { row, col, beta, .. })) = addend {
+                    *sum += beta * data[i * row + j * col];
+                }
+                *sum = if *sum < low { low } else { *sum };
+                *sum = if *sum > high { high } else { *sum };
+            }
+        }
+    }
+
+    /// Computes a tile and writes it to `out`, rows `out_row` apart.
+    ///
+    /// # Safety
+    /// `R` rows of `cols` numbers can be read and written at `out`; `check` passed, and the strip
+    /// from `row` on has `R` rows.
+    #[inline(always)]
+    unsafe fn sums<S: Simd, const R: usize, const C: usize>(
+        &self,
+        simd: S,
+        row: usize,
+        out: *mut f32,
+        out_row: usize,
+    ) {
+        let (from, a_row, a_k) = if self.a_k == 0 {
+            (row * self.depth, 1, R)
+        } else {
+            (row * self.a_row, self.a_row, self.a_k)
+        };
+        let lanes = |c: usize| self.cols.saturating_sub(c * S::LANES);
+        let mut sums = [[simd.zero(); C]; R];
+        match self.start {
+            Start::Zero => {}
+            Start::Target => {
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    for (c, sum) in sums.iter_mut().enumerate() {
+                        let from = out.wrapping_add(r * out_row + c * S::LANES);
+                        // SAFETY: the row has that many numbers from there on.
+                        *sum = unsafe { simd.load_first_at(from, lanes(c)) };
+                    }
+                }
+            }
+            Start::Rows(data, step) => {
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    *sums = [simd.splat(data[(row + r) * step]); C];
+                }
+            }
+            Start::Matrix(data, step) => {
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    let data = &data[(row + r) * step..][..self.cols];
+                    for (c, sum) in sums.iter_mut().enumerate() {
+                        *sum = simd.load_first(data.get(c * S::LANES..).unwrap_or(&[]));
+                    }
+                }
+            }
+        }
+        let mut b = self.b.as_ptr();
+        let mut a = self.a.as_ptr().wrapping_add(from);
+        for _ in 0..self.depth {
+            let mut columns = [simd.zero(); C];
+            for (c, column) in columns.iter_mut().enumerate() {
+                // SAFETY: `check` saw that `depth` rows of `width` numbers are inside `b`.
+                *column = unsafe { simd.load_at(b.wrapping_add(c * S::LANES)) };
+            }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: `check` saw that the rows of the strip are inside `a`.
+                let factor = simd.splat(unsafe { *a.wrapping_add(r * a_row) });
+                for (sum, column) in sums.iter_mut().zip(columns) {
+                    *sum = factor.mul_add(column, *sum);
+                }
+            }
+            a = a.wrapping_add(a_k);
+            b = b.wrapping_add(self.b_k);
+        }
+        let clamp = self.clamp.filter(|_| self.late.is_none());
+        if let Some((low, high)) = clamp {
+            let (low, high) = (simd.splat(low), simd.splat(high));
+            // The operand that is kept where one is NaN is the second.
+            for sum in sums.iter_mut().flatten() {
+                *sum = high.min(low.max(*sum));
+            }
+        }
+        for (r, sums) in sums.into_iter().enumerate() {
+            for (c, sum) in sums.into_iter().enumerate() {
+                let to = out.wrapping_add(r * out_row + c * S::LANES);
+                // SAFETY: the row has that many places from there on.
+                unsafe { simd.store_first_at(sum, to, lanes(c)) };
+            }
+        }
+    }
+}

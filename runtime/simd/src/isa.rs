@@ -1,0 +1,170 @@
+//! Instruction sets: which ones the processor has, and code that is compiled for each of them.
+
+#[cfg(all(target_arch = "x86_64", feature = "std"))]
+mod avx2;
+#[cfg(all(target_arch = "x86_64", feature = "std"))]
+mod avx512;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod neon;
+mod scalar;
+
+use core::fmt;
+
+#[cfg(all(target_arch = "x86_64", feature = "std"))]
+pub use avx2::Avx2;
+#[cfg(all(target_arch = "x86_64", feature = "std"))]
+pub use avx512::Avx512;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+pub use neon::Neon;
+pub use scalar::Scalar;
+
+use crate::Simd;
+
+/// Arithmetic that is compiled for every instruction set.
+pub trait Routine {
+    /// What it gives.
+    type Output;
+
+    /// The arithmetic, for the instruction set of `simd`. Implementations, and all that they call
+    /// in their loops, are `#[inline(always)]`.
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// An instruction set that this processor has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Isa(Token);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    #[cfg(all(target_arch = "x86_64", feature = "std"))]
+    Avx512(Avx512),
+    #[cfg(all(target_arch = "x86_64", feature = "std"))]
+    Avx2(Avx2),
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Neon(Neon),
+    Scalar(Scalar),
+}
+
+impl Isa {
+    /// The instruction set that every processor has.
+    pub const SCALAR: Self = Self(Token::Scalar(Scalar));
+
+    /// The fastest one that this processor has.
+    #[inline]
+    pub fn best() -> Self {
+        #[cfg(all(target_arch = "x86_64", feature = "std"))]
+        {
+            static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
+            *BEST.get_or_init(|| Self::available().next().unwrap_or(Self::SCALAR))
+        }
+        #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
+        Self::available().next().unwrap_or(Self::SCALAR)
+    }
+
+    /// All that this processor has, the fastest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        let all = [
+            #[cfg(all(target_arch = "x86_64", feature = "std"))]
+            Avx512::detect().map(Token::Avx512),
+            #[cfg(all(target_arch = "x86_64", feature = "std"))]
+            Avx2::detect().map(Token::Avx2),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Some(Token::Neon(Neon::new())),
+            Some(Token::Scalar(Scalar)),
+        ];
+        all.into_iter().flatten().map(Self)
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", feature = "std"))]
+            Token::Avx512(_) => "AVX-512",
+            #[cfg(all(target_arch = "x86_64", feature = "std"))]
+            Token::Avx2(_) => "AVX2",
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Token::Neon(_) => "NEON",
+            Token::Scalar(_) => "scalar",
+        }
+    }
+
+    /// Runs `routine` as it was compiled for this instruction set.
+    #[inline]
+    pub fn run<R: Routine>(self, routine: R) -> R::Output {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", feature = "std"))]
+            Token::Avx512(token) => token.run(routine),
+            #[cfg(all(target_arch = "x86_64", feature = "std"))]
+            Token::Avx2(token) => token.run(routine),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Token::Neon(token) => routine.run(token),
+            Token::Scalar(token) => routine.run(token),
+        }
+    }
+
+    /// Numbers of 32 bits in a vector.
+    #[inline]
+    pub fn lanes(self) -> usize {
+        self.run(Lanes)
+    }
+
+    /// Calls `f`, ordinary loops that the compiler vectorises for this instruction set.
+    ///
+    /// `f` is compiled for the instruction set only when it is inlined: a long one calls a function
+    /// that is `#[inline(always)]`.
+    #[inline]
+    pub fn call<T>(self, f: impl FnOnce() -> T) -> T {
+        self.run(Plain(f))
+    }
+}
+
+impl fmt::Debug for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+struct Lanes;
+
+impl Routine for Lanes {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> usize {
+        S::LANES
+    }
+}
+
+/// A closure that needs no token.
+struct Plain<F>(F);
+
+impl<T, F: FnOnce() -> T> Routine for Plain<F> {
+    type Output = T;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> T {
+        (self.0)()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_is_the_first_and_scalar_the_last() {
+        let all: Vec<Isa> = Isa::available().collect();
+        assert_eq!(all.first(), Some(&Isa::best()));
+        assert_eq!(all.last(), Some(&Isa::SCALAR));
+    }
+
+    #[test]
+    fn closures_run_on_each() {
+        let mut data = [1.0_f32; 37];
+        for isa in Isa::available() {
+            isa.call(|| data.iter_mut().for_each(|x| *x *= 2.0));
+        }
+        let expected = 2.0_f32.powi(i32::try_from(Isa::available().count()).unwrap());
+        assert_eq!(data, [expected; 37]);
+    }
+}

@@ -1,0 +1,255 @@
+//! AVX2 with FMA: 8 lanes.
+
+#![expect(unsafe_code, reason = "calls instructions that only some processors have")]
+
+use core::{
+    arch::x86_64::*,
+    ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub},
+};
+
+use crate::{Float, Int, Mask, Routine, Simd};
+
+/// Proof that the processor has AVX2 and FMA.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Avx2(());
+
+/// Eight numbers.
+#[derive(Clone, Copy)]
+pub struct F32s(__m256);
+
+/// Eight integers.
+#[derive(Clone, Copy)]
+pub struct I32s(__m256i);
+
+/// Eight truth values, each all ones or all zeros.
+#[derive(Clone, Copy)]
+pub struct Bools(__m256);
+
+impl Avx2 {
+    /// The token, if the processor has the instructions and the system keeps the registers.
+    pub fn detect() -> Option<Self> {
+        let all = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c");
+        all.then_some(Self(()))
+    }
+
+    #[inline]
+    pub(crate) fn run<R: Routine>(self, routine: R) -> R::Output {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn run<R: Routine>(token: Avx2, routine: R) -> R::Output {
+            routine.run(token)
+        }
+        // SAFETY: the token exists only where the processor has these features.
+        unsafe { run(self, routine) }
+    }
+}
+
+/// An instruction on registers.
+macro_rules! op {
+    ($call:expr) => {
+        // SAFETY: tokens, and so the vectors made from them, exist only where the processor has
+        // the features that `Avx2::detect` asks for.
+        unsafe { $call }
+    };
+}
+
+/// Eight ones and eight zeros: a window of eight has its first lanes set.
+static ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The lanes below `len`.
+#[inline(always)]
+fn first(len: usize) -> __m256i {
+    let window = &ONES[8 - len.min(8)..][..8];
+    // SAFETY: the window has eight integers, and callers have the instruction.
+    unsafe { _mm256_loadu_si256(window.as_ptr().cast()) }
+}
+
+impl Simd for Avx2 {
+    const LANES: usize = 8;
+    const REGISTERS: usize = 16;
+    type F32 = F32s;
+    type I32 = I32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> F32s {
+        F32s(op!(_mm256_set1_ps(value)))
+    }
+    #[inline(always)]
+    fn splat_i32(self, value: i32) -> I32s {
+        I32s(op!(_mm256_set1_epi32(value)))
+    }
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const f32) -> F32s {
+        // SAFETY: the caller vouches for eight numbers, the token for the instruction.
+        F32s(unsafe { _mm256_loadu_ps(from) })
+    }
+    #[inline(always)]
+    unsafe fn load_first_at(self, from: *const f32, len: usize) -> F32s {
+        // SAFETY: the caller vouches for `len` numbers, the token for the instruction.
+        F32s(unsafe { _mm256_maskload_ps(from, first(len)) })
+    }
+    #[inline(always)]
+    unsafe fn store_at(self, value: F32s, to: *mut f32) {
+        // SAFETY: the caller vouches for eight places, the token for the instruction.
+        unsafe { _mm256_storeu_ps(to, value.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_first_at(self, value: F32s, to: *mut f32, len: usize) {
+        // SAFETY: the caller vouches for `len` places, the token for the instruction.
+        unsafe { _mm256_maskstore_ps(to, first(len), value.0) }
+    }
+}
+
+macro_rules! operator {
+    ($type:ident, $trait:ident, $name:ident, $instruction:ident) => {
+        impl $trait for $type {
+            type Output = Self;
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                Self(op!($instruction(self.0, other.0)))
+            }
+        }
+    };
+}
+
+operator!(F32s, Add, add, _mm256_add_ps);
+operator!(F32s, Sub, sub, _mm256_sub_ps);
+operator!(F32s, Mul, mul, _mm256_mul_ps);
+operator!(F32s, Div, div, _mm256_div_ps);
+operator!(I32s, Add, add, _mm256_add_epi32);
+operator!(I32s, Sub, sub, _mm256_sub_epi32);
+operator!(I32s, BitAnd, bitand, _mm256_and_si256);
+operator!(I32s, BitOr, bitor, _mm256_or_si256);
+operator!(Bools, BitAnd, bitand, _mm256_and_ps);
+operator!(Bools, BitOr, bitor, _mm256_or_ps);
+
+impl Not for Bools {
+    type Output = Self;
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(op!(_mm256_xor_ps(self.0, _mm256_castsi256_ps(_mm256_set1_epi32(-1)))))
+    }
+}
+
+impl Neg for F32s {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self(op!(_mm256_xor_ps(self.0, _mm256_set1_ps(-0.0))))
+    }
+}
+
+/// The lower half joined with the upper one by `$four`, and so on down to one number.
+macro_rules! reduce {
+    ($all:expr, $four:ident, $one:ident) => {{
+        let all = $all;
+        let four = op!($four(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all)));
+        let two = op!($four(four, _mm_movehl_ps(four, four)));
+        op!(_mm_cvtss_f32($one(two, _mm_shuffle_ps::<1>(two, two))))
+    }};
+}
+
+impl Float for F32s {
+    type I32 = I32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        Self(op!(_mm256_fmadd_ps(self.0, factor.0, addend.0)))
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        Self(op!(_mm256_min_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        Self(op!(_mm256_max_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(op!(_mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0)))
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(op!(_mm256_sqrt_ps(self.0)))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> Bools {
+        Bools(op!(_mm256_cmp_ps::<_CMP_LT_OQ>(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn le(self, other: Self) -> Bools {
+        Bools(op!(_mm256_cmp_ps::<_CMP_LE_OQ>(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> Bools {
+        Bools(op!(_mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn round_to_i32(self) -> I32s {
+        I32s(op!(_mm256_cvtps_epi32(self.0)))
+    }
+    #[inline(always)]
+    fn to_bits(self) -> I32s {
+        I32s(op!(_mm256_castps_si256(self.0)))
+    }
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        reduce!(self.0, _mm_add_ps, _mm_add_ss)
+    }
+    #[inline(always)]
+    fn min_lane(self) -> f32 {
+        reduce!(self.0, _mm_min_ps, _mm_min_ss)
+    }
+    #[inline(always)]
+    fn max_lane(self) -> f32 {
+        reduce!(self.0, _mm_max_ps, _mm_max_ss)
+    }
+}
+
+impl Int for I32s {
+    type F32 = F32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn to_f32(self) -> F32s {
+        F32s(op!(_mm256_cvtepi32_ps(self.0)))
+    }
+    #[inline(always)]
+    fn from_bits(self) -> F32s {
+        F32s(op!(_mm256_castsi256_ps(self.0)))
+    }
+    #[inline(always)]
+    fn shl<const N: u32>(self) -> Self {
+        let count = op!(_mm_cvtsi32_si128(N.cast_signed()));
+        Self(op!(_mm256_sll_epi32(self.0, count)))
+    }
+    #[inline(always)]
+    fn shr<const N: u32>(self) -> Self {
+        let count = op!(_mm_cvtsi32_si128(N.cast_signed()));
+        Self(op!(_mm256_sra_epi32(self.0, count)))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> Bools {
+        Bools(op!(_mm256_castsi256_ps(_mm256_cmpgt_epi32(other.0, self.0))))
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> Bools {
+        Bools(op!(_mm256_castsi256_ps(_mm256_cmpeq_epi32(self.0, other.0))))
+    }
+}
+
+impl Mask for Bools {
+    type F32 = F32s;
+
+    #[inline(always)]
+    fn select(self, yes: F32s, no: F32s) -> F32s {
+        F32s(op!(_mm256_blendv_ps(no.0, yes.0, self.0)))
+    }
+    #[inline(always)]
+    fn any(self) -> bool {
+        op!(_mm256_movemask_ps(self.0)) != 0
+    }
+}

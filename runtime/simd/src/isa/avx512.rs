@@ -1,0 +1,256 @@
+//! AVX-512 with F, BW, VL and DQ: 16 lanes.
+
+#![expect(unsafe_code, reason = "calls instructions that only some processors have")]
+
+use core::{
+    arch::x86_64::*,
+    ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub},
+};
+
+use crate::{Float, Int, Mask, Routine, Simd};
+
+/// Proof that the processor has AVX-512.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Avx512(());
+
+/// 16 numbers.
+#[derive(Clone, Copy)]
+pub struct F32s(__m512);
+
+/// 16 integers.
+#[derive(Clone, Copy)]
+pub struct I32s(__m512i);
+
+/// 16 truth values.
+#[derive(Clone, Copy)]
+pub struct Bools(__mmask16);
+
+impl Avx512 {
+    /// The token, if the processor has the instructions and the system keeps the registers.
+    pub fn detect() -> Option<Self> {
+        let all = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c");
+        all.then_some(Self(()))
+    }
+
+    #[inline]
+    pub(crate) fn run<R: Routine>(self, routine: R) -> R::Output {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+        fn run<R: Routine>(token: Avx512, routine: R) -> R::Output {
+            routine.run(token)
+        }
+        // SAFETY: the token exists only where the processor has these features.
+        unsafe { run(self, routine) }
+    }
+}
+
+/// An instruction on registers.
+macro_rules! op {
+    ($call:expr) => {
+        // SAFETY: tokens, and so the vectors made from them, exist only where the processor has
+        // the features that `Avx512::detect` asks for.
+        unsafe { $call }
+    };
+}
+
+/// The lanes below `len`.
+#[inline(always)]
+fn first(len: usize) -> __mmask16 {
+    if len >= 16 { u16::MAX } else { (1 << len) - 1 }
+}
+
+impl Simd for Avx512 {
+    const LANES: usize = 16;
+    const REGISTERS: usize = 32;
+    type F32 = F32s;
+    type I32 = I32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> F32s {
+        F32s(op!(_mm512_set1_ps(value)))
+    }
+    #[inline(always)]
+    fn splat_i32(self, value: i32) -> I32s {
+        I32s(op!(_mm512_set1_epi32(value)))
+    }
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const f32) -> F32s {
+        // SAFETY: the caller vouches for 16 numbers, the token for the instruction.
+        F32s(unsafe { _mm512_loadu_ps(from) })
+    }
+    #[inline(always)]
+    unsafe fn load_first_at(self, from: *const f32, len: usize) -> F32s {
+        // SAFETY: the caller vouches for `len` numbers, the token for the instruction.
+        F32s(unsafe { _mm512_maskz_loadu_ps(first(len), from) })
+    }
+    #[inline(always)]
+    unsafe fn store_at(self, value: F32s, to: *mut f32) {
+        // SAFETY: the caller vouches for 16 places, the token for the instruction.
+        unsafe { _mm512_storeu_ps(to, value.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_first_at(self, value: F32s, to: *mut f32, len: usize) {
+        // SAFETY: the caller vouches for `len` places, the token for the instruction.
+        unsafe { _mm512_mask_storeu_ps(to, first(len), value.0) }
+    }
+}
+
+macro_rules! operator {
+    ($type:ident, $trait:ident, $name:ident, $instruction:ident) => {
+        impl $trait for $type {
+            type Output = Self;
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                Self(op!($instruction(self.0, other.0)))
+            }
+        }
+    };
+}
+
+operator!(F32s, Add, add, _mm512_add_ps);
+operator!(F32s, Sub, sub, _mm512_sub_ps);
+operator!(F32s, Mul, mul, _mm512_mul_ps);
+operator!(F32s, Div, div, _mm512_div_ps);
+operator!(I32s, Add, add, _mm512_add_epi32);
+operator!(I32s, Sub, sub, _mm512_sub_epi32);
+operator!(I32s, BitAnd, bitand, _mm512_and_si512);
+operator!(I32s, BitOr, bitor, _mm512_or_si512);
+
+impl BitAnd for Bools {
+    type Output = Self;
+    #[inline(always)]
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl BitOr for Bools {
+    type Output = Self;
+    #[inline(always)]
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Not for Bools {
+    type Output = Self;
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(!self.0)
+    }
+}
+
+impl Neg for F32s {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self(op!(_mm512_xor_ps(self.0, _mm512_set1_ps(-0.0))))
+    }
+}
+
+impl Float for F32s {
+    type I32 = I32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        Self(op!(_mm512_fmadd_ps(self.0, factor.0, addend.0)))
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        Self(op!(_mm512_min_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        Self(op!(_mm512_max_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(op!(_mm512_abs_ps(self.0)))
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(op!(_mm512_sqrt_ps(self.0)))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> Bools {
+        Bools(op!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn le(self, other: Self) -> Bools {
+        Bools(op!(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> Bools {
+        Bools(op!(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn round_to_i32(self) -> I32s {
+        I32s(op!(_mm512_cvtps_epi32(self.0)))
+    }
+    #[inline(always)]
+    fn to_bits(self) -> I32s {
+        I32s(op!(_mm512_castps_si512(self.0)))
+    }
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        op!(_mm512_reduce_add_ps(self.0))
+    }
+    #[inline(always)]
+    fn min_lane(self) -> f32 {
+        op!(_mm512_reduce_min_ps(self.0))
+    }
+    #[inline(always)]
+    fn max_lane(self) -> f32 {
+        op!(_mm512_reduce_max_ps(self.0))
+    }
+}
+
+impl Int for I32s {
+    type F32 = F32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn to_f32(self) -> F32s {
+        F32s(op!(_mm512_cvtepi32_ps(self.0)))
+    }
+    #[inline(always)]
+    fn from_bits(self) -> F32s {
+        F32s(op!(_mm512_castsi512_ps(self.0)))
+    }
+    #[inline(always)]
+    fn shl<const N: u32>(self) -> Self {
+        Self(op!(_mm512_slli_epi32::<N>(self.0)))
+    }
+    #[inline(always)]
+    fn shr<const N: u32>(self) -> Self {
+        Self(op!(_mm512_srai_epi32::<N>(self.0)))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> Bools {
+        Bools(op!(_mm512_cmplt_epi32_mask(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> Bools {
+        Bools(op!(_mm512_cmpeq_epi32_mask(self.0, other.0)))
+    }
+}
+
+impl Mask for Bools {
+    type F32 = F32s;
+
+    #[inline(always)]
+    fn select(self, yes: F32s, no: F32s) -> F32s {
+        F32s(op!(_mm512_mask_blend_ps(self.0, no.0, yes.0)))
+    }
+    #[inline(always)]
+    fn any(self) -> bool {
+        self.0 != 0
+    }
+}

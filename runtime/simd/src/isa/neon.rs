@@ -1,0 +1,227 @@
+//! NEON of 64-bit ARM: four lanes.
+
+#![expect(unsafe_code, reason = "loads and stores through pointers")]
+
+use core::{
+    arch::aarch64::*,
+    ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub},
+};
+
+use crate::{Float, Int, Mask, Simd};
+
+/// NEON, which every processor of the target has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Neon(());
+
+/// Four numbers.
+#[derive(Clone, Copy)]
+pub struct F32s(float32x4_t);
+
+/// Four integers.
+#[derive(Clone, Copy)]
+pub struct I32s(int32x4_t);
+
+/// Four truth values, each all ones or all zeros.
+#[derive(Clone, Copy)]
+pub struct Bools(uint32x4_t);
+
+impl Neon {
+    pub(crate) const fn new() -> Self {
+        Self(())
+    }
+}
+
+/// An instruction on registers.
+macro_rules! op {
+    ($call:expr) => {
+        // SAFETY: this module is compiled only for targets that have NEON.
+        unsafe { $call }
+    };
+}
+
+impl Simd for Neon {
+    const LANES: usize = 4;
+    const REGISTERS: usize = 32;
+    type F32 = F32s;
+    type I32 = I32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> F32s {
+        F32s(op!(vdupq_n_f32(value)))
+    }
+    #[inline(always)]
+    fn splat_i32(self, value: i32) -> I32s {
+        I32s(op!(vdupq_n_s32(value)))
+    }
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const f32) -> F32s {
+        // SAFETY: the caller vouches for four numbers.
+        F32s(unsafe { vld1q_f32(from) })
+    }
+    #[inline(always)]
+    unsafe fn load_first_at(self, from: *const f32, len: usize) -> F32s {
+        let mut all = [0.0; 4];
+        for (lane, to) in all.iter_mut().enumerate().take(len) {
+            // SAFETY: the caller vouches for `len` numbers.
+            *to = unsafe { from.add(lane).read() };
+        }
+        // SAFETY: the array has four numbers.
+        F32s(unsafe { vld1q_f32(all.as_ptr()) })
+    }
+    #[inline(always)]
+    unsafe fn store_at(self, value: F32s, to: *mut f32) {
+        // SAFETY: the caller vouches for four places.
+        unsafe { vst1q_f32(to, value.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_first_at(self, value: F32s, to: *mut f32, len: usize) {
+        let mut all = [0.0; 4];
+        // SAFETY: the array has four places.
+        unsafe { vst1q_f32(all.as_mut_ptr(), value.0) };
+        for (lane, value) in all.into_iter().enumerate().take(len) {
+            // SAFETY: the caller vouches for `len` places.
+            unsafe { to.add(lane).write(value) }
+        }
+    }
+}
+
+macro_rules! operator {
+    ($type:ident, $trait:ident, $name:ident, $instruction:ident) => {
+        impl $trait for $type {
+            type Output = Self;
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                Self(op!($instruction(self.0, other.0)))
+            }
+        }
+    };
+}
+
+operator!(F32s, Add, add, vaddq_f32);
+operator!(F32s, Sub, sub, vsubq_f32);
+operator!(F32s, Mul, mul, vmulq_f32);
+operator!(F32s, Div, div, vdivq_f32);
+operator!(I32s, Add, add, vaddq_s32);
+operator!(I32s, Sub, sub, vsubq_s32);
+operator!(I32s, BitAnd, bitand, vandq_s32);
+operator!(I32s, BitOr, bitor, vorrq_s32);
+operator!(Bools, BitAnd, bitand, vandq_u32);
+operator!(Bools, BitOr, bitor, vorrq_u32);
+
+impl Not for Bools {
+    type Output = Self;
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(op!(vmvnq_u32(self.0)))
+    }
+}
+
+impl Neg for F32s {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self(op!(vnegq_f32(self.0)))
+    }
+}
+
+impl Float for F32s {
+    type I32 = I32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        Self(op!(vfmaq_f32(addend.0, self.0, factor.0)))
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        self.lt(other).select(self, other)
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        other.lt(self).select(self, other)
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(op!(vabsq_f32(self.0)))
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(op!(vsqrtq_f32(self.0)))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> Bools {
+        Bools(op!(vcltq_f32(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn le(self, other: Self) -> Bools {
+        Bools(op!(vcleq_f32(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> Bools {
+        Bools(op!(vceqq_f32(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn round_to_i32(self) -> I32s {
+        I32s(op!(vcvtnq_s32_f32(self.0)))
+    }
+    #[inline(always)]
+    fn to_bits(self) -> I32s {
+        I32s(op!(vreinterpretq_s32_f32(self.0)))
+    }
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        op!(vaddvq_f32(self.0))
+    }
+    #[inline(always)]
+    fn min_lane(self) -> f32 {
+        op!(vminvq_f32(self.0))
+    }
+    #[inline(always)]
+    fn max_lane(self) -> f32 {
+        op!(vmaxvq_f32(self.0))
+    }
+}
+
+impl Int for I32s {
+    type F32 = F32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn to_f32(self) -> F32s {
+        F32s(op!(vcvtq_f32_s32(self.0)))
+    }
+    #[inline(always)]
+    fn from_bits(self) -> F32s {
+        F32s(op!(vreinterpretq_f32_s32(self.0)))
+    }
+    #[inline(always)]
+    fn shl<const N: u32>(self) -> Self {
+        Self(op!(vshlq_s32(self.0, vdupq_n_s32(N.cast_signed()))))
+    }
+    #[inline(always)]
+    fn shr<const N: u32>(self) -> Self {
+        Self(op!(vshlq_s32(self.0, vdupq_n_s32(-N.cast_signed()))))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> Bools {
+        Bools(op!(vcltq_s32(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> Bools {
+        Bools(op!(vceqq_s32(self.0, other.0)))
+    }
+}
+
+impl Mask for Bools {
+    type F32 = F32s;
+
+    #[inline(always)]
+    fn select(self, yes: F32s, no: F32s) -> F32s {
+        F32s(op!(vbslq_f32(self.0, yes.0, no.0)))
+    }
+    #[inline(always)]
+    fn any(self) -> bool {
+        op!(vmaxvq_u32(self.0)) != 0
+    }
+}

@@ -1,0 +1,217 @@
+//! Ordinary Rust, which the compiler may vectorise for what every processor of the target has.
+
+#![expect(unsafe_code, reason = "loads and stores through pointers")]
+
+use core::{
+    array,
+    ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub},
+};
+
+use crate::{Float, Int, Mask, Simd};
+
+/// Lanes of a vector: microcontrollers compute one number at a time.
+const LANES: usize = if cfg!(target_pointer_width = "64") { 4 } else { 1 };
+
+/// What every processor has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Scalar;
+
+/// Numbers.
+#[derive(Clone, Copy)]
+pub struct F32s([f32; LANES]);
+
+/// Integers.
+#[derive(Clone, Copy)]
+pub struct I32s([i32; LANES]);
+
+/// Truth values.
+#[derive(Clone, Copy)]
+pub struct Bools([bool; LANES]);
+
+impl Simd for Scalar {
+    const LANES: usize = LANES;
+    const REGISTERS: usize = 16;
+    type F32 = F32s;
+    type I32 = I32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> F32s {
+        F32s([value; LANES])
+    }
+    #[inline(always)]
+    fn splat_i32(self, value: i32) -> I32s {
+        I32s([value; LANES])
+    }
+    #[inline(always)]
+    unsafe fn load_at(self, from: *const f32) -> F32s {
+        // SAFETY: the caller vouches for `LANES` numbers.
+        F32s(unsafe { from.cast::<[f32; LANES]>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn load_first_at(self, from: *const f32, len: usize) -> F32s {
+        let mut all = [0.0; LANES];
+        for (lane, to) in all.iter_mut().enumerate().take(len) {
+            // SAFETY: the caller vouches for `len` numbers.
+            *to = unsafe { from.add(lane).read() };
+        }
+        F32s(all)
+    }
+    #[inline(always)]
+    unsafe fn store_at(self, value: F32s, to: *mut f32) {
+        // SAFETY: the caller vouches for `LANES` places.
+        unsafe { to.cast::<[f32; LANES]>().write_unaligned(value.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_first_at(self, value: F32s, to: *mut f32, len: usize) {
+        for (lane, value) in value.0.into_iter().enumerate().take(len) {
+            // SAFETY: the caller vouches for `len` places.
+            unsafe { to.add(lane).write(value) }
+        }
+    }
+}
+
+#[inline(always)]
+fn zip<A: Copy, B>(a: [A; LANES], b: [A; LANES], f: impl Fn(A, A) -> B) -> [B; LANES] {
+    array::from_fn(|lane| f(a[lane], b[lane]))
+}
+
+macro_rules! operator {
+    ($type:ident, $trait:ident, $name:ident, $f:expr) => {
+        impl $trait for $type {
+            type Output = Self;
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                Self(zip(self.0, other.0, $f))
+            }
+        }
+    };
+}
+
+operator!(F32s, Add, add, |a, b| a + b);
+operator!(F32s, Sub, sub, |a, b| a - b);
+operator!(F32s, Mul, mul, |a, b| a * b);
+operator!(F32s, Div, div, |a, b| a / b);
+operator!(I32s, Add, add, |a, b| a.wrapping_add(b));
+operator!(I32s, Sub, sub, |a, b| a.wrapping_sub(b));
+operator!(I32s, BitAnd, bitand, |a, b| a & b);
+operator!(I32s, BitOr, bitor, |a, b| a | b);
+operator!(Bools, BitAnd, bitand, |a, b| a & b);
+operator!(Bools, BitOr, bitor, |a, b| a | b);
+
+impl Neg for F32s {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self(self.0.map(|x| -x))
+    }
+}
+
+impl Not for Bools {
+    type Output = Self;
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(self.0.map(|x| !x))
+    }
+}
+
+impl Float for F32s {
+    type I32 = I32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        self * factor + addend
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        Self(zip(self.0, other.0, |a, b| if a < b { a } else { b }))
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        Self(zip(self.0, other.0, |a, b| if a > b { a } else { b }))
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(self.0.map(|x| f32::from_bits(x.to_bits() & 0x7fff_ffff)))
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(self.0.map(libm::sqrtf))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> Bools {
+        Bools(zip(self.0, other.0, |a, b| a < b))
+    }
+    #[inline(always)]
+    fn le(self, other: Self) -> Bools {
+        Bools(zip(self.0, other.0, |a, b| a <= b))
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> Bools {
+        Bools(zip(self.0, other.0, |a, b| a == b))
+    }
+    #[inline(always)]
+    fn round_to_i32(self) -> I32s {
+        I32s(self.0.map(|x| libm::rintf(x) as i32))
+    }
+    #[inline(always)]
+    fn to_bits(self) -> I32s {
+        I32s(self.0.map(|x| x.to_bits().cast_signed()))
+    }
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        self.0.into_iter().sum()
+    }
+    #[inline(always)]
+    fn min_lane(self) -> f32 {
+        self.0.into_iter().fold(f32::INFINITY, |a, b| if b < a { b } else { a })
+    }
+    #[inline(always)]
+    fn max_lane(self) -> f32 {
+        self.0.into_iter().fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a })
+    }
+}
+
+impl Int for I32s {
+    type F32 = F32s;
+    type Mask = Bools;
+
+    #[inline(always)]
+    fn to_f32(self) -> F32s {
+        F32s(self.0.map(|x| x as f32))
+    }
+    #[inline(always)]
+    fn from_bits(self) -> F32s {
+        F32s(self.0.map(|x| f32::from_bits(x.cast_unsigned())))
+    }
+    #[inline(always)]
+    fn shl<const N: u32>(self) -> Self {
+        Self(self.0.map(|x| x << N))
+    }
+    #[inline(always)]
+    fn shr<const N: u32>(self) -> Self {
+        Self(self.0.map(|x| x >> N))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> Bools {
+        Bools(zip(self.0, other.0, |a, b| a < b))
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> Bools {
+        Bools(zip(self.0, other.0, |a, b| a == b))
+    }
+}
+
+impl Mask for Bools {
+    type F32 = F32s;
+
+    #[inline(always)]
+    fn select(self, yes: F32s, no: F32s) -> F32s {
+        F32s(array::from_fn(|lane| if self.0[lane] { yes.0[lane] } else { no.0[lane] }))
+    }
+    #[inline(always)]
+    fn any(self) -> bool {
+        self.0.contains(&true)
+    }
+}

@@ -1,0 +1,35 @@
+//! Arithmetic on slices, shared by kernels and backends.
+//!
+//! | module      | holds                                                                     |
+//! |-------------|---------------------------------------------------------------------------|
+//! | `attention` | means of values, weighted by how well keys match queries                  |
+//! | `conv`      | convolutions                                                              |
+//! | `gemm`      | products of matrices, and of whatever can be packed like one              |
+//! | `isa`       | instruction sets, found at run time, and how code is compiled for each    |
+//! | `math`      | functions of a vector of numbers                                          |
+//! | `norm`      | layer norm and group norm                                                 |
+//! | `parallel`  | one piece of work on several threads                                      |
+//! | `pool`      | the threads of the process (feature `std`)                                |
+//! | `softmax`   | softmax and its logarithm                                                 |
+//! | `vector`    | what a vector register can do: the traits that arithmetic is written in   |
+//!
+//! **Invariant:** a function takes slices and checks their lengths; what it is given decides
+//! neither whether memory outside them is reached nor whether it ends.
+//! **Invariant:** code for an instruction set runs only with a token that detection made.
+
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+pub mod attention;
+pub mod conv;
+pub mod gemm;
+pub mod isa;
+pub mod math;
+pub mod norm;
+pub mod parallel;
+#[cfg(feature = "std")]
+pub mod pool;
+pub mod softmax;
+pub mod vector;
+
+pub use isa::{Isa, Routine};
+pub use vector::{Float, Int, Mask, Simd};

@@ -1,0 +1,299 @@
+//! Functions of a vector of numbers.
+//!
+//! Errors are stated in units in the last place, against the exact value, and hold with and
+//! without fused multiplication; infinities, NaN, zeros and subnormal numbers give what the
+//! functions of `libm` give. Coefficients are least-maximum fits of the named remainders.
+//!
+//! | function  | error, at most | function  | error, at most                               |
+//! |-----------|----------------|-----------|----------------------------------------------|
+//! | [`exp`]   | 1.5            | [`tanh`]  | 2                                            |
+//! | [`ln`]    | 1.5            | [`erf`]   | 2                                            |
+//! | [`sigmoid`] | 3            | [`gelu`], [`gelu_tanh`] | 3e-7 · (1 + magnitude), absolute |
+
+use core::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
+
+use crate::{Float, Int, Isa, Mask, Routine, Simd};
+
+/// A function of one number.
+pub trait Function: Copy {
+    /// Of a vector; implementations are `#[inline(always)]`.
+    fn apply<S: Simd>(self, simd: S, x: S::F32) -> S::F32;
+}
+
+macro_rules! functions {
+    ($($name:ident: $function:ident, $docs:literal;)*) => {
+        $(
+            #[doc = $docs]
+            #[derive(Clone, Copy)]
+            pub struct $name;
+
+            impl Function for $name {
+                #[inline(always)]
+                fn apply<S: Simd>(self, simd: S, x: S::F32) -> S::F32 {
+                    $function(simd, x)
+                }
+            }
+        )*
+    };
+}
+
+functions! {
+    Exp: exp, "[`exp`]";
+    Ln: ln, "[`ln`]";
+    Tanh: tanh, "[`tanh`]";
+    Sigmoid: sigmoid, "[`sigmoid`]";
+    Erf: erf, "[`erf`]";
+    Gelu: gelu, "[`gelu`]";
+    GeluTanh: gelu_tanh, "[`gelu_tanh`]";
+}
+
+/// Writes `function` of each number of `from` to `to`, as far as both reach.
+pub fn map(isa: Isa, function: impl Function, from: &[f32], to: &mut [f32]) {
+    isa.run(Map { function, from, to });
+}
+
+struct Map<'a, F> {
+    function: F,
+    from: &'a [f32],
+    to: &'a mut [f32],
+}
+
+impl<F: Function> Routine for Map<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let len = self.from.len().min(self.to.len());
+        let (from, to) = (&self.from[..len], &mut self.to[..len]);
+        let whole = len - len % S::LANES;
+        let (many, rest) = to.split_at_mut(whole);
+        for (from, to) in from.chunks_exact(S::LANES).zip(many.chunks_exact_mut(S::LANES)) {
+            simd.store(self.function.apply(simd, simd.load(from)), to);
+        }
+        if !rest.is_empty() {
+            let last = self.function.apply(simd, simd.load_first(&from[whole..]));
+            simd.store_first(last, rest);
+        }
+    }
+}
+
+/// `c[0] + c[1] x + c[2] x² + …`
+#[inline(always)]
+fn polynomial<S: Simd, const N: usize>(simd: S, x: S::F32, c: [f32; N]) -> S::F32 {
+    let mut sum = simd.splat(c[N - 1]);
+    for at in (0..N - 1).rev() {
+        sum = sum.mul_add(x, simd.splat(c[at]));
+    }
+    sum
+}
+
+/// The magnitude of `x` with the sign of `sign`.
+#[inline(always)]
+fn with_sign<S: Simd>(simd: S, x: S::F32, sign: S::F32) -> S::F32 {
+    let top = simd.splat_i32(i32::MIN);
+    (x.abs().to_bits() | (sign.to_bits() & top)).from_bits()
+}
+
+/// Two to the power of `n`, from -126 to 127.
+#[inline(always)]
+fn power<S: Simd>(simd: S, n: S::I32) -> S::F32 {
+    (n + simd.splat_i32(127)).shl::<23>().from_bits()
+}
+
+/// e to the power of `x`.
+///
+/// With n the integer nearest to x / ln 2 and r the rest, 2ⁿ · eʳ.
+#[inline(always)]
+pub fn exp<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+    // Outside there are only zero and infinity; NaN passes through both.
+    let x = simd.splat(89.0).min(simd.splat(-104.0).max(x));
+    let n = (x * simd.splat(LOG2_E)).round_to_i32();
+    let whole = n.to_f32();
+    let r = whole.mul_add(simd.splat(-LN_2[0]), x);
+    let r = whole.mul_add(simd.splat(-LN_2[1]), r);
+    let c = [0.5, 0.166_665_18, 0.041_666_206, 0.008_368_947, 0.001_395_058_5];
+    let e = polynomial(simd, r, c).mul_add(r * r, r) + simd.splat(1.0);
+    // Two factors, because 2ⁿ itself may lie outside the range.
+    let half = n.shr::<1>();
+    e * power(simd, half) * power(simd, n - half)
+}
+
+/// The natural logarithm.
+///
+/// Of m · 2ⁿ, with m from √½ to √2: n · ln 2 + ln m.
+#[inline(always)]
+pub fn ln<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+    const ROOT: i32 = 0x3f35_04f3; // √½
+    let zero = simd.zero();
+    let is_small = x.lt(simd.splat(f32::MIN_POSITIVE));
+    let scaled = is_small.select(x * simd.splat(8_388_608.0), x);
+    let bits = scaled.to_bits();
+    let n = (bits - simd.splat_i32(ROOT)).shr::<23>();
+    let m = (bits - n.shl::<23>()).from_bits();
+    let n = n.to_f32() - is_small.select(simd.splat(23.0), zero);
+    let f = m - simd.splat(1.0);
+    let c = [
+        0.333_333_1,
+        -0.249_999_87,
+        0.200_022_27,
+        -0.166_692_48,
+        0.142_186_67,
+        -0.123_843_916,
+        0.118_729_63,
+        -0.117_895_59,
+        0.069_150_97,
+    ];
+    let square = f * f;
+    let rest = polynomial(simd, f, c) * f * square;
+    let rest = n.mul_add(simd.splat(LN_2[1]), rest);
+    let rest = square.mul_add(simd.splat(-0.5), rest);
+    let y = n.mul_add(simd.splat(LN_2[0]), f + rest);
+    let y = x.eq(simd.splat(f32::INFINITY)).select(x, y);
+    let y = x.eq(zero).select(simd.splat(f32::NEG_INFINITY), y);
+    zero.le(x).select(y, simd.splat(f32::NAN))
+}
+
+/// The hyperbolic tangent.
+#[inline(always)]
+pub fn tanh<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    let (a, one, two) = (x.abs(), simd.splat(1.0), simd.splat(2.0));
+    let z = x * x;
+    let c = [-0.333_332_84, 0.133_314_94, -0.053_743_66, 0.020_651_042, -0.005_717_495_5];
+    let near = (polynomial(simd, z, c) * z).mul_add(x, x);
+    let far = one - two / (exp(simd, a + a) + one);
+    with_sign(simd, a.lt(simd.splat(0.625)).select(near, far), x)
+}
+
+/// `1 / (1 + e⁻ˣ)`.
+#[inline(always)]
+pub fn sigmoid<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    let one = simd.splat(1.0);
+    // The exponential of the negative magnitude cannot overflow.
+    let e = exp(simd, -x.abs());
+    x.lt(simd.zero()).select(e, one) / (one + e)
+}
+
+/// The error function.
+#[inline(always)]
+pub fn erf<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    let near = [
+        0.128_379_17,
+        -0.376_126_35,
+        0.112_836_964,
+        -0.026_859_395,
+        0.005_200_945,
+        -8.140_963_6e-4,
+        8.360_117_5e-5,
+    ];
+    let near = polynomial(simd, x * x, near).mul_add(x, x);
+    // Beyond 4 the result is 1; NaN passes through.
+    let a = simd.splat(4.0).min(x.abs());
+    // The logarithm of the complement, divided by the number.
+    let far = [
+        -1.128_459_8,
+        -0.636_124_97,
+        -0.104_098_79,
+        0.021_157_652,
+        -0.001_722_163_2,
+        -5.524_616_6e-4,
+        2.288_213e-4,
+        -3.606_610_7e-5,
+        2.259_037_5e-6,
+    ];
+    let far = simd.splat(1.0) - exp(simd, polynomial(simd, a, far) * a);
+    with_sign(simd, a.lt(simd.splat(0.927_7)).select(near, far), x)
+}
+
+/// `x / 2 · (1 + erf(x / √2))`.
+#[inline(always)]
+pub fn gelu<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    let erf = erf(simd, x * simd.splat(FRAC_1_SQRT_2));
+    simd.splat(0.5) * x * (simd.splat(1.0) + erf)
+}
+
+/// `x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`.
+#[inline(always)]
+pub fn gelu_tanh<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    const SQRT_2_OVER_PI: f32 = 0.797_884_6;
+    let cube = simd.splat(0.044_715) * x * x * x;
+    let tanh = tanh(simd, simd.splat(SQRT_2_OVER_PI) * (x + cube));
+    simd.splat(0.5) * x * (simd.splat(1.0) + tanh)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares `function` with `exact` over all magnitudes.
+    #[track_caller]
+    fn check(function: impl Function, exact: impl Fn(f64) -> f64, ulps: f64) {
+        let special = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-45, -1e-45];
+        let all = (0..u32::MAX - 9973).step_by(9973).map(f32::from_bits).chain(special);
+        let from: Vec<f32> = all.collect();
+        for isa in Isa::available() {
+            let mut to = vec![0.0; from.len()];
+            map(isa, function, &from, &mut to);
+            for (&x, &y) in from.iter().zip(&to) {
+                let expected = exact(x.into());
+                let rounded = expected as f32;
+                if rounded.is_nan() || rounded.is_infinite() || y.is_infinite() {
+                    let same = y == rounded || y.is_nan() && rounded.is_nan();
+                    assert!(same, "{isa:?}: {x:?}: {y:?}, not {rounded:?}");
+                    continue;
+                }
+                let exponent = (rounded.abs().to_bits() >> 23).max(1);
+                let ulp = f64::powi(2.0, i32::try_from(exponent).unwrap() - 150);
+                let error = (f64::from(y) - expected).abs() / ulp;
+                assert!(error <= ulps, "{isa:?}: {x:?}: {y:?}, not {rounded:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn errors() {
+        check(Exp, f64::exp, 1.5);
+        check(Ln, f64::ln, 1.5);
+        check(Tanh, f64::tanh, 2.0);
+        check(
+            Sigmoid,
+            |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) },
+            3.0,
+        );
+        check(Erf, libm::erf, 2.0);
+    }
+
+    #[test]
+    fn signs_of_zero_stay() {
+        for isa in Isa::available() {
+            let mut y = [1.0; 2];
+            map(isa, Tanh, &[-0.0, 0.0], &mut y);
+            assert_eq!(y.map(f32::to_bits), [1 << 31, 0]);
+            map(isa, Erf, &[-0.0, 0.0], &mut y);
+            assert_eq!(y.map(f32::to_bits), [1 << 31, 0]);
+        }
+    }
+
+    #[test]
+    fn gelus() {
+        let from: Vec<f32> = (-800..800).map(|i| i as f32 / 100.0).collect();
+        let mut to = vec![0.0; from.len()];
+        for isa in Isa::available() {
+            for tanh in [false, true] {
+                if tanh {
+                    map(isa, GeluTanh, &from, &mut to);
+                } else {
+                    map(isa, Gelu, &from, &mut to);
+                }
+                for (&x, &y) in from.iter().zip(&to) {
+                    let x = f64::from(x);
+                    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+                    let one = if tanh { inner.tanh() } else { libm::erf(x / 2.0_f64.sqrt()) };
+                    let error = (f64::from(y) - 0.5 * x * (1.0 + one)).abs();
+                    assert!(error <= 3e-7 * (1.0 + x.abs()), "{isa:?}: {x}: {y}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Softmax and its logarithm along one dimension of a row-major tensor.
+
+use crate::{
+    Float, Isa, Routine, Simd,
+    math::{exp, ln},
+};
+
+/// Elements before, along and after the dimension.
+#[derive(Clone, Copy)]
+pub struct Along {
+    /// Product of the sizes of the dimensions before.
+    pub outer: usize,
+    /// Size of the dimension.
+    pub len: usize,
+    /// Product of the sizes of the dimensions after.
+    pub inner: usize,
+}
+
+/// Writes exponentials that add up to one to `to`: `exp(x - max) / Σ exp(x - max)`.
+///
+/// # Panics
+/// When `from` or `to` hold fewer numbers than `along` says.
+pub fn softmax(isa: Isa, along: Along, from: &[f32], to: &mut [f32]) {
+    isa.run(Softmax { along, from, to, is_log: false });
+}
+
+/// Writes the logarithms of the softmax to `to`: `x - max - ln Σ exp(x - max)`.
+///
+/// # Panics
+/// As [`softmax`].
+pub fn log_softmax(isa: Isa, along: Along, from: &[f32], to: &mut [f32]) {
+    isa.run(Softmax { along, from, to, is_log: true });
+}
+
+struct Softmax<'a> {
+    along: Along,
+    from: &'a [f32],
+    to: &'a mut [f32],
+    is_log: bool,
+}
+
+impl Routine for Softmax<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Along { outer, len, inner } = self.along;
+        if len == 0 || inner == 0 {
+            return;
+        }
+        let all = outer * len * inner;
+        let (from, to) = (&self.from[..all], &mut self.to[..all]);
+        for (from, to) in from.chunks_exact(len * inner).zip(to.chunks_exact_mut(len * inner)) {
+            if inner == 1 {
+                row(simd, from, to, self.is_log);
+            } else {
+                columns(simd, inner, from, to, self.is_log);
+            }
+        }
+    }
+}
+
+/// One line whose elements are adjacent.
+#[inline(always)]
+fn row<S: Simd>(simd: S, from: &[f32], to: &mut [f32], is_log: bool) {
+    let max = largest(simd, from);
+    let base = simd.splat(max);
+    let mut sum = simd.zero();
+    for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
+        let x = exp(simd, simd.load_first(from) - base);
+        simd.store_first(x, to);
+        // Lanes past the end would count; read back, they are zero.
+        sum = sum + if to.len() < S::LANES { simd.load_first(to) } else { x };
+    }
+    if is_log {
+        let log = ln(simd, simd.splat(sum.sum()));
+        for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
+            simd.store_first(simd.load_first(from) - base - log, to);
+        }
+    } else {
+        let scale = simd.splat(1.0 / sum.sum());
+        for to in to.chunks_mut(S::LANES) {
+            simd.store_first(simd.load_first(to) * scale, to);
+        }
+    }
+}
+
+/// The largest number; unspecified when one is NaN.
+#[inline(always)]
+fn largest<S: Simd>(simd: S, numbers: &[f32]) -> f32 {
+    let (whole, rest) = numbers.split_at(numbers.len() - numbers.len() % S::LANES);
+    let mut max = simd.splat(f32::NEG_INFINITY);
+    for x in whole.chunks_exact(S::LANES) {
+        max = max.max(simd.load(x));
+    }
+    rest.iter().fold(max.max_lane(), |max, &x| if max > x { max } else { x })
+}
+
+/// As many lines as there are lanes, side by side.
+#[inline(always)]
+fn columns<S: Simd>(simd: S, inner: usize, from: &[f32], to: &mut [f32], is_log: bool) {
+    for first in (0..inner).step_by(S::LANES) {
+        let lanes = S::LANES.min(inner - first);
+        let at = |row: usize| row * inner + first..row * inner + first + lanes;
+        let rows = from.len() / inner;
+        let mut max = simd.splat(f32::NEG_INFINITY);
+        for row in 0..rows {
+            max = max.max(simd.load_first(&from[at(row)]));
+        }
+        let mut sum = simd.zero();
+        for row in 0..rows {
+            let x = exp(simd, simd.load_first(&from[at(row)]) - max);
+            simd.store_first(x, &mut to[at(row)]);
+            sum = sum + x;
+        }
+        let (log, scale) = (ln(simd, sum), simd.splat(1.0) / sum);
+        for row in 0..rows {
+            let to = &mut to[at(row)];
+            let y = if is_log {
+                simd.load_first(&from[at(row)]) - max - log
+            } else {
+                simd.load_first(to) * scale
+            };
+            simd.store_first(y, to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(along: Along, from: &[f32]) {
+        let Along { outer, len, inner } = along;
+        for isa in Isa::available() {
+            for is_log in [false, true] {
+                let mut to = vec![f32::NAN; from.len()];
+                let function = if is_log { log_softmax } else { softmax };
+                function(isa, along, from, &mut to);
+                for line in 0..outer * inner {
+                    let at = |i: usize| (line / inner * len + i) * inner + line % inner;
+                    let max = (0..len).map(|i| from[at(i)]).fold(f32::NEG_INFINITY, f32::max);
+                    let power = |i| f64::from(from[at(i)] - max).exp();
+                    let sum: f64 = (0..len).map(power).sum();
+                    for i in 0..len {
+                        let share = power(i) / sum;
+                        let expected =
+                            if is_log { f64::from(from[at(i)] - max) - sum.ln() } else { share };
+                        let error = (f64::from(to[at(i)]) - expected).abs();
+                        let fine = error <= 1e-6 * (1.0 + expected.abs())
+                            || to[at(i)].is_nan() && expected.is_nan()
+                            || f64::from(to[at(i)]) == expected;
+                        assert!(fine, "{isa:?} {is_log} {len} {inner}: {} {expected}", to[at(i)]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lines() {
+        for (outer, len, inner) in
+            [(2, 5, 1), (1, 33, 1), (3, 7, 5), (2, 3, 37), (1, 1, 1), (0, 3, 2)]
+        {
+            let from: Vec<f32> =
+                (0..outer * len * inner).map(|i| (i * 37 % 101) as f32 / 9.0 - 5.0).collect();
+            check(Along { outer, len, inner }, &from);
+        }
+    }
+
+    #[test]
+    fn special_values() {
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        let rows = [1000.0, 999.0, -1000.0, -inf, 0.0, 1.0, -inf, -inf, -inf, inf, 0.0, 1.0];
+        check(Along { outer: 4, len: 3, inner: 1 }, &rows);
+        check(Along { outer: 1, len: 4, inner: 3 }, &rows);
+        for isa in Isa::available() {
+            let mut to = [0.0; 2];
+            softmax(isa, Along { outer: 1, len: 2, inner: 1 }, &[nan, 1.0], &mut to);
+            assert!(to.iter().all(|x| x.is_nan()));
+        }
+    }
+}

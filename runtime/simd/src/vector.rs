@@ -1,0 +1,178 @@
+//! What a vector register can do: the traits in which arithmetic is written once for all
+//! instruction sets.
+
+#![expect(unsafe_code, reason = "declares loads and stores through pointers")]
+
+use core::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+/// An instruction set, as a token that exists only where the processor has it.
+///
+/// Generic code takes the token, makes vectors from it and is `#[inline(always)]` down to the
+/// methods of these traits: only then do the instructions end up in the function that
+/// [`Routine`](crate::Routine) compiles for the instruction set.
+pub trait Simd: Copy + Send + Sync + 'static {
+    /// Numbers in a vector: a power of two, at most 16.
+    const LANES: usize;
+    /// Vector registers of the processor.
+    const REGISTERS: usize;
+    /// `LANES` numbers of 32 bits.
+    type F32: Float<I32 = Self::I32, Mask = Self::Mask>;
+    /// `LANES` integers of 32 bits.
+    type I32: Int<F32 = Self::F32, Mask = Self::Mask>;
+    /// A truth value for each lane.
+    type Mask: Mask<F32 = Self::F32>;
+
+    /// `value` in every lane.
+    fn splat(self, value: f32) -> Self::F32;
+
+    /// `value` in every lane.
+    fn splat_i32(self, value: i32) -> Self::I32;
+
+    /// The numbers from `from` on.
+    ///
+    /// # Safety
+    /// `LANES` numbers can be read there; no alignment is needed.
+    unsafe fn load_at(self, from: *const f32) -> Self::F32;
+
+    /// The first `len` numbers from `from` on, and zeros.
+    ///
+    /// # Safety
+    /// The smaller of `len` and `LANES` numbers can be read there.
+    unsafe fn load_first_at(self, from: *const f32, len: usize) -> Self::F32;
+
+    /// Writes all lanes from `to` on.
+    ///
+    /// # Safety
+    /// `LANES` numbers can be written there; no alignment is needed.
+    unsafe fn store_at(self, value: Self::F32, to: *mut f32);
+
+    /// Writes the first `len` lanes from `to` on.
+    ///
+    /// # Safety
+    /// The smaller of `len` and `LANES` numbers can be written there.
+    unsafe fn store_first_at(self, value: Self::F32, to: *mut f32, len: usize);
+
+    /// Zeros.
+    #[inline(always)]
+    fn zero(self) -> Self::F32 {
+        self.splat(0.0)
+    }
+
+    /// The first `LANES` numbers of `from`.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> Self::F32 {
+        let from = &from[..Self::LANES];
+        // SAFETY: the slice holds `LANES` numbers.
+        unsafe { self.load_at(from.as_ptr()) }
+    }
+
+    /// The first numbers of `from`, with zeros when they are fewer than `LANES`.
+    #[inline(always)]
+    fn load_first(self, from: &[f32]) -> Self::F32 {
+        // SAFETY: no more is read than the slice holds.
+        unsafe { self.load_first_at(from.as_ptr(), from.len()) }
+    }
+
+    /// Writes all lanes to the first `LANES` places of `to`.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[inline(always)]
+    fn store(self, value: Self::F32, to: &mut [f32]) {
+        let to = &mut to[..Self::LANES];
+        // SAFETY: the slice holds `LANES` numbers.
+        unsafe { self.store_at(value, to.as_mut_ptr()) }
+    }
+
+    /// Writes as many lanes to `to` as it has places.
+    #[inline(always)]
+    fn store_first(self, value: Self::F32, to: &mut [f32]) {
+        // SAFETY: no more is written than the slice holds.
+        unsafe { self.store_first_at(value, to.as_mut_ptr(), to.len()) }
+    }
+}
+
+/// A vector of numbers of 32 bits.
+pub trait Float:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    /// Integers of as many lanes.
+    type I32: Int<F32 = Self, Mask = Self::Mask>;
+    /// Truth values of as many lanes.
+    type Mask: Mask<F32 = Self>;
+
+    /// `self · factor + addend`; rounded once where the processor can.
+    fn mul_add(self, factor: Self, addend: Self) -> Self;
+    /// `self` where it is less than `other`, else `other`: also where one of them is NaN.
+    fn min(self, other: Self) -> Self;
+    /// `self` where it is greater than `other`, else `other`: also where one of them is NaN.
+    fn max(self, other: Self) -> Self;
+    /// The magnitude.
+    fn abs(self) -> Self;
+    /// The square root.
+    fn sqrt(self) -> Self;
+    /// Where `self < other`.
+    fn lt(self, other: Self) -> Self::Mask;
+    /// Where `self <= other`.
+    fn le(self, other: Self) -> Self::Mask;
+    /// Where `self == other`; never where one is NaN.
+    fn eq(self, other: Self) -> Self::Mask;
+    /// The nearest integers, halves to the even one; unspecified outside the range of `i32`.
+    fn round_to_i32(self) -> Self::I32;
+    /// The same bits.
+    fn to_bits(self) -> Self::I32;
+    /// The sum of the lanes.
+    fn sum(self) -> f32;
+    /// The smallest lane; unspecified when one is NaN.
+    fn min_lane(self) -> f32;
+    /// The largest lane; unspecified when one is NaN.
+    fn max_lane(self) -> f32;
+
+    /// Where the number is NaN.
+    #[inline(always)]
+    fn is_nan(self) -> Self::Mask {
+        !self.eq(self)
+    }
+}
+
+/// A vector of integers of 32 bits, which wrap.
+pub trait Int:
+    Copy + Add<Output = Self> + Sub<Output = Self> + BitAnd<Output = Self> + BitOr<Output = Self>
+{
+    /// Numbers of as many lanes.
+    type F32: Float<I32 = Self>;
+    /// Truth values of as many lanes.
+    type Mask: Mask<F32 = Self::F32>;
+
+    /// The nearest numbers.
+    fn to_f32(self) -> Self::F32;
+    /// The same bits.
+    fn from_bits(self) -> Self::F32;
+    /// The bits moved up by `N`, which is less than 32.
+    fn shl<const N: u32>(self) -> Self;
+    /// The bits moved down by `N`, which is less than 32; the sign fills up.
+    fn shr<const N: u32>(self) -> Self;
+    /// Where `self < other`.
+    fn lt(self, other: Self) -> Self::Mask;
+    /// Where `self == other`.
+    fn eq(self, other: Self) -> Self::Mask;
+}
+
+/// A truth value for each lane.
+pub trait Mask: Copy + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> {
+    /// Numbers of as many lanes.
+    type F32: Copy;
+
+    /// `yes` where it is true, else `no`.
+    fn select(self, yes: Self::F32, no: Self::F32) -> Self::F32;
+    /// Whether it is true anywhere.
+    fn any(self) -> bool;
+}

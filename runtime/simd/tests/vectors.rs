@@ -1,0 +1,175 @@
+//! Every operation on vectors, on every instruction set of this machine, against numbers one by
+//! one.
+
+use afferent_simd::{Float, Int, Isa, Mask, Routine, Simd};
+
+/// Numbers with all kinds of neighbours, more than any vector has lanes.
+const A: [f32; 19] = [
+    1.5,
+    -2.5,
+    0.5,
+    3.25,
+    -0.0,
+    7.0,
+    f32::NAN,
+    2.5,
+    -7.75,
+    1e6,
+    -1e6,
+    0.25,
+    12.5,
+    -3.5,
+    4.0,
+    f32::NAN,
+    9.0,
+    -8.0,
+    6.0,
+];
+const B: [f32; 19] = [
+    2.0,
+    -2.5,
+    1.0,
+    -3.0,
+    0.0,
+    f32::NAN,
+    1.0,
+    2.5,
+    7.75,
+    -1e6,
+    4.0,
+    0.5,
+    -12.5,
+    3.5,
+    4.0,
+    f32::NAN,
+    -9.0,
+    8.0,
+    5.0,
+];
+
+/// Calls the closure with a vector of each and stores what it gives.
+struct Apply<F>(F);
+
+trait Operation {
+    fn apply<S: Simd>(&self, simd: S, a: S::F32, b: S::F32) -> S::F32;
+}
+
+impl<F: Operation> Routine for Apply<F> {
+    type Output = Vec<f32>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> Vec<f32> {
+        let mut out = vec![0.0; A.len()];
+        for start in (0..A.len()).step_by(S::LANES) {
+            let end = A.len().min(start + S::LANES);
+            let (a, b) = (simd.load_first(&A[start..end]), simd.load_first(&B[start..end]));
+            simd.store_first(self.0.apply(simd, a, b), &mut out[start..end]);
+        }
+        out
+    }
+}
+
+macro_rules! operations {
+    ($($test:ident: |$simd:ident, $a:ident, $b:ident| $vector:expr => $one:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            struct Vectors;
+            impl Operation for Vectors {
+                #[inline(always)]
+                fn apply<S: Simd>(&self, $simd: S, $a: S::F32, $b: S::F32) -> S::F32 {
+                    $vector
+                }
+            }
+            let expected: Vec<f32> = A.iter().zip(&B).map(|(&$a, &$b)| $one).collect();
+            for isa in Isa::available() {
+                let found = isa.run(Apply(Vectors));
+                for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                    let same = found.to_bits() == expected.to_bits()
+                        || found.is_nan() && expected.is_nan();
+                    assert!(same, "{isa:?} {at}: {found}, not {expected}");
+                }
+            }
+        }
+    )*};
+}
+
+operations! {
+    adds: |_simd, a, b| a + b => a + b;
+    subtracts: |_simd, a, b| a - b => a - b;
+    multiplies: |_simd, a, b| a * b => a * b;
+    divides: |_simd, a, b| a / b => a / b;
+    negates: |_simd, a, _b| -a => -a;
+    // These products are exact, so that one rounding and two give the same.
+    multiplies_and_adds: |simd, a, b| a.mul_add(simd.splat(2.0), b) => a * 2.0 + b;
+    takes_the_smaller: |_simd, a, b| a.min(b) => if a < b { a } else { b };
+    takes_the_greater: |_simd, a, b| a.max(b) => if a > b { a } else { b };
+    takes_magnitudes: |_simd, a, _b| a.abs() => a.abs();
+    takes_roots: |_simd, a, _b| a.abs().sqrt() => a.abs().sqrt();
+    selects_less: |_simd, a, b| a.lt(b).select(a, b) => if a < b { a } else { b };
+    selects_at_most: |_simd, a, b| a.le(b).select(a, b) => if a <= b { a } else { b };
+    selects_equal: |simd, a, b| a.eq(b).select(a, simd.zero()) => if a == b { a } else { 0.0 };
+    finds_nan: |simd, a, _b| a.is_nan().select(simd.splat(1.0), a) => if a.is_nan() { 1.0 } else { a };
+    joins_masks: |_simd, a, b| (!a.lt(b) & a.le(b) | a.is_nan()).select(a, b)
+        => if a == b || a.is_nan() { a } else { b };
+    // Zero has a sign that integers lose.
+    rounds: |simd, a, b| (a.is_nan() | b.is_nan()).select(b, a.round_to_i32().to_f32() + simd.zero())
+        => if b.is_nan() || a.is_nan() { b } else { a.round_ties_even() + 0.0 };
+    moves_bits: |simd, a, _b| (a.to_bits().shl::<3>().shr::<4>() + simd.splat_i32(5)).from_bits()
+        => f32::from_bits((((a.to_bits() as i32) << 3 >> 4).wrapping_add(5)) as u32);
+    joins_bits: |_simd, a, b| (a.to_bits() & b.to_bits() | (a.to_bits() - b.to_bits())).from_bits()
+        => f32::from_bits(a.to_bits() & b.to_bits() | a.to_bits().wrapping_sub(b.to_bits()));
+    compares_integers: |_simd, a, b| (a.to_bits().lt(b.to_bits()) | a.to_bits().eq(b.to_bits())).select(a, b)
+        => if a.to_bits() as i32 <= b.to_bits() as i32 { a } else { b };
+}
+
+struct Reduce;
+
+impl Routine for Reduce {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let data: Vec<f32> = (0..16).map(|i| (i * 7 % 16) as f32 - 3.0).collect();
+        let part = &data[..S::LANES];
+        let vector = simd.load(&data);
+        assert_eq!(vector.sum(), part.iter().sum());
+        assert_eq!(vector.min_lane(), part.iter().copied().fold(f32::INFINITY, f32::min));
+        assert_eq!(vector.max_lane(), part.iter().copied().fold(-f32::INFINITY, f32::max));
+        assert!(vector.le(simd.zero()).any());
+        assert!(!vector.lt(simd.splat(-3.0)).any());
+    }
+}
+
+#[test]
+fn reduces() {
+    Isa::available().for_each(|isa| isa.run(Reduce));
+}
+
+struct Parts;
+
+impl Routine for Parts {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        for len in 0..=20 {
+            let data: Vec<f32> = (1..=len).map(|i| i as f32).collect();
+            let kept = S::LANES.min(data.len());
+            let mut whole = [f32::NAN; 16];
+            simd.store(simd.load_first(&data), &mut whole);
+            assert_eq!(whole[..kept], data[..kept]);
+            assert!(whole[kept..S::LANES].iter().all(|&x| x == 0.0));
+            assert!(whole[S::LANES..].iter().all(|x| x.is_nan()));
+            let mut part = vec![9.0; data.len()];
+            simd.store_first(simd.splat(1.0), &mut part);
+            assert!(
+                part[..kept].iter().all(|&x| x == 1.0) && part[kept..].iter().all(|&x| x == 9.0)
+            );
+        }
+    }
+}
+
+#[test]
+fn parts_reach_no_further() {
+    Isa::available().for_each(|isa| isa.run(Parts));
+}
