@@ -6,6 +6,7 @@ mod diff;
 mod etdump;
 mod info;
 mod input;
+mod limits;
 mod profile;
 mod run;
 mod verify;
@@ -72,5 +73,10 @@ impl ProgramFile {
 
 /// An instance of `file` with all kernels and backends of this build.
 fn instance(file: Arc<ModelFile>) -> Model {
-    Model::new(file, ModelOptions::new(KERNELS).with_backends(BACKENDS))
+    Model::new(file, options())
+}
+
+/// All kernels and backends of this build, and the usual limits.
+fn options() -> ModelOptions {
+    ModelOptions::new(KERNELS).with_backends(BACKENDS)
 }

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use afferent_runtime::{Input, ModelOutputs, Output, RunOptions};
+use afferent_runtime::{Input, Model, ModelOutputs, Output, RunOptions};
 use afferent_simd::pool;
 use anyhow::Context;
 use clap::Args;
@@ -16,7 +16,8 @@ use clap::Args;
 use super::{
     ProgramFile,
     input::{Given, given},
-    instance,
+    limits::Limits,
+    options,
     profile::{Profile, is_etdump},
 };
 use crate::npy;
@@ -50,6 +51,8 @@ pub(crate) struct RunArgs {
     /// Threads that kernels may use
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
+    #[command(flatten)]
+    limits: Limits,
     /// Write the time of each instruction to this file: an ETDump for the Inspector of ExecuTorch
     /// (.etdp), or means (.json)
     #[arg(long, value_name = "FILE")]
@@ -63,7 +66,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let origin = Instant::now();
     let file = args.program.open()?;
     let method = Instant::now();
-    let mut model = instance(Arc::clone(&file));
+    let mut model = Model::new(Arc::clone(&file), args.limits.of_model(options()));
     model.load_method(&args.method)?;
     let load_ms = origin.elapsed().as_secs_f64() * 1e3;
     let profile = args.profile.as_deref().map(|path| Profile::new(path, origin, method));
@@ -74,14 +77,15 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let inputs: Vec<Input<'_>> = given.iter().map(Given::input).collect();
     let observer = profile.as_ref().map(Profile::observer);
     let workers = pool::workers(args.threads as usize);
-    let options = RunOptions { observer, workers, ..RunOptions::default() };
+    let cancelled = args.limits.start();
+    let options = RunOptions { observer, workers, ..args.limits.of_run(&cancelled) };
     let mut times_us = Vec::with_capacity(args.repeat as usize);
     let mut end = |start: Instant| {
         times_us.push(start.elapsed().as_secs_f64() * 1e6);
         profile.iter().for_each(|profile| profile.end_run(start));
     };
     for _ in 0..args.warmup {
-        model.run(&args.method, &inputs)?;
+        model.run_with(&args.method, &inputs, &RunOptions { observer: None, ..options })?;
     }
     for _ in 1..args.repeat {
         let start = Instant::now();

@@ -174,9 +174,9 @@ pub enum Problem<'p> {
         /// Number of the value.
         value: usize,
     },
-    /// The instructions have more tensors than can be checked in reasonable time.
-    #[error("the instructions have more tensors than can be checked")]
-    TooManyTensors,
+    /// Many parts of the file refer to one, so that loading would take too long.
+    #[error("the parts of the method refer to each other more often than can be checked")]
+    TooMuchWork,
 }
 
 impl Problem<'_> {

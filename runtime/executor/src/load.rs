@@ -8,8 +8,8 @@ use core::{
 };
 
 use afferent_core::{
-    Arg, Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel, KernelLists,
-    TensorSlot, find_kernel,
+    Arg, Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel,
+    KernelLists, TensorSlot, find_kernel,
 };
 use afferent_program::{
     ExternalData, MethodPlan, Placement, Program, TensorData, TensorMeta, Value,
@@ -51,6 +51,12 @@ impl<'a> Services<'_, 'a> {
         let own = program.named_data(key);
         own.or_else(|| self.external.iter().find_map(|file| file.get(key)))
     }
+
+    /// How many entries [`Services::data`] may have to look at.
+    fn num_data(&self, program: &Program<'a>) -> usize {
+        let files = self.external.iter().map(ExternalData::num_keys);
+        files.fold(program.num_named_data(), usize::saturating_add)
+    }
 }
 
 /// Where problems of loading are reported, one call each.
@@ -81,7 +87,7 @@ impl<'a> Method<'a> {
         let sizes = Sizes::of(&plan);
         let mut bump = Bump::new(tables);
         let buffers = planned_buffers(&plan, &mut bump, planned)?;
-        let mut count = Count { problems: 0, code: 0, report };
+        let mut count = Count { problems: 0, code: 0, work_left: WORK, report };
 
         let mut ids = Cutter(bump.slice(sizes.ids, |_| Ok::<_, LoadError>(0_u32))?);
         let mut doubles = Cutter(bump.slice(sizes.doubles, |_| Ok::<_, LoadError>(0.0))?);
@@ -113,7 +119,7 @@ impl<'a> Method<'a> {
 
         let mut resolver = Resolver::new(plan, values, slots, operators, &delegates, count);
         let steps = bump.slice(sizes.steps, |at| resolver.step(at, &mut ids))?;
-        let mut count = resolver.finish();
+        let mut count = resolver.count;
 
         let roles = bump.slice(sizes.tensors, |_| Ok::<_, LoadError>(Role::Untouched))?;
         crate::resolve::for_each_written(steps, values, |slot, arg| {
@@ -128,7 +134,8 @@ impl<'a> Method<'a> {
         let inputs = bump.slice(sizes.inputs, |at| {
             Ok::<_, LoadError>(binding(inputs.get(at).unwrap_or(0), values, roles))
         })?;
-        let aliases = alias::find(&Tables { values, slots, steps, inputs, roles }, &mut bump)?;
+        let tables = Tables { values, slots, steps, inputs, roles };
+        let aliases = alias::find(&tables, &mut bump, &mut count)?;
         let outputs = ids.cut(sizes.outputs, plan.outputs().iter())?;
         let mut method = Method {
             plan,
@@ -172,10 +179,18 @@ impl<'a> Method<'a> {
     }
 }
 
+/// How much work a hostile file may cause: comparisons, and blocks of bytes that are copied.
+const WORK: u32 = 100_000_000;
+
+/// Bytes that are copied for one piece of work.
+const BLOCK: usize = 64;
+
 /// Reports problems and counts them.
 pub(crate) struct Count<'r> {
     problems: usize,
     code: u32,
+    /// Objects of a file may be shared, so that a small one asks for endless work.
+    work_left: u32,
     report: Report<'r>,
 }
 
@@ -188,7 +203,18 @@ impl Count<'_> {
         (self.report)(problem);
     }
 
-    fn finish(&self) -> Result<(), LoadError> {
+    /// Takes `work`; `false`, and a problem once, when too much was asked for.
+    pub(crate) fn spend(&mut self, work: usize) -> bool {
+        let left = self.work_left;
+        let work = u32::try_from(work).unwrap_or(u32::MAX);
+        self.work_left = left.saturating_sub(work.max(1));
+        if left > 0 && self.work_left == 0 {
+            self.problem(Problem::TooMuchWork);
+        }
+        self.work_left > 0
+    }
+
+    pub(crate) fn finish(&self) -> Result<(), LoadError> {
         let Self { problems: count, code, .. } = *self;
         if count == 0 { Ok(()) } else { Err(LoadError::Problems { count, code }) }
     }
@@ -263,6 +289,14 @@ fn tensor<'a>(
     let layout = &meta.layout;
     let sizes = dims.cut(layout.sizes.len(), layout.sizes.iter()).map_err(TensorFault::Load)?;
     let mut slot = TensorSlot::new(layout.dtype, meta.dynamism, sizes, layout.dim_order)?;
+    let copied = match meta.data {
+        TensorData::Planned { initial: Some(initial), .. } => initial.len() / BLOCK,
+        TensorData::External { .. } => services.num_data(plan.program()) + layout.nbytes / BLOCK,
+        _ => 0,
+    };
+    if !count.spend(copied) {
+        return Ok(slot);
+    }
     let placement = match meta.data {
         // SAFETY: the program outlives the method, and no run writes a tensor that only reads.
         TensorData::Constant(bytes) => return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?),

@@ -8,7 +8,7 @@ mod shared;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use afferent_core::{AlignedBytes, Backend, Error, KernelLists, Workers};
-use afferent_program::{Instruction, MethodPlan, TensorData, Value};
+use afferent_program::{Instruction, MethodPlan, Program, TensorData, Value};
 use self_cell::{MutBorrow, self_cell};
 
 use crate::{GlobalHeap, Input, Method, Output, PlannedBuffer, RunError, RunOptions, Services};
@@ -63,6 +63,8 @@ pub struct Model {
     methods: BTreeMap<String, Loaded>,
     /// Planned memory from the second buffer on, which the methods share.
     shared: Vec<SharedBuffer>,
+    /// Bytes of each of these buffers.
+    shared_sizes: Vec<usize>,
 }
 
 struct Loaded {
@@ -92,7 +94,8 @@ impl Model {
     /// An instance of `file`. Methods are loaded when they are first run, or by
     /// [`Model::load_method`].
     pub fn new(file: Arc<ModelFile>, options: ModelOptions) -> Self {
-        Self { file, options, methods: BTreeMap::new(), shared: Vec::new() }
+        let shared_sizes = shared_sizes(file.program());
+        Self { file, options, methods: BTreeMap::new(), shared: Vec::new(), shared_sizes }
     }
 
     /// Opens the program at `path`, without data files, and loads its method `forward`.
@@ -121,19 +124,25 @@ impl Model {
         }
         let file = Arc::clone(&self.file);
         let plan = file.method(name)?;
-        let sizes = planned_sizes(&plan);
+        let mut sizes = planned_sizes(&plan);
+        for (size, &largest) in sizes.iter_mut().skip(1).zip(&self.shared_sizes) {
+            *size = largest;
+        }
         let needed = sizes.iter().fold(0, |sum: usize, &size| sum.saturating_add(size));
         let limit = self.options.memory_limit;
         if needed > limit {
             let (path, method) = (file.path().to_owned(), name.to_owned());
             return Err(ModelError::Memory { path, method, needed, limit });
         }
-        let mut sizes = sizes.into_iter();
         let memory = Memory {
             tables: AlignedBytes::zeroed(Method::memory_needed(&plan)),
-            planned: AlignedBytes::zeroed(sizes.next().unwrap_or(0)),
+            planned: AlignedBytes::zeroed(sizes.first().copied().unwrap_or(0)),
         };
-        let shared = sizes.enumerate().map(|(at, size)| self.shared_buffer(at, size)).collect();
+        let sizes = sizes.get(1..).unwrap_or_default();
+        for &size in sizes.get(self.shared.len()..).unwrap_or_default() {
+            self.shared.push(SharedBuffer::new(size));
+        }
+        let shared = self.shared.iter().take(sizes.len()).map(SharedBuffer::planned).collect();
         let method = self.build(name, memory, shared)?;
         self.methods.insert(name.to_owned(), method);
         Ok(())
@@ -167,18 +176,6 @@ impl Model {
             )
         })?;
         Ok(Loaded { method, heap })
-    }
-
-    /// The buffer number `at` of those that methods share, at least `size` bytes long.
-    fn shared_buffer(&mut self, at: usize, size: usize) -> PlannedBuffer<'static> {
-        while self.shared.len() <= at {
-            // The largest that any method asks for, so that it never moves.
-            let index = self.shared.len() + 1;
-            let sizes = self.file.program().methods().map(|plan| planned_sizes(&plan));
-            let largest = sizes.filter_map(|sizes| sizes.get(index).copied()).max();
-            self.shared.push(SharedBuffer::new(largest.unwrap_or(size)));
-        }
-        self.shared[at].planned()
     }
 
     /// Runs method `name` once. The outputs may refer to the inputs.
@@ -285,6 +282,20 @@ fn operator(plan: &MethodPlan<'_>, error: &RunError) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Bytes of each planned buffer from the second on: the largest that any method asks for, so that
+/// the buffer never moves.
+fn shared_sizes(program: &Program<'_>) -> Vec<usize> {
+    let mut largest: Vec<usize> = Vec::new();
+    for plan in program.methods() {
+        let sizes = planned_sizes(&plan);
+        largest.resize(largest.len().max(sizes.len().saturating_sub(1)), 0);
+        for (largest, size) in largest.iter_mut().zip(sizes.iter().skip(1)) {
+            *largest = (*largest).max(*size);
+        }
+    }
+    largest
 }
 
 /// Bytes of each planned buffer that the tensors of `plan` reach: what the file asks for beyond

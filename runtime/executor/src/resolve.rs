@@ -21,14 +21,10 @@ pub(crate) struct Resolver<'r, 'a> {
     slots: &'a [UnsafeCell<TensorSlot<'a>>],
     operators: &'r [Option<Kernel>],
     delegates: &'r Delegates<'a>,
-    /// Pairs of tensors that may still be compared: what a hostile file can make us work.
-    pairs_left: u32,
     pub(crate) count: Count<'r>,
 }
 
 impl<'r, 'a> Resolver<'r, 'a> {
-    const PAIRS: u32 = 100_000_000;
-
     pub(crate) fn new(
         plan: MethodPlan<'a>,
         values: &'a [Cell<EValue<'a>>],
@@ -37,7 +33,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         delegates: &'r Delegates<'a>,
         count: Count<'r>,
     ) -> Self {
-        Self { plan, values, slots, operators, delegates, pairs_left: Self::PAIRS, count }
+        Self { plan, values, slots, operators, delegates, count }
     }
 
     /// Step number `at`. What does not fit is reported and becomes a step without effect.
@@ -198,14 +194,6 @@ impl<'r, 'a> Resolver<'r, 'a> {
         }
     }
 
-    /// Whether the instructions were few enough to be checked; otherwise that is a problem.
-    pub(crate) fn finish(mut self) -> Count<'r> {
-        if self.pairs_left == 0 {
-            self.count.problem(Problem::TooManyTensors);
-        }
-        self.count
-    }
-
     /// Checks that what a call writes is no constant and shares no memory with its other tensors.
     fn check_memory(&mut self, at: usize, name: &'a str, signature: Signature, ids: &[u32]) {
         let values = self.values;
@@ -221,8 +209,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
                     for_tensors(self.value(id), values, &mut |other_slot, other_item| {
                         let itself = (other, other_item) == (index, item);
                         let viewed = arg == Arg::View && other == 0;
-                        self.pairs_left = self.pairs_left.saturating_sub(1);
-                        if self.pairs_left == 0 {
+                        if !self.count.spend(1) {
                             return;
                         }
                         shared |= match (itself, viewed) {
@@ -312,6 +299,11 @@ pub(crate) fn for_each_argument(
             Step::MoveScalar { .. } | Step::Free => {}
         }
     }
+}
+
+/// Number of arguments of a step.
+pub(crate) fn num_arguments(step: &Step<'_>) -> usize {
+    if let Step::Kernel { ids, .. } | Step::Delegate { ids, .. } = step { ids.len() } else { 2 }
 }
 
 /// Calls `found` with each tensor that a step writes, and how.

@@ -44,6 +44,11 @@ impl<'a> ExternalData<'a> {
         Ok(Self { named })
     }
 
+    /// Number of keys.
+    pub fn num_keys(&self) -> usize {
+        self.named.entries.len()
+    }
+
     /// The keys in order.
     pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.entries().map(|(key, _)| key)

@@ -71,6 +71,11 @@ impl<'a> Program<'a> {
         self.named_entries().find(key).map(|(_, data)| data)
     }
 
+    /// Number of entries of the data that the program carries.
+    pub fn num_named_data(&self) -> usize {
+        self.named.len()
+    }
+
     /// Keys of the data that the program carries.
     pub fn named_data_keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.named_data_entries().map(|(key, _)| key)

@@ -101,9 +101,10 @@ fn in_arenas(plan: MethodPlan<'_>, external: &[ExternalData<'_>], seed: u64, tal
     let mut tables = vec![0_u8; needed];
     // Rounded up, so that memory is aligned as the program asks for.
     let mut memory: Vec<Vec<u128>> = sizes.iter().map(|size| vec![0; size.div_ceil(16)]).collect();
-    let buffers = memory.iter_mut().zip(&sizes).map(|(words, &size)| {
-        PlannedBuffer::new(&mut bytemuck::cast_slice_mut(words)[..size])
-    });
+    let buffers = memory
+        .iter_mut()
+        .zip(&sizes)
+        .map(|(words, &size)| PlannedBuffer::new(&mut bytemuck::cast_slice_mut(words)[..size]));
     let kernels = afferent_kernels::KERNELS;
     let services = Services { kernels, backends: BACKENDS, external };
     let mut heap = GlobalHeap::new(LIMIT);

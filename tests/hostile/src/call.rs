@@ -13,14 +13,47 @@ const SIZES: &[usize] = &[2, 3, 1, 4, 5, 8, 0, 7, 17, 64, 256, 1 << 31, 1 << 62,
 
 /// Integers, the usual ones first.
 const INTS: &[i64] = &[
-    1, 0, 2, -1, 3, -2, 4, 5, -3, 7, 17, -17, 100, 1 << 31, -(1 << 31), 1 << 40, 1 << 62, i64::MAX,
-    i64::MIN, i64::MAX - 1,
+    1,
+    0,
+    2,
+    -1,
+    3,
+    -2,
+    4,
+    5,
+    -3,
+    7,
+    17,
+    -17,
+    100,
+    1 << 31,
+    -(1 << 31),
+    1 << 40,
+    1 << 62,
+    i64::MAX,
+    i64::MIN,
+    i64::MAX - 1,
 ];
 
 /// Floating-point numbers, the usual ones first.
 const DOUBLES: &[f64] = &[
-    1.0, 0.5, 0.0, -1.0, 2.0, -0.0, 1e-5, 3.7, -2.5, 1e300, -1e300, f64::INFINITY,
-    f64::NEG_INFINITY, f64::NAN, f64::MIN_POSITIVE, 5e-324, 1e19,
+    1.0,
+    0.5,
+    0.0,
+    -1.0,
+    2.0,
+    -0.0,
+    1e-5,
+    3.7,
+    -2.5,
+    1e300,
+    -1e300,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+    f64::MIN_POSITIVE,
+    5e-324,
+    1e19,
 ];
 
 /// Texts that operators know, and one that they do not.
@@ -144,8 +177,15 @@ fn argument(arg: Arg, dtype: ScalarType, base: &[usize], choices: &mut Choices<'
             let code = if choices.below(2) == 0 { dtype as i64 } else { choices.of(INTS) };
             Made::Plain(Argument::Scalar(Scalar::Int(code)))
         }
-        Arg::Scalar | Arg::OptScalar | Arg::Int | Arg::OptInt | Arg::Double | Arg::OptDouble
-        | Arg::Bool | Arg::OptBool | Arg::Ignored => {
+        Arg::Scalar
+        | Arg::OptScalar
+        | Arg::Int
+        | Arg::OptInt
+        | Arg::Double
+        | Arg::OptDouble
+        | Arg::Bool
+        | Arg::OptBool
+        | Arg::Ignored => {
             let scalar = match (arg, choices.below(4)) {
                 (Arg::Double | Arg::OptDouble, _) | (_, 3) => Scalar::Double(choices.of(DOUBLES)),
                 (Arg::Bool | Arg::OptBool, _) | (_, 2) => Scalar::Bool(choices.below(2) == 0),
@@ -159,8 +199,16 @@ fn argument(arg: Arg, dtype: ScalarType, base: &[usize], choices: &mut Choices<'
 fn arg_is_optional(arg: Arg) -> bool {
     matches!(
         arg,
-        Arg::OptTensor | Arg::OptScalar | Arg::OptInt | Arg::OptDouble | Arg::OptBool | Arg::OptStr
-            | Arg::OptIntList | Arg::OptDoubleList | Arg::OptDtype | Arg::Ignored
+        Arg::OptTensor
+            | Arg::OptScalar
+            | Arg::OptInt
+            | Arg::OptDouble
+            | Arg::OptBool
+            | Arg::OptStr
+            | Arg::OptIntList
+            | Arg::OptDoubleList
+            | Arg::OptDtype
+            | Arg::Ignored
     )
 }
 

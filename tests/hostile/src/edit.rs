@@ -101,7 +101,8 @@ impl Edit {
     #[track_caller]
     fn reference(&self, path: &str) -> (usize, &'static Field) {
         let found = self.field(path);
-        let at = found.and_then(|(table, field)| Some((table.field(&self.bytes, field.slot)?, field)));
+        let at =
+            found.and_then(|(table, field)| Some((table.field(&self.bytes, field.slot)?, field)));
         at.unwrap_or_else(|| panic!("no field at {path}"))
     }
 
@@ -178,8 +179,7 @@ pub(crate) fn set_tables(
     entries: &[usize],
 ) -> Option<()> {
     let Kind::Tables(kind) = kind else { return None };
-    let tables: Option<Vec<Table>> =
-        entries.iter().map(|&index| entry(bytes, at, index)).collect();
+    let tables: Option<Vec<Table>> = entries.iter().map(|&index| entry(bytes, at, index)).collect();
     let tables = tables?;
     let vector = append_vector(bytes, entries.len(), 4);
     let mut copies: Vec<(usize, usize)> = Vec::new();
@@ -187,9 +187,12 @@ pub(crate) fn set_tables(
         let known = copies.iter().find(|(from, _)| *from == table.at);
         let copy = match known {
             Some(&(_, copy)) => copy,
-            None => copy_table(bytes, kind, *table)?,
+            None => {
+                let copy = copy_table(bytes, kind, *table)?;
+                copies.push((table.at, copy));
+                copy
+            }
         };
-        copies.push((table.at, copy));
         let place = vector + 4 + 4 * item;
         set_number(bytes, place, 4, (copy - place) as u64);
     }
@@ -264,10 +267,11 @@ pub(crate) fn append(bytes: &mut Vec<u8>, new: &[u8]) -> usize {
     part[start - end..][..new.len()].copy_from_slice(new);
     bytes.splice(end..end, part);
     if let Some((size, _, base)) = header {
-        let (len, segments) = (get(bytes, size) + grown, get(bytes, base));
-        set_number(bytes, size, 8, len as u64);
+        // The header of a damaged file may say anything.
+        let (len, segments) = (get(bytes, size), get(bytes, base));
+        set_number(bytes, size, 8, len.wrapping_add(grown) as u64);
         if segments > 0 {
-            set_number(bytes, base, 8, (segments + grown) as u64);
+            set_number(bytes, base, 8, segments.wrapping_add(grown) as u64);
         }
     }
     start

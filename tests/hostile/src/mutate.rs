@@ -47,9 +47,10 @@ fn change(bytes: &mut Vec<u8>, spot: Spot, spots: &[Spot], random: &mut Random) 
         Role::Number => {
             let value = match random.below(4) {
                 // What another place of the same width holds.
-                0 => random.pick(spots).filter(|other| other.width == width).map_or(old, |other| {
-                    number(bytes, other.at, width).unwrap_or(old)
-                }),
+                0 => random
+                    .pick(spots)
+                    .filter(|other| other.width == width)
+                    .map_or(old, |other| number(bytes, other.at, width).unwrap_or(old)),
                 1 => old.wrapping_add(random.bits() % 9).wrapping_sub(4),
                 _ => interesting(bytes.len(), random),
             };

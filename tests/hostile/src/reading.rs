@@ -1,7 +1,8 @@
 //! Reads everything that a file gives, and holds the reader to its promises.
 
 use afferent_runtime::program::{
-    ExternalData, List, MethodPlan, Program, TensorData, TensorLayout, Value,
+    BundledProgram, ExternalData, List, MethodPlan, Program, TensorData, TensorLayout, TestValue,
+    Value,
 };
 
 /// Reads everything that a program or a data file gives; says whether it was accepted.
@@ -136,7 +137,9 @@ pub fn look_up(bytes: &[u8]) {
             assert!(first.is_some_and(|first| first <= at), "of equal keys the first counts");
             assert!(data.len() <= bytes.len());
         }
-        assert!(keys.contains(&UNKNOWN) || keys.len() == 256 || program.named_data(UNKNOWN).is_none());
+        assert!(
+            keys.contains(&UNKNOWN) || keys.len() == 256 || program.named_data(UNKNOWN).is_none()
+        );
     }
     if let Ok(data) = ExternalData::parse(bytes) {
         for key in data.keys().take(256) {
@@ -147,4 +150,26 @@ pub fn look_up(bytes: &[u8]) {
             }
         }
     }
+}
+
+/// Reads everything that a bundled program gives; says whether it was accepted.
+///
+/// # Panics
+/// When the reader breaks a promise.
+pub fn read_bundled(bytes: &[u8]) -> bool {
+    let Ok(bundled) = BundledProgram::parse(bytes) else { return false };
+    let (mut copied, mut values) = (0, 0);
+    for case in bundled.suites().flat_map(|suite| suite.cases()) {
+        for value in case.inputs().chain(case.expected()) {
+            values += 1;
+            if let TestValue::Tensor(layout, data) = value {
+                check_layout(&layout);
+                assert_eq!(data.len(), layout.nbytes);
+                copied += data.len();
+            }
+        }
+    }
+    assert!(copied + values <= 4 * bytes.len(), "{copied} bytes in {values} values");
+    read(bundled.program());
+    true
 }

@@ -79,9 +79,8 @@ pub static BUNDLED_PROGRAM: TableType = TableType {
     ],
 };
 
-static TEST_SUITE: TableType = TableType {
-    fields: &[f(0, "method_name", Text), f(1, "test_cases", Tables(&TEST_CASE))],
-};
+static TEST_SUITE: TableType =
+    TableType { fields: &[f(0, "method_name", Text), f(1, "test_cases", Tables(&TEST_CASE))] };
 
 static TEST_CASE: TableType = TableType {
     fields: &[
@@ -126,17 +125,8 @@ static EVALUE: TableType = TableType {
         1,
         "val",
         Union(&[
-            &NULL,
-            &NUMBER_8,
-            &NUMBER_1,
-            &NUMBER_8,
-            &TENSOR,
-            &STRING,
-            &ITEMS_8,
-            &ITEMS_8,
-            &ITEMS_1,
-            &ITEMS_4,
-            &ITEMS_4,
+            &NULL, &NUMBER_8, &NUMBER_1, &NUMBER_8, &TENSOR, &STRING, &ITEMS_8, &ITEMS_8, &ITEMS_1,
+            &ITEMS_4, &ITEMS_4,
         ]),
     )],
 };
@@ -191,8 +181,7 @@ static TWO_NUMBERS: TableType =
     TableType { fields: &[f(0, "first", Number(4)), f(1, "second", Number(4))] };
 static ONE_NUMBER: TableType = TableType { fields: &[f(0, "value_index", Number(4))] };
 
-static OPERATOR: TableType =
-    TableType { fields: &[f(0, "name", Text), f(1, "overload", Text)] };
+static OPERATOR: TableType = TableType { fields: &[f(0, "name", Text), f(1, "overload", Text)] };
 
 static BACKEND_DELEGATE: TableType = TableType {
     fields: &[

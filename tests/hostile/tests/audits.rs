@@ -7,11 +7,12 @@
 
 use afferent_runtime::{
     ModelFile,
-    program::{ExternalData, Program, Value},
+    program::{BundledProgram, ExternalData, Program, Value},
 };
 use afferent_tests_hostile::{
     edit::Edit,
-    schema::{FLAT_TENSOR, PROGRAM},
+    schema::{BUNDLED_PROGRAM, FLAT_TENSOR, PROGRAM},
+    seeds::seeds,
 };
 
 const EVERY_FIELD: &[u8] = include_bytes!("../../../runtime/program/tests/data/every_field.pte");
@@ -108,7 +109,10 @@ fn cve_2025_54950_instructions_past_the_end() {
     refused(&file, "method 0, instruction 0: KernelCall.op_index is -1, but there are 1 entries");
     let mut file = good();
     file.set(&format!("{chain}[0].instr_args.args[2]"), 1 << 24);
-    refused(&file, "method 0, instruction 0: KernelCall.args is 16777216, but there are 18 entries");
+    refused(
+        &file,
+        "method 0, instruction 0: KernelCall.args is 16777216, but there are 18 entries",
+    );
 }
 
 /// Several buffers were read past their end: dim orders shorter than the sizes, dimensions that
@@ -260,8 +264,8 @@ fn data_files_that_wrap() {
     assert_eq!(ExternalData::parse(file.bytes()).unwrap_err().to_string(), message);
 
     let mut file = Edit::new(EXTERNAL, &FLAT_TENSOR);
-    file.set("segments[0].offset", -16);
-    assert!(file.get("segments[0].offset").checked_add(file.get("segments[0].size")).is_none());
+    file.set("segments[1].offset", -16);
+    assert!(file.get("segments[1].offset").checked_add(file.get("segments[1].size")).is_none());
     let error = ExternalData::parse(file.bytes()).unwrap_err().to_string();
     assert!(error.contains("DataSegment.size needs"), "{error}");
 }
@@ -270,11 +274,30 @@ fn data_files_that_wrap() {
 #[test]
 fn one_table_under_many_names() {
     let mut file = good();
-    file.set_tables("execution_plan[0].values", &[16; 5_000]);
-    file.set_items("execution_plan[0].values[0].val.items", &[0; 5_000]);
+    let values: Vec<usize> = (0..5_000).map(|value| if value == 0 { 0 } else { 16 }).collect();
+    file.set_tables("execution_plan[0].values", &values);
+    file.set_items("execution_plan[0].values[1].val.items", &[0; 5_000]);
     let items = file.get("execution_plan[0].values[4999].val.items#");
     assert_eq!(items * file.get("execution_plan[0].values#"), 25_000_000);
     assert!(file.bytes().len() < 100_000);
     let error = Program::parse(file.bytes()).unwrap_err().to_string();
     assert!(error.contains("is referred to more often than the size of the file"), "{error}");
+}
+
+/// The elements of a bundled tensor were copied without a look at how many there are.
+#[test]
+fn bundled_data_shorter_than_its_sizes() {
+    let bundled = &seeds("model.bpte")[0].bytes;
+    assert!(BundledProgram::parse(bundled).is_ok());
+    let mut file = Edit::new(bundled, &BUNDLED_PROGRAM);
+    let tensor = "method_test_suites[0].test_cases[0].inputs[0].val";
+    let (size, len) = (format!("{tensor}.sizes[0]"), format!("{tensor}.data#"));
+    let (rows, bytes) = (file.get(&size), file.get(&len));
+    file.set(&size, 1 << 20);
+    assert!(file.get(&size) > rows && file.get(&len) == bytes, "more elements than there are");
+    let error = BundledProgram::parse(file.bytes()).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("needs"), "{error}");
+    file.set(&size, rows as i64).set(&len, 3);
+    let error = BundledProgram::parse(file.bytes()).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("but there are 3"), "{error}");
 }

@@ -71,12 +71,12 @@ fn files_with_one_to_four_wrong_bytes() {
 fn files_with_wrong_fields() {
     let seeds = seeds("model.pte");
     let (mut tally, mut random) = (Tally::default(), Random(2));
-    for round in 0..3_000 {
+    for round in 0..1_000 {
         let seed = &seeds[round % seeds.len()];
         let mut bytes = seed.bytes.clone();
         mutate::mutate(&mut bytes, &mut random, 1 << 20);
         attempt(seed, &bytes, &format!("with wrong fields, round {round}"), &mut tally);
     }
-    print("with one to four wrong fields", 3_000, tally);
-    assert!(tally.ran > 300 && tally.refused > 300, "{tally:?}");
+    print("with one to four wrong fields", 1_000, tally);
+    assert!(tally.ran > 100 && tally.refused > 100, "{tally:?}");
 }

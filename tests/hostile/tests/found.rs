@@ -15,7 +15,10 @@ fn mended_findings_stay_mended() {
         println!("{name}");
         match name.split_once('-').unwrap_or_default().0 {
             "program" => drop(reading::read(&bytes)),
-            "external_data" => drop(attempt::program_with_data(&seed("external_constants"), &bytes, 1)),
+            "bundled" => drop(reading::read_bundled(&bytes)),
+            "external_data" => {
+                drop(attempt::program_with_data(&seed("external_constants"), &bytes, 1))
+            }
             "named_data" => reading::look_up(&bytes),
             "load_and_run" => drop(attempt::program(&bytes, bytes.len() as u64)),
             "operators" => drop(call::call(&bytes)),
