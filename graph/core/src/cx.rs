@@ -19,6 +19,15 @@ pub enum Resume {
     Done,
 }
 
+/// What a call gets on an input that accompanies the packet of the call.
+#[derive(Debug, Default)]
+pub struct Joined {
+    /// The input.
+    pub port: &'static str,
+    /// Its packets, in the order of their times.
+    pub packets: Vec<Packet>,
+}
+
 /// The packet of one call, and where what the node sends goes.
 ///
 /// The engine makes one for each call; the tests of a node use a [`NodeBench`].
@@ -38,6 +47,8 @@ pub struct Cx<'c> {
     real_ns: u64,
     cancel: &'c AtomicBool,
     restarted: bool,
+    /// What accompanies the packet of this call.
+    joined: &'c [Joined],
 }
 
 /// For calls that nobody cancels.
@@ -69,6 +80,7 @@ impl<'c> Cx<'c> {
             real_ns: 0,
             cancel: &NEVER,
             restarted: false,
+            joined: &[],
         }
     }
 
@@ -88,6 +100,12 @@ impl<'c> Cx<'c> {
     #[must_use]
     pub fn with_cancel(self, cancel: &'c AtomicBool) -> Self {
         Self { cancel, ..self }
+    }
+
+    /// The same with what accompanies the packet of the call.
+    #[must_use]
+    pub fn with_joined(self, joined: &'c [Joined]) -> Self {
+        Self { joined, ..self }
     }
 
     /// The same, telling whether the sender was restarted since its packet before this one.
@@ -150,18 +168,29 @@ impl<'c> Cx<'c> {
         self.origin.at
     }
 
-    /// The value on `port`, when this call is for it.
+    /// The value on `port`: that of the packet of this call, or what accompanies it there.
     pub fn get<T: Payload>(&self, port: In<T>) -> Option<&T> {
         match &self.input {
             Some((name, packet)) if *name == port.name() => packet.get(),
-            _ => None,
+            _ => self.all(port).next().map(|(_, value)| value),
         }
     }
 
+    /// All values on `port` that accompany the packet of this call, with their times: several where
+    /// the graph joins a window, otherwise one or none.
+    pub fn all<T: Payload>(&self, port: In<T>) -> impl Iterator<Item = (Timestamp, &T)> {
+        let here = self.joined.iter().filter(move |joined| joined.port == port.name());
+        let packets = here.flat_map(|joined| &joined.packets);
+        packets.filter_map(|packet| Some((packet.header.at, packet.get()?)))
+    }
+
     /// As [`Cx::get`], but to change it: in place when nobody else holds it, otherwise a copy.
+    ///
+    /// Only the packet of the call can be taken; what accompanies it is read.
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
-        self.get(port)?;
-        let (_, packet) = self.input.take()?;
+        let (_, packet) = self
+            .input
+            .take_if(|(name, packet)| *name == port.name() && packet.get::<T>().is_some())?;
         packet.into_loan(self.outputs.first().map(|(_, pool)| pool))
     }
 
@@ -191,8 +220,10 @@ impl<'c> Cx<'c> {
     /// Sends the packet of this call on as it is, when it came in by `from`.
     pub fn forward<T: Payload>(&mut self, from: In<T>, to: Out<T>) {
         let place = self.outputs.iter().position(|(name, _)| *name == to.name());
-        let (Some(_), Some(place)) = (self.get(from), place) else { return };
-        let Some((_, packet)) = &self.input else { return };
+        let (Some((port, packet)), Some(place)) = (&self.input, place) else { return };
+        if *port != from.name() || packet.get::<T>().is_none() {
+            return;
+        }
         let mut packet = packet.clone();
         packet.header.model_ns += self.model_ns;
         self.sent.push((place, packet));

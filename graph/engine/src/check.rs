@@ -209,9 +209,18 @@ impl<'a> Checker<'a> {
             let thread = node.thread.clone();
             let cancels = self.graph.interrupt.iter().flat_map(|interrupt| &interrupt.cancels);
             let cancelled = cancels.into_iter().any(|name| *name == node.name);
-            let (on_error, deadline) = (node.on_error, node.deadline);
+            let (on_error, deadline, on_time_fault) =
+                (node.on_error, node.deadline, node.on_time_fault);
             let node = CheckedNode::new(node.name.clone(), *(*def)?);
-            Some(CheckedNode { params, thread, cancelled, on_error, deadline, ..node })
+            Some(CheckedNode {
+                params,
+                thread,
+                cancelled,
+                on_error,
+                deadline,
+                on_time_fault,
+                ..node
+            })
         });
         let (name, nodes) = (self.graph.name.clone(), nodes.collect());
         let Self { edges, interrupt, budgets, .. } = self;

@@ -7,6 +7,7 @@
 //! | `read`    | from the tree to the graph                                 |
 //! | `streams` | what stands behind `in`                                    |
 //! | `supervise` | what stands behind `on_error` and `deadline`             |
+//! | `sync`    | what stands behind `sync` and `on_time_fault`              |
 //! | `watch`   | what stands behind `budget` and `interrupt`                |
 //! | `reader`  | what reading has in common: kinds, keys, texts, times      |
 
@@ -16,6 +17,7 @@ mod read;
 mod reader;
 mod streams;
 mod supervise;
+mod sync;
 mod watch;
 
 use std::{

@@ -17,6 +17,8 @@ pub(crate) struct Queue {
     max_age: Option<Duration>,
     /// Present when the receiver can be interrupted.
     interrupt: Option<InterruptHandle>,
+    /// The sender has told that nothing earlier comes.
+    bound: Timestamp,
     /// The sender sends no more.
     ended: bool,
     /// The receiver takes no more.
@@ -48,6 +50,7 @@ impl Queue {
             capacity,
             max_age,
             interrupt,
+            bound: Timestamp(i64::MIN),
             ended: false,
             closed: false,
             sender_waits: false,
@@ -137,6 +140,16 @@ impl Queue {
     /// The sender sends no more.
     pub(crate) fn end(&mut self) {
         self.ended = true;
+    }
+
+    /// The sender sends nothing earlier than `bound` any more.
+    pub(crate) fn advance(&mut self, bound: Timestamp) {
+        self.bound = self.bound.max(bound);
+    }
+
+    /// Nothing earlier than this comes after what waits, and whether the sender is held up.
+    pub(crate) fn outlook(&self) -> (Timestamp, bool) {
+        (self.bound, self.packets.len() >= self.capacity)
     }
 
     /// The receiver takes no more: what waits and what still comes is dropped and counted.

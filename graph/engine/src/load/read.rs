@@ -14,7 +14,8 @@ use crate::{
 /// The keys of a graph file.
 pub(crate) const KEYS: [&str; 6] = ["afferent", "name", "nodes", "budget", "interrupt", "profiles"];
 /// The keys of a node.
-const NODE_KEYS: [&str; 6] = ["use", "in", "params", "thread", "on_error", "deadline"];
+const NODE_KEYS: [&str; 7] =
+    ["use", "in", "params", "thread", "on_error", "deadline", "on_time_fault"];
 /// The version of graph files that is read.
 const VERSION: &str = "1";
 /// Most nodes of a graph.
@@ -123,6 +124,10 @@ impl Reader {
         }
         if let Some(value) = node.get("deadline").filter(|value| !value.is_null()) {
             spec.deadline = self.duration(value, &format!("\"deadline\" of {what}"));
+        }
+        if let Some(value) = node.get("on_time_fault").filter(|value| !value.is_null()) {
+            let policy = self.on_time_fault(value, &format!("\"on_time_fault\" of {what}"));
+            spec.on_time_fault = policy.unwrap_or_default();
         }
         (spec, places)
     }

@@ -66,6 +66,16 @@ impl Reader {
 
     /// A time with its unit, longer than none.
     pub(crate) fn duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
+        let span = self.span(node, what)?;
+        if span.is_zero() {
+            self.error(&node.place, format!("{what} must be longer than none"));
+            return None;
+        }
+        Some(span)
+    }
+
+    /// A time with its unit.
+    pub(crate) fn span(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let text = self.text(node, what)?;
         if text.trim_start().starts_with('-') {
             self.error(&node.place, format!("{what} must not be negative"));
@@ -81,11 +91,13 @@ impl Reader {
             help: "",
         };
         match param.parse(text) {
-            Ok(ParamValue::Duration(duration)) if !duration.is_zero() => return Some(duration),
-            Ok(_) => self.error(&node.place, format!("{what} must be longer than none")),
-            Err(error) => self.error(&node.place, format!("{what}: {error}")),
+            Ok(ParamValue::Duration(duration)) => Some(duration),
+            Ok(_) => None,
+            Err(error) => {
+                self.error(&node.place, format!("{what}: {error}"));
+                None
+            }
         }
-        None
     }
 
     /// A port written `node.port`, or `node` for the only one.

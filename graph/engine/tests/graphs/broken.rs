@@ -174,15 +174,15 @@ fn supervision() {
     nodes(
         " m: {use: microphone, on_error: degrade}\n p: {use: print, in: m, on_error: restrt}\n q: {use: print, in: m, on_error: {restart: {backof: 1s, limit: 0}}}\n r: {use: print, in: m, on_error: {degrade: lost}, deadline: 0ms}\n s: {use: print, in: m, on_error: [stop], deadline: 5}\n t: {use: print, in: m, on_error: {restart: ~, degrade: ~}}",
         &[
-            "3:34 source \"m\" cannot degrade: it has no packet to pass over | write \"on_error: restart\"",
-            "4:36 \"on_error\" of node \"p\": \"restrt\" is not one of stop, restart, degrade | did you mean \"restart\"?",
-            "5:47 unknown key \"backof\" of \"restart\" of \"on_error\" of node \"q\" | did you mean \"backoff\"?",
-            "5:66 \"limit\" of \"restart\" of \"on_error\" of node \"q\" must be a whole number from 1 on, not \"0\"",
-            "6:46 \"degrade\" of \"on_error\" of node \"r\": \"lost\" is not one of nothing, last | did you mean \"last\"?",
-            "6:63 \"deadline\" of node \"r\" must be longer than none",
-            "7:36 \"on_error\" of node \"s\" must be one of stop, restart, degrade, not a list",
-            "7:54 \"deadline\" of node \"s\": \"5\" is not a time with its unit, such as 20ms or 1.5s",
-            "8:36 \"on_error\" of node \"t\" must be one of stop, restart, degrade, not a map",
+            "3:33 source \"m\" cannot degrade: it has no packet to pass over | write \"on_error: restart\"",
+            "4:35 \"on_error\" of node \"p\": \"restrt\" is not one of stop, restart, degrade | did you mean \"restart\"?",
+            "5:46 unknown key \"backof\" of \"restart\" of \"on_error\" of node \"q\" | did you mean \"backoff\"?",
+            "5:65 \"limit\" of \"restart\" of \"on_error\" of node \"q\" must be a whole number from 1 on, not \"0\"",
+            "6:45 \"degrade\" of \"on_error\" of node \"r\": \"lost\" is not one of nothing, last | did you mean \"last\"?",
+            "6:62 \"deadline\" of node \"r\" must be longer than none",
+            "7:35 \"on_error\" of node \"s\" must be one of stop, restart, degrade, not a list",
+            "7:53 \"deadline\" of node \"s\": \"5\" is not a time with its unit, such as 20ms or 1.5s",
+            "8:35 \"on_error\" of node \"t\" must be one of stop, restart, degrade, not a map",
         ],
     );
 }
@@ -259,7 +259,7 @@ interrupt: {on: v.evens, cancels: [p, q]}
         None,
         &[],
         &[
-            "3:32 node \"m\" interrupts and is cancelled by it | its packet would make itself obsolete; take the node out of \"cancels\"",
+            "3:33 node \"m\" interrupts and is cancelled by it | its packet would make itself obsolete; take the node out of \"cancels\"",
         ],
     );
     let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancels: []}";
