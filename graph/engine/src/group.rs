@@ -137,6 +137,7 @@ impl Group {
                         }
                         self.call(place, Call::Finish);
                         self.runners[place].phase = Phase::Finishing;
+                        self.ready.insert(place);
                     }
                 }
             }
@@ -145,16 +146,43 @@ impl Group {
         }
     }
 
+    /// Calls the node at `place`, then those that its packets lead to at once.
     fn call(&mut self, place: usize, call: Call) {
-        let last = matches!(call, Call::Finish);
-        match self.runners[place].call(&self.shared, self.index, self.moment, call) {
-            Ok(moment) => self.moment = moment,
-            Err((moment, failure)) => {
-                self.moment = moment;
-                self.fail(place, failure, last);
+        let mut next = Some((place, call));
+        while let Some((place, call)) = next {
+            let last = matches!(call, Call::Finish);
+            match self.runners[place].call(&self.shared, self.index, self.moment, call) {
+                Ok(moment) => self.moment = moment,
+                Err((moment, failure)) => {
+                    self.moment = moment;
+                    self.fail(place, failure, last);
+                }
+            }
+            next = self.hand_on(place);
+            if self.runners[place].has_more() {
+                self.ready.insert(place);
             }
         }
-        self.ready.insert(place);
+    }
+
+    /// The only packet that the node at `place` has just sent, when its only receiver is in this
+    /// thread, has nothing else to do and can be called with it: it needs no queue.
+    fn hand_on(&mut self, place: usize) -> Option<(usize, Call)> {
+        let sender = &mut self.runners[place];
+        let [(output, _)] = sender.outbox.as_slice() else { return None };
+        let [Outlet::Near { receiver, .. }] = sender.outputs[*output].outlets.as_slice() else {
+            return None;
+        };
+        let receiver = *receiver;
+        if sender.tells || sender.epoch != 0 {
+            return None;
+        }
+        let [sender, runner] = self.runners.get_disjoint_mut([place, receiver]).ok()?;
+        if !runner.accepts(self.moment.now, &sender.outbox.first()?.1) {
+            return None;
+        }
+        let (_, packet) = sender.outbox.pop()?;
+        Some((receiver, Call::Packet(0, packet)))
     }
 
     /// An interrupt has made the work of the node obsolete.

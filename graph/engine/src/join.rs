@@ -16,8 +16,10 @@ pub(crate) struct Join {
     pub(crate) companions: Vec<Companion>,
     /// What the present call gets from each companion.
     pub(crate) joined: Vec<Joined>,
-    /// The leading packet that waits, and since when.
-    pub(crate) waiting: Option<(Packet, Timestamp)>,
+    /// The leading packets that wait, and since when.
+    pub(crate) waiting: VecDeque<(Packet, Timestamp)>,
+    /// On the real clock as many of them as this do not wait.
+    pub(crate) room: usize,
     /// When the wait ends.
     pub(crate) due: Option<Timestamp>,
     /// What it waits for will not come by itself: it may go on when nothing else can happen.
@@ -122,7 +124,8 @@ impl Join {
 
     /// Forgets everything that waits.
     pub(crate) fn clear(&mut self) {
-        self.counts.dropped += u64::from(self.waiting.take().is_some());
+        self.counts.dropped += self.waiting.len() as u64;
+        self.waiting.clear();
         self.companions.iter_mut().for_each(Companion::clear);
         self.joined.iter_mut().for_each(|joined| joined.packets.clear());
     }
@@ -348,7 +351,8 @@ mod tests {
             lead: 0,
             companions: vec![companion],
             joined: vec![Joined::default()],
-            waiting: None,
+            waiting: VecDeque::new(),
+            room: 1,
             due: None,
             stuck: false,
             counts: JoinCounts::default(),

@@ -14,7 +14,7 @@
 //! | `sync`, `join`                            | packets of several streams in one call            |
 //! | `supervision`                             | what happens when a node fails                    |
 //! | `budget`                                  | times from port to port                           |
-//! | `metrics`, `report`, `summary`            | what was measured                                 |
+//! | `metrics`, `times`, `report`, `summary`   | what was measured                                 |
 //!
 //! **Invariant:** a run loses no packet without counting it.
 //! **Invariant:** in steady state nothing is allocated for a packet.
@@ -47,6 +47,7 @@ mod suggest;
 mod summary;
 mod supervision;
 mod sync;
+mod times;
 mod wake;
 mod wire;
 mod yaml;

@@ -88,6 +88,23 @@ impl Queue {
         Ok(())
     }
 
+    /// Counts `packet` as sent and taken at once; false when it has to be offered as others are.
+    pub(crate) fn pass(&mut self, now: Timestamp, packet: &Packet) -> bool {
+        let is_old = self.max_age.is_some_and(|age| now.since(packet.header.at) > age);
+        if !self.packets.is_empty() || self.closed || self.interrupt.is_some() || is_old {
+            return false;
+        }
+        self.counts.sent += 1;
+        self.counts.delivered += 1;
+        self.counts.peak = self.counts.peak.max(1);
+        true
+    }
+
+    /// Whether nothing waits and more may come.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.packets.is_empty() && !self.ended
+    }
+
     /// Takes the next packet out, past those that are too old or of an epoch before `epoch`, which
     /// is the last that the receiver has heard of.
     pub(crate) fn take(&mut self, now: Timestamp, epoch: u32) -> Taken<Packet> {

@@ -86,6 +86,8 @@ pub struct NodeReport {
 pub struct Spread {
     /// Half of the values are not above this.
     pub p50_ns: u64,
+    /// 95 % of the values are not above this.
+    pub p95_ns: u64,
     /// 99 % of the values are not above this.
     pub p99_ns: u64,
     /// The largest.

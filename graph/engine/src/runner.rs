@@ -192,6 +192,28 @@ impl Runner {
         }
     }
 
+    /// Whether it may have something to do before something new comes: what it sent, or what waits.
+    pub(crate) fn has_more(&self) -> bool {
+        let idle = match self.inputs.as_slice() {
+            [] => self.is_source && self.resume != Resume::Done,
+            [Input { inlet: Inlet::Near { queue, .. }, .. }] => queue.is_idle(),
+            _ => false,
+        };
+        !idle || !self.outbox.is_empty() || self.phase != Phase::Running || self.tells
+    }
+
+    /// Whether it can be called at once with a packet of its only input; if so, counts the packet.
+    pub(crate) fn accepts(&mut self, now: Timestamp, packet: &Packet) -> bool {
+        let [Input { inlet: Inlet::Near { queue, .. }, .. }] = self.inputs.as_mut_slice() else {
+            return false;
+        };
+        self.phase == Phase::Running
+            && self.outbox.is_empty()
+            && self.down.is_none()
+            && self.join.is_none()
+            && queue.pass(now, packet)
+    }
+
     /// What is wrong with a call that ended with `result` and took `busy_ns`.
     fn judge(
         &mut self,
@@ -395,23 +417,27 @@ impl Runner {
                 }
             }
             let inlet = &mut inputs[join.lead].inlet;
-            if join.waiting.is_none() {
+            let mut over = false;
+            while join.waiting.len() < join.room && !over {
                 let (taken, sender) = inlet.take(now, *epoch);
                 sender.map(&mut freed);
                 match taken {
-                    Taken::Next(packet) => join.waiting = Some((packet, now)),
-                    Taken::Empty => return Taken::Empty,
-                    Taken::Over => return Taken::Over,
+                    Taken::Next(packet) => join.waiting.push_back((packet, now)),
+                    Taken::Empty => break,
+                    Taken::Over => over = true,
                 }
             }
-            let Some((packet, since)) = join.waiting.take() else { return Taken::Empty };
-            let forced = mem::take(granted) || (!patient && inlet.outlook().1);
+            let is_full = join.waiting.len() >= join.room;
+            let Some((packet, since)) = join.waiting.pop_front() else {
+                return if over { Taken::Over } else { Taken::Empty };
+            };
+            let forced = mem::take(granted) || (!patient && is_full);
             match join.judge(&packet.header, now, since, forced, !patient) {
                 Verdict::Call => return Taken::Next((join.lead, packet)),
                 Verdict::Drop => {}
                 verdict => {
                     let at = packet.header.at;
-                    join.waiting = Some((packet, since));
+                    join.waiting.push_front((packet, since));
                     // Time may pass for what needs later packets, and not for what is on its way.
                     join.stuck = patient && verdict == Verdict::Wait;
                     *held = (patient && verdict == Verdict::Settle).then_some(at);
@@ -424,7 +450,7 @@ impl Runner {
     /// The leading packet that waits for packets of later times.
     pub(crate) fn stuck(&self) -> Option<(Timestamp, usize)> {
         let join = self.join.as_ref().filter(|join| join.stuck)?;
-        join.waiting.as_ref().map(|(packet, _)| (packet.header.at, self.place))
+        join.waiting.front().map(|(packet, _)| (packet.header.at, self.place))
     }
 
     /// What became of the packets of the stream at `edge` of the graph, if it is joined.

@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_summary_lines_up_and_names_what_was_lost() {
-        let spread = Spread { p50_ns: 1_500, p99_ns: 2_000_000, max_ns: 3_000_000_000 };
+        let (p50_ns, p95_ns, p99_ns, max_ns) = (1_500, 1_000_000, 2_000_000, 3_000_000_000);
+        let spread = Spread { p50_ns, p95_ns, p99_ns, max_ns };
         let node = |name: &str, packets_in| NodeReport {
             name: name.to_owned(),
             packets_in,

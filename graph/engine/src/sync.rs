@@ -7,7 +7,7 @@ use std::time::Duration;
 ///
 /// A packet of the leading stream waits until it is sure what belongs to it: a later packet has
 /// come, the stream has ended, or its sender has told that nothing comes. It goes on without when
-/// `timeout` has passed or its own queue is full, so that a join never blocks the graph. Without a
+/// `timeout` has passed or as many as its queue holds wait, so that a join never blocks the graph. Without a
 /// companion, it goes on if the input is optional, and is otherwise dropped and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sync {

@@ -1,6 +1,7 @@
 //! From a plan to threads that could run: opens the nodes and connects them.
 
 use std::{
+    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -156,11 +157,14 @@ impl Wiring<'_> {
                 packets: Vec::with_capacity(4),
             })
             .collect();
+        // One more than wait goes on without.
+        let room = inputs[lead].policy.queue + 1;
         (!companions.is_empty()).then(|| Join {
             lead,
             joined,
             companions,
-            waiting: None,
+            waiting: VecDeque::with_capacity(room),
+            room,
             due: None,
             stuck: false,
             counts: JoinCounts::default(),

@@ -152,7 +152,8 @@ fn who_is_not_there_in_time_is_done_without() {
     assert_eq!(seen.len(), 10);
     assert!(seen.iter().all(|(_, _, extra)| extra.is_empty()), "{seen:?}");
     assert_eq!(counts(&report, "join.in").late, 10);
-    assert_eq!(counts(&report, "join.extra"), JoinCounts { matched: 0, late: 10, dropped: 0 });
+    // The last packet goes on at 102 ms, and with it the join ends.
+    assert_eq!(counts(&report, "join.extra"), JoinCounts { matched: 0, late: 8, dropped: 0 });
 }
 
 /// A diamond whose one side is longer than all queues together does not lock up.
