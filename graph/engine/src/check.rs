@@ -155,7 +155,8 @@ impl<'a> Checker<'a> {
         }
         for (number, node) in graph.nodes.iter().enumerate() {
             let (name, place) = (node.name.as_str(), self.name_place(number));
-            if !is_identifier(name) {
+            // The nodes of a graph that is a node bear its name in front.
+            if !name.split('/').all(is_identifier) {
                 let help = "a name is made of letters, digits and \"_\", and starts with a letter";
                 let message = format!("\"{name}\" cannot be the name of a node");
                 self.error(place, message, Some(help.to_owned()));

@@ -6,15 +6,20 @@ use afferent_graph::{Param, ParamKind, ParamValue};
 
 use crate::{
     Diagnostic, Place, PortRef,
-    load::places::PortPlaces,
+    load::{places::PortPlaces, subgraph::Subgraph},
     suggest,
     yaml::{Map, Node, Value},
 };
 
 /// Reads trees and collects what is wrong with them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Reader {
     pub(crate) faults: Vec<Diagnostic>,
+    /// Graph files around the one that is being read, and those that were read in all.
+    pub(crate) depth: usize,
+    pub(crate) files: usize,
+    /// Nodes of the present file that are graphs.
+    pub(crate) subgraphs: Vec<Subgraph>,
 }
 
 impl Reader {
