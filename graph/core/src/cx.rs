@@ -19,6 +19,15 @@ pub enum Resume {
     Done,
 }
 
+/// What a call gets on an input that accompanies the packet of the call.
+#[derive(Debug, Default)]
+pub struct Joined {
+    /// The input.
+    pub port: &'static str,
+    /// Its packets, in the order of their times.
+    pub packets: Vec<Packet>,
+}
+
 /// The packet of one call, and where what the node sends goes.
 ///
 /// The engine makes one for each call; the tests of a node use a [`NodeBench`].
@@ -38,6 +47,8 @@ pub struct Cx<'c> {
     real_ns: u64,
     cancel: &'c AtomicBool,
     restarted: bool,
+    /// What accompanies the packet of this call.
+    joined: &'c [Joined],
 }
 
 /// For calls that nobody cancels.
@@ -48,6 +59,7 @@ impl<'c> Cx<'c> {
     ///
     /// `sent` takes what the node sends: the place of the output in `outputs`, and the packet.
     /// The header of `input`, or `origin` where there is none, is handed down to what is sent.
+    #[inline]
     pub fn new(
         now: Timestamp,
         input: Option<(&'static str, Packet)>,
@@ -69,39 +81,53 @@ impl<'c> Cx<'c> {
             real_ns: 0,
             cancel: &NEVER,
             restarted: false,
+            joined: &[],
         }
     }
 
     /// The same with the name of the node that sent `input`.
     #[must_use]
+    #[inline]
     pub fn with_source(self, source: &'c str) -> Self {
         Self { source, ..self }
     }
 
     /// The same with the real clock at the begin of the call, in nanoseconds since the start.
     #[must_use]
+    #[inline]
     pub fn with_real_ns(self, real_ns: u64) -> Self {
         Self { real_ns, ..self }
     }
 
     /// The same with a flag that says that the call has become obsolete.
     #[must_use]
+    #[inline]
     pub fn with_cancel(self, cancel: &'c AtomicBool) -> Self {
         Self { cancel, ..self }
     }
 
+    /// The same with what accompanies the packet of the call.
+    #[must_use]
+    #[inline]
+    pub fn with_joined(self, joined: &'c [Joined]) -> Self {
+        Self { joined, ..self }
+    }
+
     /// The same, telling whether the sender was restarted since its packet before this one.
     #[must_use]
+    #[inline]
     pub fn with_restarted(self, restarted: bool) -> Self {
         Self { restarted, ..self }
     }
 
     /// The time on the clock of the session: real, or virtual in replays and tests.
+    #[inline]
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
     /// The epoch of this call; what is sent belongs to it.
+    #[inline]
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
@@ -114,6 +140,7 @@ impl<'c> Cx<'c> {
 
     /// Whether this call has become obsolete: what it sends is dropped, so it may return at once,
     /// with [`NodeError::Cancelled`] or without.
+    #[inline]
     pub fn cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
@@ -146,28 +173,40 @@ impl<'c> Cx<'c> {
     }
 
     /// The time of the packet of this call.
+    #[inline]
     pub fn at(&self) -> Timestamp {
         self.origin.at
     }
 
-    /// The value on `port`, when this call is for it.
+    /// The value on `port`: that of the packet of this call, or what accompanies it there.
     pub fn get<T: Payload>(&self, port: In<T>) -> Option<&T> {
         match &self.input {
-            Some((name, packet)) if *name == port.name() => packet.get(),
-            _ => None,
+            Some((name, packet)) if is(name, port.name()) => packet.get(),
+            _ => self.all(port).next().map(|(_, value)| value),
         }
     }
 
+    /// All values on `port` that accompany the packet of this call, with their times: several where
+    /// the graph joins a window, otherwise one or none.
+    pub fn all<T: Payload>(&self, port: In<T>) -> impl Iterator<Item = (Timestamp, &T)> {
+        let here = self.joined.iter().filter(move |joined| joined.port == port.name());
+        let packets = here.flat_map(|joined| &joined.packets);
+        packets.filter_map(|packet| Some((packet.header.at, packet.get()?)))
+    }
+
     /// As [`Cx::get`], but to change it: in place when nobody else holds it, otherwise a copy.
+    ///
+    /// Only the packet of the call can be taken; what accompanies it is read.
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
-        self.get(port)?;
-        let (_, packet) = self.input.take()?;
+        let (_, packet) = self
+            .input
+            .take_if(|(name, packet)| is(name, port.name()) && packet.get::<T>().is_some())?;
         packet.into_loan(self.outputs.first().map(|(_, pool)| pool))
     }
 
     /// A value for `port`, to fill. It may hold what an earlier packet held.
     pub fn loan<T: Payload>(&self, port: Out<T>) -> Loan<T> {
-        match self.outputs.iter().find(|(name, _)| *name == port.name()) {
+        match self.outputs.iter().find(|(name, _)| is(name, port.name())) {
             Some((_, pool)) => pool.loan(),
             None => Loan::new(T::default()),
         }
@@ -180,7 +219,7 @@ impl<'c> Cx<'c> {
 
     /// Sends `value` with the time `at`.
     pub fn send_at<T: Payload>(&mut self, port: Out<T>, at: Timestamp, value: impl IntoLoan<T>) {
-        let place = self.outputs.iter().position(|(name, _)| *name == port.name());
+        let place = self.outputs.iter().position(|(name, _)| is(name, port.name()));
         // An output that the node did not declare leads nowhere.
         let Some(place) = place else { return };
         let loan = value.into_loan(&self.outputs[place].1);
@@ -190,9 +229,11 @@ impl<'c> Cx<'c> {
 
     /// Sends the packet of this call on as it is, when it came in by `from`.
     pub fn forward<T: Payload>(&mut self, from: In<T>, to: Out<T>) {
-        let place = self.outputs.iter().position(|(name, _)| *name == to.name());
-        let (Some(_), Some(place)) = (self.get(from), place) else { return };
-        let Some((_, packet)) = &self.input else { return };
+        let place = self.outputs.iter().position(|(name, _)| is(name, to.name()));
+        let (Some((port, packet)), Some(place)) = (&self.input, place) else { return };
+        if *port != from.name() || packet.get::<T>().is_none() {
+            return;
+        }
         let mut packet = packet.clone();
         packet.header.model_ns += self.model_ns;
         self.sent.push((place, packet));
@@ -217,14 +258,23 @@ impl<'c> Cx<'c> {
     }
 
     /// What a source asked for.
+    #[inline]
     pub fn resume(&self) -> Resume {
         self.resume
     }
 
     /// How long models ran during this call, in nanoseconds.
+    #[inline]
     pub fn model_ns(&self) -> u64 {
         self.model_ns
     }
+}
+
+/// Whether two names of ports are one. Mostly they are the same text in memory, which is seen
+/// without reading it.
+#[inline]
+fn is(one: &'static str, other: &'static str) -> bool {
+    std::ptr::eq(one, other) || one == other
 }
 
 /// What can be sent: a loan, or a plain value that is put into one.

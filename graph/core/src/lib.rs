@@ -11,7 +11,7 @@
 //! | `param`   | the settings of a node, declared once with unit, range and default       |
 //! | `node`    | what a node is, and the entry of a node list                             |
 //! | `cx`      | what a node sees during one call                                         |
-//! | `audio`, `features`, `speech` | payload types                                        |
+//! | `audio`, `features`, `imu`, `speech` | payload types                                   |
 //!
 //! **Invariant:** nothing here blocks; a node that has no input simply is not called.
 //! **Invariant:** a payload is not changed while anybody else can see it.
@@ -19,6 +19,7 @@
 mod audio;
 mod cx;
 mod features;
+mod imu;
 mod node;
 mod packet;
 mod param;
@@ -28,8 +29,9 @@ mod speech;
 mod time;
 
 pub use audio::{AudioBlock, SampleRate};
-pub use cx::{Cx, IntoLoan, NodeBench, Polled, Resume};
+pub use cx::{Cx, IntoLoan, Joined, NodeBench, Polled, Resume};
 pub use features::Features;
+pub use imu::Imu;
 pub use node::{DynNode, Node, NodeDef, NodeError, OpenCx, Weight};
 pub use packet::{Header, Loan, Packet, Pool};
 pub use param::{

@@ -128,6 +128,7 @@ impl<T: Payload> Loan<T> {
     }
 
     /// Seals the value; from now on it does not change.
+    #[inline]
     pub fn into_packet(mut self, header: Header) -> Packet {
         let cell = self.cell.take().map(|cell| cell as Arc<dyn AnyCell>);
         Packet { header, cell }
@@ -167,11 +168,13 @@ impl Packet {
     }
 
     /// The value, when it is a `T`.
+    #[inline]
     pub fn get<T: Payload>(&self) -> Option<&T> {
         (self.payload()? as &dyn Any).downcast_ref()
     }
 
     /// The value; `None` only while the packet is being dropped.
+    #[inline]
     pub fn payload(&self) -> Option<&dyn AnyPayload> {
         self.cell.as_deref().map(AnyCell::payload)
     }
@@ -183,8 +186,10 @@ impl Packet {
         self.get::<T>()?;
         let cell = self.cell.take()?;
         if cell.holders().load(Ordering::Acquire) == 1 {
-            let mut cell = cell.into_any().downcast::<Cell<T>>().ok()?;
-            if Arc::get_mut(&mut cell).is_some() {
+            let cell = cell.into_any().downcast::<Cell<T>>().ok()?;
+            // Nobody has a weak reference to a cell, and only a holder makes others, so that who
+            // is alone stays alone; a former holder may still be letting go.
+            if Arc::strong_count(&cell) == 1 {
                 return Some(Loan { cell: Some(cell) });
             }
             let mut copy = memory();
@@ -200,6 +205,7 @@ impl Packet {
 }
 
 impl Clone for Packet {
+    #[inline]
     fn clone(&self) -> Self {
         if let Some(cell) = &self.cell {
             cell.holders().fetch_add(1, Ordering::Relaxed);
@@ -209,6 +215,7 @@ impl Clone for Packet {
 }
 
 impl Drop for Packet {
+    #[inline]
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
             release(cell);

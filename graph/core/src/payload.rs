@@ -2,6 +2,8 @@
 
 use std::any::Any;
 
+use crate::{Header, Packet, Pool};
+
 /// What happens to a packet that finds its queue full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnFull {
@@ -25,9 +27,18 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     /// What an edge of this type does under load when the graph does not say.
     const ON_FULL: OnFull = OnFull::Block;
 
+    /// Whether [`Payload::interpolate`] is there.
+    const INTERPOLATES: bool = false;
+
     /// The value as named fields, for logs and recordings. Bulk data is left out.
     fn fields(&self) -> Vec<(&'static str, Field)> {
         Vec::new()
+    }
+
+    /// Makes `into` what the value was between this one and a `later` one: `share` is 0 here and 1
+    /// there.
+    fn interpolate(&self, later: &Self, share: f64, into: &mut Self) {
+        let _ = (later, share, into);
     }
 }
 
@@ -51,6 +62,16 @@ pub trait AnyPayload: Any + Send + Sync {
 
     /// See [`Payload::fields`].
     fn fields(&self) -> Vec<(&'static str, Field)>;
+
+    /// See [`Payload::interpolate`]; `None` when `later` is of another type, or the type cannot be
+    /// interpolated.
+    fn interpolated(
+        &self,
+        later: &dyn AnyPayload,
+        share: f64,
+        pool: &Pool,
+        header: Header,
+    ) -> Option<Packet>;
 }
 
 impl<T: Payload> AnyPayload for T {
@@ -60,5 +81,18 @@ impl<T: Payload> AnyPayload for T {
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         Payload::fields(self)
+    }
+
+    fn interpolated(
+        &self,
+        later: &dyn AnyPayload,
+        share: f64,
+        pool: &Pool,
+        header: Header,
+    ) -> Option<Packet> {
+        let later = (later as &dyn Any).downcast_ref::<T>().filter(|_| T::INTERPOLATES)?;
+        let mut value = pool.loan::<T>();
+        self.interpolate(later, share, &mut value);
+        Some(value.into_packet(header))
     }
 }

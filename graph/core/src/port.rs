@@ -34,6 +34,10 @@ pub struct Port {
     pub optional: bool,
     /// Whether an input takes several streams.
     pub many: bool,
+    /// Of an input: whether a value between two packets can be made of them.
+    pub interpolates: bool,
+    /// Of an output: whether its packets have the time of the packet of the call.
+    pub in_step: bool,
     /// What it carries: meaning, unit, rate.
     pub help: &'static str,
 }
@@ -43,7 +47,8 @@ impl Port {
     pub const ANY: &'static str = "any";
 
     const fn new(name: &'static str, kind: PortKind, ty: &'static str, on_full: OnFull) -> Self {
-        Self { name, kind, ty, on_full, optional: false, many: false, help: "" }
+        let (optional, many, interpolates, in_step) = (false, false, false, false);
+        Self { name, kind, ty, on_full, optional, many, interpolates, in_step, help: "" }
     }
 
     /// An input called `name` that takes every payload.
@@ -63,6 +68,14 @@ impl Port {
     #[must_use]
     pub const fn optional(mut self) -> Self {
         self.optional = true;
+        self
+    }
+
+    /// The same output, whose packets have the time of the packet of the call, at most one for each:
+    /// a call that sends nothing tells who joins it with other streams not to wait.
+    #[must_use]
+    pub const fn in_step(mut self) -> Self {
+        self.in_step = true;
         self
     }
 
@@ -92,7 +105,8 @@ impl<T: Payload> In<T> {
 
     /// Its type-erased description.
     pub const fn port(&self) -> Port {
-        Port::new(self.0, PortKind::Input, T::TYPE, T::ON_FULL)
+        let port = Port::new(self.0, PortKind::Input, T::TYPE, T::ON_FULL);
+        Port { interpolates: T::INTERPOLATES, ..port }
     }
 }
 

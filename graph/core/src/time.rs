@@ -20,6 +20,7 @@ impl Timestamp {
     }
 
     /// The time since `earlier`; zero when that is later.
+    #[inline]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

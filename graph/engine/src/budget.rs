@@ -5,11 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{
-    BudgetReport, CheckedBudget, CheckedGraph, End,
-    metrics::{Spread4, Times},
-    wire::end_name,
-};
+use crate::{BudgetReport, CheckedBudget, CheckedGraph, End, Spread, times::Times, wire::end_name};
 
 /// Packets that can be on their way from the one port to the other; of more, the oldest is given up.
 const ON_THE_WAY: usize = 4096;
@@ -81,7 +77,7 @@ impl Meter {
     /// What was measured, and whether it is within the limits.
     pub(crate) fn report(&self, graph: &CheckedGraph) -> BudgetReport {
         let paths = self.lock();
-        let Spread4 { p50_ns, p95_ns, p99_ns, max_ns } = paths.times.spread();
+        let Spread { p50_ns, p95_ns, p99_ns, max_ns } = paths.times.spread();
         let measured = paths.times.count();
         let found = [p50_ns, p95_ns, p99_ns, max_ns];
         let limits = self

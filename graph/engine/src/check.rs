@@ -155,7 +155,8 @@ impl<'a> Checker<'a> {
         }
         for (number, node) in graph.nodes.iter().enumerate() {
             let (name, place) = (node.name.as_str(), self.name_place(number));
-            if !is_identifier(name) {
+            // The nodes of a graph that is a node bear its name in front.
+            if !name.split('/').all(is_identifier) {
                 let help = "a name is made of letters, digits and \"_\", and starts with a letter";
                 let message = format!("\"{name}\" cannot be the name of a node");
                 self.error(place, message, Some(help.to_owned()));
@@ -209,9 +210,18 @@ impl<'a> Checker<'a> {
             let thread = node.thread.clone();
             let cancels = self.graph.interrupt.iter().flat_map(|interrupt| &interrupt.cancels);
             let cancelled = cancels.into_iter().any(|name| *name == node.name);
-            let (on_error, deadline) = (node.on_error, node.deadline);
+            let (on_error, deadline, on_time_fault) =
+                (node.on_error, node.deadline, node.on_time_fault);
             let node = CheckedNode::new(node.name.clone(), *(*def)?);
-            Some(CheckedNode { params, thread, cancelled, on_error, deadline, ..node })
+            Some(CheckedNode {
+                params,
+                thread,
+                cancelled,
+                on_error,
+                deadline,
+                on_time_fault,
+                ..node
+            })
         });
         let (name, nodes) = (self.graph.name.clone(), nodes.collect());
         let Self { edges, interrupt, budgets, .. } = self;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use afferent_graph::{NodeDef, OnFull, ParamValues, PortKind};
 
-use crate::OnError;
+use crate::{OnError, OnTimeFault, Sync};
 
 /// A checked graph.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +61,8 @@ pub struct CheckedNode {
     pub on_error: OnError,
     /// How long a call may take; not looked at on the virtual clock, where it takes no time.
     pub deadline: Option<Duration>,
+    /// What becomes of packets that it sends with a time earlier than the one before.
+    pub on_time_fault: OnTimeFault,
 }
 
 impl CheckedNode {
@@ -68,7 +70,8 @@ impl CheckedNode {
     pub fn new(name: impl Into<String>, def: NodeDef) -> Self {
         let (name, params) = (name.into(), ParamValues::new());
         let (on_error, deadline) = (OnError::default(), None);
-        Self { name, def, params, thread: None, cancelled: false, on_error, deadline }
+        let (thread, cancelled, on_time_fault) = (None, false, OnTimeFault::default());
+        Self { name, def, params, thread, cancelled, on_error, deadline, on_time_fault }
     }
 }
 
@@ -81,6 +84,17 @@ pub struct Edge {
     pub to: (usize, &'static str),
     /// What it does under load.
     pub policy: EdgePolicy,
+    /// How it accompanies the only stream into the receiver that has none of these.
+    pub sync: Option<Sync>,
+    /// How long a packet of that stream waits for this one.
+    pub timeout: Option<Duration>,
+}
+
+impl Edge {
+    /// An edge that accompanies no other.
+    pub fn new(from: (usize, &'static str), to: (usize, &'static str), policy: EdgePolicy) -> Self {
+        Self { from, to, policy, sync: None, timeout: None }
+    }
 }
 
 /// What an edge does under load.

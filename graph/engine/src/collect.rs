@@ -66,6 +66,7 @@ impl Outcome<'_> {
             to: end_name(self.graph, edge.to),
             crosses: input.is_some_and(|input| input.inlet.is_far()),
             counts: input.map_or_else(EdgeCounts::default, |input| input.inlet.counts()),
+            join: receiver.and_then(|(_, runner)| runner.join_counts(index)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is wrong with a graph, where, and how to mend it.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{fmt, ops::Range, path::Path, sync::Arc};
 
 use annotate_snippets::{AnnotationKind, Element, Group, Level, Renderer, Snippet};
 
@@ -13,6 +13,11 @@ pub(crate) struct Source {
     pub(crate) text: String,
     /// Faults are sorted by source: the file first, then what the command line adds.
     pub(crate) order: usize,
+}
+
+impl Source {
+    /// The order of the first file that is a part of another one.
+    pub(crate) const PARTS: usize = 1 << 32;
 }
 
 /// A part of a graph file or of a `--set`.
@@ -73,6 +78,12 @@ impl Place {
     /// Path of the file as the caller gave it, or `--set`.
     pub fn file(&self) -> &str {
         &self.source.name
+    }
+
+    /// The folder of the file; `None` for the command line.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        let is_file = self.source.order == 0 || self.source.order >= Source::PARTS;
+        Path::new(&self.source.name).parent().filter(|_| is_file)
     }
 
     /// The text.

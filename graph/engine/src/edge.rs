@@ -113,6 +113,14 @@ impl Inlet {
         self.receive(Queue::close).1
     }
 
+    /// See [`Queue::outlook`].
+    pub(crate) fn outlook(&self) -> (Timestamp, bool) {
+        match self {
+            Self::Near { queue, .. } => queue.outlook(),
+            Self::Far(edge) => edge.lock().outlook(),
+        }
+    }
+
     pub(crate) fn is_far(&self) -> bool {
         matches!(self, Self::Far(_))
     }

@@ -111,6 +111,10 @@ impl Group {
             }
             return;
         }
+        if runner.told < runner.bound {
+            self.tell(place);
+        }
+        let runner = &mut self.runners[place];
         match runner.phase {
             // Until it is opened again, its inputs wait.
             Phase::Running if runner.down.is_some() => self.ready.remove(place),
@@ -122,10 +126,18 @@ impl Group {
                     Taken::Next((input, packet)) => self.call(place, Call::Packet(input, packet)),
                     // What waits belongs to an epoch that it has to hear of first.
                     Taken::Empty if runner.is_behind(&self.shared) => {}
-                    Taken::Empty => self.ready.remove(place),
+                    Taken::Empty => {
+                        self.ready.remove(place);
+                        self.pass_bound(place);
+                    }
                     Taken::Over => {
+                        // Who joins does not wait for the end of what accompanies.
+                        if runner.join.is_some() {
+                            self.close_inputs(place);
+                        }
                         self.call(place, Call::Finish);
                         self.runners[place].phase = Phase::Finishing;
+                        self.ready.insert(place);
                     }
                 }
             }
@@ -134,16 +146,43 @@ impl Group {
         }
     }
 
+    /// Calls the node at `place`, then those that its packets lead to at once.
     fn call(&mut self, place: usize, call: Call) {
-        let last = matches!(call, Call::Finish);
-        match self.runners[place].call(&self.shared, self.index, self.moment, call) {
-            Ok(moment) => self.moment = moment,
-            Err((moment, failure)) => {
-                self.moment = moment;
-                self.fail(place, failure, last);
+        let mut next = Some((place, call));
+        while let Some((place, call)) = next {
+            let last = matches!(call, Call::Finish);
+            match self.runners[place].call(&self.shared, self.index, self.moment, call) {
+                Ok(moment) => self.moment = moment,
+                Err((moment, failure)) => {
+                    self.moment = moment;
+                    self.fail(place, failure, last);
+                }
+            }
+            next = self.hand_on(place);
+            if self.runners[place].has_more() {
+                self.ready.insert(place);
             }
         }
-        self.ready.insert(place);
+    }
+
+    /// The only packet that the node at `place` has just sent, when its only receiver is in this
+    /// thread, has nothing else to do and can be called with it: it needs no queue.
+    fn hand_on(&mut self, place: usize) -> Option<(usize, Call)> {
+        let sender = &mut self.runners[place];
+        let [(output, _)] = sender.outbox.as_slice() else { return None };
+        let [Outlet::Near { receiver, .. }] = sender.outputs[*output].outlets.as_slice() else {
+            return None;
+        };
+        let receiver = *receiver;
+        if sender.tells || sender.epoch != 0 {
+            return None;
+        }
+        let [sender, runner] = self.runners.get_disjoint_mut([place, receiver]).ok()?;
+        if !runner.accepts(self.moment.now, &sender.outbox.first()?.1) {
+            return None;
+        }
+        let (_, packet) = sender.outbox.pop()?;
+        Some((receiver, Call::Packet(0, packet)))
     }
 
     /// An interrupt has made the work of the node obsolete.
@@ -158,6 +197,9 @@ impl Group {
             if let Some(sender) = input.inlet.purge(epoch) {
                 self.ready.insert(sender);
             }
+        }
+        if let Some(join) = &mut self.runners[place].join {
+            join.clear();
         }
         if self.runners[place].phase == Phase::Running {
             self.call(place, Call::Cancel);
@@ -181,6 +223,10 @@ impl Group {
         let runner = &mut self.runners[place];
         if self.shared.stop.is_asked() {
             runner.resume = Resume::Done;
+            if let Some(join) = &mut runner.join {
+                join.due = None;
+                runner.granted = true;
+            }
             if runner.down.take().is_some() {
                 self.give_up(place);
             }
@@ -192,6 +238,12 @@ impl Group {
         }
         if runner.down.is_some() {
             self.reopen(place);
+            return true;
+        }
+        if let Some(join) = &mut runner.join {
+            // The wait of its leading packet is over.
+            join.due = None;
+            self.ready.insert(place);
             return true;
         }
         self.turns += 1;
@@ -290,7 +342,34 @@ impl Group {
         self.close_inputs(place);
     }
 
+    /// Tells who joins the streams of a node how far it has come.
+    fn tell(&mut self, place: usize) {
+        let bound = self.runners[place].bound;
+        self.runners[place].told = bound;
+        for output in 0..self.runners[place].outputs.len() {
+            if self.runners[place].outputs[output].tells {
+                for outlet in 0..self.runners[place].outputs[output].outlets.len() {
+                    self.at_outlet(place, output, outlet, |queue| queue.advance(bound));
+                }
+            }
+        }
+    }
+
+    /// A node in step that has nothing to do is as far as who sends to it.
+    fn pass_bound(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        if let ([input], true) = (runner.inputs.as_slice(), runner.tells) {
+            runner.bound = runner.bound.max(input.inlet.outlook().0);
+            if runner.told < runner.bound {
+                self.tell(place);
+            }
+        }
+    }
+
     fn close_inputs(&mut self, place: usize) {
+        if let Some(join) = &mut self.runners[place].join {
+            join.clear();
+        }
         for input in &mut self.runners[place].inputs {
             if let Some(sender) = input.inlet.close() {
                 self.ready.insert(sender);
@@ -370,7 +449,9 @@ impl Group {
         let deadline = self.shared.stop.deadline();
         if let Some(lockstep) = &self.shared.clock.lockstep {
             let held = self.runners.iter().filter_map(|runner| Some((runner.held?, runner.place)));
-            let granted = lockstep.sleep(self.index, Sleep { due, held: held.min() }, deadline);
+            let stuck = self.runners.iter().filter_map(Runner::stuck).min();
+            let sleep = Sleep { due, held: held.min(), stuck };
+            let granted = lockstep.sleep(self.index, sleep, deadline);
             let granted = self.runners.iter().position(|runner| Some(runner.place) == granted);
             if let Some(place) = granted {
                 self.runners[place].granted = true;

@@ -11,9 +11,10 @@
 //! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
 //! | `clock`, `lockstep`                       | time: real, or virtual                            |
 //! | `shared`, `interrupt`, `stop`             | what threads share; what cuts work short          |
+//! | `sync`, `join`                            | packets of several streams in one call            |
 //! | `supervision`                             | what happens when a node fails                    |
 //! | `budget`                                  | times from port to port                           |
-//! | `metrics`, `report`, `summary`            | what was measured                                 |
+//! | `metrics`, `times`, `report`, `summary`   | what was measured                                 |
 //!
 //! **Invariant:** a run loses no packet without counting it.
 //! **Invariant:** in steady state nothing is allocated for a packet.
@@ -28,6 +29,7 @@ mod draw;
 mod edge;
 mod group;
 mod interrupt;
+mod join;
 mod load;
 mod lockstep;
 mod metrics;
@@ -44,6 +46,8 @@ mod stop;
 mod suggest;
 mod summary;
 mod supervision;
+mod sync;
+mod times;
 mod wake;
 mod wire;
 mod yaml;
@@ -58,10 +62,11 @@ pub use load::{LoadOptions, Loaded, load, parse};
 pub use options::{Observer, RunOptions};
 pub use plan::{Plan, Threads};
 pub use report::{
-    BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, NodeReport, Report,
-    RunEnd, Spread,
+    BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, JoinCounts, NodeReport,
+    Report, RunEnd, Spread,
 };
 pub use run::{RunError, Session, run};
 pub use spec::{Budget, Graph, InputSpec, Interrupt, NodeSpec, PortRef};
 pub use stop::StopHandle;
 pub use supervision::{Degrade, OnError, Restart};
+pub use sync::{OnTimeFault, Sync};

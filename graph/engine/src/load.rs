@@ -4,18 +4,24 @@
 //! |-----------|------------------------------------------------------------|
 //! | `places`  | where each part of a graph is written                      |
 //! | `overlay` | profiles and `--set`: the tree of the file is changed      |
+//! | `fill`    | `${param}` and `${env:NAME}`: values that stand for others |
+//! | `subgraph` | graph files as nodes of others                            |
 //! | `read`    | from the tree to the graph                                 |
 //! | `streams` | what stands behind `in`                                    |
 //! | `supervise` | what stands behind `on_error` and `deadline`             |
+//! | `sync`    | what stands behind `sync` and `on_time_fault`              |
 //! | `watch`   | what stands behind `budget` and `interrupt`                |
 //! | `reader`  | what reading has in common: kinds, keys, texts, times      |
 
+mod fill;
 mod overlay;
 pub(crate) mod places;
 mod read;
 mod reader;
 mod streams;
+mod subgraph;
 mod supervise;
+mod sync;
 mod watch;
 
 use std::{
@@ -31,7 +37,7 @@ use reader::Reader;
 use crate::{
     Diagnostic, Graph, Place,
     diagnostic::Source,
-    yaml::{self, MAX_TEXT},
+    yaml::{self, MAX_TEXT, Node},
 };
 
 /// What to change in a graph file while it is read.
@@ -112,6 +118,8 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     for (number, set) in options.set.iter().enumerate() {
         reader.apply_set(&mut tree, set, number + 1);
     }
+    let params = tree.get("params").and_then(Node::as_map).cloned().unwrap_or_default();
+    reader.fill_nodes(&mut tree, &params);
     let (mut graph, mut places) = reader.graph(&tree, &start);
     places.removed = removed;
     graph.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();

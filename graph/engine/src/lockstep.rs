@@ -35,6 +35,8 @@ pub(crate) struct Sleep {
     /// The earliest packet that waits for a companion: its time, the node's place in the order
     /// of the graph.
     pub(crate) held: Option<(Timestamp, usize)>,
+    /// The same for one that waits for packets of later times.
+    pub(crate) stuck: Option<(Timestamp, usize)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -108,12 +110,16 @@ impl Lockstep {
         };
         let asleep = || groups.iter().enumerate().filter_map(asleep);
         let held = asleep().filter_map(|(group, sleep)| Some((sleep.held?, group))).min();
-        if let Some(((_, node), group)) = held {
+        let due = asleep().filter_map(|(_, sleep)| sleep.due).min();
+        let stuck = || asleep().filter_map(|(group, sleep)| Some((sleep.stuck?, group))).min();
+        // What waits for later times waits while there are any.
+        let grant = held.or_else(|| if due.is_none() { stuck() } else { None });
+        if let Some(((_, node), group)) = grant {
             groups[group] = State::Granted(node);
             self.wakers[group].ring();
             return;
         }
-        let Some(due) = asleep().filter_map(|(_, sleep)| sleep.due).min() else { return };
+        let Some(due) = due else { return };
         let now = self.end.map_or(due, |end| due.min(end));
         self.now.store(now.0, Ordering::Release);
         for (group, sleep) in asleep() {
@@ -141,7 +147,7 @@ mod tests {
     }
 
     fn due(at: i64) -> State {
-        State::Sleeps(Sleep { due: Some(Timestamp(at)), held: None })
+        State::Sleeps(Sleep { due: Some(Timestamp(at)), ..Sleep::default() })
     }
 
     fn rings(wakers: &[Arc<Waker>]) -> [bool; 2] {
@@ -170,9 +176,21 @@ mod tests {
     fn a_held_packet_goes_before_time() {
         let (lockstep, wakers) = two();
         let held = Some((Timestamp(5), 7));
-        lockstep.set(0, State::Sleeps(Sleep { due: None, held }));
+        lockstep.set(0, State::Sleeps(Sleep { held, ..Sleep::default() }));
         lockstep.set(1, due(20));
         assert_eq!((lockstep.now(), rings(&wakers)), (Timestamp(0), [true, false]));
+        assert!(matches!(lockstep.lock()[0], State::Granted(7)));
+    }
+
+    #[test]
+    fn who_waits_for_later_times_goes_on_when_there_are_none() {
+        let (lockstep, wakers) = two();
+        let waits = State::Sleeps(Sleep { stuck: Some((Timestamp(5), 7)), ..Sleep::default() });
+        lockstep.set(0, waits);
+        lockstep.set(1, due(20));
+        assert_eq!((lockstep.now(), rings(&wakers)), (Timestamp(20), [false, true]));
+        assert!(wakers[1].answer());
+        lockstep.set(1, State::Left);
         assert!(matches!(lockstep.lock()[0], State::Granted(7)));
     }
 

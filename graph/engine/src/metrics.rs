@@ -1,9 +1,8 @@
 //! What is measured about a node while it runs: always on, and without allocation.
 
 use afferent_graph::Timestamp;
-use hdrhistogram::Histogram;
 
-use crate::Spread;
+use crate::{Spread, times::Times};
 
 /// The figures of one node, kept by the thread that runs it.
 pub(crate) struct NodeStats {
@@ -49,6 +48,7 @@ impl NodeStats {
     }
 
     /// Counts a call that took `busy_ns`, and `latency_ns` since its packet left the source.
+    #[inline]
     pub(crate) fn count_call(&mut self, busy_ns: u64, model_ns: u64, latency_ns: Option<u64>) {
         self.calls += 1;
         self.busy_ns += busy_ns;
@@ -66,55 +66,11 @@ impl NodeStats {
     }
 
     pub(crate) fn call(&self) -> Spread {
-        self.call.spread().into()
+        self.call.spread()
     }
 
     pub(crate) fn latency(&self) -> Spread {
-        self.latency.spread().into()
-    }
-}
-
-/// How times are distributed: from a nanosecond to ten minutes, to about 1 %.
-pub(crate) struct Times(Histogram<u64>);
-
-/// A [`Spread`] with 95 %.
-#[derive(Debug, Default)]
-pub(crate) struct Spread4 {
-    pub(crate) p50_ns: u64,
-    pub(crate) p95_ns: u64,
-    pub(crate) p99_ns: u64,
-    pub(crate) max_ns: u64,
-}
-
-impl From<Spread4> for Spread {
-    fn from(spread: Spread4) -> Self {
-        let Spread4 { p50_ns, p99_ns, max_ns, .. } = spread;
-        Self { p50_ns, p99_ns, max_ns }
-    }
-}
-
-impl Times {
-    /// About 40 KiB, all of it allocated here.
-    pub(crate) fn new() -> Self {
-        Self(Histogram::new_with_bounds(1, 600_000_000_000, 2).expect("the bounds are valid"))
-    }
-
-    pub(crate) fn record(&mut self, ns: u64) {
-        self.0.saturating_record(ns);
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.0.len()
-    }
-
-    pub(crate) fn spread(&self) -> Spread4 {
-        if self.0.is_empty() {
-            return Spread4::default();
-        }
-        // A bucket ends above the values in it; none is larger than the maximum.
-        let max_ns = self.0.max();
-        let quantile = |q| self.0.value_at_quantile(q).min(max_ns);
-        Spread4 { p50_ns: quantile(0.5), p95_ns: quantile(0.95), p99_ns: quantile(0.99), max_ns }
+        self.latency.spread()
     }
 }
 

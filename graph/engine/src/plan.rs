@@ -126,8 +126,7 @@ mod tests {
             CheckedNode { thread, ..CheckedNode::new(*text, heavy.unwrap_or(light)) }
         };
         let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
-        let edge =
-            |(from, to): &(usize, usize)| Edge { from: (*from, "out"), to: (*to, "in"), policy };
+        let edge = |(from, to): &(usize, usize)| Edge::new((*from, "out"), (*to, "in"), policy);
         CheckedGraph {
             nodes: nodes.iter().map(node).collect(),
             edges: edges.iter().map(edge).collect(),

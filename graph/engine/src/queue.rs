@@ -17,6 +17,8 @@ pub(crate) struct Queue {
     max_age: Option<Duration>,
     /// Present when the receiver can be interrupted.
     interrupt: Option<InterruptHandle>,
+    /// The sender has told that nothing earlier comes.
+    bound: Timestamp,
     /// The sender sends no more.
     ended: bool,
     /// The receiver takes no more.
@@ -48,6 +50,7 @@ impl Queue {
             capacity,
             max_age,
             interrupt,
+            bound: Timestamp(i64::MIN),
             ended: false,
             closed: false,
             sender_waits: false,
@@ -83,6 +86,23 @@ impl Queue {
         self.packets.push_back(packet);
         self.counts.peak = self.counts.peak.max(self.packets.len());
         Ok(())
+    }
+
+    /// Counts `packet` as sent and taken at once; false when it has to be offered as others are.
+    pub(crate) fn pass(&mut self, now: Timestamp, packet: &Packet) -> bool {
+        let is_old = self.max_age.is_some_and(|age| now.since(packet.header.at) > age);
+        if !self.packets.is_empty() || self.closed || self.interrupt.is_some() || is_old {
+            return false;
+        }
+        self.counts.sent += 1;
+        self.counts.delivered += 1;
+        self.counts.peak = self.counts.peak.max(1);
+        true
+    }
+
+    /// Whether nothing waits and more may come.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.packets.is_empty() && !self.ended
     }
 
     /// Takes the next packet out, past those that are too old or of an epoch before `epoch`, which
@@ -137,6 +157,16 @@ impl Queue {
     /// The sender sends no more.
     pub(crate) fn end(&mut self) {
         self.ended = true;
+    }
+
+    /// The sender sends nothing earlier than `bound` any more.
+    pub(crate) fn advance(&mut self, bound: Timestamp) {
+        self.bound = self.bound.max(bound);
+    }
+
+    /// Nothing earlier than this comes after what waits, and whether the sender is held up.
+    pub(crate) fn outlook(&self) -> (Timestamp, bool) {
+        (self.bound, self.packets.len() >= self.capacity)
     }
 
     /// The receiver takes no more: what waits and what still comes is dropped and counted.

@@ -86,6 +86,8 @@ pub struct NodeReport {
 pub struct Spread {
     /// Half of the values are not above this.
     pub p50_ns: u64,
+    /// 95 % of the values are not above this.
+    pub p95_ns: u64,
     /// 99 % of the values are not above this.
     pub p99_ns: u64,
     /// The largest.
@@ -121,6 +123,22 @@ pub struct EdgeReport {
     /// Its packets.
     #[serde(flatten)]
     pub counts: EdgeCounts,
+    /// What became of those that were delivered, where the receiver joins streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join: Option<JoinCounts>,
+}
+
+/// What became of the packets of a stream that is joined with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct JoinCounts {
+    /// The node was called with them.
+    pub matched: u64,
+    /// Of the leading stream: went on before it was sure what belongs to them. Of another: came
+    /// when the packet that they belong to was gone.
+    pub late: u64,
+    /// Of the leading stream: had no companion. Of another: belonged to nothing, or there were too
+    /// many.
+    pub dropped: u64,
 }
 
 /// The packets of an edge: `sent == delivered + dropped() + depth`.

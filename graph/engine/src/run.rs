@@ -113,7 +113,9 @@ impl Session {
         let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
         let interrupt = wire::interrupt(graph, &plan, options.clock, &wakers);
         let meters = budget::meters(graph);
-        let wiring = Wiring { graph, plan: &plan, options: &options, cx, interrupt, meters };
+        let listens = wire::listens(graph, &plan);
+        let wiring =
+            Wiring { graph, plan: &plan, options: &options, cx, interrupt, meters, listens };
         let groups = wiring.connect(nodes, &wakers);
         let (tell, events) = mpsc::channel();
         let shared = Arc::new(shared(&groups, &wakers, &wiring, tell.clone()));

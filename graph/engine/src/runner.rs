@@ -11,10 +11,11 @@ use std::{
 use afferent_graph::{Cx, DynNode, Header, NodeError, Packet, Pool, Resume, Timestamp};
 
 use crate::{
-    Degrade, Failure, FailureKind, Handled, OnError,
+    Degrade, Failure, FailureKind, Handled, JoinCounts, OnError, OnTimeFault,
     budget::Mark,
     clock::Moment,
     edge::{Inlet, Outlet},
+    join::{Join, NEVER, Verdict},
     metrics::NodeStats,
     queue::Taken,
     shared::Shared,
@@ -38,7 +39,19 @@ pub(crate) struct Runner {
     pub(crate) epoch: u32,
     pub(crate) is_source: bool,
     pub(crate) inputs: Vec<Input>,
+    /// Present when it joins its inputs.
+    pub(crate) join: Option<Box<Join>>,
+    /// What becomes of packets that go back in time.
+    pub(crate) on_time_fault: OnTimeFault,
+    /// How often a stream of it began anew because of its times.
+    pub(crate) rewinds: u32,
     pub(crate) outputs: Vec<Output>,
+    /// Whether who joins its packets wants to know when there are none.
+    pub(crate) tells: bool,
+    /// Nothing earlier than this follows on outputs that are in step, and receivers know that
+    /// nothing earlier than the other follows.
+    pub(crate) bound: Timestamp,
+    pub(crate) told: Timestamp,
     /// For each output the memory of its values.
     pub(crate) pools: Vec<(&'static str, Pool)>,
     /// What the last call sent and not everybody has yet: output and packet, the first one last.
@@ -82,6 +95,8 @@ pub(crate) struct Output {
     pub(crate) last_at: Timestamp,
     /// Whether its packets interrupt the graph.
     pub(crate) interrupts: bool,
+    /// Whether receivers want to know when it has nothing to say.
+    pub(crate) tells: bool,
     /// The last packet, when it stands in for results of a call that fails.
     pub(crate) last: Option<Packet>,
     /// Budgets that are measured here.
@@ -147,6 +162,7 @@ impl Runner {
         let mut cx = Cx::new(start.now, input, self.origin, &self.pools, &mut self.outbox)
             .with_source(source)
             .with_restarted(restarted)
+            .with_joined(self.join.as_ref().filter(|_| is_packet).map_or(&[], |join| &join.joined))
             .with_real_ns(start.real_ns)
             .with_cancel(shared.interrupt.flag(self.place));
         let result = catch_unwind(AssertUnwindSafe(|| process(node, &mut cx)));
@@ -167,10 +183,35 @@ impl Runner {
             self.outbox.clear();
         }
         self.stamp(shared, end);
+        if self.tells && is_packet {
+            self.bound = self.bound.max(Timestamp(self.origin.at.0.saturating_add(1)));
+        }
         match failure.take() {
             None => Ok(end),
             Some(failure) => Err((end, failure)),
         }
+    }
+
+    /// Whether it may have something to do before something new comes: what it sent, or what waits.
+    pub(crate) fn has_more(&self) -> bool {
+        let idle = match self.inputs.as_slice() {
+            [] => self.is_source && self.resume != Resume::Done,
+            [Input { inlet: Inlet::Near { queue, .. }, .. }] => queue.is_idle(),
+            _ => false,
+        };
+        !idle || !self.outbox.is_empty() || self.phase != Phase::Running || self.tells
+    }
+
+    /// Whether it can be called at once with a packet of its only input; if so, counts the packet.
+    pub(crate) fn accepts(&mut self, now: Timestamp, packet: &Packet) -> bool {
+        let [Input { inlet: Inlet::Near { queue, .. }, .. }] = self.inputs.as_mut_slice() else {
+            return false;
+        };
+        self.phase == Phase::Running
+            && self.outbox.is_empty()
+            && self.down.is_none()
+            && self.join.is_none()
+            && queue.pass(now, packet)
     }
 
     /// What is wrong with a call that ended with `result` and took `busy_ns`.
@@ -239,7 +280,7 @@ impl Runner {
 
     /// Completes the headers of what was sent, and drops what is older than its stream.
     fn stamp(&mut self, shared: &Shared, sent: Moment) {
-        let Self { outputs, outbox, stats, .. } = self;
+        let Self { outputs, outbox, stats, rewinds, .. } = self;
         let restarts = u32::try_from(stats.restarts).unwrap_or(u32::MAX);
         let mut interrupts = false;
         outbox.retain_mut(|(output, packet)| {
@@ -247,11 +288,15 @@ impl Runner {
             let header = &mut packet.header;
             if header.at < output.last_at {
                 stats.timestamp_faults += 1;
-                return false;
+                match self.on_time_fault {
+                    OnTimeFault::Drop => return false,
+                    OnTimeFault::Clamp => header.at = output.last_at,
+                    OnTimeFault::Restart => *rewinds += 1,
+                }
             }
             output.last_at = header.at;
             header.sequence = output.next;
-            header.restarts = restarts;
+            header.restarts = restarts.wrapping_add(*rewinds);
             output.next += 1;
             if self.is_source {
                 // The same in every run: no counter is shared between threads.
@@ -286,6 +331,9 @@ impl Runner {
         let epoch = self.epoch;
         if self.is_source {
             return if self.resume == Resume::Done { Taken::Over } else { Taken::Empty };
+        }
+        if self.join.is_some() {
+            return self.take_joined(now, patient, freed);
         }
         loop {
             let choice = match self.inputs.len() {
@@ -344,11 +392,83 @@ impl Runner {
         }
     }
 
+    /// The next packet of the leading stream that can go on; what accompanies it is in the join.
+    fn take_joined(
+        &mut self,
+        now: Timestamp,
+        patient: bool,
+        mut freed: impl FnMut(usize),
+    ) -> Taken<(usize, Packet)> {
+        let Self { join, inputs, epoch, granted, held, .. } = self;
+        let Some(join) = join.as_deref_mut() else { return Taken::Empty };
+        *held = None;
+        join.stuck = false;
+        loop {
+            for companion in &mut join.companions {
+                let inlet = &mut inputs[companion.input].inlet;
+                loop {
+                    let (taken, sender) = inlet.take(now, *epoch);
+                    sender.map(&mut freed);
+                    match taken {
+                        Taken::Next(packet) => companion.push(packet),
+                        Taken::Empty => break companion.bound = inlet.outlook().0,
+                        Taken::Over => break companion.bound = NEVER,
+                    }
+                }
+            }
+            let inlet = &mut inputs[join.lead].inlet;
+            let mut over = false;
+            while join.waiting.len() < join.room && !over {
+                let (taken, sender) = inlet.take(now, *epoch);
+                sender.map(&mut freed);
+                match taken {
+                    Taken::Next(packet) => join.waiting.push_back((packet, now)),
+                    Taken::Empty => break,
+                    Taken::Over => over = true,
+                }
+            }
+            let is_full = join.waiting.len() >= join.room;
+            let Some((packet, since)) = join.waiting.pop_front() else {
+                return if over { Taken::Over } else { Taken::Empty };
+            };
+            let forced = mem::take(granted) || (!patient && is_full);
+            match join.judge(&packet.header, now, since, forced, !patient) {
+                Verdict::Call => return Taken::Next((join.lead, packet)),
+                Verdict::Drop => {}
+                verdict => {
+                    let at = packet.header.at;
+                    join.waiting.push_front((packet, since));
+                    // Time may pass for what needs later packets, and not for what is on its way.
+                    join.stuck = patient && verdict == Verdict::Wait;
+                    *held = (patient && verdict == Verdict::Settle).then_some(at);
+                    return Taken::Empty;
+                }
+            }
+        }
+    }
+
+    /// The leading packet that waits for packets of later times.
+    pub(crate) fn stuck(&self) -> Option<(Timestamp, usize)> {
+        let join = self.join.as_ref().filter(|join| join.stuck)?;
+        join.waiting.front().map(|(packet, _)| (packet.header.at, self.place))
+    }
+
+    /// What became of the packets of the stream at `edge` of the graph, if it is joined.
+    pub(crate) fn join_counts(&self, edge: usize) -> Option<JoinCounts> {
+        let join = self.join.as_ref()?;
+        let place = self.inputs.iter().position(|input| input.edge == edge)?;
+        let companion = join.companions.iter().find(|companion| companion.input == place);
+        Some(companion.map_or(join.counts, |companion| companion.counts))
+    }
+
     /// When a source wants to be called, or a node that is down is to be opened again; `None`
     /// while it cannot be.
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
         if self.down.is_some() && self.phase == Phase::Running {
             return self.down;
+        }
+        if let Some(due) = self.join.as_ref().and_then(|join| join.due) {
+            return Some(due).filter(|_| self.phase == Phase::Running && self.outbox.is_empty());
         }
         let callable = self.is_source && self.phase == Phase::Running && self.outbox.is_empty();
         match self.resume {

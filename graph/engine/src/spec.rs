@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{OnFull, ParamValues};
 
-use crate::OnError;
+use crate::{OnError, OnTimeFault, Sync};
 
 /// A dataflow graph, before it is checked.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -76,6 +76,8 @@ pub struct NodeSpec {
     pub on_error: OnError,
     /// How long a call may take on the real clock.
     pub deadline: Option<Duration>,
+    /// What becomes of packets that it sends with a time earlier than the one before.
+    pub on_time_fault: OnTimeFault,
 }
 
 /// One stream into a node.
@@ -93,4 +95,8 @@ pub struct InputSpec {
     pub queue: Option<usize>,
     /// Packets older than this are dropped when their turn comes.
     pub max_age: Option<Duration>,
+    /// How it accompanies the stream of the node that has none of these.
+    pub sync: Option<Sync>,
+    /// How long a packet of that stream waits for this one.
+    pub timeout: Option<Duration>,
 }

@@ -22,7 +22,7 @@ impl Report {
         if lossy.len() > 1 {
             table(out, &lossy)?;
         }
-        for rows in [self.fault_rows(), self.budget_rows()] {
+        for rows in [self.join_rows(), self.fault_rows(), self.budget_rows()] {
             if rows.len() > 1 {
                 table(out, &rows)?;
             }
@@ -49,6 +49,19 @@ impl Report {
             let mut row = vec![node.name.clone(), node.thread.to_string()];
             row.extend(counts.iter().map(u64::to_string));
             row.extend(times.map(|ns| time(*ns)));
+            rows.push(row);
+        }
+        rows
+    }
+
+    /// Streams that are joined with others.
+    fn join_rows(&self) -> Vec<Vec<String>> {
+        let head = ["joined stream", "matched", "late", "dropped"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for edge in &self.edges {
+            let Some(join) = edge.join else { continue };
+            let mut row = vec![format!("{} -> {}", edge.from, edge.to)];
+            row.extend([join.matched, join.late, join.dropped].map(|count| count.to_string()));
             rows.push(row);
         }
         rows
@@ -158,12 +171,14 @@ fn digits(value: f64, unit: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, NodeReport, Spread,
+        BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, JoinCounts,
+        NodeReport, Spread,
     };
 
     #[test]
     fn a_summary_lines_up_and_names_what_was_lost() {
-        let spread = Spread { p50_ns: 1_500, p99_ns: 2_000_000, max_ns: 3_000_000_000 };
+        let (p50_ns, p95_ns, p99_ns, max_ns) = (1_500, 1_000_000, 2_000_000, 3_000_000_000);
+        let spread = Spread { p50_ns, p95_ns, p99_ns, max_ns };
         let node = |name: &str, packets_in| NodeReport {
             name: name.to_owned(),
             packets_in,
@@ -187,6 +202,7 @@ mod tests {
                 to: "vad.audio".to_owned(),
                 crosses: true,
                 counts,
+                join: Some(JoinCounts { matched: 5, late: 2, dropped: 0 }),
             }],
             budgets: vec![BudgetReport {
                 from: "microphone.audio".to_owned(),
@@ -212,11 +228,13 @@ mod tests {
         let vad: Vec<&str> = lines[4].split_whitespace().take(6).collect();
         assert_eq!(vad, ["vad", "0", "7", "0", "2", "0"]);
         assert!(lines[7].starts_with("microphone.audio -> vad.audio"));
-        let vad: Vec<&str> = lines[10].split_whitespace().collect();
+        let joined: Vec<&str> = lines[10].split_whitespace().collect();
+        assert_eq!(joined[2..], ["vad.audio", "5", "2", "0"]);
+        let vad: Vec<&str> = lines[13].split_whitespace().collect();
         assert_eq!(vad, ["vad", "0", "0", "2", "0", "0", "0"]);
-        let budget: Vec<&str> = lines[13].split("  ").filter(|cell| !cell.is_empty()).collect();
+        let budget: Vec<&str> = lines[16].split("  ").filter(|cell| !cell.is_empty()).collect();
         assert_eq!(budget[0], "microphone.audio -> vad.audio");
-        assert!(lines[13].contains("1.50 us of 2.00 us") && lines[13].ends_with("no"), "{text}");
+        assert!(lines[16].contains("1.50 us of 2.00 us") && lines[16].ends_with("no"), "{text}");
         assert!(text.contains("real-time factor 0.0001 (busy / media), wall / media -"));
         assert!(text.ends_with("failed: node vad panicked: oh\n"));
     }

@@ -1,19 +1,22 @@
 //! From a plan to threads that could run: opens the nodes and connects them.
 
 use std::{
+    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use afferent_graph::{
-    DynNode, Header, NodeDef, OnFull, OpenCx, ParamValues, Pool, Port, PortKind, Resume, Timestamp,
+    DynNode, Header, Joined, NodeDef, OnFull, OpenCx, ParamValues, Pool, Port, PortKind, Resume,
+    Timestamp,
 };
 
 use crate::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, End, InterruptHandle, Plan, RunError,
-    RunOptions,
+    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, End, InterruptHandle, JoinCounts, Plan,
+    RunError, RunOptions,
     budget::{self, Meter},
     edge::{FarEdge, Inlet, Outlet},
+    join::{Companion, Join},
     metrics::NodeStats,
     queue::Queue,
     runner::{Input, Output, Phase, Runner, panic_text},
@@ -109,9 +112,65 @@ pub(crate) struct Wiring<'w> {
     pub(crate) cx: &'w OpenCx,
     pub(crate) interrupt: InterruptHandle,
     pub(crate) meters: Vec<Arc<Meter>>,
+    /// Of each node: whether it makes use of it when a sender has nothing to say.
+    pub(crate) listens: Vec<bool>,
+}
+
+/// Of each node: whether it joins streams, or passes on to one that does how far it has come.
+pub(crate) fn listens(graph: &CheckedGraph, plan: &Plan) -> Vec<bool> {
+    let mut listens = vec![false; graph.nodes.len()];
+    for place in plan.order.iter().rev() {
+        let def = &graph.nodes[*place].def;
+        let in_step = |name: &str| def.outputs().any(|port| port.name == name && port.in_step);
+        let mut inputs = graph.edges.iter().filter(|edge| edge.to.0 == *place);
+        let joins = inputs.clone().any(|edge| edge.sync.is_some());
+        let mut outputs = graph.edges.iter().filter(|edge| edge.from.0 == *place);
+        let passes = inputs.nth(1).is_none()
+            && outputs.any(|edge| in_step(edge.from.1) && listens[edge.to.0]);
+        listens[*place] = joins || passes;
+    }
+    listens
 }
 
 impl Wiring<'_> {
+    /// How the node at `place` joins its inputs, which stand in the order of the edges.
+    fn join(&self, place: usize) -> Option<Join> {
+        let graph = self.graph;
+        let inputs = graph.edges.iter().filter(|edge| edge.to.0 == place);
+        let inputs: Vec<_> = inputs.collect();
+        let lead = inputs.iter().position(|edge| edge.sync.is_none())?;
+        let port = |name: &str| graph.nodes[place].def.inputs().find(|port| port.name == name);
+        let companions = inputs.iter().enumerate().filter_map(|(input, edge)| {
+            let optional = port(edge.to.1).is_some_and(|port| port.optional);
+            let limit = match self.options.clock {
+                ClockKind::Real => edge.policy.queue,
+                // No time passes while packets gather.
+                ClockKind::Virtual => usize::MAX,
+            };
+            Some(Companion::new(input, edge.sync?, optional, edge.timeout, limit))
+        });
+        let companions: Vec<_> = companions.collect();
+        let joined: Vec<_> = companions
+            .iter()
+            .map(|companion| Joined {
+                port: inputs[companion.input].to.1,
+                packets: Vec::with_capacity(4),
+            })
+            .collect();
+        // One more than wait goes on without.
+        let room = inputs[lead].policy.queue + 1;
+        (!companions.is_empty()).then(|| Join {
+            lead,
+            joined,
+            companions,
+            waiting: VecDeque::with_capacity(room),
+            room,
+            due: None,
+            stuck: false,
+            counts: JoinCounts::default(),
+        })
+    }
+
     /// The nodes of every group, connected.
     pub(crate) fn connect(
         &self,
@@ -198,12 +257,18 @@ impl Wiring<'_> {
         let values = queues + graph.nodes.len();
         let checked = &graph.nodes[place];
         let def = &checked.def;
+        let tells = |port: &str| {
+            let mut edges = graph.edges.iter().filter(|edge| edge.from == (place, port));
+            def.outputs().any(|output| output.name == port && output.in_step)
+                && edges.any(|edge| self.listens[edge.to.0])
+        };
         let output = |port: &'static Port| Output {
             port: port.name,
             outlets: Vec::new(),
             next: 0,
             last_at: Timestamp(i64::MIN),
             interrupts: graph.interrupt == Some((place, port.name)),
+            tells: tells(port.name),
             last: None,
             marks: budget::marks(
                 &self.meters,
@@ -223,6 +288,12 @@ impl Wiring<'_> {
             epoch: u32::from(checked.cancelled),
             is_source: def.is_source(),
             inputs: Vec::new(),
+            join: self.join(place).map(Box::new),
+            on_time_fault: checked.on_time_fault,
+            rewinds: 0,
+            tells: def.outputs().any(|port| tells(port.name)),
+            bound: Timestamp(i64::MIN),
+            told: Timestamp(i64::MIN),
             outputs: def.outputs().map(output).collect(),
             pools: def.outputs().map(|port| (port.name, Pool::new(values))).collect(),
             outbox: Vec::with_capacity(16),

@@ -116,7 +116,7 @@ fn check(pass: NodeDef, words: &[&str], clock: ClockKind, threads: Threads) {
         CheckedNode { thread, ..CheckedNode::new(place.to_string(), def) }
     };
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
-    let edge = |to: usize| Edge { from: (to - 1, "out"), to: (to, "in"), policy };
+    let edge = |to: usize| Edge::new((to - 1, "out"), (to, "in"), policy);
     let graph = CheckedGraph {
         name: "chain".to_owned(),
         nodes: (0..11).map(node).collect(),

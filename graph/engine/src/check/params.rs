@@ -1,5 +1,7 @@
 //! Looks at the settings of a node.
 
+use std::path::Path;
+
 use afferent_graph::{
     NodeDef, NodeError, OpenCx, Param, ParamError, ParamKind, ParamValue, ParamValues,
 };
@@ -34,7 +36,8 @@ impl<'a> Checker<'a> {
                 || self.graph.nodes[node].params.contains_key(param.name);
             match param.default {
                 Some(path) if param.kind == ParamKind::Path => {
-                    let path = ParamValue::Path(self.graph.folder.join(path));
+                    let folder = self.folder(self.name_place(node));
+                    let path = ParamValue::Path(folder.join(path));
                     values.insert(param.name.to_owned(), path);
                 }
                 None if !param.optional && !told => self.missing_param(node, param),
@@ -54,7 +57,8 @@ impl<'a> Checker<'a> {
     fn param(&mut self, node: usize, param: &Param, value: &ParamValue) -> Option<ParamValue> {
         let error = match param.accept(value) {
             Ok(ParamValue::Path(path)) => {
-                return Some(ParamValue::Path(self.graph.folder.join(path)));
+                let folder = self.folder(self.value_place(node, param.name));
+                return Some(ParamValue::Path(folder.join(path)));
             }
             Ok(value) => return Some(value),
             Err(error) => error,
@@ -69,6 +73,11 @@ impl<'a> Checker<'a> {
         let message = format!("{}: {error}", self.param_words(node, param.name));
         self.error(self.value_place(node, param.name), message, help);
         None
+    }
+
+    /// The folder of the file in which `place` lies.
+    fn folder(&self, place: Option<&'a Place>) -> &'a Path {
+        place.and_then(Place::folder).unwrap_or(&self.graph.folder)
     }
 
     /// Notes an unknown setting; returns the one that was probably meant.

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use afferent_graph::{NodeDef, OnFull, Port};
 
 use crate::{
-    Edge, EdgePolicy, InputSpec, Place,
+    Edge, EdgePolicy, InputSpec, Place, Sync,
     check::Checker,
-    load::places::{InputPlaces, PortPlaces},
+    load::places::{InputPlaces, NodePlaces, PortPlaces},
     suggest,
 };
 
@@ -28,6 +28,7 @@ impl<'a> Checker<'a> {
                     places.and_then(|places| places.inputs.get(number)).unwrap_or(&nothing);
                 all_known &= self.stream(node, input, places, &mut connected).is_some();
             }
+            self.joins(node, places);
             let Some(def) = self.defs[node] else { continue };
             if !all_known {
                 // One of those that are missing may be meant.
@@ -43,6 +44,41 @@ impl<'a> Checker<'a> {
                 self.doubtful_inputs.insert(node);
             }
         }
+    }
+
+    /// Looks at how the streams into `node` accompany each other.
+    fn joins(&mut self, node: usize, places: Option<&NodePlaces>) {
+        let spec = &self.graph.nodes[node];
+        let place = |number: usize| places.and_then(|places| places.inputs.get(number));
+        for (number, input) in spec.inputs.iter().enumerate() {
+            if input.timeout.is_some()
+                && input.sync.is_none()
+                && place(number).is_none_or(|place| place.sync.is_none())
+            {
+                let message = format!(
+                    "\"timeout\" of the stream from \"{}\" to \"{}\" has no \"sync\"",
+                    input.from_node, spec.name
+                );
+                let help = "it says how long a packet of another stream waits for this one";
+                let place = place(number).and_then(|place| place.timeout.as_ref());
+                self.error(place, message, Some(help.to_owned()));
+            }
+        }
+        let leads: Vec<_> = spec.inputs.iter().filter(|input| input.sync.is_none()).collect();
+        if leads.len() == spec.inputs.len() || leads.len() == 1 {
+            return;
+        }
+        let names = leads.iter().map(|input| format!("\"{}\"", input.from_node));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let (message, help) = match leads.len() {
+            0 => (
+                "but none leads".to_owned(),
+                "leave out the \"sync\" of one: the node is called for each of its packets",
+            ),
+            _ => (format!("but {names} all lead"), "give all but one a \"sync\""),
+        };
+        let message = format!("node \"{}\" joins streams, {message}", spec.name);
+        self.error(self.name_place(node), message, Some(help.to_owned()));
     }
 
     /// A sentence about outputs of the graph that could feed `port`.
@@ -89,8 +125,14 @@ impl<'a> Checker<'a> {
         if !to.accepts(from.ty) {
             self.mismatch((sender, from), (node, to), places);
         } else if let Some(policy) = policy {
+            if input.sync == Some(Sync::Interpolate) && !to.interpolates {
+                let message = format!("{} cannot be interpolated", from.ty);
+                let help = "write \"sync: {approx: 10ms}\" for the packet that is nearest";
+                self.error(places.sync.as_ref(), message, Some(help.to_owned()));
+            }
             let (from, to) = ((sender, from.name), (node, to.name));
-            self.edges.push(Edge { from, to, policy });
+            let (sync, timeout) = (input.sync, input.timeout);
+            self.edges.push(Edge { sync, timeout, ..Edge::new(from, to, policy) });
         }
         Some(())
     }

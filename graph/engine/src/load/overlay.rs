@@ -34,7 +34,10 @@ impl Reader {
 
     fn check_change(&mut self, tree: &Node, profile: &str, key: &Key, change: &Node) {
         let known = node_names(tree);
-        if !known.contains(&key.text.as_str()) && change.get("use").is_none() {
+        if !known.contains(&key.text.as_str())
+            && change.get("use").is_none()
+            && change.get("graph").is_none()
+        {
             let does = if change.is_null() { "removes" } else { "changes" };
             let message = format!(
                 "profile \"{profile}\" {does} node \"{}\", which the graph does not have",
@@ -42,7 +45,7 @@ impl Reader {
             );
             let help = suggest::help(&self.faults, &key.text, known, "the nodes");
             self.faults.push(Diagnostic::error(Some(&key.place), message).help(help));
-        } else if !change.is_null() {
+        } else if !change.is_null() && change.get("graph").is_none() {
             self.node(key, change, true);
         }
     }
@@ -70,7 +73,7 @@ impl Reader {
                 removed.push((key.text, name.to_owned()));
             } else if let Some(node) = nodes.get_mut(&key.text) {
                 change_node(node, change);
-            } else if change.get("use").is_some() {
+            } else if change.get("use").is_some() || change.get("graph").is_some() {
                 nodes.set(key, change);
             }
         }
@@ -120,8 +123,8 @@ fn change_node(node: &mut Node, change: Node) {
     if node.as_map().is_none() {
         return;
     }
-    if change.get("use").is_some() {
-        node.remove("params");
+    if change.get("use").is_some() || change.get("graph").is_some() {
+        ["use", "graph", "params"].iter().for_each(|key| node.remove(key));
     }
     let Value::Map(entries) = change.value else { return };
     for (key, value) in entries {

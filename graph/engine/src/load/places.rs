@@ -55,6 +55,8 @@ pub(crate) struct InputPlaces {
     pub(crate) on_full: Option<Place>,
     pub(crate) queue: Option<Place>,
     pub(crate) max_age: Option<Place>,
+    pub(crate) sync: Option<Place>,
+    pub(crate) timeout: Option<Place>,
 }
 
 /// Where `node.port` is written.

@@ -1,5 +1,7 @@
 //! From the tree of a graph file to the graph.
 
+use std::mem;
+
 use afferent_graph::ParamValue;
 
 use crate::{
@@ -12,9 +14,11 @@ use crate::{
 };
 
 /// The keys of a graph file.
-pub(crate) const KEYS: [&str; 6] = ["afferent", "name", "nodes", "budget", "interrupt", "profiles"];
+pub(crate) const KEYS: [&str; 9] =
+    ["afferent", "name", "params", "inputs", "outputs", "nodes", "budget", "interrupt", "profiles"];
 /// The keys of a node.
-const NODE_KEYS: [&str; 6] = ["use", "in", "params", "thread", "on_error", "deadline"];
+const NODE_KEYS: [&str; 7] =
+    ["use", "in", "params", "thread", "on_error", "deadline", "on_time_fault"];
 /// The version of graph files that is read.
 const VERSION: &str = "1";
 /// Most nodes of a graph.
@@ -43,6 +47,8 @@ impl Reader {
                 _ => {}
             }
         }
+        let mut subgraphs = mem::take(&mut self.subgraphs);
+        self.connect(&mut graph, &mut places, &mut subgraphs);
         for (key, lacks) in [
             ("afferent", "the file does not begin with \"afferent: 1\", the version of its form"),
             ("nodes", "the graph has no \"nodes\""),
@@ -73,6 +79,19 @@ impl Reader {
             self.error(&key.place, format!("a graph holds at most {MAX_NODES} nodes"));
         }
         for (key, value) in map.iter().take(MAX_NODES) {
+            if value.get("graph").is_some() {
+                // Those of the graph within have been connected by then.
+                let before = mem::take(&mut self.subgraphs);
+                let subgraph = self.subgraph(key, value, graph, places);
+                self.subgraphs = before;
+                self.subgraphs.push(subgraph);
+                if graph.nodes.len() > MAX_NODES {
+                    let message = format!("a graph holds at most {MAX_NODES} nodes");
+                    self.error(&key.place, message);
+                    return;
+                }
+                continue;
+            }
             let (spec, node_places) = self.node(key, value, false);
             graph.nodes.push(spec);
             places.nodes.push(node_places);
@@ -123,6 +142,10 @@ impl Reader {
         }
         if let Some(value) = node.get("deadline").filter(|value| !value.is_null()) {
             spec.deadline = self.duration(value, &format!("\"deadline\" of {what}"));
+        }
+        if let Some(value) = node.get("on_time_fault").filter(|value| !value.is_null()) {
+            let policy = self.on_time_fault(value, &format!("\"on_time_fault\" of {what}"));
+            spec.on_time_fault = policy.unwrap_or_default();
         }
         (spec, places)
     }

@@ -6,15 +6,20 @@ use afferent_graph::{Param, ParamKind, ParamValue};
 
 use crate::{
     Diagnostic, Place, PortRef,
-    load::places::PortPlaces,
+    load::{places::PortPlaces, subgraph::Subgraph},
     suggest,
     yaml::{Map, Node, Value},
 };
 
 /// Reads trees and collects what is wrong with them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Reader {
     pub(crate) faults: Vec<Diagnostic>,
+    /// Graph files around the one that is being read, and those that were read in all.
+    pub(crate) depth: usize,
+    pub(crate) files: usize,
+    /// Nodes of the present file that are graphs.
+    pub(crate) subgraphs: Vec<Subgraph>,
 }
 
 impl Reader {
@@ -66,6 +71,16 @@ impl Reader {
 
     /// A time with its unit, longer than none.
     pub(crate) fn duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
+        let span = self.span(node, what)?;
+        if span.is_zero() {
+            self.error(&node.place, format!("{what} must be longer than none"));
+            return None;
+        }
+        Some(span)
+    }
+
+    /// A time with its unit.
+    pub(crate) fn span(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let text = self.text(node, what)?;
         if text.trim_start().starts_with('-') {
             self.error(&node.place, format!("{what} must not be negative"));
@@ -81,11 +96,13 @@ impl Reader {
             help: "",
         };
         match param.parse(text) {
-            Ok(ParamValue::Duration(duration)) if !duration.is_zero() => return Some(duration),
-            Ok(_) => self.error(&node.place, format!("{what} must be longer than none")),
-            Err(error) => self.error(&node.place, format!("{what}: {error}")),
+            Ok(ParamValue::Duration(duration)) => Some(duration),
+            Ok(_) => None,
+            Err(error) => {
+                self.error(&node.place, format!("{what}: {error}"));
+                None
+            }
         }
-        None
     }
 
     /// A port written `node.port`, or `node` for the only one.

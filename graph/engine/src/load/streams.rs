@@ -6,6 +6,7 @@
 //! in: {from: mic.audio, on_full: latest}               # with what happens under load
 //! in: {audio: mic.audio, events: [vad.events, kws]}    # by input
 //! in: {audio: {from: mic.audio, queue: 4}}
+//! in: {image: cam.image, imu: {from: imu.samples, sync: interpolate, timeout: 50ms}}
 //! ```
 
 use afferent_graph::OnFull;
@@ -18,7 +19,7 @@ use crate::{
 };
 
 /// The keys of a stream.
-const KEYS: [&str; 4] = ["from", "on_full", "queue", "max_age"];
+const KEYS: [&str; 6] = ["from", "on_full", "queue", "max_age", "sync", "timeout"];
 
 /// What happens when a queue is full, by the word of graph files.
 pub(crate) const ON_FULL: [(&str, OnFull); 4] = [
@@ -98,6 +99,14 @@ impl Reader {
         if let Some(value) = node.get("max_age") {
             spec.max_age = self.duration(value, &format!("\"max_age\" of {what}"));
             places.max_age = Some(value.place.clone());
+        }
+        if let Some(value) = node.get("sync") {
+            spec.sync = self.sync(value, &format!("\"sync\" of {what}"));
+            places.sync = Some(value.place.clone());
+        }
+        if let Some(value) = node.get("timeout") {
+            spec.timeout = self.duration(value, &format!("\"timeout\" of {what}"));
+            places.timeout = Some(value.place.clone());
         }
         let Some(from) = node.get("from") else {
             if !meant.contains(&"from") {

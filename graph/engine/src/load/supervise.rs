@@ -88,7 +88,7 @@ impl Reader {
     }
 
     /// Notes that `text` is none of `words`.
-    fn unknown_word<T>(
+    pub(crate) fn unknown_word<T>(
         &mut self,
         node: &Node,
         what: &str,

@@ -41,7 +41,7 @@ fn the_form_of_the_file() {
         (
             "",
             &[
-                "1:1 a graph file is a map with the keys afferent, name, nodes, budget, interrupt, profiles",
+                "1:1 a graph file is a map with the keys afferent, name, params, inputs, outputs, nodes, budget, interrupt, profiles",
             ],
         ),
         (
@@ -66,7 +66,7 @@ fn the_form_of_the_file() {
             "afferent: 1\nNodes: {}\nextra: 1",
             &[
                 "2:1 unknown key \"Nodes\" of a graph | did you mean \"nodes\"?",
-                "3:1 unknown key \"extra\" of a graph | the keys of a graph: afferent, name, nodes, budget, interrupt, profiles",
+                "3:1 unknown key \"extra\" of a graph | the keys of a graph: afferent, name, params, inputs, outputs, nodes, budget, interrupt, profiles",
             ],
         ),
         (
@@ -170,19 +170,39 @@ fn what_happens_under_load() {
 }
 
 #[test]
+fn joins() {
+    nodes(
+        " m: {use: microphone}\n v: {use: vad, in: m}\n a: {use: asr, in: {features: {from: l, sync: exct}, events: {from: v.events, sync: latest}}, params: {language: en}}\n l: {use: log_mel, in: {from: v.audio, sync: exact}}\n b: {use: asr, in: {features: l, events: {from: v.events, sync: interpolate}}, params: {language: en}}\n c: {use: asr, in: {features: l, events: {from: v.events, timeout: 5ms}}, params: {language: en}}\n d: {use: asr, in: {features: l, events: {from: v.events, sync: {window: {befor: 1s}}}}, params: {language: en}}\n e: {use: asr, in: {features: l, events: {from: v.events, sync: approx}}, params: {language: en}, on_time_fault: clmp}\n p: {use: print, in: [a, b, c, d, e]}",
+        &[
+            "5:46 \"sync\" of input \"features\" of node \"a\": \"exct\" is not one of exact, approx, latest, interpolate, window, barrier | did you mean \"exact\"?",
+            "6:2 node \"l\" joins streams, but none leads | leave out the \"sync\" of one: the node is called for each of its packets",
+            "7:63 speech/Event cannot be interpolated | write \"sync: {approx: 10ms}\" for the packet that is nearest",
+            "8:66 \"timeout\" of the stream from \"v\" to \"c\" has no \"sync\" | it says how long a packet of another stream waits for this one",
+            "9:73 unknown key \"befor\" of \"window\" of \"sync\" of input \"events\" of node \"d\" | did you mean \"before\"?",
+            "10:63 \"sync\" of input \"events\" of node \"e\": \"approx\" needs times: {approx: 10ms}",
+            "10:113 \"on_time_fault\" of node \"e\": \"clmp\" is not one of drop, clamp, restart | did you mean \"clamp\"?",
+        ],
+    );
+    nodes(
+        " m: {use: microphone}\n v: {use: vad, in: m}\n p: {use: print, in: [m, v.audio, {from: v.events, sync: {latest: 50ms}}]}",
+        &["5:2 node \"p\" joins streams, but \"m\", \"v\" all lead | give all but one a \"sync\""],
+    );
+}
+
+#[test]
 fn supervision() {
     nodes(
         " m: {use: microphone, on_error: degrade}\n p: {use: print, in: m, on_error: restrt}\n q: {use: print, in: m, on_error: {restart: {backof: 1s, limit: 0}}}\n r: {use: print, in: m, on_error: {degrade: lost}, deadline: 0ms}\n s: {use: print, in: m, on_error: [stop], deadline: 5}\n t: {use: print, in: m, on_error: {restart: ~, degrade: ~}}",
         &[
-            "3:34 source \"m\" cannot degrade: it has no packet to pass over | write \"on_error: restart\"",
-            "4:36 \"on_error\" of node \"p\": \"restrt\" is not one of stop, restart, degrade | did you mean \"restart\"?",
-            "5:47 unknown key \"backof\" of \"restart\" of \"on_error\" of node \"q\" | did you mean \"backoff\"?",
-            "5:66 \"limit\" of \"restart\" of \"on_error\" of node \"q\" must be a whole number from 1 on, not \"0\"",
-            "6:46 \"degrade\" of \"on_error\" of node \"r\": \"lost\" is not one of nothing, last | did you mean \"last\"?",
-            "6:63 \"deadline\" of node \"r\" must be longer than none",
-            "7:36 \"on_error\" of node \"s\" must be one of stop, restart, degrade, not a list",
-            "7:54 \"deadline\" of node \"s\": \"5\" is not a time with its unit, such as 20ms or 1.5s",
-            "8:36 \"on_error\" of node \"t\" must be one of stop, restart, degrade, not a map",
+            "3:33 source \"m\" cannot degrade: it has no packet to pass over | write \"on_error: restart\"",
+            "4:35 \"on_error\" of node \"p\": \"restrt\" is not one of stop, restart, degrade | did you mean \"restart\"?",
+            "5:46 unknown key \"backof\" of \"restart\" of \"on_error\" of node \"q\" | did you mean \"backoff\"?",
+            "5:65 \"limit\" of \"restart\" of \"on_error\" of node \"q\" must be a whole number from 1 on, not \"0\"",
+            "6:45 \"degrade\" of \"on_error\" of node \"r\": \"lost\" is not one of nothing, last | did you mean \"last\"?",
+            "6:62 \"deadline\" of node \"r\" must be longer than none",
+            "7:35 \"on_error\" of node \"s\" must be one of stop, restart, degrade, not a list",
+            "7:53 \"deadline\" of node \"s\": \"5\" is not a time with its unit, such as 20ms or 1.5s",
+            "8:35 \"on_error\" of node \"t\" must be one of stop, restart, degrade, not a map",
         ],
     );
 }
@@ -259,7 +279,7 @@ interrupt: {on: v.evens, cancels: [p, q]}
         None,
         &[],
         &[
-            "3:32 node \"m\" interrupts and is cancelled by it | its packet would make itself obsolete; take the node out of \"cancels\"",
+            "3:33 node \"m\" interrupts and is cancelled by it | its packet would make itself obsolete; take the node out of \"cancels\"",
         ],
     );
     let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancels: []}";

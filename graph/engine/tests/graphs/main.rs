@@ -6,4 +6,5 @@ mod drawn;
 mod eight;
 mod mutated;
 mod overlaid;
+mod parts;
 mod sound;

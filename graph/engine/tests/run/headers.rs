@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use afferent_engine::{Observer, RunOptions};
+use afferent_engine::{Observer, OnTimeFault, RunOptions};
 use afferent_graph::{Header, Packet, Timestamp};
 
 use crate::kit::{Graph, Number, OUT, Seen, ms};
@@ -60,6 +60,31 @@ fn packets_that_go_back_in_time_are_dropped_and_counted() {
     assert_eq!(*seen.lock().unwrap(), [1, 2, 2, 3], "events may share a time");
     assert_eq!((report.nodes[0].timestamp_faults, report.nodes[0].packets_out), (1, 4));
     assert_eq!(report.media_ns, 2_000_000);
+}
+
+#[test]
+fn times_that_go_back_are_handled_by_policy() {
+    for (policy, expected) in [
+        (OnTimeFault::Clamp, vec![(10, false), (20, false), (20, false), (30, false)]),
+        (OnTimeFault::Restart, vec![(10, false), (20, false), (5, true), (30, false)]),
+    ] {
+        let mut graph = Graph::default();
+        let source = graph.source(|_, cx| {
+            [10, 20, 5, 30].iter().for_each(|at| cx.send_at(OUT, ms(*at), Number(*at)));
+            false
+        });
+        let seen: Seen<(i64, bool)> = Seen::default();
+        let kept = seen.clone();
+        let sink = graph.node("sink", move |_, cx| {
+            kept.lock().unwrap().push((cx.at().0 / 1_000_000, cx.restarted()));
+            Ok(())
+        });
+        graph.on_time_fault(source, policy);
+        graph.edge(source, sink);
+        let report = graph.run(RunOptions::default()).unwrap();
+        assert_eq!(*seen.lock().unwrap(), expected);
+        assert_eq!((report.nodes[0].timestamp_faults, report.nodes[0].packets_out), (1, 4));
+    }
 }
 
 #[test]

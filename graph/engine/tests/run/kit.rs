@@ -6,7 +6,8 @@ use std::{
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, Edge, EdgePolicy, OnError, Report, RunError, RunOptions, run,
+    CheckedGraph, CheckedNode, Edge, EdgePolicy, OnError, OnTimeFault, Report, RunError,
+    RunOptions, Sync, run,
 };
 use afferent_graph::{
     Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Payload,
@@ -18,11 +19,21 @@ pub(crate) struct Number(pub(crate) u64);
 
 impl Payload for Number {
     const TYPE: &'static str = "test/Number";
+    const INTERPOLATES: bool = true;
+
+    fn interpolate(&self, later: &Self, share: f64, into: &mut Self) {
+        into.0 = self.0 + ((later.0 - self.0) as f64 * share).round() as u64;
+    }
 }
 
 pub(crate) const IN: In<Number> = In::new("in");
 pub(crate) const OUT: Out<Number> = Out::new("out");
 
+pub(crate) const SIDE: In<Number> = In::new("side");
+pub(crate) const EXTRA: In<Number> = In::new("extra");
+
+const JOIN: &[Port] = &[IN.port(), SIDE.port(), EXTRA.port().optional(), OUT.port()];
+const IN_STEP: &[Port] = &[IN.port(), OUT.port().in_step()];
 const SOURCE: &[Port] = &[OUT.port()];
 const STEP: &[Port] = &[IN.port().many(), OUT.port()];
 
@@ -158,6 +169,49 @@ impl Graph {
         })
     }
 
+    /// A node that joins `in` with `side` and, if it is there, `extra`; returns what it got: the
+    /// number of `in`, and those of the others.
+    pub(crate) fn join(&mut self, name: &str) -> (usize, Seen<(u64, Vec<u64>, Vec<u64>)>) {
+        let seen = Seen::default();
+        let kept: Seen<_> = seen.clone();
+        let join = self.add(name, JOIN, move |cx| {
+            let all = |port| cx.all(port).map(|(_, number): (_, &Number)| number.0).collect();
+            let number = cx.get(IN).expect("the packet of the call").0;
+            kept.lock().unwrap().push((number, all(SIDE), all(EXTRA)));
+            Ok(())
+        });
+        (join, seen)
+    }
+
+    /// A node that sends each `nth` number on, in step.
+    pub(crate) fn filter(&mut self, name: &str, nth: u64) -> usize {
+        self.add(name, IN_STEP, move |cx| {
+            let number = cx.get(IN).expect("a packet of the input").0;
+            if number % nth == 0 {
+                cx.send(OUT, Number(number));
+            }
+            Ok(())
+        })
+    }
+
+    /// An edge that accompanies the stream to `in`.
+    pub(crate) fn companion(
+        &mut self,
+        from: usize,
+        to: (usize, In<Number>),
+        sync: Sync,
+        timeout: Option<Duration>,
+    ) {
+        let (policy, to) = (block(16), (to.0, to.1.name()));
+        let (sync, edge) = (Some(sync), Edge::new((from, "out"), to, policy));
+        self.edges.push(Edge { sync, timeout, ..edge });
+    }
+
+    /// Says what becomes of packets of `node` that go back in time.
+    pub(crate) fn on_time_fault(&mut self, node: usize, policy: OnTimeFault) {
+        self.nodes[node].on_time_fault = policy;
+    }
+
     /// A node that sends each number on, with `add` added.
     pub(crate) fn adder(&mut self, name: &str, add: u64) -> usize {
         self.node(name, move |_, cx| {
@@ -194,6 +248,22 @@ impl Graph {
         nodes.iter().for_each(|node| self.nodes[*node].def.weight = Weight::Heavy);
     }
 
+    /// Gives every node a thread of its own.
+    pub(crate) fn all_heavy(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.def.weight = Weight::Heavy);
+    }
+
+    /// Calls `first` before each call of `node`.
+    pub(crate) fn on_call(&mut self, node: usize, mut first: impl FnMut() + Send + 'static) {
+        self.script(node, |script| {
+            let mut process = std::mem::replace(&mut script.process, Box::new(|_| Ok(())));
+            script.process = Box::new(move |cx| {
+                first();
+                process(cx)
+            });
+        });
+    }
+
     pub(crate) fn finish(
         &mut self,
         node: usize,
@@ -228,7 +298,7 @@ impl Graph {
     }
 
     pub(crate) fn edge_with(&mut self, from: usize, to: usize, policy: EdgePolicy) {
-        self.edges.push(Edge { from: (from, "out"), to: (to, "in"), policy });
+        self.edges.push(Edge::new((from, "out"), (to, "in"), policy));
     }
 
     pub(crate) fn checked(self) -> CheckedGraph {

@@ -6,6 +6,7 @@ mod ends;
 mod failures;
 mod headers;
 mod interrupts;
+mod joins;
 mod kit;
 mod policies;
 mod stops;

@@ -177,7 +177,7 @@ fn graph(params: &ParamValues, spread: bool) -> CheckedGraph {
         CheckedNode { params, thread, ..CheckedNode::new(name, def) }
     };
     let policy = EdgePolicy { on_full: OnFull::Block, queue: EdgePolicy::QUEUE, max_age: None };
-    let edge = |at: usize| Edge { from: (at, "out"), to: (at + 1, "in"), policy };
+    let edge = |at: usize| Edge::new((at, "out"), (at + 1, "in"), policy);
     CheckedGraph {
         name: "hops".to_owned(),
         nodes: (0..NODES + 2).map(node).collect(),

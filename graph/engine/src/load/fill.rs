@@ -1,0 +1,96 @@
+//! Values that stand for others: `${param}`, `${env:NAME}` and `${env:NAME:-default}`.
+//!
+//! A value that is nothing but `${param}` becomes what was given for it, with its place; within a
+//! longer text its words are put in. `$${` stands for `${` itself. YAML wants quotes around a `${`
+//! within braces.
+
+use std::env;
+
+use crate::{
+    Diagnostic, Place,
+    load::reader::Reader,
+    suggest,
+    yaml::{Map, Node, Value},
+};
+
+impl Reader {
+    /// Puts values into every text below `node`; `params` are those of the graph.
+    pub(crate) fn fill(&mut self, node: &mut Node, params: &Map) {
+        match &mut node.value {
+            Value::Seq(items) => items.iter_mut().for_each(|item| self.fill(item, params)),
+            Value::Map(map) => map.iter_mut().for_each(|(_, value)| self.fill(value, params)),
+            Value::Scalar { text, .. } if text.contains("${") => {
+                let whole = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+                let given = whole.and_then(|name| params.iter().find(|(key, _)| key.text == name));
+                match given {
+                    Some((_, value)) => *node = value.clone(),
+                    None => {
+                        if let Some(filled) = self.filled(text, &node.place, params) {
+                            node.value = Value::Scalar { text: filled, quoted: true };
+                        }
+                    }
+                }
+            }
+            Value::Scalar { .. } => {}
+        }
+    }
+
+    /// `text` with its values put in.
+    fn filled(&mut self, text: &str, place: &Place, params: &Map) -> Option<String> {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            let (before, from) = rest.split_at(at);
+            if let Some(before) = before.strip_suffix('$') {
+                filled.push_str(before);
+                filled.push_str("${");
+                rest = &from[2..];
+                continue;
+            }
+            filled.push_str(before);
+            let Some(end) = from.find('}') else {
+                let help = "for the characters themselves, write \"$${\"".to_owned();
+                let message = "\"${\" is not closed by \"}\"";
+                self.faults.push(Diagnostic::error(Some(place), message).help(help));
+                return None;
+            };
+            filled.push_str(&self.value_of(&from[2..end], place, params)?);
+            rest = &from[end + 1..];
+        }
+        filled.push_str(rest);
+        Some(filled)
+    }
+
+    fn value_of(&mut self, name: &str, place: &Place, params: &Map) -> Option<String> {
+        if let Some(name) = name.strip_prefix("env:") {
+            let (name, default) = match name.split_once(":-") {
+                Some((name, default)) => (name, Some(default.to_owned())),
+                None => (name, None),
+            };
+            // The system has no variable with such a name, and panics when asked for one.
+            let sound = !name.is_empty() && !name.contains(['=', '\0']);
+            let value = if sound { env::var(name).ok() } else { None };
+            let value = value.filter(|value| !value.is_empty()).or(default);
+            if value.is_none() {
+                let message = format!("the environment variable \"{name}\" is not set");
+                let help = format!("with a default: \"${{env:{name}:-default}}\"");
+                self.faults.push(Diagnostic::error(Some(place), message).help(help));
+            }
+            return value;
+        }
+        let found = params.iter().find(|(key, _)| key.text == name);
+        match found.map(|(_, value)| &value.value) {
+            Some(Value::Scalar { text, .. }) => return Some(text.clone()),
+            Some(_) => {
+                self.error(place, format!("parameter \"{name}\" must be a single value here"))
+            }
+            None => {
+                let known = params.iter().map(|(key, _)| key.text.as_str());
+                let help = suggest::help(&self.faults, name, known, "the parameters of this graph");
+                let message = format!("unknown parameter \"{name}\" of the graph");
+                self.faults.push(Diagnostic::error(Some(place), message).help(help));
+            }
+        }
+        None
+    }
+}

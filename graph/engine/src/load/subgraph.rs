@@ -1,0 +1,299 @@
+//! A graph file as a node of another one.
+//!
+//! ```yaml
+//! nodes:                                              # ears.yaml
+//!   ears: {graph: ears.yaml, in: {audio: mic.audio},  #   params: {model: models/vad}
+//!          params: {model: models/other}}             #   inputs: {audio: vad.audio}
+//!   log:  {use: event_log, in: ears.events}           #   outputs: {events: vad.events}
+//! ```
+//!
+//! Its nodes take its place, called `ears/vad`; whoever names an output or input of it gets that of
+//! a node in it. A path is relative to the file that it stands in.
+
+use std::{mem, path::Path, sync::Arc};
+
+use crate::{
+    Diagnostic, Graph, InputSpec, Place, PortRef,
+    diagnostic::Source,
+    load::{
+        places::{InputPlaces, NodePlaces, Places, PortPlaces},
+        read_file,
+        reader::Reader,
+    },
+    suggest,
+    yaml::{self, Key, Map, Node, Value},
+};
+
+/// Deepest nesting of graph files.
+const MAX_DEPTH: usize = 8;
+/// The keys of a node that is a graph.
+const KEYS: [&str; 3] = ["graph", "in", "params"];
+
+/// A node that is a graph, while its nodes are put in its place.
+pub(crate) struct Subgraph {
+    name: String,
+    /// What comes into it, and where that is written.
+    inputs: Vec<(InputSpec, InputPlaces)>,
+    /// The ports of nodes in it that an input or output of it stands for; `None` when the file
+    /// could not be read.
+    ports: Option<[Vec<(String, Vec<PortRef>)>; 2]>,
+    place: Place,
+}
+
+impl Reader {
+    /// Reads the graph that the node `key` is, and adds its nodes.
+    pub(crate) fn subgraph(
+        &mut self,
+        key: &Key,
+        node: &Node,
+        graph: &mut Graph,
+        places: &mut Places,
+    ) -> Subgraph {
+        let what = format!("node \"{}\"", key.text);
+        if let Some(map) = node.as_map() {
+            self.keys(map, &KEYS, &what);
+        }
+        let streams =
+            node.get("in").map(|value| self.streams(value, &key.text)).unwrap_or_default();
+        let inputs = streams.specs.into_iter().zip(streams.places).collect();
+        let ports = self.inner(key, node, graph, places);
+        Subgraph { name: key.text.clone(), inputs, ports, place: key.place.clone() }
+    }
+
+    fn inner(
+        &mut self,
+        key: &Key,
+        node: &Node,
+        graph: &mut Graph,
+        places: &mut Places,
+    ) -> Option<[Vec<(String, Vec<PortRef>)>; 2]> {
+        let file = node.get("graph")?;
+        let path = self.text(file, &format!("\"graph\" of node \"{}\"", key.text))?;
+        let path = file.place.folder().unwrap_or(Path::new("")).join(path);
+        if self.depth >= MAX_DEPTH {
+            let message = format!("graph files nest deeper than {MAX_DEPTH} levels");
+            let help = "a graph cannot be a part of itself".to_owned();
+            self.faults.push(Diagnostic::error(Some(&file.place), message).help(help));
+            return None;
+        }
+        let text = match read_file(&path) {
+            Ok(text) => text,
+            Err(reason) => {
+                self.error(&file.place, format!("cannot read {}: {reason}", path.display()));
+                return None;
+            }
+        };
+        self.files += 1;
+        let (name, order) = (path.display().to_string(), Source::PARTS + self.files);
+        let source = Arc::new(Source { name, text, order });
+        let mut tree = yaml::parse(&source, 0..source.text.len(), &mut self.faults)?;
+        let start = Place::new(&source, 0..0);
+        self.map(&tree, "a graph file", "its parts")?;
+        let params = self.given(key, node.get("params"), &tree);
+        self.fill_nodes(&mut tree, &params);
+        self.depth += 1;
+        let (inner, inner_places) = self.graph(&tree, &start);
+        self.depth -= 1;
+        let known: Vec<_> = inner.nodes.iter().map(|node| node.name.clone()).collect();
+        let ports = ["inputs", "outputs"].map(|side| self.exports(&tree, side, &key.text, &known));
+        let name = |inner: &str| format!("{}/{inner}", key.text);
+        for mut node in inner.nodes {
+            node.name = name(&node.name);
+            node.inputs.iter_mut().for_each(|input| input.from_node = name(&input.from_node));
+            graph.nodes.push(node);
+        }
+        places.nodes.extend(inner_places.nodes);
+        Some(ports)
+    }
+
+    /// The parameters of the graph `tree`: those that the node `key` gives, otherwise the defaults.
+    fn given(&mut self, key: &Key, given: Option<&Node>, tree: &Node) -> Map {
+        let mut params = tree.get("params").and_then(Node::as_map).cloned().unwrap_or_default();
+        let given = given.and_then(Node::as_map).cloned().unwrap_or_default();
+        for (name, value) in given {
+            match params.iter_mut().find(|(known, _)| known.text == name.text) {
+                Some((_, default)) => *default = value,
+                None => {
+                    let known = params.iter().map(|(known, _)| known.text.as_str());
+                    let what = format!("the parameters of \"{}\"", key.text);
+                    let help = suggest::help(&self.faults, &name.text, known, &what);
+                    let message =
+                        format!("unknown parameter \"{}\" of graph \"{}\"", name.text, key.text);
+                    self.faults.push(Diagnostic::error(Some(&name.place), message).help(help));
+                }
+            }
+        }
+        for (name, value) in &mut params {
+            if value.is_null() {
+                let message =
+                    format!("graph \"{}\" needs the parameter \"{}\"", key.text, name.text);
+                self.error(&key.place, message);
+                // Whoever uses it is not to blame.
+                value.value = Value::Scalar { text: String::new(), quoted: true };
+            }
+        }
+        params
+    }
+
+    /// The ports that stand behind the key `side` of `tree`, as those of nodes in `name`.
+    fn exports(
+        &mut self,
+        tree: &Node,
+        side: &str,
+        name: &str,
+        known: &[String],
+    ) -> Vec<(String, Vec<PortRef>)> {
+        let Some(node) = tree.get(side) else { return Vec::new() };
+        let what = format!("\"{side}\" of the graph");
+        let map = self.map(node, &what, "ports of its nodes by name").cloned().unwrap_or_default();
+        let mut exports = Vec::new();
+        for (key, value) in map {
+            let items = match &value.value {
+                Value::Seq(items) if side == "inputs" => items.as_slice(),
+                _ => std::slice::from_ref(&value),
+            };
+            let mut ports = Vec::new();
+            for item in items {
+                let what = format!("\"{}\" of {what}", key.text);
+                let Some((port, places)) = self.port(item, &what) else { continue };
+                if !known.contains(&port.node) {
+                    let names = known.iter().map(String::as_str);
+                    let help = suggest::help(&self.faults, &port.node, names, "the nodes");
+                    let message = format!("unknown node \"{}\"", port.node);
+                    self.faults.push(Diagnostic::error(places.node.as_ref(), message).help(help));
+                    continue;
+                }
+                ports.push(PortRef { node: format!("{name}/{}", port.node), port: port.port });
+            }
+            exports.push((key.text, ports));
+        }
+        exports
+    }
+
+    /// Puts the ports of nodes in place of those of the graphs that they are in.
+    pub(crate) fn connect(
+        &mut self,
+        graph: &mut Graph,
+        places: &mut Places,
+        subgraphs: &mut [Subgraph],
+    ) {
+        // What comes into a graph goes to its nodes.
+        for at in 0..subgraphs.len() {
+            for (input, input_places) in mem::take(&mut subgraphs[at].inputs) {
+                let place = input_places.port.clone().or(input_places.from.node.clone());
+                let place = place.unwrap_or_else(|| subgraphs[at].place.clone());
+                for port in self.inside(&subgraphs[at], 0, &input.port, &place) {
+                    let Some(node) = graph.nodes.iter().position(|node| node.name == port.node)
+                    else {
+                        continue;
+                    };
+                    graph.nodes[node].inputs.push(InputSpec { port: port.port, ..input.clone() });
+                    let places = places.nodes.get_mut(node).map(|places| &mut places.inputs);
+                    places.into_iter().for_each(|inputs| inputs.push(input_places.clone()));
+                }
+            }
+        }
+        // What comes out of a graph comes from its nodes.
+        for (number, node) in graph.nodes.iter_mut().enumerate() {
+            let NodePlaces { inputs, reported, .. } = &mut places.nodes[number];
+            for (place, input) in node.inputs.iter_mut().enumerate() {
+                let mut from =
+                    PortRef { node: input.from_node.clone(), port: input.from_port.clone() };
+                let place = inputs.get(place).map(|places| places.from.clone()).unwrap_or_default();
+                if self.outside(&mut from, &place, subgraphs, 1) {
+                    (input.from_node, input.from_port) = (from.node, from.port);
+                } else {
+                    reported.inputs = true;
+                    input.from_node.clear();
+                }
+            }
+            let known: Vec<_> =
+                node.inputs.iter().map(|input| !input.from_node.is_empty()).collect();
+            let mut kept = known.iter();
+            inputs.retain(|_| *kept.next().unwrap_or(&true));
+            node.inputs.retain(|input| !input.from_node.is_empty());
+        }
+        for (budget, (from, to)) in graph.budgets.iter_mut().zip(&mut places.budgets) {
+            from.reported |= !self.outside(&mut budget.from, from, subgraphs, 1);
+            to.reported |= !self.outside(&mut budget.to, to, subgraphs, 1);
+        }
+        if let Some(interrupt) = &mut graph.interrupt {
+            let on = &mut places.interrupt.0;
+            on.reported |= !self.outside(&mut interrupt.on, on, subgraphs, 1);
+            let names = mem::take(&mut interrupt.cancels).into_iter();
+            for (name, place) in names.zip(mem::take(&mut places.interrupt.1)) {
+                let inside = format!("{name}/");
+                let nodes = graph.nodes.iter().map(|node| &node.name);
+                let of_graph = nodes.filter(|node| node.starts_with(&inside)).cloned();
+                let mut cancels: Vec<_> = of_graph.collect();
+                if cancels.is_empty() {
+                    cancels.push(name);
+                }
+                places.interrupt.1.extend(cancels.iter().map(|_| place.clone()));
+                interrupt.cancels.extend(cancels);
+            }
+        }
+    }
+
+    /// Replaces `port` when it is one of a graph; false when that graph has none.
+    fn outside(
+        &mut self,
+        port: &mut PortRef,
+        places: &PortPlaces,
+        subgraphs: &[Subgraph],
+        side: usize,
+    ) -> bool {
+        let Some(subgraph) = subgraphs.iter().find(|subgraph| subgraph.name == port.node) else {
+            return true;
+        };
+        let place = places.port.clone().unwrap_or_else(|| subgraph.place.clone());
+        match self.inside(subgraph, side, &port.port, &place).into_iter().next() {
+            Some(found) => *port = found,
+            None => return false,
+        }
+        true
+    }
+
+    /// The ports of nodes that the input (`side` 0) or output (1) `port` of a graph stands for.
+    fn inside(
+        &mut self,
+        subgraph: &Subgraph,
+        side: usize,
+        port: &str,
+        place: &Place,
+    ) -> Vec<PortRef> {
+        let Some(ports) = subgraph.ports.as_ref().map(|ports| &ports[side]) else {
+            return Vec::new();
+        };
+        let found = match ports.as_slice() {
+            [only] if port.is_empty() => Some(only),
+            all => all.iter().find(|(name, _)| name == port),
+        };
+        if let Some((_, inside)) = found {
+            return inside.clone();
+        }
+        let (word, name) = (["input", "output"][side], &subgraph.name);
+        let known = ports.iter().map(|(name, _)| name.as_str());
+        let help = suggest::help(&self.faults, port, known, &format!("the {word}s of \"{name}\""));
+        let message = match port {
+            "" => format!("graph \"{name}\" does not have one {word}"),
+            port => format!("unknown {word} \"{port}\" of graph \"{name}\""),
+        };
+        self.faults.push(Diagnostic::error(Some(place), message).help(help));
+        Vec::new()
+    }
+
+    /// Puts values into the nodes, budgets and the interrupt of a graph file.
+    pub(crate) fn fill_nodes(&mut self, tree: &mut Node, params: &Map) {
+        let mut params = params.clone();
+        let nothing = Map::new();
+        for (_, value) in &mut params {
+            self.fill(value, &nothing);
+        }
+        for key in ["nodes", "budget", "interrupt", "name"] {
+            if let Some(part) = tree.get_mut(key) {
+                self.fill(part, &params);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What stands behind `sync` and `on_time_fault`.
+//!
+//! ```yaml
+//! sync: exact
+//! sync: {approx: 10ms}                       # the largest distance
+//! sync: latest
+//! sync: {latest: 100ms}                      # the greatest age
+//! sync: interpolate
+//! sync: {window: {before: 50ms, after: 5ms}}
+//! sync: barrier
+//! ```
+
+use std::time::Duration;
+
+use crate::{
+    OnTimeFault, Sync,
+    load::reader::Reader,
+    yaml::{Node, Value},
+};
+
+/// The ways to join.
+const WORDS: [&str; 6] = ["exact", "approx", "latest", "interpolate", "window", "barrier"];
+
+impl Reader {
+    /// How a stream accompanies another; `what` names the setting.
+    pub(crate) fn sync(&mut self, node: &Node, what: &str) -> Option<Sync> {
+        let Value::Map(map) = &node.value else {
+            let text = self.text(node, what)?;
+            return match text {
+                "exact" => Some(Sync::Exact),
+                "latest" => Some(Sync::Latest { max_age: None }),
+                "interpolate" => Some(Sync::Interpolate),
+                "barrier" => Some(Sync::Barrier),
+                "approx" | "window" => {
+                    let form = if text == "approx" { "10ms" } else { "{before: 50ms, after: 0ms}" };
+                    let message = format!("{what}: \"{text}\" needs times: {{{text}: {form}}}");
+                    self.error(&node.place, message);
+                    None
+                }
+                _ => self.unknown_word(node, what, text, &WORDS),
+            };
+        };
+        let meant = self.keys(map, &["approx", "latest", "window"], what);
+        match map.as_slice() {
+            [(key, value)] => {
+                let what = format!("\"{}\" of {what}", key.text);
+                match key.text.as_str() {
+                    "approx" => Some(Sync::Approx { slop: self.duration(value, &what)? }),
+                    "latest" => Some(Sync::Latest { max_age: Some(self.duration(value, &what)?) }),
+                    "window" => self.window(value, &what),
+                    _ => None,
+                }
+            }
+            _ => {
+                if meant.is_empty() {
+                    self.wrong(
+                        node,
+                        what,
+                        "one of exact, approx, latest, interpolate, window, barrier",
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    fn window(&mut self, node: &Node, what: &str) -> Option<Sync> {
+        let map = self.map(node, what, "\"before\" and \"after\"")?;
+        self.keys(map, &["before", "after"], what);
+        let mut side = |key: &str| match node.get(key) {
+            Some(value) => self.span(value, &format!("\"{key}\" of {what}")),
+            None => Some(Duration::ZERO),
+        };
+        Some(Sync::Window { before: side("before")?, after: side("after")? })
+    }
+
+    /// What becomes of a packet that is earlier than the one before it.
+    pub(crate) fn on_time_fault(&mut self, node: &Node, what: &str) -> Option<OnTimeFault> {
+        match self.text(node, what)? {
+            "drop" => Some(OnTimeFault::Drop),
+            "clamp" => Some(OnTimeFault::Clamp),
+            "restart" => Some(OnTimeFault::Restart),
+            other => self.unknown_word(node, what, other, &["drop", "clamp", "restart"]),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Graphs as nodes of graphs, and values that stand for others.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use afferent_engine::{Checked, Diagnostics, LoadOptions, load_and_check};
+use afferent_graph::OpenCx;
+
+use crate::{broken::told, catalogue::NODES};
+
+/// A folder with `files`, of which the first is checked.
+fn load(files: &[(&str, &str)], options: &LoadOptions) -> (PathBuf, Result<Checked, Diagnostics>) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = format!("afferent-parts-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(folder);
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let checked = load_and_check(&folder.join(files[0].0), options, &[NODES], &OpenCx::default());
+    fs::remove_dir_all(&folder).unwrap();
+    (folder, checked)
+}
+
+const EARS: &str = "afferent: 1
+params: {threshold: 0.5, model: ~}
+inputs: {audio: [vad.audio, mel.audio]}
+outputs: {events: vad.events, features: mel}
+nodes:
+  vad: {use: vad, params: {threshold: \"${threshold}\", model: \"${model}\"}}
+  mel: {use: log_mel}
+  spare: {use: vad, in: vad.audio, params: {model: own/spare}}
+  end: {use: print, in: spare.events}
+";
+
+const HEAD: &str = "afferent: 1
+budget: {from: ears.events, to: asr.words, p95: 1s}
+interrupt: {on: mic, cancels: [ears, asr]}
+nodes:
+  mic: {use: microphone}
+  ears: {graph: parts/ears.yaml, in: {audio: mic}, params: {model: models/vad}}
+  asr: {use: asr, in: {features: ears.features, events: ears.events}, params: {language: en}}
+  out: {use: print, in: asr}
+";
+
+#[test]
+fn a_graph_is_a_node() {
+    let set = vec!["ears.threshold=0.25".to_owned()];
+    let options = LoadOptions { set, ..LoadOptions::default() };
+    let (folder, checked) = load(&[("head.yaml", HEAD), ("parts/ears.yaml", EARS)], &options);
+    let graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
+    let names: Vec<_> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["mic", "ears/vad", "ears/mel", "ears/spare", "ears/end", "asr", "out"]);
+    let edges = graph.edges.iter().map(|edge| {
+        let name = |(node, port): (usize, &str)| format!("{}.{port}", names[node]);
+        format!("{} > {}", name(edge.from), name(edge.to))
+    });
+    let mut edges: Vec<_> = edges.collect();
+    edges.sort();
+    let expected = [
+        "asr.words > out.in",
+        "ears/mel.features > asr.features",
+        "ears/spare.events > ears/end.in",
+        "ears/vad.audio > ears/spare.audio",
+        "ears/vad.events > asr.events",
+        "mic.audio > ears/mel.audio",
+        "mic.audio > ears/vad.audio",
+    ];
+    assert_eq!(edges, expected);
+    let param = |node: usize, name: &str| graph.nodes[node].params[name].to_string();
+    assert_eq!(param(1, "threshold"), "0.25");
+    let path = |path: &str| folder.join(path).display().to_string();
+    assert_eq!(param(1, "model"), path("models/vad"), "a path is relative to its own file");
+    assert_eq!(param(3, "model"), path("parts/own/spare"));
+    let cancelled: Vec<_> = graph.nodes.iter().map(|node| node.cancelled).collect();
+    assert_eq!(cancelled, [false, true, true, true, true, true, false]);
+    assert_eq!((graph.budgets[0].from.node, graph.budgets[0].to.node), (1, 5));
+}
+
+#[test]
+fn graphs_nest() {
+    let middle = "afferent: 1\ninputs: {audio: low.audio}\noutputs: {events: low.events}\nnodes:\n  low: {graph: ears.yaml, params: {model: m}}\n";
+    let top = "afferent: 1\nnodes:\n  mic: {use: microphone}\n  mid: {graph: parts/middle.yaml, in: mic}\n  out: {use: print, in: mid}\n";
+    let files = [("top.yaml", top), ("parts/middle.yaml", middle), ("parts/ears.yaml", EARS)];
+    let (_, checked) = load(&files, &LoadOptions::default());
+    let graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
+    assert_eq!(graph.nodes[1].name, "mid/low/vad");
+    assert_eq!(graph.edges.len(), 5);
+}
+
+/// Faults as `told`, without the folder.
+fn check(files: &[(&str, &str)], expected: &[&str]) {
+    let (folder, checked) = load(files, &LoadOptions::default());
+    let Err(faults) = checked else { panic!("it was accepted") };
+    let folder = format!("{}/", folder.display());
+    let told: Vec<_> = told(&faults).iter().map(|fault| fault.replace(&folder, "")).collect();
+    assert_eq!(told, expected, "{faults}");
+}
+
+#[test]
+fn faults_are_told_in_the_file_where_they_are() {
+    let head = HEAD.replace("ears.features", "ears.feature").replace("{model:", "{modl:");
+    let ears =
+        EARS.replace("use: log_mel", "use: log_mal").replace("vad.events, f", "vat.events, f");
+    check(
+        &[("head.yaml", &head), ("parts/ears.yaml", &ears)],
+        &[
+            "head.yaml6:3 graph \"ears\" needs the parameter \"model\"",
+            "head.yaml6:61 unknown parameter \"modl\" of graph \"ears\" | did you mean \"model\"?",
+            "head.yaml7:38 unknown output \"feature\" of graph \"ears\" | did you mean \"features\"?",
+            "parts/ears.yaml4:20 unknown node \"vat\" | did you mean \"vad\"?",
+            "parts/ears.yaml7:14 unknown kind \"log_mal\" of node \"ears/mel\" | did you mean \"log_mel\"?",
+        ],
+    );
+    let once = "afferent: 1\nnodes:\n  a: {graph: a.yaml}\n";
+    let (_, checked) = load(&[("a.yaml", once)], &LoadOptions::default());
+    assert!(checked.unwrap_err().to_string().contains("a graph cannot be a part of itself"));
+    let lost = "afferent: 1\nnodes:\n  m: {use: microphone}\n  a: {graph: lost.yaml, in: m}\n  p: {use: print, in: a}\n";
+    let (_, checked) = load(&[("b.yaml", lost)], &LoadOptions::default());
+    let faults = checked.unwrap_err();
+    assert_eq!(faults.errors(), 1, "{faults}");
+    assert!(faults.to_string().contains("lost.yaml: No such file"), "{faults}");
+}
+
+#[test]
+fn values_stand_for_others() {
+    let graph = |path: &str| {
+        format!(
+            "afferent: 1\nparams: {{dir: in}}\nnodes:\n  m: {{use: wav_source, params: {{path: {path}}}}}\n  p: {{use: print, in: m}}\n"
+        )
+    };
+    let cases = [
+        ("\"${dir}/a.wav\"", "in/a.wav"),
+        ("\"x${env:AFFERENT_IS_NOT_SET:-default}y\"", "xdefaulty"),
+        ("\"$${dir}\"", "${dir}"),
+        ("\"${dir}\"", "in"),
+    ];
+    for (path, expected) in cases {
+        let (folder, checked) = load(&[("g.yaml", &graph(path))], &LoadOptions::default());
+        let graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
+        let expected = folder.join(expected).display().to_string();
+        assert_eq!(graph.nodes[0].params["path"].to_string(), expected);
+    }
+    let faults = [
+        ("\"${dri}\"", "unknown parameter \"dri\" of the graph | did you mean \"dir\"?"),
+        (
+            "\"${dir\"",
+            "\"${\" is not closed by \"}\" | for the characters themselves, write \"$${\"",
+        ),
+        (
+            "\"${env:AFFERENT_IS_NOT_SET}\"",
+            "the environment variable \"AFFERENT_IS_NOT_SET\" is not set | with a default: \"${env:AFFERENT_IS_NOT_SET:-default}\"",
+        ),
+        (
+            "\"${env:}\"",
+            "the environment variable \"\" is not set | with a default: \"${env::-default}\"",
+        ),
+    ];
+    for (path, expected) in faults {
+        check(&[("g.yaml", &graph(path))], &[&format!("g.yaml4:39 {expected}")]);
+    }
+}

@@ -1,0 +1,189 @@
+//! Streams that are joined: what belongs to one time comes in one call.
+
+use std::time::Duration;
+
+use afferent_engine::{ClockKind, JoinCounts, Report, RunOptions, Sync, Threads};
+
+use crate::kit::{EXTRA, Graph, Number, OUT, SIDE, block, ms};
+
+const fn time(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn counts(report: &Report, to: &str) -> JoinCounts {
+    report.edges.iter().find(|edge| edge.to == to).unwrap().join.unwrap()
+}
+
+type Joins = Vec<(u64, Vec<u64>, Vec<u64>)>;
+
+/// Runs on the virtual clock, on one thread and on many, which must give the same.
+fn run(
+    build: impl Fn(&mut Graph) -> crate::kit::Seen<(u64, Vec<u64>, Vec<u64>)>,
+) -> (Joins, Report) {
+    let once = |threads, heavy: bool| {
+        let mut graph = Graph::default();
+        let seen = build(&mut graph);
+        if heavy {
+            graph.all_heavy();
+        }
+        let clock = ClockKind::Virtual;
+        let report = graph.run(RunOptions { threads, clock, ..RunOptions::default() }).unwrap();
+        let seen = seen.lock().unwrap().clone();
+        (seen, report)
+    };
+    let (single, report) = once(Threads::Single, false);
+    for heavy in [false, true] {
+        let (many, other) = once(Threads::Auto, heavy);
+        assert_eq!(many, single);
+        let joins = |report: &Report| report.edges.iter().map(|edge| edge.join).collect::<Vec<_>>();
+        assert_eq!(joins(&other), joins(&report));
+    }
+    (single, report)
+}
+
+/// A source of each 10 ms with one of each millisecond, whose numbers are their times.
+#[test]
+fn a_fast_stream_is_interpolated_at_the_times_of_a_slow_one() {
+    let (seen, report) = run(|graph| {
+        let camera = graph.clocked(0, 10, 50);
+        // At 0, 3, 6, … ms: never at the time of a picture but at each third.
+        let imu = graph.source(|call, cx| {
+            cx.send(OUT, Number(call * 3000));
+            cx.resume_at(ms((call + 1) * 3));
+            call < 200
+        });
+        let (join, seen) = graph.join("join");
+        graph.edge(camera, join);
+        graph.companion(imu, (join, SIDE), Sync::Interpolate, None);
+        seen
+    });
+    let expected: Joins = (0..50).map(|number| (number, vec![number * 10_000], vec![])).collect();
+    assert_eq!(seen, expected);
+    assert_eq!(counts(&report, "join.in"), JoinCounts { matched: 50, late: 0, dropped: 0 });
+}
+
+/// A branch that says nothing for most packets does not hold the join up: it is in step.
+#[test]
+fn a_branch_with_nothing_to_say_holds_nobody_up() {
+    let (seen, report) = run(|graph| {
+        let source = graph.clocked(0, 10, 20);
+        let (some, few) = (graph.filter("some", 2), graph.filter("few", 3));
+        let (join, seen) = graph.join("join");
+        let also = graph.filter("also", 1);
+        graph.edge(source, some);
+        graph.edge(some, few);
+        graph.edge(few, also);
+        graph.edge(source, join);
+        graph.companion(some, (join, SIDE), Sync::Exact, None);
+        graph.companion(also, (join, EXTRA), Sync::Exact, None);
+        seen
+    });
+    // Without `side` there is no call, `extra` is optional.
+    let extra = |number: u64| if number % 6 == 0 { vec![number] } else { vec![] };
+    let expected: Joins =
+        (0..20).step_by(2).map(|number| (number, vec![number], extra(number))).collect();
+    assert_eq!(seen, expected);
+    assert_eq!(counts(&report, "join.in"), JoinCounts { matched: 10, late: 0, dropped: 10 });
+    assert_eq!(counts(&report, "join.side"), JoinCounts { matched: 10, late: 0, dropped: 0 });
+}
+
+/// The bound alone lets a packet go on: the source sends no more until the join was called.
+#[test]
+fn bounds_move_without_packets() {
+    let mut graph = Graph::default();
+    let called = crate::kit::Gate::default();
+    let wait = called.clone();
+    let source = graph.source(move |call, cx| {
+        if call == 1 {
+            wait.wait();
+            return false;
+        }
+        cx.send_at(OUT, ms(1), Number(1));
+        true
+    });
+    let (none, more) = (graph.filter("none", 2), graph.filter("more", 1));
+    let (join, seen) = graph.join("join");
+    graph.on_call(join, move || called.open());
+    graph.edge(source, join);
+    graph.edge(source, none);
+    graph.edge(none, more);
+    graph.companion(more, (join, EXTRA), Sync::Exact, None);
+    graph.all_heavy();
+    graph.run(RunOptions::default()).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [(1, vec![], vec![])]);
+}
+
+#[test]
+fn a_window_gives_all_that_is_near() {
+    let (seen, _) = run(|graph| {
+        let (slow, fast) = (graph.clocked(0, 20, 4), graph.clocked(100, 5, 20));
+        let (join, seen) = graph.join("join");
+        graph.edge(slow, join);
+        let window = Sync::Window { before: time(5), after: time(10) };
+        graph.companion(fast, (join, SIDE), window, None);
+        seen
+    });
+    let expected = [
+        (0, vec![100, 101, 102], vec![]),
+        (1, vec![103, 104, 105, 106], vec![]),
+        (2, vec![107, 108, 109, 110], vec![]),
+        (3, vec![111, 112, 113, 114], vec![]),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn who_is_not_there_in_time_is_done_without() {
+    let (seen, report) = run(|graph| {
+        let lead = graph.clocked(0, 10, 10);
+        // Its packets come 25 ms after their time.
+        let tardy = graph.source(|call, cx| {
+            if call > 0 {
+                cx.send_at(OUT, ms(call * 10 - 10), Number(call - 1));
+            }
+            cx.resume_at(ms(call * 10 + 25));
+            call < 10
+        });
+        let (join, seen) = graph.join("join");
+        graph.edge(lead, join);
+        graph.companion(tardy, (join, EXTRA), Sync::Exact, Some(time(12)));
+        seen
+    });
+    assert_eq!(seen.len(), 10);
+    assert!(seen.iter().all(|(_, _, extra)| extra.is_empty()), "{seen:?}");
+    assert_eq!(counts(&report, "join.in").late, 10);
+    // The last packet goes on at 102 ms, and with it the join ends.
+    assert_eq!(counts(&report, "join.extra"), JoinCounts { matched: 0, late: 8, dropped: 0 });
+}
+
+/// A diamond whose one side is longer than all queues together does not lock up.
+#[test]
+fn a_join_never_blocks_the_graph() {
+    for clock in [ClockKind::Real, ClockKind::Virtual] {
+        for swapped in [false, true] {
+            let mut graph = Graph::default();
+            let source = graph.numbers(500);
+            let mut kept = Vec::new();
+            let late = graph.node("late", move |number, cx| {
+                kept.push((cx.at(), number));
+                if kept.len() == 100 {
+                    kept.drain(..).for_each(|(at, number)| cx.send_at(OUT, at, Number(number)));
+                }
+                Ok(())
+            });
+            let (join, seen) = graph.join("join");
+            let (lead, side) = if swapped { (late, source) } else { (source, late) };
+            graph.edge_with(source, late, block(2));
+            graph.edge_with(lead, join, block(2));
+            graph.companion(side, (join, SIDE), Sync::Exact, None);
+            graph.all_heavy();
+            let report = graph.run(RunOptions { clock, ..RunOptions::default() }).unwrap();
+            let lead = counts(&report, "join.in");
+            assert_eq!(lead.matched, seen.lock().unwrap().len() as u64);
+            assert_eq!(lead.matched + lead.dropped, 500, "{clock:?} {swapped}: {lead:?}");
+            if clock == ClockKind::Virtual && swapped {
+                assert_eq!(lead.matched, 500);
+            }
+        }
+    }
+}
