@@ -19,13 +19,21 @@ pub(crate) const CHUNK: usize = 128;
 pub(crate) struct Reader<'a, A> {
     bytes: &'a [u8],
     load: fn(&[u8], usize, usize, &mut [A]),
+    /// Whether the elements are `A` in memory.
+    is_direct: bool,
 }
 
 impl<'a, A: Accumulator> Reader<'a, A> {
     /// Reads `tensor`, the argument `index` of the call.
     pub(crate) fn new(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
         let load = with_dtype!(all, tensor.dtype(), index, T => Ok(load::<T, A> as fn(&[u8], usize, usize, &mut [A])))?;
-        Ok(Self { bytes: tensor.bytes(), load })
+        Ok(Self { bytes: tensor.bytes(), load, is_direct: tensor.dtype() == A::DTYPE })
+    }
+
+    /// `len` elements from `start` on where they lie, if they are `A` there and in the tensor.
+    pub(crate) fn slice(&self, start: usize, len: usize) -> Option<&'a [A]> {
+        let data: &[A] = bytemuck::try_cast_slice(self.bytes).ok().filter(|_| self.is_direct)?;
+        data.get(start..start.checked_add(len)?)
     }
 
     /// Reads as many elements as `into` holds, from `start` on, `stride` apart.
@@ -59,13 +67,22 @@ impl<'a, A: Accumulator> Reader<'a, A> {
 pub(crate) struct Writer<'a, A> {
     bytes: &'a mut [u8],
     store: fn(&mut [u8], usize, usize, &[A]),
+    /// Whether the elements are `A` in memory.
+    is_direct: bool,
 }
 
 impl<'a, A: Accumulator> Writer<'a, A> {
     /// Writes `tensor`, the argument `index` of the call.
     pub(crate) fn new(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
         let store = with_dtype!(all, tensor.dtype(), index, T => Ok(store::<T, A> as fn(&mut [u8], usize, usize, &[A])))?;
-        Ok(Self { bytes: tensor.bytes_mut()?, store })
+        let is_direct = tensor.dtype() == A::DTYPE;
+        Ok(Self { bytes: tensor.bytes_mut()?, store, is_direct })
+    }
+
+    /// As [`Reader::slice`], to write.
+    pub(crate) fn slice_mut(&mut self, start: usize, len: usize) -> Option<&mut [A]> {
+        let data = bytemuck::try_cast_slice_mut(self.bytes).ok().filter(|_| self.is_direct)?;
+        data.get_mut(start..start.checked_add(len)?)
     }
 
     /// Writes `values` from `start` on, `stride` apart; what lies outside the tensor is dropped.

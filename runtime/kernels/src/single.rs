@@ -26,6 +26,15 @@ fn is_single<T: Operand>() -> bool {
     cfg!(feature = "std") && T::DTYPE == ScalarType::Float
 }
 
+/// The lines of `matrix`: rows or columns.
+fn lines<T: Operand>(
+    matrix: Matrix<'_, T>,
+    lines: (usize, usize),
+    elements: (usize, usize),
+) -> Option<Lines<'_>> {
+    Lines::new(single(matrix.data)?, lines, elements)
+}
+
 fn threads(workers: Option<&dyn Workers>) -> usize {
     workers.map_or(1, Workers::threads)
 }
@@ -39,9 +48,6 @@ pub(crate) fn write_product<T: Operand>(
     col: usize,
 ) -> Option<Result<(), Error>> {
     let Product { a, b, rows, inner, cols, .. } = *product;
-    let lines = |matrix: &Matrix<'_, T>, count, step, k_step| {
-        single(matrix.data).and_then(|data| Lines::new(data, (count, step), (inner, k_step)))
-    };
     let addend = match product.addend {
         Some((matrix, beta)) => Some(Addend {
             data: single(matrix.data)?,
@@ -51,7 +57,8 @@ pub(crate) fn write_product<T: Operand>(
         }),
         None => None,
     };
-    let (a, b) = (lines(&a, rows, a.row, a.col)?, lines(&b, cols, b.col, b.row)?);
+    let a = lines(a, (rows, a.row), (inner, a.col))?;
+    let b = lines(b, (cols, b.col), (inner, b.row))?;
     let alpha = product.alpha.element();
     let product = Gemm { a, b, rows, inner, cols, alpha, addend, clamp: None };
     let data = single_mut(out)?;
