@@ -1,13 +1,13 @@
 //! The types that kernels compute in: `f32`, which also serves the half types, `f64`, and `i64` for
 //! integers and `bool`.
 
-use afferent_core::{Bool, Error, Scalar, ScalarType, bf16, f16};
+use afferent_core::{Bool, Element, Error, Scalar, ScalarType, bf16, f16};
 use bytemuck::Pod;
 
 use crate::dtype::Number;
 
 /// A number that kernels compute in. Integers wrap.
-pub(crate) trait Accumulator: Pod + Default + PartialOrd {
+pub(crate) trait Accumulator: Element + Pod + Default + PartialOrd {
     const ONE: Self;
     /// Not greater than any number.
     const LOWEST: Self;

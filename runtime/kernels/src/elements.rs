@@ -26,6 +26,8 @@ type Store<A> = fn(&mut [u8], usize, usize, &[A]);
 pub(crate) struct Reader<'a, A> {
     bytes: &'a [u8],
     load: Load<A>,
+    /// Whether the elements are `A` in memory.
+    is_direct: bool,
 }
 
 impl<'a, A: Accumulator> Reader<'a, A> {
@@ -41,7 +43,13 @@ impl<'a, A: Accumulator> Reader<'a, A> {
 
     fn of(dtype: ScalarType, tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
         let load = with_dtype!(all, dtype, index, T => Ok(load::<T, A> as Load<A>))?;
-        Ok(Self { bytes: tensor.bytes(), load })
+        Ok(Self { bytes: tensor.bytes(), load, is_direct: dtype == A::DTYPE })
+    }
+
+    /// `len` elements from `start` on where they lie, if they are `A` there and in the tensor.
+    pub(crate) fn slice(&self, start: usize, len: usize) -> Option<&'a [A]> {
+        let data: &[A] = bytemuck::try_cast_slice(self.bytes).ok().filter(|_| self.is_direct)?;
+        data.get(start..start.checked_add(len)?)
     }
 
     /// Reads as many elements as `into` holds, from `start` on, `stride` apart.
@@ -75,6 +83,8 @@ impl<'a, A: Accumulator> Reader<'a, A> {
 pub(crate) struct Writer<'a, A> {
     bytes: &'a mut [u8],
     store: Store<A>,
+    /// Whether the elements are `A` in memory.
+    is_direct: bool,
 }
 
 impl<'a, A: Accumulator> Writer<'a, A> {
@@ -90,7 +100,14 @@ impl<'a, A: Accumulator> Writer<'a, A> {
 
     fn of(dtype: ScalarType, tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
         let store = with_dtype!(all, dtype, index, T => Ok(store::<T, A> as Store<A>))?;
-        Ok(Self { bytes: tensor.bytes_mut()?, store })
+        let is_direct = dtype == A::DTYPE;
+        Ok(Self { bytes: tensor.bytes_mut()?, store, is_direct })
+    }
+
+    /// As [`Reader::slice`], to write.
+    pub(crate) fn slice_mut(&mut self, start: usize, len: usize) -> Option<&mut [A]> {
+        let data = bytemuck::try_cast_slice_mut(self.bytes).ok().filter(|_| self.is_direct)?;
+        data.get_mut(start..start.checked_add(len)?)
     }
 
     /// Writes `values` from `start` on, `stride` apart; what lies outside the tensor is dropped.

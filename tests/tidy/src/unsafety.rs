@@ -22,6 +22,14 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/planned.rs", "lets the tensors of a method share its buffers"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
     ("runtime/executor/src/views.rs", "reads and clears the tensors of a method between its runs"),
+    ("runtime/simd/src/gemm/tile.rs", "reads operands and writes sums through checked pointers"),
+    ("runtime/simd/src/isa/avx2.rs", "calls instructions that only some processors have"),
+    ("runtime/simd/src/isa/avx512.rs", "calls instructions that only some processors have"),
+    ("runtime/simd/src/isa/neon.rs", "loads and stores through pointers"),
+    ("runtime/simd/src/isa/scalar.rs", "loads and stores through pointers"),
+    ("runtime/simd/src/parallel.rs", "gives each piece of work its own part of a slice"),
+    ("runtime/simd/src/pool.rs", "lends the work of a call to other threads until it returns"),
+    ("runtime/simd/src/vector.rs", "declares loads and stores through pointers"),
     ("tools/bench/src/allocations.rs", "counts what a measured run allocates"),
 ];
 

@@ -1,13 +1,16 @@
 //! Exported models without delegate, against the official runtime with and without XNNPACK.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use afferent_core::Tensor;
-use anyhow::{Context, Result, bail, ensure};
+use afferent_runtime::Input;
+use anyhow::{Context, Result, ensure};
 
 use crate::{
     peer::{self, PeerOption},
-    subject::Subject,
+    subject::{self, Subject},
     table::{Table, figure},
     timing,
 };
@@ -100,31 +103,16 @@ fn measure(name: &str, options: &Options) -> Result<[String; 7]> {
 }
 
 /// The greatest difference between the first result and that of PyTorch, by the greatest magnitude.
-pub(crate) fn error(subject: &mut Subject, expected: &std::path::Path) -> Result<f64> {
-    let expected = read(expected)?;
-    let inputs: Vec<_> =
-        subject.inputs.iter().map(|input| afferent_runtime::Input::Tensor(input.view())).collect();
+pub(crate) fn error(subject: &mut Subject, expected: &Path) -> Result<f64> {
+    let expected = subject::read_npy(expected)?;
+    let inputs: Vec<_> = subject.inputs.iter().map(|input| Input::Tensor(input.view())).collect();
     let outputs = subject.model.run("forward", &inputs)?;
     let found = outputs.tensor(0)?;
-    let (found, expected) = (found.data::<f32>()?, expected.view());
-    let expected = expected.data::<f32>()?;
+    let found = found.data::<f32>()?;
     ensure!(found.len() == expected.len(), "the result has another size than that of PyTorch");
-    let pairs = found.iter().zip(expected);
+    let pairs = found.iter().zip(&expected);
     let difference = pairs.map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
     let magnitude = expected.iter().map(|x| f64::from(x.abs())).fold(0.0, f64::max);
     ensure!(found.iter().all(|x| x.is_finite()), "the result is not finite");
     Ok(difference / magnitude)
-}
-
-/// Reads an NPY file of `f32`.
-pub(crate) fn read(path: &std::path::Path) -> Result<Tensor> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let file = npyz::NpyFile::new(&bytes[..])?;
-    if file.order() != npyz::Order::C {
-        bail!("{}: not in C order", path.display());
-    }
-    let sizes: Vec<usize> =
-        file.shape().iter().map(|&size| usize::try_from(size)).collect::<Result<_, _>>()?;
-    let data: Vec<f32> = file.into_vec()?;
-    Ok(Tensor::new(&sizes, &data)?)
 }

@@ -12,7 +12,7 @@ use afferent_runtime::{Input, Model, ModelError, ModelOptions};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use crate::{models, peer, timing};
+use crate::{peer, timing};
 
 /// A loaded method `forward`, its inputs, and the same inputs as files.
 pub(crate) struct Subject {
@@ -20,7 +20,7 @@ pub(crate) struct Subject {
     pub(crate) model: Model,
     pub(crate) inputs: Vec<Tensor>,
     files: Vec<PathBuf>,
-    _folder: Option<TempDir>,
+    _folder: TempDir,
 }
 
 /// Median times of one call, in microseconds.
@@ -51,15 +51,17 @@ impl Subject {
         let inputs = zeros(&model)?;
         let folder = TempDir::with_prefix("afferent-bench-")?;
         let files = write(&inputs, folder.path())?;
-        Ok(Self { path: path.to_owned(), model, inputs, files, _folder: Some(folder) })
+        Ok(Self { path: path.to_owned(), model, inputs, files, _folder: folder })
     }
 
-    /// Loads the program at `path`, whose inputs are in NPY files of `f32`.
+    /// As [`Subject::open`], with inputs from NPY files of `f32`.
     pub(crate) fn with_inputs(path: &Path, files: &[PathBuf]) -> Result<Self> {
-        let model = Model::open(path, ModelOptions::new(afferent_kernels::KERNELS))?;
-        let inputs = files.iter().map(|file| models::read(file)).collect::<Result<_>>()?;
-        let (path, files) = (path.to_owned(), files.to_vec());
-        Ok(Self { path, model, inputs, files, _folder: None })
+        let mut subject = Self::open(path)?;
+        for (input, file) in subject.inputs.iter_mut().zip(files) {
+            *input = Tensor::new(input.sizes(), &read_npy(file)?)?;
+        }
+        subject.files = files.to_vec();
+        Ok(subject)
     }
 
     /// Calls the method `repeat` times, and reads its first result each time.
@@ -143,6 +145,21 @@ fn call(model: &mut Model, inputs: &[Tensor]) -> Result<(), ModelError> {
     Ok(())
 }
 
+/// The elements of an NPY file of `f32`, version 1.
+pub(crate) fn read_npy(path: &Path) -> Result<Vec<f32>> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let parts = bytes.split_at_checked(10).and_then(|(start, rest)| {
+        let len = u16::from_le_bytes([start[8], start[9]]);
+        rest.split_at_checked(usize::from(len)).filter(|_| start.starts_with(b"\x93NUMPY\x01"))
+    });
+    let (header, data) = parts.with_context(|| format!("{}: no NPY file", path.display()))?;
+    let header = String::from_utf8_lossy(header);
+    if !header.contains("'<f4'") || !header.contains("'fortran_order': False") {
+        bail!("{}: not `f32` in row-major order", path.display());
+    }
+    Ok(data.as_chunks().0.iter().copied().map(f32::from_le_bytes).collect())
+}
+
 /// `tensor` as an NPY file of version 1.
 fn npy(tensor: &Tensor) -> Result<Vec<u8>> {
     let name = match tensor.dtype() {
@@ -173,6 +190,9 @@ mod tests {
         let bytes = npy(&Tensor::zeros(ScalarType::Float, &[2, 3])).unwrap();
         assert_eq!(bytes.len(), 128 + 24);
         assert!(bytes[10..127].starts_with(b"{'descr': '<f4'") && bytes[127] == b'\n');
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), bytes).unwrap();
+        assert_eq!(read_npy(file.path()).unwrap(), [0.0; 6]);
     }
 
     #[test]
