@@ -92,7 +92,11 @@ fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Er
     Ok(Vec::<Number>::deserialize(deserializer)?.into_iter().map(|number| number.0).collect())
 }
 
-fn from_hex(hex: &str) -> Vec<u8> {
+/// The bytes that hexadecimal digits stand for.
+///
+/// # Panics
+/// When a character is no such digit.
+pub(crate) fn from_hex(hex: &str) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).expect("a hexadecimal digit") as u8;
     hex.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
