@@ -21,11 +21,8 @@ def main(names: list[str]) -> None:
     for module in suite.modules() + ["models"]:
         if names and module not in names:
             continue
-        if module == "models":
-            groups = models.collect()
-        else:
-            groups = {f"suite/{module.removeprefix('test_')}": suite.collect(module)}
-        for path, made in groups.items():
+        groups = models.collect() if module == "models" else [(f"suite/{module.removeprefix('test_')}", suite.collect(module))]
+        for path, made in groups:
             size = write(made, DATA / f"{path}.json.gz")
             good = [x for x in made if "failed" not in x]
             total += len(good)

@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import pkgutil
+import unittest
 import zlib
 
 import torch
@@ -61,6 +62,9 @@ def collect(module: str) -> list[dict]:
         torch.manual_seed(zlib.crc32(name.encode()))
         torch._dynamo.reset()
         runner = Runner(name)
-        function(runner, **parameters)
+        try:
+            function(runner, **parameters)
+        except unittest.SkipTest as reason:
+            runner.made.append({"name": name, "failed": "skipped by the suite", "why": str(reason)})
         made += runner.made
     return made

@@ -185,7 +185,9 @@ fn operators_give_what_pytorch_gives() {
         for (place, reason) in SKIPPED {
             println!("skipped: {place}: {reason}");
         }
-        println!("operators: {list}: {passed} cases passed, {failed} failed; no kernel: {missing:?}");
+        println!(
+            "operators: {list}: {passed} cases passed, {failed} failed; no kernel: {missing:?}"
+        );
         assert_eq!(failed, 0, "cases that differ from PyTorch");
         assert!(missing.is_empty(), "operators without a kernel: {missing:?}");
     }

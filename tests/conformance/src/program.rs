@@ -6,7 +6,7 @@ use afferent_core::{KernelLists, Tensor, find_kernel};
 use afferent_runtime::{Input, Model, ModelError, ModelFile, ModelOptions, Output};
 use serde::Deserialize;
 
-use crate::{Tolerance, Value, case::from_hex, compare};
+use crate::{Tolerance, Value, case::from_hex};
 
 /// A program and its cases.
 #[derive(Deserialize)]
@@ -110,7 +110,12 @@ impl Program {
     }
 
     /// Loads a program that must be refused with the error `name`.
-    fn check_refused(&self, folder: &Path, kernels: KernelLists<'static>, name: &str) -> Vec<String> {
+    fn check_refused(
+        &self,
+        folder: &Path,
+        kernels: KernelLists<'static>,
+        name: &str,
+    ) -> Vec<String> {
         let loaded = self.open(folder, kernels).and_then(|mut model| {
             let method = self.cases.first().map_or("forward", |case| &case.method);
             model.load_method(method)
@@ -158,7 +163,7 @@ fn check_case(model: &mut Model, case: &CaseJson, folder: &Path) -> Result<(), S
         let output = outputs.get(at).map_err(|error| format!("output {at}: {error}"))?;
         let same = match (output, expected) {
             (Output::Tensor(view), Value::Tensor(json)) => {
-                compare(&view, &json.tensor(folder).view(), case.tolerance)
+                json.compare(&view, folder, case.tolerance)
             }
             (Output::Int(a), Value::Int(b)) if a == *b => Ok(()),
             (Output::Double(a), Value::Double(b)) if (a - b).abs() <= 1e-12 * b.abs() => Ok(()),

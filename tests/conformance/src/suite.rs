@@ -27,7 +27,9 @@ fn check(folder: &str) {
                 match program.check(file, kernels) {
                     Verdict::Ran(_, found) if found.is_empty() => here += 1,
                     Verdict::Ran(_, found) => {
-                        faults.extend(found.iter().map(|fault| format!("{}: {fault}", program.program)));
+                        faults.extend(
+                            found.iter().map(|fault| format!("{}: {fault}", program.program)),
+                        );
                     }
                     Verdict::Lacks(operators) => {
                         lacking += 1;
@@ -38,7 +40,8 @@ fn check(folder: &str) {
                 }
             }
             let all = programs.len();
-            let note = if lacking == 0 { String::new() } else { format!(", {lacking} without a kernel") };
+            let note =
+                if lacking == 0 { String::new() } else { format!(", {lacking} without a kernel") };
             println!("{list:<10} {:<28} {here:>3} of {all}{note}", name(file));
             faults.iter().for_each(|fault| println!("           {fault}"));
             ok += here;
