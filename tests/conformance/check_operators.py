@@ -1,5 +1,6 @@
 """Runs the operator cases on the official runtime and prints where it differs from PyTorch: check_operators.py [NAME]..."""
 
+import gzip
 import json
 import os
 import sys
@@ -53,8 +54,8 @@ def run(operator: str, cases: list[dict], start: int) -> int:
 def main(names: list[str]) -> None:
     """Runs the named files, or all."""
     torch.set_num_threads(1)
-    for path in [FOLDER / f"{name}.json" for name in names] or sorted(FOLDER.glob("*.json")):
-        for entry in json.loads(path.read_text()):
+    for path in [FOLDER / f"{name}.json.gz" for name in names] or sorted(FOLDER.glob("*.json.gz")):
+        for entry in json.loads(gzip.decompress(path.read_bytes())):
             start = 0
             while start < len(entry["cases"]):
                 start = run(entry["operator"], entry["cases"], start)

@@ -272,7 +272,7 @@ impl<'a, const K: usize> Pointwise<'a, K> {
                 Input::Scalar(scalar) => Source::constant(*scalar, dtype, at)?,
             };
         }
-        let mut target = Target::<C>::new(out, index)?;
+        let mut target = Target::<C>::new(out, self.result, index)?;
         evaluate(&walk, &mut sources, &mut target, function);
         Ok(())
     }

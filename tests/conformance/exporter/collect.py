@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from .values import DTYPES, dim_order, double, inline_tensor, tensor_json
+from .values import DTYPES, compressed, dim_order, double, inline_tensor, tensor_json
 
 TOLERANCES = {torch.float64: (1e-10, 1e-9), torch.float32: (1e-6, 1e-5), torch.float16: (1e-4, 2e-3), torch.bfloat16: (1e-3, 1.6e-2)}
 NAMESPACES = (torch.ops.aten, torch.ops.dim_order_ops)
@@ -83,10 +83,10 @@ class Collector:
         self.refused: dict[str, str] = {}
         self.generator = torch.Generator()
 
-    def __call__(self, name: str, *args, out=None, order=None, atol=None, rtol=None, note="", loose=False, capacity=None, result=None, results=None, written=(), **kwargs):
+    def __call__(self, name: str, *args, out=None, order=None, atol=None, rtol=None, note="", loose=False, capacity=None, result=None, written=(), **kwargs):
         """Adds one case.
 
-        `out` is the dtype of a factory's output, `order` the dim order of the outputs, `result` or `results` what is given;
+        `out` is the dtype of a factory's output, `order` the dim order of the outputs, `result` a given result, or a tuple of them;
         `written` is what the call leaves in the tensors that it reads and writes;
         `loose` and `capacity` make an output's capacity larger than its result.
         """
@@ -94,7 +94,7 @@ class Collector:
             self.missing.add(name)
             return
         _, op = overload(name)
-        results = [result] if result is not None else results or self.run(name, op, args, kwargs, out)
+        results = list(result) if isinstance(result, tuple) else [result] if result is not None else self.run(name, op, args, kwargs, out)
         case = {"args": [], "expected": []}
         flat = list(written) + [x for r in results for x in (r if isinstance(r, (list, tuple)) else [r])]
         outputs = iter(results)
@@ -153,6 +153,25 @@ class Collector:
         except (RuntimeError, NotImplementedError, IndexError) as error:
             self.refused.setdefault(name, str(error).splitlines()[0])
 
+    def into(self, dtype, name: str, *args, **kwargs):
+        """Adds a case whose output has a dtype of its own, unless PyTorch refuses to convert the result."""
+        result = torch.empty(0, dtype=dtype)
+        try:
+            overload(name)[1](*args, **kwargs, out=result)
+        except RuntimeError as error:
+            self.refused.setdefault(name, str(error).splitlines()[0])
+            return
+        atol, rtol = max(TOLERANCES[torch.float32], TOLERANCES.get(dtype, (0, 0)))  # PyTorch computes in f32 and converts
+        self(name, *args, **kwargs, result=result, atol=atol, rtol=rtol, note=f"written as {DTYPES[dtype]}")
+
+    def accepts(self, name: str, dtype) -> bool:
+        """Whether PyTorch takes two tensors of this dtype."""
+        try:
+            self.run(name, overload(name)[1], (torch.ones(1, dtype=dtype), torch.ones(1, dtype=dtype)), {}, None)
+        except RuntimeError:
+            return False
+        return True
+
     def random(self, shape, dtype=torch.float32, low=-3.0, high=3.0) -> torch.Tensor:
         """Random numbers; integers from a range that fits the dtype."""
         if dtype == torch.bool:
@@ -167,7 +186,7 @@ class Collector:
         self.generator.manual_seed(zlib.crc32(text.encode()))
 
     def write(self, folder: Path, bases: set[str] | None = None) -> dict[str, int]:
-        """Writes one file for each operator name; returns their sizes."""
+        """Writes one compressed file for each operator name; returns their sizes."""
         files: dict[str, list[str]] = {}
         for name, cases in self.cases.items():
             if bases and base_name(name) not in bases:
@@ -176,6 +195,9 @@ class Collector:
             lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
             files.setdefault(base_name(name), []).append(f'{{"operator": "{space}::{name.split("::")[-1]}", "cases": [\n{lines}\n]}}')
         folder.mkdir(parents=True, exist_ok=True)
+        sizes = {}
         for base, texts in files.items():
-            (folder / f"{base}.json").write_text("[\n" + ",\n".join(texts) + "\n]\n")
-        return {base: sum(map(len, texts)) for base, texts in files.items()}
+            packed = compressed("[\n" + ",\n".join(texts) + "\n]\n")
+            (folder / f"{base}.json.gz").write_bytes(packed)
+            sizes[base] = len(packed)
+        return sizes

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from .values import dim_order, double, inline_tensor, tensor_json
+from .values import compressed, dim_order, double, inline_tensor, tensor_json
 
 
 class Out:
@@ -56,7 +56,7 @@ class Recorder:
         self.cases.setdefault(operator, []).append(case)
 
     def write(self, folder: Path) -> None:
-        """Writes one file for each operator without its overload, and prints what it holds."""
+        """Writes one compressed file for each operator without its overload, and prints what it holds."""
         files: dict[str, list[str]] = {}
         for operator, cases in self.cases.items():
             lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
@@ -64,4 +64,4 @@ class Recorder:
             files.setdefault(f"{space}.{name}", []).append(f'{{"operator": "{operator}", "cases": [\n{lines}\n]}}')
             print(f"| {operator} | {len(cases)} |")
         for base, texts in files.items():
-            (folder / f"{base}.json").write_text("[\n" + ",\n".join(texts) + "\n]\n")
+            (folder / f"{base}.json.gz").write_bytes(compressed("[\n" + ",\n".join(texts) + "\n]\n"))

@@ -1,5 +1,6 @@
 """Turns Python and PyTorch values into the JSON values and NPY files of the conformance data."""
 
+import gzip
 import math
 from pathlib import Path
 
@@ -21,6 +22,11 @@ DTYPES = {
     torch.complex64: "c64",
     torch.complex128: "c128",
 }
+
+
+def compressed(text: str) -> bytes:
+    """The text in gzip's format, the same bytes for the same text."""
+    return gzip.compress(text.encode(), 9, mtime=0)
 
 
 def double(value: float):

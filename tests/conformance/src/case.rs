@@ -53,7 +53,13 @@ pub struct TensorJson {
     pub data: Option<String>,
     /// NPY file with the elements in the order of memory.
     pub file: Option<String>,
+    /// Instead of the elements of a long output, the sums of sixteen that lie together: `f32`,
+    /// in the order of memory, as hexadecimal bytes.
+    pub sums: Option<String>,
 }
+
+/// Elements of a long output that share one expected number.
+const BLOCK: usize = 16;
 
 impl TensorJson {
     /// The tensor; of zeros when the case gives no elements. Files are in `folder`.
@@ -70,6 +76,42 @@ impl TensorJson {
             _ => vec![0; self.sizes.iter().product::<usize>() * dtype.size()],
         };
         Tensor::from_bytes(dtype, &self.sizes, &order, &bytes).expect("the data fits the sizes")
+    }
+
+    /// Compares a result with this expected one; says where they differ. Files are in `folder`.
+    ///
+    /// # Errors
+    /// A sentence with the first difference.
+    pub fn compare(
+        &self,
+        found: &TensorView<'_>,
+        folder: &Path,
+        tolerance: Tolerance,
+    ) -> Result<(), String> {
+        let expected = self.tensor(folder);
+        let Some(sums) = &self.sums else { return compare(found, &expected.view(), tolerance) };
+        same_shape(found, &expected.view())?;
+        let sums = from_hex(sums);
+        let sums =
+            sums.chunks_exact(4).map(|sum| f32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]));
+        let elements = to_f64(found);
+        if elements.len().div_ceil(BLOCK) != sums.len() {
+            return Err(format!("{} sums for {} elements", sums.len(), elements.len()));
+        }
+        for (at, (block, expected)) in elements.chunks(BLOCK).zip(sums).enumerate() {
+            let (sum, expected) = (block.iter().sum::<f64>(), f64::from(expected));
+            let magnitude: f64 = block.iter().map(|x| x.abs()).sum();
+            let allowed = BLOCK as f64 * tolerance.atol + (tolerance.rtol + 1e-7) * magnitude;
+            let equal = sum == expected || (sum.is_nan() && expected.is_nan());
+            if !equal && !((sum - expected).abs() <= allowed) {
+                return Err(format!(
+                    "elements {} to {} in memory sum to {sum}, not {expected}",
+                    at * BLOCK,
+                    at * BLOCK + block.len()
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -92,7 +134,11 @@ fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Er
     Ok(Vec::<Number>::deserialize(deserializer)?.into_iter().map(|number| number.0).collect())
 }
 
-fn from_hex(hex: &str) -> Vec<u8> {
+/// The bytes that hexadecimal digits stand for.
+///
+/// # Panics
+/// When a character is no such digit.
+pub(crate) fn from_hex(hex: &str) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).expect("a hexadecimal digit") as u8;
     hex.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
@@ -114,6 +160,20 @@ pub fn compare(
     expected: &TensorView<'_>,
     tolerance: Tolerance,
 ) -> Result<(), String> {
+    same_shape(found, expected)?;
+    let (found, expected) = (to_f64(found), to_f64(expected));
+    for (at, (&a, &b)) in found.iter().zip(&expected).enumerate() {
+        let equal = a == b || (a.is_nan() && b.is_nan());
+        let near = (a - b).abs() <= tolerance.atol + tolerance.rtol * b.abs();
+        if !equal && !near {
+            return Err(format!("element {at} in memory is {a}, not {b}"));
+        }
+    }
+    Ok(())
+}
+
+/// Compares dtype, sizes and dim order.
+fn same_shape(found: &TensorView<'_>, expected: &TensorView<'_>) -> Result<(), String> {
     if found.dtype() != expected.dtype() || found.sizes() != expected.sizes() {
         let shape = |view: &TensorView<'_>| format!("{}{:?}", view.dtype(), view.sizes());
         return Err(format!("{} instead of {}", shape(found), shape(expected)));
@@ -126,14 +186,6 @@ pub fn compare(
     };
     if found.numel() > 1 && long(found) != long(expected) {
         return Err(format!("dim order {:?}, not {:?}", found.dim_order(), expected.dim_order()));
-    }
-    let (found, expected) = (to_f64(found), to_f64(expected));
-    for (at, (&a, &b)) in found.iter().zip(&expected).enumerate() {
-        let equal = a == b || (a.is_nan() && b.is_nan());
-        let near = (a - b).abs() <= tolerance.atol + tolerance.rtol * b.abs();
-        if !equal && !near {
-            return Err(format!("element {at} in memory is {a}, not {b}"));
-        }
     }
     Ok(())
 }
@@ -172,5 +224,30 @@ fn to_f64(view: &TensorView<'_>) -> Vec<f64> {
         ScalarType::Bool => convert!(afferent_core::Bool, |x| f64::from(u8::from(x.get()))),
         _ if view.dtype() == ScalarType::Char => convert!(i8, |&x| f64::from(x)),
         _ => view.bytes().iter().map(|&byte| f64::from(byte)).collect(),
+    }
+}
+
+#[test]
+fn sums_show_one_wrong_element() {
+    let long = |numbers: &[f32]| Tensor::new(&[numbers.len()], numbers).unwrap();
+    let json = TensorJson {
+        dtype: "f32".into(),
+        sizes: vec![18],
+        dim_order: None,
+        data: None,
+        file: None,
+        sums: Some("00008041".to_owned() + "00000040"), // 16 and 2
+    };
+    let tolerance = Tolerance { atol: 1e-5, rtol: 1e-5 };
+    let check = |numbers: &[f32]| json.compare(&long(numbers).view(), Path::new(""), tolerance);
+    let mut numbers = [1.0; 18];
+    assert_eq!(check(&numbers), Ok(()));
+    assert!(check(&numbers[1..]).is_err());
+    for at in [0, 15, 17] {
+        numbers[at] = 1.001;
+        assert!(check(&numbers).is_err(), "element {at}");
+        numbers[at] = f32::NAN;
+        assert!(check(&numbers).is_err(), "element {at}");
+        numbers[at] = 1.0;
     }
 }

@@ -3,19 +3,28 @@
 //! | module      | holds                                                   |
 //! |-------------|---------------------------------------------------------|
 //! | `case`      | the JSON of a case, and tensors compared within tolerance |
-//! | `programs`  | whole programs, `data/programs`                         |
-//! | `operators` | single calls of kernels, `data/operators`               |
+//! | `archive`   | compressed lists of cases                                 |
 //! | `official`  | operators and dtypes of the official runtime, `data/official.json` |
+//! | `operators` | single calls of kernels, `data/operators`                 |
+//! | `program`   | one exported program and its cases                        |
+//! | `programs`  | programs of every kind, each in its folder of `data/programs` |
+//! | `suite`     | the official operator suite, `data/suite`, and whole models, `data/models` |
 //!
 //! `cargo test -p afferent-tests-conformance -- --nocapture` prints the tables.
 
+#[cfg(test)]
+mod archive;
 mod case;
 #[cfg(test)]
 mod official;
 #[cfg(test)]
 mod operators;
 #[cfg(test)]
+mod program;
+#[cfg(test)]
 mod programs;
+#[cfg(test)]
+mod suite;
 
 use std::path::PathBuf;
 

@@ -6,9 +6,10 @@ use afferent_core::{Error, ScalarType, find_kernel};
 
 use crate::{
     KERNEL_LISTS, Value,
+    archive::{archives, read},
     case::TensorJson,
     data,
-    operators::{OperatorJson, call, files},
+    operators::{OperatorJson, call},
 };
 
 /// The operators of each list of the official runtime, and the dtypes of their first tensor.
@@ -79,12 +80,9 @@ fn takes(operator: &str, args: &[Value], from: &str, to: &str) -> Result<(), Err
 #[test]
 fn every_official_dtype_is_taken() {
     let mut cases: BTreeMap<String, Vec<Vec<Value>>> = BTreeMap::new();
-    for file in files() {
-        let text = fs::read_to_string(&file).unwrap();
-        for operator in serde_json::from_str::<Vec<OperatorJson>>(&text).unwrap() {
-            let args = operator.cases.into_iter().map(|case| case.args);
-            cases.entry(operator.operator).or_default().extend(args);
-        }
+    for operator in archives("operators").iter().flat_map(|file| read::<OperatorJson>(file)) {
+        let args = operator.cases.into_iter().map(|case| case.args);
+        cases.entry(operator.operator).or_default().extend(args);
     }
     let (mut taken, mut refused, mut untried) = (0, Vec::new(), Vec::new());
     for (operator, dtypes) in official().into_values().flatten() {

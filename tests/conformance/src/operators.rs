@@ -1,15 +1,16 @@
 //! Single calls of kernels, compared with PyTorch.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use afferent_core::{Arg, Argument, Call, Error, Kernel, Scalar, ScalarType, Tensor, find_kernel};
 use serde::Deserialize;
 
-use crate::{KERNEL_LISTS, Tolerance, Value, case::TensorJson, compare, data};
+use crate::{
+    KERNEL_LISTS, Tolerance, Value,
+    archive::{archives, read},
+    case::TensorJson,
+    compare,
+};
 
 #[derive(Deserialize)]
 pub(crate) struct OperatorJson {
@@ -21,6 +22,8 @@ pub(crate) struct OperatorJson {
 pub(crate) struct CaseJson {
     pub(crate) args: Vec<Value>,
     expected: Vec<TensorJson>,
+    #[serde(default)]
+    note: String,
     #[serde(flatten)]
     tolerance: Tolerance,
 }
@@ -110,61 +113,85 @@ fn dtype(case: &CaseJson) -> &str {
     first.map_or("-", |json| &json.dtype)
 }
 
-/// The files of cases.
-pub(crate) fn files() -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(data().join("operators"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .collect();
-    files.sort();
-    files
+/// The cases of one operator and dtype: how many passed, of how many, and the widest tolerance.
+#[derive(Default)]
+struct Cell {
+    passed: usize,
+    all: usize,
+    skipped: usize,
+    tolerance: Tolerance,
+}
+
+impl Cell {
+    fn widen(&mut self, tolerance: Tolerance) {
+        self.tolerance.atol = self.tolerance.atol.max(tolerance.atol);
+        self.tolerance.rtol = self.tolerance.rtol.max(tolerance.rtol);
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.passed)?;
+        if self.passed + self.skipped < self.all {
+            write!(f, " of {}", self.all)?;
+        }
+        if self.skipped > 0 {
+            write!(f, " ({} skipped)", self.skipped)?;
+        }
+        let Tolerance { atol, rtol } = self.tolerance;
+        if atol > 0.0 || rtol > 0.0 { write!(f, " ±{atol:.0e},{rtol:.0e}") } else { Ok(()) }
+    }
+}
+
+/// Runs all cases of one operator, prints its faults and its row; returns what passed and what
+/// failed.
+fn check_operator(list: &str, kernel: &Kernel, operator: &OperatorJson) -> (usize, usize) {
+    let mut table: BTreeMap<&str, Cell> = BTreeMap::new();
+    for (at, case) in operator.cases.iter().enumerate() {
+        let place = format!("{}#{at}", operator.operator);
+        let cell = table.entry(dtype(case)).or_default();
+        cell.all += 1;
+        if SKIPPED.iter().any(|(skipped, _)| *skipped == place) {
+            cell.skipped += 1;
+            continue;
+        }
+        cell.widen(case.tolerance);
+        match check_case(kernel, case) {
+            Ok(()) => cell.passed += 1,
+            Err(reason) => println!("{list}: {place}: {reason} [{}]", case.note),
+        }
+    }
+    let row: Vec<_> = table.iter().map(|(dtype, cell)| format!("{dtype} {cell}")).collect();
+    println!("{list:<10} {:<46} {}", operator.operator, row.join("  "));
+    let passed = table.values().map(|cell| cell.passed).sum();
+    let failed: usize = table.values().map(|cell| cell.all - cell.skipped).sum();
+    (passed, failed - passed)
 }
 
 #[test]
 fn operators_give_what_pytorch_gives() {
-    let files = files();
+    let files = archives("operators");
     assert!(files.len() >= 80, "the operators are here");
-    let (mut failed, mut passed, mut missing) = (0, 0, Vec::new());
     for (list, kernels) in KERNEL_LISTS {
-        for file in &files {
-            let text = fs::read_to_string(file).unwrap();
-            let operators: Vec<OperatorJson> = serde_json::from_str(&text)
-                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            for operator in &operators {
-                let (name, overload) =
-                    operator.operator.split_once('.').unwrap_or((&operator.operator, ""));
-                let Some(kernel) = find_kernel(kernels, name, overload) else {
-                    missing.push(operator.operator.clone());
-                    continue;
-                };
-                let mut table: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-                for (at, case) in operator.cases.iter().enumerate() {
-                    let place = format!("{}#{at}", operator.operator);
-                    if SKIPPED.iter().any(|(skipped, _)| *skipped == place) {
-                        continue;
-                    }
-                    let entry = table.entry(dtype(case)).or_default();
-                    entry.1 += 1;
-                    match check_case(kernel, case) {
-                        Ok(()) => entry.0 += 1,
-                        Err(reason) => println!("{list}: {place}: {reason}"),
-                    }
-                }
-                let row: Vec<_> =
-                    table.iter().map(|(dtype, (ok, all))| format!("{dtype} {ok}/{all}")).collect();
-                println!("{list:<10} {:<46} {}", operator.operator, row.join("  "));
-                for (ok, all) in table.values() {
-                    passed += ok;
-                    failed += all - ok;
-                }
-            }
+        let (mut passed, mut failed, mut missing) = (0, 0, Vec::new());
+        for operator in files.iter().flat_map(|file| read::<OperatorJson>(file)) {
+            let (name, overload) =
+                operator.operator.split_once('.').unwrap_or((&operator.operator, ""));
+            let Some(kernel) = find_kernel(kernels, name, overload) else {
+                missing.push(operator.operator);
+                continue;
+            };
+            let (good, bad) = check_operator(list, kernel, &operator);
+            passed += good;
+            failed += bad;
         }
+        for (place, reason) in SKIPPED {
+            println!("skipped: {place}: {reason}");
+        }
+        println!(
+            "operators: {list}: {passed} cases passed, {failed} failed; no kernel: {missing:?}"
+        );
+        assert_eq!(failed, 0, "cases that differ from PyTorch");
+        assert!(missing.is_empty(), "operators without a kernel: {missing:?}");
     }
-    println!("{passed} cases passed, {failed} failed; no kernel for {missing:?}");
-    for (place, reason) in SKIPPED {
-        println!("skipped: {place}: {reason}");
-    }
-    assert_eq!(failed, 0, "cases that differ from PyTorch");
-    assert!(missing.is_empty(), "operators without a kernel: {missing:?}");
 }

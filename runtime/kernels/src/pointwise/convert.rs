@@ -105,7 +105,7 @@ impl<'a, C: Compute> Source<'a, C> {
         let mut value = [C::from_scalar(scalar)];
         if compute != C::DTYPE {
             source.round = Some((store_of(compute, index)?, load_of(compute, index)?));
-            source.round(&mut value);
+            round(source.round, &mut value);
         }
         source.constant = Some(value[0]);
         Ok(source)
@@ -159,18 +159,19 @@ impl<'a, C: Compute> Source<'a, C> {
             None if stride == 0 && !is_first => {}
             None => {
                 (self.load)(self.bytes, at, stride, block);
-                self.round(block);
+                round(self.round, block);
             }
         }
         block
     }
+}
 
-    fn round(&self, block: &mut [C]) {
-        if let Some((store, load)) = self.round {
-            let mut rounded = [0_u64; BLOCK];
-            store(bytemuck::cast_slice_mut(&mut rounded), 0, block);
-            load(bytemuck::cast_slice(&rounded), 0, 1, block);
-        }
+/// Takes a block through another dtype, if there is one.
+fn round<C: Compute>(through: Option<(Store<C>, Load<C>)>, block: &mut [C]) {
+    if let Some((store, load)) = through {
+        let mut rounded = [0_u64; BLOCK];
+        store(bytemuck::cast_slice_mut(&mut rounded), 0, block);
+        load(bytemuck::cast_slice(&rounded), 0, 1, block);
     }
 }
 
@@ -179,13 +180,23 @@ pub(super) struct Target<'a, C> {
     bytes: &'a mut [u8],
     is_direct: bool,
     store: Store<C>,
+    /// Takes a block through the dtype of the result, where the output has another.
+    round: Option<(Store<C>, Load<C>)>,
 }
 
 impl<'a, C: Compute> Target<'a, C> {
-    /// The output at `index`.
-    pub(super) fn new(out: &'a mut TensorMut<'_, '_>, index: usize) -> Result<Self, Error> {
-        let (is_direct, store) = (out.dtype() == C::DTYPE, store_of(out.dtype(), index)?);
-        Ok(Self { bytes: out.bytes_mut()?, is_direct, store })
+    /// The output at `index`, for numbers of the dtype `result`.
+    pub(super) fn new(
+        out: &'a mut TensorMut<'_, '_>,
+        result: ScalarType,
+        index: usize,
+    ) -> Result<Self, Error> {
+        let (dtype, store) = (out.dtype(), store_of(out.dtype(), index)?);
+        let converts = dtype != result && result != C::DTYPE;
+        let round =
+            if converts { Some((store_of(result, index)?, load_of(result, index)?)) } else { None };
+        let is_direct = dtype == C::DTYPE && !converts;
+        Ok(Self { bytes: out.bytes_mut()?, is_direct, store, round })
     }
 
     /// Whether blocks need no conversion.
@@ -207,6 +218,7 @@ impl<'a, C: Compute> Target<'a, C> {
         } else {
             let block = &mut buffer[..len];
             f(block);
+            round(self.round, block);
             (self.store)(self.bytes, at, block);
         }
     }

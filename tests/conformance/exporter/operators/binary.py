@@ -36,6 +36,8 @@ def collect(c):
             c.attempt(name + ".out", limits(dtype), limits(dtype), note="wraps")
         scalars(c, name + ".Scalar_out")
         c(name + ".Scalar_out", c.random((3,)), 2, 3)
+    scalars(c, "rsub.Scalar_out")
+    c("rsub.Scalar_out", c.random((3,)), 2, 3)
     pairs(c, "mul.out")
     c("mul.out", limits(I32), limits(I32), note="wraps")
     scalars(c, "mul.Scalar_out")

@@ -115,7 +115,7 @@ def delta_rule(c):
             state = c.random((batch, key_heads, k, v))
             for decay in (c.random((batch, key_heads, time), low=0.2, high=1), c.random((batch, key_heads, time, k), low=0, high=1)):
                 out = recurrence(query, key, value, decay, beta, state)
-                c(op, query, key, value, decay, beta, state, results=out, atol=1e-4, rtol=1e-4)
+                c(op, query, key, value, decay, beta, state, result=tuple(out), atol=1e-4, rtol=1e-4)
 
 
 def recurrence(query, key, value, decay, beta, state):

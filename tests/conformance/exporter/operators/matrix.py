@@ -27,3 +27,15 @@ def collect(c):
         c("bmm.out", c.random((2, 3, 5), dtype), c.random((2, 5, 2), dtype), **wide)
         c("addmm.out", c.random((2,), dtype), c.random((3, 5), dtype), c.random((5, 2), dtype), **wide)
         c("linear.out", c.random((3, 5), dtype), c.random((2, 5), dtype), c.random((2,), dtype), **wide)
+    distances(c)
+
+
+def distances(c):
+    """_cdist_forward and _pdist_forward."""
+    for p in (0.0, 1.0, 2.0, 3.5, float("inf")):
+        for a, b in [((3, 4), (2, 4)), ((2, 3, 2), (2, 5, 2)), ((1, 3, 2), (4, 2, 2)), ((0, 3), (2, 3)), ((2, 0), (3, 0)), ((3, 19), (2, 19))]:
+            c("_cdist_forward.out", c.random(a), c.random(b), p, 2 if p == 2.0 else None)
+        for shape in [(4, 3), (1, 3), (0, 3), (3, 0), (5, 19)]:
+            c("_pdist_forward.out", c.random(shape), p)
+    c("_cdist_forward.out", c.random((3, 4), F64), c.random((2, 4), F64), 2.0, 2)
+    c("_pdist_forward.out", c.random((3, 4), F64), 2.0)

@@ -19,6 +19,7 @@ def collect(c):
         c(op, torch.tensor([[1000.0, 999.0, -1000.0], [-INF, 0.0, 1.0], [-INF, -INF, -INF], [INF, 0.0, 1.0], [NAN, 0.0, 1.0]]), 1, False, note="special values")
     layer_norms(c)
     batch_norms(c)
+    batch_statistics(c)
     for shape, groups in [((2, 6, 5), 3), ((1, 4, 2, 3), 2), ((2, 3, 4), 1), ((1, 4, 3), 4), ((2, 4), 2)]:
         n, channels = shape[:2]
         inner = torch.Size(shape[2:]).numel()
@@ -31,6 +32,16 @@ def collect(c):
         c("native_dropout.out", c.random((2, 3), dtype), 0.5, False)
     c("native_dropout.out", c.random((4,)), 0.0, True)
     c("native_dropout.out", c.random((4,)), 1.0, True, note="everything is dropped")
+
+
+def batch_statistics(c):
+    """_native_batch_norm_legit: with given statistics, and with those of the batch."""
+    for shape in [(2, 3), (2, 3, 4), (1, 3, 2, 5)]:
+        for weight, bias in [(c.random((3,)), c.random((3,))), (None, None)]:
+            x, mean, variance = c.random(shape), c.random((3,)), c.random((3,), low=0.1)
+            given = torch.ops.aten._native_batch_norm_legit.default(x, weight, bias, mean, variance, False, 0.1, 1e-5)
+            c("_native_batch_norm_legit.out", x, weight, bias, mean, variance, False, 0.1, 1e-5, result=given)
+            c("_native_batch_norm_legit.no_stats_out", c.random(shape), weight, bias, True, 0.1, 1e-3)
 
 
 def layer_norms(c):

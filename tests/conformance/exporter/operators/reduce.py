@@ -15,6 +15,7 @@ def collect(c):
     logic(c)
     for name in ("var.correction_out", "var.out"):
         variances(c, name)
+    mean_variances(c)
     for name in ("prod.out", "prod.int_out"):
         products(c, name)
     for dim in (0, 1, -1):
@@ -122,6 +123,17 @@ def variances(c, name):
         c(name, c.random((2, 5)), [1], correction=None)
         c(name, c.random((2, 5)), [1], correction=2)
         c(name, c.random((2, 5)), [1], correction=0.5)
+
+
+def mean_variances(c):
+    """var_mean over dimensions."""
+    for dim in ([0], [1, 2], [-1], None):
+        for correction in (0, 1, None, 2):
+            for keepdim in (False, True):
+                c("var_mean.correction_out", c.random((2, 3, 4)), dim, correction=correction, keepdim=keepdim)
+    for dtype in (F64, F16, BF16):
+        c("var_mean.correction_out", c.random((4, 5), dtype), [1], **(HALF if dtype in (F16, BF16) else {}))
+    c("var_mean.correction_out", c.random((3, 1)), [1], note="one element less one: NaN")
 
 
 def products(c, name):

@@ -2,7 +2,8 @@
 
 from .data import ALL, BF16, CHANNELS_LAST, F16, F32, F64, FLOATS, I32, INTS, SPECIAL, channels_last, limits
 
-FLOAT_RESULT = ["exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan", "tanh", "sigmoid", "erf"]
+FLOAT_RESULT = ["exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan", "tanh", "sigmoid", "erf",
+                "acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh"]
 SAME_RESULT = ["neg", "abs", "floor", "ceil", "round", "trunc", "sign", "relu"]
 BOOL_RESULT = ["isnan", "isinf", "logical_not"]
 LIMITED = ("tan", "sin", "cos")
@@ -49,6 +50,11 @@ def activations(c):
             c(op, channels_last(c.random((1, 3, 2, 2))), **option, order=CHANNELS_LAST)
     for dtype in INTS:
         c.attempt("hardtanh.out", c.random((6,), dtype), min_val=-3, max_val=9)
+    for eps in (None, 0.1, 0.0):
+        for dtype in FLOATS:
+            c("logit.out", c.random((7,), dtype, low=-0.2, high=1.2), eps, **({"atol": 2e-3} if dtype == F16 else {}))  # which PyTorch rounds on the way
+        c("logit.out", SPECIAL, eps, note="special values")
+    c.attempt("logit.out", c.random((4,), I32))
     for bounds in [(-1.0, 1.0), (None, 0.5), (0, None), (-1, 2), (2.0, -2.0)]:
         c("clamp.out", c.random((2, 5)), *bounds)
         c("clamp.out", SPECIAL, *bounds, note="special values")

@@ -1,0 +1,39 @@
+"""Exports the official operator suite to data/suite and whole models to data/models: export_suite.py [NAME]..."""
+
+import logging
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+
+from exporter import models, suite
+from exporter.exported import use_grid, write
+
+DATA = Path(__file__).parent / "data"
+
+
+def main(names: list[str]) -> None:
+    """Exports the named files of the suite, `models`, or all, and prints what did not export and where the official runtime differs."""
+    torch.set_num_threads(1)
+    use_grid()
+    total = 0
+    for module in suite.modules() + ["models"]:
+        if names and module not in names:
+            continue
+        groups = models.collect() if module == "models" else [(f"suite/{module.removeprefix('test_')}", suite.collect(module))]
+        for path, made in groups:
+            size = write(made, DATA / f"{path}.json.gz")
+            good = [x for x in made if "failed" not in x]
+            total += len(good)
+            print(f"{path}: {len(good)} of {len(made)} programs, {size} bytes", flush=True)
+            for x in made:
+                if text := x.get("why") or x.get("official"):
+                    print(f"  {x['name']}: {x.get('failed', 'official runtime')}: {text}", flush=True)
+    print(f"{total} programs")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    main(sys.argv[1:])

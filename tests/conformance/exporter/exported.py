@@ -1,0 +1,110 @@
+"""Exports modules as the official test suite does, with inputs and weights that compress, and packs them into archives."""
+
+import json
+import zlib
+from pathlib import Path
+
+import numpy
+import torch
+from executorch.backends.test.harness.stages import StageType
+from executorch.backends.test.suite.flows.portable import PORTABLE_TEST_FLOW
+from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
+from torch.utils import _pytree as pytree
+
+from .values import compressed, dim_order, inline_tensor, memory_array, tensor_json
+
+INPUT_STEP, WEIGHT_STEP = 1 / 64, 1 / 256
+BLOCK, LONG = 16, 2048  # an output of more than LONG elements is given by the sums of BLOCK elements that lie together
+TOLERANCES = {torch.float16: (1e-3, 2e-3), torch.bfloat16: (1e-2, 1.6e-2)}
+
+
+def on_grid(function):
+    """A source of random numbers whose results are multiples of INPUT_STEP."""
+    def rounded(*args, **kwargs):
+        value = function(*args, **kwargs)
+        return (value / INPUT_STEP).round() * INPUT_STEP if value.is_floating_point() else value
+    return rounded
+
+
+def use_grid() -> None:
+    """Makes PyTorch's random numbers multiples of INPUT_STEP; full mantissas would double the archives."""
+    for name in ("rand", "randn", "rand_like", "randn_like"):
+        setattr(torch, name, on_grid(getattr(torch, name)))
+
+
+def export(name: str, model: torch.nn.Module, inputs: tuple, random_inputs: bool, dynamic_shapes=None) -> dict:
+    """One program of the portable flow: `pte`, `inputs`, `expected` and `official`, or `failed` with the step and `why`."""
+    torch.manual_seed(zlib.crc32(name.encode()))
+    made, step = {"name": name}, "eager"
+    try:
+        with torch.no_grad():
+            for weight in model.parameters():
+                if weight.is_floating_point():
+                    weight.copy_((weight / WEIGHT_STEP).round() * WEIGHT_STEP)
+        model(*inputs)
+        step = "export"
+        tester = PORTABLE_TEST_FLOW.tester_factory(model, inputs)
+        tester.export(tester._get_default_stage(StageType.EXPORT, dynamic_shapes=dynamic_shapes))
+        step = "lower"
+        tester.to_edge_transform_and_lower()
+        tester.to_executorch()
+        tester.serialize()
+        made["pte"] = bytes(tester.get_artifact())
+        step = "reference"
+        made["inputs"] = next(tester.generate_random_inputs()) if random_inputs else inputs
+        outputs, _ = tester._calculate_reference_output(tester.stages[StageType.EXPORT].artifact, made["inputs"])
+        made["expected"] = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in pytree.tree_leaves(outputs)]
+        made["official"] = official(made)
+    except Exception as error:
+        made |= {"failed": step, "why": f"{type(error).__name__}: {error}".splitlines()[0]}
+    return made
+
+
+def official(made: dict) -> str:
+    """How the official runtime differs from eager PyTorch; empty if it does not."""
+    try:
+        outputs = _load_for_executorch_from_buffer(made["pte"]).run_method("forward", tuple(pytree.tree_leaves(made["inputs"])))
+        for actual, expected in zip(outputs, made["expected"], strict=True):
+            torch.testing.assert_close(actual, expected, atol=1e-4, rtol=1e-4, equal_nan=True)
+    except (RuntimeError, AssertionError, ValueError) as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+def value(item) -> dict:
+    """An input or output in JSON."""
+    if isinstance(item, torch.Tensor):
+        return {"tensor": inline_tensor(item)}
+    if item is None:
+        return {"none": True}
+    return {{bool: "bool", int: "int", float: "double"}[type(item)]: item}
+
+
+def output(item) -> dict:
+    """An expected output in JSON; a long one as sums, which keep every element in view at a sixteenth of the size."""
+    if not isinstance(item, torch.Tensor) or item.numel() <= LONG or not item.is_floating_point():
+        return value(item)
+    order = dim_order(item)
+    elements = memory_array(item.to(torch.float64), order).reshape(-1)
+    sums = numpy.pad(elements, (0, -len(elements) % BLOCK)).reshape(-1, BLOCK).sum(1).astype("<f4")
+    return {"tensor": {**tensor_json(item, order), "sums": sums.tobytes().hex()}}
+
+
+def program(made: dict) -> dict:
+    """The JSON of one exported program with its only case."""
+    tolerances = [TOLERANCES.get(x.dtype, (1e-5, 1e-5)) for x in made["expected"] if isinstance(x, torch.Tensor)]
+    atol, rtol = max(tolerances, default=(0, 0))
+    case = {"method": "forward", "fresh": True, "inputs": [value(x) for x in pytree.tree_leaves(made["inputs"])],
+            "expected": [output(x) for x in made["expected"]], "atol": atol, "rtol": rtol}
+    if made.get("official"):
+        case["official"] = made["official"]
+    return {"program": made["name"], "cases": [case], "pte": made["pte"].hex()}
+
+
+def write(made: list[dict], path: Path) -> int:
+    """Writes what was exported to an archive, programs first and their bytes last; returns its size."""
+    lines = ",\n".join(json.dumps(program(x), separators=(",", ":")) for x in made if "failed" not in x)
+    packed = compressed(f"[\n{lines}\n]\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(packed)
+    return len(packed)
