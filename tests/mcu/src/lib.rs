@@ -90,7 +90,7 @@ impl Report {
 ///
 /// # Errors
 /// [`Failure`] says which step failed.
-pub fn run(kernels: KernelLists<'static>) -> Result<Report, Failure> {
+pub fn run(kernels: KernelLists<'_>) -> Result<Report, Failure> {
     let program = Program::parse(&PROGRAM.0).map_err(Failure::Program)?;
     let plan = program.method("forward").ok_or(Failure::Method)?;
     let memory = &mut PLANNED.take().0;
