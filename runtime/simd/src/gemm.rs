@@ -279,7 +279,7 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
             ),
             None => (Some(packed), 0, 0),
         };
-        plan.isa.run(Strips {
+        let strips = Strips {
             a: a.unwrap_or(&[]),
             a_row,
             a_k,
@@ -295,7 +295,8 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
             start,
             late,
             clamp: self.clamp.filter(|_| is_last),
-        });
+        };
+        tile::run(plan.isa, strips);
     }
 }
 

@@ -46,7 +46,14 @@ pub(super) struct Strips<'d> {
     pub(super) clamp: Option<(f32, f32)>,
 }
 
+/// Computes `strips`; one function, so that tiles are compiled once and not for each operand type.
+#[inline(never)]
+pub(super) fn run(isa: Isa, strips: Strips<'_>) {
+    isa.run(strips);
+}
+
 /// The rows of a tile on `isa`.
+#[inline(never)]
 pub(super) fn rows(isa: Isa) -> usize {
     isa.run(Rows)
 }
