@@ -209,11 +209,11 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
                 let depth = plan.depth.min(self.inner - k);
                 if plan.packs_a && packed != block {
                     packed = block;
-                    tile::for_each_strip(plan.isa, rows, |from, count| {
+                    for (from, count) in tile::strips(plan.isa, rows) {
                         let part = Part { start: row + from, count, k, depth, width: count };
                         let to = &mut a_scratch[from * depth..][..count * depth];
                         self.a.pack(plan.isa, part, to);
-                    });
+                    }
                 }
                 let start = panel * plan.width;
                 let cols = plan.width.min(area.cols - start);
@@ -279,7 +279,7 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
             ),
             None => (Some(packed), 0, 0),
         };
-        plan.isa.run(Strips {
+        let strips = Strips {
             a: a.unwrap_or(&[]),
             a_row,
             a_k,
@@ -295,7 +295,8 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
             start,
             late,
             clamp: self.clamp.filter(|_| is_last),
-        });
+        };
+        tile::run(plan.isa, strips);
     }
 }
 

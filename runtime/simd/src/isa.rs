@@ -103,7 +103,7 @@ impl Isa {
     }
 
     /// Numbers of 32 bits in a vector.
-    #[inline]
+    #[inline(never)]
     pub fn lanes(self) -> usize {
         self.run(Lanes)
     }

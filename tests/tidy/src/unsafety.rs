@@ -22,6 +22,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/planned.rs", "lets the tensors of a method share its buffers"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
     ("runtime/executor/src/views.rs", "reads and clears the tensors of a method between its runs"),
+    ("runtime/simd/src/conv/depthwise.rs", "reads planes through pointers checked a row at a time"),
     ("runtime/simd/src/gemm/tile.rs", "reads operands and writes sums through checked pointers"),
     ("runtime/simd/src/isa/avx2.rs", "calls instructions that only some processors have"),
     ("runtime/simd/src/isa/avx512.rs", "calls instructions that only some processors have"),

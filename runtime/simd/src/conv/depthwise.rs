@@ -1,5 +1,7 @@
 //! Convolutions of single planes: one kernel of weights for each output channel.
 
+#![expect(unsafe_code, reason = "reads planes through pointers checked a row at a time")]
+
 use afferent_core::Workers;
 
 use super::{Conv, Steps};
@@ -127,6 +129,7 @@ impl Routine for Plane<'_, '_, '_> {
         let bias = conv.bias.map_or(0.0, |bias| bias[output]);
         match g.taps() {
             9 => planes.sum::<S, 9>(simd, scratch, weight, bias, out),
+            25 => planes.sum::<S, 25>(simd, scratch, weight, bias, out),
             taps => planes.sum_any(simd, scratch, &weight[..taps], bias, out),
         }
     }
@@ -192,25 +195,50 @@ impl Planes<'_, '_> {
         bias: f32,
         out: &mut [f32],
     ) {
-        let g = &self.conv.geometry;
         let mut factors = [simd.zero(); TAPS];
         let mut offsets = [0; TAPS];
-        for tap in 0..TAPS {
-            factors[tap] = simd.splat(weight[tap]);
-            offsets[tap] = self.offset(tap);
+        let mut last = 0;
+        for (tap, (factor, offset)) in factors.iter_mut().zip(&mut offsets).enumerate() {
+            *factor = simd.splat(weight[tap]);
+            *offset = self.offset(tap);
+            last = last.max(*offset);
         }
         let bias = simd.splat(bias);
+        let g = &self.conv.geometry;
+        let step = g.stride[1] * self.pitch();
         for (row, out) in out.chunks_exact_mut(g.output[2]).enumerate() {
-            let x = &x[row * g.stride[1] * self.pitch()..];
-            for (col, out) in out.chunks_mut(S::LANES).enumerate() {
-                let x = &x[col * S::LANES..];
-                let mut sum = bias;
-                for tap in 0..TAPS {
-                    sum = simd.load(&x[offsets[tap]..]).mul_add(factors[tap], sum);
-                }
-                simd.store_first(self.bounded(simd, sum), out);
+            let x = &x[row * step..];
+            let len = out.len();
+            assert!(last + len.next_multiple_of(S::LANES) <= x.len());
+            for col in (0..len).step_by(S::LANES) {
+                // SAFETY: `last` is the greatest offset, and its vectors of the row are in `x`.
+                let sum = unsafe { self.one(simd, x.as_ptr().add(col), &offsets, &factors, bias) };
+                simd.store_first(self.bounded(simd, sum), &mut out[col..]);
             }
         }
+    }
+
+    /// The sums of one vector of outputs.
+    ///
+    /// # Safety
+    /// A vector can be read at each of `offsets` from `x` on.
+    #[inline(always)]
+    unsafe fn one<S: Simd, const TAPS: usize>(
+        &self,
+        simd: S,
+        x: *const f32,
+        offsets: &[usize; TAPS],
+        factors: &[S::F32; TAPS],
+        bias: S::F32,
+    ) -> S::F32 {
+        // Two chains of additions hide more of the time that each takes.
+        let mut sums = [bias, simd.zero()];
+        for tap in 0..TAPS {
+            // SAFETY: demanded of the caller.
+            let x = unsafe { simd.load_at(x.add(offsets[tap])) };
+            sums[tap % 2] = x.mul_add(factors[tap], sums[tap % 2]);
+        }
+        sums[0] + sums[1]
     }
 
     #[inline(always)]

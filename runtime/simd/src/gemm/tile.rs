@@ -46,14 +46,29 @@ pub(super) struct Strips<'d> {
     pub(super) clamp: Option<(f32, f32)>,
 }
 
+/// Computes `strips`; one function, so that tiles are compiled once and not for each operand type.
+#[inline(never)]
+pub(super) fn run(isa: Isa, strips: Strips<'_>) {
+    isa.run(strips);
+}
+
 /// The rows of a tile on `isa`.
+#[inline(never)]
 pub(super) fn rows(isa: Isa) -> usize {
     isa.run(Rows)
 }
 
-/// Calls `f` with the first row and the number of rows of each strip of `rows`.
-pub(super) fn for_each_strip(isa: Isa, rows: usize, f: impl FnMut(usize, usize)) {
-    strips(rows, self::rows(isa), f);
+/// The first row and the number of rows of each strip of `rows` rows on `isa`.
+pub(super) fn strips(isa: Isa, rows: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = rows.div_ceil(self::rows(isa));
+    (0..count).map(move |strip| self::strip(rows, count, strip))
+}
+
+/// The strip number `strip` of `count`, all of nearly the same height, that make `rows` rows.
+#[inline(always)]
+fn strip(rows: usize, count: usize, strip: usize) -> (usize, usize) {
+    let (least, more) = (rows / count, rows % count);
+    (strip * least + strip.min(more), least + usize::from(strip < more))
 }
 
 struct Rows;
@@ -77,19 +92,6 @@ const fn tile_rows<S: Simd>() -> usize {
     }
 }
 
-/// Cuts `rows` into as few strips as possible, all of nearly the same height.
-#[inline(always)]
-fn strips(rows: usize, most: usize, mut f: impl FnMut(usize, usize)) {
-    let count = rows.div_ceil(most);
-    let (least, more) = (rows / count.max(1), rows % count.max(1));
-    let mut row = 0;
-    for strip in 0..count {
-        let height = least + usize::from(strip < more);
-        f(row, height);
-        row += height;
-    }
-}
-
 impl Routine for Strips<'_> {
     type Output = ();
 
@@ -99,13 +101,16 @@ impl Routine for Strips<'_> {
             return;
         }
         self.check();
-        strips(self.rows, tile_rows::<S>(), |row, height| {
+        // Vectors in a closure would be compiled without their instructions.
+        let count = self.rows.div_ceil(tile_rows::<S>());
+        for number in 0..count {
+            let (row, height) = strip(self.rows, count, number);
             if self.width == S::LANES {
                 self.strip::<S, 1>(simd, row, height);
             } else {
                 self.strip::<S, 2>(simd, row, height);
             }
-        });
+        }
     }
 }
 
@@ -152,36 +157,51 @@ impl Strips<'_> {
     fn tile<S: Simd, const R: usize, const C: usize>(&self, simd: S, row: usize) {
         let (row_step, col_step) = self.steps;
         let at = self.at + row * row_step;
-        if col_step == 1 && self.late.is_none() {
+        let in_place = col_step == 1 && self.late.is_none();
+        let mut sums = [[0.0; MOST_COLS]; R];
+        if !in_place && matches!(self.start, Start::Target) {
+            self.gather(at, &mut sums);
+        }
+        let (to, step) = if in_place {
             // SAFETY: `check` saw that the rows of the tile, `cols` long, are inside the target;
             // the thread that runs this has them for itself.
-            let out = unsafe { self.out.pointer(at) };
-            // SAFETY: as above.
-            unsafe { self.sums::<S, R, C>(simd, row, out, row_step) };
-            return;
+            (unsafe { self.out.pointer(at) }, row_step)
+        } else {
+            (sums.as_mut_ptr().cast(), MOST_COLS)
+        };
+        // SAFETY: as above, and the array has `R` rows of as many columns as the widest tile.
+        unsafe { self.sums::<S, R, C>(simd, row, to, step) };
+        if !in_place {
+            self.finish(row, &mut sums);
+            self.scatter(at, &sums);
         }
-        let mut sums = [[0.0; MOST_COLS]; R];
-        // SAFETY: each part is one element, which `check` saw inside, for this thread alone.
-        let element =
-            |i: usize, j: usize| unsafe { self.out.part(at + i * row_step + j * col_step, 1) };
-        if let Start::Target = self.start {
-            for (i, sums) in sums.iter_mut().enumerate() {
-                for (j, sum) in sums.iter_mut().enumerate().take(self.cols) {
-                    *sum = element(i, j)[0];
-                }
+    }
+
+    /// The elements of the target from `at` on.
+    #[inline(never)]
+    fn gather(&self, at: usize, sums: &mut [[f32; MOST_COLS]]) {
+        for (i, sums) in sums.iter_mut().enumerate() {
+            for (j, sum) in sums.iter_mut().enumerate().take(self.cols) {
+                // SAFETY: `check` saw the element inside, and it belongs to this thread alone.
+                *sum = unsafe { self.out.part(at + i * self.steps.0 + j * self.steps.1, 1) }[0];
             }
         }
-        // SAFETY: the array has `R` rows of as many columns as the widest tile.
-        unsafe { self.sums::<S, R, C>(simd, row, sums.as_mut_ptr().cast(), MOST_COLS) };
-        self.finish(row, &mut sums);
+    }
+
+    /// Writes `sums` to the target from `at` on.
+    #[inline(never)]
+    fn scatter(&self, at: usize, sums: &[[f32; MOST_COLS]]) {
         for (i, sums) in sums.iter().enumerate() {
             for (j, sum) in sums.iter().enumerate().take(self.cols) {
-                element(i, j)[0] = *sum;
+                // SAFETY: `check` saw the element inside, and it belongs to this thread alone.
+                let place = unsafe { self.out.part(at + i * self.steps.0 + j * self.steps.1, 1) };
+                place[0] = *sum;
             }
         }
     }
 
     /// Scales the sums of a tile and adds to them, where that was not done at the start.
+    #[inline(never)]
     fn finish(&self, row: usize, sums: &mut [[f32; MOST_COLS]]) {
         let Some((alpha, addend)) = self.late else { return };
         let (low, high) = self.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
