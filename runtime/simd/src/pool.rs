@@ -253,7 +253,8 @@ mod tests {
     #[test]
     fn a_panic_reaches_the_caller() {
         let team = workers(2).unwrap();
-        let result = panic::catch_unwind(|| team.run(4, &|piece| assert_ne!(piece, 2)));
+        let fails = AssertUnwindSafe(|| team.run(4, &|piece| assert_ne!(piece, 2)));
+        let result = panic::catch_unwind(fails);
         assert!(result.is_err());
         team.run(2, &|_| ());
     }
