@@ -120,7 +120,7 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     }
     let params = tree.get("params").and_then(Node::as_map).cloned().unwrap_or_default();
     reader.fill_nodes(&mut tree, &params);
-    let (mut graph, mut places) = reader.graph(&tree, &start);
+    let (mut graph, mut places, _) = reader.graph(&tree, &start);
     places.removed = removed;
     graph.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     if graph.name.is_empty() {

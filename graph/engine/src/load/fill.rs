@@ -2,7 +2,7 @@
 //!
 //! A value that is nothing but `${param}` becomes what was given for it, with its place; within a
 //! longer text its words are put in. `$${` stands for `${` itself. YAML wants quotes around a `${`
-//! within braces.
+//! within braces. What cannot be filled becomes [`Value::Faulty`], of which nothing more is said.
 
 use std::env;
 
@@ -25,13 +25,13 @@ impl Reader {
                 match given {
                     Some((_, value)) => *node = value.clone(),
                     None => {
-                        if let Some(filled) = self.filled(text, &node.place, params) {
-                            node.value = Value::Scalar { text: filled, quoted: true };
-                        }
+                        let filled = self.filled(text, &node.place, params);
+                        node.value = filled
+                            .map_or(Value::Faulty, |text| Value::Scalar { text, quoted: true });
                     }
                 }
             }
-            Value::Scalar { .. } => {}
+            Value::Scalar { .. } | Value::Faulty => {}
         }
     }
 
@@ -81,6 +81,7 @@ impl Reader {
         let found = params.iter().find(|(key, _)| key.text == name);
         match found.map(|(_, value)| &value.value) {
             Some(Value::Scalar { text, .. }) => return Some(text.clone()),
+            Some(Value::Faulty) => {}
             Some(_) => {
                 self.error(place, format!("parameter \"{name}\" must be a single value here"))
             }

@@ -9,6 +9,7 @@ use crate::{
     load::{
         places::{NodePlaces, Places},
         reader::Reader,
+        subgraph::Subgraph,
     },
     yaml::{Key, Node, Value},
 };
@@ -25,8 +26,8 @@ const VERSION: &str = "1";
 const MAX_NODES: usize = 1000;
 
 impl Reader {
-    /// The graph in `tree`, which is a map that starts at `start`.
-    pub(crate) fn graph(&mut self, tree: &Node, start: &Place) -> (Graph, Places) {
+    /// The graph in `tree`, which is a map that starts at `start`; and its nodes that are graphs.
+    pub(crate) fn graph(&mut self, tree: &Node, start: &Place) -> (Graph, Places, Vec<Subgraph>) {
         let mut graph = Graph::default();
         let mut places = Places::default();
         let (keys, meant) = match tree.as_map() {
@@ -57,7 +58,7 @@ impl Reader {
                 self.error(start, lacks);
             }
         }
-        (graph, places)
+        (graph, places, subgraphs)
     }
 
     fn version(&mut self, node: &Node) {

@@ -30,6 +30,9 @@ impl Reader {
 
     /// Notes that `what` must be `expected`.
     pub(crate) fn wrong(&mut self, node: &Node, what: &str, expected: &str) {
+        if matches!(node.value, Value::Faulty) {
+            return;
+        }
         self.error(&node.place, format!("{what} must be {expected}, not {}", node.kind()));
     }
 

@@ -92,10 +92,9 @@ impl Reader {
         let params = self.given(key, node.get("params"), &tree);
         self.fill_nodes(&mut tree, &params);
         self.depth += 1;
-        let (inner, inner_places) = self.graph(&tree, &start);
+        let (inner, inner_places, parts) = self.graph(&tree, &start);
         self.depth -= 1;
-        let known: Vec<_> = inner.nodes.iter().map(|node| node.name.clone()).collect();
-        let ports = ["inputs", "outputs"].map(|side| self.exports(&tree, side, &key.text, &known));
+        let ports = [0, 1].map(|side| self.exports(&tree, side, &key.text, &inner, &parts));
         let name = |inner: &str| format!("{}/{inner}", key.text);
         for mut node in inner.nodes {
             node.name = name(&node.name);
@@ -128,42 +127,56 @@ impl Reader {
                 let message =
                     format!("graph \"{}\" needs the parameter \"{}\"", key.text, name.text);
                 self.error(&key.place, message);
-                // Whoever uses it is not to blame.
-                value.value = Value::Scalar { text: String::new(), quoted: true };
+                value.value = Value::Faulty; // Whoever uses it is not to blame.
             }
         }
         params
     }
 
-    /// The ports that stand behind the key `side` of `tree`, as those of nodes in `name`.
+    /// The ports that stand behind `inputs` (`side` 0) or `outputs` (1) of `tree`, as those of nodes
+    /// in `name`. The graph has the nodes of `inner`, among them those of its `parts`.
     fn exports(
         &mut self,
         tree: &Node,
-        side: &str,
+        side: usize,
         name: &str,
-        known: &[String],
+        inner: &Graph,
+        parts: &[Subgraph],
     ) -> Vec<(String, Vec<PortRef>)> {
-        let Some(node) = tree.get(side) else { return Vec::new() };
-        let what = format!("\"{side}\" of the graph");
+        let key = ["inputs", "outputs"][side];
+        let Some(node) = tree.get(key) else { return Vec::new() };
+        let what = format!("\"{key}\" of the graph");
         let map = self.map(node, &what, "ports of its nodes by name").cloned().unwrap_or_default();
         let mut exports = Vec::new();
         for (key, value) in map {
             let items = match &value.value {
-                Value::Seq(items) if side == "inputs" => items.as_slice(),
+                Value::Seq(items) if side == 0 => items.as_slice(),
                 _ => std::slice::from_ref(&value),
             };
             let mut ports = Vec::new();
             for item in items {
                 let what = format!("\"{}\" of {what}", key.text);
                 let Some((port, places)) = self.port(item, &what) else { continue };
-                if !known.contains(&port.node) {
-                    let names = known.iter().map(String::as_str);
+                let within = |inner: PortRef| PortRef {
+                    node: format!("{name}/{}", inner.node),
+                    port: inner.port,
+                };
+                if let Some(part) = parts.iter().find(|part| part.name == port.node) {
+                    let place = places.port.as_ref().unwrap_or(&item.place);
+                    let found = self.inside(part, side, &port.port, place);
+                    ports.extend(found.into_iter().map(within));
+                    continue;
+                }
+                if !inner.nodes.iter().any(|node| node.name == port.node) {
+                    let nodes = inner.nodes.iter().map(|node| node.name.as_str());
+                    let nodes = nodes.filter(|name| !name.contains('/'));
+                    let names = nodes.chain(parts.iter().map(|part| part.name.as_str()));
                     let help = suggest::help(&self.faults, &port.node, names, "the nodes");
                     let message = format!("unknown node \"{}\"", port.node);
                     self.faults.push(Diagnostic::error(places.node.as_ref(), message).help(help));
                     continue;
                 }
-                ports.push(PortRef { node: format!("{name}/{}", port.node), port: port.port });
+                ports.push(within(port));
             }
             exports.push((key.text, ports));
         }

@@ -22,6 +22,8 @@ pub(crate) enum Value {
     Seq(Vec<Node>),
     /// A map in the order of the file; each key once.
     Map(Map),
+    /// One that could not be made out, which has been told.
+    Faulty,
 }
 
 /// The entries of a map.
@@ -59,7 +61,7 @@ impl Node {
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
             _ if self.is_null() => "nothing",
-            Value::Scalar { .. } => "a single value",
+            Value::Scalar { .. } | Value::Faulty => "a single value",
             Value::Seq(_) => "a list",
             Value::Map(_) => "a map",
         }

@@ -174,13 +174,13 @@ fn joins() {
     nodes(
         " m: {use: microphone}\n v: {use: vad, in: m}\n a: {use: asr, in: {features: {from: l, sync: exct}, events: {from: v.events, sync: latest}}, params: {language: en}}\n l: {use: log_mel, in: {from: v.audio, sync: exact}}\n b: {use: asr, in: {features: l, events: {from: v.events, sync: interpolate}}, params: {language: en}}\n c: {use: asr, in: {features: l, events: {from: v.events, timeout: 5ms}}, params: {language: en}}\n d: {use: asr, in: {features: l, events: {from: v.events, sync: {window: {befor: 1s}}}}, params: {language: en}}\n e: {use: asr, in: {features: l, events: {from: v.events, sync: approx}}, params: {language: en}, on_time_fault: clmp}\n p: {use: print, in: [a, b, c, d, e]}",
         &[
-            "5:46 \"sync\" of input \"features\" of node \"a\": \"exct\" is not one of exact, approx, latest, interpolate, window, barrier | did you mean \"exact\"?",
+            "5:47 \"sync\" of input \"features\" of node \"a\": \"exct\" is not one of exact, approx, latest, interpolate, window, barrier | did you mean \"exact\"?",
             "6:2 node \"l\" joins streams, but none leads | leave out the \"sync\" of one: the node is called for each of its packets",
-            "7:63 speech/Event cannot be interpolated | write \"sync: {approx: 10ms}\" for the packet that is nearest",
-            "8:66 \"timeout\" of the stream from \"v\" to \"c\" has no \"sync\" | it says how long a packet of another stream waits for this one",
-            "9:73 unknown key \"befor\" of \"window\" of \"sync\" of input \"events\" of node \"d\" | did you mean \"before\"?",
-            "10:63 \"sync\" of input \"events\" of node \"e\": \"approx\" needs times: {approx: 10ms}",
-            "10:113 \"on_time_fault\" of node \"e\": \"clmp\" is not one of drop, clamp, restart | did you mean \"clamp\"?",
+            "7:65 speech/Event cannot be interpolated | write \"sync: {approx: 10ms}\" for the packet that is nearest",
+            "8:68 \"timeout\" of the stream from \"v\" to \"c\" has no \"sync\" | it says how long a packet of another stream waits for this one",
+            "9:75 unknown key \"befor\" of \"window\" of \"sync\" of input \"events\" of node \"d\" | did you mean \"before\"?",
+            "10:65 \"sync\" of input \"events\" of node \"e\": \"approx\" needs times: {approx: 10ms}",
+            "10:114 \"on_time_fault\" of node \"e\": \"clmp\" is not one of drop, clamp, restart | did you mean \"clamp\"?",
         ],
     );
     nodes(

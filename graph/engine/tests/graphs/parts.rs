@@ -112,8 +112,8 @@ fn faults_are_told_in_the_file_where_they_are() {
         &[
             "head.yaml6:3 graph \"ears\" needs the parameter \"model\"",
             "head.yaml6:61 unknown parameter \"modl\" of graph \"ears\" | did you mean \"model\"?",
-            "head.yaml7:38 unknown output \"feature\" of graph \"ears\" | did you mean \"features\"?",
-            "parts/ears.yaml4:20 unknown node \"vat\" | did you mean \"vad\"?",
+            "head.yaml7:39 unknown output \"feature\" of graph \"ears\" | did you mean \"features\"?",
+            "parts/ears.yaml4:19 unknown node \"vat\" | did you mean \"vad\"?",
             "parts/ears.yaml7:14 unknown kind \"log_mal\" of node \"ears/mel\" | did you mean \"log_mel\"?",
         ],
     );
