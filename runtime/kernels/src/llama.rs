@@ -3,14 +3,12 @@
 
 use afferent_core::Kernel;
 
-mod attention;
 mod channelwise_gated_delta_rule;
 mod custom_quantized_sdpa;
 mod custom_sdpa;
 mod fallback;
 mod fast_hadamard_transform;
 mod gated_delta_rule;
-mod packed_weights;
 mod quantized_moe_ffn;
 mod sdpa_with_kv_cache;
 mod update_cache;

@@ -19,7 +19,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
     accumulator::same_dtype,
-    llama::attention::{Operand, Options, Quantization, attend},
+    attention::{Operand, Options, Quantization, attend},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

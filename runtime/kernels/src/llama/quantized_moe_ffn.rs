@@ -32,7 +32,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
 use crate::{
     accumulator::{same_dtype, sum},
-    llama::packed_weights::{Format, PackedWeights},
+    packed_weights::{Format, PackedWeights},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -17,10 +17,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    llama::{
-        attention::{Operand, Options, attend},
-        update_cache::positions,
-    },
+    attention::{Operand, Options, attend},
+    llama::update_cache::positions,
     strided::{Part, copy},
 };
 

@@ -9,7 +9,7 @@ use afferent_simd::{
 use crate::accumulator::same_dtype;
 
 /// The arguments of a call, in the order of every schema.
-pub(super) struct Options<'a> {
+pub(crate) struct Options<'a> {
     /// The position of the first query among the keys.
     start: usize,
     mask: Option<TensorView<'a>>,
@@ -20,7 +20,7 @@ pub(super) struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// The position at `start_index`, and the mask, dropout, causality and scale from `index` on.
-    pub(super) fn of(args: &Args<'a>, start_index: u8, index: u8) -> Result<Self, Error> {
+    pub(crate) fn of(args: &Args<'a>, start_index: u8, index: u8) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let start = usize::try_from(args.int(usize::from(start_index))?).ok();
         let start = start.ok_or(wrong(start_index, "a position, not a negative number"))?;
@@ -50,14 +50,14 @@ impl<'a> Options<'a> {
 }
 
 /// Scales and zero points of the rows of a quantized tensor.
-pub(super) struct Quantization<'a> {
+pub(crate) struct Quantization<'a> {
     zero_points: &'a [i8],
     scales: &'a [f32],
 }
 
 impl<'a> Quantization<'a> {
     /// The zero points at `index`, and the scales after them, of `tensor`.
-    pub(super) fn of(args: &Args<'a>, index: u8, tensor: &TensorView<'_>) -> Result<Self, Error> {
+    pub(crate) fn of(args: &Args<'a>, index: u8, tensor: &TensorView<'_>) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let find = |index: u8| {
             let found = args.opt_tensor(usize::from(index))?;
@@ -78,11 +78,11 @@ impl<'a> Quantization<'a> {
 }
 
 /// Queries, keys or values.
-pub(super) struct Operand<'a> {
-    pub(super) tensor: TensorView<'a>,
+pub(crate) struct Operand<'a> {
+    pub(crate) tensor: TensorView<'a>,
     /// Its place among the arguments.
-    pub(super) index: u8,
-    pub(super) quantization: Option<Quantization<'a>>,
+    pub(crate) index: u8,
+    pub(crate) quantization: Option<Quantization<'a>>,
 }
 
 /// Sizes of an operand, and its rows.
@@ -135,7 +135,7 @@ impl<'a> Operand<'a> {
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when sizes do not fit, [`Error::InvalidType`] for other dtypes.
-pub(super) fn attend(
+pub(crate) fn attend(
     cx: &mut KernelContext<'_>,
     [query, key, value]: [Operand<'_>; 3],
     heads_first: bool,

@@ -14,16 +14,16 @@ const CHUNK: usize = 16;
 
 /// Extents of a matrix and of the groups of columns that share a scale.
 #[derive(Clone, Copy)]
-pub(super) struct Format {
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) group: usize,
-    pub(super) bits: usize,
+pub(crate) struct Format {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) group: usize,
+    pub(crate) bits: usize,
 }
 
 /// A matrix whose bytes are as many as its format needs.
 #[derive(Clone, Copy)]
-pub(super) struct PackedWeights<'a> {
+pub(crate) struct PackedWeights<'a> {
     bytes: &'a [u8],
     format: Format,
 }
@@ -36,7 +36,7 @@ impl Format {
     }
 
     /// The matrix that `bytes` hold; `None` when they are too few, or say to be something else.
-    pub(super) fn weights(self, bytes: &[u8]) -> Option<PackedWeights<'_>> {
+    pub(crate) fn weights(self, bytes: &[u8]) -> Option<PackedWeights<'_>> {
         let known = [4, 8].contains(&self.bits) && self.group > 0;
         if !known || !self.group.is_multiple_of(CHUNK) || !self.columns.is_multiple_of(self.group) {
             return None;
@@ -55,7 +55,7 @@ impl Format {
 
 impl PackedWeights<'_> {
     /// Adds the product with `x`, which has an element for each column.
-    pub(super) fn add_product(&self, x: &[f32], out: &mut [f32]) {
+    pub(crate) fn add_product(&self, x: &[f32], out: &mut [f32]) {
         let Format { columns, group, bits, .. } = self.format;
         let (groups, numbers) = (columns / group, group * bits);
         let Some(block) = self.format.block() else { return };
