@@ -151,12 +151,12 @@ fn text(verdicts: &[Verdict]) -> String {
     let mut text = aligned(&rows);
     let right = verdicts.iter().filter(|verdict| verdict.ok).count();
     text += &format!("{right} of {} results are within tolerance\n", verdicts.len());
-    let largest = |measure: fn(&Difference) -> f64| {
+    let largest = |measure: Measure| {
         let all =
             verdicts.iter().filter_map(|verdict| Some((verdict, verdict.difference.as_ref()?)));
         all.max_by(|(_, a), (_, b)| measure(a).total_cmp(&measure(b)))
     };
-    let measures: [(&str, fn(&Difference) -> f64); 2] =
+    let measures: [(&str, Measure); 2] =
         [("absolute", |found| found.max_abs), ("relative", |found| found.max_rel)];
     for (name, measure) in measures {
         if let Some((Verdict { method, case, output: Some(output), .. }, found)) = largest(measure)
@@ -169,6 +169,9 @@ fn text(verdicts: &[Verdict]) -> String {
     }
     text
 }
+
+/// One figure of a difference.
+type Measure = fn(&Difference) -> f64;
 
 #[cfg(test)]
 mod tests {

@@ -39,7 +39,7 @@ pub use error::{LoadError, Problem, RunError};
 pub use heap::GlobalHeap;
 pub use heap::{FixedScratch, Heap};
 pub use input::Input;
-pub use load::{Report, Services};
+pub use load::{FindData, Report, Services};
 pub use method::{Method, Output, Outputs, RunObserver, RunOptions};
 #[cfg(feature = "std")]
 pub use model::{FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs};

@@ -28,6 +28,9 @@ use crate::{
     views::{self, Tensors},
 };
 
+/// Finds the data with a key.
+pub type FindData<'s, 'a> = dyn Fn(&str) -> Option<&'a [u8]> + 's;
+
 /// What a method may use besides its program.
 #[derive(Clone, Copy, Default)]
 pub struct Services<'s, 'a> {
@@ -39,7 +42,7 @@ pub struct Services<'s, 'a> {
     pub external: &'s [ExternalData<'a>],
     /// Finds the data with a key, in the program or in a data file, for callers that have an index
     /// of it; otherwise the keys are searched one after the other.
-    pub named_data: Option<&'s dyn Fn(&str) -> Option<&'a [u8]>>,
+    pub named_data: Option<&'s FindData<'s, 'a>>,
 }
 
 impl<'a> Services<'_, 'a> {

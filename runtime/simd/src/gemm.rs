@@ -315,7 +315,7 @@ impl<'d> Gemm<'d, Lines<'d>, Lines<'d>> {
     #[must_use]
     pub fn oriented(self, isa: Isa, row: usize, col: usize) -> (Self, usize, usize) {
         let few = self.rows < isa.lanes() && self.rows < self.cols && self.b.k_step == 1;
-        if !few && !(col != 1 && row == 1) {
+        if !(few || col != 1 && row == 1) {
             return (self, row, col);
         }
         let addend =

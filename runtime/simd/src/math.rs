@@ -91,13 +91,13 @@ fn polynomial<S: Simd, const N: usize>(simd: S, x: S::F32, c: [f32; N]) -> S::F3
 #[inline(always)]
 fn with_sign<S: Simd>(simd: S, x: S::F32, sign: S::F32) -> S::F32 {
     let top = simd.splat_i32(i32::MIN);
-    (x.abs().to_bits() | (sign.to_bits() & top)).from_bits()
+    (x.abs().to_bits() | (sign.to_bits() & top)).bitcast()
 }
 
 /// Two to the power of `n`, from -126 to 127.
 #[inline(always)]
 fn power<S: Simd>(simd: S, n: S::I32) -> S::F32 {
-    (n + simd.splat_i32(127)).shl::<23>().from_bits()
+    (n + simd.splat_i32(127)).shl::<23>().bitcast()
 }
 
 /// e to the power of `x`.
@@ -131,7 +131,7 @@ pub fn ln<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     let scaled = is_small.select(x * simd.splat(8_388_608.0), x);
     let bits = scaled.to_bits();
     let n = (bits - simd.splat_i32(ROOT)).shr::<23>();
-    let m = (bits - n.shl::<23>()).from_bits();
+    let m = (bits - n.shl::<23>()).bitcast();
     let n = n.to_f32() - is_small.select(simd.splat(23.0), zero);
     let f = m - simd.splat(1.0);
     let c = [

@@ -155,7 +155,7 @@ pub trait Int:
     /// The nearest numbers.
     fn to_f32(self) -> Self::F32;
     /// The same bits.
-    fn from_bits(self) -> Self::F32;
+    fn bitcast(self) -> Self::F32;
     /// The bits moved up by `N`, which is less than 32.
     fn shl<const N: u32>(self) -> Self;
     /// The bits moved down by `N`, which is less than 32; the sign fills up.

@@ -82,9 +82,9 @@ fn check(mut g: Geometry) {
             }
         }
         for isa in Isa::available() {
-            let mut scratch = vec![f32::NAN; conv.scratch_len(isa, to, 1).unwrap()];
+            let mut scratch = vec![f32::NAN; conv.scratch_len(isa, to, 1).expect("it fits")];
             let mut out = vec![f32::NAN; all.len()];
-            conv.write(isa, &mut out, to, &mut scratch, None).unwrap();
+            conv.write(isa, &mut out, to, &mut scratch, None).expect("lengths fit");
             assert_eq!(out, all, "{isa:?} layout {layout} {g:?}");
         }
     }
@@ -159,7 +159,7 @@ fn what_does_not_fit_is_refused() {
     };
     let to = steps(1, g.output, false);
     let isa = Isa::best();
-    let len = conv.scratch_len(isa, to, 1).unwrap();
+    let len = conv.scratch_len(isa, to, 1).expect("it fits");
     let write = |conv: &Conv<'_>, out: usize, scratch: usize| {
         conv.write(isa, &mut vec![0.0; out], to, &mut vec![0.0; scratch], None)
     };

@@ -32,8 +32,8 @@ fn check(case: &Case) {
         let (row, col) = steps(rows, cols, layout & 4 > 0);
         let (bias_row, bias_col) = if layout & 8 > 0 { (1, 0) } else { (0, 1) };
         let product = Gemm {
-            a: Lines::new(&a, (rows, a_row), (inner, a_k)).unwrap(),
-            b: Lines::new(&b, (cols, b_col), (inner, b_k)).unwrap(),
+            a: Lines::new(&a, (rows, a_row), (inner, a_k)).expect("lines fit"),
+            b: Lines::new(&b, (cols, b_col), (inner, b_k)).expect("lines fit"),
             rows,
             inner,
             cols,
@@ -64,9 +64,9 @@ fn check(case: &Case) {
             let mut out = vec![f32::NAN; rows * cols];
             let target = Target { data: &mut out, row, col };
             if product.is_vector() {
-                product.write_vector(isa, target).unwrap();
+                product.write_vector(isa, target).expect("lengths fit");
             } else {
-                product.write(isa, target, &mut scratch, None).unwrap();
+                product.write(isa, target, &mut scratch, None).expect("lengths fit");
             }
             assert_eq!(out, expected, "{what} oriented");
         }
@@ -120,7 +120,7 @@ fn nan_passes_bounds() {
         let mut scratch = vec![0.0; product.scratch_len(isa, 1)];
         let mut out = [0.0; 80];
         let target = Target { data: &mut out, row: 40, col: 1 };
-        product.write(isa, target, &mut scratch, None).unwrap();
+        product.write(isa, target, &mut scratch, None).expect("lengths fit");
         assert!(out[..40].iter().all(|x| x.is_nan()) && out[40..] == [0.5; 40]);
     }
 }

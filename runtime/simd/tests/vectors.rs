@@ -114,9 +114,9 @@ operations! {
     // Zero has a sign that integers lose.
     rounds: |simd, a, b| (a.is_nan() | b.is_nan()).select(b, a.round_to_i32().to_f32() + simd.zero())
         => if b.is_nan() || a.is_nan() { b } else { a.round_ties_even() + 0.0 };
-    moves_bits: |simd, a, _b| (a.to_bits().shl::<3>().shr::<4>() + simd.splat_i32(5)).from_bits()
+    moves_bits: |simd, a, _b| (a.to_bits().shl::<3>().shr::<4>() + simd.splat_i32(5)).bitcast()
         => f32::from_bits((((a.to_bits() as i32) << 3 >> 4).wrapping_add(5)) as u32);
-    joins_bits: |_simd, a, b| (a.to_bits() & b.to_bits() | (a.to_bits() - b.to_bits())).from_bits()
+    joins_bits: |_simd, a, b| (a.to_bits() & b.to_bits() | (a.to_bits() - b.to_bits())).bitcast()
         => f32::from_bits(a.to_bits() & b.to_bits() | a.to_bits().wrapping_sub(b.to_bits()));
     compares_integers: |_simd, a, b| (a.to_bits().lt(b.to_bits()) | a.to_bits().eq(b.to_bits())).select(a, b)
         => if a.to_bits() as i32 <= b.to_bits() as i32 { a } else { b };

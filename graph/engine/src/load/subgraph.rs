@@ -29,14 +29,16 @@ const MAX_DEPTH: usize = 8;
 /// The keys of a node that is a graph.
 const KEYS: [&str; 3] = ["graph", "in", "params"];
 
+/// What a graph calls its inputs or outputs, with the ports of nodes in it that they stand for.
+type Exports = Vec<(String, Vec<PortRef>)>;
+
 /// A node that is a graph, while its nodes are put in its place.
 pub(crate) struct Subgraph {
     name: String,
     /// What comes into it, and where that is written.
     inputs: Vec<(InputSpec, InputPlaces)>,
-    /// The ports of nodes in it that an input or output of it stands for; `None` when the file
-    /// could not be read.
-    ports: Option<[Vec<(String, Vec<PortRef>)>; 2]>,
+    /// Its inputs and outputs; `None` when the file could not be read.
+    ports: Option<[Exports; 2]>,
     place: Place,
 }
 
@@ -66,7 +68,7 @@ impl Reader {
         node: &Node,
         graph: &mut Graph,
         places: &mut Places,
-    ) -> Option<[Vec<(String, Vec<PortRef>)>; 2]> {
+    ) -> Option<[Exports; 2]> {
         let file = node.get("graph")?;
         let path = self.text(file, &format!("\"graph\" of node \"{}\"", key.text))?;
         let path = file.place.folder().unwrap_or(Path::new("")).join(path);
@@ -142,7 +144,7 @@ impl Reader {
         name: &str,
         inner: &Graph,
         parts: &[Subgraph],
-    ) -> Vec<(String, Vec<PortRef>)> {
+    ) -> Exports {
         let key = ["inputs", "outputs"][side];
         let Some(node) = tree.get(key) else { return Vec::new() };
         let what = format!("\"{key}\" of the graph");
@@ -191,11 +193,11 @@ impl Reader {
         subgraphs: &mut [Subgraph],
     ) {
         // What comes into a graph goes to its nodes.
-        for at in 0..subgraphs.len() {
-            for (input, input_places) in mem::take(&mut subgraphs[at].inputs) {
+        for subgraph in subgraphs.iter_mut() {
+            for (input, input_places) in mem::take(&mut subgraph.inputs) {
                 let place = input_places.port.clone().or(input_places.from.node.clone());
-                let place = place.unwrap_or_else(|| subgraphs[at].place.clone());
-                for port in self.inside(&subgraphs[at], 0, &input.port, &place) {
+                let place = place.unwrap_or_else(|| subgraph.place.clone());
+                for port in self.inside(subgraph, 0, &input.port, &place) {
                     let Some(node) = graph.nodes.iter().position(|node| node.name == port.node)
                     else {
                         continue;

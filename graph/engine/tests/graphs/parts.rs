@@ -19,11 +19,11 @@ fn load(files: &[(&str, &str)], options: &LoadOptions) -> (PathBuf, Result<Check
     let folder = std::env::temp_dir().join(folder);
     for (name, text) in files {
         let path = folder.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        fs::create_dir_all(path.parent().expect("it has a folder")).expect("it can be made");
+        fs::write(path, text).expect("it can be written");
     }
     let checked = load_and_check(&folder.join(files[0].0), options, &[NODES], &OpenCx::default());
-    fs::remove_dir_all(&folder).unwrap();
+    fs::remove_dir_all(&folder).expect("it is there");
     (folder, checked)
 }
 

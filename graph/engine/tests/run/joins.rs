@@ -79,7 +79,7 @@ fn a_branch_with_nothing_to_say_holds_nobody_up() {
         seen
     });
     // Without `side` there is no call, `extra` is optional.
-    let extra = |number: u64| if number % 6 == 0 { vec![number] } else { vec![] };
+    let extra = |number: u64| if number.is_multiple_of(6) { vec![number] } else { vec![] };
     let expected: Joins =
         (0..20).step_by(2).map(|number| (number, vec![number], extra(number))).collect();
     assert_eq!(seen, expected);

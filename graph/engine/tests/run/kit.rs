@@ -98,6 +98,9 @@ pub(crate) struct Graph {
 /// What nodes have seen, for the test to look at afterwards.
 pub(crate) type Seen<T> = Arc<Mutex<Vec<T>>>;
 
+/// The numbers that a call of a join got: of `in`, `side` and `extra`.
+pub(crate) type Joined = (u64, Vec<u64>, Vec<u64>);
+
 impl Graph {
     fn add(
         &mut self,
@@ -171,7 +174,7 @@ impl Graph {
 
     /// A node that joins `in` with `side` and, if it is there, `extra`; returns what it got: the
     /// number of `in`, and those of the others.
-    pub(crate) fn join(&mut self, name: &str) -> (usize, Seen<(u64, Vec<u64>, Vec<u64>)>) {
+    pub(crate) fn join(&mut self, name: &str) -> (usize, Seen<Joined>) {
         let seen = Seen::default();
         let kept: Seen<_> = seen.clone();
         let join = self.add(name, JOIN, move |cx| {

@@ -212,7 +212,7 @@ impl Planes<'_, '_> {
             assert!(last + len.next_multiple_of(S::LANES) <= x.len());
             for col in (0..len).step_by(S::LANES) {
                 // SAFETY: `last` is the greatest offset, and its vectors of the row are in `x`.
-                let sum = unsafe { self.one(simd, x.as_ptr().add(col), &offsets, &factors, bias) };
+                let sum = unsafe { self.one(simd, x[col..].as_ptr(), &offsets, &factors, bias) };
                 simd.store_first(self.bounded(simd, sum), &mut out[col..]);
             }
         }
@@ -235,7 +235,7 @@ impl Planes<'_, '_> {
         let mut sums = [bias, simd.zero()];
         for tap in 0..TAPS {
             // SAFETY: demanded of the caller.
-            let x = unsafe { simd.load_at(x.add(offsets[tap])) };
+            let x = unsafe { simd.load_at(x.wrapping_add(offsets[tap])) };
             sums[tap % 2] = x.mul_add(factors[tap], sums[tap % 2]);
         }
         sums[0] + sums[1]

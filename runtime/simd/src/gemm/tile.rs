@@ -42,9 +42,12 @@ pub(super) struct Strips<'d> {
     pub(super) steps: (usize, usize),
     pub(super) start: Start<'d>,
     /// A factor of the finished sums, and what is added to them then.
-    pub(super) late: Option<(f32, Option<(&'d [f32], Addend<'d>)>)>,
+    pub(super) late: Option<(f32, Option<Placed<'d>>)>,
     pub(super) clamp: Option<(f32, f32)>,
 }
+
+/// An addend, and its data from the first sum of the strips on.
+pub(super) type Placed<'d> = (&'d [f32], Addend<'d>);
 
 /// Computes `strips`; one function, so that tiles are compiled once and not for each operand type.
 #[inline(never)]

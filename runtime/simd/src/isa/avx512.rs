@@ -221,7 +221,7 @@ impl Int for I32s {
         F32s(op!(_mm512_cvtepi32_ps(self.0)))
     }
     #[inline(always)]
-    fn from_bits(self) -> F32s {
+    fn bitcast(self) -> F32s {
         F32s(op!(_mm512_castsi512_ps(self.0)))
     }
     #[inline(always)]

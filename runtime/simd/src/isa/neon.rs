@@ -192,7 +192,7 @@ impl Int for I32s {
         F32s(op!(vcvtq_f32_s32(self.0)))
     }
     #[inline(always)]
-    fn from_bits(self) -> F32s {
+    fn bitcast(self) -> F32s {
         F32s(op!(vreinterpretq_f32_s32(self.0)))
     }
     #[inline(always)]

@@ -53,7 +53,7 @@ impl Simd for Scalar {
         let mut all = [0.0; LANES];
         for (lane, to) in all.iter_mut().enumerate().take(len) {
             // SAFETY: the caller vouches for `len` numbers.
-            *to = unsafe { from.add(lane).read() };
+            *to = unsafe { from.wrapping_add(lane).read() };
         }
         F32s(all)
     }
@@ -66,7 +66,7 @@ impl Simd for Scalar {
     unsafe fn store_first_at(self, value: F32s, to: *mut f32, len: usize) {
         for (lane, value) in value.0.into_iter().enumerate().take(len) {
             // SAFETY: the caller vouches for `len` places.
-            unsafe { to.add(lane).write(value) }
+            unsafe { to.wrapping_add(lane).write(value) }
         }
     }
 }
@@ -182,7 +182,7 @@ impl Int for I32s {
         F32s(self.0.map(|x| x as f32))
     }
     #[inline(always)]
-    fn from_bits(self) -> F32s {
+    fn bitcast(self) -> F32s {
         F32s(self.0.map(|x| f32::from_bits(x.cast_unsigned())))
     }
     #[inline(always)]
