@@ -58,6 +58,7 @@ impl<'a> Args<'a> {
         self.len() == 0
     }
 
+    #[inline]
     fn arg(&self, index: usize) -> Option<Arg> {
         match self.signature {
             Signature::Kernel(args) => args.get(index).copied(),
@@ -66,6 +67,7 @@ impl<'a> Args<'a> {
         }
     }
 
+    #[inline]
     fn value(&self, index: usize) -> EValue<'a> {
         let cell = self.ids.get(index).and_then(|&id| self.values.get(id as usize));
         cell.map_or(EValue::None, Cell::get)
@@ -75,8 +77,12 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when it is absent, not a tensor, or not one that the call reads.
+    #[inline]
     pub fn tensor(&self, index: usize) -> Result<TensorView<'a>, Error> {
-        self.opt_tensor(index)?.ok_or_else(|| invalid(index, "a tensor"))
+        match (self.arg(index), self.value(index)) {
+            (Some(Arg::Tensor | Arg::OptTensor), EValue::Tensor(slot)) => self.read(slot, index),
+            _ => Err(invalid(index, "a tensor")),
+        }
     }
 
     /// The tensor at `index`, unless it is none.
@@ -85,11 +91,8 @@ impl<'a> Args<'a> {
     /// [`Error::InvalidArgument`] when it is not a tensor, or not one that the call reads.
     pub fn opt_tensor(&self, index: usize) -> Result<Option<TensorView<'a>>, Error> {
         match (self.arg(index), self.value(index)) {
-            (Some(Arg::Tensor | Arg::OptTensor), EValue::Tensor(slot)) => {
-                self.read(slot).map(Some).ok_or(invalid(index, "a tensor with memory"))
-            }
             (Some(Arg::OptTensor), EValue::None) => Ok(None),
-            _ => Err(invalid(index, "a tensor")),
+            _ => self.tensor(index).map(Some),
         }
     }
 
@@ -107,14 +110,19 @@ impl<'a> Args<'a> {
         }
     }
 
-    fn read(&self, slot: u32) -> Option<TensorView<'a>> {
-        read(self.slots, slot)
+    #[inline]
+    fn read(&self, slot: u32, index: usize) -> Result<TensorView<'a>, Error> {
+        match read(self.slots, slot) {
+            Some(view) => Ok(view),
+            None => Err(invalid(index, "a tensor with memory")),
+        }
     }
 
     /// The tensor at `index`, to write, and for an in-place argument also to read.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when it is not a tensor that the call writes.
+    #[inline]
     pub fn out(&mut self, index: usize) -> Result<TensorMut<'_, 'a>, Error> {
         // SAFETY: `new` demands that a written tensor is no other argument of the call, `out_cell`
         // saw that it may be written, and `self` stays borrowed.
@@ -144,6 +152,7 @@ impl<'a> Args<'a> {
         Ok(cells.map(|cell| unsafe { TensorMut::new(cell) }))
     }
 
+    #[inline]
     fn out_cell(&self, index: usize) -> Result<&'a UnsafeCell<TensorSlot<'a>>, Error> {
         match (self.arg(index), self.value(index)) {
             (Some(Arg::Out | Arg::InOut), EValue::Tensor(slot)) => self.target(slot, index),
@@ -152,8 +161,11 @@ impl<'a> Args<'a> {
     }
 
     /// The slot of a tensor that the call writes, if that is allowed.
+    #[inline]
     fn target(&self, slot: u32, index: usize) -> Result<&'a UnsafeCell<TensorSlot<'a>>, Error> {
-        let cell = self.slots.get(slot as usize).ok_or(invalid(index, "a tensor to write"))?;
+        let Some(cell) = self.slots.get(slot as usize) else {
+            return Err(invalid(index, "a tensor to write"));
+        };
         // SAFETY: `new` demands that nothing else touches the slots; a borrow of this tensor by
         // the call itself would have ended, since `self` is borrowed anew.
         let slot = unsafe { &*cell.get() };
@@ -239,7 +251,7 @@ impl<'a> Args<'a> {
     /// # Errors
     /// [`Error::InvalidArgument`] when it is none, or no number.
     pub fn scalar(&self, index: usize) -> Result<Scalar, Error> {
-        self.opt_scalar(index)?.ok_or(invalid(index, "a number"))
+        self.opt_scalar(index)?.ok_or_else(|| invalid(index, "a number"))
     }
 
     /// The number at `index`, unless it is none.
@@ -465,6 +477,7 @@ impl<'a> TensorList<'a> {
     }
 }
 
+#[inline]
 fn read<'a>(slots: &'a [UnsafeCell<TensorSlot<'a>>], slot: u32) -> Option<TensorView<'a>> {
     let slot = slots.get(slot as usize)?;
     // SAFETY: `Args::new` demands that a tensor that the call reads is not one that it writes,
@@ -473,6 +486,7 @@ fn read<'a>(slots: &'a [UnsafeCell<TensorSlot<'a>>], slot: u32) -> Option<Tensor
     slot.view().ok()
 }
 
+#[cold]
 fn invalid(index: usize, expected: &'static str) -> Error {
     Error::InvalidArgument { index: u8::try_from(index).unwrap_or(u8::MAX), expected }
 }

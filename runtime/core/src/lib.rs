@@ -44,7 +44,7 @@ pub use kernel::{
     Arg, Kernel, KernelContext, KernelFn, KernelLists, Workers, find_kernel, pick_kernels,
 };
 pub use scalar_type::{Bool, Element, ScalarType};
-pub use shape::{CONTIGUOUS, Dims, MAX_DIMS, broadcast_shapes, is_dim_order, numel};
+pub use shape::{CONTIGUOUS, Dims, MAX_DIMS, broadcast_shapes, is_dim_order, numel, same};
 pub use slot::{Dynamism, TensorMut, TensorSlot};
 #[cfg(feature = "alloc")]
 pub use tensor::{AlignedBytes, Tensor};

@@ -19,6 +19,13 @@ pub fn numel(sizes: &[usize]) -> Option<usize> {
     sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size))
 }
 
+/// Whether `a` and `b` are equal: faster than `==`, a call of the C library, for as few items as a
+/// tensor has dimensions.
+#[inline]
+pub fn same<T: PartialEq>(a: &[T], b: &[T]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
+}
+
 /// Up to [`MAX_DIMS`] numbers, one a dimension: sizes, strides or positions.
 #[derive(Debug, Clone, Copy)]
 pub struct Dims {

@@ -6,7 +6,7 @@ use core::{cell::UnsafeCell, ptr::NonNull, slice};
 
 use crate::{
     Dims, Element, Error, ScalarType, TensorView, numel,
-    shape::{MAX_DIMS, is_dim_order},
+    shape::{MAX_DIMS, is_dim_order, same},
     view::alignment,
 };
 
@@ -167,6 +167,7 @@ impl<'a> TensorSlot<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidTensor`] when it has no memory yet.
+    #[inline]
     pub fn view(&self) -> Result<TensorView<'_>, Error> {
         if !self.has_memory() {
             return Err(Error::InvalidTensor { reason: "it has no memory yet" });
@@ -186,8 +187,9 @@ impl<'a> TensorSlot<'a> {
     /// # Errors
     /// [`Error::InvalidTensor`] when the rank differs or a static tensor would change,
     /// [`Error::MemoryAllocationFailed`] when the sizes exceed the bound.
+    #[inline]
     pub fn set_sizes(&mut self, sizes: &[usize]) -> Result<(), Error> {
-        if *self.sizes == *sizes {
+        if same(self.sizes, sizes) {
             return Ok(());
         }
         if self.sizes.len() != sizes.len() {
@@ -289,6 +291,7 @@ impl<'s, 'a> TensorMut<'s, 'a> {
     ///
     /// # Errors
     /// As [`TensorSlot::view`].
+    #[inline]
     pub fn view(&self) -> Result<TensorView<'_>, Error> {
         self.slot.view()
     }

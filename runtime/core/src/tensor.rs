@@ -1,10 +1,6 @@
 //! An owned tensor: what payloads hold and what callers make inputs from.
 
-#![expect(unsafe_code, reason = "one type of plain bytes with an alignment")]
-
 use alloc::{vec, vec::Vec};
-
-use bytemuck::{Pod, Zeroable};
 
 use crate::{
     CONTIGUOUS, Element, Error, ScalarType, TensorView, numel,
@@ -12,41 +8,55 @@ use crate::{
 };
 
 /// Bytes aligned to 64, the width of the widest vector registers.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct AlignedBytes {
-    lines: Vec<Line>,
+    /// More than `len` bytes, of which those from `start` on are aligned. The allocator takes
+    /// zeroed pages from the system for these, but writes zeros itself for a greater alignment.
+    words: Vec<u64>,
+    start: usize,
     len: usize,
 }
 
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
-
-// SAFETY: 64 bytes, all of which may be zero.
-unsafe impl Zeroable for Line {}
-// SAFETY: as large as its alignment, so without padding, and every bit pattern is valid.
-unsafe impl Pod for Line {}
-
 impl AlignedBytes {
+    const ALIGNMENT: usize = 64;
+
     /// `len` zero bytes.
     pub fn zeroed(len: usize) -> Self {
-        Self { lines: bytemuck::zeroed_vec(len.div_ceil(64)), len }
+        if len == 0 {
+            return Self::default();
+        }
+        let words = vec![0_u64; len.div_ceil(8) + Self::ALIGNMENT / 8];
+        let start = words.as_ptr().addr().wrapping_neg() % Self::ALIGNMENT;
+        Self { words, start, len }
     }
 
     /// Changes the length; new bytes are zero.
     pub fn resize(&mut self, len: usize) {
-        self.lines.resize(len.div_ceil(64), Line([0; 64]));
-        self.len = len;
+        let kept = self.len.min(len);
+        if self.start + len <= self.words.len() * 8 {
+            self.len = len;
+            self.as_mut_slice()[kept..].fill(0);
+        } else {
+            let mut bytes = Self::zeroed(len);
+            bytes.as_mut_slice()[..kept].copy_from_slice(&self.as_slice()[..kept]);
+            *self = bytes;
+        }
     }
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[..self.len]
+        &bytemuck::cast_slice(&self.words)[self.start..][..self.len]
     }
 
     /// The bytes.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+        &mut bytemuck::cast_slice_mut(&mut self.words)[self.start..][..self.len]
+    }
+}
+
+impl Clone for AlignedBytes {
+    fn clone(&self) -> Self {
+        Self::from(self.as_slice())
     }
 }
 

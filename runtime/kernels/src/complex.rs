@@ -6,6 +6,7 @@ use crate::{
     accumulator::Float,
     elements::{Reader, Writer},
     loops::{Loops, out_strides, strides_of},
+    pointwise::Input,
     reduce::Reduced,
     strided::Part,
 };
@@ -74,6 +75,14 @@ pub(crate) fn parts_of(dtype: ScalarType) -> Option<ScalarType> {
 /// The complex dtype of those of some arguments, if one is complex; the widest where they differ.
 pub(crate) fn common(dtypes: &[ScalarType]) -> Option<ScalarType> {
     dtypes.iter().copied().filter(|&dtype| parts_of(dtype).is_some()).max()
+}
+
+/// The dtype to compute `inputs` in, if they are tensors one of which is complex.
+pub(crate) fn common_of(inputs: &[Input<'_>; 2]) -> Option<ScalarType> {
+    if inputs.iter().any(|input| matches!(input, Input::Scalar(_))) {
+        return None;
+    }
+    common(&inputs.each_ref().map(Input::dtype))
 }
 
 /// Elements of a tensor in the order of memory, real ones as complex numbers.

@@ -13,7 +13,7 @@ mod convert;
 mod input;
 mod walk;
 
-use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, broadcast_shapes};
+use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, broadcast_shapes, same};
 use afferent_simd::math;
 
 use crate::{
@@ -212,7 +212,7 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         let mut data: [&[C]; K] = [&[]; K];
         for (data, input) in data.iter_mut().zip(&self.inputs) {
             let Input::Tensor(view) = input else { return None };
-            if view.sizes() != sizes || view.dim_order() != out.dim_order() {
+            if !same(view.sizes(), sizes) || !same(view.dim_order(), out.dim_order()) {
                 return None;
             }
             *data = view.data().ok()?;

@@ -11,7 +11,6 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/core/src/args.rs", "hands out several tensors of one table at a time"),
     ("runtime/core/src/call.rs", "builds the tables that `Args` reads"),
     ("runtime/core/src/slot.rs", "reaches planned memory through pointers checked at load"),
-    ("runtime/core/src/tensor.rs", "declares one type of plain bytes with an alignment"),
     ("runtime/executor/src/alias.rs", "reads the tensors of a method that does not run yet"),
     ("runtime/executor/src/bump.rs", "turns bytes of the caller into slices of other types"),
     ("runtime/executor/src/input.rs", "lets tensors read memory of the caller during a run"),

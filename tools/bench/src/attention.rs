@@ -19,8 +19,9 @@ use crate::{
 ///
 /// `tools/bench/export_attention.py FOLDER` makes the programs. Each round calls a program here, by
 /// the peer, and by the peer with what XNNPACK takes of it. The result of a call here is compared
-/// with that of PyTorch; `error` is the greatest difference by the greatest magnitude. A peer
-/// without the operators of language models fails at the programs that call them.
+/// with that of PyTorch; `error` is the greatest difference by the greatest magnitude. The
+/// C++ libraries of the official package lack the operators of language models; the peer
+/// `tools/bench/official_runtime.py` has them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Folder with the programs.

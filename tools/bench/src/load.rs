@@ -26,7 +26,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The program (.pte).
-    program: PathBuf,
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
     /// Its data file (.ptd), if it has one.
     #[arg(long)]
     ptd: Option<PathBuf>,
@@ -50,7 +51,7 @@ pub(crate) struct OnceOptions {
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let ptd = options.ptd.as_deref();
-    let inputs = subject::zeros(&load(&options.program, ptd, FileAccess::Map)?)?;
+    let inputs = subject::zeros(&load(&options.file, ptd, FileAccess::Map)?)?;
     let folder = TempDir::with_prefix("afferent-bench-")?;
     let inputs = subject::write(&inputs, folder.path())?;
     let (mut mapped, mut read, mut official) = (vec![], vec![], vec![]);
@@ -58,12 +59,12 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         mapped.push(peer::figure(&own_command(options, false)?, "load_ms")?);
         read.push(peer::figure(&own_command(options, true)?, "load_ms")?);
         if let Some(program) = &options.peer.program {
-            let mut words = peer::command(program, &options.program, &inputs, 1, 0);
+            let mut words = peer::command(program, &options.file, &inputs, 1, 0);
             words.extend(ptd_words(ptd));
             official.push(peer::figure(&words, "load_ms")?);
         }
     }
-    let name = options.program.file_name().unwrap_or_default().display();
+    let name = options.file.file_name().unwrap_or_default().display();
     let title = format!("first load of {name}, {} rounds", options.rounds);
     let mut table = Table::new(title, &["runtime", "ms"]);
     let ratios = mapped.iter().zip(&official).map(|(own, peer)| own / peer);
@@ -99,7 +100,7 @@ fn load(program: &Path, ptd: Option<&Path>, access: FileAccess) -> Result<Model>
 }
 
 fn own_command(options: &Options, read: bool) -> Result<Vec<String>> {
-    let (own, program) = (current_exe()?, &options.program);
+    let (own, program) = (current_exe()?, &options.file);
     let mut words = vec![own.display().to_string(), "load-once".to_owned()];
     words.push(program.display().to_string());
     words.extend(ptd_words(options.ptd.as_deref()));

@@ -16,7 +16,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
     accumulator::{Accumulator, same_dtype},
-    complex::{add, common, map, with_complex},
+    complex::{add, common_of, map, with_complex},
     dtype::Number,
     pointwise::{Input, Pointwise, integer, numbers},
 };
@@ -31,16 +31,15 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if let Ok(b) = args.tensor(1)
-        && let Some(dtype) = common(&[args.tensor(0)?.dtype(), b.dtype()])
-    {
+    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
+    if let Some(dtype) = common_of(&inputs) {
         same_dtype(args.out(3)?.dtype(), dtype, 3)?;
         let alpha = args.double(2)?;
         return with_complex!(dtype, A => map::<A, 2>(args, 3, |[a, b]| {
             add(a, b.map(|part| part * A::number(alpha)))
         }));
     }
-    let sum = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.with_wide_scalars();
+    let sum = Pointwise::new(inputs)?.with_wide_scalars();
     let alpha = args.scalar(2)?;
     let int = integer(alpha, sum.dtype(), 2)?;
     sum.run(

@@ -18,7 +18,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
     accumulator::same_dtype,
-    complex::{common, div, map, with_complex},
+    complex::{common_of, div, map, with_complex},
     division::{Divide, ZeroDivisor},
     pointwise::{Input, Pointwise, floats, numbers},
 };
@@ -39,9 +39,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn div_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if let Ok(b) = args.tensor(1)
-        && let Some(dtype) = common(&[args.tensor(0)?.dtype(), b.dtype()])
-    {
+    if let Some(dtype) = common_of(&[Input::at(args, 0)?, Input::at(args, 1)?]) {
         same_dtype(args.out(2)?.dtype(), dtype, 2)?;
         return with_complex!(dtype, A => map::<A, 2>(args, 2, |[a, b]| div(a, b)));
     }

@@ -13,7 +13,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
     accumulator::same_dtype,
-    complex::{common, map, mul, with_complex},
+    complex::{common_of, map, mul, with_complex},
     pointwise::{Input, Pointwise, numbers},
 };
 
@@ -23,13 +23,11 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn mul_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if let Ok(b) = args.tensor(1)
-        && let Some(dtype) = common(&[args.tensor(0)?.dtype(), b.dtype()])
-    {
+    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
+    if let Some(dtype) = common_of(&inputs) {
         same_dtype(args.out(2)?.dtype(), dtype, 2)?;
         return with_complex!(dtype, A => map::<A, 2>(args, 2, |[a, b]| mul(a, b)));
     }
-    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
     let call = Pointwise::new(inputs)?.with_wide_scalars();
     call.run(args, 2, numbers!(|[a, b]| a.wrapping_mul(b), F => |[a, b]| a * b))
 }
