@@ -13,8 +13,8 @@ use afferent_core::{bf16, f16};
 
 use crate::{Isa, Routine, Simd};
 
-/// Keys in a block.
-const BLOCK: usize = 128;
+/// Keys in a block: so few that keys or values, scores and queries fit into the smallest cache.
+const BLOCK: usize = 64;
 
 /// The most lanes of the two vectors that hold queries.
 const LANES: usize = 32;
@@ -96,9 +96,8 @@ impl Attention<'_> {
         let keys = BLOCK.min(self.keys);
         let rows = self.heads.checked_mul(self.queries)?.min(self.rows_if_few()?);
         let few = rows.checked_mul(self.width.checked_mul(2)?.checked_add(2)?)?;
-        let many = self.width.checked_mul(2 * LANES)?.checked_add((keys + 2) * LANES)?;
         let blocks = self.width.checked_mul(2 * keys)?;
-        few.max(many).checked_add(blocks)?.checked_add(BLOCK)
+        few.max(many::scratch_len(self.width)?).checked_add(blocks)?.checked_add(BLOCK)
     }
 
     /// Rows of all heads where a head has few.
@@ -158,10 +157,29 @@ impl<'a> Rows<'a> {
         if let Numbers::F32(numbers) = self.numbers {
             return (&numbers[start..], self.position);
         }
-        for (row, to) in buffer[..count * width].chunks_exact_mut(width).enumerate() {
+        (self.packed((batch, head, position), (count, width), buffer), width)
+    }
+
+    /// `count` rows from `position` on, one after the other; `buffer` holds them if they are not.
+    #[inline(always)]
+    fn packed<'b>(
+        &self,
+        (batch, head, position): (usize, usize, usize),
+        (count, width): (usize, usize),
+        buffer: &'b mut [f32],
+    ) -> &'b [f32]
+    where
+        'a: 'b,
+    {
+        let start = batch * self.batch + head * self.head + position * self.position;
+        if let (Numbers::F32(numbers), true) = (self.numbers, self.position == width) {
+            return &numbers[start..][..count * width];
+        }
+        let buffer = &mut buffer[..count * width];
+        for (row, to) in buffer.chunks_exact_mut(width).enumerate() {
             self.numbers.read(start + row * self.position, to);
         }
-        (buffer, width)
+        buffer
     }
 }
 

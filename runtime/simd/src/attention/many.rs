@@ -1,10 +1,20 @@
 //! Attention for many queries of a head: a lane for each query.
 //!
 //! Scores, weights and results stand transposed, a row for each key or for each number of the
-//! width, so that keys and values are read where they are, one number for all lanes.
+//! width, so that a number of a key or value serves all lanes. Keys and values of a block are copied
+//! together, because rows of other heads between them would make them fight for the same lines of
+//! the cache; some tiles of queries share the copies.
 
 use super::{Attention, BLOCK, LANES, NumbersMut, reciprocal};
 use crate::{Float, Mask, Simd, math::exp};
+
+/// Tiles that share the blocks of keys and values.
+const TILES: usize = 4;
+
+/// Numbers of scratch memory that [`run`] needs for rows of `width`; `None` when they overflow.
+pub(super) fn scratch_len(width: usize) -> Option<usize> {
+    width.checked_mul(2 * TILES * LANES)?.checked_add((2 * TILES + BLOCK) * LANES)
+}
 
 #[inline(always)]
 pub(super) fn run<S: Simd>(
@@ -15,13 +25,43 @@ pub(super) fn run<S: Simd>(
     scratch: &mut [f32],
 ) {
     let lanes = 2 * S::LANES;
-    let (queries, rest) = scratch.split_at_mut(attention.width * lanes);
-    let (sums, rest) = rest.split_at_mut(attention.width * lanes);
-    let mut tile = Tile { simd, attention, keys, values, queries, sums, scores: rest };
+    let size = attention.width * lanes;
+    let (queries, rest) = scratch.split_at_mut(TILES * size);
+    let (sums, rest) = rest.split_at_mut(TILES * size);
+    let (state, scores) = rest.split_at_mut(TILES * 2 * lanes);
     for batch in 0..attention.batches {
         for head in 0..attention.key_heads {
-            for first in (0..attention.group()).step_by(lanes) {
-                tile.run(batch, head, first, out);
+            let place = (batch, head);
+            for first in (0..attention.group()).step_by(TILES * lanes) {
+                let end = (first + TILES * lanes).min(attention.group());
+                // The part of each tile in `queries`, `sums` and `state`, and its first row.
+                macro_rules! tiles {
+                    ($tile:ident => $body:block) => {
+                        let parts = queries.chunks_exact_mut(size).zip(sums.chunks_exact_mut(size));
+                        let parts = parts.zip(state.chunks_exact_mut(2 * lanes));
+                        for (((queries, sums), state), first) in
+                            parts.zip((first..end).step_by(lanes))
+                        {
+                            let (best, total) = state.split_at_mut(lanes);
+                            let count = lanes.min(end - first);
+                            let rows = (first, count);
+                            let scores = &mut *scores;
+                            #[allow(unused_mut, reason = "not every use changes the tile")]
+                            let mut $tile =
+                                Tile { simd, attention, rows, queries, sums, best, total, scores };
+                            $body
+                        }
+                    };
+                }
+                tiles!(tile => { tile.load(place) });
+                let seen = (first..end).map(|row| attention.seen(row)).max().unwrap_or(0);
+                for from in (0..seen).step_by(BLOCK) {
+                    let size = (BLOCK.min(seen - from), attention.width);
+                    let keys = attention.key.packed((batch, head, from), size, keys);
+                    let values = attention.value.packed((batch, head, from), size, values);
+                    tiles!(tile => { tile.add(keys, values, from) });
+                }
+                tiles!(tile => { tile.store(place, out) });
             }
         }
     }
@@ -31,14 +71,16 @@ pub(super) fn run<S: Simd>(
 struct Tile<'r, 'a, S> {
     simd: S,
     attention: &'r Attention<'a>,
-    /// Memory for keys of another dtype.
-    keys: &'r mut [f32],
-    /// Memory for values of another dtype.
-    values: &'r mut [f32],
+    /// The first row of the queries, and how many there are.
+    rows: (usize, usize),
     /// The queries, scaled: a row for each number of the width.
     queries: &'r mut [f32],
     /// Weighted sums of values: a row for each number of the width.
     sums: &'r mut [f32],
+    /// The largest score of each query so far.
+    best: &'r mut [f32],
+    /// The sum of the weights of each query so far.
+    total: &'r mut [f32],
     /// Scores, then weights: a row for each key of the block.
     scores: &'r mut [f32],
 }
@@ -47,37 +89,32 @@ struct Tile<'r, 'a, S> {
 type Pair<S> = [<S as Simd>::F32; 2];
 
 impl<S: Simd> Tile<'_, '_, S> {
+    /// Takes in the block of keys and values from the key `from` on.
     #[inline(always)]
-    fn run(&mut self, batch: usize, head: usize, first: usize, out: &mut NumbersMut<'_>) {
-        let (simd, attention) = (self.simd, self.attention);
-        let count = (2 * S::LANES).min(attention.group() - first);
-        self.load(batch, head, first, count);
-        self.sums.fill(0.0);
-        let mut best = [simd.splat(f32::NEG_INFINITY); 2];
-        let mut total = [simd.zero(); 2];
+    fn add(&mut self, keys: &[f32], values: &[f32], from: usize) {
+        let (simd, width, (first, count)) = (self.simd, self.attention.width, self.rows);
+        let attention = self.attention;
         let seen = (first..first + count).map(|row| attention.seen(row)).max().unwrap_or(0);
-        for from in (0..seen).step_by(BLOCK) {
-            let block = BLOCK.min(seen - from);
-            let (rows, place) = ((block, attention.width), (batch, head, from));
-            let (keys, step) = attention.key.block(place, rows, self.keys);
-            score::<S>(simd, keys, (step, attention.width), self.queries, self.scores, block);
-            self.hide(first, count, from, block);
-            let old = best;
-            for scores in self.scores.chunks_exact(2 * S::LANES).take(block) {
-                let scores = pair(simd, scores);
-                best = [best[0].max(scores[0]), best[1].max(scores[1])];
-            }
-            self.weigh(old, best, &mut total, block);
-            let (values, step) = attention.value.block(place, rows, self.values);
-            add_values::<S>(simd, values, (step, attention.width), self.scores, self.sums, block);
+        if seen <= from {
+            return;
         }
-        self.store((batch, head), (first, count), total, out);
+        let block = keys.len() / width;
+        score::<S>(simd, keys, width, self.queries, self.scores, block);
+        self.hide(from, block);
+        let old = pair(simd, self.best);
+        let mut best = old;
+        for scores in self.scores.chunks_exact(2 * S::LANES).take(block) {
+            let scores = pair(simd, scores);
+            best = [best[0].max(scores[0]), best[1].max(scores[1])];
+        }
+        self.weigh(old, best, block);
+        add_values::<S>(simd, values, width, self.scores, self.sums, block);
     }
 
-    /// Transposes the queries; lanes without one get zeros.
+    /// Transposes the queries, of which lanes without one get zeros, and begins anew.
     #[inline(always)]
-    fn load(&mut self, batch: usize, head: usize, first: usize, count: usize) {
-        let (attention, lanes) = (self.attention, 2 * S::LANES);
+    fn load(&mut self, (batch, head): (usize, usize)) {
+        let (attention, lanes, (first, count)) = (self.attention, 2 * S::LANES, self.rows);
         let row = &mut self.sums[..attention.width];
         self.queries.fill(0.0);
         for lane in 0..count {
@@ -85,13 +122,16 @@ impl<S: Simd> Tile<'_, '_, S> {
             let to = self.queries[lane..].iter_mut().step_by(lanes);
             to.zip(&*row).for_each(|(to, x)| *to = x * attention.scale);
         }
+        self.sums.fill(0.0);
+        self.best.fill(f32::NEG_INFINITY);
+        self.total.fill(0.0);
     }
 
     /// Adds the mask to the scores of the keys from `from` on, and hides those that come later
     /// than a query.
     #[inline(always)]
-    fn hide(&mut self, first: usize, count: usize, from: usize, block: usize) {
-        let lanes = 2 * S::LANES;
+    fn hide(&mut self, from: usize, block: usize) {
+        let (lanes, (first, count)) = (2 * S::LANES, self.rows);
         for lane in 0..count {
             let column = &mut self.scores[lane..(block - 1) * lanes + lane + 1];
             if let Some(mask) = self.attention.masked(first + lane, from) {
@@ -108,18 +148,21 @@ impl<S: Simd> Tile<'_, '_, S> {
     /// Turns scores into weights, and everything of before into what it is with the new largest
     /// scores.
     #[inline(always)]
-    fn weigh(&mut self, old: Pair<S>, best: Pair<S>, total: &mut Pair<S>, block: usize) {
+    fn weigh(&mut self, old: Pair<S>, best: Pair<S>, block: usize) {
         let (simd, none) = (self.simd, self.simd.splat(f32::NEG_INFINITY));
         // Where every key is hidden, a finite number makes weights zero instead of NaN.
         let base = [0, 1].map(|v| best[v].eq(none).select(simd.zero(), best[v]));
         let change = [exp(simd, old[0] - base[0]), exp(simd, old[1] - base[1])];
-        *total = [total[0] * change[0], total[1] * change[1]];
+        let mut total = pair(simd, self.total);
+        total = [total[0] * change[0], total[1] * change[1]];
         for scores in self.scores.chunks_exact_mut(2 * S::LANES).take(block) {
             let score = pair(simd, scores);
             let weight = [exp(simd, score[0] - base[0]), exp(simd, score[1] - base[1])];
-            *total = [total[0] + weight[0], total[1] + weight[1]];
+            total = [total[0] + weight[0], total[1] + weight[1]];
             store(simd, weight, scores);
         }
+        store(simd, best, self.best);
+        store(simd, total, self.total);
         for sums in self.sums.chunks_exact_mut(2 * S::LANES) {
             let sum = pair(simd, sums);
             store(simd, [sum[0] * change[0], sum[1] * change[1]], sums);
@@ -128,18 +171,10 @@ impl<S: Simd> Tile<'_, '_, S> {
 
     /// Writes the results.
     #[inline(always)]
-    fn store(
-        &mut self,
-        (batch, head): (usize, usize),
-        (first, count): (usize, usize),
-        total: Pair<S>,
-        out: &mut NumbersMut<'_>,
-    ) {
-        let (attention, lanes) = (self.attention, 2 * S::LANES);
-        let mut totals = [0.0; LANES];
-        store(self.simd, total, &mut totals);
+    fn store(&mut self, (batch, head): (usize, usize), out: &mut NumbersMut<'_>) {
+        let (attention, lanes, (first, count)) = (self.attention, 2 * S::LANES, self.rows);
         let row = &mut self.queries[..attention.width];
-        for (lane, &total) in totals[..count].iter().enumerate() {
+        for (lane, &total) in self.total[..count].iter().enumerate() {
             let from = self.sums[lane..].iter().step_by(lanes);
             row.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
             out.write(attention.at(batch, head, first + lane), row, reciprocal(total));
@@ -158,30 +193,40 @@ fn store<S: Simd>(simd: S, value: Pair<S>, to: &mut [f32]) {
     simd.store(value[1], &mut to[S::LANES..]);
 }
 
-/// Products of `count` keys, `step` numbers apart, with all queries.
+/// Calls `$body` for parts of `$count` rows, the first of which is `$at`: of as many as their sums
+/// and the operands find registers, then of fewer.
+macro_rules! in_parts {
+    ($count:expr, $at:ident, $rows:ident => $body:block) => {
+        let mut $at = 0;
+        in_parts!(@if S::REGISTERS >= 32, 8, $count, $at, $rows, $body);
+        in_parts!(@if S::REGISTERS < 32, 6, $count, $at, $rows, $body);
+        in_parts!(@if true, 4, $count, $at, $rows, $body);
+        in_parts!(@if true, 1, $count, $at, $rows, $body);
+    };
+    (@if $condition:expr, $part:literal, $count:expr, $at:ident, $rows:ident, $body:block) => {
+        while $condition && $at + $part <= $count {
+            const $rows: usize = $part;
+            $body
+            $at += $part;
+        }
+    };
+}
+
+/// Products of `count` keys of `width` numbers with all queries.
 #[inline(always)]
 fn score<S: Simd>(
     simd: S,
     keys: &[f32],
-    (step, width): (usize, usize),
+    width: usize,
     queries: &[f32],
     scores: &mut [f32],
     count: usize,
 ) {
     let lanes = 2 * S::LANES;
-    let whole = count - count % 8;
-    for (key, scores) in (0..whole).step_by(8).zip(scores.chunks_exact_mut(8 * lanes)) {
-        if S::REGISTERS >= 32 {
-            score_rows::<S, 8>(simd, &keys[key * step..], (step, width), queries, scores);
-        } else {
-            let (low, high) = scores.split_at_mut(4 * lanes);
-            score_rows::<S, 4>(simd, &keys[key * step..], (step, width), queries, low);
-            score_rows::<S, 4>(simd, &keys[(key + 4) * step..], (step, width), queries, high);
-        }
-    }
-    for (key, scores) in (whole..count).zip(scores[whole * lanes..].chunks_exact_mut(lanes)) {
-        score_rows::<S, 1>(simd, &keys[key * step..], (step, width), queries, scores);
-    }
+    in_parts!(count, at, R => {
+        let scores = &mut scores[at * lanes..][..R * lanes];
+        score_rows::<S, R>(simd, &keys[at * width..], width, queries, scores);
+    });
 }
 
 /// Products of `R` keys with all queries.
@@ -189,16 +234,16 @@ fn score<S: Simd>(
 fn score_rows<S: Simd, const R: usize>(
     simd: S,
     keys: &[f32],
-    (step, width): (usize, usize),
+    width: usize,
     queries: &[f32],
     scores: &mut [f32],
 ) {
     let mut rows = [keys; R];
     for (at, row) in rows.iter_mut().enumerate() {
-        *row = &keys[at * step..][..width];
+        *row = &keys[at * width..][..width];
     }
     let mut products = [[simd.zero(); 2]; R];
-    for (at, queries) in queries.chunks_exact(2 * S::LANES).take(width).enumerate() {
+    for (at, queries) in (0..width).zip(queries.chunks_exact(2 * S::LANES)) {
         let queries = pair(simd, queries);
         for (product, row) in products.iter_mut().zip(&rows) {
             let number = simd.splat(row[at]);
@@ -211,31 +256,22 @@ fn score_rows<S: Simd, const R: usize>(
     }
 }
 
-/// Adds `count` values, `step` numbers apart, times the weights of each query, to `sums`.
+/// Adds `count` values of `width` numbers, times the weights of each query, to `sums`.
 #[inline(always)]
 fn add_values<S: Simd>(
     simd: S,
     values: &[f32],
-    (step, width): (usize, usize),
+    width: usize,
     weights: &[f32],
     sums: &mut [f32],
     count: usize,
 ) {
     let lanes = 2 * S::LANES;
     let weights = &weights[..count * lanes];
-    let whole = width - width % 8;
-    for (at, sums) in (0..whole).step_by(8).zip(sums.chunks_exact_mut(8 * lanes)) {
-        if S::REGISTERS >= 32 {
-            add_columns::<S, 8>(simd, &values[at..], step, weights, sums);
-        } else {
-            let (low, high) = sums.split_at_mut(4 * lanes);
-            add_columns::<S, 4>(simd, &values[at..], step, weights, low);
-            add_columns::<S, 4>(simd, &values[at + 4..], step, weights, high);
-        }
-    }
-    for (at, sums) in (whole..width).zip(sums[whole * lanes..].chunks_exact_mut(lanes)) {
-        add_columns::<S, 1>(simd, &values[at..], step, weights, sums);
-    }
+    in_parts!(width, at, R => {
+        let sums = &mut sums[at * lanes..][..R * lanes];
+        add_columns::<S, R>(simd, &values[at..], width, weights, sums);
+    });
 }
 
 /// As [`add_values`], for `R` numbers of the width.
@@ -243,7 +279,7 @@ fn add_values<S: Simd>(
 fn add_columns<S: Simd, const R: usize>(
     simd: S,
     values: &[f32],
-    step: usize,
+    width: usize,
     weights: &[f32],
     sums: &mut [f32],
 ) {
@@ -251,9 +287,9 @@ fn add_columns<S: Simd, const R: usize>(
     for (total, sums) in totals.iter_mut().zip(sums.chunks_exact(2 * S::LANES)) {
         *total = pair(simd, sums);
     }
-    for (key, weights) in weights.chunks_exact(2 * S::LANES).enumerate() {
+    for (weights, values) in weights.chunks_exact(2 * S::LANES).zip(values.chunks(width)) {
         let weights = pair(simd, weights);
-        let values = &values[key * step..][..R];
+        let Some(values) = values.first_chunk::<R>() else { return };
         for (total, &value) in totals.iter_mut().zip(values) {
             let value = simd.splat(value);
             total[0] = value.mul_add(weights[0], total[0]);
