@@ -5,6 +5,7 @@ use crate::{
     edit::{append, refer, set_tables},
     flatbuffer::{Vector, follow, number, set_number},
     schema::{BUNDLED_PROGRAM, FLAT_TENSOR, Kind, PROGRAM, TableType},
+    seeds::Seed,
     spots::{Role, Spot, find},
 };
 
@@ -38,6 +39,16 @@ pub fn damage(bytes: &mut [u8], random: &mut Random) {
             *byte ^= (1 + random.below(255)) as u8;
         }
     }
+}
+
+/// `count` files made of `seeds` in turn, with one to four wrong bytes each.
+pub fn damaged(seeds: &[Seed], count: usize, seed: u64) -> impl Iterator<Item = (&Seed, Vec<u8>)> {
+    let mut random = Random(seed);
+    seeds.iter().cycle().take(count).map(move |seed| {
+        let mut bytes = seed.bytes.clone();
+        damage(&mut bytes, &mut random);
+        (seed, bytes)
+    })
 }
 
 fn change(bytes: &mut Vec<u8>, spot: Spot, spots: &[Spot], random: &mut Random) {
