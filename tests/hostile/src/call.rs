@@ -56,6 +56,21 @@ const DOUBLES: &[f64] = &[
     1e19,
 ];
 
+/// Dtypes, the usual ones first.
+const DTYPES: &[ScalarType] = &[
+    ScalarType::Float,
+    ScalarType::Long,
+    ScalarType::Bool,
+    ScalarType::Int,
+    ScalarType::Byte,
+    ScalarType::Half,
+    ScalarType::Double,
+    ScalarType::BFloat16,
+    ScalarType::Char,
+    ScalarType::Short,
+    ScalarType::ComplexDouble,
+];
+
 /// Texts that operators know, and one that they do not.
 const TEXTS: &[&str] = &["none", "tanh", "trunc", "floor", "mean", "sum", "?"];
 
@@ -92,13 +107,13 @@ enum Made {
 /// Calls the operator that `bytes` choose, with the arguments that they make.
 ///
 /// # Errors
-/// Those of the operator; none, if the bytes name no operator.
+/// Those of the operator.
 pub fn call(bytes: &[u8]) -> Result<(), Error> {
-    let kernels: Vec<&Kernel> =
-        afferent_kernels::KERNELS.iter().copied().flatten().copied().flatten().collect();
     let mut choices = Choices(bytes);
-    let kernel = kernels[choices.below(kernels.len())];
-    run(kernel, &mut choices)
+    let key = (0..4).fold(0, |key, _| key << 8 | choices.byte() as u32);
+    // By its name, so that the same bytes choose the same operator when others are added.
+    let kernel = kernels().min_by_key(|kernel| hash(kernel.name) ^ key);
+    run(kernel.expect("there are operators"), &mut choices)
 }
 
 /// As [`call`], for the operator `name`.
@@ -109,19 +124,26 @@ pub fn call(bytes: &[u8]) -> Result<(), Error> {
 /// # Panics
 /// When there is no such operator.
 pub fn call_named(name: &str, bytes: &[u8]) -> Result<(), Error> {
-    let mut all = afferent_kernels::KERNELS.iter().copied().flatten().copied().flatten();
-    let kernel = all.find(|kernel| kernel.name == name).expect("the operator exists");
+    let kernel = kernels().find(|kernel| kernel.name == name).expect("the operator exists");
     run(kernel, &mut Choices(bytes))
 }
 
 /// Names of the operators.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let all = afferent_kernels::KERNELS.iter().copied().flatten().copied().flatten();
-    all.map(|kernel| kernel.name)
+    kernels().map(|kernel| kernel.name)
+}
+
+fn kernels() -> impl Iterator<Item = &'static Kernel> {
+    afferent_kernels::KERNELS.iter().copied().flatten().copied().flatten()
+}
+
+/// A number for a name (Fowler, Noll, Vo: FNV-1a).
+fn hash(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 fn run(kernel: &Kernel, choices: &mut Choices<'_>) -> Result<(), Error> {
-    let dtype = scalar_type(choices);
+    let dtype = choices.of(DTYPES);
     let mut base: Vec<usize> = (0..choices.below(6)).map(|_| choices.of(SIZES)).collect();
     shrink(&mut base);
     let mut made: Vec<Made> =
@@ -227,12 +249,6 @@ fn ints(base: &[usize], choices: &mut Choices<'_>) -> Vec<i64> {
     (0..len).map(|_| choices.of(INTS)).collect()
 }
 
-fn scalar_type(choices: &mut Choices<'_>) -> ScalarType {
-    let code = choices.below(17) as i64;
-    ScalarType::from_code([6, 4, 11, 3, 0, 5, 7, 15, 1, 2, 10][(code % 11) as usize])
-        .unwrap_or(ScalarType::Float)
-}
-
 /// A tensor like the others of the call, or another one.
 fn tensor(dtype: ScalarType, base: &[usize], choices: &mut Choices<'_>) -> Tensor {
     let mut sizes = base.to_vec();
@@ -250,7 +266,7 @@ fn tensor(dtype: ScalarType, base: &[usize], choices: &mut Choices<'_>) -> Tenso
         _ => {}
     }
     shrink(&mut sizes);
-    let dtype = if choices.below(6) == 1 { scalar_type(choices) } else { dtype };
+    let dtype = if choices.below(6) == 1 { choices.of(DTYPES) } else { dtype };
     let mut order: Vec<u8> = (0..sizes.len() as u8).collect();
     if choices.below(6) == 1 && !order.is_empty() {
         let (a, b) = (choices.below(order.len()), choices.below(order.len()));

@@ -5,8 +5,11 @@ use crate::{
     schema::{Field, Kind, TableType},
 };
 
-/// What an exporter aligns segments to.
-const ALIGNMENT: usize = 128;
+/// What segments keep being aligned to: the elements of every dtype.
+const ALIGNMENT: usize = 16;
+
+/// Bytes to which a file may grow by copies of its tables: in a damaged file they may share parts.
+const MOST_BYTES: usize = 1 << 20;
 
 /// A file whose fields have names.
 ///
@@ -84,7 +87,7 @@ impl Edit {
         for (item, &value) in items.iter().enumerate() {
             set_number(&mut self.bytes, vector + 4 + width * item, width, value as u64);
         }
-        set_number(&mut self.bytes, at, 4, (vector - at) as u64);
+        refer(&mut self.bytes, at, vector).expect("what is appended lies behind");
         self
     }
 
@@ -193,15 +196,24 @@ pub(crate) fn set_tables(
                 copy
             }
         };
-        let place = vector + 4 + 4 * item;
-        set_number(bytes, place, 4, (copy - place) as u64);
+        refer(bytes, vector + 4 + 4 * item, copy)?;
     }
-    set_number(bytes, at, 4, (vector - at) as u64);
+    refer(bytes, at, vector)
+}
+
+/// Lets the reference at `at` point to `target`, which must lie behind it.
+///
+/// In a file whose header is damaged, what is appended may lie before what refers to it.
+pub(crate) fn refer(bytes: &mut [u8], at: usize, target: usize) -> Option<()> {
+    set_number(bytes, at, 4, target.checked_sub(at)? as u64);
     Some(())
 }
 
 /// Copies a table and what it refers to behind everything, because references lead forward.
 fn copy_table(bytes: &mut Vec<u8>, kind: &TableType, table: Table) -> Option<usize> {
+    if bytes.len() > MOST_BYTES {
+        return None;
+    }
     let vtable = table.vtable(bytes)?;
     let (len, vtable) = (number(vtable, 2, 2)? as usize, table.vtable_at());
     let own = bytes.get(table.at..table.at + len)?.to_vec();
@@ -220,8 +232,7 @@ fn copy_table(bytes: &mut Vec<u8>, kind: &TableType, table: Table) -> Option<usi
                 let copied = append_vector(bytes, vector.len, 4);
                 for item in 0..vector.len {
                     let child = copy_table(bytes, kind, entry(bytes, from, item)?)?;
-                    let place = copied + 4 + 4 * item;
-                    set_number(bytes, place, 4, (child - place) as u64);
+                    refer(bytes, copied + 4 + 4 * item, child)?;
                 }
                 copied
             }
@@ -234,8 +245,7 @@ fn copy_table(bytes: &mut Vec<u8>, kind: &TableType, table: Table) -> Option<usi
                 copied
             }
         };
-        let place = copy + (from - table.at);
-        set_number(bytes, place, 4, (target - place) as u64);
+        refer(bytes, copy + (from - table.at), target)?;
     }
     Some(copy)
 }

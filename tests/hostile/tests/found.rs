@@ -1,4 +1,5 @@
-//! What fuzzing found, mended: each file of `data/` is tried as its target did.
+//! Hostile files of the kinds that fuzzing found and that were mended: each file of `data/` is tried
+//! as the fuzz target does that its name starts with.
 
 use std::{fs, path::Path};
 

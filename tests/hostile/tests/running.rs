@@ -76,16 +76,28 @@ fn planned_memory_beyond_the_limit_is_refused() {
     assert!(error.contains("more than the limit of 8; raise the limit"), "{error}");
 }
 
+/// Memory was planned for a tensor over that of another one: CVE-2025-30405, too.
+#[test]
+fn planned_memory_that_overlaps_is_refused() {
+    let mut file = good("mlp");
+    // Instruction 13 reads 96 bytes at byte 1024 and writes behind them.
+    let [read, written] = [1, 5].map(|arg| {
+        let value = file.get(&format!("{CHAIN}[13].instr_args.args[{arg}]"));
+        format!("execution_plan[0].values[{value}].val.allocation_info.memory_offset_low")
+    });
+    assert_eq!([file.get(&read), file.get(&written)], [1024, 1216]);
+    model(&file, ModelOptions::new(KERNELS)).load_method(FORWARD).unwrap();
+    file.set(&written, 1024 + 80);
+    let error = load_error(&file, ModelOptions::new(KERNELS)).to_string();
+    assert!(error.contains("it writes argument 5 over another argument"), "{error}");
+}
+
 /// An input that lies in memory otherwise than the method expects was read as if it did not.
 #[test]
 fn an_input_of_another_dim_order_is_refused() {
     let mut file = good("linear");
-    let order = ["dim_order[0]", "dim_order[1]"]
-        .map(|entry| format!("execution_plan[0].values[0].val.{entry}"));
-    let input = (0..file.get("execution_plan[0].values#"))
-        .find(|&value| file.get("execution_plan[0].inputs[0]") == value)
-        .expect("the method has an input");
-    let order = order.map(|path| path.replace("values[0]", &format!("values[{input}]")));
+    let input = file.get("execution_plan[0].inputs[0]");
+    let order = [0, 1].map(|dim| format!("execution_plan[0].values[{input}].val.dim_order[{dim}]"));
     assert_eq!(order.each_ref().map(|path| file.get(path)), [0, 1]);
     file.set(&order[0], 1).set(&order[1], 0);
     let mut model = model(&file, ModelOptions::new(KERNELS));

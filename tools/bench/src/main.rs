@@ -6,6 +6,7 @@ mod allocations;
 mod attention;
 mod call;
 mod callgrind;
+mod damaged;
 mod hops;
 mod load;
 mod models;
@@ -37,6 +38,9 @@ struct Cli {
 enum Command {
     Attention(attention::Options),
     Call(call::Options),
+    Damaged(damaged::Options),
+    #[command(hide = true)]
+    DamagedOnce(damaged::OnceOptions),
     Hops(hops::Options),
     Load(load::Options),
     #[command(hide = true)]
@@ -53,6 +57,8 @@ fn main() -> anyhow::Result<()> {
     let (tables, verdict) = match cli.command {
         Command::Attention(options) => (attention::run(&options)?, Ok(())),
         Command::Call(options) => (call::run(&options)?, Ok(())),
+        Command::Damaged(options) => (damaged::run(&options)?, Ok(())),
+        Command::DamagedOnce(options) => return damaged::once(&options),
         Command::Hops(options) => hops::run(&options)?,
         Command::Load(options) => (load::run(&options)?, Ok(())),
         Command::LoadOnce(options) => return load::once(&options),

@@ -1,0 +1,229 @@
+//! What becomes of damaged programs, here and in the official runtime.
+
+use std::{
+    collections::BTreeMap,
+    env::current_exe,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use afferent_runtime::{Model, ModelFile, ModelOptions};
+use afferent_tests_hostile::{
+    attempt::{self, Tally, allowance},
+    mutate::damaged,
+    seeds::{Seed, seeds},
+};
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::{
+    allocations,
+    peer::{self, PeerOption},
+    subject,
+    table::Table,
+};
+
+/// Crashes and hangs of damaged programs.
+///
+/// Programs of the conformance tests get one to four wrong bytes each, are loaded and run, each in
+/// a process of its own with 4 GiB of address space. A program that neither gives a result nor
+/// ends with an error has crashed, or it hangs. Here every method runs three times, on at most
+/// 2000 instructions and with memory for 64 times the file and 1 MiB; what takes more of it is a
+/// large allocation. The peer runs the method `forward` once, on zeros.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    peer: PeerOption,
+    /// Damaged files.
+    #[arg(long, default_value_t = 450)]
+    files: usize,
+    /// What the damage depends on.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Time after which a process hangs.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+}
+
+/// Loads and runs a program within limits: what a new process is started for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OnceOptions {
+    program: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
+    let seeds = seeds("model.pte");
+    let folder = TempDir::with_prefix("afferent-bench-")?;
+    let limit = Duration::from_secs(options.seconds);
+    let mut sides = vec![("afferent", Side::default(), None)];
+    if let Some(program) = &options.peer.program {
+        sides.push(("official runtime, default load", Side::default(), Some(program)));
+    }
+    let title = format!("{} files with one to four wrong bytes", options.files);
+    let mut table = Table::new(title, COLUMNS);
+    let inputs: BTreeMap<&str, Vec<PathBuf>> =
+        seeds.iter().map(|seed| (seed.name.as_str(), inputs(seed, folder.path()))).collect();
+    let good = seeds.iter().map(|seed| (seed, seed.bytes.clone()));
+    let path = folder.path().join("model.pte");
+    for (name, side, program) in &mut sides {
+        let mut attempt = |seed: &Seed, bytes: Vec<u8>| {
+            fs::write(&path, bytes)?;
+            let words = match program {
+                Some(program) => peer::command(program, &path, &inputs[seed.name.as_str()], 1, 0),
+                None => own_command(&path)?,
+            };
+            outcome(&words, folder.path(), limit)
+        };
+        let mut undamaged = 0;
+        for (seed, bytes) in good.clone() {
+            undamaged += usize::from(attempt(seed, bytes)? == Outcome::Result);
+        }
+        table.note(format!("{name}: {undamaged} of {} good programs give a result", seeds.len()));
+        for (seed, bytes) in damaged(&seeds, options.files, options.seed) {
+            side.count(attempt(seed, bytes)?);
+        }
+        table.row(side.row(name));
+        if !side.deaths.is_empty() {
+            let deaths = side.deaths.iter().map(|(how, count)| format!("{count} by {how}"));
+            table.note(format!("{name}: {}", deaths.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    if options.peer.program.is_none() {
+        table.note(peer::SKIPPED);
+    }
+    Ok(vec![table])
+}
+
+/// Loads and runs a program; it is an error if nothing runs to its end.
+pub(crate) fn once(options: &OnceOptions) -> Result<()> {
+    let bytes = fs::read(&options.program)?;
+    allocations::limit(allowance(bytes.len()));
+    let tally = attempt::program(&bytes, 1);
+    allocations::limit(usize::MAX);
+    let Tally { refused, failed, ran, .. } = tally;
+    ensure!(ran > 0, "{refused} methods were refused, {failed} runs failed");
+    Ok(())
+}
+
+const COLUMNS: &[&str] = &["runtime", "results", "errors", "crashes", "hangs", "large allocations"];
+
+/// What became of a program.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Result,
+    Error,
+    Crash(String),
+    Hang,
+    LargeAllocation,
+}
+
+/// What became of all programs in one runtime.
+#[derive(Debug, Default)]
+struct Side {
+    results: usize,
+    errors: usize,
+    hangs: usize,
+    large: usize,
+    deaths: BTreeMap<String, usize>,
+}
+
+impl Side {
+    fn count(&mut self, outcome: Outcome) {
+        let counter = match outcome {
+            Outcome::Result => &mut self.results,
+            Outcome::Error => &mut self.errors,
+            Outcome::Hang => &mut self.hangs,
+            Outcome::LargeAllocation => &mut self.large,
+            Outcome::Crash(how) => self.deaths.entry(how).or_default(),
+        };
+        *counter += 1;
+    }
+
+    fn row(&self, name: &str) -> Vec<String> {
+        let crashes = self.deaths.values().sum();
+        let counts = [self.results, self.errors, crashes, self.hangs, self.large];
+        let counts = counts.iter().map(usize::to_string);
+        [name.to_owned()].into_iter().chain(counts).collect()
+    }
+}
+
+/// Zeros for the inputs of `forward`, as files; none where the peer's program cannot be given them.
+fn inputs(seed: &Seed, folder: &Path) -> Vec<PathBuf> {
+    let folder = folder.join(&seed.name);
+    let write = || {
+        let file = ModelFile::from_bytes(&seed.name, &seed.bytes)?;
+        let model = Model::new(file, ModelOptions::new(afferent_kernels::KERNELS));
+        fs::create_dir(&folder)?;
+        subject::write(&subject::zeros(&model)?, &folder)
+    };
+    write().unwrap_or_default()
+}
+
+fn own_command(program: &Path) -> Result<Vec<String>> {
+    let own = current_exe()?.display().to_string();
+    Ok(vec![own, "damaged-once".to_owned(), program.display().to_string()])
+}
+
+/// Runs the command `words`, for at most `limit`.
+fn outcome(words: &[String], folder: &Path, limit: Duration) -> Result<Outcome> {
+    const LIMITED: &str = "ulimit -c 0; ulimit -v 4194304; exec \"$@\"";
+    let errors = folder.join("errors");
+    let mut child = Command::new("sh")
+        .args(["-c", LIMITED, "sh"])
+        .args(words)
+        .stdout(File::create(folder.join("printed"))?)
+        .stderr(File::create(&errors)?)
+        .spawn()
+        .context("cannot start sh")?;
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if start.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Outcome::Hang);
+        }
+        sleep(Duration::from_millis(1));
+    };
+    let errors = fs::read(errors)?;
+    Ok(judge(status, &String::from_utf8_lossy(&errors)))
+}
+
+fn judge(status: ExitStatus, errors: &str) -> Outcome {
+    match status.code() {
+        Some(0) => Outcome::Result,
+        Some(1) => Outcome::Error,
+        // What Rust says before it aborts.
+        _ if errors.contains("memory allocation of") => Outcome::LargeAllocation,
+        _ => Outcome::Crash(status.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(script: &str, limit: Duration, expected: Outcome) {
+        let folder = TempDir::with_prefix("afferent-bench-").unwrap();
+        let words = ["sh", "-c", script].map(str::to_owned);
+        assert_eq!(outcome(&words, folder.path(), limit).unwrap(), expected, "{script}");
+    }
+
+    #[test]
+    fn outcomes_are_told_apart() {
+        const LONG: Duration = Duration::from_secs(60);
+        check("echo result", LONG, Outcome::Result);
+        check("exit 1", LONG, Outcome::Error);
+        check("exit 101", LONG, Outcome::Crash("exit status: 101".to_owned()));
+        check("kill -SEGV $$", LONG, Outcome::Crash("signal: 11 (SIGSEGV)".to_owned()));
+        let script = "echo memory allocation of 9 bytes failed >&2; kill -ABRT $$";
+        check(script, LONG, Outcome::LargeAllocation);
+        check("exec sleep 60", Duration::from_millis(1), Outcome::Hang);
+    }
+}
