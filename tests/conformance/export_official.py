@@ -34,7 +34,7 @@ GIVEN = {
     "avg_pool2d": {"portable": ["FLOATHBF16", "LONG"]}, "_adaptive_avg_pool2d": {"portable": ["FLOATHBF16", "LONG"]}, "mm": {"portable": "REALHBF16", "optimized": "REALHBF16"}, "linear": {"optimized": "REALHBF16"}, "log_softmax": {"optimized": "FLOATHBF16"},
     "where": {"portable": "CONDITION", "optimized": "CONDITION"},
     "copy": {"portable": "REALHBBF16"}, "_to_dim_order_copy": {"portable": ["REALHBBF16", "COMPLEXH"]}, "abs": {"portable": ["REALHBF16", "COMPLEXH"]},
-    "_conj_physical": {"portable": "COMPLEXH"}, "masked_fill": {"portable": "REALHBBF16"}, "grid_sampler_2d": {"portable": "FLOATHBF16"},
+    "_conj_physical": {"portable": "COMPLEXH"}, "masked_fill": {"portable": "REALHBBF16"}, "grid_sampler_2d": {"portable": "FLOATHBF16", "optimized": "FLOATHBF16"},
     "upsample_bilinear2d_aa": {"portable": "FLOATHBF16"}, "upsample_bilinear2d": {"portable": "FLOATHBF16"},
 }
 GROUPS |= {"BYTES": ["u8", "i8"], "BYTE": ["u8"], "INDICES": ["i32", "i64"], "SINGLE": ["f32"], "STORED": ["u8", "i8", "i16", "i32", "u16"], "MIXED": ["f16", "f32"], "LONG": ["i64"], "CONDITION": ["u8", "bool"]}

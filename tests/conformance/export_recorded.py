@@ -1,22 +1,25 @@
 """Writes the cases of exporter/recorded.py to data/operators and prints how many there are: export_recorded.py"""
 
+import sys
 import warnings
 from pathlib import Path
 
 import torch
 
-from exporter import recorded
+from exporter import recorded, remaining
 from exporter.record import Recorder
 
 OUTPUT = Path(__file__).parent / "data" / "operators"
-FAMILIES = [recorded.quantize, recorded.choose, recorded.embedding, recorded.arithmetic, recorded.fourier, recorded.complex_numbers, recorded.pools, recorded.gradients]
+FAMILIES = [recorded.quantize, recorded.choose, recorded.embedding, recorded.arithmetic, recorded.fourier, recorded.complex_numbers, recorded.pools, recorded.gradients, *remaining.FAMILIES]
 
 
-def main() -> None:
-    """Records all families, each from its own seed."""
+def main(names: list[str]) -> None:
+    """Records the named families or all, each from its own seed."""
     torch.set_num_threads(1)
     recorder = Recorder(recorded.NAMES)
     for seed, family in enumerate(FAMILIES):
+        if names and family.__name__ not in names:
+            continue
         torch.manual_seed(seed)
         family(recorder)
     recorder.write(OUTPUT)
@@ -24,4 +27,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main()
+    main(sys.argv[1:])

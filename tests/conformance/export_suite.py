@@ -3,6 +3,7 @@
 import logging
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,22 +15,23 @@ DATA = Path(__file__).parent / "data"
 
 
 def main(names: list[str]) -> None:
-    """Exports the named files of the suite, `models`, or all, and prints what did not export and where the official runtime differs."""
+    """Exports the named archives, such as `suite/add`, or `suite`, `models`, or all, and prints what did not export and where the official runtime differs."""
     torch.set_num_threads(1)
     use_grid()
     total = 0
-    for module in suite.modules() + ["models"]:
-        if names and module not in names:
+    archives = {f"suite/{module.removeprefix('test_')}": partial(suite.collect, module) for module in suite.modules()}
+    archives |= {f"models/{name}": make for name, make in models.ARCHIVES.items()}
+    for path, make in archives.items():
+        if names and path not in names and path.split("/")[0] not in names:
             continue
-        groups = models.collect() if module == "models" else [(f"suite/{module.removeprefix('test_')}", suite.collect(module))]
-        for path, made in groups:
-            size = write(made, DATA / f"{path}.json.gz")
-            good = [x for x in made if "failed" not in x]
-            total += len(good)
-            print(f"{path}: {len(good)} of {len(made)} programs, {size} bytes", flush=True)
-            for x in made:
-                if text := x.get("why") or x.get("official"):
-                    print(f"  {x['name']}: {x.get('failed', 'official runtime')}: {text}", flush=True)
+        made = make()
+        size = write(made, DATA / f"{path}.json.gz")
+        good = [x for x in made if "failed" not in x]
+        total += len(good)
+        print(f"{path}: {len(good)} of {len(made)} programs, {size} bytes", flush=True)
+        for x in made:
+            if text := x.get("why") or x.get("official"):
+                print(f"  {x['name']}: {x.get('failed', 'official runtime')}: {text}", flush=True)
     print(f"{total} programs")
 
 

@@ -51,6 +51,7 @@ mod diagonal_copy;
 mod div;
 mod elu;
 mod embedding;
+mod embedding_bag;
 mod empty;
 mod eq;
 mod erf;
@@ -102,6 +103,7 @@ mod max_pool2d_with_indices_backward;
 mod max_pool3d_with_indices;
 mod maximum;
 mod mean;
+mod median;
 mod min;
 mod minimum;
 mod mm;
@@ -223,6 +225,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     div::KERNELS,
     elu::KERNELS,
     embedding::KERNELS,
+    embedding_bag::KERNELS,
     empty::KERNELS,
     eq::KERNELS,
     erf::KERNELS,
@@ -274,6 +277,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     max_pool3d_with_indices::KERNELS,
     maximum::KERNELS,
     mean::KERNELS,
+    median::KERNELS,
     min::KERNELS,
     minimum::KERNELS,
     mm::KERNELS,

@@ -1,12 +1,9 @@
 //! What the operators of attention have in common: checks of their arguments, and the call.
 
 use afferent_core::{Args, Error, KernelContext, ScalarType, TensorMut, TensorView, bf16, f16};
-use afferent_simd::{
-    Isa,
-    attention::{Attention, Numbers, NumbersMut, Rows},
-};
+use afferent_simd::attention::{Attention, Numbers, NumbersMut, Rows};
 
-use crate::accumulator::same_dtype;
+use crate::{accumulator::same_dtype, vectors::only_isa};
 
 /// The arguments of a call, in the order of every schema.
 pub(crate) struct Options<'a> {
@@ -194,6 +191,6 @@ pub(crate) fn attend(
         ScalarType::BFloat16 => NumbersMut::Bf16(out.data_mut::<bf16>()?),
         _ => NumbersMut::F32(out.data_mut::<f32>()?),
     };
-    attention.run(Isa::best(), out, cx.scratch(len)?);
+    attention.run(only_isa(), out, cx.scratch(len)?);
     Ok(())
 }

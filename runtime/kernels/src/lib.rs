@@ -5,6 +5,9 @@
 
 #![cfg_attr(not(test), no_std)]
 
+#[cfg(feature = "std")]
+extern crate std;
+
 use afferent_core::Kernel;
 
 mod accumulator;
@@ -47,6 +50,11 @@ mod testing;
 mod upsample;
 mod vectors;
 mod window;
+
+#[cfg(feature = "std")]
+pub use afferent_simd::Isa;
+#[cfg(feature = "std")]
+pub use vectors::with_isa;
 
 /// The operators of the namespace `aten`.
 pub const ATEN: &[&[Kernel]] = aten::KERNELS;

@@ -2,7 +2,6 @@
 
 use afferent_core::{Error, KernelContext, ScalarType, Workers};
 use afferent_simd::{
-    Isa,
     conv::{self, Conv},
     gemm::{Addend, Gemm, Lines, Target},
 };
@@ -11,6 +10,7 @@ use crate::{
     accumulator::{Accumulator, Operand},
     conv::{Geometry, Operands, Steps},
     matmul::{Matrix, Product},
+    vectors::{isa, only_isa},
 };
 
 /// The elements as `f32`, if they are that and vectorised code is there.
@@ -23,7 +23,7 @@ fn single_mut<T: Operand>(data: &mut [T]) -> Option<&mut [f32]> {
 }
 
 fn is_single<T: Operand>() -> bool {
-    cfg!(feature = "std") && T::DTYPE == ScalarType::Float
+    isa().is_some() && T::DTYPE == ScalarType::Float
 }
 
 /// The lines of `matrix`: rows or columns.
@@ -62,7 +62,7 @@ pub(crate) fn write_product<T: Operand>(
     let alpha = product.alpha.element();
     let product = Gemm { a, b, rows, inner, cols, alpha, addend, clamp: None };
     let data = single_mut(out)?;
-    let isa = Isa::best();
+    let isa = only_isa();
     let (product, row, col) = product.oriented(isa, row, col);
     if product.is_vector() {
         return product.write_vector(isa, Target { data, row, col }).map(Ok);
@@ -111,7 +111,7 @@ pub(crate) fn write_convolution<T: Operand>(
         },
         clamp: None,
     };
-    let (isa, to, workers) = (Isa::best(), steps(to), cx.workers());
+    let (isa, to, workers) = (only_isa(), steps(to), cx.workers());
     match cx.scratch(conv.scratch_len(isa, to, threads(workers))?) {
         Ok(scratch) => conv.write(isa, single_mut(out)?, to, scratch, workers).map(Ok),
         Err(error) => Some(Err(error)),

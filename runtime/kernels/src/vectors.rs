@@ -3,9 +3,33 @@
 use afferent_core::{Args, TensorMut, TensorView};
 use afferent_simd::{Isa, norm::Norm, softmax::Along};
 
+#[cfg(feature = "std")]
+std::thread_local! {
+    /// What kernels compute with on this thread, if it was chosen.
+    static CHOSEN: core::cell::Cell<Option<Option<Isa>>> = const { core::cell::Cell::new(None) };
+}
+
+/// Runs `f` with kernels that compute with `isa` on this thread, or with portable code alone if
+/// there is none, so that their results can be compared. Kernels compute with the fastest one else.
+#[cfg(feature = "std")]
+pub fn with_isa<T>(isa: Option<Isa>, f: impl FnOnce() -> T) -> T {
+    let before = CHOSEN.replace(Some(isa));
+    let result = f();
+    CHOSEN.set(before);
+    result
+}
+
 /// The fastest instruction set; none without `std`, where portable code has to be small.
 pub(crate) fn isa() -> Option<Isa> {
-    cfg!(feature = "std").then(Isa::best)
+    #[cfg(feature = "std")]
+    return CHOSEN.get().unwrap_or_else(|| Some(Isa::best()));
+    #[cfg(not(feature = "std"))]
+    None
+}
+
+/// The instruction set of kernels that have no other code.
+pub(crate) fn only_isa() -> Isa {
+    isa().unwrap_or(if cfg!(feature = "std") { Isa::SCALAR } else { Isa::best() })
 }
 
 /// The elements before, along and after the dimension `dim`, which counts as one that is missing

@@ -8,6 +8,7 @@ import numpy
 import torch
 from executorch.backends.test.harness.stages import StageType
 from executorch.backends.test.suite.flows.portable import PORTABLE_TEST_FLOW
+from executorch.exir._serialize import _deserialize_pte_binary
 from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
 from torch.utils import _pytree as pytree
 
@@ -53,11 +54,23 @@ def export(name: str, model: torch.nn.Module, inputs: tuple, random_inputs: bool
         step = "reference"
         made["inputs"] = next(tester.generate_random_inputs()) if random_inputs else inputs
         outputs, _ = tester._calculate_reference_output(tester.stages[StageType.EXPORT].artifact, made["inputs"])
-        made["expected"] = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in pytree.tree_leaves(outputs)]
+        made["expected"] = laid_out(made["pte"], pytree.tree_leaves(outputs))
         made["official"] = official(made)
     except Exception as error:
         made |= {"failed": step, "why": f"{type(error).__name__}: {error}".splitlines()[0]}
     return made
+
+
+def laid_out(pte: bytes, outputs: list) -> list:
+    """The outputs, each tensor in the dim order that the program gives it: views of eager PyTorch are copies there."""
+    plan = _deserialize_pte_binary(pte).program.execution_plan[0]
+    found = []
+    for x, index in zip(outputs, plan.outputs, strict=True):
+        if isinstance(x, torch.Tensor):
+            order = list(plan.values[index].val.dim_order)
+            x = x.detach().clone().permute(order).contiguous().permute([order.index(d) for d in range(x.dim())])
+        found.append(x)
+    return found
 
 
 def official(made: dict) -> str:
@@ -91,7 +104,9 @@ def output(item) -> dict:
 
 
 def program(made: dict) -> dict:
-    """The JSON of one exported program with its only case."""
+    """The JSON of one exported program with its only case, or of one that is refused."""
+    if "failed" in made:
+        return {"program": made["name"], "refused": f"{made['failed']}: {made['why']}"}
     tolerances = [TOLERANCES.get(x.dtype, (1e-5, 1e-5)) for x in made["expected"] if isinstance(x, torch.Tensor)]
     atol, rtol = max(tolerances, default=(0, 0))
     case = {"method": "forward", "fresh": True, "inputs": [value(x) for x in pytree.tree_leaves(made["inputs"])],
@@ -103,7 +118,7 @@ def program(made: dict) -> dict:
 
 def write(made: list[dict], path: Path) -> int:
     """Writes what was exported to an archive, programs first and their bytes last; returns its size."""
-    lines = ",\n".join(json.dumps(program(x), separators=(",", ":")) for x in made if "failed" not in x)
+    lines = ",\n".join(json.dumps(program(x), separators=(",", ":")) for x in made)
     packed = compressed(f"[\n{lines}\n]\n")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(packed)

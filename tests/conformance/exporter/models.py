@@ -6,11 +6,12 @@ from functools import partial
 import torch
 import torchvision.models as vision
 from executorch.examples.models import mlperf_tiny, toy_model
-from executorch.exir.tests import control_flow_models, models, test_memory_planning, transformer
+from executorch.exir.tests import control_flow_models, dynamic_shape_models, models, test_memory_planning, transformer
 from executorch.exir.tests.asr_joiner import ASRJoiner
 from torch.export import Dim
 from torchvision.models import convnext, efficientnet, maxvit, regnet, swin_transformer
 
+from . import runtime_models
 from .exported import WEIGHT_STEP, export
 
 REPEATED = 1024  # weights beyond so many repeat, so that archives stay small
@@ -48,7 +49,7 @@ def narrow_swin():
 
 
 def narrow_maxvit():
-    return maxvit.MaxVit((32, 32), 8, 4, [16, 32], 8, [1, 1], 0.0, num_classes=10)
+    return maxvit.MaxVit((32, 32), 8, 4, [16, 32], [1, 1], 8, 0.0, num_classes=10)
 
 
 PICTURES = {
@@ -116,18 +117,41 @@ def of_examples() -> list[dict]:
     return made
 
 
-def collect():
-    """All of them: the path of an archive and what it holds."""
-    yield "models/of_tests", of_tests()
-    yield "models/of_examples", of_examples()
-    for name, make in TINY.items():
-        eager = seeded(name, make)
-        model = seeded(name, eager.get_eager_model)
-        yield f"models/{name}", [export(name, model, eager.get_example_inputs(), False)]
-    for name, (make, size, dynamic) in PICTURES.items():
-        picture = (torch.randn(1, 3, size, size),)
-        made = [export(name, seeded(name, make), picture, False)]
-        if dynamic:
-            side = {2: 16 * Dim("height", min=1, max=4), 3: 16 * Dim("width", min=1, max=4)}
-            made.append(export(f"{name}, dynamic", seeded(name, make), picture, False, (side,)))
-        yield f"models/{name}", made
+def of_exir() -> list[dict]:
+    """The parts of the models of `exir`'s tests."""
+    x, y = torch.randn(4, 6), torch.randn(2, 3, 4)
+    wanted = [("Identity", models.Identity, (x,)), ("Reshape", models.Reshape, (x, (3, 8))), ("Transpose", models.Transpose, (x, 0, 1)), ("NoOp", models.NoOp, (x,)),
+              ("BatchMatrixMultiplication", models.BatchMatrixMultiplication, (y, torch.randn(2, 4, 5))),
+              ("BatchMatrixMultiplication_True", partial(models.BatchMatrixMultiplication, True), (y, torch.randn(2, 5, 4))),
+              ("TensorSplit", models.TensorSplit, (x, 3)), ("TensorSplitWithSizes", models.TensorSplitWithSizes, (x, 4, 1)),
+              ("FeedForwardBlock", partial(models.FeedForwardBlock, 6, 12), (x,)), ("MultiLayerPerceptron", partial(models.MultiLayerPerceptron, 6, 12, 16, 8, 3), (x,)),
+              ("BatchNormModel", dynamic_shape_models.BatchNormModel, (torch.randn(2, 3, 5, 5),)),
+              ("MultiplePoolsToyModel", test_memory_planning.MultiplePoolsToyModel, (torch.ones(1),))]
+    return [export(name, seeded(name, make).eval(), inputs, False) for name, make, inputs in wanted]
+
+
+def of_runtime() -> list[dict]:
+    """The modules of the tests of ExecuTorch's runtime."""
+    return [export(name, seeded(name, make), inputs, False, shapes) for name, make, inputs, shapes in runtime_models.all_of_them()]
+
+
+def tiny(name: str) -> list[dict]:
+    """One of the models of MLPerf Tiny."""
+    eager = seeded(name, TINY[name])
+    return [export(name, seeded(name, eager.get_eager_model), eager.get_example_inputs(), False)]
+
+
+def picture(name: str) -> list[dict]:
+    """A narrow form of a model of the test suite, with a fixed size and with sizes to choose."""
+    make, size, is_dynamic = PICTURES[name]
+    inputs = (torch.randn(1, 3, size, size),)
+    made = [export(name, seeded(name, make).eval(), inputs, False)]
+    if is_dynamic:
+        side = {2: 16 * Dim("height", min=1, max=4), 3: 16 * Dim("width", min=1, max=4)}
+        made.append(export(f"{name}, dynamic", seeded(name, make).eval(), inputs, False, (side,)))
+    return made
+
+
+# The archives of models, and what makes each.
+ARCHIVES = {"of_tests": of_tests, "of_exir": of_exir, "of_runtime": of_runtime, "of_examples": of_examples}
+ARCHIVES |= {name: partial(tiny, name) for name in TINY} | {name: partial(picture, name) for name in PICTURES}

@@ -19,6 +19,7 @@ DTYPES = {
     torch.bool: "bool",
     torch.bfloat16: "bf16",
     torch.uint16: "u16",
+    torch.complex32: "c32",
     torch.complex64: "c64",
     torch.complex128: "c128",
 }
@@ -46,10 +47,12 @@ def dim_order(tensor: torch.Tensor) -> list[int]:
 
 
 def memory_array(tensor: torch.Tensor, order: list[int]) -> numpy.ndarray:
-    """The elements in memory order, bf16 as its raw bits."""
+    """The elements in memory order, bf16 and complex halves as their raw bits."""
     tensor = tensor.detach().permute(order).contiguous()
     if tensor.dtype == torch.bfloat16:
         tensor = tensor.view(torch.uint16)
+    if tensor.dtype == torch.complex32:
+        tensor = tensor.view(torch.int32)
     return tensor.numpy()
 
 

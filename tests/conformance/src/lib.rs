@@ -29,10 +29,34 @@ mod suite;
 use std::path::PathBuf;
 
 use afferent_core::KernelLists;
+use afferent_kernels::{Isa, with_isa};
 
-/// The kernel lists under test, by name.
-pub const KERNEL_LISTS: &[(&str, KernelLists<'static>)] =
-    &[("portable", afferent_kernels::KERNELS)];
+/// Kernels under test, and what they compute with.
+#[derive(Debug, Clone)]
+pub struct List {
+    /// Its name in the tables.
+    pub name: String,
+    /// The kernels.
+    pub kernels: KernelLists<'static>,
+    isa: Option<Isa>,
+}
+
+impl List {
+    /// Runs `f` with the arithmetic of this list.
+    pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+        with_isa(self.isa, f)
+    }
+}
+
+/// The kernel lists under test: portable code alone, as without the feature `std`, then vectors of
+/// each instruction set that this processor has, the slowest first.
+pub fn kernel_lists() -> Vec<List> {
+    let mut sets: Vec<_> = Isa::available().map(Some).collect();
+    sets.push(None);
+    let name = |isa: Option<Isa>| isa.map_or("portable", Isa::name).to_owned();
+    let list = |isa| List { name: name(isa), kernels: afferent_kernels::KERNELS, isa };
+    sets.into_iter().rev().map(list).collect()
+}
 
 /// The folder with the data.
 pub fn data() -> PathBuf {

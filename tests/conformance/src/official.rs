@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, fs};
 
 use afferent_core::{Error, ScalarType, find_kernel};
+use afferent_kernels::KERNELS;
 
 use crate::{
-    KERNEL_LISTS, Value,
+    Value,
     archive::{archives, read},
     case::TensorJson,
     data,
@@ -24,12 +25,11 @@ fn split(operator: &str) -> (&str, &str) {
 
 #[test]
 fn every_official_operator_is_in_our_lists() {
-    let (_, lists) = KERNEL_LISTS[0];
     let mut missing = Vec::new();
     for (path, operators) in official() {
         let found = |operator: &&String| {
             let (name, overload) = split(operator);
-            find_kernel(lists, name, overload).is_some()
+            find_kernel(KERNELS, name, overload).is_some()
         };
         let count = operators.keys().filter(found).count();
         println!("{path}: {count} of {} operators", operators.len());
@@ -42,8 +42,7 @@ fn every_official_operator_is_in_our_lists() {
 /// tensors that are read, or as the first tensor only.
 fn takes(operator: &str, args: &[Value], from: &str, to: &str) -> Result<(), Error> {
     let (name, overload) = split(operator);
-    let (_, lists) = KERNEL_LISTS[0];
-    let kernel = find_kernel(lists, name, overload).ok_or(Error::NotSupported { what: "" })?;
+    let kernel = find_kernel(KERNELS, name, overload).ok_or(Error::NotSupported { what: "" })?;
     let mut result = Ok(());
     for variant in 0..3 {
         let mut args = args.to_vec();

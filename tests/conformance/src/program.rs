@@ -13,8 +13,11 @@ use crate::{Tolerance, Value, case::from_hex};
 pub(crate) struct Program {
     /// Its name.
     pub(crate) program: String,
+    /// Why the exporter refuses it; then it has no cases.
+    pub(crate) refused: Option<String>,
     /// The file in hexadecimal digits; without it `model.pte` lies in the folder.
     pte: Option<String>,
+    #[serde(default)]
     cases: Vec<CaseJson>,
     load_error: Option<String>,
     backend: Option<String>,
@@ -56,6 +59,11 @@ pub(crate) enum Verdict {
 }
 
 impl Program {
+    /// The test of a suite that makes this program, one of several perhaps.
+    pub(crate) fn test(&self) -> &str {
+        self.program.split('#').next().unwrap_or(&self.program)
+    }
+
     /// An instance; files are in `folder`.
     fn open(&self, folder: &Path, kernels: KernelLists<'static>) -> Result<Model, ModelError> {
         let ptd = folder.join("model.ptd");

@@ -14,8 +14,11 @@ def collect(c):
         c("llama::fallback.out", x, result=x)
     for dtype in (F32, F64, F16):
         for shape in [(1,), (3, 8), (2, 2, 32), (2, 28), (1, 112)]:
-            close = {"atol": 1e-2, "rtol": 1e-2} if dtype == F16 else {"atol": 1e-5}
-            c.attempt("llama::fast_hadamard_transform.out", c.random(shape, dtype), **close)
+            x = c.random(shape, dtype)
+            if dtype == F16:  # the official kernel rounds every sum
+                c("llama::fast_hadamard_transform.out", x, result=torch.ops.llama.fast_hadamard_transform(x.float()).half())
+            else:
+                c.attempt("llama::fast_hadamard_transform.out", x, atol=1e-5)
     delta_rule(c)
     experts(c)
     for dtype in (F32, I8):

@@ -1,0 +1,188 @@
+//! `aten::median.dim_values`, `aten::median.out`: the middle element along a dimension, or of all.
+//!
+//! | argument  | type                           | shape                        |
+//! |-----------|--------------------------------|------------------------------|
+//! | `self`    | tensor, any but bool and `u64` | any                          |
+//! | `dim`     | int                            |                              |
+//! | `keepdim` | bool                           |                              |
+//! | `values`  | tensor of the same dtype       | `self` without the dimension |
+//! | `indices` | i64 tensor                     | as `values`                  |
+//!
+//! `out` takes `self` and the values only. The lower one of two middle elements; the first NaN where
+//! there is one. PyTorch leaves open which of equal elements `indices` names. All of no elements have
+//! NaN as their median, or 0. Takes scratch memory for the elements and their positions. Exact.
+//! Errors: a dimension without elements or that does not exist, other dtypes. Source: ATen `median`.
+
+use core::cmp::Ordering;
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType, TensorMut, TensorView};
+
+use crate::{
+    accumulator::{Accumulator, same_dtype, with_accumulator},
+    elements::{Reader, Writer},
+    loops::{dim_index, out_strides},
+    reduce::{Reduced, Reduction},
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new(
+        "aten::median.dim_values",
+        &[Arg::Tensor, Arg::Int, Arg::Bool, Arg::Out, Arg::Out],
+        median_dim,
+    ),
+    Kernel::new("aten::median.out", &[Arg::Tensor, Arg::Out], median_out),
+];
+
+fn median_dim(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let (dim, keepdim) = (args.int(1)?, args.bool(2)?);
+    let along = dim_index(dim, x.rank(), 1)?;
+    let len = x.sizes().get(along).copied().unwrap_or(1);
+    if len == 0 {
+        return Err(Error::InvalidArgument { index: 1, expected: "a dimension with elements" });
+    }
+    let gone = Reduced::one(dim, x.rank(), 1)?;
+    let sizes = gone.out_sizes(x.sizes(), keepdim)?;
+    let [mut values, mut places] = args.outs([3, 4])?;
+    values.resize(&sizes)?;
+    same_dtype(places.dtype(), ScalarType::Long, 4)?;
+    places.resize(&sizes)?;
+    if *out_strides(&values) != *out_strides(&places) {
+        return Err(Error::NotSupported { what: "outputs of different dim orders" });
+    }
+    write(cx, x, (gone, len, keepdim), (values, 3), Some(places))
+}
+
+fn median_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let mut out = args.out(1)?;
+    out.resize(&[])?;
+    write(cx, x, (Reduced::ALL, x.numel(), false), (out, 1), None)
+}
+
+/// Writes the median of each group of so many elements of `x` to `values`, the argument `index`,
+/// and its place among them to `places`.
+fn write(
+    cx: &mut KernelContext<'_>,
+    x: TensorView<'_>,
+    (gone, len, keepdim): (Reduced, usize, bool),
+    (mut values, index): (TensorMut<'_, '_>, u8),
+    mut places: Option<TensorMut<'_, '_>>,
+) -> Result<(), Error> {
+    let dtype = x.dtype();
+    if matches!(dtype, ScalarType::Bool | ScalarType::UInt64) {
+        return Err(Error::InvalidType { index: 0, found: dtype });
+    }
+    same_dtype(values.dtype(), dtype, index)?;
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    with_accumulator!(dtype, A => {
+        if len == 0 {
+            Writer::<A>::new(&mut values, index)?.set(0, A::number(f64::NAN));
+            return Ok(());
+        }
+        let reduction = Reduction::new(&x, gone, keepdim, &values)?;
+        let (x, mut values) = (Reader::<A>::new(x, 0)?, Writer::new(&mut values, index)?);
+        let mut places = match &mut places {
+            Some(places) => Some(Writer::<i64>::new(places, 4)?),
+            None => None,
+        };
+        // One word a position, then one an element, of which it fills all or half.
+        let words = len.checked_mul(2).ok_or(Error::OutOfResources { bytes: usize::MAX })?;
+        let (order, line) = cx.scratch::<u64>(words)?.split_at_mut(len);
+        let line: &mut [A] = bytemuck::cast_slice_mut(line);
+        reduction.for_each(|from, at| {
+            let mut done = 0;
+            reduction.chunks(&x, from, |chunk| {
+                for (to, &x) in line[..len].iter_mut().skip(done).zip(chunk) {
+                    *to = x;
+                }
+                done += chunk.len();
+            });
+            let place = middle(&line[..len], order);
+            values.set(at, line[place]);
+            if let Some(places) = &mut places {
+                places.set(at, i64::try_from(place).unwrap_or(i64::MAX));
+            }
+        });
+        Ok(())
+    })
+}
+
+/// The place of the median of `line`, which is not empty; `order` is as long.
+fn middle<A: Accumulator>(line: &[A], order: &mut [u64]) -> usize {
+    if let Some(place) = line.iter().position(|x| x.is_nan()) {
+        return place;
+    }
+    for (at, place) in order.iter_mut().enumerate() {
+        *place = at as u64;
+    }
+    let compare = |a: &u64, b: &u64| {
+        let [x, y] = [*a, *b].map(|place| line[place as usize]);
+        x.partial_cmp(&y).unwrap_or(Ordering::Equal).then(a.cmp(b))
+    };
+    *order.select_nth_unstable_by((line.len() - 1) / 2, compare).1 as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(x: &Tensor, dim: i64, keepdim: bool, expected: (&[usize], &[f32], &[i64])) {
+        let zeros = |dtype| Tensor::zeros(dtype, &[0; 2][..expected.0.len()]);
+        let (mut values, mut places) = (zeros(ScalarType::Float), zeros(ScalarType::Long));
+        let mut arguments = [
+            Argument::Tensor(x),
+            Argument::Scalar(Scalar::Int(dim)),
+            Argument::Scalar(Scalar::Bool(keepdim)),
+            Argument::Out(&mut values),
+            Argument::Out(&mut places),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(values.sizes(), expected.0);
+        assert_eq!(bits(values.data().unwrap()), bits(expected.1));
+        assert_eq!(places.data::<i64>().unwrap(), expected.2);
+    }
+
+    #[track_caller]
+    fn check_all(x: &Tensor, expected: f32) {
+        let mut out = Tensor::zeros(ScalarType::Float, &[]);
+        Call::new(&KERNELS[1]).run(&mut [Argument::Tensor(x), Argument::Out(&mut out)]).unwrap();
+        assert_eq!(out.data::<f32>().unwrap()[0].to_bits(), expected.to_bits());
+    }
+
+    #[test]
+    fn middles() {
+        let nan = f32::NAN;
+        let x = Tensor::new(&[2, 4], &[3.0, 1.0, 4.0, 2.0, 5.0, nan, 0.0, nan]).unwrap();
+        check(&x, 1, true, (&[2, 1], &[2.0, nan], &[3, 1]));
+        check(&x, 0, false, (&[4], &[3.0, nan, 0.0, nan], &[0, 1, 1, 1]));
+        check_all(&x, nan);
+        check_all(&Tensor::from_slice(&[5.0_f32, -1.0, 2.0]), 2.0);
+        check_all(&Tensor::from_slice::<f32>(&[]), nan);
+        check(&Tensor::new(&[], &[7.0_f32]).unwrap(), -1, false, (&[], &[7.0], &[0]));
+        check(&Tensor::zeros(ScalarType::Float, &[0, 3]), 1, false, (&[0], &[], &[]));
+    }
+
+    #[test]
+    fn refused() {
+        let x = Tensor::zeros(ScalarType::Float, &[0, 3]);
+        for dim in [0, 2] {
+            let (mut values, mut places) =
+                (Tensor::from_slice(&[0.0_f32; 3]), Tensor::from_slice(&[0_i64; 3]));
+            let mut arguments = [
+                Argument::Tensor(&x),
+                Argument::Scalar(Scalar::Int(dim)),
+                Argument::Scalar(Scalar::Bool(false)),
+                Argument::Out(&mut values),
+                Argument::Out(&mut places),
+            ];
+            assert!(Call::new(&KERNELS[0]).run(&mut arguments).is_err(), "{dim}");
+        }
+    }
+}
