@@ -7,6 +7,7 @@ mod attention;
 mod call;
 mod callgrind;
 mod damaged;
+mod gemm;
 mod hops;
 mod load;
 mod models;
@@ -41,6 +42,7 @@ enum Command {
     Damaged(damaged::Options),
     #[command(hide = true)]
     DamagedOnce(damaged::OnceOptions),
+    Gemm(gemm::Options),
     Hops(hops::Options),
     Load(load::Options),
     #[command(hide = true)]
@@ -59,6 +61,7 @@ fn main() -> anyhow::Result<()> {
         Command::Call(options) => (call::run(&options)?, Ok(())),
         Command::Damaged(options) => (damaged::run(&options)?, Ok(())),
         Command::DamagedOnce(options) => return damaged::once(&options),
+        Command::Gemm(options) => (gemm::run(&options)?, Ok(())),
         Command::Hops(options) => hops::run(&options)?,
         Command::Load(options) => (load::run(&options)?, Ok(())),
         Command::LoadOnce(options) => return load::once(&options),

@@ -1,0 +1,153 @@
+//! Products of `f32` matrices, against the crate `rten-gemm`.
+
+use std::time::Instant;
+
+use afferent_simd::{
+    Isa,
+    gemm::{Gemm, Lines, Target},
+};
+use anyhow::{Context, Result, ensure};
+use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmOptions};
+use rten_tensor::NdTensorView;
+
+use crate::{
+    table::{Table, figure},
+    timing,
+};
+
+/// Speed of `f32` matrix products, against `rten-gemm`, one thread.
+///
+/// Each round computes every product here, by `rten-gemm`, and by `rten-gemm` with a right matrix
+/// that was packed before. Here nothing is packed before: weights of programs without delegate are
+/// not known to be constant. `GFLOP/s` counts a multiplication and an addition as two.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Rounds, of which the median is taken.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// Time for each product in a round, in milliseconds.
+    #[arg(long, default_value_t = 30)]
+    milliseconds: u64,
+}
+
+/// Rows, inner dimension and columns: squares, linear layers, and 1 × 1 convolutions of MobileNetV2
+/// with the image as columns.
+const SHAPES: [[usize; 3]; 9] = [
+    [64, 64, 64],
+    [256, 256, 256],
+    [512, 512, 512],
+    [1, 512, 512],
+    [1, 1024, 1024],
+    [128, 768, 768],
+    [96, 16, 12_544],
+    [24, 144, 3136],
+    [320, 960, 49],
+];
+
+/// Largest difference of two results, for numbers from -1 to 1.
+const TOLERANCE: f32 = 1e-3;
+
+pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
+    let columns = [
+        "rows x inner x cols",
+        "afferent GFLOP/s",
+        "rten GFLOP/s",
+        "rten, packed before GFLOP/s",
+        "afferent / rten",
+        "afferent / rten, packed before",
+    ];
+    let isa = Isa::detect();
+    let title = format!("products of f32 matrices, one thread, {isa:?}, {} rounds", options.rounds);
+    let mut table = Table::new(title, &columns);
+    // Parallel loops that start in this pool stay in it.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    for shape in SHAPES {
+        let row = pool.install(|| measure(isa, shape, options));
+        table.row(row.with_context(|| format!("product {}", name(shape)))?);
+    }
+    Ok(vec![table])
+}
+
+fn name([rows, inner, cols]: [usize; 3]) -> String {
+    format!("{rows} x {inner} x {cols}")
+}
+
+fn measure(isa: Isa, shape: [usize; 3], options: &Options) -> Result<[String; 6]> {
+    let [rows, inner, cols] = shape;
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut matrix = |len| -> Vec<f32> { (0..len).map(|_| random.f32() * 2.0 - 1.0).collect() };
+    let (a, b) = (matrix(rows * inner), matrix(inner * cols));
+    let product = Gemm {
+        a: Lines::new(&a, (rows, inner), (inner, 1)).context("the rows fit")?,
+        b: Lines::new(&b, (cols, 1), (inner, cols)).context("the columns fit")?,
+        rows,
+        inner,
+        cols,
+        alpha: 1.0,
+        addend: None,
+        clamp: None,
+    };
+    let (product, row, col) = product.oriented(isa, cols, 1);
+    let mut scratch = vec![0.0; product.scratch_len(isa, 1)];
+    let own = |data: &mut [f32]| {
+        let target = Target { data, row, col };
+        let written = match product.is_vector() {
+            true => product.write_vector(isa, target),
+            false => product.write(isa, target, &mut scratch, None),
+        };
+        written.context("lengths fit")
+    };
+
+    let executor = GemmExecutor::<f32>::new();
+    let (left, right) = (
+        NdTensorView::from_data([rows, inner], a.as_slice()),
+        NdTensorView::from_data([inner, cols], b.as_slice()),
+    );
+    let packed = executor.prepack_b(right.view());
+    let theirs = |out: &mut [f32], right: GemmInputB<'_, f32>| -> Result<()> {
+        executor
+            .gemm(out, GemmInputA::Unpacked(left.view()), right, GemmOptions::default())
+            .map_err(|error| anyhow::anyhow!("{error:?}"))
+    };
+
+    let mut results = [(); 3].map(|()| vec![0.0; rows * cols]);
+    let [first, second, third] = &mut results;
+    let mut calls: [Box<dyn FnMut() -> Result<()> + '_>; 3] = [
+        {
+            let mut own = own;
+            Box::new(move || own(first))
+        },
+        Box::new(|| theirs(second, GemmInputB::Unpacked(right.view()))),
+        Box::new(|| theirs(third, GemmInputB::Packed(&packed))),
+    ];
+    let mut times = [(); 3].map(|()| Vec::with_capacity(options.rounds));
+    let mut repeats = [1; 3];
+    for (call, repeat) in calls.iter_mut().zip(&mut repeats) {
+        call()?;
+        let start = Instant::now();
+        call()?;
+        let once = timing::micros(start.elapsed()).max(0.1);
+        *repeat = (options.milliseconds as f64 * 1e3 / once).ceil() as usize;
+    }
+    for _ in 0..options.rounds {
+        for ((call, times), repeat) in calls.iter_mut().zip(&mut times).zip(repeats) {
+            times.push(timing::batch(repeat, call)?);
+        }
+    }
+    drop(calls);
+    for other in &results[1..] {
+        let differences = results[0].iter().zip(other).map(|(own, other)| (own - other).abs());
+        let largest = differences.fold(0.0, f32::max);
+        ensure!(largest <= TOLERANCE, "the results are {largest:e} apart");
+    }
+    let speed = |times: &[f64]| {
+        let flops = 2.0 * (rows * inner * cols) as f64;
+        figure(flops / timing::median(times.to_vec()) / 1e3)
+    };
+    let ratio = |other: &[f64]| {
+        let ratios = times[0].iter().zip(other).map(|(own, other)| other / own);
+        figure(timing::median(ratios.collect()))
+    };
+    let [own, plain, packed] = times.each_ref().map(|times| speed(times));
+    Ok([name(shape), own, plain, packed, ratio(&times[1]), ratio(&times[2])])
+}
