@@ -163,7 +163,7 @@ mod tests {
             let mut bytes = seed.bytes;
             bytes.truncate(LIMIT);
             let good = bytes.clone();
-            for _ in 0..200 {
+            for _ in 0..40 {
                 damage(&mut bytes, &mut random);
                 mutate(&mut bytes, &mut random, LIMIT);
                 assert!(bytes.len() <= LIMIT, "{}", seed.name);

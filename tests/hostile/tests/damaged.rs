@@ -3,6 +3,7 @@
 use std::{
     alloc::System,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Mutex,
 };
 
 use afferent_tests_hostile::{
@@ -15,6 +16,9 @@ use cap::Cap;
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Held by each test, because the limit is that of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Tries one damaged program; a panic or too much memory ends the test with `what`.
 fn attempt(seed: &Seed, bytes: &[u8], what: &str, total: &mut Tally) {
@@ -38,6 +42,7 @@ fn print(what: &str, files: usize, tally: Tally) {
 
 #[test]
 fn files_that_are_cut() {
+    let _alone = ALONE.lock();
     let (mut tally, mut files) = (Tally::default(), 0);
     for seed in seeds("model.pte") {
         for len in (0..seed.bytes.len()).step_by(64) {
@@ -51,6 +56,7 @@ fn files_that_are_cut() {
 
 #[test]
 fn files_with_one_to_four_wrong_bytes() {
+    let _alone = ALONE.lock();
     let seeds = seeds("model.pte");
     let mut tally = Tally::default();
     for (round, (seed, bytes)) in mutate::damaged(&seeds, 10_000, 1).enumerate() {
@@ -62,6 +68,7 @@ fn files_with_one_to_four_wrong_bytes() {
 
 #[test]
 fn files_with_wrong_fields() {
+    let _alone = ALONE.lock();
     let seeds = seeds("model.pte");
     let (mut tally, mut random) = (Tally::default(), Random(2));
     for round in 0..1_000 {

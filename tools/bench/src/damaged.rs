@@ -14,7 +14,7 @@ use afferent_runtime::{Model, ModelFile, ModelOptions};
 use afferent_tests_hostile::{
     attempt::{self, Tally, allowance},
     mutate::damaged,
-    seeds::{Seed, seeds},
+    seeds::{Seed, programs, seeds},
 };
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -28,8 +28,8 @@ use crate::{
 
 /// Crashes and hangs of damaged programs.
 ///
-/// Programs of the conformance tests get one to four wrong bytes each, are loaded and run, each in
-/// a process of its own with 4 GiB of address space. A program that neither gives a result nor
+/// Programs of the conformance tests, without those that need a data file, get one to four wrong
+/// bytes each, and are loaded and run, each in a process of its own with 4 GiB of address space. A program that neither gives a result nor
 /// ends with an error has crashed, or it hangs. Here every method runs three times, on at most
 /// 2000 instructions and with memory for 64 times the file and 1 MiB; what takes more of it is a
 /// large allocation. The peer runs the method `forward` once, on zeros.
@@ -55,44 +55,39 @@ pub(crate) struct OnceOptions {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
-    let seeds = seeds("model.pte");
+    let mut seeds = seeds("model.pte");
+    seeds.retain(|seed| !programs().join(&seed.name).join("model.ptd").exists());
     let folder = TempDir::with_prefix("afferent-bench-")?;
-    let limit = Duration::from_secs(options.seconds);
-    let mut sides = vec![("afferent", Side::default(), None)];
-    if let Some(program) = &options.peer.program {
-        sides.push(("official runtime, default load", Side::default(), Some(program)));
-    }
     let title = format!("{} files with one to four wrong bytes", options.files);
     let mut table = Table::new(title, COLUMNS);
+    let mut runtimes = vec![("afferent", None)];
+    match options.peer.program.as_deref() {
+        Some(peer) => runtimes.push(("official, default load", Some(peer))),
+        None => table.note(peer::SKIPPED),
+    }
     let inputs: BTreeMap<&str, Vec<PathBuf>> =
         seeds.iter().map(|seed| (seed.name.as_str(), inputs(seed, folder.path()))).collect();
-    let good = seeds.iter().map(|seed| (seed, seed.bytes.clone()));
     let path = folder.path().join("model.pte");
-    for (name, side, program) in &mut sides {
-        let mut attempt = |seed: &Seed, bytes: Vec<u8>| {
+    let limit = Duration::from_secs(options.seconds);
+    for (name, peer) in runtimes {
+        let mut attempt = |(seed, bytes): (&Seed, Vec<u8>)| {
             fs::write(&path, bytes)?;
-            let words = match program {
-                Some(program) => peer::command(program, &path, &inputs[seed.name.as_str()], 1, 0),
+            let words = match peer {
+                Some(peer) => peer::command(peer, &path, &inputs[seed.name.as_str()], 1, 0),
                 None => own_command(&path)?,
             };
             outcome(&words, folder.path(), limit)
         };
-        let mut undamaged = 0;
-        for (seed, bytes) in good.clone() {
-            undamaged += usize::from(attempt(seed, bytes)? == Outcome::Result);
+        let good = seeds.iter().map(|seed| (seed, seed.bytes.clone()));
+        let good: Outcomes = good.map(&mut attempt).collect::<Result<_>>()?;
+        table.row(good.row(format!("{name}: {} good files", seeds.len())));
+        let damaged = damaged(&seeds, options.files, options.seed);
+        let damaged: Outcomes = damaged.map(&mut attempt).collect::<Result<_>>()?;
+        table.row(damaged.row(format!("{name}: damaged files")));
+        if !damaged.crashes.is_empty() {
+            let ways = damaged.crashes.iter().map(|(how, count)| format!("{count} by {how}"));
+            table.note(format!("{name}: {}", ways.collect::<Vec<_>>().join(", ")));
         }
-        table.note(format!("{name}: {undamaged} of {} good programs give a result", seeds.len()));
-        for (seed, bytes) in damaged(&seeds, options.files, options.seed) {
-            side.count(attempt(seed, bytes)?);
-        }
-        table.row(side.row(name));
-        if !side.deaths.is_empty() {
-            let deaths = side.deaths.iter().map(|(how, count)| format!("{count} by {how}"));
-            table.note(format!("{name}: {}", deaths.collect::<Vec<_>>().join(", ")));
-        }
-    }
-    if options.peer.program.is_none() {
-        table.note(peer::SKIPPED);
     }
     Ok(vec![table])
 }
@@ -120,33 +115,38 @@ enum Outcome {
     LargeAllocation,
 }
 
-/// What became of all programs in one runtime.
+/// What became of several programs.
 #[derive(Debug, Default)]
-struct Side {
+struct Outcomes {
     results: usize,
     errors: usize,
+    /// How processes ended, and how many of them.
+    crashes: BTreeMap<String, usize>,
     hangs: usize,
-    large: usize,
-    deaths: BTreeMap<String, usize>,
+    large_allocations: usize,
 }
 
-impl Side {
-    fn count(&mut self, outcome: Outcome) {
-        let counter = match outcome {
-            Outcome::Result => &mut self.results,
-            Outcome::Error => &mut self.errors,
-            Outcome::Hang => &mut self.hangs,
-            Outcome::LargeAllocation => &mut self.large,
-            Outcome::Crash(how) => self.deaths.entry(how).or_default(),
-        };
-        *counter += 1;
+impl FromIterator<Outcome> for Outcomes {
+    fn from_iter<I: IntoIterator<Item = Outcome>>(list: I) -> Self {
+        let mut outcomes = Self::default();
+        for outcome in list {
+            *match outcome {
+                Outcome::Result => &mut outcomes.results,
+                Outcome::Error => &mut outcomes.errors,
+                Outcome::Crash(how) => outcomes.crashes.entry(how).or_default(),
+                Outcome::Hang => &mut outcomes.hangs,
+                Outcome::LargeAllocation => &mut outcomes.large_allocations,
+            } += 1;
+        }
+        outcomes
     }
+}
 
-    fn row(&self, name: &str) -> Vec<String> {
-        let crashes = self.deaths.values().sum();
-        let counts = [self.results, self.errors, crashes, self.hangs, self.large];
-        let counts = counts.iter().map(usize::to_string);
-        [name.to_owned()].into_iter().chain(counts).collect()
+impl Outcomes {
+    fn row(&self, name: String) -> Vec<String> {
+        let crashes = self.crashes.values().sum();
+        let counts = [self.results, self.errors, crashes, self.hangs, self.large_allocations];
+        [name].into_iter().chain(counts.map(|count| count.to_string())).collect()
     }
 }
 
