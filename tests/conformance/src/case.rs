@@ -103,7 +103,8 @@ impl TensorJson {
             let magnitude: f64 = block.iter().map(|x| x.abs()).sum();
             let allowed = BLOCK as f64 * tolerance.atol + (tolerance.rtol + 1e-7) * magnitude;
             let equal = sum == expected || (sum.is_nan() && expected.is_nan());
-            if !equal && !((sum - expected).abs() <= allowed) {
+            let near = (sum - expected).abs() <= allowed;
+            if !equal && !near {
                 return Err(format!(
                     "elements {} to {} in memory sum to {sum}, not {expected}",
                     at * BLOCK,
