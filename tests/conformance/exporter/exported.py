@@ -16,6 +16,7 @@ from .values import compressed, dim_order, inline_tensor, memory_array, tensor_j
 
 INPUT_STEP, WEIGHT_STEP = 1 / 64, 1 / 256
 BLOCK, LONG = 16, 2048  # an output of more than LONG elements is given by the sums of BLOCK elements that lie together
+LARGEST = 2**20  # bytes of an archive
 TOLERANCES = {torch.float16: (1e-3, 2e-3), torch.bfloat16: (1e-2, 1.6e-2)}
 
 
@@ -117,9 +118,13 @@ def program(made: dict) -> dict:
 
 
 def write(made: list[dict], path: Path) -> int:
-    """Writes what was exported to an archive, programs first and their bytes last; returns its size."""
+    """Writes what was exported to an archive, programs first and their bytes last; returns its size. A large one becomes two, between tests."""
     lines = ",\n".join(json.dumps(program(x), separators=(",", ":")) for x in made)
     packed = compressed(f"[\n{lines}\n]\n")
+    tests = [x["name"].split("#")[0] for x in made]
+    half = next((at for at in range(len(made) // 2, len(made)) if tests[at] != tests[at - 1]), 0)
+    if len(packed) > LARGEST and half:
+        return write(made[:half], path) + write(made[half:], path.with_name(path.name.replace(".", "_more.", 1)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(packed)
     return len(packed)
