@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         "afferent / rten",
         "afferent / rten, packed before",
     ];
-    let isa = Isa::detect();
+    let isa = Isa::best();
     let title = format!("products of f32 matrices, one thread, {isa:?}, {} rounds", options.rounds);
     let mut table = Table::new(title, &columns);
     // Parallel loops that start in this pool stay in it.

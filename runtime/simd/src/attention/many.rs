@@ -204,7 +204,7 @@ macro_rules! in_parts {
         in_parts!(@if true, 1, $count, $at, $rows, $body);
     };
     (@if $condition:expr, $part:literal, $count:expr, $at:ident, $rows:ident, $body:block) => {
-        while $condition && $at + $part <= $count {
+        while $condition && $count - $at >= $part {
             const $rows: usize = $part;
             $body
             $at += $part;
