@@ -48,7 +48,7 @@ const TOLERANCE: f32 = 1e-5;
 
 /// The arenas of the caller.
 static TABLES: ConstStaticCell<[u8; 8192]> = ConstStaticCell::new([0; 8192]);
-static PLANNED: ConstStaticCell<Aligned<1024>> = ConstStaticCell::new(Aligned([0; 1024]));
+static PLANNED: ConstStaticCell<Aligned<1536>> = ConstStaticCell::new(Aligned([0; 1536]));
 static SCRATCH: ConstStaticCell<Aligned<1024>> = ConstStaticCell::new(Aligned([0; 1024]));
 
 /// Why a run failed.
@@ -56,8 +56,10 @@ static SCRATCH: ConstStaticCell<Aligned<1024>> = ConstStaticCell::new(Aligned([0
 pub enum Failure {
     /// The program is damaged.
     Program(ProgramError),
-    /// It has no method `forward`, or plans more memory than there is.
+    /// It has no method `forward`.
     Method,
+    /// It plans so many bytes, for which there is no room.
+    Planned(usize),
     /// The method cannot be loaded.
     Load(LoadError),
     /// The run failed.
@@ -95,7 +97,8 @@ pub fn run(kernels: KernelLists<'_>) -> Result<Report, Failure> {
     let plan = program.method("forward").ok_or(Failure::Method)?;
     let memory = &mut PLANNED.take().0;
     let planned = plan.planned_buffer_sizes().get(0).ok_or(Failure::Method)?;
-    let buffer = PlannedBuffer::new(memory.get_mut(..planned).ok_or(Failure::Method)?);
+    let buffer = memory.get_mut(..planned).ok_or(Failure::Planned(planned))?;
+    let buffer = PlannedBuffer::new(buffer);
     let services = Services { kernels, ..Services::default() };
     let mut scratch = FixedScratch(&mut SCRATCH.take().0);
     let (tables, buffers) = (TABLES.take(), core::iter::once(buffer));
