@@ -19,9 +19,9 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 SHARD = 500
 # Utterances of each kind, for voice activity and for the wake word. The wake word trains on a FIRST part at first.
 POOLS = {"vad": {"sentence": 7000, "embedded": 3500, "short": 3000, "called": 2500},
-         "wake_word": {"sentence": 10000, "embedded": 5000, "alike": 7500, "near": 4000, "short": 4500, "called": 4000,
-                       "hey afferent": 8000, "stop": 8000, "go": 11000}}
-FIRST = 0.3
+         "wake_word": {"sentence": 8000, "embedded": 3500, "alike": 5000, "near": 2500, "short": 3000, "called": 2500,
+                       "hey afferent": 6000, "stop": 6000, "go": 8000}}
+FIRST = 0.4
 # Part of a shard's seed; other numbers give other utterances.
 KIND_NUMBERS = {"sentence": 0, "embedded": 1, "alike": 2, "short": 3, "called": 4, "hey afferent": 5, "stop": 6, "go": 7,
                 "near": 8}
@@ -143,7 +143,7 @@ class Pool:
 
     def __init__(self, name, part=1.0):
         self.spoken = {kind: [] for kind in POOLS[name]}
-        self.noises = {kind: np.load(noise_path(kind))["clips"] for kind in NOISES}
+        self.noises = {kind: np.load(noise_path(kind))["clips"].astype(np.float32) for kind in NOISES}
         for kind, _, path in shards(name, part):
             shard = np.load(path)
             sound, active = shard["sound"], shard["active"]
@@ -170,7 +170,7 @@ class Pool:
         kind = rng.choice(list(NOISES), p=[0.5, 0.12, 0.12, 0.12, 0.14])
         clip = self.noises[kind][rng.integers(NOISES[kind])]
         start = rng.integers(0, len(clip) - count)
-        return sounds.unit(clip[start:start + count].astype(np.float32))
+        return sounds.unit(clip[start:start + count])
 
 
 class Scene(NamedTuple):

@@ -220,12 +220,12 @@ class Block(nn.Module):
 
 
 class WakeWord(nn.Module):
-    """(features f32[1, 4, 40], state f32[1, 160, 40]) -> (probabilities f32[1, 4], state).
+    """(features f32[1, 4, 40], state f32[1, 128, 40]) -> (probabilities f32[1, 4], state).
 
     One step of the network per call of 40 ms; the state holds the past inputs of every block.
     """
     LABELS = ["background", "hey afferent", "stop", "go"]
-    BANDS, STEPS, WIDTH, TAPS = 40, 4, 160, 5
+    BANDS, STEPS, WIDTH, TAPS = 40, 4, 128, 5
     DILATIONS = (1, 1, 2, 2, 4)
     PAST = (TAPS - 1) * sum(DILATIONS)
 

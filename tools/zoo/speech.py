@@ -59,7 +59,7 @@ class _Espeak:
     """One synchronous espeak-ng per process."""
 
     def __init__(self, home=None):
-        self.library = ctypes.CDLL("libespeak-ng.so.1")
+        self.library, self.home = ctypes.CDLL("libespeak-ng.so.1"), home
         self.rate = self.library.espeak_Initialize(AUDIO_SYNCHRONOUS, 0, home and home.encode(), 0)
         if self.rate <= 0:
             raise RuntimeError("espeak-ng did not start: is its data installed?")
@@ -100,7 +100,8 @@ _espeak = None
 def use(home):
     """Let this process speak with the espeak-ng-data of a folder instead of the installed one."""
     global _espeak
-    _espeak = _Espeak(home)
+    if _espeak is None or _espeak.home != home:
+        _espeak = _Espeak(home)
 
 
 @functools.cache

@@ -13,13 +13,13 @@ from torch.nn import functional as F
 import data
 from models import LogMel, Vad, WakeWord, constant, mel_matrix
 
-BATCH = {"vad": 16, "wake_word": 32}
-STEPS = {"vad": 2400, "wake_word": 6000}
+BATCH = {"vad": 16, "wake_word": 24}
+STEPS = {"vad": 2400, "wake_word": 10800}
 PEAK_RATE = {"vad": 2e-3, "wake_word": 3e-3}
 # The learning rate falls along half a cosine from this step on, to zero at the last one.
-FALL = {"vad": 0, "wake_word": 3600}
+FALL = {"vad": 0, "wake_word": 4200}
 # From these steps on, the wake word trains on its whole pool and with more ordinary speech.
-WHOLE_POOL, ORDINARY = 2000, 2500
+WHOLE_POOL, ORDINARY = 900, 1100
 # The weights of the wake word that are kept are a running mean.
 KEPT_MEAN = 0.998
 SAVE_EVERY = 100
