@@ -1,5 +1,5 @@
 """The pool of utterances and noises, and the scenes that training draws from it."""
-import concurrent.futures
+import multiprocessing
 import os
 import time
 from typing import NamedTuple
@@ -9,6 +9,7 @@ import numpy as np
 import sounds
 import speech
 import texts
+import voices
 from models import LogMel, Vad, WakeWord
 from speech import ACTIVE_LEVEL, HOP, RATE
 
@@ -16,12 +17,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WORK = os.path.join(HERE, "work")
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SHARD = 500
-# Utterances of each kind for training.
-POOL = {"sentence": 7000, "embedded": 3500, "alike": 6000, "short": 3000, "called": 2500,
-        "hey afferent": 4500, "stop": 5000, "go": 6000}
+# Utterances of each kind, for voice activity and for the wake word. The wake word trains on a FIRST part at first.
+POOLS = {"vad": {"sentence": 7000, "embedded": 3500, "short": 3000, "called": 2500},
+         "wake_word": {"sentence": 8000, "embedded": 3500, "alike": 5000, "near": 2500, "short": 3000, "called": 2500,
+                       "hey afferent": 6000, "stop": 6000, "go": 8000}}
+FIRST = 0.4
+# Part of a shard's seed; other numbers give other utterances.
+KIND_NUMBERS = {"sentence": 0, "embedded": 1, "alike": 2, "short": 3, "called": 4, "hey afferent": 5, "stop": 6, "go": 7,
+                "near": 8}
 NOISES = {"shaped": 200, "hum": 60, "clicks": 80, "tones": 80, "music": 80}
 NOISE_SECONDS = 10
 ROOM_SHARE = 0.6
+SPELLED_SHARE = 0.5
+SHORTEST_HOPS = 16       # of a phrase by a made-up voice
 LABELS = WakeWord.LABELS
 
 
@@ -32,19 +40,29 @@ class Spoken(NamedTuple):
     end: int
 
 
-def speak(rng, kind, unseen=False, in_room=None):
-    """One utterance of a kind, by a random voice, often in a room."""
-    accents = speech.PHRASE_ACCENTS if kind in LABELS or kind == "alike" else speech.TRAIN_ACCENTS
-    voice = speech.random_voice(rng, unseen, accents)
+def speak(rng, kind, unseen=False, in_room=None, made=False, held=False):
+    """One utterance of a kind, by a random voice, often in a room; made: by one of voices.py, if its folder is in use."""
+    phrase = kind in LABELS or kind in ("alike", "near")
+    if made:
+        voice = voices.random_voice(rng, held, phrase)
+    else:
+        voice = speech.random_voice(rng, unseen, speech.PHRASE_ACCENTS if phrase else speech.TRAIN_ACCENTS)
     if kind == "called":
         joint = str(rng.choice([" ", " ", ", "]))
         text = "hey afferent" + joint + texts.sentence(rng, unseen)
     elif kind in LABELS:
-        text = texts.phrase(rng, kind, unseen)
+        if voice.startswith(tuple(voices.FOREIGN)):
+            text = kind         # such a voice knows its own phonemes only, so it reads letters
+        elif made and rng.random() < SPELLED_SHARE:
+            text = texts.spelled(rng, kind)
+        else:
+            text = texts.phrase(rng, kind, unseen)
     else:
         text = getattr(texts, kind)(rng, unseen)
-    said = speech.say(rng, text, voice, varied=not unseen)
+    said = speech.say(rng, text, voice, not unseen, speech.WIDE_PROSODY if made else speech.PROSODY)
     hops, end = len(said.active), -1
+    if made and kind in LABELS and hops < SHORTEST_HOPS:
+        raise ValueError(f"hardly a sound of {voice} for {kind}")
     if kind == "called":
         if len(said.word_starts) < 3:
             raise ValueError("no words after the phrase")
@@ -58,26 +76,26 @@ def speak(rng, kind, unseen=False, in_room=None):
     return Spoken(sound, said.active, end)
 
 
-def _speak_shard(path, kind, count, seed):
+def _speak_shard(path, kind, count, seed, made):
+    if made:
+        speech.use(voices.folder(WORK))
     rng = np.random.default_rng(seed)
-    made = []
-    while len(made) < count:
+    spoken = []
+    while len(spoken) < count:
         try:
-            made.append(speak(rng, kind))
+            spoken.append(speak(rng, kind, made=made))
         except ValueError:
             continue
-    loud = [np.clip(m.sound * 16384, -32767, 32767).astype(np.int16) for m in made]
+    loud = [np.clip(s.sound * 16384, -32767, 32767).astype(np.int16) for s in spoken]
     save(path, sound=np.concatenate(loud), sizes=[len(s) for s in loud],
-         active=np.concatenate([m.active for m in made]), hops=[len(m.active) for m in made],
-         ends=[m.end for m in made])
-    return len(made)
+         active=np.concatenate([s.active for s in spoken]), hops=[len(s.active) for s in spoken],
+         ends=[s.end for s in spoken])
 
 
 def _noise_shard(path, kind, count, seed):
     rng = np.random.default_rng(seed)
     clips = np.stack([sounds.TRAIN_NOISES[kind](rng, NOISE_SECONDS * RATE) for _ in range(count)])
     save(path, clips=clips.astype(np.float16))
-    return count
 
 
 def save(path, **arrays):
@@ -87,50 +105,61 @@ def save(path, **arrays):
     os.replace(path + ".part", path)
 
 
-def build(seed, share=1.0, jobs=2):
-    """Make what the pool still lacks."""
+def shards(name, part=1.0):
+    """(kind, number, path) of the shards of speech of a model, or of a first part of them."""
+    for kind, count in POOLS[name].items():
+        for i in range(round(count * part / SHARD)):
+            yield kind, i, os.path.join(WORK, f"{name}-{kind.replace(' ', '_')}-{i:02}.npz")
+
+
+def noise_path(kind):
+    return os.path.join(WORK, f"noise-{kind}.npz")
+
+
+def _run(task):
+    task[0](*task[1:])
+
+
+def build(seed, names=tuple(POOLS), jobs=2):
+    """Make what the pools still lack, the first part of each kind first; every shard by a fresh espeak-ng."""
     os.makedirs(WORK, exist_ok=True)
-    tasks = []
-    for number, (kind, count) in enumerate(POOL.items()):
-        for i in range(max(1, round(count * share / SHARD))):
-            tasks.append((_speak_shard, f"speech-{kind.replace(' ', '_')}-{i:02}.npz", kind, SHARD,
-                          [seed, number, i]))
-    for number, (kind, count) in enumerate(NOISES.items()):
-        tasks.append((_noise_shard, f"noise-{kind}.npz", kind, count, [seed, 100 + number]))
-    tasks = [(f, os.path.join(WORK, name), *rest) for f, name, *rest in tasks]
+    voices.folder(WORK)
+    tasks = [(_noise_shard, noise_path(kind), kind, count, [seed, 100 + number])
+             for number, (kind, count) in enumerate(NOISES.items())]
+    for name in names:
+        first = set(shards(name, FIRST))
+        for kind, i, path in sorted(shards(name), key=lambda s: s not in first):
+            made = name == "wake_word"
+            tasks.append((_speak_shard, path, kind, SHARD, [seed, KIND_NUMBERS[kind], i, *[1] * made], made))
     tasks = [t for t in tasks if not os.path.exists(t[1])]
-    start, done = time.time(), 0
-    with concurrent.futures.ProcessPoolExecutor(jobs) as workers:
-        for result in concurrent.futures.as_completed([workers.submit(*t) for t in tasks]):
-            result.result()
-            done += 1
+    start = time.time()
+    with multiprocessing.Pool(jobs, maxtasksperchild=1) as workers:
+        for done, _ in enumerate(workers.imap(_run, tasks), 1):
             print(f"pool: {done} of {len(tasks)} shards, {time.time() - start:.0f} s", flush=True)
 
 
 class Pool:
-    """The utterances and noises of training, in memory."""
+    """The utterances and noises of the training of a model, or a first part of them, in memory."""
 
-    def __init__(self):
-        self.spoken = {kind: [] for kind in POOL}
-        self.noises = {kind: np.load(os.path.join(WORK, f"noise-{kind}.npz"))["clips"] for kind in NOISES}
-        for kind in POOL:
-            prefix = f"speech-{kind.replace(' ', '_')}-"
-            for name in sorted(n for n in os.listdir(WORK) if n.startswith(prefix) and n.endswith(".npz")):
-                shard = np.load(os.path.join(WORK, name))
-                sound, active = shard["sound"], shard["active"]
-                a = b = 0
-                for size, hops, end in zip(shard["sizes"], shard["hops"], shard["ends"]):
-                    self.spoken[kind].append(Spoken(sound[a:a + size], active[b:b + hops], int(end)))
-                    a, b = a + size, b + hops
+    def __init__(self, name, part=1.0):
+        self.spoken = {kind: [] for kind in POOLS[name]}
+        self.noises = {kind: np.load(noise_path(kind))["clips"].astype(np.float32) for kind in NOISES}
+        for kind, _, path in shards(name, part):
+            shard = np.load(path)
+            sound, active = shard["sound"], shard["active"]
+            a = b = 0
+            for size, hops, end in zip(shard["sizes"], shard["hops"], shard["ends"]):
+                self.spoken[kind].append(Spoken(sound[a:a + size], active[b:b + hops], int(end)))
+                a, b = a + size, b + hops
 
     def pick(self, rng, kind):
         """An utterance at full precision, its activity as bool."""
         spoken = self.spoken[kind][rng.integers(len(self.spoken[kind]))]
         return Spoken(spoken.sound.astype(np.float32) / 16384, spoken.active, spoken.end)
 
-    def noise(self, rng, count):
+    def noise(self, rng, count, babble=0.3):
         """Noise of RMS one: a training recipe, babble of three to seven talkers, or a mixture."""
-        if rng.random() < 0.3:
+        if rng.random() < babble:
             voices = [self.pick(rng, "sentence").sound for _ in range(8)]
             return sounds.babble(rng, count, voices, rng.integers(3, 8))
         return sounds.unit(sum(self.recipe(rng, count) * rng.uniform(0.3, 1)
@@ -141,7 +170,7 @@ class Pool:
         kind = rng.choice(list(NOISES), p=[0.5, 0.12, 0.12, 0.12, 0.14])
         clip = self.noises[kind][rng.integers(NOISES[kind])]
         start = rng.integers(0, len(clip) - count)
-        return sounds.unit(clip[start:start + count].astype(np.float32))
+        return sounds.unit(clip[start:start + count])
 
 
 class Scene(NamedTuple):
@@ -233,9 +262,11 @@ FREE_AFTER = 0.16
 IGNORED = -100
 
 
-KINDS = ["hey afferent", "called", "stop", "go", "alike", "short", "embedded", "sentence"]
+KINDS = ["hey afferent", "called", "stop", "go", "alike", "near", "short", "embedded", "sentence"]
 # How often each occurs: at first phrases and sound-alikes, later more ordinary speech.
-MIXTURES = [[0.12, 0.06, 0.12, 0.15, 0.22, 0.09, 0.09, 0.15], [0.09, 0.05, 0.08, 0.13, 0.15, 0.08, 0.12, 0.30]]
+MIXTURES = [[0.11, 0.05, 0.11, 0.18, 0.19, 0.05, 0.08, 0.08, 0.15],
+            [0.08, 0.04, 0.08, 0.15, 0.11, 0.04, 0.07, 0.10, 0.33]]
+BABBLE_SHARE = 0.42
 
 
 def wake_scene(rng, pool, mixture=0, steps=160):
@@ -264,7 +295,7 @@ def wake_sound(rng, pool, mixture=0, steps=160):
     scene = lay(rng, count, draw, lambda: rng.choice([rng.uniform(0.3, 0.6), rng.uniform(0.3, 1.6)]))
     x = tilt(rng, scene.sound)
     if rng.random() < 0.85:
-        x = x + pool.noise(rng, count) * ACTIVE_LEVEL * 10 ** (-rng.uniform(4, 25) / 20)
+        x = x + pool.noise(rng, count, BABBLE_SHARE) * ACTIVE_LEVEL * 10 ** (-rng.uniform(4, 25) / 20)
     x = x * 10 ** (rng.uniform(-20, 12) / 20)
     return quantised(rng, x), scene.events
 

@@ -152,6 +152,43 @@ class Vad(nn.Module):
         return self.out(x)[:, :, 0]
 
 
+class Taps(torch.autograd.Function):
+    """Causal depthwise convolution over [batch, steps, width] with zeros before it; weights [taps, width].
+
+    For training: many times faster than conv1d on a processor.
+    """
+
+    @staticmethod
+    def forward(ctx, x, weights, dilation):
+        count, past = x.shape[1], (len(weights) - 1) * dilation
+        seen = F.pad(x, (0, 0, past, 0))
+        ctx.save_for_backward(seen, weights)
+        ctx.dilation = dilation
+        y = seen[:, :count] * weights[0]
+        for k in range(1, len(weights)):
+            y.addcmul_(seen[:, k * dilation:k * dilation + count], weights[k])
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (seen, weights), dilation = ctx.saved_tensors, ctx.dilation
+        count, past = gradient.shape[1], (len(weights) - 1) * dilation
+        later = F.pad(gradient, (0, 0, 0, past))
+        of_x = later[:, past:] * weights[0]
+        of_weights = [(gradient * seen[:, :count]).sum((0, 1))]
+        for k in range(1, len(weights)):
+            of_x.addcmul_(later[:, past - k * dilation:past - k * dilation + count], weights[k])
+            of_weights.append((gradient * seen[:, k * dilation:k * dilation + count]).sum((0, 1)))
+        return of_x, torch.stack(of_weights), None
+
+
+def normalised(norm, x):
+    """A BatchNorm2d over the last dimension, in training."""
+    y = F.batch_norm(x.reshape(-1, x.shape[-1]), norm.running_mean, norm.running_var, norm.weight, norm.bias, True,
+                     norm.momentum, norm.eps)
+    return y.reshape(x.shape)
+
+
 class Block(nn.Module):
     """Causal depthwise-separable convolution with a residual path."""
 
@@ -169,6 +206,12 @@ class Block(nn.Module):
         y = F.relu(self.depth_norm(self.depth(seen)))
         return F.relu(x + self.point_norm(self.point(y))), seen
 
+    def in_training(self, x):
+        """Whole sounds [batch, steps, width] from a zero past."""
+        taps = self.depth.weight[:, 0, 0].T.contiguous()
+        y = F.relu(normalised(self.depth_norm, Taps.apply(x, taps, self.depth.dilation[1])))
+        return F.relu(x + normalised(self.point_norm, F.linear(y, self.point.weight[:, :, 0, 0])))
+
     def fold(self):
         """Put the normalisations into the convolutions, for inference."""
         self.depth = nn.utils.fuse_conv_bn_eval(self.depth, self.depth_norm)
@@ -177,12 +220,12 @@ class Block(nn.Module):
 
 
 class WakeWord(nn.Module):
-    """(features f32[1, 4, 40], state f32[1, 96, 40]) -> (probabilities f32[1, 4], state).
+    """(features f32[1, 4, 40], state f32[1, 128, 40]) -> (probabilities f32[1, 4], state).
 
     One step of the network per call of 40 ms; the state holds the past inputs of every block.
     """
     LABELS = ["background", "hey afferent", "stop", "go"]
-    BANDS, STEPS, WIDTH, TAPS = 40, 4, 96, 5
+    BANDS, STEPS, WIDTH, TAPS = 40, 4, 128, 5
     DILATIONS = (1, 1, 2, 2, 4)
     PAST = (TAPS - 1) * sum(DILATIONS)
 
@@ -205,6 +248,13 @@ class WakeWord(nn.Module):
             start += block.past
         x = x.reshape(batch, self.WIDTH, -1).permute(0, 2, 1)
         return self.out(x), torch.cat(kept, 3).reshape(batch, self.WIDTH, self.PAST)
+
+    def in_training(self, features):
+        """The logits of whole sounds from a zero state, normalised by their batch."""
+        x = F.relu(self.enter(features.reshape(features.shape[0], -1, self.BANDS * self.STEPS)))
+        for block in self.blocks:
+            x = block.in_training(x)
+        return self.out(x)
 
     def forward(self, features, state):
         logits, state = self.logits(features, state)

@@ -1,5 +1,6 @@
 """Speech from espeak-ng: voices, utterances with the start of every word, and what counts as speech."""
 import ctypes
+import functools
 import os
 from typing import NamedTuple
 
@@ -23,10 +24,13 @@ TEST_VARIANTS = ["f2", "m4", "anika", "klatt3", "Annie", "Mario", "steph2", "ive
 # Whispers and effects, which are hardly speech.
 UNUSED_VARIANTS = ["whisper", "whisperf", "croak", "Demonic", "UniRobot", "kaukovalta", "AnxiousAndy",
                    "anikaRobot", "Mr serious"] + ["robosoft" + n for n in ("", *"2345678")]
-VARIANT_FOLDER = "espeak-ng-data/voices/!v"
 # Small ratios near 16000 / 22050: the others shift pitch and formants by up to a tenth.
 EXACT_RATIO = (320, 441)
 TRAIN_RATIOS = [EXACT_RATIO, (8, 11), (3, 4), (7, 10), (2, 3), (4, 5), (7, 9), (5, 7)]
+
+# Words a minute, pitch and its range, in espeak-ng's measures.
+PROSODY = ((135, 216), (15, 86), (20, 81))
+WIDE_PROSODY = ((120, 236), (5, 96), (10, 96))
 
 WORD_EVENT, END_EVENT = 1, 0
 AUDIO_SYNCHRONOUS, CHARS_UTF8, PHONEME_MARKUP, END_PAUSE = 2, 1, 0x100, 0x1000
@@ -54,9 +58,9 @@ class Utterance(NamedTuple):
 class _Espeak:
     """One synchronous espeak-ng per process."""
 
-    def __init__(self):
-        self.library = ctypes.CDLL("libespeak-ng.so.1")
-        self.rate = self.library.espeak_Initialize(AUDIO_SYNCHRONOUS, 0, None, 0)
+    def __init__(self, home=None):
+        self.library, self.home = ctypes.CDLL("libespeak-ng.so.1"), home
+        self.rate = self.library.espeak_Initialize(AUDIO_SYNCHRONOUS, 0, home and home.encode(), 0)
         if self.rate <= 0:
             raise RuntimeError("espeak-ng did not start: is its data installed?")
         self.parts, self.words = [], []
@@ -93,13 +97,28 @@ class _Espeak:
 _espeak = None
 
 
-def train_variants():
-    """Names of the voice variants that training may use."""
+def use(home):
+    """Let this process speak with the espeak-ng-data of a folder instead of the installed one."""
+    global _espeak
+    if _espeak is None or _espeak.home != home:
+        _espeak = _Espeak(home)
+
+
+@functools.cache
+def data_folder():
+    """The installed espeak-ng-data."""
     for root in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/share", "/usr/lib"):
-        folder = os.path.join(root, VARIANT_FOLDER)
+        folder = os.path.join(root, "espeak-ng-data")
         if os.path.isdir(folder):
-            return sorted(set(os.listdir(folder)) - set(TEST_VARIANTS) - set(UNUSED_VARIANTS))
+            return folder
     raise RuntimeError("espeak-ng-data is not installed")
+
+
+@functools.cache
+def train_variants():
+    """Names of the shipped voice variants that training may use."""
+    shipped = os.listdir(os.path.join(data_folder(), "voices/!v"))
+    return sorted(set(shipped) - set(TEST_VARIANTS) - set(UNUSED_VARIANTS))
 
 
 def random_voice(rng, unseen, accents=TRAIN_ACCENTS):
@@ -120,12 +139,11 @@ def activity(sound):
     return active
 
 
-def say(rng, text, voice, varied=True):
+def say(rng, text, voice, varied=True, prosody=PROSODY):
     """Speak a text: random rate, pitch and range, trimmed to its speech with 20 ms on each side."""
     global _espeak
     _espeak = _espeak or _Espeak()
-    sound, words = _espeak.speak(text, voice, int(rng.integers(135, 216)), int(rng.integers(15, 86)),
-                                 int(rng.integers(20, 81)))
+    sound, words = _espeak.speak(text, voice, *(int(rng.integers(*span)) for span in prosody))
     up, down = TRAIN_RATIOS[rng.integers(len(TRAIN_RATIOS))] if varied else EXACT_RATIO
     sound = resample_poly(sound, up, down).astype(np.float32)
     active = activity(sound)
@@ -135,5 +153,7 @@ def say(rng, text, voice, varied=True):
     first, last = max(0, where[0] - 2), min(len(active), where[-1] + 3)
     sound, active = sound[first * HOP:last * HOP], active[first:last]
     power = (sound.reshape(-1, HOP)[active] ** 2).mean()
+    if power == 0:
+        raise ValueError(f"espeak-ng is silent for {text!r}")
     return Utterance(sound * (ACTIVE_LEVEL / np.sqrt(power)), active,
                      [max(0, int(w * up / down) - first * HOP) for w in words])

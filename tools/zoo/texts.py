@@ -108,6 +108,25 @@ PHRASES = {
 }
 TEST_PHRASES = {"hey afferent": ["hey afferent", "hey afferent!"], "stop": ["stop", "stop!"], "go": ["go", "go!"]}
 
+# The phrases in phonemes: each part with the sounds that accents give it, the commoner ones more than once.
+SPELLED = {
+    "hey afferent": [["h'"], "eI eI eI eI e: e: EI E e".split(), [" '", " '", " '", "_ '"],
+                     "a a a a a a E a# A:".split(), ["f"], "@ @ @ 3 3 I2 V a# I".split() + ["", ""], ["r"],
+                     "@ @ @ @ E E I a".split(), ["nt"]],
+    "stop": [["st'"], "0 0 0 0 A: A: A: O a".split(), ["p"]],
+    "go": [["g'"], "oU oU oU @U @U o: o: VU OU o".split()],
+}
+# Sounds next to the phrases that are none: a part exchanged for another. Words of the test are not among them.
+NEAR = {
+    "hey afferent": ["h'eI '%s" % t for t in "al@r@nt am@r@nt as@r@nt ak@r@nt af@l@nt af@m@nt afIs@nt afl@nt af@rI af@ af@rVm "
+                     "Of@r@nt u:f@r@nt Ef@d@nt aI@r@nt".split()]
+    + ["%s 'af@r@nt" % t for t in "w'eI d'eI m'eI s'eI h'u: h'A: n'aU g'eI s'i: D@".split()] + ["h'eI", "'af@r@nt", "h'eI 'af"],
+    "stop": "st'0 st'0k st'0t st'0n st'0m st'0l st'0f st'Ep st'Ip st'u:p st'aIp st'eIp st'i:p sk'0p sp'0p sl'0p sw'0p fl'0p kl'0p d'0p t'0p st'0pI st'0p@ "
+            "st'0pIN".split(),
+    "go": "k'oU d'oU t'oU b'oU p'oU f'oU h'oU w'oU r'oU v'oU m'oU dZ'oU gr'oU gl'oU g'u: g'aI g'eI g'i: g'3: g'A: g'O: g'aU g'V g'oUt g'oUk g'oUd g'oUb "
+          "g'oUm g'oUz g'oUtS @g'oU g'oU@ 'oU".split(),
+}
+
 ONSETS = "b bl br ch d dr f fl fr g gl gr h j k kl kr l m n p pl pr r s sh sk sl sm sn sp st str sw t th tr v w y z".split()
 VOWELS = "a e i o u ee oo ai oa ar or er ow oi".split()
 CODAS = ["", "", "", *"b d f g k l m n p s t v x z ch sh nd nt st rm lk mp ng sk".split()]
@@ -163,3 +182,13 @@ def short(rng, unseen):
 
 def phrase(rng, label, unseen):
     return str(rng.choice((TEST_PHRASES if unseen else PHRASES)[label]))
+
+
+def spelled(rng, label):
+    """A phrase in espeak-ng's phonemes, in some accent."""
+    return "[[" + "".join(str(rng.choice(part)) for part in SPELLED[label]) + "]]"
+
+
+def near(rng, unseen):
+    """A sound next to a phrase, for training only."""
+    return f"[[{rng.choice(NEAR[str(rng.choice(list(NEAR)))])}]]"

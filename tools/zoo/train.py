@@ -1,6 +1,7 @@
 """Trains the voice activity detector or the wake word: train.py vad|wake_word."""
 import argparse
 import concurrent.futures
+import functools
 import math
 import os
 import time
@@ -12,14 +13,15 @@ from torch.nn import functional as F
 import data
 from models import LogMel, Vad, WakeWord, constant, mel_matrix
 
-BATCH = {"vad": 16, "wake_word": 32}
-STEPS = {"vad": 2400, "wake_word": 1400}
-# The learning rate follows half a cosine over SLOW steps; from step FALL it also falls to zero at AGAIN, and
-# from there on it starts at half the peak and falls to zero at the last step.
-SLOW = {"vad": 2400, "wake_word": 1700}
-FALL = {"vad": 2400, "wake_word": 500}
-AGAIN = {"vad": 2400, "wake_word": 1150}
-PEAK_RATE = {"vad": 2e-3, "wake_word": 4e-3}
+BATCH = {"vad": 16, "wake_word": 24}
+STEPS = {"vad": 2400, "wake_word": 10800}
+PEAK_RATE = {"vad": 2e-3, "wake_word": 3e-3}
+# The learning rate falls along half a cosine from this step on, to zero at the last one.
+FALL = {"vad": 0, "wake_word": 4200}
+# From these steps on, the wake word trains on its whole pool and with more ordinary speech.
+WHOLE_POOL, ORDINARY = 900, 1100
+# The weights of the wake word that are kept are a running mean.
+KEPT_MEAN = 0.998
 SAVE_EVERY = 100
 AHEAD = 4
 
@@ -36,46 +38,59 @@ def warped_filters():
 
 
 FEATURES, WARPED = LogMel(), warped_filters()
-PHRASE_WEIGHT = 2.0
+PHRASE_WEIGHTS = [1.0, 2.0, 2.0, 2.4]
+EQUALISED_SHARE, EQUALISED_DB = 0.5, 5.0
 
 
-def wake_loss(model, sounds, targets):
+def equaliser(rng):
+    """A smooth random gain per band, as of a microphone or a mouth."""
+    if rng.random() >= EQUALISED_SHARE:
+        return np.ones(LogMel.BANDS, np.float32)
+    knots = rng.normal(0, EQUALISED_DB, 6)
+    level_db = np.interp(np.linspace(0, 5, LogMel.BANDS), np.arange(6), knots - knots.mean())
+    return (10 ** (level_db / 10)).astype(np.float32)
+
+
+def wake_features(rng, sound):
+    """Features of a sound, of a vocal tract and a microphone drawn for it."""
+    filters = WARPED[rng.integers(len(WARPED))] * torch.from_numpy(equaliser(rng))
     with torch.no_grad():
-        filters = WARPED[torch.randint(len(WARPED), (len(sounds),))]
-        # One sound at a time stays in the cache.
-        features = torch.cat([FEATURES.whole(sounds[i:i + 1], filters[i:i + 1]) for i in range(len(sounds))])
-    logits, _ = model.logits(features, model.zero_state(len(sounds)))
-    weight = torch.full((logits.shape[2],), PHRASE_WEIGHT)
-    weight[0] = 1.0
-    return F.cross_entropy(logits.reshape(-1, logits.shape[2]), targets.reshape(-1), weight,
+        return FEATURES.whole(torch.from_numpy(sound)[None], filters)[0].numpy()
+
+
+def wake_loss(model, features, targets):
+    logits = model.in_training(features)
+    return F.cross_entropy(logits.reshape(-1, logits.shape[2]), targets.reshape(-1), torch.tensor(PHRASE_WEIGHTS),
                            ignore_index=data.IGNORED)
 
 
-def load_pool():
-    global pool
-    torch.set_num_threads(1)
-    pool = data.Pool()
+@functools.lru_cache(1)
+def pool(name, part):
+    return data.Pool(name, part)
 
 
 def batch(name, seed, step):
+    """Inputs and targets of a step, which depend on nothing else."""
+    torch.set_num_threads(1)
     rng = np.random.default_rng([seed, step])
     if name == "vad":
-        scenes = [data.vad_scene(rng, pool) for _ in range(BATCH[name])]
+        inputs, targets = zip(*(data.vad_scene(rng, pool(name, 1.0)) for _ in range(BATCH[name])))
     else:
-        scenes = [data.wake_scene(rng, pool, int(step >= AGAIN[name])) for _ in range(BATCH[name])]
-    sounds, targets = zip(*scenes)
-    return np.stack(sounds), np.stack(targets)
+        spoken = pool(name, data.FIRST if step < WHOLE_POOL else 1.0)
+        scenes = [data.wake_scene(rng, spoken, int(step >= ORDINARY)) for _ in range(BATCH[name])]
+        inputs, targets = zip(*((wake_features(rng, sound), target) for sound, target in scenes))
+    return np.stack(inputs), np.stack(targets)
 
 
 def batches(name, seed, steps):
     """Batches of the given steps, made ahead by another process."""
-    with concurrent.futures.ProcessPoolExecutor(1, initializer=load_pool) as worker:
+    with concurrent.futures.ProcessPoolExecutor(1) as worker:
         ahead = [worker.submit(batch, name, seed, s) for s in steps[:AHEAD]]
         for i in range(len(steps)):
-            sounds, targets = ahead.pop(0).result()
+            inputs, targets = ahead.pop(0).result()
             if i + AHEAD < len(steps):
                 ahead.append(worker.submit(batch, name, seed, steps[i + AHEAD]))
-            yield torch.from_numpy(sounds), torch.from_numpy(targets)
+            yield torch.from_numpy(inputs), torch.from_numpy(targets)
 
 
 def half_cosine(part):
@@ -83,12 +98,23 @@ def half_cosine(part):
 
 
 def learning_rate(name, step, steps):
-    if step >= AGAIN[name]:
-        part = 0.5 * half_cosine((step - AGAIN[name]) / (steps - AGAIN[name]))
-    else:
-        part = half_cosine(step / SLOW[name])
-        part *= half_cosine((step - FALL[name]) / max(1, AGAIN[name] - FALL[name]))
-    return PEAK_RATE[name] * min(1, (step + 1) / 100) * (part + 1e-3)
+    falling = half_cosine((step - FALL[name]) / (steps - FALL[name]))
+    return PEAK_RATE[name] * min(1, (step + 1) / 100) * (falling + 1e-3)
+
+
+def update_mean(mean, state, step):
+    """Move a running mean of weights, which starts as a plain one, towards the present ones."""
+    kept = min(KEPT_MEAN, step / (step + 10))
+    for key, value in state.items():
+        if value.is_floating_point():
+            mean[key].lerp_(value, 1 - kept)
+        else:
+            mean[key].copy_(value)
+
+
+def save(content, path):
+    torch.save(content, path + ".part")
+    os.replace(path + ".part", path)
 
 
 def train(name, seed, steps):
@@ -96,34 +122,34 @@ def train(name, seed, steps):
     torch.manual_seed(seed)
     model, loss_of = (Vad(), vad_loss) if name == "vad" else (WakeWord(), wake_loss)
     optimiser = torch.optim.AdamW(model.parameters(), weight_decay=0.01, betas=(0.9, 0.98))
+    mean = {key: value.clone() for key, value in model.state_dict().items()}
     checkpoint = os.path.join(data.WORK, f"{name}-checkpoint.pt")
     step = 0
     if os.path.exists(checkpoint):
         saved = torch.load(checkpoint, weights_only=True)
-        if saved["steps"] == steps and saved["seed"] == seed:
+        if saved["seed"] == seed and saved["step"] <= steps:
             model.load_state_dict(saved["model"])
             optimiser.load_state_dict(saved["optimiser"])
-            step = saved["step"]
+            mean, step = saved["mean"], saved["step"]
     model.train()
     start, total, count = time.time(), 0.0, 0
-    for sounds, targets in batches(name, seed, range(step, steps)):
+    for inputs, targets in batches(name, seed, range(step, steps)):
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(name, step, steps)
-        torch.manual_seed(seed * 1_000_000 + step)
-        loss = loss_of(model, sounds, targets)
+        loss = loss_of(model, inputs, targets)
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 3.0)
         optimiser.step()
+        update_mean(mean, model.state_dict(), step)
         total, count, step = total + loss.item(), count + 1, step + 1
         if step % SAVE_EVERY == 0 or step == steps:
             print(f"{name}: step {step} of {steps}, loss {total / count:.4f}, "
                   f"{time.time() - start:.0f} s", flush=True)
             total, count = 0.0, 0
-            torch.save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step,
-                        "steps": steps, "seed": seed}, checkpoint + ".part")
-            os.replace(checkpoint + ".part", checkpoint)
-    torch.save(model.state_dict(), os.path.join(data.WORK, f"{name}.pt"))
+            save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "mean": mean, "step": step,
+                  "seed": seed}, checkpoint)
+    save(model.state_dict() if name == "vad" else mean, os.path.join(data.WORK, f"{name}.pt"))
 
 
 if __name__ == "__main__":
