@@ -20,12 +20,13 @@ fn good(name: &str) -> Edit {
 }
 
 fn model(file: &Edit, options: ModelOptions) -> Model {
-    let file: Arc<ModelFile> = ModelFile::from_bytes("hostile.pte", file.bytes()).unwrap();
+    let file: Arc<ModelFile> =
+        ModelFile::from_bytes("hostile.pte", file.bytes()).expect("it can be read");
     Model::new(file, options)
 }
 
 fn load_error(file: &Edit, options: ModelOptions) -> ModelError {
-    model(file, options).load_method(FORWARD).unwrap_err()
+    model(file, options).load_method(FORWARD).expect_err("it is refused")
 }
 
 /// A jump that leads to itself.
