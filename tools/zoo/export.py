@@ -32,7 +32,7 @@ CARDS = {
     "wake_word": {
         "task": "keyword_spotting", "contract": "keyword_scores", "provenance": PROVENANCE,
         "labels": WakeWord.LABELS,
-        "decision": {"threshold": {"hey afferent": 0.68, "stop": 0.6, "go": 0.64}, "smooth_ms": 160, "refractory_ms": 1000},
+        "decision": {"threshold": {"hey afferent": 0.72, "stop": 0.6, "go": 0.6}, "smooth_ms": 200, "refractory_ms": 1000},
         "limits": ["Trained and measured on synthetic English speech only; nothing here says how it does on people.",
                    "stop and go are commands only between pauses of about a quarter second; inside a sentence they are not.",
                    "hey afferent needs no pause after it."],

@@ -116,7 +116,7 @@ SPELLED = {
     "stop": [["st'"], "0 0 0 0 A: A: A: O a".split(), ["p"]],
     "go": [["g'"], "oU oU oU @U @U o: o: VU OU o".split()],
 }
-# Sounds next to the phrases that are none: a part exchanged for another. Words of the test are not among them.
+# Sounds next to the phrases that are none: a part exchanged for another. Of the test's sound-alikes only "grow" is among them.
 NEAR = {
     "hey afferent": ["h'eI '%s" % t for t in "al@r@nt am@r@nt as@r@nt ak@r@nt af@l@nt af@m@nt afIs@nt afl@nt af@rI af@ af@rVm "
                      "Of@r@nt u:f@r@nt Ef@d@nt aI@r@nt".split()]
