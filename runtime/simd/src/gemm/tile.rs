@@ -267,28 +267,33 @@ impl Strips<'_> {
         }
         let mut b = self.b.as_ptr();
         let mut a = self.a.as_ptr().wrapping_add(from);
+        // A copy, of which nothing else is asked than these sums, stays in registers.
+        let mut running = sums;
         for _ in 0..self.depth {
             let mut columns = [simd.zero(); C];
             for (c, column) in columns.iter_mut().enumerate() {
                 // SAFETY: `check` saw that `depth` rows of `width` numbers are inside `b`.
                 *column = unsafe { simd.load_at(b.wrapping_add(c * S::LANES)) };
             }
-            for (r, sums) in sums.iter_mut().enumerate() {
+            for (r, running) in running.iter_mut().enumerate() {
                 // SAFETY: `check` saw that the rows of the strip are inside `a`.
                 let factor = simd.splat(unsafe { *a.wrapping_add(r * a_row) });
-                for (sum, column) in sums.iter_mut().zip(columns) {
+                for (sum, column) in running.iter_mut().zip(columns) {
                     *sum = factor.mul_add(column, *sum);
                 }
             }
             a = a.wrapping_add(a_k);
             b = b.wrapping_add(self.b_k);
         }
+        sums = running;
         let clamp = self.clamp.filter(|_| self.late.is_none());
         if let Some((low, high)) = clamp {
             let (low, high) = (simd.splat(low), simd.splat(high));
             // The operand that is kept where one is NaN is the second.
-            for sum in sums.iter_mut().flatten() {
-                *sum = high.min(low.max(*sum));
+            for sums in &mut sums {
+                for sum in sums {
+                    *sum = high.min(low.max(*sum));
+                }
             }
         }
         for (r, sums) in sums.into_iter().enumerate() {
