@@ -30,7 +30,8 @@ fn good() -> Edit {
 /// Expects that the program is refused with `message`.
 #[track_caller]
 fn refused(file: &Edit, message: &str) {
-    let error = ModelFile::from_bytes("hostile.pte", file.bytes()).map(|_| ()).unwrap_err();
+    let result = ModelFile::from_bytes("hostile.pte", file.bytes()).map(|_| ());
+    let error = result.expect_err("the file is hostile");
     assert_eq!(error.to_string(), format!("hostile.pte: {message}"));
     assert!(error.code() > 0);
 }
@@ -248,7 +249,7 @@ fn segment_offsets_that_wrap() {
 }
 
 fn segments(file: &Edit) -> u64 {
-    u64::from_le_bytes(file.bytes()[32..40].try_into().unwrap())
+    u64::from_le_bytes(file.bytes()[32..40].try_into().expect("eight bytes"))
 }
 
 /// In a data file the product of the sizes, and the end of a segment, overflowed.

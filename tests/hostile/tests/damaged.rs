@@ -23,21 +23,21 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Tries one damaged program; a panic or too much memory ends the test with `what`.
 fn attempt(seed: &Seed, bytes: &[u8], what: &str, total: &mut Tally) {
     let before = ALLOCATOR.allocated();
-    ALLOCATOR.set_limit(before + allowance(bytes.len())).unwrap();
+    ALLOCATOR.set_limit(before + allowance(bytes.len())).expect("above what there is");
     let result = catch_unwind(AssertUnwindSafe(|| attempt::program(bytes, 1)));
-    ALLOCATOR.set_limit(usize::MAX).unwrap();
+    ALLOCATOR.set_limit(usize::MAX).expect("above what there is");
     let Ok(tally) = result else { panic!("{} {what}", seed.name) };
     total.refused += tally.refused;
     total.failed += tally.failed;
     total.ran += tally.ran;
 }
 
-fn print(what: &str, files: usize, tally: Tally) {
+fn summary(what: &str, files: usize, tally: Tally) -> String {
     let Tally { refused, failed, ran, .. } = tally;
-    println!(
+    format!(
         "{files} files {what}: 0 crashes, hangs or large allocations; {refused} methods refused, \
          {failed} runs failed, {ran} ran"
-    );
+    )
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn files_that_are_cut() {
             files += 1;
         }
     }
-    print("cut short", files, tally);
+    println!("{}", summary("cut short", files, tally));
     assert!(tally.refused > 100 && tally.ran < files / 10, "{tally:?}");
 }
 
@@ -62,7 +62,7 @@ fn files_with_one_to_four_wrong_bytes() {
     for (round, (seed, bytes)) in mutate::damaged(&seeds, 10_000, 1).enumerate() {
         attempt(seed, &bytes, &format!("with wrong bytes, round {round}"), &mut tally);
     }
-    print("with one to four wrong bytes", 10_000, tally);
+    println!("{}", summary("with one to four wrong bytes", 10_000, tally));
     assert!(tally.ran > 1000 && tally.refused > 1000, "{tally:?}");
 }
 
@@ -77,6 +77,6 @@ fn files_with_wrong_fields() {
         mutate::mutate(&mut bytes, &mut random, 1 << 20);
         attempt(seed, &bytes, &format!("with wrong fields, round {round}"), &mut tally);
     }
-    print("with one to four wrong fields", 1_000, tally);
+    println!("{}", summary("with one to four wrong fields", 1_000, tally));
     assert!(tally.ran > 100 && tally.refused > 100, "{tally:?}");
 }
