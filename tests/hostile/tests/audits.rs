@@ -30,8 +30,8 @@ fn good() -> Edit {
 /// Expects that the program is refused with `message`.
 #[track_caller]
 fn refused(file: &Edit, message: &str) {
-    let error =
-        ModelFile::from_bytes("hostile.pte", file.bytes()).map(|_| ()).expect_err("it is refused");
+    let result = ModelFile::from_bytes("hostile.pte", file.bytes()).map(|_| ());
+    let error = result.expect_err("the file is hostile");
     assert_eq!(error.to_string(), format!("hostile.pte: {message}"));
     assert!(error.code() > 0);
 }
@@ -233,7 +233,7 @@ fn free_call_on_a_number() {
 #[test]
 fn segment_offsets_that_wrap() {
     let mut file = good();
-    let base = u64::from_le_bytes(file.bytes()[24..32].try_into().expect("they are eight"));
+    let base = u64::from_le_bytes(file.bytes()[24..32].try_into().unwrap());
     file.set("segments[0].offset", -(base as i64));
     let offset = file.get("segments[0].offset");
     assert_eq!(base.wrapping_add(offset), 0, "the sum leads to the start of the file");
@@ -249,7 +249,7 @@ fn segment_offsets_that_wrap() {
 }
 
 fn segments(file: &Edit) -> u64 {
-    u64::from_le_bytes(file.bytes()[32..40].try_into().expect("they are eight"))
+    u64::from_le_bytes(file.bytes()[32..40].try_into().expect("eight bytes"))
 }
 
 /// In a data file the product of the sizes, and the end of a segment, overflowed.

@@ -23,9 +23,9 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Tries one damaged program; a panic or too much memory ends the test with `what`.
 fn attempt(seed: &Seed, bytes: &[u8], what: &str, total: &mut Tally) {
     let before = ALLOCATOR.allocated();
-    ALLOCATOR.set_limit(before + allowance(bytes.len())).expect("less is in use");
+    ALLOCATOR.set_limit(before + allowance(bytes.len())).expect("above what there is");
     let result = catch_unwind(AssertUnwindSafe(|| attempt::program(bytes, 1)));
-    ALLOCATOR.set_limit(usize::MAX).expect("less is in use");
+    ALLOCATOR.set_limit(usize::MAX).expect("above what there is");
     let Ok(tally) = result else { panic!("{} {what}", seed.name) };
     total.refused += tally.refused;
     total.failed += tally.failed;

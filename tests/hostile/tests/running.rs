@@ -1,6 +1,6 @@
 //! Programs that are valid and hostile only when they are loaded or run.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use afferent_core::{
     Args, Backend, Delegate, DelegateHandle, DelegateSource, Error, KernelContext, ScalarType,
@@ -20,13 +20,12 @@ fn good(name: &str) -> Edit {
 }
 
 fn model(file: &Edit, options: ModelOptions) -> Model {
-    let file: Arc<ModelFile> =
-        ModelFile::from_bytes("hostile.pte", file.bytes()).expect("it can be read");
-    Model::new(file, options)
+    let file = ModelFile::from_bytes("hostile.pte", file.bytes());
+    Model::new(file.expect("the file can be read"), options)
 }
 
 fn load_error(file: &Edit, options: ModelOptions) -> ModelError {
-    model(file, options).load_method(FORWARD).expect_err("it is refused")
+    model(file, options).load_method(FORWARD).expect_err("the method is hostile")
 }
 
 /// A jump that leads to itself.
