@@ -16,6 +16,9 @@ use crate::{
     resolve::{for_each_argument, for_each_written, num_arguments},
 };
 
+/// What looking at an argument costs, in comparisons: it is read, and its memory if it is written.
+const LOOK: usize = 8;
+
 /// What is known of a method while it is loaded.
 pub(crate) struct Tables<'t, 'a> {
     pub(crate) values: &'t [Cell<EValue<'a>>],
@@ -80,7 +83,7 @@ impl Tables<'_, '_> {
     fn reads_input(&self, view: u32, count: &RefCell<&mut Count<'_>>) -> bool {
         let (start, end) = self.extent(view);
         for step in self.steps {
-            if !count.borrow_mut().spend(num_arguments(step)) {
+            if !count.borrow_mut().spend(LOOK * num_arguments(step, self.values)) {
                 return false;
             }
             let step = core::slice::from_ref(step);

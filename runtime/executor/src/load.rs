@@ -123,6 +123,9 @@ impl<'a> Method<'a> {
         let mut resolver = Resolver::new(plan, values, slots, operators, &delegates, count);
         let steps = bump.slice(sizes.steps, |at| resolver.step(at, &mut ids))?;
         let mut count = resolver.count;
+        if count.is_spent() {
+            count.finish()?;
+        }
 
         let roles = bump.slice(sizes.tensors, |_| Ok::<_, LoadError>(Role::Untouched))?;
         crate::resolve::for_each_written(steps, values, |slot, arg| {
@@ -215,6 +218,11 @@ impl Count<'_> {
             self.problem(Problem::TooMuchWork);
         }
         self.work_left > 0
+    }
+
+    /// Whether too much work was asked for.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.work_left == 0
     }
 
     pub(crate) fn finish(&self) -> Result<(), LoadError> {

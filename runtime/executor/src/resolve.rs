@@ -199,6 +199,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
         let values = self.values;
         for (index, &id) in ids.iter().enumerate() {
             let Some(arg) = kind(signature, index).filter(|arg| arg.is_written()) else { continue };
+            if self.count.is_spent() {
+                return;
+            }
             for_tensors(self.value(id), values, &mut |slot, item| {
                 if self.is_constant(slot) && arg != Arg::View {
                     let instruction = at;
@@ -206,6 +209,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 }
                 let mut shared = false;
                 for (other, &id) in ids.iter().enumerate() {
+                    if self.count.is_spent() {
+                        return;
+                    }
                     for_tensors(self.value(id), values, &mut |other_slot, other_item| {
                         let itself = (other, other_item) == (index, item);
                         let viewed = arg == Arg::View && other == 0;
@@ -301,9 +307,14 @@ pub(crate) fn for_each_argument(
     }
 }
 
-/// Number of arguments of a step.
-pub(crate) fn num_arguments(step: &Step<'_>) -> usize {
-    if let Step::Kernel { ids, .. } | Step::Delegate { ids, .. } = step { ids.len() } else { 2 }
+/// Number of arguments of a step, and of the entries of those that are lists.
+pub(crate) fn num_arguments(step: &Step<'_>, values: &[Cell<EValue<'_>>]) -> usize {
+    let (Step::Kernel { ids, .. } | Step::Delegate { ids, .. }) = step else { return 2 };
+    let arguments = ids.iter().map(|&id| match values.get(id as usize).map(Cell::get) {
+        Some(EValue::TensorList(items) | EValue::OptionalTensorList(items)) => 1 + items.len(),
+        _ => 1,
+    });
+    arguments.sum()
 }
 
 /// Calls `found` with each tensor that a step writes, and how.

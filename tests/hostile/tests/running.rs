@@ -176,6 +176,22 @@ fn loading_takes_no_longer_than_the_file_is_worth() {
     println!("{count} values, inputs and instructions: {:.1} s", start.elapsed().as_secs_f64());
 }
 
+/// A list of tensors that each of many instructions writes: what was too much work was still gone
+/// through, pair by pair.
+#[test]
+fn loading_ends_when_it_is_too_much_work() {
+    let mut file = good("lists");
+    // Instruction 0 writes the list of value 11.
+    assert_eq!(file.get(&format!("{CHAIN}[0].instr_args.args[3]")), 11);
+    let items = "execution_plan[0].values[11].val.items";
+    file.set_items(items, &[29; 10_000]).set_tables(CHAIN, &[0; 10_000]);
+    let pairs = file.get(&format!("{items}#")).pow(2) * file.get(&format!("{CHAIN}#"));
+    assert_eq!(pairs, 1_000_000_000_000);
+    let error = load_error(&file, ModelOptions::new(KERNELS)).to_string();
+    let message = "the parts of the method refer to each other more often than can be checked";
+    assert!(error.contains(message), "{error}");
+}
+
 /// A view keeps what it borrowed no longer than the run: a program that reads it before it makes
 /// it anew would read an input of the run before, which is gone.
 #[test]
