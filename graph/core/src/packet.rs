@@ -46,7 +46,11 @@ pub struct Packet {
 #[derive(Debug, Clone)]
 pub struct Pool(Arc<Cells>);
 
-type Cells = ArrayQueue<Arc<dyn AnyCell>>;
+#[derive(Debug)]
+struct Cells {
+    free: ArrayQueue<Arc<dyn AnyCell>>,
+    made: AtomicUsize,
+}
 
 /// A value that is being made and that nobody else sees yet.
 ///
@@ -98,21 +102,38 @@ impl fmt::Debug for dyn AnyCell {
 impl Pool {
     /// A pool that keeps at most `capacity` unused values.
     pub fn new(capacity: usize) -> Self {
-        Self(Arc::new(ArrayQueue::new(capacity.max(1))))
+        let free = ArrayQueue::new(capacity.max(1));
+        Self(Arc::new(Cells { free, made: AtomicUsize::new(0) }))
+    }
+
+    /// How many unused values it keeps at most.
+    pub fn capacity(&self) -> usize {
+        self.0.free.capacity()
+    }
+
+    /// How many values it has made.
+    pub fn made(&self) -> usize {
+        self.0.made.load(Ordering::Relaxed)
+    }
+
+    /// How many values wait to be filled again.
+    pub fn free(&self) -> usize {
+        self.0.free.len()
     }
 
     /// A value to fill: one that came back, or a new one.
     pub fn loan<T: Payload>(&self) -> Loan<T> {
         // A cell whose last holder is just letting go of it is not free yet: look at the next.
-        for _ in 0..self.0.len() {
-            let Some(cell) = self.0.pop() else { break };
+        for _ in 0..self.0.free.len() {
+            let Some(cell) = self.0.free.pop() else { break };
             let Ok(mut cell) = cell.into_any().downcast::<Cell<T>>() else { continue };
             if Arc::get_mut(&mut cell).is_some() {
                 cell.holders.store(1, Ordering::Relaxed);
                 return Loan { cell: Some(cell) };
             }
-            drop(self.0.push(cell));
+            drop(self.0.free.push(cell));
         }
+        self.0.made.fetch_add(1, Ordering::Relaxed);
         Loan::of(T::default(), Arc::downgrade(&self.0))
     }
 }
@@ -229,7 +250,7 @@ fn release(cell: Arc<dyn AnyCell>) {
         && let Some(home) = cell.home().upgrade()
     {
         // A full pool has enough; the value is freed.
-        drop(home.push(cell));
+        drop(home.free.push(cell));
     }
 }
 

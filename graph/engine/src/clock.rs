@@ -1,6 +1,6 @@
 //! The time of a session: real, or virtual.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use afferent_graph::Timestamp;
 
@@ -54,9 +54,5 @@ impl Clock {
     /// When the real clock shows `at`.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         self.start + at.since(Timestamp::ZERO)
-    }
-
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.start.elapsed()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use afferent_graph::{Packet, Timestamp};
 
 use crate::{
-    EdgeCounts,
+    EdgeCounts, Spread,
     queue::{Queue, Taken},
     wake::Waker,
 };
@@ -125,10 +125,12 @@ impl Inlet {
         matches!(self, Self::Far(_))
     }
 
-    pub(crate) fn counts(&self) -> EdgeCounts {
+    /// What was counted, and how old packets were when they were delivered.
+    pub(crate) fn counts(&self) -> (EdgeCounts, Spread) {
+        let read = |queue: &Queue| (queue.counts(), queue.age());
         match self {
-            Self::Near { queue, .. } => queue.counts(),
-            Self::Far(edge) => edge.lock().counts(),
+            Self::Near { queue, .. } => read(queue),
+            Self::Far(edge) => read(&edge.lock()),
         }
     }
 }

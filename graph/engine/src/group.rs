@@ -10,6 +10,7 @@ use afferent_graph::{Packet, Resume};
 use crate::{
     Failure, FailureKind, Handled, RunError,
     clock::Moment,
+    collect,
     edge::{Inlet, Outlet},
     lockstep::Sleep,
     queue::{Queue, Taken},
@@ -81,13 +82,22 @@ impl Group {
         if let Some(lockstep) = &self.shared.clock.lockstep {
             lockstep.leave(self.index);
         }
+        self.tell_figures(true);
         self.runners
+    }
+
+    fn tell_figures(&self, last: bool) {
+        let figures = collect::figures(&self.shared.graph, self.index, &self.runners, last);
+        self.shared.board.tell(self.index, figures);
     }
 
     fn run_until_idle(&mut self) {
         loop {
             if self.waker.answer() {
                 self.ready.insert_all(&self.far);
+                if self.shared.board.is_asked(self.index) {
+                    self.tell_figures(false);
+                }
             }
             match self.ready.last() {
                 _ if self.shared.stop.is_cut() => return,

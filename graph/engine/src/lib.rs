@@ -6,7 +6,7 @@
 //! | `yaml`, `load`                            | a graph file, its profiles and overrides          |
 //! | `check`, `suggest`, `diagnostic`          | every fault of a graph in one pass, with its place |
 //! | `draw`                                    | the graph as Mermaid, DOT and SVG                 |
-//! | `plan`, `options`                         | which nodes share a thread, and how a run goes    |
+//! | `plan`, `pools`, `options`                | threads, memory, and how a run goes               |
 //! | `run`, `runner`, `group`                  | a running graph, on its threads or in one         |
 //! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
 //! | `clock`, `lockstep`                       | time: real, or virtual                            |
@@ -14,7 +14,7 @@
 //! | `sync`, `join`                            | packets of several streams in one call            |
 //! | `supervision`                             | what happens when a node fails                    |
 //! | `budget`                                  | times from port to port                           |
-//! | `metrics`, `times`, `report`, `summary`   | what was measured                                 |
+//! | `metrics`, `times`, `collect`, `watch`, `report`, `summary` | what was measured               |
 //!
 //! **Invariant:** a run loses no packet without counting it.
 //! **Invariant:** in steady state nothing is allocated for a packet.
@@ -35,6 +35,7 @@ mod lockstep;
 mod metrics;
 mod options;
 mod plan;
+mod pools;
 mod queue;
 mod ready;
 mod report;
@@ -49,6 +50,7 @@ mod supervision;
 mod sync;
 mod times;
 mod wake;
+mod watch;
 mod wire;
 mod yaml;
 
@@ -61,12 +63,14 @@ pub use interrupt::InterruptHandle;
 pub use load::{LoadOptions, Loaded, load, parse};
 pub use options::{Observer, RunOptions};
 pub use plan::{Plan, Threads};
+pub use pools::{PoolPlan, pools};
 pub use report::{
     BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, JoinCounts, NodeReport,
-    Report, RunEnd, Spread,
+    PathReport, PoolReport, Report, RunEnd, Spread,
 };
 pub use run::{RunError, Session, run};
 pub use spec::{Budget, Graph, InputSpec, Interrupt, NodeSpec, PortRef};
 pub use stop::StopHandle;
 pub use supervision::{Degrade, OnError, Restart};
 pub use sync::{OnTimeFault, Sync};
+pub use watch::WatchHandle;

@@ -21,6 +21,8 @@ pub(crate) struct NodeStats {
     pub(crate) model_ns: u64,
     call: Times,
     latency: Times,
+    /// Of a node that sends to nobody: by the place of the source.
+    paths: Vec<(usize, Times)>,
     /// The earliest and the latest packet that a source sent.
     pub(crate) media: Option<(Timestamp, Timestamp)>,
 }
@@ -43,6 +45,7 @@ impl NodeStats {
             model_ns: 0,
             call: Times::new(),
             latency: Times::new(),
+            paths: Vec::new(),
             media: None,
         }
     }
@@ -58,6 +61,23 @@ impl NodeStats {
             self.packets_in += 1;
             self.latency.record(latency_ns);
         }
+    }
+
+    /// Counts `latency_ns` since the packet of a call left the source at `source`.
+    pub(crate) fn count_path(&mut self, source: usize, latency_ns: u64) {
+        match self.paths.iter_mut().find(|(known, _)| *known == source) {
+            Some((_, times)) => times.record(latency_ns),
+            None => {
+                let mut times = Times::new();
+                times.record(latency_ns);
+                self.paths.push((source, times));
+            }
+        }
+    }
+
+    /// Sources, and how many packets came from them in which time.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (usize, u64, Spread)> {
+        self.paths.iter().map(|(source, times)| (*source, times.count(), times.spread()))
     }
 
     pub(crate) fn count_media(&mut self, at: Timestamp) {

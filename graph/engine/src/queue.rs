@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use afferent_graph::{OnFull, Packet, Timestamp};
 
-use crate::{EdgeCounts, EdgePolicy, InterruptHandle};
+use crate::{EdgeCounts, EdgePolicy, InterruptHandle, Spread, times::Times};
 
 /// A bounded queue that does what its policy says, and counts it.
 ///
@@ -26,6 +26,8 @@ pub(crate) struct Queue {
     /// The sender was refused and wants to know when there is room.
     sender_waits: bool,
     counts: EdgeCounts,
+    /// How old packets were when they were delivered.
+    ages: Times,
 }
 
 /// What a receiver finds.
@@ -55,6 +57,7 @@ impl Queue {
             closed: false,
             sender_waits: false,
             counts: EdgeCounts::default(),
+            ages: Times::new(),
         }
     }
 
@@ -95,8 +98,8 @@ impl Queue {
             return false;
         }
         self.counts.sent += 1;
-        self.counts.delivered += 1;
         self.counts.peak = self.counts.peak.max(1);
+        self.count_delivered(now, packet.header.at);
         true
     }
 
@@ -112,7 +115,7 @@ impl Queue {
         match next {
             Taken::Next(_) => match self.packets.pop_front() {
                 Some(packet) => {
-                    self.counts.delivered += 1;
+                    self.count_delivered(now, packet.header.at);
                     Taken::Next(packet)
                 }
                 None => Taken::Empty,
@@ -199,8 +202,19 @@ impl Queue {
         frees
     }
 
+    fn count_delivered(&mut self, now: Timestamp, at: Timestamp) {
+        self.counts.delivered += 1;
+        // A time stamp may lie ahead of the clock.
+        self.ages.record(u64::try_from(now.0.saturating_sub(at.0)).unwrap_or(0));
+    }
+
     pub(crate) fn counts(&self) -> EdgeCounts {
         EdgeCounts { depth: self.packets.len(), ..self.counts }
+    }
+
+    /// How old packets were when they were delivered.
+    pub(crate) fn age(&self) -> Spread {
+        self.ages.spread()
     }
 }
 

@@ -24,6 +24,10 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// In the order of the graph.
     pub edges: Vec<EdgeReport>,
+    /// From every source to every node that sends to nobody, where packets came through.
+    pub paths: Vec<PathReport>,
+    /// The memory of every output.
+    pub pools: Vec<PoolReport>,
     /// In the order of the graph.
     pub budgets: Vec<BudgetReport>,
     /// Nodes that did not end well.
@@ -34,6 +38,8 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
+    /// It has not ended.
+    Running,
     /// Every stream ended.
     Complete,
     /// It was stopped, and what was under way was finished.
@@ -94,6 +100,32 @@ pub struct Spread {
     pub max_ns: u64,
 }
 
+/// How long packets took from a source to the end of their way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PathReport {
+    /// The source.
+    pub from: String,
+    /// The node that sends to nobody.
+    pub to: String,
+    /// How many packets that descend from the source came there.
+    pub measured: u64,
+    /// Time from when the source sent to the end of the call with what came of it.
+    pub latency: Spread,
+}
+
+/// The memory of the values of one output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PoolReport {
+    /// As `node.output`.
+    pub output: String,
+    /// How many values can be under way, by the queues and nodes of the graph.
+    pub values: usize,
+    /// How many were made. More than `values` means that a node keeps packets.
+    pub made: usize,
+    /// How many wait to be filled again.
+    pub free: usize,
+}
+
 /// How long it took from one port to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BudgetReport {
@@ -112,7 +144,7 @@ pub struct BudgetReport {
 }
 
 /// What one edge did.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct EdgeReport {
     /// Sender, as `node.output`.
     pub from: String,
@@ -123,6 +155,10 @@ pub struct EdgeReport {
     /// Its packets.
     #[serde(flatten)]
     pub counts: EdgeCounts,
+    /// Packets that were delivered in a second on the clock of the session.
+    pub rate_hz: f64,
+    /// How old packets were by their time stamps when they were delivered.
+    pub age: Spread,
     /// What became of those that were delivered, where the receiver joins streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<JoinCounts>,

@@ -18,12 +18,13 @@ use crate::{
     CheckedGraph, ClockKind, Failure, FailureKind, Handled, InterruptHandle, Plan, Report,
     RunOptions, StopHandle, budget,
     clock::Clock,
-    collect::{self, Outcome},
+    collect,
     group::Group,
     lockstep::Lockstep,
     runner::{Runner, panic_text},
     shared::Shared,
     wake::Waker,
+    watch::{Board, WatchHandle},
     wire::{self, Wiring},
 };
 
@@ -81,7 +82,6 @@ pub fn run(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Rep
 
 /// A graph that runs. Dropped, it stops the graph and does not wait for it.
 pub struct Session {
-    graph: CheckedGraph,
     shared: Arc<Shared>,
     events: Receiver<Event>,
     threads: Vec<JoinHandle<()>>,
@@ -119,14 +119,7 @@ impl Session {
         let groups = wiring.connect(nodes, &wakers);
         let (tell, events) = mpsc::channel();
         let shared = Arc::new(shared(&groups, &wakers, &wiring, tell.clone()));
-        let mut session = Self {
-            graph: graph.clone(),
-            shared,
-            events,
-            threads: Vec::new(),
-            plan,
-            grace: options.grace,
-        };
+        let mut session = Self { shared, events, threads: Vec::new(), plan, grace: options.grace };
         // Nobody sends before everybody can be woken.
         let go = Arc::new(OnceLock::new());
         for (index, (runners, waker)) in groups.into_iter().zip(wakers).enumerate() {
@@ -161,6 +154,11 @@ impl Session {
         self.shared.interrupt.clone()
     }
 
+    /// Reads the figures of the run from elsewhere while it goes on.
+    pub fn watch_handle(&self) -> WatchHandle {
+        WatchHandle::new(self.shared.clone())
+    }
+
     /// Waits until every node has ended, then closes them, sources first.
     ///
     /// After a stop it waits no longer than [`RunOptions::drain`] and [`RunOptions::grace`]: a
@@ -182,16 +180,21 @@ impl Session {
                 None => break,
             }
         }
-        let wall = self.shared.clock.elapsed();
         for (index, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_some()) {
             let place = self.shared.calling[index].load(Ordering::Relaxed);
             let message = "it did not return from a call; its thread is left behind".to_owned();
-            let node = self.graph.nodes[place].name.clone();
+            let node = self.shared.graph.nodes[place].name.clone();
             let (kind, handled) = (FailureKind::Stuck, Handled::Stopped);
             self.shared.fail(Failure { node, kind, message, handled });
         }
-        let outcome = Outcome { graph: &self.graph, shared: &self.shared, groups: &groups, wall };
-        let report = collect::report(&outcome);
+        for (index, runners) in groups.iter().enumerate() {
+            // Of a thread that was lost or left behind stays what it told last.
+            let Some(runners) = runners else { continue };
+            let figures = collect::figures(&self.shared.graph, index, runners, true);
+            self.shared.board.tell(index, figures);
+        }
+        let end = collect::end(&self.shared);
+        let report = collect::report(&self.shared, &self.shared.board.lock(), end);
         collect::close(&self.plan.order, groups);
         match report.failures.is_empty() {
             true => Ok(report),
@@ -230,6 +233,7 @@ fn shared(
         .flatten()
         .filter(|runner| runner.outputs.iter().all(|output| output.outlets.is_empty()));
     Shared {
+        graph: Arc::new(wiring.graph.clone()),
         sinks: AtomicUsize::new(sinks.count()),
         clock: Clock::new(lockstep),
         interrupt,
@@ -242,6 +246,7 @@ fn shared(
         calling: groups.iter().map(|_| AtomicUsize::new(0)).collect(),
         cut: AtomicBool::new(false),
         failures: Mutex::new(Vec::new()),
+        board: Board::new(wakers.to_vec()),
         meters: wiring.meters.clone(),
     }
 }

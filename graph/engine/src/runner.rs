@@ -38,6 +38,8 @@ pub(crate) struct Runner {
     /// The last epoch that it has heard of; zero when it cannot be cancelled.
     pub(crate) epoch: u32,
     pub(crate) is_source: bool,
+    /// Whether nobody receives what it sends.
+    pub(crate) is_sink: bool,
     pub(crate) inputs: Vec<Input>,
     /// Present when it joins its inputs.
     pub(crate) join: Option<Box<Join>>,
@@ -173,6 +175,11 @@ impl Runner {
         let busy_ns = end.real_ns - start.real_ns;
         let latency_ns = is_packet.then(|| end.real_ns.saturating_sub(self.origin.entered_ns));
         self.stats.count_call(busy_ns, model_ns, latency_ns);
+        if let (true, Some(latency_ns), Some(source)) =
+            (self.is_sink, latency_ns, source_of(self.origin.trace))
+        {
+            self.stats.count_path(source, latency_ns);
+        }
         let obsolete = self.is_behind(shared);
         let mut failure = self.judge(result, obsolete, busy_ns);
         if is_packet && self.on_error != OnError::Stop {
@@ -300,7 +307,7 @@ impl Runner {
             output.next += 1;
             if self.is_source {
                 // The same in every run: no counter is shared between threads.
-                header.trace = (self.place as u64 + 1) << 48 | stats.packets_out;
+                header.trace = trace(self.place, stats.packets_out);
                 header.entered_ns = sent.real_ns;
                 stats.count_media(header.at);
             }
@@ -478,6 +485,16 @@ impl Runner {
             Resume::Done => None,
         }
     }
+}
+
+/// The trace of the packet `number` of the source at `place`: in the upper 16 bits which source.
+fn trace(place: usize, number: u64) -> u64 {
+    (place as u64 + 1) << 48 | number
+}
+
+/// The place of the source that a trace begins at.
+fn source_of(trace: u64) -> Option<usize> {
+    usize::try_from(trace >> 48).ok()?.checked_sub(1)
 }
 
 /// What a panic says.

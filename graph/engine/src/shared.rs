@@ -8,11 +8,12 @@ use std::sync::{
 use afferent_graph::Timestamp;
 
 use crate::{
-    Failure, FailureKind, Handled, InterruptHandle, Observer, StopHandle, budget::Meter,
-    clock::Clock,
+    CheckedGraph, Failure, FailureKind, Handled, InterruptHandle, Observer, StopHandle,
+    budget::Meter, clock::Clock, watch::Board,
 };
 
 pub(crate) struct Shared {
+    pub(crate) graph: Arc<CheckedGraph>,
     pub(crate) clock: Clock,
     pub(crate) interrupt: InterruptHandle,
     pub(crate) stop: StopHandle,
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) sinks: AtomicUsize,
     /// Nodes that did not end well.
     pub(crate) failures: Mutex<Vec<Failure>>,
+    /// Where threads show their figures.
+    pub(crate) board: Board,
     /// Of each budget.
     pub(crate) meters: Vec<Arc<Meter>>,
 }

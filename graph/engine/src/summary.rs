@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Report, RunEnd};
+use crate::{Report, RunEnd, Spread};
 
 impl Report {
     /// Writes the report as aligned tables: nodes, edges that lost packets, totals, failures.
@@ -11,6 +11,7 @@ impl Report {
     /// Those of `out`.
     pub fn write_summary(&self, out: &mut impl fmt::Write) -> fmt::Result {
         let end = match self.end {
+            RunEnd::Running => "running",
             RunEnd::Complete => "complete",
             RunEnd::Stopped => "stopped",
             RunEnd::Cut => "stopped, and cut short",
@@ -22,7 +23,14 @@ impl Report {
         if lossy.len() > 1 {
             table(out, &lossy)?;
         }
-        for rows in [self.join_rows(), self.fault_rows(), self.budget_rows()] {
+        let rest = [
+            self.path_rows(),
+            self.join_rows(),
+            self.fault_rows(),
+            self.pool_rows(),
+            self.budget_rows(),
+        ];
+        for rows in rest {
             if rows.len() > 1 {
                 table(out, &rows)?;
             }
@@ -50,6 +58,29 @@ impl Report {
             row.extend(counts.iter().map(u64::to_string));
             row.extend(times.map(|ns| time(*ns)));
             rows.push(row);
+        }
+        rows
+    }
+
+    /// How long the graph takes from end to end.
+    fn path_rows(&self) -> Vec<Vec<String>> {
+        let head = ["path", "packets", "p50", "p99", "max"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(self.paths.iter().map(|path| {
+            let Spread { p50_ns, p99_ns, max_ns, .. } = path.latency;
+            let mut row = vec![format!("{} -> {}", path.from, path.to), path.measured.to_string()];
+            row.extend([p50_ns, p99_ns, max_ns].map(time));
+            row
+        }));
+        rows
+    }
+
+    /// Outputs of which more values were made than can be under way.
+    fn pool_rows(&self) -> Vec<Vec<String>> {
+        let head = ["output whose values are kept", "made", "planned"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for pool in self.pools.iter().filter(|pool| pool.made > pool.values) {
+            rows.push(vec![pool.output.clone(), pool.made.to_string(), pool.values.to_string()]);
         }
         rows
     }
@@ -116,15 +147,25 @@ impl Report {
     }
 
     fn edge_rows(&self) -> Vec<Vec<String>> {
-        let head =
-            ["edge with drops", "sent", "delivered", "full", "age", "epoch", "closed", "peak"];
+        let head = [
+            "edge with drops",
+            "sent",
+            "delivered",
+            "hz",
+            "full",
+            "age",
+            "epoch",
+            "closed",
+            "peak",
+        ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for edge in self.edges.iter().filter(|edge| edge.counts.dropped() > 0) {
             let c = &edge.counts;
-            let counts = [c.sent, c.delivered, c.dropped_full, c.dropped_age];
-            let counts = counts.iter().chain([&c.dropped_epoch, &c.dropped_closed]);
+            let drops = [c.dropped_full, c.dropped_age, c.dropped_epoch, c.dropped_closed];
             let mut row = vec![format!("{} -> {}", edge.from, edge.to)];
-            row.extend(counts.map(u64::to_string));
+            row.extend([c.sent, c.delivered].map(|count| count.to_string()));
+            row.push(format!("{:.1}", edge.rate_hz));
+            row.extend(drops.map(|count| count.to_string()));
             row.push(c.peak.to_string());
             rows.push(row);
         }
@@ -202,8 +243,12 @@ mod tests {
                 to: "vad.audio".to_owned(),
                 crosses: true,
                 counts,
+                rate_hz: 12.5,
+                age: spread,
                 join: Some(JoinCounts { matched: 5, late: 2, dropped: 0 }),
             }],
+            paths: Vec::new(),
+            pools: Vec::new(),
             budgets: vec![BudgetReport {
                 from: "microphone.audio".to_owned(),
                 to: "vad.audio".to_owned(),

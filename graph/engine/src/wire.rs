@@ -18,6 +18,7 @@ use crate::{
     edge::{FarEdge, Inlet, Outlet},
     join::{Companion, Join},
     metrics::NodeStats,
+    pools,
     queue::Queue,
     runner::{Input, Output, Phase, Runner, panic_text},
     supervision::Restarts,
@@ -251,10 +252,6 @@ impl Wiring<'_> {
 
     fn runner(&self, place: usize, node: Box<dyn DynNode>) -> Runner {
         let graph = self.graph;
-        // As many values of one output as can be under way: one in each queue, and one in each
-        // node.
-        let queues: usize = graph.edges.iter().map(|edge| edge.policy.queue).sum();
-        let values = queues + graph.nodes.len();
         let checked = &graph.nodes[place];
         let def = &checked.def;
         let tells = |port: &str| {
@@ -275,6 +272,8 @@ impl Wiring<'_> {
                 End { node: place, port: port.name, kind: PortKind::Output },
             ),
         };
+        let pool =
+            |port: &'static Port| (port.name, Pool::new(pools::values(graph, (place, port.name))));
         let is_real = self.options.clock == ClockKind::Real;
         Runner {
             place,
@@ -287,6 +286,7 @@ impl Wiring<'_> {
             down: None,
             epoch: u32::from(checked.cancelled),
             is_source: def.is_source(),
+            is_sink: !graph.edges.iter().any(|edge| edge.from.0 == place),
             inputs: Vec::new(),
             join: self.join(place).map(Box::new),
             on_time_fault: checked.on_time_fault,
@@ -295,7 +295,7 @@ impl Wiring<'_> {
             bound: Timestamp(i64::MIN),
             told: Timestamp(i64::MIN),
             outputs: def.outputs().map(output).collect(),
-            pools: def.outputs().map(|port| (port.name, Pool::new(values))).collect(),
+            pools: def.outputs().map(pool).collect(),
             outbox: Vec::with_capacity(16),
             taken_by: 0,
             phase: Phase::Running,

@@ -12,3 +12,4 @@ mod policies;
 mod stops;
 mod supervision;
 mod virtual_time;
+mod watched;

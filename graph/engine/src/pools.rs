@@ -1,0 +1,47 @@
+//! How many values of an output can be under way.
+
+use crate::CheckedGraph;
+
+/// The memory of the values of one output, as far as it is known before the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolPlan {
+    /// Place of the node in [`CheckedGraph::nodes`], and the name of its output.
+    pub output: (usize, &'static str),
+    /// Payload type.
+    pub ty: &'static str,
+    /// How many values can be under way: in the queues behind the output, in the nodes that they
+    /// lead to, and the one that is being made.
+    pub values: usize,
+}
+
+/// The pools of every output of `graph`.
+///
+/// A node may pass on a value that it received, so everything behind an output counts.
+pub fn pools(graph: &CheckedGraph) -> Vec<PoolPlan> {
+    let outputs = graph.nodes.iter().enumerate().flat_map(|(place, node)| {
+        node.def.outputs().map(move |port| ((place, port.name), port.ty))
+    });
+    outputs.map(|(output, ty)| PoolPlan { output, ty, values: values(graph, output) }).collect()
+}
+
+/// How many values of `output` can be under way.
+pub(crate) fn values(graph: &CheckedGraph, output: (usize, &str)) -> usize {
+    let mut seen = vec![false; graph.nodes.len()];
+    // The one that is being made, and the one that may stand in for a call that fails.
+    let mut values = 2;
+    let mut ahead: Vec<_> = graph.edges.iter().filter(|edge| edge.from == output).collect();
+    let mut next = 0;
+    while let Some(edge) = ahead.get(next).copied() {
+        next += 1;
+        // What waits in the queue; a node that joins streams keeps as much again.
+        let receiver = edge.to.0;
+        let joins = graph.edges.iter().any(|other| other.to.0 == receiver && other.sync.is_some());
+        values += edge.policy.queue.saturating_mul(if joins { 2 } else { 1 });
+        if !std::mem::replace(&mut seen[receiver], true) {
+            // The packet of its call, and what it sends for it.
+            values += 2;
+            ahead.extend(graph.edges.iter().filter(|edge| edge.from.0 == receiver));
+        }
+    }
+    values
+}
