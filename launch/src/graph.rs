@@ -6,10 +6,17 @@ use std::{
     process::ExitCode,
 };
 
-use afferent_engine::{Checked, DrawFormat, LoadOptions, draw as draw_graph, load_and_check};
+use afferent_engine::{
+    Checked, CheckedGraph, DrawFormat, LoadOptions, Plan, Schedule, Threads, draw as draw_graph,
+    load_and_check, pools,
+};
+use afferent_graph::OnFull;
 use clap::Args;
 
-use crate::catalogue::{NODES, services};
+use crate::{
+    catalogue::{NODES, services},
+    table::aligned,
+};
 
 /// A graph file and what to change in it.
 #[derive(Args)]
@@ -52,12 +59,74 @@ pub(crate) struct CheckArgs {
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let Some(checked) = args.file.load() else { return Ok(ExitCode::FAILURE) };
-    let (nodes, edges) = (checked.graph.nodes.len(), checked.graph.edges.len());
-    crate::print(&format!(
-        "{}: {nodes} nodes and {edges} edges, ready to run\n",
-        checked.graph.name
-    ))?;
+    let graph = &checked.graph;
+    let (nodes, edges) = (graph.nodes.len(), graph.edges.len());
+    let mut text = format!("{}: {nodes} nodes and {edges} edges, ready to run\n", graph.name);
+    // Circles have been found.
+    if let Ok(plan) = Plan::new(graph, Threads::Auto) {
+        text += &format!("\n{}", aligned(&thread_rows(graph, &plan)));
+        text += &format!("\n{}", aligned(&edge_rows(graph, &plan)));
+    }
+    text += &format!("\n{}", aligned(&pool_rows(graph)));
+    crate::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+/// Which nodes share a thread, and what it asks of the system.
+fn thread_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["thread", "nodes", "asks for"])];
+    for (number, members) in plan.groups.iter().enumerate() {
+        let members: Vec<_> = members.iter().map(|place| &graph.nodes[*place]).collect();
+        let names: Vec<_> = members.iter().map(|node| node.name.as_str()).collect();
+        let wishes = members.iter().flat_map(|node| {
+            let Schedule { cpu, priority, spin, .. } = &node.schedule;
+            let cpu = cpu.map(|cpu| format!("cpu {cpu}"));
+            let priority = priority.map(|priority| format!("priority {priority}"));
+            cpu.into_iter().chain(priority).chain(spin.map(|spin| format!("spin {spin:?}")))
+        });
+        let wishes: Vec<_> = wishes.collect();
+        rows.push(vec![number.to_string(), names.join(", "), wishes.join(", ")]);
+    }
+    rows
+}
+
+/// How packets get from node to node, and what happens under load.
+fn edge_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
+    let thread = |place: usize| plan.groups.iter().position(|group| group.contains(&place));
+    let mut rows = vec![row(["edge", "way", "when full", "queue", "in flight"])];
+    rows.extend(graph.edges.iter().map(|edge| {
+        let [from, to] =
+            [edge.from, edge.to].map(|(place, port)| format!("{}.{port}", graph.nodes[place].name));
+        let way = match thread(edge.from.0) == thread(edge.to.0) {
+            true => "within the thread",
+            false => "between threads",
+        };
+        let full = match edge.policy.on_full {
+            OnFull::Block => "block",
+            OnFull::DropOldest => "drop_oldest",
+            OnFull::DropNewest => "drop_newest",
+            OnFull::Latest => "latest",
+        };
+        let in_flight = edge.in_flight.map_or_else(|| "-".to_owned(), |limit| limit.to_string());
+        let edge_name = format!("{from} -> {to}");
+        vec![edge_name, way.to_owned(), full.to_owned(), edge.policy.queue.to_string(), in_flight]
+    }));
+    rows
+}
+
+/// The memory of every output.
+fn pool_rows(graph: &CheckedGraph) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["pool", "payload", "values"])];
+    rows.extend(pools(graph).iter().map(|pool| {
+        let (place, port) = pool.output;
+        let name = format!("{}.{port}", graph.nodes[place].name);
+        vec![name, pool.ty.to_owned(), pool.values.to_string()]
+    }));
+    rows
 }
 
 #[derive(Args)]

@@ -7,6 +7,7 @@ mod graph;
 mod model;
 mod nodes;
 mod npy;
+mod replay;
 mod run;
 mod table;
 
@@ -29,6 +30,8 @@ struct Cli {
 enum Command {
     /// Run a graph until its sources end or Ctrl-C stops it
     Run(run::RunArgs),
+    /// Run a graph again on what a run recorded, on a virtual clock
+    Replay(replay::ReplayArgs),
     /// Show every fault of a graph; exit with 0 only if it would start
     Check(graph::CheckArgs),
     /// Draw a graph
@@ -43,6 +46,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Replay(args) => replay::replay(&args),
         Command::Check(args) => graph::check(&args),
         Command::Graph(args) => graph::draw(&args),
         Command::Nodes(args) => nodes::nodes(&args),

@@ -1,9 +1,12 @@
 //! `afferent run`: runs a graph and shows what happened.
 
-use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
+use std::{fs, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
-use afferent_engine::{ClockKind, Report, RunError, RunOptions, Session, Threads};
+use afferent_engine::{
+    CheckedGraph, ClockKind, Observer, Report, RunError, RunOptions, Session, Threads,
+};
 use afferent_graph::{Param, ParamKind, ParamValue};
+use afferent_record::{RecordOptions, Recorder, TraceFile};
 use anyhow::{Context, anyhow};
 use clap::Args;
 
@@ -19,6 +22,18 @@ pub(crate) struct RunArgs {
     /// Write what was measured to this file, as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+    /// Record what nodes send to this file (MCAP), which `afferent replay` and Foxglove read
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Record only this node or output; may be given several times
+    #[arg(long, value_name = "NODE[.OUTPUT]", requires = "record")]
+    record_only: Vec<String>,
+    /// Largest size of the recording, in megabytes; it ends there, the graph goes on
+    #[arg(long, value_name = "MB", requires = "record")]
+    record_limit: Option<u64>,
+    /// Write every call to this file, as a trace for Perfetto and chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Use a virtual clock: sources that keep time run as fast as the machine can, and the result
     /// is the same every time
     #[arg(long = "virtual")]
@@ -42,32 +57,116 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             node.params.insert("format".to_owned(), ParamValue::Text("json".to_owned()));
         }
     }
+    let witnesses = Witnesses::new(args, &checked.graph)?;
     let options = RunOptions {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
         clock: if args.virtual_clock { ClockKind::Virtual } else { ClockKind::Real },
         duration,
+        observers: witnesses.observers(),
         ..RunOptions::default()
     };
     let session = Session::start(&checked.graph, &services(), options)?;
+    for notice in session.notices() {
+        eprintln!("note: {notice}");
+    }
     stop_on_ctrl_c(&session)?;
-    match session.wait() {
-        Ok(report) => {
-            finish(args, &report)?;
-            Ok(enforce_budget(args, &report))
-        }
-        Err(RunError::Failed(report)) => {
-            finish(args, &report)?;
-            for failure in &report.failures {
-                eprintln!("error: {failure}");
-            }
-            Ok(ExitCode::FAILURE)
-        }
+    let (report, failed) = ended(session.wait())?;
+    finish(args, &report)?;
+    witnesses.finish();
+    for failure in &report.failures {
+        eprintln!("error: {failure}");
+    }
+    Ok(if failed { ExitCode::FAILURE } else { enforce_budget(args, &report) })
+}
+
+/// The report of a run that has ended, and whether nodes failed.
+pub(crate) fn ended(result: Result<Report, RunError>) -> anyhow::Result<(Report, bool)> {
+    match result {
+        Ok(report) => Ok((report, false)),
+        Err(RunError::Failed(report)) => Ok((*report, true)),
         Err(error) => Err(error.into()),
     }
 }
 
+/// What is written while a graph runs.
+struct Witnesses {
+    recorder: Option<Arc<Recorder>>,
+    trace: Option<(PathBuf, Arc<TraceFile>)>,
+}
+
+impl Witnesses {
+    fn new(args: &RunArgs, graph: &CheckedGraph) -> anyhow::Result<Self> {
+        let record = |path: &PathBuf| {
+            let file = &args.file.graph;
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let attachments = vec![(name, fs::read(file).unwrap_or_default())];
+            // The same run on the virtual clock makes the same file.
+            let begin_unix_ns = args.virtual_clock.then_some(VIRTUAL_BEGIN_NS);
+            let streams = args.record_only.clone();
+            let max_bytes = args.record_limit.map(|megabytes| megabytes.saturating_mul(1_000_000));
+            let options = RecordOptions {
+                streams,
+                attachments,
+                begin_unix_ns,
+                max_bytes,
+                ..RecordOptions::default()
+            };
+            Recorder::create(path, graph, &options)
+        };
+        let trace = |path: &PathBuf| {
+            let trace = TraceFile::create(path, graph)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            anyhow::Ok((path.clone(), trace))
+        };
+        Ok(Self {
+            recorder: args.record.as_ref().map(record).transpose()?,
+            trace: args.trace.as_ref().map(trace).transpose()?,
+        })
+    }
+
+    fn observers(&self) -> Vec<Arc<dyn Observer>> {
+        let recorder = self.recorder.iter().map(|recorder| recorder.clone() as Arc<dyn Observer>);
+        let trace = self.trace.iter().map(|(_, trace)| trace.clone() as Arc<dyn Observer>);
+        recorder.chain(trace).collect()
+    }
+
+    /// Ends the files and says what is in them, on the standard error output.
+    fn finish(&self) {
+        if let Some(report) = self.recorder.as_ref().map(|recorder| recorder.finish()) {
+            let (written, dropped) = (report.written(), report.dropped());
+            let path = report.path.display();
+            eprintln!("recorded {written} packets in {path}, {} bytes", report.bytes);
+            if dropped > 0 {
+                let streams = report.streams.iter().filter(|stream| stream.dropped > 0);
+                let streams = streams.map(|stream| format!("{} {}", stream.output, stream.dropped));
+                let streams = streams.collect::<Vec<_>>().join(", ");
+                eprintln!("warning: {dropped} packets are not in the recording: {streams}");
+            }
+            if !report.skipped.is_empty() {
+                eprintln!("note: not recorded for want of a codec: {}", report.skipped.join(", "));
+            }
+            if let Some(error) = report.error {
+                eprintln!("warning: the recording ends early: {error}");
+            }
+        }
+        if let Some((path, trace)) = &self.trace {
+            let report = trace.finish();
+            eprintln!("traced {} calls in {}", report.calls, path.display());
+            if report.dropped > 0 {
+                eprintln!("warning: {} calls are not in the trace", report.dropped);
+            }
+            if let Some(error) = report.error {
+                eprintln!("warning: the trace ends early: {error}");
+            }
+        }
+    }
+}
+
+/// When sessions on the virtual clock are said to begin: 2000-01-01.
+const VIRTUAL_BEGIN_NS: u64 = 946_684_800_000_000_000;
+
 /// The first Ctrl-C lets the graph finish what is under way; the second ends the process.
-fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
+pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
     let stop = session.stop_handle();
     ctrlc::set_handler(move || {
         if stop.is_asked() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use afferent_core::{Error, Tensor};
 
-use crate::{Field, Payload};
+use crate::{Codec, Field, Payload, Recorded};
 
 /// Samples per second and channel, in hertz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -89,6 +89,7 @@ impl Default for AudioBlock {
 
 impl Payload for AudioBlock {
     const TYPE: &'static str = "audio/Block";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -96,5 +97,32 @@ impl Payload for AudioBlock {
             ("channels", Field::Int(i64::try_from(self.channels()).unwrap_or(i64::MAX))),
             ("samples", Field::Int(i64::try_from(self.len()).unwrap_or(i64::MAX))),
         ]
+    }
+}
+
+impl Recorded for AudioBlock {
+    const MESSAGE: &'static str = "afferent_msgs/msg/AudioBlock";
+    const SCHEMA: &'static str = "# Consecutive samples, full scale 1, channel after channel.
+uint32 sample_rate_hz
+uint32 channels
+float32[] samples
+";
+    type Wire = (u32, u32, Vec<f32>);
+
+    fn to_wire(&self) -> Self::Wire {
+        let samples = self.samples.data().map(<[f32]>::to_vec).unwrap_or_default();
+        (self.rate.0, u32::try_from(self.channels()).unwrap_or(u32::MAX), samples)
+    }
+
+    fn from_wire((rate, channels, samples): Self::Wire) -> Result<Self, String> {
+        let (channels, total) = (channels as usize, samples.len());
+        let len = total.checked_div(channels).unwrap_or(0);
+        if channels * len != total {
+            return Err(format!(
+                "{total} samples are not the same number for each of {channels} channels"
+            ));
+        }
+        let samples = Tensor::new(&[channels, len], &samples).map_err(|error| error.to_string())?;
+        Ok(Self { samples, rate: SampleRate(rate) })
     }
 }

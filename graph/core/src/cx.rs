@@ -5,7 +5,9 @@ use std::{
     time::Instant,
 };
 
-use crate::{Header, In, Loan, Node, NodeError, Out, Packet, Payload, Pool, PortKind, Timestamp};
+use crate::{
+    Flight, Header, In, Loan, Node, NodeError, Out, Packet, Payload, Pool, PortKind, Timestamp,
+};
 
 /// When a source wants to be called again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,6 +51,8 @@ pub struct Cx<'c> {
     restarted: bool,
     /// What accompanies the packet of this call.
     joined: &'c [Joined],
+    /// That of the packet of this call, for the length of the call; results hold it too.
+    flight: Option<Flight>,
 }
 
 /// For calls that nobody cancels.
@@ -62,12 +66,13 @@ impl<'c> Cx<'c> {
     #[inline]
     pub fn new(
         now: Timestamp,
-        input: Option<(&'static str, Packet)>,
+        mut input: Option<(&'static str, Packet)>,
         origin: Header,
         outputs: &'c [(&'static str, Pool)],
         sent: &'c mut Vec<(usize, Packet)>,
     ) -> Self {
         let origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
+        let flight = input.as_mut().and_then(|(_, packet)| packet.flight.take());
         Self {
             now,
             epoch: origin.epoch,
@@ -82,6 +87,7 @@ impl<'c> Cx<'c> {
             cancel: &NEVER,
             restarted: false,
             joined: &[],
+            flight,
         }
     }
 
@@ -224,7 +230,19 @@ impl<'c> Cx<'c> {
         let Some(place) = place else { return };
         let loan = value.into_loan(&self.outputs[place].1);
         let model_ns = self.origin.model_ns + self.model_ns;
-        self.sent.push((place, loan.into_packet(Header { at, model_ns, ..self.origin })));
+        let mut packet = loan.into_packet(Header { at, model_ns, ..self.origin });
+        packet.flight.clone_from(&self.flight);
+        self.sent.push((place, packet));
+    }
+
+    /// Sends `packet`, whose type is not known here, with its own time, by the output `port`.
+    pub fn send_packet(&mut self, port: &str, mut packet: Packet) {
+        let place = self.outputs.iter().position(|(name, _)| *name == port);
+        let Some(place) = place else { return };
+        let model_ns = self.origin.model_ns + self.model_ns;
+        packet.header = Header { at: packet.header.at, model_ns, ..self.origin };
+        packet.flight.clone_from(&self.flight);
+        self.sent.push((place, packet));
     }
 
     /// Sends the packet of this call on as it is, when it came in by `from`.
@@ -235,6 +253,7 @@ impl<'c> Cx<'c> {
             return;
         }
         let mut packet = packet.clone();
+        packet.flight.clone_from(&self.flight);
         packet.header.model_ns += self.model_ns;
         self.sent.push((place, packet));
     }

@@ -1,6 +1,8 @@
 //! Motion.
 
-use crate::{Field, OnFull, Payload};
+use serde::{Deserialize, Serialize};
+
+use crate::{Codec, Field, OnFull, Payload, Recorded};
 
 /// What an inertial measurement unit measured at one time, in its own coordinate frame
 /// (ROS `sensor_msgs/Imu`).
@@ -14,6 +16,7 @@ pub struct Imu {
 
 impl Payload for Imu {
     const TYPE: &'static str = "spatial/Imu";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
     const ON_FULL: OnFull = OnFull::DropOldest;
     const INTERPOLATES: bool = true;
 
@@ -32,4 +35,76 @@ impl Payload for Imu {
             between(self.angular_velocity_rad_s, later.angular_velocity_rad_s);
         into.acceleration_m_s2 = between(self.acceleration_m_s2, later.acceleration_m_s2);
     }
+}
+
+/// The standard message of ROS 2, which has more than we measure. Its stamp is zero: a recording
+/// has the time beside each message.
+impl Recorded for Imu {
+    const MESSAGE: &'static str = "sensor_msgs/msg/Imu";
+    const SCHEMA: &'static str = "std_msgs/Header header
+geometry_msgs/Quaternion orientation
+float64[9] orientation_covariance
+geometry_msgs/Vector3 angular_velocity
+float64[9] angular_velocity_covariance
+geometry_msgs/Vector3 linear_acceleration
+float64[9] linear_acceleration_covariance
+================================================================================
+MSG: std_msgs/Header
+builtin_interfaces/Time stamp
+string frame_id
+================================================================================
+MSG: builtin_interfaces/Time
+int32 sec
+uint32 nanosec
+================================================================================
+MSG: geometry_msgs/Quaternion
+float64 x
+float64 y
+float64 z
+float64 w
+================================================================================
+MSG: geometry_msgs/Vector3
+float64 x
+float64 y
+float64 z
+";
+    type Wire = RosImu;
+
+    fn to_wire(&self) -> RosImu {
+        let wide = |axes: [f32; 3]| axes.map(f64::from);
+        // A covariance that begins with -1 says that there is no estimate.
+        let mut unknown = [0.0; 9];
+        unknown[0] = -1.0;
+        RosImu {
+            stamp: (0, 0),
+            frame_id: "imu".to_owned(),
+            orientation: [0.0, 0.0, 0.0, 1.0],
+            orientation_covariance: unknown,
+            angular_velocity: wide(self.angular_velocity_rad_s),
+            angular_velocity_covariance: [0.0; 9],
+            linear_acceleration: wide(self.acceleration_m_s2),
+            linear_acceleration_covariance: [0.0; 9],
+        }
+    }
+
+    fn from_wire(wire: RosImu) -> Result<Self, String> {
+        let narrow = |axes: [f64; 3]| axes.map(|axis| axis as f32);
+        Ok(Self {
+            angular_velocity_rad_s: narrow(wire.angular_velocity),
+            acceleration_m_s2: narrow(wire.linear_acceleration),
+        })
+    }
+}
+
+/// The fields of `sensor_msgs/msg/Imu`.
+#[derive(Serialize, Deserialize)]
+pub struct RosImu {
+    stamp: (i32, u32),
+    frame_id: String,
+    orientation: [f64; 4],
+    orientation_covariance: [f64; 9],
+    angular_velocity: [f64; 3],
+    angular_velocity_covariance: [f64; 9],
+    linear_acceleration: [f64; 3],
+    linear_acceleration_covariance: [f64; 9],
 }

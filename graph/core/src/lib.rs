@@ -6,7 +6,9 @@
 //! |-----------|--------------------------------------------------------------------------|
 //! | `time`    | time stamps on the clock of the session                                  |
 //! | `packet`  | a value on its way, with its header; values that are being made          |
+//! | `flight`  | what is still under way of a packet, for limits                          |
 //! | `payload` | what may travel, and how it describes itself to logs                     |
+//! | `codec`   | how values are written to recordings                                     |
 //! | `port`    | typed, named ends of a stream                                            |
 //! | `param`   | the settings of a node, declared once with unit, range and default       |
 //! | `node`    | what a node is, and the entry of a node list                             |
@@ -17,8 +19,10 @@
 //! **Invariant:** a payload is not changed while anybody else can see it.
 
 mod audio;
+mod codec;
 mod cx;
 mod features;
+mod flight;
 mod imu;
 mod node;
 mod packet;
@@ -29,8 +33,10 @@ mod speech;
 mod time;
 
 pub use audio::{AudioBlock, SampleRate};
+pub use codec::{Codec, Recorded};
 pub use cx::{Cx, IntoLoan, Joined, NodeBench, Polled, Resume};
 pub use features::Features;
+pub use flight::{Flight, Seat};
 pub use imu::Imu;
 pub use node::{DynNode, Node, NodeDef, NodeError, OpenCx, Weight};
 pub use packet::{Header, Loan, Packet, Pool};

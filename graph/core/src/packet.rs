@@ -12,7 +12,7 @@ use std::{
 
 use crossbeam::queue::ArrayQueue;
 
-use crate::{AnyPayload, Payload, Timestamp};
+use crate::{AnyPayload, Flight, Payload, Timestamp};
 
 /// What the engine knows about a packet without looking inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +38,8 @@ pub struct Header {
 pub struct Packet {
     /// What the engine knows about it.
     pub header: Header,
+    /// Present while an edge counts what is under way behind it, and this belongs to it.
+    pub flight: Option<Flight>,
     /// Present until the packet is dropped.
     cell: Option<Arc<dyn AnyCell>>,
 }
@@ -152,7 +154,7 @@ impl<T: Payload> Loan<T> {
     #[inline]
     pub fn into_packet(mut self, header: Header) -> Packet {
         let cell = self.cell.take().map(|cell| cell as Arc<dyn AnyCell>);
-        Packet { header, cell }
+        Packet { header, flight: None, cell }
     }
 }
 
@@ -218,7 +220,7 @@ impl Packet {
             release(cell);
             return Some(copy);
         }
-        let packet = Self { header: self.header, cell: Some(cell) };
+        let packet = Self { header: self.header, flight: None, cell: Some(cell) };
         let mut copy = memory();
         copy.clone_from(packet.get()?);
         Some(copy)
@@ -231,7 +233,7 @@ impl Clone for Packet {
         if let Some(cell) = &self.cell {
             cell.holders().fetch_add(1, Ordering::Relaxed);
         }
-        Self { header: self.header, cell: self.cell.clone() }
+        Self { header: self.header, flight: self.flight.clone(), cell: self.cell.clone() }
     }
 }
 

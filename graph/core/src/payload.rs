@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::{Header, Packet, Pool};
+use crate::{Codec, Header, Packet, Pool};
 
 /// What happens to a packet that finds its queue full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,7 +30,12 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     /// Whether [`Payload::interpolate`] is there.
     const INTERPOLATES: bool = false;
 
-    /// The value as named fields, for logs and recordings. Bulk data is left out.
+    /// How values are written to recordings: [`Codec::of`] the type, where it is [`Recorded`].
+    ///
+    /// [`Recorded`]: crate::Recorded
+    const CODEC: Option<Codec> = None;
+
+    /// The value as named fields, for logs. Bulk data is left out.
     fn fields(&self) -> Vec<(&'static str, Field)> {
         Vec::new()
     }
@@ -42,7 +47,7 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     }
 }
 
-/// One named part of a payload, for logs and recordings.
+/// One named part of a payload, for logs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Field {
     /// A text.
@@ -59,6 +64,9 @@ pub enum Field {
 pub trait AnyPayload: Any + Send + Sync {
     /// [`Payload::TYPE`].
     fn type_name(&self) -> &'static str;
+
+    /// [`Payload::CODEC`].
+    fn codec(&self) -> Option<Codec>;
 
     /// See [`Payload::fields`].
     fn fields(&self) -> Vec<(&'static str, Field)>;
@@ -77,6 +85,10 @@ pub trait AnyPayload: Any + Send + Sync {
 impl<T: Payload> AnyPayload for T {
     fn type_name(&self) -> &'static str {
         T::TYPE
+    }
+
+    fn codec(&self) -> Option<Codec> {
+        T::CODEC
     }
 
     fn fields(&self) -> Vec<(&'static str, Field)> {

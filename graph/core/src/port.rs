@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::{OnFull, Payload};
+use crate::{Codec, OnFull, Payload};
 
 /// An input of a node.
 pub struct In<T>(&'static str, PhantomData<fn(T)>);
@@ -38,6 +38,8 @@ pub struct Port {
     pub interpolates: bool,
     /// Of an output: whether its packets have the time of the packet of the call.
     pub in_step: bool,
+    /// How its values are written to recordings.
+    pub codec: Option<Codec>,
     /// What it carries: meaning, unit, rate.
     pub help: &'static str,
 }
@@ -48,7 +50,18 @@ impl Port {
 
     const fn new(name: &'static str, kind: PortKind, ty: &'static str, on_full: OnFull) -> Self {
         let (optional, many, interpolates, in_step) = (false, false, false, false);
-        Self { name, kind, ty, on_full, optional, many, interpolates, in_step, help: "" }
+        Self {
+            name,
+            kind,
+            ty,
+            on_full,
+            optional,
+            many,
+            interpolates,
+            in_step,
+            codec: None,
+            help: "",
+        }
     }
 
     /// An input called `name` that takes every payload.
@@ -106,7 +119,7 @@ impl<T: Payload> In<T> {
     /// Its type-erased description.
     pub const fn port(&self) -> Port {
         let port = Port::new(self.0, PortKind::Input, T::TYPE, T::ON_FULL);
-        Port { interpolates: T::INTERPOLATES, ..port }
+        Port { interpolates: T::INTERPOLATES, codec: T::CODEC, ..port }
     }
 }
 
@@ -123,7 +136,8 @@ impl<T: Payload> Out<T> {
 
     /// Its type-erased description.
     pub const fn port(&self) -> Port {
-        Port::new(self.0, PortKind::Output, T::TYPE, T::ON_FULL)
+        let port = Port::new(self.0, PortKind::Output, T::TYPE, T::ON_FULL);
+        Port { codec: T::CODEC, ..port }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What speech nodes report.
 
-use crate::{Field, Payload};
+use crate::{Codec, Field, Payload, Recorded};
 
 /// What a voice activity detector saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +23,7 @@ pub struct SpeechEvent {
 
 impl Payload for SpeechEvent {
     const TYPE: &'static str = "speech/Event";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let kind = match self.kind {
@@ -47,6 +48,7 @@ pub struct KeywordEvent {
 
 impl Payload for KeywordEvent {
     const TYPE: &'static str = "speech/Keyword";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -54,5 +56,42 @@ impl Payload for KeywordEvent {
             ("label", Field::Text(self.label.clone())),
             ("score", Field::Number(f64::from(self.score))),
         ]
+    }
+}
+
+impl Recorded for SpeechEvent {
+    const MESSAGE: &'static str = "afferent_msgs/msg/SpeechEvent";
+    const SCHEMA: &'static str = "uint8 START=0
+uint8 END=1
+uint8 kind
+float32 probability
+";
+    type Wire = (u8, f32);
+
+    fn to_wire(&self) -> Self::Wire {
+        (u8::from(self.kind == SpeechEventKind::End), self.probability)
+    }
+
+    fn from_wire((kind, probability): Self::Wire) -> Result<Self, String> {
+        let kind = match kind {
+            0 => SpeechEventKind::Start,
+            1 => SpeechEventKind::End,
+            other => return Err(format!("there is no speech event {other}")),
+        };
+        Ok(Self { kind, probability })
+    }
+}
+
+impl Recorded for KeywordEvent {
+    const MESSAGE: &'static str = "afferent_msgs/msg/KeywordEvent";
+    const SCHEMA: &'static str = "string label\nfloat32 score\n";
+    type Wire = (String, f32);
+
+    fn to_wire(&self) -> Self::Wire {
+        (self.label.clone(), self.score)
+    }
+
+    fn from_wire((label, score): Self::Wire) -> Result<Self, String> {
+        Ok(Self { label, score })
     }
 }

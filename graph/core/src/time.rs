@@ -6,8 +6,10 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
+
 /// Nanoseconds on the clock of the session. Within a stream it only grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash, Serialize)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {

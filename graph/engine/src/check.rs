@@ -164,6 +164,7 @@ impl<'a> Checker<'a> {
             if self.index.insert(name, number).is_some() {
                 self.error(place, format!("there are two nodes \"{name}\""), None);
             }
+            self.thread(number);
             let is_source = self.defs[number].is_some_and(NodeDef::is_source);
             if is_source && matches!(node.on_error, OnError::Degrade(_)) {
                 let place = self.node_places(number).and_then(|places| places.on_error.as_ref());
@@ -179,6 +180,25 @@ impl<'a> Checker<'a> {
                 let message = format!("unknown kind \"{}\" of node \"{name}\"", node.kind);
                 self.error(place, message, help);
             }
+        }
+    }
+
+    /// Compares how the node wants its thread scheduled with what those before it want.
+    fn thread(&mut self, number: usize) {
+        let node = &self.graph.nodes[number];
+        let Some(word) = &node.schedule.thread else { return };
+        let others = self.graph.nodes[..number].iter();
+        let mut others = others.filter(|other| other.schedule.thread.as_ref() == Some(word));
+        let conflict = others.find_map(|other| {
+            Some((other.name.as_str(), other.schedule.conflict(&node.schedule)?))
+        });
+        if let Some((other, setting)) = conflict {
+            let message = format!(
+                "nodes \"{other}\" and \"{}\" share the thread \"{word}\" and differ in \"{setting}\"",
+                node.name
+            );
+            let help = format!("write \"{setting}\" once, or give them different threads");
+            self.error(self.name_place(number), message, Some(help));
         }
     }
 
@@ -207,7 +227,7 @@ impl<'a> Checker<'a> {
         let nodes = self.graph.nodes.iter().zip(&self.defs).zip(params);
         // Without errors the kind of every node is known.
         let nodes = nodes.filter_map(|((node, def), params)| {
-            let thread = node.thread.clone();
+            let schedule = node.schedule.clone();
             let cancels = self.graph.interrupt.iter().flat_map(|interrupt| &interrupt.cancels);
             let cancelled = cancels.into_iter().any(|name| *name == node.name);
             let (on_error, deadline, on_time_fault) =
@@ -215,7 +235,7 @@ impl<'a> Checker<'a> {
             let node = CheckedNode::new(node.name.clone(), *(*def)?);
             Some(CheckedNode {
                 params,
-                thread,
+                schedule,
                 cancelled,
                 on_error,
                 deadline,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use afferent_graph::{NodeDef, OnFull, ParamValues, PortKind};
 
-use crate::{OnError, OnTimeFault, Sync};
+use crate::{OnError, OnTimeFault, Schedule, StandIn, Sync};
 
 /// A checked graph.
 #[derive(Debug, Clone, Default)]
@@ -51,10 +51,12 @@ pub struct CheckedNode {
     pub name: String,
     /// Its contract.
     pub def: NodeDef,
+    /// Runs in its place, with the same ports.
+    pub stand_in: Option<StandIn>,
     /// Its settings; paths are resolved.
     pub params: ParamValues,
-    /// Nodes with the same word share a thread.
-    pub thread: Option<String>,
+    /// Where it runs.
+    pub schedule: Schedule,
     /// Whether an interrupt makes its work obsolete.
     pub cancelled: bool,
     /// What happens when a call fails.
@@ -70,8 +72,19 @@ impl CheckedNode {
     pub fn new(name: impl Into<String>, def: NodeDef) -> Self {
         let (name, params) = (name.into(), ParamValues::new());
         let (on_error, deadline) = (OnError::default(), None);
-        let (thread, cancelled, on_time_fault) = (None, false, OnTimeFault::default());
-        Self { name, def, params, thread, cancelled, on_error, deadline, on_time_fault }
+        let schedule = Schedule::default();
+        let (cancelled, on_time_fault) = (false, OnTimeFault::default());
+        Self {
+            name,
+            def,
+            stand_in: None,
+            params,
+            schedule,
+            cancelled,
+            on_error,
+            deadline,
+            on_time_fault,
+        }
     }
 }
 
@@ -88,12 +101,19 @@ pub struct Edge {
     pub sync: Option<Sync>,
     /// How long a packet of that stream waits for this one.
     pub timeout: Option<Duration>,
+    /// On the real clock: how many of its packets may be under way behind it, up to the next edge
+    /// with such a limit, or a join. The next one waits in the queue until another is done with.
+    pub in_flight: Option<usize>,
 }
 
 impl Edge {
-    /// An edge that accompanies no other.
+    /// How many packets of an edge that keeps the latest of a source are under way behind it when
+    /// the graph does not say: one node can compute while the one behind it does.
+    pub const IN_FLIGHT: usize = 2;
+
+    /// An edge that accompanies no other, without limits.
     pub fn new(from: (usize, &'static str), to: (usize, &'static str), policy: EdgePolicy) -> Self {
-        Self { from, to, policy, sync: None, timeout: None }
+        Self { from, to, policy, sync: None, timeout: None, in_flight: None }
     }
 }
 

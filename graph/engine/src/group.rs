@@ -3,6 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use afferent_graph::{Packet, Resume};
@@ -39,6 +40,8 @@ pub(crate) struct Group {
     moment: Moment,
     /// Calls of sources so far.
     turns: u64,
+    /// How long it looks for work before it sleeps.
+    spin: Option<Duration>,
 }
 
 impl Group {
@@ -47,22 +50,23 @@ impl Group {
         runners: Vec<Runner>,
         waker: Arc<Waker>,
         shared: Arc<Shared>,
+        spin: Option<Duration>,
     ) -> Self {
         let (mut ready, mut far) = (Ready::new(runners.len()), Ready::new(runners.len()));
         for (place, runner) in runners.iter().enumerate() {
             ready.insert(place);
             let mut outlets = runner.outputs.iter().flat_map(|output| &output.outlets);
             let sends_far = outlets.any(|outlet| matches!(outlet, Outlet::Far(_)));
-            // An interrupt comes from anywhere.
+            // An interrupt comes from anywhere, and so does the end of what is under way.
             if runner.epoch != 0
                 || sends_far
-                || runner.inputs.iter().any(|input| input.inlet.is_far())
+                || runner.inputs.iter().any(|input| input.inlet.is_far() || input.limited)
             {
                 far.insert(place);
             }
         }
         let moment = shared.clock.read();
-        Self { index, runners, ready, far, waker, shared, moment, turns: 0 }
+        Self { index, runners, ready, far, waker, shared, moment, turns: 0, spin }
     }
 
     /// Runs until every node has ended; gives them back, still open.
@@ -471,7 +475,10 @@ impl Group {
             let end = self.shared.end.filter(|_| deadline.is_none());
             let until = due.into_iter().chain(end).min();
             let until = until.map(|until| self.shared.clock.instant(until));
-            self.waker.sleep(until.into_iter().chain(deadline).min());
+            let until = until.into_iter().chain(deadline).min();
+            if !self.spin.is_some_and(|spin| self.waker.spin(spin, until)) {
+                self.waker.sleep(until);
+            }
         }
         self.moment = self.shared.clock.read();
     }

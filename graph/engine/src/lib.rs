@@ -2,11 +2,11 @@
 //!
 //! | modules                                   | hold                                              |
 //! |-------------------------------------------|---------------------------------------------------|
-//! | `spec`, `checked`                         | a graph as written, and without faults            |
+//! | `spec`, `checked`, `stand_in`             | a graph as written, and without faults            |
 //! | `yaml`, `load`                            | a graph file, its profiles and overrides          |
 //! | `check`, `suggest`, `diagnostic`          | every fault of a graph in one pass, with its place |
 //! | `draw`                                    | the graph as Mermaid, DOT and SVG                 |
-//! | `plan`, `pools`, `options`                | threads, memory, and how a run goes               |
+//! | `plan`, `schedule`, `pools`, `options`    | threads, memory, and how a run goes               |
 //! | `run`, `runner`, `group`                  | a running graph, on its threads or in one         |
 //! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
 //! | `clock`, `lockstep`                       | time: real, or virtual                            |
@@ -41,8 +41,10 @@ mod ready;
 mod report;
 mod run;
 mod runner;
+mod schedule;
 mod shared;
 mod spec;
+mod stand_in;
 mod stop;
 mod suggest;
 mod summary;
@@ -61,7 +63,7 @@ pub use diagnostic::{Diagnostic, Diagnostics, Place, Severity};
 pub use draw::{DrawFormat, UnknownFormat, draw};
 pub use interrupt::InterruptHandle;
 pub use load::{LoadOptions, Loaded, load, parse};
-pub use options::{Observer, RunOptions};
+pub use options::{CallSpan, Observer, RunOptions};
 pub use plan::{Plan, Threads};
 pub use pools::{PoolPlan, pools};
 pub use report::{
@@ -69,7 +71,9 @@ pub use report::{
     PathReport, PoolReport, Report, RunEnd, Spread,
 };
 pub use run::{RunError, Session, run};
+pub use schedule::Schedule;
 pub use spec::{Budget, Graph, InputSpec, Interrupt, NodeSpec, PortRef};
+pub use stand_in::StandIn;
 pub use stop::StopHandle;
 pub use supervision::{Degrade, OnError, Restart};
 pub use sync::{OnTimeFault, Sync};

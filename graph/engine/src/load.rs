@@ -18,6 +18,7 @@ mod overlay;
 pub(crate) mod places;
 mod read;
 mod reader;
+mod schedule;
 mod streams;
 mod subgraph;
 mod supervise;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use afferent_graph::Packet;
+use afferent_graph::{Packet, Timestamp};
 
 use crate::{ClockKind, Failure, Threads};
 
@@ -20,8 +20,8 @@ pub struct RunOptions {
     pub drain: Duration,
     /// How long a call may then take to return before its thread is left behind.
     pub grace: Duration,
-    /// Sees every packet and every failure.
-    pub observer: Option<Arc<dyn Observer>>,
+    /// They see every call, packet and failure.
+    pub observers: Vec<Arc<dyn Observer>>,
 }
 
 impl Default for RunOptions {
@@ -32,16 +32,38 @@ impl Default for RunOptions {
             duration: None,
             drain: Duration::from_secs(2),
             grace: Duration::from_secs(5),
-            observer: None,
+            observers: Vec::new(),
         }
     }
 }
 
+/// One call of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallSpan<'s> {
+    /// Its name.
+    pub node: &'s str,
+    /// Its thread, from zero.
+    pub thread: usize,
+    /// The input that the packet of the call came in by.
+    pub input: Option<&'static str>,
+    /// The packet of a source that it sent, or that it descends from; zero for none.
+    pub trace: u64,
+    /// Begin and end on the real clock, in nanoseconds since the start of the session.
+    pub real_ns: (u64, u64),
+    /// Of which models ran, in nanoseconds.
+    pub model_ns: u64,
+}
+
 /// Looks on while a graph runs. Called on the threads of the nodes: be quick, and do not block.
 pub trait Observer: Send + Sync {
-    /// `node` sent `packet` by its output `port`.
-    fn sent(&self, node: &str, port: &'static str, packet: &Packet) {
-        let _ = (node, port, packet);
+    /// A call of a node has ended.
+    fn called(&self, call: &CallSpan<'_>) {
+        let _ = call;
+    }
+
+    /// `node` sent `packet` by its output `port` when the clock of the session showed `now`.
+    fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
+        let _ = (node, port, now, packet);
     }
 
     /// A call failed; `failure.handled` says what is done about it. The rest goes on.

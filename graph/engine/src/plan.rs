@@ -43,12 +43,16 @@ impl Plan {
         let mut group_of = vec![0; graph.nodes.len()];
         for &place in &order {
             let node = &graph.nodes[place];
-            let word = node.thread.as_deref();
+            let word = node.schedule.thread.as_deref();
             let known = words.iter().find(|(other, _)| Some(*other) == word);
             let before = graph.edges.iter().find(|edge| edge.to.0 == place);
             let group = match (known, before) {
                 (Some((_, group)), _) => *group,
-                (None, Some(edge)) if word.is_none() && node.def.weight == Weight::Light => {
+                (None, Some(edge))
+                    if word.is_none()
+                        && node.def.weight == Weight::Light
+                        && !node.schedule.is_special() =>
+                {
                     group_of[edge.from.0]
                 }
                 _ => {
@@ -87,7 +91,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{CheckedNode, Edge, EdgePolicy};
+    use crate::{CheckedNode, Edge, EdgePolicy, Schedule};
 
     struct Step<const HEAVY: bool>;
 
@@ -123,7 +127,8 @@ mod tests {
             let (light, heavy) =
                 (NodeDef::of::<Step<false>>(), heavy.then(NodeDef::of::<Step<true>>));
             let thread = Some(text[1..].to_owned()).filter(|word| !word.is_empty());
-            CheckedNode { thread, ..CheckedNode::new(*text, heavy.unwrap_or(light)) }
+            let schedule = Schedule { thread, ..Schedule::default() };
+            CheckedNode { schedule, ..CheckedNode::new(*text, heavy.unwrap_or(light)) }
         };
         let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
         let edge = |(from, to): &(usize, usize)| Edge::new((*from, "out"), (*to, "in"), policy);

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{OnFull, Packet, Timestamp};
+use afferent_graph::{Flight, OnFull, Packet, Seat, Timestamp};
 
 use crate::{EdgeCounts, EdgePolicy, InterruptHandle, Spread, times::Times};
 
@@ -17,6 +17,8 @@ pub(crate) struct Queue {
     max_age: Option<Duration>,
     /// Present when the receiver can be interrupted.
     interrupt: Option<InterruptHandle>,
+    /// Packets that may be under way behind the edge; any number when there are none.
+    seats: Vec<Seat>,
     /// The sender has told that nothing earlier comes.
     bound: Timestamp,
     /// The sender sends no more.
@@ -52,6 +54,7 @@ impl Queue {
             capacity,
             max_age,
             interrupt,
+            seats: Vec::new(),
             bound: Timestamp(i64::MIN),
             ended: false,
             closed: false,
@@ -59,6 +62,11 @@ impl Queue {
             counts: EdgeCounts::default(),
             ages: Times::new(),
         }
+    }
+
+    /// The same with a limit of packets under way behind the edge.
+    pub(crate) fn with_seats(self, seats: Vec<Seat>) -> Self {
+        Self { seats, ..self }
     }
 
     /// Takes a packet in, by the policy.
@@ -94,7 +102,8 @@ impl Queue {
     /// Counts `packet` as sent and taken at once; false when it has to be offered as others are.
     pub(crate) fn pass(&mut self, now: Timestamp, packet: &Packet) -> bool {
         let is_old = self.max_age.is_some_and(|age| now.since(packet.header.at) > age);
-        if !self.packets.is_empty() || self.closed || self.interrupt.is_some() || is_old {
+        let is_plain = self.interrupt.is_none() && self.seats.is_empty();
+        if !self.packets.is_empty() || self.closed || is_old || !is_plain {
             return false;
         }
         self.counts.sent += 1;
@@ -114,8 +123,11 @@ impl Queue {
         let next = self.head(now, epoch);
         match next {
             Taken::Next(_) => match self.packets.pop_front() {
-                Some(packet) => {
+                Some(mut packet) => {
                     self.count_delivered(now, packet.header.at);
+                    if let Some(flight) = self.take_off() {
+                        packet.flight = Some(flight);
+                    }
                     Taken::Next(packet)
                 }
                 None => Taken::Empty,
@@ -131,6 +143,9 @@ impl Queue {
         match self.packets.front() {
             // The receiver has to hear of the interrupt before it.
             Some(packet) if self.interrupt.is_some() && packet.header.epoch > epoch => Taken::Empty,
+            Some(_) if !self.seats.is_empty() && !self.seats.iter().any(Seat::is_free) => {
+                Taken::Empty
+            }
             Some(packet) => Taken::Next(packet.header.at),
             None if self.ended => Taken::Over,
             None => Taken::Empty,
@@ -200,6 +215,10 @@ impl Queue {
         let frees = self.sender_waits && (self.closed || self.packets.len() < self.capacity);
         self.sender_waits &= !frees;
         frees
+    }
+
+    fn take_off(&self) -> Option<Flight> {
+        self.seats.iter().find_map(Seat::take)
     }
 
     fn count_delivered(&mut self, now: Timestamp, at: Timestamp) {

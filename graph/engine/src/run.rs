@@ -16,7 +16,7 @@ use afferent_graph::{NodeError, OpenCx, Timestamp};
 
 use crate::{
     CheckedGraph, ClockKind, Failure, FailureKind, Handled, InterruptHandle, Plan, Report,
-    RunOptions, StopHandle, budget,
+    RunOptions, Schedule, StopHandle, budget,
     clock::Clock,
     collect,
     group::Group,
@@ -87,6 +87,7 @@ pub struct Session {
     threads: Vec<JoinHandle<()>>,
     plan: Plan,
     grace: Duration,
+    notices: Vec<String>,
 }
 
 enum Event {
@@ -119,17 +120,19 @@ impl Session {
         let groups = wiring.connect(nodes, &wakers);
         let (tell, events) = mpsc::channel();
         let shared = Arc::new(shared(&groups, &wakers, &wiring, tell.clone()));
-        let mut session = Self { shared, events, threads: Vec::new(), plan, grace: options.grace };
+        let (threads, notices, grace) = (Vec::new(), Vec::new(), options.grace);
+        let mut session = Self { shared, events, threads, plan, grace, notices };
         // Nobody sends before everybody can be woken.
         let go = Arc::new(OnceLock::new());
+        let (notice, notices) = mpsc::channel();
         for (index, (runners, waker)) in groups.into_iter().zip(wakers).enumerate() {
-            let group = Group::new(index, runners, waker.clone(), session.shared.clone());
-            match spawn(
-                &graph.nodes[session.plan.groups[index][0]].name,
-                group,
-                go.clone(),
-                tell.clone(),
-            ) {
+            let members = session.plan.groups[index].iter().map(|place| &graph.nodes[*place]);
+            let schedule = Schedule::merged(members.map(|node| &node.schedule));
+            let shared = session.shared.clone();
+            let group = Group::new(index, runners, waker.clone(), shared, schedule.spin);
+            let name = &graph.nodes[session.plan.groups[index][0]].name;
+            let start = Start { schedule, notice: notice.clone(), go: go.clone() };
+            match spawn(name, group, start, tell.clone()) {
                 Ok(thread) => {
                     waker.belongs_to(thread.thread().clone());
                     session.threads.push(thread);
@@ -140,6 +143,8 @@ impl Session {
                 }
             }
         }
+        drop(notice);
+        session.notices = notices.iter().flatten().collect();
         let _ = go.set(true);
         Ok(session)
     }
@@ -152,6 +157,11 @@ impl Session {
     /// Interrupts the run from elsewhere.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.shared.interrupt.clone()
+    }
+
+    /// What this machine does not allow of what the graph asks for; the run does without.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Reads the figures of the run from elsewhere while it goes on.
@@ -242,7 +252,7 @@ fn shared(
             drop(tell.send(Event::Stopping));
         }),
         end,
-        observer: options.observer.clone(),
+        observers: options.observers.clone(),
         calling: groups.iter().map(|_| AtomicUsize::new(0)).collect(),
         cut: AtomicBool::new(false),
         failures: Mutex::new(Vec::new()),
@@ -251,15 +261,26 @@ fn shared(
     }
 }
 
-/// A thread for `group`, called after its first node, that runs when `go` says so.
+/// How a thread begins: says what it is not allowed, then runs when `go` says so.
+struct Start {
+    schedule: Schedule,
+    notice: Sender<Vec<String>>,
+    go: Arc<OnceLock<bool>>,
+}
+
+/// A thread for `group`, called after its first node.
 fn spawn(
     name: &str,
     group: Group,
-    go: Arc<OnceLock<bool>>,
+    start: Start,
     tell: Sender<Event>,
 ) -> io::Result<JoinHandle<()>> {
     let node = name.to_owned();
     thread::Builder::new().name(node.clone()).spawn(move || {
+        let Start { schedule, notice, go } = start;
+        // The receiver is there until all threads have told.
+        drop(notice.send(schedule.apply(&node)));
+        drop(notice);
         if !*go.wait() {
             return;
         }

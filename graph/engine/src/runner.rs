@@ -11,7 +11,7 @@ use std::{
 use afferent_graph::{Cx, DynNode, Header, NodeError, Packet, Pool, Resume, Timestamp};
 
 use crate::{
-    Degrade, Failure, FailureKind, Handled, JoinCounts, OnError, OnTimeFault,
+    CallSpan, Degrade, Failure, FailureKind, Handled, JoinCounts, OnError, OnTimeFault,
     budget::Mark,
     clock::Moment,
     edge::{Inlet, Outlet},
@@ -82,6 +82,8 @@ pub(crate) struct Input {
     /// Place in the edges of the graph.
     pub(crate) edge: usize,
     pub(crate) inlet: Inlet,
+    /// Whether only so many of its packets may be under way behind it.
+    pub(crate) limited: bool,
     /// How often the sender of the last packet had been restarted.
     pub(crate) restarts: u32,
     /// Budgets that are measured here.
@@ -159,6 +161,7 @@ impl Runner {
                 None
             }
         };
+        let port = input.as_ref().map(|(port, _)| *port);
         let Some(node) = self.node.as_deref_mut() else { return Ok(start) };
         shared.calling[group].store(self.place, Ordering::Relaxed);
         let mut cx = Cx::new(start.now, input, self.origin, &self.pools, &mut self.outbox)
@@ -190,6 +193,18 @@ impl Runner {
             self.outbox.clear();
         }
         self.stamp(shared, end);
+        if !shared.observers.is_empty() {
+            let sent = self.outbox.last().filter(|_| self.is_source);
+            let span = CallSpan {
+                node: &self.name,
+                thread: group,
+                input: port,
+                trace: sent.map_or(self.origin.trace, |(_, packet)| packet.header.trace),
+                real_ns: (start.real_ns, end.real_ns),
+                model_ns,
+            };
+            shared.observers.iter().for_each(|observer| observer.called(&span));
+        }
         if self.tells && is_packet {
             self.bound = self.bound.max(Timestamp(self.origin.at.0.saturating_add(1)));
         }
@@ -251,7 +266,9 @@ impl Runner {
         let keeps = policy == Degrade::Last;
         if !failed {
             for (output, packet) in self.outbox.iter().filter(|_| keeps) {
-                self.outputs[*output].last = Some(packet.clone());
+                let mut last = packet.clone();
+                last.flight = None;
+                self.outputs[*output].last = Some(last);
             }
             return;
         }
@@ -314,8 +331,8 @@ impl Runner {
             stats.packets_out += 1;
             interrupts |= output.interrupts;
             output.marks.iter().for_each(|mark| mark.pass(header.trace, sent.real_ns));
-            if let Some(observer) = &shared.observer {
-                observer.sent(&self.name, output.port, packet);
+            for observer in &shared.observers {
+                observer.sent(&self.name, output.port, sent.now, packet);
             }
             true
         });
@@ -417,7 +434,10 @@ impl Runner {
                     let (taken, sender) = inlet.take(now, *epoch);
                     sender.map(&mut freed);
                     match taken {
-                        Taken::Next(packet) => companion.push(packet),
+                        Taken::Next(mut packet) => {
+                            packet.flight = None;
+                            companion.push(packet);
+                        }
                         Taken::Empty => break companion.bound = inlet.outlook().0,
                         Taken::Over => break companion.bound = NEVER,
                     }
@@ -445,6 +465,8 @@ impl Runner {
                 verdict => {
                     let at = packet.header.at;
                     join.waiting.push_front((packet, since));
+                    // What they wait for may have to be let in first.
+                    join.waiting.iter_mut().for_each(|(packet, _)| packet.flight = None);
                     // Time may pass for what needs later packets, and not for what is on its way.
                     join.stuck = patient && verdict == Verdict::Wait;
                     *held = (patient && verdict == Verdict::Settle).then_some(at);

@@ -19,7 +19,7 @@ pub(crate) struct Shared {
     pub(crate) stop: StopHandle,
     /// Sources stop at this time.
     pub(crate) end: Option<Timestamp>,
-    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) observers: Vec<Arc<dyn Observer>>,
     /// For each thread the node that it is calling, for when it does not come back.
     pub(crate) calling: Vec<AtomicUsize>,
     /// Set by a thread that had to drop what was under way.
@@ -36,9 +36,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn fail(&self, failure: Failure) {
-        if let Some(observer) = &self.observer {
-            observer.failed(&failure);
-        }
+        self.observers.iter().for_each(|observer| observer.failed(&failure));
         if failure.handled == Handled::Stopped {
             self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
         }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{OnFull, ParamValues};
 
-use crate::{OnError, OnTimeFault, Sync};
+use crate::{OnError, OnTimeFault, Schedule, Sync};
 
 /// A dataflow graph, before it is checked.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -70,8 +70,8 @@ pub struct NodeSpec {
     ///
     /// [`ParamValue::Text`]: afferent_graph::ParamValue::Text
     pub params: ParamValues,
-    /// Nodes with the same word share a thread; the planner decides for nodes without one.
-    pub thread: Option<String>,
+    /// Where it runs.
+    pub schedule: Schedule,
     /// What happens when it errs, panics, or exceeds its deadline.
     pub on_error: OnError,
     /// How long a call may take on the real clock.
@@ -99,4 +99,7 @@ pub struct InputSpec {
     pub sync: Option<Sync>,
     /// How long a packet of that stream waits for this one.
     pub timeout: Option<Duration>,
+    /// How many of its packets may be under way behind it. By default 2 for a stream of a source
+    /// with `latest`; of others, and with `usize::MAX`, any number.
+    pub in_flight: Option<usize>,
 }

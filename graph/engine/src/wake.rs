@@ -1,12 +1,13 @@
 //! How a sleeping thread learns that there is something to do.
 
 use std::{
+    hint,
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, Thread},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// The alarm of one thread, shared by everything that can give it work.
@@ -43,6 +44,19 @@ impl Waker {
     pub(crate) fn answer(&self) -> bool {
         // The load alone keeps the cache line shared while nothing happens.
         self.rings() && self.rung.swap(false, Ordering::AcqRel)
+    }
+
+    /// Looks for the alarm for as long as `spin`, no longer than `until`; whether it rings.
+    pub(crate) fn spin(&self, spin: Duration, until: Option<Instant>) -> bool {
+        let end = Instant::now() + spin;
+        let end = until.map_or(end, |until| end.min(until));
+        while !self.rings() {
+            if Instant::now() >= end {
+                return false;
+            }
+            hint::spin_loop();
+        }
+        true
     }
 
     /// Sleeps until it rings or the time has come. Only for the thread that it belongs to.

@@ -8,12 +8,12 @@ use std::{
 
 use afferent_graph::{
     DynNode, Header, Joined, NodeDef, OnFull, OpenCx, ParamValues, Pool, Port, PortKind, Resume,
-    Timestamp,
+    Seat, Timestamp,
 };
 
 use crate::{
     CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, End, InterruptHandle, JoinCounts, Plan,
-    RunError, RunOptions,
+    RunError, RunOptions, StandIn,
     budget::{self, Meter},
     edge::{FarEdge, Inlet, Outlet},
     join::{Companion, Join},
@@ -36,6 +36,7 @@ pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynN
 /// What it takes to open a node, again and again.
 pub(crate) struct Opener {
     def: NodeDef,
+    stand_in: Option<StandIn>,
     params: ParamValues,
     /// Names the node.
     cx: OpenCx,
@@ -44,7 +45,7 @@ pub(crate) struct Opener {
 impl Opener {
     fn new(node: &CheckedNode, cx: &OpenCx) -> Self {
         let cx = OpenCx { name: node.name.clone(), ..cx.clone() };
-        Self { def: node.def, params: node.params.clone(), cx }
+        Self { def: node.def, stand_in: node.stand_in.clone(), params: node.params.clone(), cx }
     }
 
     /// Opens the node.
@@ -53,7 +54,11 @@ impl Opener {
     /// [`RunError::Open`] and [`RunError::OpenPanic`].
     pub(crate) fn open(&self) -> Result<Box<dyn DynNode>, RunError> {
         let name = || self.cx.name.clone();
-        match catch_unwind(AssertUnwindSafe(|| (self.def.open)(&self.params, &self.cx))) {
+        let open = || match &self.stand_in {
+            Some(stand_in) => stand_in.open(&self.cx),
+            None => (self.def.open)(&self.params, &self.cx),
+        };
+        match catch_unwind(AssertUnwindSafe(open)) {
             Ok(Ok(open)) => Ok(open),
             Ok(Err(error)) => Err(RunError::Open { node: name(), error }),
             Err(panic) => {
@@ -227,7 +232,8 @@ impl Wiring<'_> {
         let edges = &self.graph.edges;
         let receiver = edges[index].to.0;
         let interrupt = self.graph.nodes[receiver].cancelled.then(|| self.interrupt.clone());
-        let queue = Queue::new(effective(edges[index].policy, self.options.clock), interrupt);
+        let queue = Queue::new(effective(edges[index].policy, self.options.clock), interrupt)
+            .with_seats(self.seats(index, &wakers[to.0]));
         if from.0 == to.0 {
             let input = edges[..index].iter().filter(|other| other.to.0 == receiver).count();
             (Inlet::Near { queue, sender: from.1 }, Outlet::Near { receiver: to.1, input })
@@ -235,6 +241,17 @@ impl Wiring<'_> {
             let far = FarEdge::new(queue, wakers[from.0].clone(), wakers[to.0].clone());
             (Inlet::Far(far.clone()), Outlet::Far(far))
         }
+    }
+
+    /// The packets of the edge that may be under way behind it.
+    fn seats(&self, index: usize, receiver: &Arc<Waker>) -> Vec<Seat> {
+        let limit = self.graph.edges[index].in_flight.unwrap_or(0);
+        let is_real = self.options.clock == ClockKind::Real;
+        let seat = |_| {
+            let receiver = receiver.clone();
+            Seat::new(move || receiver.ring())
+        };
+        (0..limit).filter(|_| is_real).map(seat).collect()
     }
 
     fn input(&self, index: usize, inlet: Inlet) -> Input {
@@ -245,6 +262,7 @@ impl Wiring<'_> {
             from: self.graph.nodes[edge.from.0].name.clone(),
             edge: index,
             inlet,
+            limited: edge.in_flight.is_some(),
             restarts: 0,
             marks: budget::marks(&self.meters, end),
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, RunOptions, Threads, run,
+    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, RunOptions, Schedule, Threads, run,
 };
 use afferent_graph::{
     Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Payload, Port, Timestamp,
@@ -113,7 +113,8 @@ fn check(pass: NodeDef, words: &[&str], clock: ClockKind, threads: Threads) {
     let node = |place: usize| {
         let def = if place == 0 { NodeDef::of::<Source>() } else { pass };
         let thread = words.get(place % words.len().max(1)).map(|word| (*word).to_owned());
-        CheckedNode { thread, ..CheckedNode::new(place.to_string(), def) }
+        let schedule = Schedule { thread, ..Schedule::default() };
+        CheckedNode { schedule, ..CheckedNode::new(place.to_string(), def) }
     };
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
     let edge = |to: usize| Edge::new((to - 1, "out"), (to, "in"), policy);

@@ -132,7 +132,11 @@ impl<'a> Checker<'a> {
             }
             let (from, to) = ((sender, from.name), (node, to.name));
             let (sync, timeout) = (input.sync, input.timeout);
-            self.edges.push(Edge { sync, timeout, ..Edge::new(from, to, policy) });
+            let is_source = self.defs[sender].is_some_and(NodeDef::is_source);
+            let limited = is_source && policy.on_full == OnFull::Latest;
+            let in_flight = input.in_flight.or(limited.then_some(Edge::IN_FLIGHT));
+            let in_flight = in_flight.filter(|count| *count <= MAX_QUEUE);
+            self.edges.push(Edge { sync, timeout, in_flight, ..Edge::new(from, to, policy) });
         }
         Some(())
     }

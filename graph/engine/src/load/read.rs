@@ -18,8 +18,18 @@ use crate::{
 pub(crate) const KEYS: [&str; 9] =
     ["afferent", "name", "params", "inputs", "outputs", "nodes", "budget", "interrupt", "profiles"];
 /// The keys of a node.
-const NODE_KEYS: [&str; 7] =
-    ["use", "in", "params", "thread", "on_error", "deadline", "on_time_fault"];
+const NODE_KEYS: [&str; 10] = [
+    "use",
+    "in",
+    "params",
+    "thread",
+    "cpu",
+    "priority",
+    "spin",
+    "on_error",
+    "deadline",
+    "on_time_fault",
+];
 /// The version of graph files that is read.
 const VERSION: &str = "1";
 /// Most nodes of a graph.
@@ -133,9 +143,7 @@ impl Reader {
         if let Some(value) = node.get("params") {
             self.params(value, &mut spec, &mut places);
         }
-        if let Some(value) = node.get("thread").filter(|value| !value.is_null()) {
-            spec.thread = self.text(value, &format!("\"thread\" of {what}")).map(str::to_owned);
-        }
+        spec.schedule = self.schedule(node, &what);
         if let Some(value) = node.get("on_error").filter(|value| !value.is_null()) {
             let policy = self.on_error(value, &format!("\"on_error\" of {what}"));
             spec.on_error = policy.unwrap_or_default();

@@ -6,6 +6,7 @@
 //! in: {from: mic.audio, on_full: latest}               # with what happens under load
 //! in: {audio: mic.audio, events: [vad.events, kws]}    # by input
 //! in: {audio: {from: mic.audio, queue: 4}}
+//! in: {image: {from: cam.image, in_flight: 3}}         # or: in_flight: unlimited
 //! in: {image: cam.image, imu: {from: imu.samples, sync: interpolate, timeout: 50ms}}
 //! ```
 
@@ -19,7 +20,7 @@ use crate::{
 };
 
 /// The keys of a stream.
-const KEYS: [&str; 6] = ["from", "on_full", "queue", "max_age", "sync", "timeout"];
+const KEYS: [&str; 7] = ["from", "on_full", "queue", "max_age", "sync", "timeout", "in_flight"];
 
 /// What happens when a queue is full, by the word of graph files.
 pub(crate) const ON_FULL: [(&str, OnFull); 4] = [
@@ -108,6 +109,9 @@ impl Reader {
             spec.timeout = self.duration(value, &format!("\"timeout\" of {what}"));
             places.timeout = Some(value.place.clone());
         }
+        if let Some(value) = node.get("in_flight") {
+            spec.in_flight = self.in_flight(value, what);
+        }
         let Some(from) = node.get("from") else {
             if !meant.contains(&"from") {
                 self.error(&node.place, format!("{what} does not say where it comes \"from\""));
@@ -131,6 +135,22 @@ impl Reader {
             self.faults.push(Diagnostic::error(Some(&node.place), message).help(help));
         }
         found.map(|(_, policy)| *policy)
+    }
+
+    fn in_flight(&mut self, node: &Node, what: &str) -> Option<usize> {
+        let what = format!("\"in_flight\" of {what}");
+        match self.text(node, &what)? {
+            "unlimited" => Some(usize::MAX),
+            text => match text.parse() {
+                Ok(count) if count > 0 => Some(count),
+                _ => {
+                    let message =
+                        format!("{what} must be a number from 1 on, or unlimited, not \"{text}\"");
+                    self.error(&node.place, message);
+                    None
+                }
+            },
+        }
     }
 
     fn queue(&mut self, node: &Node, what: &str) -> Option<usize> {

@@ -170,6 +170,22 @@ fn what_happens_under_load() {
 }
 
 #[test]
+fn threads_and_what_is_under_way() {
+    nodes(
+        " m: {use: microphone, cpu: two, priority: 100, spin: 0us}\n p: {use: print, in: {from: m, in_flight: 0}, thread: x, cpu: 0}\n q: {use: print, in: {from: m, in_flight: few}, thread: x, cpu: 1, priority: hi}",
+        &[
+            "3:28 \"cpu\" of node \"m\" must be the number of a processor, from 0 on, not \"two\"",
+            "3:43 \"priority\" of node \"m\" must be a whole number from 1 to 99, not \"100\"",
+            "3:54 \"spin\" of node \"m\" must be longer than none",
+            "4:43 \"in_flight\" of \"in\" of node \"p\" must be a number from 1 on, or unlimited, not \"0\"",
+            "5:2 nodes \"p\" and \"q\" share the thread \"x\" and differ in \"cpu\" | write \"cpu\" once, or give them different threads",
+            "5:43 \"in_flight\" of \"in\" of node \"q\" must be a number from 1 on, or unlimited, not \"few\"",
+            "5:78 \"priority\" of node \"q\" must be a whole number from 1 to 99, not \"hi\"",
+        ],
+    );
+}
+
+#[test]
 fn joins() {
     nodes(
         " m: {use: microphone}\n v: {use: vad, in: m}\n a: {use: asr, in: {features: {from: l, sync: exct}, events: {from: v.events, sync: latest}}, params: {language: en}}\n l: {use: log_mel, in: {from: v.audio, sync: exact}}\n b: {use: asr, in: {features: l, events: {from: v.events, sync: interpolate}}, params: {language: en}}\n c: {use: asr, in: {features: l, events: {from: v.events, timeout: 5ms}}, params: {language: en}}\n d: {use: asr, in: {features: l, events: {from: v.events, sync: {window: {befor: 1s}}}}, params: {language: en}}\n e: {use: asr, in: {features: l, events: {from: v.events, sync: approx}}, params: {language: en}, on_time_fault: clmp}\n p: {use: print, in: [a, b, c, d, e]}",

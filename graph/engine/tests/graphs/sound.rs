@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use afferent_engine::{
     Checked, EdgePolicy, Graph, InputSpec, LoadOptions, Loaded, NodeSpec, OnError, PortRef,
-    Restart, check, parse,
+    Restart, Schedule, check, parse,
 };
 use afferent_graph::{OnFull, OpenCx, ParamValue, PortKind};
 
@@ -16,7 +16,7 @@ const TEXT: &str = include_str!("../data/sound.yaml");
 fn outline(checked: &Checked) -> Vec<String> {
     let graph = &checked.graph;
     let nodes = graph.nodes.iter().map(|node| {
-        let thread = node.thread.as_deref().unwrap_or("-");
+        let thread = node.schedule.thread.as_deref().unwrap_or("-");
         let params: Vec<_> =
             node.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         format!("{}: {} on {thread} {}", node.name, node.def.name, params.join(" "))
@@ -34,6 +34,21 @@ fn outline(checked: &Checked) -> Vec<String> {
 fn options(profile: &str, set: &[&str]) -> LoadOptions {
     let profile = Some(profile).filter(|name| !name.is_empty()).map(str::to_owned);
     LoadOptions { profile, set: set.iter().map(|set| (*set).to_owned()).collect() }
+}
+
+#[test]
+fn threads_and_limits_are_read() {
+    let text = "afferent: 1\nnodes:\n m: {use: microphone, cpu: 0, priority: 99, spin: 50us}\n p: {use: print, in: {from: m, on_full: latest}}\n q: {use: print, in: {from: m, on_full: latest, in_flight: unlimited}}\n r: {use: print, in: {from: m, in_flight: 3}}\n";
+    let graph = check_text(text, &LoadOptions::default()).unwrap().graph;
+    let schedule = Schedule {
+        thread: None,
+        cpu: Some(0),
+        priority: Some(99),
+        spin: Some(Duration::from_micros(50)),
+    };
+    assert_eq!(graph.nodes[0].schedule, schedule);
+    let limits: Vec<_> = graph.edges.iter().map(|edge| edge.in_flight).collect();
+    assert_eq!(limits, [Some(2), None, Some(3)]);
 }
 
 #[test]

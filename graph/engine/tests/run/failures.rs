@@ -52,7 +52,8 @@ fn check(threads: Threads, heavy: bool, panics: bool) {
         graph.heavy(&[bad, after, good]);
     }
     let failures = Arc::new(Failures::default());
-    let options = RunOptions { threads, observer: Some(failures.clone()), ..RunOptions::default() };
+    let options =
+        RunOptions { threads, observers: vec![failures.clone()], ..RunOptions::default() };
     let Err(RunError::Failed(report)) = graph.run(options) else { panic!("a node failed") };
     let kind = if panics { FailureKind::Panic } else { FailureKind::Error };
     assert_eq!((report.failures[0].node.as_str(), report.failures[0].kind), ("bad", kind));

@@ -11,7 +11,7 @@ use crate::kit::{Graph, Number, OUT, Seen, ms};
 struct Headers(Seen<(String, Header)>);
 
 impl Observer for Headers {
-    fn sent(&self, node: &str, port: &'static str, packet: &Packet) {
+    fn sent(&self, node: &str, port: &'static str, _: Timestamp, packet: &Packet) {
         assert_eq!(port, "out");
         self.0.lock().unwrap().push((node.to_owned(), packet.header));
     }
@@ -28,7 +28,7 @@ fn headers_tell_where_a_packet_comes_from() {
     });
     graph.edge(source, twice);
     let headers = Arc::new(Headers::default());
-    graph.run(RunOptions { observer: Some(headers.clone()), ..RunOptions::default() }).unwrap();
+    graph.run(RunOptions { observers: vec![headers.clone()], ..RunOptions::default() }).unwrap();
     let seen = headers.0.lock().unwrap();
     let of = |name: &str| -> Vec<Header> {
         seen.iter().filter(|(node, _)| node == name).map(|(_, header)| *header).collect()

@@ -210,6 +210,11 @@ impl Graph {
         self.edges.push(Edge { sync, timeout, ..edge });
     }
 
+    /// Limits what is under way behind the last edge.
+    pub(crate) fn in_flight(&mut self, limit: usize) {
+        self.edges.last_mut().unwrap().in_flight = Some(limit);
+    }
+
     /// Says what becomes of packets of `node` that go back in time.
     pub(crate) fn on_time_fault(&mut self, node: usize, policy: OnTimeFault) {
         self.nodes[node].on_time_fault = policy;

@@ -4,6 +4,7 @@
 mod budgets;
 mod ends;
 mod failures;
+mod flow;
 mod headers;
 mod interrupts;
 mod joins;

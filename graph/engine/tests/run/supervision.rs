@@ -130,7 +130,7 @@ fn restarts_have_a_limit() {
     graph.supervised(broken, restart(40, 3), None);
     graph.edge(source, broken);
     let failures = Arc::new(Failures::default());
-    let options = RunOptions { observer: Some(failures.clone()), ..on_virtual(Threads::Auto) };
+    let options = RunOptions { observers: vec![failures.clone()], ..on_virtual(Threads::Auto) };
     let Err(RunError::Failed(report)) = graph.run(options) else { panic!("it is broken") };
     assert_eq!(*times.lock().unwrap(), [0, 40, 120, 280].map(ms));
     assert_eq!((calls.load(SeqCst), report.nodes[broken].restarts), (4, 3));
@@ -179,7 +179,7 @@ fn a_call_that_takes_too_long_fails() {
     graph.edge(source, slow);
     graph.edge(slow, sink);
     let failures = Arc::new(Failures::default());
-    let options = RunOptions { observer: Some(failures.clone()), ..RunOptions::default() };
+    let options = RunOptions { observers: vec![failures.clone()], ..RunOptions::default() };
     let report = graph.run(options).unwrap();
     assert!(!seen.lock().unwrap().contains(&2), "late results are not sent");
     assert!(report.nodes[slow].overruns >= 1);

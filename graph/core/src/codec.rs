@@ -1,0 +1,159 @@
+//! How values are written to recordings, and read again.
+
+use std::{any::Any, fmt};
+
+use cdr_encoding::{from_bytes, to_writer};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{AnyPayload, Header, Packet, Payload};
+
+/// A payload type whose values can be written to recordings.
+pub trait Recorded: Payload {
+    /// Name of the message in the manner of ROS 2, such as `afferent_msgs/msg/AudioBlock`.
+    const MESSAGE: &'static str;
+
+    /// Its fields in the language of ROS 2 message definitions.
+    const SCHEMA: &'static str;
+
+    /// What is written: the fields of the message in their order.
+    type Wire: Serialize + DeserializeOwned;
+
+    /// What is written for the value.
+    fn to_wire(&self) -> Self::Wire;
+
+    /// The value that was written as `wire`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn from_wire(wire: Self::Wire) -> Result<Self, String>;
+}
+
+/// How the values of one payload type are written: as CDR in little endian behind its header of
+/// four bytes, which ROS 2 and Foxglove read by [`Codec::schema`].
+#[derive(Clone, Copy)]
+pub struct Codec {
+    /// [`Recorded::MESSAGE`].
+    pub message: &'static str,
+    /// [`Recorded::SCHEMA`].
+    pub schema: &'static str,
+    encode: fn(&dyn AnyPayload, &mut Vec<u8>) -> Result<(), String>,
+    decode: fn(&[u8], Header) -> Result<Packet, String>,
+}
+
+/// The header of CDR in little endian.
+const CDR_LE: [u8; 4] = [0, 1, 0, 0];
+
+impl Codec {
+    /// The codec of `T`.
+    pub const fn of<T: Recorded>() -> Self {
+        Self {
+            message: T::MESSAGE,
+            schema: T::SCHEMA,
+            encode: |value, bytes| {
+                let value = (value as &dyn Any).downcast_ref::<T>();
+                let value = value.ok_or_else(|| format!("the value is not a {}", T::TYPE))?;
+                bytes.extend(CDR_LE);
+                to_writer::<_, byteorder::LittleEndian, _>(bytes, &value.to_wire())
+                    .map_err(|error| error.to_string())
+            },
+            decode: |bytes, header| {
+                let body = bytes.strip_prefix(&CDR_LE).ok_or("it is not CDR in little endian")?;
+                let (wire, _) = from_bytes::<T::Wire, byteorder::LittleEndian>(body)
+                    .map_err(|error| error.to_string())?;
+                Ok(Packet::new(T::from_wire(wire)?, header))
+            },
+        }
+    }
+
+    /// Appends `value` to `bytes`.
+    ///
+    /// # Errors
+    /// When the value is of another type.
+    pub fn encode(&self, value: &dyn AnyPayload, bytes: &mut Vec<u8>) -> Result<(), String> {
+        (self.encode)(value, bytes)
+    }
+
+    /// The value in `bytes`, in a packet with `header`.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(&self, bytes: &[u8], header: Header) -> Result<Packet, String> {
+        (self.decode)(bytes, header)
+    }
+}
+
+impl PartialEq for Codec {
+    fn eq(&self, other: &Self) -> bool {
+        self.message == other.message && self.schema == other.schema
+    }
+}
+
+impl Eq for Codec {}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Codec({})", self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Tensor;
+
+    use super::*;
+    use crate::{
+        AudioBlock, Features, Imu, KeywordEvent, SampleRate, SpeechEvent, SpeechEventKind,
+    };
+
+    /// Writes `value`, reads it, writes it again; returns the bytes behind the header.
+    fn check<T: Recorded>(value: &T) -> Vec<u8> {
+        let codec = T::CODEC.unwrap();
+        let (mut bytes, mut again) = (Vec::new(), Vec::new());
+        codec.encode(value, &mut bytes).unwrap();
+        let packet = codec.decode(&bytes, Header::default()).unwrap();
+        codec.encode(packet.get::<T>().unwrap(), &mut again).unwrap();
+        assert_eq!(bytes, again);
+        for len in 0..bytes.len() {
+            // What is cut short is refused, or a shorter value; it does not panic.
+            drop(codec.decode(&bytes[..len], Header::default()));
+        }
+        assert!(codec.decode(&bytes[..3], Header::default()).is_err());
+        assert!(
+            codec.encode(&crate::KeywordEvent::default(), &mut again).is_ok()
+                == (T::TYPE == KeywordEvent::TYPE)
+        );
+        bytes.split_off(4)
+    }
+
+    #[test]
+    fn values_come_back_bit_by_bit() {
+        let samples =
+            Tensor::new(&[2, 3], &[0.0_f32, -0.0, f32::NAN, 1e-42, f32::MAX, 0.1]).unwrap();
+        let bytes = check(&AudioBlock { samples, rate: SampleRate(48_000) });
+        assert_eq!(
+            bytes[..12],
+            [0x80, 0xbb, 0, 0, 2, 0, 0, 0, 6, 0, 0, 0],
+            "rate, channels, length"
+        );
+        check(&AudioBlock::default());
+        check(&Features::default());
+        check(&SpeechEvent { kind: SpeechEventKind::End, probability: 0.25 });
+        check(&KeywordEvent { label: "hey ✓".to_owned(), score: 0.5 });
+        let imu = Imu { angular_velocity_rad_s: [0.1, 0.2, 0.3], ..Imu::default() };
+        check(&imu);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let codec = AudioBlock::CODEC.unwrap();
+        let bytes = [0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+        let error = codec.decode(&bytes, Header::default()).unwrap_err();
+        assert_eq!(error, "1 samples are not the same number for each of 2 channels");
+        let bytes = [0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 255, 255, 255, 255];
+        assert!(codec.decode(&bytes, Header::default()).is_err(), "a length without its samples");
+        assert_eq!(
+            codec.decode(&[1], Header::default()).unwrap_err(),
+            "it is not CDR in little endian"
+        );
+    }
+}

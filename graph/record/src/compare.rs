@@ -1,0 +1,150 @@
+//! Hashes the streams of a run, and compares them with a recording.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use afferent_engine::{CheckedGraph, Observer};
+use afferent_graph::{Codec, Packet, Timestamp};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::{Recording, ReplayError, files::hex};
+
+/// Hashes what every output of a run sends, and compares it packet by packet with a recording.
+///
+/// Give it to [`RunOptions::observers`] and ask for [`Compare::verdicts`] at the end. Times and
+/// values count; when a packet was sent does not.
+///
+/// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
+pub struct Compare {
+    streams: Vec<Stream>,
+}
+
+struct Stream {
+    node: String,
+    port: &'static str,
+    codec: Codec,
+    /// Hashes of the recorded packets; `None` when the stream was not recorded.
+    expected: Option<Vec<[u8; 32]>>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    packets: u64,
+    hash: Sha256,
+    bytes: Vec<u8>,
+    difference: Option<Difference>,
+}
+
+/// Where a run begins to differ from a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Place in the stream, from zero.
+    pub packet: u64,
+    /// Time of the packet; absent when the run has fewer.
+    pub at: Option<Timestamp>,
+}
+
+/// What became of one output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StreamVerdict {
+    /// As `node.output`.
+    pub output: String,
+    /// Packets of this run.
+    pub packets: u64,
+    /// SHA-256 of their times and values, in hexadecimal.
+    pub hash: String,
+    /// Packets of the recording, where it has the stream.
+    pub recorded: Option<u64>,
+    /// The first packet that differs, or that one side lacks.
+    pub difference: Option<Difference>,
+}
+
+impl StreamVerdict {
+    /// Whether the recording has the stream, and the run sent the same.
+    pub fn is_equal(&self) -> bool {
+        self.recorded == Some(self.packets) && self.difference.is_none()
+    }
+}
+
+impl Compare {
+    /// For every output of `graph` whose values can be written, with `recording` where it has
+    /// them.
+    ///
+    /// # Errors
+    /// [`ReplayError::File`].
+    pub fn new(
+        graph: &CheckedGraph,
+        recording: Option<&Recording>,
+    ) -> Result<Arc<Self>, ReplayError> {
+        let outputs = graph.nodes.iter().flat_map(|node| {
+            let coded = node.def.outputs().filter_map(|port| Some((port.name, port.codec?)));
+            coded.map(|(port, codec)| (node.name.clone(), port, codec))
+        });
+        let mut streams: Vec<_> = outputs
+            .map(|(node, port, codec)| Stream {
+                expected: recording.and_then(|all| all.stream(&node, port)).map(|_| Vec::new()),
+                node,
+                port,
+                codec,
+                seen: Mutex::default(),
+            })
+            .collect();
+        if let Some(recording) = recording {
+            recording.for_each(|node, output, at, bytes| {
+                let fits = |stream: &&mut Stream| stream.node == node && stream.port == output;
+                let expected = streams.iter_mut().find(fits).map(|stream| &mut stream.expected);
+                if let Some(Some(expected)) = expected {
+                    expected.push(hash(at, bytes));
+                }
+            })?;
+        }
+        Ok(Arc::new(Self { streams }))
+    }
+
+    /// Of every output, in the order of the graph.
+    pub fn verdicts(&self) -> Vec<StreamVerdict> {
+        let verdict = |stream: &Stream| {
+            let seen = stream.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let recorded = stream.expected.as_ref().map(|expected| expected.len() as u64);
+            let missing = recorded.filter(|recorded| *recorded > seen.packets);
+            let missing = missing.map(|_| Difference { packet: seen.packets, at: None });
+            StreamVerdict {
+                output: format!("{}.{}", stream.node, stream.port),
+                packets: seen.packets,
+                hash: hex(&seen.hash.clone().finalize()),
+                recorded,
+                difference: seen.difference.or(missing),
+            }
+        };
+        self.streams.iter().map(verdict).collect()
+    }
+}
+
+/// Of a time and a value.
+fn hash(at: Timestamp, bytes: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(at.0.to_le_bytes()).chain_update(bytes).finalize().into()
+}
+
+impl Observer for Compare {
+    fn sent(&self, node: &str, port: &'static str, _: Timestamp, packet: &Packet) {
+        let fits = |stream: &&Stream| stream.node == node && stream.port == port;
+        let Some(stream) = self.streams.iter().find(fits) else { return };
+        let mut seen = stream.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let Seen { packets, hash: all, bytes, difference } = &mut *seen;
+        bytes.clear();
+        let encoded = packet.payload().map(|value| stream.codec.encode(value, bytes));
+        let at = packet.header.at;
+        // What is not of the type of its output differs from everything.
+        let own = if let Some(Ok(())) = encoded { hash(at, bytes) } else { [0; 32] };
+        all.update(own);
+        let expected = stream
+            .expected
+            .as_ref()
+            .map(|expected| usize::try_from(*packets).ok().and_then(|place| expected.get(place)));
+        if expected.is_some_and(|expected| expected != Some(&own)) && difference.is_none() {
+            *difference = Some(Difference { packet: *packets, at: Some(at) });
+        }
+        *packets += 1;
+    }
+}

@@ -1,0 +1,33 @@
+//! What happened in a run, written to files and run again.
+//!
+//! | module     | holds                                                                  |
+//! |------------|------------------------------------------------------------------------|
+//! | `recorder` | writes the packets of a run to an MCAP file, on a thread of its own     |
+//! | `replay`   | puts a recording in the place of the sources of a graph                |
+//! | `compare`  | hashes the streams of a run, and compares them with a recording        |
+//! | `trace`    | writes the calls of a run for `chrome://tracing` and Perfetto          |
+//! | `files`    | the files that a graph depends on, by their hashes                     |
+//!
+//! A recording is an [MCAP](https://mcap.dev) file: a channel for each output, called
+//! `node/output`, with values as ROS 2 writes them. The log time of a message is when it was sent,
+//! its publish time that of the packet, which is when it was captured. Times are those of the
+//! session, moved to when it began.
+//!
+//! **Invariant:** recording never holds the graph up; what is not written is counted.
+
+mod compare;
+mod files;
+mod recorder;
+mod replay;
+mod trace;
+
+pub use compare::{Compare, Difference, StreamVerdict};
+pub use recorder::{RecordError, RecordOptions, RecordReport, Recorder, StreamRecord};
+pub use replay::{RecordedStream, Recording, ReplayError};
+pub use trace::{TraceFile, TraceReport};
+
+/// What `error` says, with what lies behind it.
+fn reason(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

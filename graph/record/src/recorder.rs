@@ -1,0 +1,394 @@
+//! Writes the packets of a run to an MCAP file.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use afferent_engine::{CheckedGraph, CheckedNode, Observer};
+use afferent_graph::{Codec, Packet, Timestamp};
+use mcap::{
+    Attachment, McapError, WriteOptions,
+    records::{MessageHeader, Metadata},
+};
+use serde::Serialize;
+
+use crate::{files, reason};
+
+/// What is recorded, and how.
+#[derive(Debug, Clone)]
+pub struct RecordOptions {
+    /// Outputs, as `node.output`, or nodes for all of theirs; empty for everything that can be
+    /// recorded.
+    pub streams: Vec<String>,
+    /// How many packets may wait to be written; of more, the new ones are counted and not written.
+    pub queue: usize,
+    /// Size at which the file ends, in bytes; what comes later is counted and not written.
+    pub max_bytes: Option<u64>,
+    /// The time that the session is said to begin at, in nanoseconds since 1970; now when absent.
+    pub begin_unix_ns: Option<u64>,
+    /// Files that go with the recording, such as the graph: name and content.
+    pub attachments: Vec<(String, Vec<u8>)>,
+}
+
+impl Default for RecordOptions {
+    fn default() -> Self {
+        let (streams, attachments) = (Vec::new(), Vec::new());
+        Self { streams, queue: 1024, max_bytes: None, begin_unix_ns: None, attachments }
+    }
+}
+
+/// Why nothing can be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The file cannot be made or written.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// The graph has no such output.
+    #[error("there is no output {name:?} to record; the outputs: {known}")]
+    UnknownStream {
+        /// As it was asked for.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// The payload type has no codec.
+    #[error("output {name} cannot be recorded: {ty} does not say how it is written")]
+    NotRecorded {
+        /// The output.
+        name: String,
+        /// Its payload type.
+        ty: &'static str,
+    },
+    /// The system has no thread for it.
+    #[error("cannot start the thread that records: {0}")]
+    Thread(io::Error),
+}
+
+/// Records a run: give it to [`RunOptions::observers`], and call [`Recorder::finish`] at the end.
+///
+/// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
+pub struct Recorder {
+    /// Node and output, by place of the stream.
+    streams: Vec<(String, &'static str)>,
+    counts: Arc<[Counts]>,
+    /// Outputs whose type cannot be written.
+    skipped: Vec<String>,
+    /// Absent once it has finished.
+    queue: Mutex<Option<SyncSender<Job>>>,
+    writer: Mutex<Option<JoinHandle<Result<(), McapError>>>>,
+    path: PathBuf,
+}
+
+#[derive(Default)]
+struct Counts {
+    written: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// A packet to write: the place of its stream, and when it was sent.
+struct Job {
+    stream: usize,
+    now: Timestamp,
+    packet: Packet,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RecordReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// In the order of the graph.
+    pub streams: Vec<StreamRecord>,
+    /// Outputs whose payload types cannot be recorded.
+    pub skipped: Vec<String>,
+    /// Why writing stopped early, such as a full disk.
+    pub error: Option<String>,
+}
+
+/// What was recorded of one output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StreamRecord {
+    /// As `node.output`.
+    pub output: String,
+    /// Packets in the file.
+    pub written: u64,
+    /// Packets that are not, because too many waited or the file could not be written.
+    pub dropped: u64,
+}
+
+impl RecordReport {
+    /// Packets in the file.
+    pub fn written(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.written).sum()
+    }
+
+    /// Packets that are missing in it.
+    pub fn dropped(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.dropped).sum()
+    }
+}
+
+impl Recorder {
+    /// Makes the file `path`, over one that is there, and starts the thread that writes it.
+    ///
+    /// # Errors
+    /// Every [`RecordError`].
+    pub fn create(
+        path: &Path,
+        graph: &CheckedGraph,
+        options: &RecordOptions,
+    ) -> Result<Arc<Self>, RecordError> {
+        let (outputs, skipped) = choose(graph, &options.streams)?;
+        let file = |error: McapError| {
+            let reason = reason(&error);
+            RecordError::File { path: path.to_owned(), reason }
+        };
+        let begin = options.begin_unix_ns.unwrap_or_else(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+        });
+        let out = File::create(path).map_err(|error| file(error.into()))?;
+        let library = concat!("afferent ", env!("CARGO_PKG_VERSION"));
+        let format = WriteOptions::new().compression(None).profile("ros2").library(library);
+        let left = options.max_bytes.unwrap_or(u64::MAX);
+        let out = BufWriter::new(Limited { file: out, left });
+        let mut out = format.create(out).map_err(file)?;
+        for (name, data) in &options.attachments {
+            let attachment = Attachment {
+                log_time: begin,
+                create_time: begin,
+                name: name.clone(),
+                media_type: "application/yaml".to_owned(),
+                data: data.into(),
+            };
+            out.attach(&attachment).map_err(file)?;
+        }
+        let hashes = Metadata { name: "afferent.files".to_owned(), metadata: files::hashes(graph) };
+        out.write_metadata(&hashes).map_err(file)?;
+        let (mut channels, mut streams) = (Vec::new(), Vec::new());
+        for Output { node, port, codec } in outputs {
+            let schema = out.add_schema(codec.message, "ros2msg", codec.schema.as_bytes());
+            let metadata = BTreeMap::from([
+                ("node".to_owned(), node.clone()),
+                ("output".to_owned(), port.to_owned()),
+                ("begin_ns".to_owned(), begin.to_string()),
+            ]);
+            let topic = format!("{node}/{port}");
+            let channel = schema.and_then(|id| out.add_channel(id, &topic, "cdr", &metadata));
+            channels.push(Channel { id: channel.map_err(file)?, codec, sequence: 0 });
+            streams.push((node, port));
+        }
+        let counts: Arc<[Counts]> = channels.iter().map(|_| Counts::default()).collect();
+        let (queue, jobs) = sync_channel(options.queue.max(1));
+        let writer = Writer { out, channels, counts: counts.clone(), begin, bytes: Vec::new() };
+        let writer = thread::Builder::new()
+            .name("recorder".to_owned())
+            .spawn(move || writer.run(&jobs))
+            .map_err(RecordError::Thread)?;
+        let (queue, writer) = (Mutex::new(Some(queue)), Mutex::new(Some(writer)));
+        let path = path.to_owned();
+        Ok(Arc::new(Self { streams, counts, skipped, queue, writer, path }))
+    }
+
+    /// Writes what waits and ends the file. Later packets are counted as dropped.
+    pub fn finish(&self) -> RecordReport {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let error = match writer.map(JoinHandle::join) {
+            None | Some(Ok(Ok(()))) => None,
+            Some(Ok(Err(error))) => Some(reason(&error)),
+            Some(Err(_)) => Some("the thread that records panicked".to_owned()),
+        };
+        let streams = self.streams.iter().zip(self.counts.iter());
+        let streams = streams.map(|((node, port), counts)| StreamRecord {
+            output: format!("{node}.{port}"),
+            written: counts.written.load(Ordering::Relaxed),
+            dropped: counts.dropped.load(Ordering::Relaxed),
+        });
+        RecordReport {
+            path: self.path.clone(),
+            bytes: self.path.metadata().map_or(0, |metadata| metadata.len()),
+            streams: streams.collect(),
+            skipped: self.skipped.clone(),
+            error,
+        }
+    }
+}
+
+impl Observer for Recorder {
+    fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
+        let found = self.streams.iter().position(|(name, output)| name == node && *output == port);
+        let Some(stream) = found else { return };
+        let mut packet = packet.clone();
+        // Writing it is no part of its way through the graph.
+        packet.flight = None;
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queued = queue.as_ref().map(|queue| queue.try_send(Job { stream, now, packet }));
+        if !matches!(queued, Some(Ok(()))) {
+            self.counts[stream].dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// An output that is recorded.
+struct Output {
+    node: String,
+    port: &'static str,
+    codec: Codec,
+}
+
+/// The outputs of `graph` that `wanted` names, and those that nobody named and that cannot be
+/// recorded.
+fn choose(
+    graph: &CheckedGraph,
+    wanted: &[String],
+) -> Result<(Vec<Output>, Vec<String>), RecordError> {
+    let outputs = graph.nodes.iter().flat_map(|node| {
+        node.def.outputs().map(move |port| (node, port, format!("{}.{}", node.name, port.name)))
+    });
+    let outputs: Vec<_> = outputs.collect();
+    for name in wanted {
+        let known = |node: &CheckedNode, output: &str| output == name || node.name == *name;
+        if !outputs.iter().any(|(node, _, output)| known(node, output)) {
+            let known = outputs.iter().map(|(.., output)| output.as_str());
+            let known = known.collect::<Vec<_>>().join(", ");
+            return Err(RecordError::UnknownStream { name: name.clone(), known });
+        }
+    }
+    let (mut chosen, mut skipped) = (Vec::new(), Vec::new());
+    for (node, port, output) in outputs {
+        let named = wanted.contains(&output);
+        if !wanted.is_empty() && !named && !wanted.contains(&node.name) {
+            continue;
+        }
+        match port.codec {
+            Some(codec) => chosen.push(Output { node: node.name.clone(), port: port.name, codec }),
+            None if named => {
+                return Err(RecordError::NotRecorded { name: output, ty: port.ty });
+            }
+            None => skipped.push(output),
+        }
+    }
+    Ok((chosen, skipped))
+}
+
+struct Channel {
+    id: u16,
+    codec: Codec,
+    sequence: u32,
+}
+
+struct Writer {
+    out: mcap::Writer<BufWriter<Limited>>,
+    channels: Vec<Channel>,
+    counts: Arc<[Counts]>,
+    begin: u64,
+    bytes: Vec<u8>,
+}
+
+/// A file that is full after a number of bytes.
+struct Limited {
+    file: File,
+    left: u64,
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() as u64 > self.left {
+            self.left = 0;
+            return Err(io::Error::new(ErrorKind::StorageFull, "it has reached its largest size"));
+        }
+        let written = self.file.write(bytes)?;
+        self.left -= written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Limited {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// How much of a recording is lost when the process is killed.
+const FLUSH: Duration = Duration::from_secs(1);
+
+impl Writer {
+    /// Writes until the queue is closed. After an error it goes on to count.
+    fn run(mut self, jobs: &Receiver<Job>) -> Result<(), McapError> {
+        let mut result = Ok(());
+        let mut flushed = Instant::now();
+        let mut dirty = false;
+        loop {
+            let job = match jobs.recv_timeout(FLUSH) {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Some(job) = job {
+                let counts = &self.counts.clone()[job.stream];
+                let written = match &result {
+                    Ok(()) => self.write(&job),
+                    Err(_) => Ok(false),
+                };
+                match written {
+                    Ok(true) => counts.written.fetch_add(1, Ordering::Relaxed),
+                    Ok(false) | Err(_) => counts.dropped.fetch_add(1, Ordering::Relaxed),
+                };
+                dirty = true;
+                result = result.and(written.map(drop));
+            }
+            if dirty && result.is_ok() && flushed.elapsed() >= FLUSH {
+                result = self.out.flush();
+                (flushed, dirty) = (Instant::now(), false);
+            }
+        }
+        match result {
+            Ok(()) => self.out.finish().map(drop),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a packet; false when it is not of the type of its stream.
+    fn write(&mut self, job: &Job) -> Result<bool, McapError> {
+        let channel = &mut self.channels[job.stream];
+        self.bytes.clear();
+        let encoded =
+            job.packet.payload().map(|value| channel.codec.encode(value, &mut self.bytes));
+        if !matches!(encoded, Some(Ok(()))) {
+            return Ok(false);
+        }
+        let on_wall = |at: Timestamp| self.begin.saturating_add_signed(at.0);
+        let header = MessageHeader {
+            channel_id: channel.id,
+            sequence: channel.sequence,
+            log_time: on_wall(job.now),
+            publish_time: on_wall(job.packet.header.at),
+        };
+        channel.sequence = channel.sequence.wrapping_add(1);
+        self.out.write_to_known_channel(&header, &self.bytes)?;
+        Ok(true)
+    }
+}

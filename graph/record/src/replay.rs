@@ -1,0 +1,317 @@
+//! Puts a recording in the place of the sources of a graph.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::BufReader,
+    path::{Path, PathBuf},
+};
+
+use afferent_engine::{CheckedGraph, StandIn};
+use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, Timestamp};
+use mcap::{Message, io::MessageReader, sans_io::LinearReaderOptions};
+use serde::Serialize;
+
+use crate::reason;
+
+/// Largest record that is read; a larger one is no value of ours.
+const MAX_RECORD: usize = 1 << 30;
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The file cannot be read.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file holds nothing of ours.
+    #[error("{}: there are no streams that afferent recorded", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A source of the graph is not in it.
+    #[error("source {node} is not in the recording: {output} was not recorded; it holds {known}")]
+    Missing {
+        /// The node.
+        node: String,
+        /// The output.
+        output: String,
+        /// The streams of the recording.
+        known: String,
+    },
+    /// A stream holds something else than the output of the graph.
+    #[error("stream {stream} holds {recorded}, but the graph sends {sent} there")]
+    Mismatch {
+        /// As `node.output`.
+        stream: String,
+        /// The message type of the recording.
+        recorded: String,
+        /// The message type of the output.
+        sent: String,
+    },
+}
+
+/// An MCAP file that a [`Recorder`] wrote.
+///
+/// [`Recorder`]: crate::Recorder
+#[derive(Debug, Clone)]
+pub struct Recording {
+    path: PathBuf,
+    streams: Vec<RecordedStream>,
+    /// What is wrong with the end of the file.
+    cut: Option<String>,
+}
+
+/// A stream of a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RecordedStream {
+    /// The node that sent it.
+    pub node: String,
+    /// Its output.
+    pub output: String,
+    /// The message type, such as `afferent_msgs/msg/AudioBlock`.
+    pub message: String,
+    /// Its packets.
+    pub packets: u64,
+    /// When the last one was sent, on the clock of the session.
+    pub last: Timestamp,
+}
+
+impl Recording {
+    /// Looks through the file `path`. One that was cut short is read up to there.
+    ///
+    /// # Errors
+    /// [`ReplayError::File`] and [`ReplayError::Empty`].
+    pub fn open(path: &Path) -> Result<Self, ReplayError> {
+        let (mut streams, mut cut) = (BTreeMap::<(String, String), RecordedStream>::new(), None);
+        for message in messages(path)? {
+            match message {
+                Ok(message) => {
+                    let Some((node, output, sent)) = origin(&message) else { continue };
+                    let key = (node.to_owned(), output.to_owned());
+                    let stream = streams.entry(key).or_insert_with(|| RecordedStream {
+                        node: node.to_owned(),
+                        output: output.to_owned(),
+                        message: message_type(&message).to_owned(),
+                        packets: 0,
+                        last: sent,
+                    });
+                    stream.packets += 1;
+                    stream.last = stream.last.max(sent);
+                }
+                Err(error) if streams.is_empty() => {
+                    let reason = reason(&error);
+                    return Err(ReplayError::File { path: path.to_owned(), reason });
+                }
+                Err(error) => {
+                    cut = Some(reason(&error));
+                    break;
+                }
+            }
+        }
+        if streams.is_empty() {
+            return Err(ReplayError::Empty { path: path.to_owned() });
+        }
+        Ok(Self { path: path.to_owned(), streams: streams.into_values().collect(), cut })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its streams, by name.
+    pub fn streams(&self) -> &[RecordedStream] {
+        &self.streams
+    }
+
+    /// Why not all of it could be read.
+    pub fn cut(&self) -> Option<&str> {
+        self.cut.as_deref()
+    }
+
+    /// The stream of an output.
+    pub fn stream(&self, node: &str, output: &str) -> Option<&RecordedStream> {
+        self.streams.iter().find(|stream| stream.node == node && stream.output == output)
+    }
+
+    /// Puts the recording in the place of every source of `graph`: each sends what it sent then,
+    /// at the same times. Returns the names of these nodes.
+    ///
+    /// An output of a source that the recording lacks is an error only if something follows it.
+    ///
+    /// # Errors
+    /// [`ReplayError::Missing`] and [`ReplayError::Mismatch`].
+    pub fn replace_sources(&self, graph: &mut CheckedGraph) -> Result<Vec<String>, ReplayError> {
+        let mut replaced = Vec::new();
+        for place in 0..graph.nodes.len() {
+            let node = &graph.nodes[place];
+            if !node.def.is_source() {
+                continue;
+            }
+            let mut codecs = Vec::new();
+            for port in node.def.outputs() {
+                let is_used = graph.edges.iter().any(|edge| edge.from == (place, port.name));
+                match (self.stream(&node.name, port.name), port.codec) {
+                    (Some(stream), Some(codec)) if stream.message == codec.message => {
+                        codecs.push((port.name, codec));
+                    }
+                    (Some(stream), codec) => {
+                        let sent = codec.map_or(port.ty, |codec| codec.message);
+                        return Err(ReplayError::Mismatch {
+                            stream: format!("{}.{}", node.name, port.name),
+                            recorded: stream.message.clone(),
+                            sent: sent.to_owned(),
+                        });
+                    }
+                    (None, _) if is_used => {
+                        let known = self.streams.iter();
+                        let known =
+                            known.map(|stream| format!("{}.{}", stream.node, stream.output));
+                        return Err(ReplayError::Missing {
+                            node: node.name.clone(),
+                            output: port.name.to_owned(),
+                            known: known.collect::<Vec<_>>().join(", "),
+                        });
+                    }
+                    (None, _) => {}
+                }
+            }
+            replaced.push(node.name.clone());
+            let (path, name) = (self.path.clone(), node.name.clone());
+            graph.nodes[place].stand_in = Some(StandIn::new(move |_| {
+                let source = Replay::open(&path, name.clone(), codecs.clone());
+                let source = source.map_err(|error| NodeError::File {
+                    path: path.clone(),
+                    reason: error.to_string(),
+                })?;
+                Ok(Box::new(source))
+            }));
+        }
+        Ok(replaced)
+    }
+
+    /// The packets of all streams in the order of the file: node, output, time and value.
+    pub(crate) fn for_each(
+        &self,
+        mut visit: impl FnMut(&str, &str, Timestamp, &[u8]),
+    ) -> Result<(), ReplayError> {
+        for message in messages(&self.path)? {
+            let Ok(message) = message else { break };
+            if let (Some((node, output, _)), Some(at)) = (origin(&message), captured(&message)) {
+                visit(node, output, at, &message.data);
+            }
+        }
+        Ok(())
+    }
+}
+
+type Messages = MessageReader<BufReader<File>>;
+
+fn messages(path: &Path) -> Result<Messages, ReplayError> {
+    let file = File::open(path)
+        .map_err(|error| ReplayError::File { path: path.to_owned(), reason: error.to_string() })?;
+    let options = LinearReaderOptions::default()
+        .with_record_length_limit(MAX_RECORD)
+        .with_validate_chunk_crcs(true);
+    Ok(MessageReader::new_with_options(BufReader::new(file), options))
+}
+
+/// Node, output, and when it was sent on the clock of the session; `None` for what others wrote.
+fn origin<'m>(message: &'m Message<'_>) -> Option<(&'m str, &'m str, Timestamp)> {
+    let metadata = &message.channel.metadata;
+    let sent = on_session(message, message.log_time)?;
+    Some((metadata.get("node")?, metadata.get("output")?, sent))
+}
+
+/// The time of the packet.
+fn captured(message: &Message<'_>) -> Option<Timestamp> {
+    on_session(message, message.publish_time)
+}
+
+fn on_session(message: &Message<'_>, unix_ns: u64) -> Option<Timestamp> {
+    let begin: u64 = message.channel.metadata.get("begin_ns")?.parse().ok()?;
+    let since = i128::from(unix_ns) - i128::from(begin);
+    Some(Timestamp(i64::try_from(since).ok()?))
+}
+
+fn message_type<'m>(message: &'m Message<'_>) -> &'m str {
+    message.channel.schema.as_ref().map_or("", |schema| schema.name.as_str())
+}
+
+/// Sends what a node sent in a recording.
+struct Replay {
+    node: String,
+    codecs: Vec<(&'static str, Codec)>,
+    messages: Messages,
+    next: Option<Next>,
+}
+
+/// The next packet: when it was sent, its output, time and value.
+struct Next {
+    sent: Timestamp,
+    port: &'static str,
+    codec: Codec,
+    at: Timestamp,
+    bytes: Vec<u8>,
+}
+
+impl Replay {
+    fn open(
+        path: &Path,
+        node: String,
+        codecs: Vec<(&'static str, Codec)>,
+    ) -> Result<Self, ReplayError> {
+        let mut replay = Self { node, codecs, messages: messages(path)?, next: None };
+        replay.advance();
+        Ok(replay)
+    }
+
+    fn advance(&mut self) {
+        self.next = None;
+        // A fault of the file ends it, as `Recording::open` has found.
+        while let Some(Ok(message)) = self.messages.next() {
+            let Some((node, output, sent)) = origin(&message) else { continue };
+            let codec = self.codecs.iter().find(|(port, _)| node == self.node && *port == output);
+            if let (Some((port, codec)), Some(at)) = (codec, captured(&message)) {
+                let (port, codec) = (*port, *codec);
+                let bytes = message.data.into_owned();
+                self.next = Some(Next { sent, port, codec, at, bytes });
+                return;
+            }
+        }
+    }
+}
+
+impl DynNode for Replay {
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if let Some(Next { port, codec, at, bytes, .. }) =
+            self.next.take_if(|next| next.sent <= cx.now())
+        {
+            let header = Header { at, ..Header::default() };
+            let packet = codec.decode(&bytes, header);
+            let packet = packet.map_err(|reason| NodeError::InvalidInput { port, reason })?;
+            cx.send_packet(port, packet);
+            self.advance();
+        }
+        match &self.next {
+            Some(next) => cx.resume_at(next.sent),
+            None => cx.end(),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Writes the calls of a run for `chrome://tracing` and Perfetto.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use afferent_engine::{CallSpan, CheckedGraph, Failure, Observer};
+use serde::Serialize;
+use serde_json::{json, to_writer};
+
+/// Calls that may wait to be written; of more, the new ones are counted and not written.
+const QUEUE: usize = 65_536;
+
+/// Writes a trace in the JSON form of `chrome://tracing`: a bar for each call on the thread that
+/// ran it, an arrow from call to call along each packet of a source, and a mark for each failure.
+///
+/// Give it to [`RunOptions::observers`], and call [`TraceFile::finish`] at the end.
+///
+/// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
+pub struct TraceFile {
+    nodes: Vec<String>,
+    /// Absent once it has finished.
+    queue: Mutex<Option<SyncSender<Event>>>,
+    writer: Mutex<Option<JoinHandle<io::Result<u64>>>>,
+    dropped: AtomicU64,
+}
+
+enum Event {
+    Call {
+        node: usize,
+        thread: usize,
+        input: Option<&'static str>,
+        trace: u64,
+        real_ns: (u64, u64),
+        model_ns: u64,
+    },
+    Failure(Failure),
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TraceReport {
+    /// Calls in the file.
+    pub calls: u64,
+    /// Calls that are not, because too many waited.
+    pub dropped: u64,
+    /// Why writing stopped early.
+    pub error: Option<String>,
+}
+
+impl TraceFile {
+    /// Makes the file `path`, over one that is there, for a run of `graph`.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the system has no thread for it.
+    pub fn create(path: &Path, graph: &CheckedGraph) -> io::Result<Arc<Self>> {
+        let out = BufWriter::new(File::create(path)?);
+        let nodes: Vec<_> = graph.nodes.iter().map(|node| node.name.clone()).collect();
+        let (queue, events) = sync_channel(QUEUE);
+        let (names, title) = (nodes.clone(), graph.name.clone());
+        let writer = thread::Builder::new().name("trace".to_owned()).spawn(move || {
+            let mut writer =
+                Writer { out, names, threads: HashMap::new(), calls: 0, flows: HashSet::new() };
+            writer.write(&title, &events).map(|()| writer.calls)
+        })?;
+        let (queue, writer) = (Mutex::new(Some(queue)), Mutex::new(Some(writer)));
+        Ok(Arc::new(Self { nodes, queue, writer, dropped: AtomicU64::new(0) }))
+    }
+
+    /// Writes what waits and ends the file.
+    pub fn finish(&self) -> TraceReport {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (calls, error) = match writer.map(JoinHandle::join) {
+            None => (0, None),
+            Some(Ok(Ok(calls))) => (calls, None),
+            Some(Ok(Err(error))) => (0, Some(error.to_string())),
+            Some(Err(_)) => (0, Some("the thread that writes it panicked".to_owned())),
+        };
+        TraceReport { calls, dropped: self.dropped.load(Ordering::Relaxed), error }
+    }
+
+    fn queue(&self, event: Event) {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if !queue.as_ref().is_some_and(|queue| queue.try_send(event).is_ok()) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Observer for TraceFile {
+    fn called(&self, call: &CallSpan<'_>) {
+        let Some(node) = self.nodes.iter().position(|name| name == call.node) else { return };
+        let CallSpan { thread, input, trace, real_ns, model_ns, .. } = *call;
+        self.queue(Event::Call { node, thread, input, trace, real_ns, model_ns });
+    }
+
+    fn failed(&self, failure: &Failure) {
+        self.queue(Event::Failure(failure.clone()));
+    }
+}
+
+struct Writer {
+    out: BufWriter<File>,
+    names: Vec<String>,
+    /// Of each thread the first of its nodes that was called.
+    threads: HashMap<usize, usize>,
+    calls: u64,
+    /// Packets of sources that have been seen.
+    flows: HashSet<u64>,
+}
+
+/// Packets of sources whose arrows are kept open at a time.
+const FLOWS: usize = 4096;
+
+impl Writer {
+    fn write(&mut self, title: &str, events: &Receiver<Event>) -> io::Result<()> {
+        write!(self.out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        to_writer(
+            &mut self.out,
+            &json!({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": title}}),
+        )?;
+        let mut last_ns = 0;
+        while let Ok(event) = events.recv() {
+            match event {
+                Event::Call { node, thread, input, trace, real_ns, model_ns } => {
+                    last_ns = real_ns.1;
+                    if self.threads.insert(thread, node).is_none() {
+                        let name = format!("{thread}: {}", self.names[node]);
+                        self.event(&json!({"ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": {"name": name}}))?;
+                    }
+                    let (begin, end) = (real_ns.0 as f64 / 1e3, real_ns.1 as f64 / 1e3);
+                    let name = &self.names[node];
+                    let args =
+                        json!({"input": input, "trace": trace, "model_us": model_ns as f64 / 1e3});
+                    let call = json!({"ph": "X", "name": name, "cat": "call", "pid": 1, "tid": thread, "ts": begin, "dur": end - begin, "args": args});
+                    self.event(&call)?;
+                    self.calls += 1;
+                    if trace != 0 {
+                        if self.flows.len() >= FLOWS {
+                            self.flows.clear();
+                        }
+                        let is_first = self.flows.insert(trace);
+                        // An arrow binds to the bar that it lies in.
+                        let phase = if is_first { "s" } else { "t" };
+                        let flow = json!({"ph": phase, "name": "packet", "cat": "packet", "id": trace, "pid": 1, "tid": thread, "ts": f64::midpoint(begin, end)});
+                        self.event(&flow)?;
+                    }
+                }
+                Event::Failure(failure) => {
+                    let mark = json!({"ph": "i", "s": "g", "name": failure.to_string(), "cat": "failure", "pid": 1, "tid": 0, "ts": last_ns as f64 / 1e3});
+                    self.event(&mark)?;
+                }
+            }
+        }
+        writeln!(self.out, "\n]}}")?;
+        self.out.flush()
+    }
+
+    fn event(&mut self, event: &serde_json::Value) -> io::Result<()> {
+        self.out.write_all(b",\n")?;
+        to_writer(&mut self.out, event)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! Runs that are recorded, replayed, compared and traced.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use afferent_engine::{
+    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, RunOptions, run,
+};
+use afferent_graph::{
+    Cx, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port, Timestamp, Weight,
+};
+use afferent_record::{
+    Compare, RecordError, RecordOptions, Recorder, Recording, ReplayError, TraceFile,
+};
+
+const WORDS: Out<KeywordEvent> = Out::new("words");
+const HEARD: In<KeywordEvent> = In::new("heard");
+const PACKETS: u32 = 300;
+
+/// Sends words, one each 10 ms, of the time 5 ms before.
+struct Talker(u32);
+
+impl Node for Talker {
+    type Params = ();
+    const NAME: &'static str = "talker";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[WORDS.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self(0))
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let now = cx.now();
+        let event = KeywordEvent { label: format!("word {}", self.0), score: self.0 as f32 };
+        cx.send_at(WORDS, Timestamp(now.0 - 5_000_000), event);
+        self.0 += 1;
+        if self.0 == PACKETS {
+            cx.end();
+        } else {
+            cx.resume_at(now + Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+/// Sends what it heard, with `GAIN` times the score.
+struct Parrot<const GAIN: u32>;
+
+impl<const GAIN: u32> Node for Parrot<GAIN> {
+    type Params = ();
+    const NAME: &'static str = "parrot";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[HEARD.port(), WORDS.port()];
+    const WEIGHT: Weight = Weight::Heavy;
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let mut event = cx.get(HEARD).cloned().unwrap_or_default();
+        if event.score > 100.0 {
+            event.score *= GAIN as f32;
+        }
+        cx.send(WORDS, event);
+        Ok(())
+    }
+}
+
+fn graph(parrot: NodeDef) -> CheckedGraph {
+    let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
+    CheckedGraph {
+        name: "test".to_owned(),
+        nodes: vec![
+            CheckedNode::new("talker", NodeDef::of::<Talker>()),
+            CheckedNode::new("parrot", parrot),
+        ],
+        edges: vec![Edge::new((0, "words"), (1, "heard"), policy)],
+        ..CheckedGraph::default()
+    }
+}
+
+fn run_with(graph: &CheckedGraph, observers: Vec<Arc<dyn Observer>>) {
+    let clock = ClockKind::Virtual;
+    run(graph, &OpenCx::default(), RunOptions { clock, observers, ..RunOptions::default() })
+        .unwrap();
+}
+
+fn record(path: &Path) -> CheckedGraph {
+    let graph = graph(NodeDef::of::<Parrot<1>>());
+    let recorder = Recorder::create(path, &graph, &RecordOptions::default()).unwrap();
+    run_with(&graph, vec![recorder.clone()]);
+    let report = recorder.finish();
+    assert_eq!((report.written(), report.dropped(), report.error), (600, 0, None));
+    assert!(report.bytes > 600 * 20);
+    graph
+}
+
+#[test]
+fn a_replay_is_what_was_recorded_bit_by_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.mcap");
+    let mut graph = record(&path);
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(recording.cut(), None);
+    let stream = recording.stream("talker", "words").unwrap();
+    assert_eq!((stream.packets, stream.last), (300, Timestamp(2_990_000_000)));
+    assert_eq!(recording.replace_sources(&mut graph).unwrap(), ["talker"]);
+    let verdicts = [(); 2].map(|()| {
+        let compare = Compare::new(&graph, Some(&recording)).unwrap();
+        run_with(&graph, vec![compare.clone()]);
+        compare.verdicts()
+    });
+    assert!(verdicts[0].iter().all(|verdict| verdict.is_equal() && verdict.packets == 300));
+    assert_eq!(verdicts[0], verdicts[1]);
+}
+
+#[test]
+fn what_differs_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.mcap");
+    record(&path);
+    let recording = Recording::open(&path).unwrap();
+    let mut louder = graph(NodeDef::of::<Parrot<2>>());
+    recording.replace_sources(&mut louder).unwrap();
+    let compare = Compare::new(&louder, Some(&recording)).unwrap();
+    run_with(&louder, vec![compare.clone()]);
+    let verdicts = compare.verdicts();
+    assert!(verdicts[0].is_equal() && !verdicts[1].is_equal());
+    let difference = verdicts[1].difference.unwrap();
+    let at = Timestamp(101 * 10_000_000 - 5_000_000);
+    assert_eq!((difference.packet, difference.at), (101, Some(at)));
+}
+
+#[test]
+fn a_recording_that_is_cut_short_is_read_up_to_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.mcap");
+    record(&path);
+    let whole = fs::read(&path).unwrap();
+    let (mut refused, mut read) = (0, 0);
+    for len in (0..whole.len()).step_by(97) {
+        fs::write(&path, &whole[..len]).unwrap();
+        match Recording::open(&path) {
+            Ok(recording) => {
+                assert!(recording.streams().iter().all(|stream| stream.packets <= 300));
+                assert!(recording.cut().is_some(), "{len} of {}", whole.len());
+                read += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("run.mcap"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0 && read > 0, "{refused} refused, {read} read");
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.mcap");
+    record(&path);
+    let recording = Recording::open(&path).unwrap();
+    let mut other = graph(NodeDef::of::<Parrot<1>>());
+    other.nodes[0].name = "singer".to_owned();
+    let error = recording.replace_sources(&mut other).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "source singer is not in the recording: words was not recorded; it holds parrot.words, \
+         talker.words"
+    );
+    fs::write(&path, b"no recording").unwrap();
+    assert!(matches!(Recording::open(&path), Err(ReplayError::File { .. })));
+    let options = RecordOptions { streams: vec!["parrot.word".to_owned()], ..Default::default() };
+    let error = Recorder::create(&path, &other, &options).err().unwrap();
+    assert!(matches!(error, RecordError::UnknownStream { .. }), "{error}");
+    let missing = Path::new("/nowhere/at/all.mcap");
+    assert!(Recorder::create(missing, &other, &RecordOptions::default()).is_err());
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.mcap");
+    let graph = graph(NodeDef::of::<Parrot<1>>());
+    let options = RecordOptions { max_bytes: Some(8_000), ..RecordOptions::default() };
+    let recorder = Recorder::create(&path, &graph, &options).unwrap();
+    let compare = Compare::new(&graph, None).unwrap();
+    run_with(&graph, vec![recorder.clone(), compare.clone()]);
+    assert!(compare.verdicts().iter().all(|verdict| verdict.packets == 300));
+    let report = recorder.finish();
+    let error = report.error.as_deref().unwrap();
+    assert!(error.contains("it has reached its largest size"), "{error}");
+    assert_eq!(report.written() + report.dropped(), 600);
+    assert!(path.metadata().unwrap().len() <= 8_000);
+    let full = Recorder::create(Path::new("/dev/full"), &graph, &RecordOptions::default());
+    assert!(full.is_err_and(|error| error.to_string().contains("No space left")));
+}
+
+#[test]
+fn a_slow_disk_loses_packets_and_counts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = graph(NodeDef::of::<Parrot<1>>());
+    let options = RecordOptions { queue: 1, ..RecordOptions::default() };
+    let recorder = Recorder::create(&folder.path().join("x.mcap"), &graph, &options).unwrap();
+    run_with(&graph, vec![recorder.clone()]);
+    let report = recorder.finish();
+    assert_eq!(report.written() + report.dropped(), 600);
+    let recording = Recording::open(&report.path).unwrap();
+    let read: u64 = recording.streams().iter().map(|stream| stream.packets).sum();
+    assert_eq!(read, report.written());
+}
+
+#[test]
+fn a_trace_shows_every_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let graph = graph(NodeDef::of::<Parrot<1>>());
+    let trace = TraceFile::create(&path, &graph).unwrap();
+    run_with(&graph, vec![trace.clone()]);
+    let report = trace.finish();
+    assert_eq!((report.dropped, report.error), (0, None));
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    assert_eq!(of("X") as u64, report.calls);
+    assert_eq!(of("s"), 300, "an arrow begins at each packet of the source");
+    assert!(of("t") >= 300);
+    assert_eq!(of("M"), 3, "the graph and two threads");
+}
