@@ -1,16 +1,18 @@
 //! `afferent check` and `afferent graph`.
 
 use std::{
+    fs,
     io::{IsTerminal, stderr},
     path::PathBuf,
     process::ExitCode,
 };
 
 use afferent_engine::{
-    Checked, CheckedGraph, DrawFormat, LoadOptions, Plan, Schedule, Threads, draw as draw_graph,
-    load_and_check, pools,
+    Checked, CheckedGraph, DrawFormat, LoadOptions, Plan, Report, Schedule, Threads,
+    draw as draw_graph, load_and_check, pools,
 };
 use afferent_graph::OnFull;
+use anyhow::Context;
 use clap::Args;
 
 use crate::{
@@ -136,11 +138,25 @@ pub(crate) struct GraphArgs {
     /// mermaid, dot or svg
     #[arg(long, default_value = "mermaid")]
     format: String,
+    /// Show the figures of a run, from `afferent run --stats`
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
 }
 
 pub(crate) fn draw(args: &GraphArgs) -> anyhow::Result<ExitCode> {
     let format: DrawFormat = args.format.parse()?;
     let Some(checked) = args.file.load() else { return Ok(ExitCode::FAILURE) };
-    crate::print(&draw_graph(&checked.graph, format))?;
+    let figures: Option<Report> = match &args.stats {
+        None => None,
+        Some(path) => {
+            let text = fs::read_to_string(path)
+                .with_context(|| format!("cannot read {}", path.display()))?;
+            let figures = serde_json::from_str(&text).with_context(|| {
+                format!("{} is not what `afferent run --stats` writes", path.display())
+            })?;
+            Some(figures)
+        }
+    };
+    crate::print(&draw_graph(&checked.graph, format, figures.as_ref()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,9 @@ mod nodes;
 mod npy;
 mod replay;
 mod run;
+mod serve;
 mod table;
+mod top;
 
 use std::{
     io::{ErrorKind, Write, stdout},
@@ -32,6 +34,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run a graph again on what a run recorded, on a virtual clock
     Replay(replay::ReplayArgs),
+    /// Show live what a graph does that runs with --serve
+    Top(top::TopArgs),
     /// Show every fault of a graph; exit with 0 only if it would start
     Check(graph::CheckArgs),
     /// Draw a graph
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => replay::replay(&args),
+        Command::Top(args) => top::top(&args),
         Command::Check(args) => graph::check(&args),
         Command::Graph(args) => graph::draw(&args),
         Command::Nodes(args) => nodes::nodes(&args),

@@ -10,7 +10,11 @@ use afferent_record::{RecordOptions, Recorder, TraceFile};
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use crate::{catalogue::services, graph::GraphFile};
+use crate::{
+    catalogue::services,
+    graph::GraphFile,
+    serve::{ADDRESS, Figures},
+};
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -34,6 +38,9 @@ pub(crate) struct RunArgs {
     /// Write every call to this file, as a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Serve figures over HTTP while it runs: /metrics for Prometheus, /stats for `afferent top`
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = ADDRESS)]
+    serve: Option<String>,
     /// Use a virtual clock: sources that keep time run as fast as the machine can, and the result
     /// is the same every time
     #[arg(long = "virtual")]
@@ -69,8 +76,16 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     for notice in session.notices() {
         eprintln!("note: {notice}");
     }
+    let figures = match &args.serve {
+        Some(address) => Some(Figures::serve(address, session.watch_handle())?),
+        None => None,
+    };
+    if let Some(figures) = &figures {
+        eprintln!("figures at http://{0}, for `afferent top {0}`", figures.address());
+    }
     stop_on_ctrl_c(&session)?;
     let (report, failed) = ended(session.wait())?;
+    drop(figures);
     finish(args, &report)?;
     witnesses.finish();
     for failure in &report.failures {

@@ -12,9 +12,9 @@ mod layout;
 mod mermaid;
 mod svg;
 
-use std::str::FromStr;
+use std::{fmt::Write, str::FromStr};
 
-use crate::{CheckedGraph, Edge};
+use crate::{CheckedGraph, EdgeReport, NodeReport, Report, summary::time, wire::end_name};
 
 /// How a graph is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,20 +53,63 @@ impl FromStr for DrawFormat {
     }
 }
 
-/// Draws `graph`: each node with its name and kind, each edge with output and payload.
-pub fn draw(graph: &CheckedGraph, format: DrawFormat) -> String {
+/// Draws `graph`: each node with its name and kind, each edge with output and payload; with the
+/// figures of a run, where there are any.
+pub fn draw(graph: &CheckedGraph, format: DrawFormat, figures: Option<&Report>) -> String {
+    let words = Words::new(graph, figures);
     match format {
-        DrawFormat::Mermaid => mermaid::draw(graph),
-        DrawFormat::Dot => dot::draw(graph),
-        DrawFormat::Svg => svg::draw(graph),
+        DrawFormat::Mermaid => mermaid::draw(graph, &words),
+        DrawFormat::Dot => dot::draw(graph, &words),
+        DrawFormat::Svg => svg::draw(graph, &words),
     }
 }
 
-/// Name and payload of the output that an edge comes from.
-fn edge_words(graph: &CheckedGraph, edge: &Edge) -> (&'static str, &'static str) {
-    let (node, name) = edge.from;
-    let mut outputs = graph.nodes.get(node).into_iter().flat_map(|node| node.def.outputs());
-    (name, outputs.find(|port| port.name == name).map_or("", |port| port.ty))
+/// What stands in the boxes and at the arrows, line by line.
+struct Words {
+    nodes: Vec<Vec<String>>,
+    edges: Vec<Vec<String>>,
+}
+
+impl Words {
+    fn new(graph: &CheckedGraph, figures: Option<&Report>) -> Self {
+        let nodes = graph.nodes.iter().map(|node| {
+            let mut lines = vec![node.name.clone(), node.def.name.to_owned()];
+            let found = figures.and_then(|report| Some((report, report.node(&node.name)?)));
+            if let Some((report, found)) = found {
+                lines.push(node_figures(report, found));
+            }
+            lines
+        });
+        let edges = graph.edges.iter().map(|edge| {
+            let (place, name) = edge.from;
+            let node = graph.nodes.get(place);
+            let mut outputs = node.into_iter().flat_map(|node| node.def.outputs());
+            let payload = outputs.find(|port| port.name == name).map_or("", |port| port.ty);
+            let mut lines = vec![name.to_owned(), payload.to_owned()];
+            let [from, to] = [edge.from, edge.to].map(|end| end_name(graph, end));
+            let found = figures.and_then(|report| report.edge(&from, &to));
+            lines.extend(found.map(edge_figures));
+            lines
+        });
+        Self { nodes: nodes.collect(), edges: edges.collect() }
+    }
+}
+
+fn node_figures(report: &Report, node: &NodeReport) -> String {
+    let share = 100.0 * node.busy_ns as f64 / report.wall_ns.max(1) as f64;
+    let mut text = format!("{share:.1} % busy, call {}", time(node.call.p50_ns));
+    if node.restarts + node.errors > 0 {
+        let _ = write!(text, ", {} errors, {} restarts", node.errors, node.restarts);
+    }
+    text
+}
+
+fn edge_figures(edge: &EdgeReport) -> String {
+    let dropped = edge.counts.dropped();
+    match dropped {
+        0 => format!("{:.1}/s", edge.rate_hz),
+        _ => format!("{:.1}/s, {dropped} dropped", edge.rate_hz),
+    }
 }
 
 #[cfg(test)]

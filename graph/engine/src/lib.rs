@@ -14,7 +14,7 @@
 //! | `sync`, `join`                            | packets of several streams in one call            |
 //! | `supervision`                             | what happens when a node fails                    |
 //! | `budget`                                  | times from port to port                           |
-//! | `metrics`, `times`, `collect`, `watch`, `report`, `summary` | what was measured               |
+//! | `metrics`, `times`, `collect`, `watch`, `report`, `summary`, `prometheus` | what was measured |
 //!
 //! **Invariant:** a run loses no packet without counting it.
 //! **Invariant:** in steady state nothing is allocated for a packet.
@@ -36,6 +36,7 @@ mod metrics;
 mod options;
 mod plan;
 mod pools;
+mod prometheus;
 mod queue;
 mod ready;
 mod report;

@@ -1,9 +1,9 @@
 //! What a run was like: plain figures, for files and for [`Report::write_summary`].
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a run was like.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Name of the graph.
     pub graph: String,
@@ -34,11 +34,24 @@ pub struct Report {
     pub failures: Vec<Failure>,
 }
 
+impl Report {
+    /// What the node `name` did.
+    pub fn node(&self, name: &str) -> Option<&NodeReport> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+
+    /// What the edge from `node.output` to `node.input` did.
+    pub fn edge(&self, from: &str, to: &str) -> Option<&EdgeReport> {
+        self.edges.iter().find(|edge| edge.from == from && edge.to == to)
+    }
+}
+
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
     /// It has not ended.
+    #[default]
     Running,
     /// Every stream ended.
     Complete,
@@ -49,7 +62,7 @@ pub enum RunEnd {
 }
 
 /// What one node did.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeReport {
     /// Its name.
     pub name: String,
@@ -88,7 +101,7 @@ pub struct NodeReport {
 }
 
 /// How a time was distributed, in nanoseconds, to about 1 %. All zero when nothing was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Spread {
     /// Half of the values are not above this.
     pub p50_ns: u64,
@@ -101,7 +114,7 @@ pub struct Spread {
 }
 
 /// How long packets took from a source to the end of their way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathReport {
     /// The source.
     pub from: String,
@@ -114,7 +127,7 @@ pub struct PathReport {
 }
 
 /// The memory of the values of one output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolReport {
     /// As `node.output`.
     pub output: String,
@@ -127,7 +140,7 @@ pub struct PoolReport {
 }
 
 /// How long it took from one port to another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetReport {
     /// Where the time starts, as `node.port`.
     pub from: String,
@@ -144,7 +157,7 @@ pub struct BudgetReport {
 }
 
 /// What one edge did.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EdgeReport {
     /// Sender, as `node.output`.
     pub from: String,
@@ -160,12 +173,12 @@ pub struct EdgeReport {
     /// How old packets were by their time stamps when they were delivered.
     pub age: Spread,
     /// What became of those that were delivered, where the receiver joins streams.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<JoinCounts>,
 }
 
 /// What became of the packets of a stream that is joined with others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JoinCounts {
     /// The node was called with them.
     pub matched: u64,
@@ -178,7 +191,7 @@ pub struct JoinCounts {
 }
 
 /// The packets of an edge: `sent == delivered + dropped() + depth`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EdgeCounts {
     /// Sent into it.
     pub sent: u64,
@@ -206,7 +219,7 @@ impl EdgeCounts {
 }
 
 /// A call, or a node, that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Its name.
     pub node: String,
@@ -219,7 +232,7 @@ pub struct Failure {
 }
 
 /// What is done about a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handled {
     /// The node is not called again.
@@ -232,7 +245,7 @@ pub enum Handled {
 }
 
 /// What happened to a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// It returned an error.

@@ -192,7 +192,7 @@ fn table(out: &mut impl fmt::Write, rows: &[Vec<String>]) -> fmt::Result {
 }
 
 /// Three digits and a unit; a dash for nothing.
-fn time(ns: u64) -> String {
+pub(crate) fn time(ns: u64) -> String {
     let value = ns as f64;
     match ns {
         0 => "-".to_owned(),

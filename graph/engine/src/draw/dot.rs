@@ -2,23 +2,22 @@
 
 use std::fmt::Write;
 
-use crate::{CheckedGraph, draw::edge_words};
+use crate::{CheckedGraph, draw::Words};
 
 /// The text of a digraph.
-pub(crate) fn draw(graph: &CheckedGraph) -> String {
+pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     let mut text = format!("digraph \"{}\" {{\n    rankdir=LR;\n", escape(&graph.name));
     text.push_str("    node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
     text.push_str("    edge [fontname=\"sans-serif\", fontsize=10];\n");
-    for (number, node) in graph.nodes.iter().enumerate() {
-        let (name, kind) = (escape(&node.name), escape(node.def.name));
+    let lines =
+        |lines: &[String]| lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("\\n");
+    for (number, words) in words.nodes.iter().enumerate() {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "    n{number} [label=\"{name}\\n{kind}\"];");
+        let _ = writeln!(text, "    n{number} [label=\"{}\"];", lines(words));
     }
-    for edge in &graph.edges {
-        let (port, payload) = edge_words(graph, edge);
+    for (edge, words) in graph.edges.iter().zip(&words.edges) {
         let (from, to) = (edge.from.0, edge.to.0);
-        let label = format!("{}\\n{}", escape(port), escape(payload));
-        let _ = writeln!(text, "    n{from} -> n{to} [label=\"{label}\"];");
+        let _ = writeln!(text, "    n{from} -> n{to} [label=\"{}\"];", lines(words));
     }
     text + "}\n"
 }

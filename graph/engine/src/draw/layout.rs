@@ -2,7 +2,7 @@
 //!
 //! An arrow that passes columns gets a slot in each of them, so that it runs between the boxes.
 
-use crate::CheckedGraph;
+use crate::{CheckedGraph, draw::Words};
 
 /// Width of a character of the small text.
 const CHAR: f64 = 6.2;
@@ -41,14 +41,18 @@ struct Slot {
 }
 
 /// Lays out `graph`; `label_chars` is the length of the longest label of an arrow.
-pub(crate) fn layout(graph: &CheckedGraph, label_chars: usize) -> Layout {
+pub(crate) fn layout(graph: &CheckedGraph, words: &Words, label_chars: usize) -> Layout {
     let columns = columns(graph);
     let count = columns.iter().max().map_or(0, |last| last + 1);
     let mut slots: Vec<Slot> = Vec::new();
     let mut order: Vec<Vec<usize>> = vec![Vec::new(); count];
     for (node, column) in columns.iter().enumerate() {
         order[*column].push(slots.len());
-        slots.push(Slot { node: Some(node), before: Vec::new(), rect: size(graph, node) });
+        slots.push(Slot {
+            node: Some(node),
+            before: Vec::new(),
+            rect: size(graph, node, &words.nodes[node]),
+        });
     }
     let routes: Vec<Vec<usize>> = graph
         .edges
@@ -96,13 +100,18 @@ fn columns(graph: &CheckedGraph) -> Vec<usize> {
     columns
 }
 
-fn size(graph: &CheckedGraph, node: usize) -> Rect {
+fn size(graph: &CheckedGraph, node: usize, lines: &[String]) -> Rect {
     let incoming = graph.edges.iter().filter(|edge| edge.to.0 == node).count();
     let outgoing = graph.edges.iter().filter(|edge| edge.from.0 == node).count();
-    let node = &graph.nodes[node];
-    let longest = node.name.chars().count().max(node.def.name.len());
-    let height = (incoming.max(outgoing) as f64 * ARROW + 10.0).max(46.0);
-    Rect { width: (longest as f64 * 8.0 + 24.0).max(80.0), height, ..Rect::default() }
+    // The name is larger than what stands under it.
+    let widths = lines
+        .iter()
+        .enumerate()
+        .map(|(number, line)| line.chars().count() as f64 * if number == 0 { 8.0 } else { CHAR });
+    let width = widths.fold(56.0, f64::max) + 24.0;
+    let text = lines.len() as f64 * 16.0 + 14.0;
+    let height = (incoming.max(outgoing) as f64 * ARROW + 10.0).max(text);
+    Rect { width, height, ..Rect::default() }
 }
 
 /// Orders the slots of each column by those that lead to them, and gives them their places.

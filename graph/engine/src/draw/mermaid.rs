@@ -2,22 +2,23 @@
 
 use std::fmt::Write;
 
-use crate::{CheckedGraph, draw::edge_words};
+use crate::{CheckedGraph, draw::Words};
 
 /// The text of a flowchart.
-pub(crate) fn draw(graph: &CheckedGraph) -> String {
+pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     let mut text = "flowchart LR\n".to_owned();
-    for (number, node) in graph.nodes.iter().enumerate() {
-        let (name, kind) = (escape(&node.name), escape(node.def.name));
+    let lines =
+        |lines: &[String]| lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br/>");
+    for (number, (node, words)) in graph.nodes.iter().zip(&words.nodes).enumerate() {
+        let [name, rest @ ..] = words.as_slice() else { continue };
+        let (name, rest) = (escape(name), lines(rest));
         let (open, close) = if node.def.is_source() { ("([", "])") } else { ("[", "]") };
         // Writing to a string does not fail.
-        let _ = writeln!(text, "    n{number}{open}\"<b>{name}</b><br/>{kind}\"{close}");
+        let _ = writeln!(text, "    n{number}{open}\"<b>{name}</b><br/>{rest}\"{close}");
     }
-    for edge in &graph.edges {
-        let (port, payload) = edge_words(graph, edge);
+    for (edge, words) in graph.edges.iter().zip(&words.edges) {
         let (from, to) = (edge.from.0, edge.to.0);
-        let (port, payload) = (escape(port), escape(payload));
-        let _ = writeln!(text, "    n{from} -->|\"{port}<br/>{payload}\"| n{to}");
+        let _ = writeln!(text, "    n{from} -->|\"{}\"| n{to}", lines(words));
     }
     text
 }

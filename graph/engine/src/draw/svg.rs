@@ -5,23 +5,26 @@ use std::fmt::Write;
 use crate::{
     CheckedGraph,
     draw::{
-        edge_words,
+        Words,
         layout::{Rect, layout},
     },
 };
 
 /// The text of an SVG file.
-pub(crate) fn draw(graph: &CheckedGraph) -> String {
-    let labels: Vec<_> = graph
+pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
+    // Output and payload over the arrow, figures under it.
+    let labels: Vec<_> = words
         .edges
         .iter()
-        .map(|edge| {
-            let (port, payload) = edge_words(graph, edge);
-            format!("{port}: {payload}")
+        .map(|lines| match lines.as_slice() {
+            [port, payload, rest @ ..] => (format!("{port}: {payload}"), rest.first().cloned()),
+            _ => (String::new(), None),
         })
         .collect();
-    let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-    let layout = layout(graph, longest);
+    let under = labels.iter().filter_map(|(_, under)| under.as_ref());
+    let all = labels.iter().map(|(over, _)| over).chain(under);
+    let longest = all.map(|label| label.chars().count()).max().unwrap_or(0);
+    let layout = layout(graph, words, longest);
     let (width, height) = (layout.width, layout.height);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -40,19 +43,23 @@ pub(crate) fn draw(graph: &CheckedGraph) -> String {
             curve(points)
         );
     }
-    for (node, rect) in graph.nodes.iter().zip(&layout.boxes) {
+    for ((node, rect), lines) in graph.nodes.iter().zip(&layout.boxes).zip(&words.nodes) {
         let fill = if node.def.is_source() { "#e3f1e6" } else { "#e8effa" };
-        node_box(&mut text, *rect, fill, &node.name, node.def.name);
+        node_box(&mut text, *rect, fill, lines);
     }
-    for (points, label) in layout.arrows.iter().zip(&labels) {
+    for (points, (over, under)) in layout.arrows.iter().zip(&labels) {
         let [(x0, y0), (x1, y1), ..] = points.as_slice() else { continue };
-        let (x, y) = (f64::midpoint(*x0, *x1), f64::midpoint(*y0, *y1) - 3.0);
-        let _ = writeln!(
-            text,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"11\" text-anchor=\"middle\" \
-             fill=\"#39424a\" stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
-            escape(label)
-        );
+        let (x, middle) = (f64::midpoint(*x0, *x1), f64::midpoint(*y0, *y1));
+        for (label, y) in [(Some(over), middle - 3.0), (under.as_ref(), middle + 11.0)] {
+            let Some(label) = label else { continue };
+            let _ = writeln!(
+                text,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"11\" text-anchor=\"middle\" \
+                 fill=\"#39424a\" stroke=\"#ffffff\" stroke-width=\"3\" \
+                 paint-order=\"stroke\">{}</text>",
+                escape(label)
+            );
+        }
     }
     text + "</svg>\n"
 }
@@ -75,22 +82,28 @@ fn curve(points: &[(f64, f64)]) -> String {
     path
 }
 
-fn node_box(text: &mut String, rect: Rect, fill: &str, name: &str, kind: &str) {
+/// A box with its lines, of which the first is the name.
+fn node_box(text: &mut String, rect: Rect, fill: &str, lines: &[String]) {
     let Rect { x, y, width, height } = rect;
-    let (middle, centre) = (x + width / 2.0, y + height / 2.0);
     let _ = writeln!(
         text,
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"6\" \
-         fill=\"{fill}\" stroke=\"#39424a\"/>\n\
-         <text x=\"{middle:.1}\" y=\"{:.1}\" font-size=\"14\" font-weight=\"bold\" \
-         text-anchor=\"middle\">{}</text>\n\
-         <text x=\"{middle:.1}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"middle\" \
-         fill=\"#5b6770\">{}</text>",
-        centre - 2.0,
-        escape(name),
-        centre + 14.0,
-        escape(kind)
+         fill=\"{fill}\" stroke=\"#39424a\"/>"
     );
+    let middle = x + width / 2.0;
+    let first = y + height / 2.0 + 6.0 - 8.0 * (lines.len() as f64 - 1.0);
+    for (number, line) in lines.iter().enumerate() {
+        let style = match number {
+            0 => "font-size=\"14\" font-weight=\"bold\"",
+            _ => "font-size=\"11\" fill=\"#5b6770\"",
+        };
+        let y = first + 16.0 * number as f64;
+        let line = escape(line);
+        let _ = writeln!(
+            text,
+            "<text x=\"{middle:.1}\" y=\"{y:.1}\" {style} text-anchor=\"middle\">{line}</text>"
+        );
+    }
 }
 
 /// Text that XML takes; characters that it does not allow are replaced.

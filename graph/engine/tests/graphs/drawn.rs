@@ -1,6 +1,8 @@
 //! Pictures of graphs.
 
-use afferent_engine::{CheckedGraph, DrawFormat, LoadOptions, draw};
+use afferent_engine::{
+    CheckedGraph, DrawFormat, EdgeCounts, EdgeReport, LoadOptions, NodeReport, Report, draw,
+};
 
 use crate::catalogue::check_text;
 
@@ -12,7 +14,7 @@ fn graph() -> CheckedGraph {
 
 #[test]
 fn mermaid() {
-    let text = draw(&graph(), DrawFormat::Mermaid);
+    let text = draw(&graph(), DrawFormat::Mermaid, None);
     assert!(text.starts_with("flowchart LR\n    n0([\"<b>mic</b><br/>wav_source\"])\n"), "{text}");
     assert!(text.contains("\n    n1 -->|\"events<br/>speech/Event\"| n3\n"), "{text}");
     assert_eq!(text.lines().count(), 1 + 6 + 8);
@@ -20,7 +22,7 @@ fn mermaid() {
 
 #[test]
 fn dot() {
-    let text = draw(&graph(), DrawFormat::Dot);
+    let text = draw(&graph(), DrawFormat::Dot, None);
     assert!(text.starts_with("digraph \"sound\" {\n"), "{text}");
     assert!(text.contains("    n1 -> n3 [label=\"events\\nspeech/Event\"];\n"), "{text}");
     assert!(text.ends_with("}\n"), "{text}");
@@ -28,7 +30,7 @@ fn dot() {
 
 #[test]
 fn svg() {
-    let text = draw(&graph(), DrawFormat::Svg);
+    let text = draw(&graph(), DrawFormat::Svg, None);
     if let Some(path) = std::env::var_os("AFFERENT_DRAW_TO") {
         std::fs::write(path, &text).unwrap();
     }
@@ -38,7 +40,7 @@ fn svg() {
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     assert_eq!(text.matches('<').count(), text.matches('>').count());
     let empty = CheckedGraph { name: "<&".into(), ..CheckedGraph::default() };
-    assert!(draw(&empty, DrawFormat::Svg).contains("<title>&lt;&amp;</title>"));
+    assert!(draw(&empty, DrawFormat::Svg, None).contains("<title>&lt;&amp;</title>"));
 }
 
 #[test]
@@ -48,6 +50,26 @@ fn a_cycle_is_drawn_too() {
     (back.from, back.to) = ((5, "words"), (1, "audio"));
     graph.edges.push(back);
     for format in [DrawFormat::Mermaid, DrawFormat::Dot, DrawFormat::Svg] {
-        assert!(!draw(&graph, format).is_empty());
+        assert!(!draw(&graph, format, None).is_empty());
+    }
+}
+
+#[test]
+fn figures_of_a_run_stand_with_their_nodes_and_edges() {
+    let graph = graph();
+    let node = NodeReport { name: "vad".into(), busy_ns: 250_000, ..NodeReport::default() };
+    let counts = EdgeCounts { dropped_full: 3, ..EdgeCounts::default() };
+    let (from, to) = ("mic.audio".into(), "vad.audio".into());
+    let edge = EdgeReport { from, to, rate_hz: 50.0, counts, ..EdgeReport::default() };
+    let json = serde_json::json!({
+        "graph": "sound", "end": "complete", "wall_ns": 1_000_000, "media_ns": 0, "busy_ns": 0,
+        "real_time_factor": null, "wall_per_media": null, "nodes": [node], "edges": [edge],
+        "paths": [], "pools": [], "budgets": [], "failures": [],
+    });
+    let report: Report = serde_json::from_value(json).unwrap();
+    for format in [DrawFormat::Mermaid, DrawFormat::Dot, DrawFormat::Svg] {
+        let text = draw(&graph, format, Some(&report));
+        assert!(text.contains("25.0 % busy, call -"), "{text}");
+        assert!(text.contains("50.0/s, 3 dropped"), "{text}");
     }
 }
