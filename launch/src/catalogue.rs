@@ -1,5 +1,7 @@
 //! The one place where kernels, backends and nodes are put together.
 
+use std::sync::OnceLock;
+
 use afferent_core::{Backend, KernelLists};
 use afferent_graph::{NodeDef, OpenCx};
 
@@ -9,13 +11,26 @@ pub(crate) const KERNELS: KernelLists<'static> = afferent_kernels::KERNELS;
 /// The backends.
 pub(crate) const BACKENDS: &[&dyn Backend] = &[];
 
-/// The nodes, one list a family.
-pub(crate) const NODES: &[&[NodeDef]] = &[
+/// The nodes that come along, one list a family.
+const NODES: &[&[NodeDef]] = &[
     afferent_nodes_audio::NODES,
     afferent_nodes_device::NODES,
     afferent_nodes_io::NODES,
     afferent_nodes_speech::NODES,
 ];
+
+/// Those of the program.
+static ADDED: OnceLock<&'static [NodeDef]> = OnceLock::new();
+
+/// Adds the nodes of the program, once.
+pub(crate) fn add(nodes: &'static [NodeDef]) {
+    let _ = ADDED.set(nodes);
+}
+
+/// All nodes; of two with one name the first counts, so that a program can replace one.
+pub(crate) fn nodes() -> Vec<&'static [NodeDef]> {
+    ADDED.get().copied().into_iter().chain(NODES.iter().copied()).collect()
+}
 
 /// What nodes may use.
 pub(crate) fn services() -> OpenCx {

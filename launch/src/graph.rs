@@ -16,7 +16,7 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::{
-    catalogue::{NODES, services},
+    catalogue::{nodes, services},
     table::aligned,
 };
 
@@ -38,7 +38,7 @@ impl GraphFile {
     pub(crate) fn load(&self) -> Option<Checked> {
         let options = LoadOptions { profile: self.profile.clone(), set: self.set.clone() };
         let colour = stderr().is_terminal();
-        match load_and_check(&self.graph, &options, NODES, &services()) {
+        match load_and_check(&self.graph, &options, &nodes(), &services()) {
             Ok(checked) => {
                 if !checked.warnings.is_empty() {
                     eprint!("{}", checked.warnings.render(colour));

@@ -6,7 +6,7 @@ use afferent_graph::{NodeDef, OnFull, Port, PortKind, Weight};
 use anyhow::bail;
 use clap::Args;
 
-use crate::{catalogue::NODES, table::aligned};
+use crate::{catalogue, table::aligned};
 
 #[derive(Args)]
 pub(crate) struct NodesArgs {
@@ -15,7 +15,8 @@ pub(crate) struct NodesArgs {
 }
 
 pub(crate) fn nodes(args: &NodesArgs) -> anyhow::Result<ExitCode> {
-    let all = || NODES.iter().copied().flatten();
+    let nodes = catalogue::nodes();
+    let all = || nodes.iter().copied().flatten();
     match &args.name {
         None => {
             let width = all().map(|def| def.name.len()).max().unwrap_or(0);

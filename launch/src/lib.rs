@@ -1,0 +1,87 @@
+//! The command line: reads arguments, calls one command, and turns errors into exit statuses.
+//!
+//! It is a library so that a program of three lines can have it with nodes of its own:
+//! `launch/examples/custom_node.rs`.
+
+#![expect(clippy::print_stderr, reason = "a command-line program")]
+
+mod catalogue;
+mod graph;
+mod model;
+mod new;
+mod nodes;
+mod npy;
+mod replay;
+mod run;
+mod serve;
+mod table;
+mod top;
+
+use std::{
+    io::{ErrorKind, Write, stdout},
+    process::ExitCode,
+};
+
+use afferent_graph::NodeDef;
+use clap::{Parser, Subcommand};
+
+/// Streaming dataflow for robots, glasses and headsets, with ExecuTorch models.
+#[derive(Parser)]
+#[command(version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a graph until its sources end or Ctrl-C stops it
+    Run(run::RunArgs),
+    /// Run a graph again on what a run recorded, on a virtual clock
+    Replay(replay::ReplayArgs),
+    /// Show live what a graph does that runs with --serve
+    Top(top::TopArgs),
+    /// Show every fault of a graph; exit with 0 only if it would start
+    Check(graph::CheckArgs),
+    /// Draw a graph
+    Graph(graph::GraphArgs),
+    /// List the nodes that graphs can use, or show the contract of one
+    Nodes(nodes::NodesArgs),
+    /// Write the beginnings of something new
+    #[command(subcommand)]
+    New(new::NewCommand),
+    /// Look into a model program (.pte), run it, verify it, or compare two
+    #[command(subcommand)]
+    Model(model::ModelCommand),
+}
+
+/// Runs the command of the arguments of the process, with `nodes` beside those that come along.
+pub fn main(nodes: &'static [NodeDef]) -> ExitCode {
+    catalogue::add(nodes);
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Replay(args) => replay::replay(&args),
+        Command::Top(args) => top::top(&args),
+        Command::Check(args) => graph::check(&args),
+        Command::Graph(args) => graph::draw(&args),
+        Command::Nodes(args) => nodes::nodes(&args),
+        Command::New(command) => new::new(&command),
+        Command::Model(command) => model::model(&command),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes `text` to standard output. That nobody reads it any more is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
