@@ -3,15 +3,15 @@
 use std::{
     fs,
     io::{IsTerminal, stderr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use afferent_engine::{
-    Checked, CheckedGraph, DrawFormat, LoadOptions, Plan, Report, Schedule, Threads,
-    draw as draw_graph, load_and_check, pools,
+    Checked, CheckedGraph, DrawFormat, LoadOptions, Plan, Report, Reweighed, Schedule, Threads,
+    draw as draw_graph, load_and_check, pools, weigh,
 };
-use afferent_graph::OnFull;
+use afferent_graph::{OnFull, Weight};
 use anyhow::Context;
 use clap::Args;
 
@@ -28,6 +28,9 @@ pub(crate) struct GraphFile {
     /// Apply this profile of the graph file
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
+    /// Give nodes threads by what a run measured (`afferent run --stats`), not by what they declare
+    #[arg(long, value_name = "FILE")]
+    pub(crate) measured: Option<PathBuf>,
     /// Replace a setting; may be given several times
     #[arg(long, value_name = "NODE.PARAM=VALUE")]
     pub(crate) set: Vec<String>,
@@ -35,22 +38,39 @@ pub(crate) struct GraphFile {
 
 impl GraphFile {
     /// Reads and checks the graph. Shows what was found; `None` when it cannot run.
-    pub(crate) fn load(&self) -> Option<Checked> {
+    pub(crate) fn load(&self) -> anyhow::Result<Option<Checked>> {
+        let measured = self.measured.as_deref().map(read_figures).transpose()?;
         let options = LoadOptions { profile: self.profile.clone(), set: self.set.clone() };
         let colour = stderr().is_terminal();
         match load_and_check(&self.graph, &options, &nodes(), &services()) {
-            Ok(checked) => {
+            Ok(mut checked) => {
+                for changed in measured.iter().flat_map(|found| weigh(&mut checked.graph, found)) {
+                    let Reweighed { node, weight, call_ns } = changed;
+                    let thread = match weight {
+                        Weight::Heavy => "gets a thread of its own",
+                        Weight::Light => "shares the thread of the node before it",
+                    };
+                    eprintln!("note: node {node} {thread}: a call took {} us", call_ns / 1000);
+                }
                 if !checked.warnings.is_empty() {
                     eprint!("{}", checked.warnings.render(colour));
                 }
-                Some(checked)
+                Ok(Some(checked))
             }
             Err(faults) => {
                 eprint!("{}", faults.render(colour));
-                None
+                Ok(None)
             }
         }
     }
+}
+
+/// The figures of a run.
+fn read_figures(path: &Path) -> anyhow::Result<Report> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not what `afferent run --stats` writes", path.display()))
 }
 
 #[derive(Args)]
@@ -60,7 +80,7 @@ pub(crate) struct CheckArgs {
 }
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let Some(checked) = args.file.load() else { return Ok(ExitCode::FAILURE) };
+    let Some(checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
     let graph = &checked.graph;
     let (nodes, edges) = (graph.nodes.len(), graph.edges.len());
     let mut text = format!("{}: {nodes} nodes and {edges} edges, ready to run\n", graph.name);
@@ -145,18 +165,8 @@ pub(crate) struct GraphArgs {
 
 pub(crate) fn draw(args: &GraphArgs) -> anyhow::Result<ExitCode> {
     let format: DrawFormat = args.format.parse()?;
-    let Some(checked) = args.file.load() else { return Ok(ExitCode::FAILURE) };
-    let figures: Option<Report> = match &args.stats {
-        None => None,
-        Some(path) => {
-            let text = fs::read_to_string(path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            let figures = serde_json::from_str(&text).with_context(|| {
-                format!("{} is not what `afferent run --stats` writes", path.display())
-            })?;
-            Some(figures)
-        }
-    };
+    let Some(checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
+    let figures = args.stats.as_deref().map(read_figures).transpose()?;
     crate::print(&draw_graph(&checked.graph, format, figures.as_ref()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let duration = args.duration.as_deref().map(parse_duration).transpose()?;
-    let Some(mut checked) = args.file.load() else { return Ok(ExitCode::FAILURE) };
+    let Some(mut checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
     if args.json {
         for node in checked.graph.nodes.iter_mut().filter(|node| node.def.name == "event_log") {
             node.params.insert("format".to_owned(), ParamValue::Text("json".to_owned()));

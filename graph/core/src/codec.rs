@@ -119,7 +119,7 @@ mod tests {
         }
         assert!(codec.decode(&bytes[..3], Header::default()).is_err());
         assert!(
-            codec.encode(&crate::KeywordEvent::default(), &mut again).is_ok()
+            codec.encode(&KeywordEvent::default(), &mut again).is_ok()
                 == (T::TYPE == KeywordEvent::TYPE)
         );
         bytes.split_off(4)

@@ -6,7 +6,7 @@
 //! | `yaml`, `load`                            | a graph file, its profiles and overrides          |
 //! | `check`, `suggest`, `diagnostic`          | every fault of a graph in one pass, with its place |
 //! | `draw`                                    | the graph as Mermaid, DOT and SVG                 |
-//! | `plan`, `schedule`, `pools`, `options`    | threads, memory, and how a run goes               |
+//! | `plan`, `weigh`, `schedule`, `pools`, `options` | threads, memory, and how a run goes         |
 //! | `run`, `runner`, `group`                  | a running graph, on its threads or in one         |
 //! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
 //! | `clock`, `lockstep`                       | time: real, or virtual                            |
@@ -54,6 +54,7 @@ mod sync;
 mod times;
 mod wake;
 mod watch;
+mod weigh;
 mod wire;
 mod yaml;
 
@@ -79,3 +80,4 @@ pub use stop::StopHandle;
 pub use supervision::{Degrade, OnError, Restart};
 pub use sync::{OnTimeFault, Sync};
 pub use watch::WatchHandle;
+pub use weigh::{Reweighed, weigh};

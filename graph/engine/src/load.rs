@@ -5,6 +5,8 @@
 //! | `places`  | where each part of a graph is written                      |
 //! | `overlay` | profiles and `--set`: the tree of the file is changed      |
 //! | `fill`    | `${param}` and `${env:NAME}`: values that stand for others |
+//! | `include` | graph files that others are based on                       |
+//! | `schedule` | what stands behind `thread`, `cpu`, `priority` and `spin` |
 //! | `subgraph` | graph files as nodes of others                            |
 //! | `read`    | from the tree to the graph                                 |
 //! | `streams` | what stands behind `in`                                    |
@@ -14,6 +16,7 @@
 //! | `reader`  | what reading has in common: kinds, keys, texts, times      |
 
 mod fill;
+mod include;
 mod overlay;
 pub(crate) mod places;
 mod read;
@@ -111,6 +114,7 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
         reader.faults.push(Diagnostic::error(Some(&start), message));
         return Loaded { faults: reader.faults, unreadable: true, ..Loaded::default() };
     }
+    reader.include(&mut tree);
     let mut removed = Vec::new();
     reader.check_profiles(&tree);
     if let Some(profile) = &options.profile {

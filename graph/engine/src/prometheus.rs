@@ -4,6 +4,9 @@ use std::fmt::{self, Write};
 
 use crate::{NodeReport, Report, Spread};
 
+/// A family of samples, one for each node: name, help, and what it is of a node.
+type Family<T> = (&'static str, &'static str, fn(&NodeReport) -> T);
+
 impl Report {
     /// Writes the figures as Prometheus reads them, each family with its help and type.
     ///
@@ -18,7 +21,7 @@ impl Report {
             Label(&self.graph),
             seconds(self.wall_ns)
         )?;
-        let counters: [(&str, &str, fn(&NodeReport) -> u64); 8] = [
+        let counters: [Family<u64>; 8] = [
             ("calls", "Calls of a node.", |node| node.calls),
             ("packets_in", "Packets that a node was called with.", |node| node.packets_in),
             ("packets_out", "Packets that a node sent.", |node| node.packets_out),
@@ -37,7 +40,7 @@ impl Report {
                 writeln!(out, "{name}{{node={}}} {}", Label(&node.name), value(node))?;
             }
         }
-        let times: [(&str, &str, fn(&NodeReport) -> u64); 2] = [
+        let times: [Family<u64>; 2] = [
             ("busy", "Time in calls of a node.", |node| node.busy_ns),
             ("model", "Time in models of a node.", |node| node.model_ns),
         ];
@@ -48,7 +51,7 @@ impl Report {
                 writeln!(out, "{name}{{node={}}} {}", Label(&node.name), seconds(value(node)))?;
             }
         }
-        let spreads: [(&str, &str, fn(&NodeReport) -> Spread); 2] = [
+        let spreads: [Family<Spread>; 2] = [
             ("call", "Time of a call.", |node| node.call),
             ("latency", "Time from the source to the end of the call.", |node| node.latency),
         ];

@@ -91,7 +91,7 @@ impl TraceFile {
 
     fn queue(&self, event: Event) {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if !queue.as_ref().is_some_and(|queue| queue.try_send(event).is_ok()) {
+        if queue.as_ref().is_none_or(|queue| queue.try_send(event).is_err()) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("backends/*", &["runtime/core", "runtime/simd"]),
     ("graph/core", &["runtime/core"]),
     ("graph/engine", &["runtime/core", "graph/core"]),
+    ("graph/record", &["graph/core", "graph/engine"]),
     ("graph/transport", &["runtime/core", "graph/core"]),
     ("nodes/*", &["runtime/core", "runtime/executor", "runtime/package", "graph/core"]),
     ("launch", ANYTHING),

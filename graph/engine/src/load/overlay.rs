@@ -118,8 +118,8 @@ pub(crate) fn node_names(tree: &Node) -> Vec<&str> {
     nodes.into_iter().flatten().map(|(key, _)| key.text.as_str()).collect()
 }
 
-/// Changes `node` as a profile says.
-fn change_node(node: &mut Node, change: Node) {
+/// Changes `node` as a profile says, or a file that includes the one of the node.
+pub(crate) fn change_node(node: &mut Node, change: Node) {
     if node.as_map().is_none() {
         return;
     }

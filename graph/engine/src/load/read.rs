@@ -15,8 +15,18 @@ use crate::{
 };
 
 /// The keys of a graph file.
-pub(crate) const KEYS: [&str; 9] =
-    ["afferent", "name", "params", "inputs", "outputs", "nodes", "budget", "interrupt", "profiles"];
+pub(crate) const KEYS: [&str; 10] = [
+    "afferent",
+    "name",
+    "include",
+    "params",
+    "inputs",
+    "outputs",
+    "nodes",
+    "budget",
+    "interrupt",
+    "profiles",
+];
 /// The keys of a node.
 const NODE_KEYS: [&str; 10] = [
     "use",

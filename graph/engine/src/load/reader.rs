@@ -18,6 +18,8 @@ pub(crate) struct Reader {
     /// Graph files around the one that is being read, and those that were read in all.
     pub(crate) depth: usize,
     pub(crate) files: usize,
+    /// Whether these were too many, which has been told.
+    pub(crate) too_many: bool,
     /// Nodes of the present file that are graphs.
     pub(crate) subgraphs: Vec<Subgraph>,
 }

@@ -10,22 +10,18 @@
 //! Its nodes take its place, called `ears/vad`; whoever names an output or input of it gets that of
 //! a node in it. A path is relative to the file that it stands in.
 
-use std::{mem, path::Path, sync::Arc};
+use std::mem;
 
 use crate::{
     Diagnostic, Graph, InputSpec, Place, PortRef,
-    diagnostic::Source,
     load::{
         places::{InputPlaces, NodePlaces, Places, PortPlaces},
-        read_file,
         reader::Reader,
     },
     suggest,
-    yaml::{self, Key, Map, Node, Value},
+    yaml::{Key, Map, Node, Value},
 };
 
-/// Deepest nesting of graph files.
-const MAX_DEPTH: usize = 8;
 /// The keys of a node that is a graph.
 const KEYS: [&str; 3] = ["graph", "in", "params"];
 
@@ -70,27 +66,7 @@ impl Reader {
         places: &mut Places,
     ) -> Option<[Exports; 2]> {
         let file = node.get("graph")?;
-        let path = self.text(file, &format!("\"graph\" of node \"{}\"", key.text))?;
-        let path = file.place.folder().unwrap_or(Path::new("")).join(path);
-        if self.depth >= MAX_DEPTH {
-            let message = format!("graph files nest deeper than {MAX_DEPTH} levels");
-            let help = "a graph cannot be a part of itself".to_owned();
-            self.faults.push(Diagnostic::error(Some(&file.place), message).help(help));
-            return None;
-        }
-        let text = match read_file(&path) {
-            Ok(text) => text,
-            Err(reason) => {
-                self.error(&file.place, format!("cannot read {}: {reason}", path.display()));
-                return None;
-            }
-        };
-        self.files += 1;
-        let (name, order) = (path.display().to_string(), Source::PARTS + self.files);
-        let source = Arc::new(Source { name, text, order });
-        let mut tree = yaml::parse(&source, 0..source.text.len(), &mut self.faults)?;
-        let start = Place::new(&source, 0..0);
-        self.map(&tree, "a graph file", "its parts")?;
+        let (mut tree, start) = self.file(file, &format!("\"graph\" of node \"{}\"", key.text))?;
         let params = self.given(key, node.get("params"), &tree);
         self.fill_nodes(&mut tree, &params);
         self.depth += 1;

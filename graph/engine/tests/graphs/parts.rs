@@ -165,3 +165,48 @@ fn values_stand_for_others() {
         check(&[("g.yaml", &graph(path))], &[&format!("g.yaml4:39 {expected}")]);
     }
 }
+
+#[test]
+fn a_file_is_based_on_others() {
+    let common = "afferent: 1\nname: common\nparams: {level: 0.5}\nnodes:\n  mic: {use: microphone}\n  vad: {use: vad, in: mic, params: {model: m, threshold: \"${level}\", min_silence: 1s}}\n  mel: {use: log_mel, in: vad.audio}\n  out: {use: print, in: mel}\nprofiles:\n  loud: {nodes: {vad: {params: {threshold: 0.9}}}}\n";
+    let more = "afferent: 1\nnodes:\n  log: {use: print, in: vad.events}\n";
+    let top = "afferent: 1\ninclude: [base/common.yaml, base/more.yaml]\nname: top\nparams: {level: 0.25}\nnodes:\n  vad: {params: {min_silence: 2s}}\n  out: ~\n  asr: {use: asr, in: {features: mel}, params: {language: en}}\n  end: {use: print, in: asr}\n";
+    let files = [("top.yaml", top), ("base/common.yaml", common), ("base/more.yaml", more)];
+    let (folder, checked) = load(&files, &LoadOptions::default());
+    let graph = checked.unwrap().graph;
+    let names: Vec<_> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(
+        (graph.name.as_str(), names),
+        ("top", vec!["mic", "vad", "mel", "log", "asr", "end"])
+    );
+    let params = |graph: &afferent_engine::CheckedGraph| {
+        let vad = &graph.nodes[1].params;
+        ["model", "threshold", "min_silence"].map(|name| vad[name].to_string())
+    };
+    let model = folder.join("base/m").display().to_string();
+    assert_eq!(params(&graph), [model.clone(), "0.25".to_owned(), "2s".to_owned()]);
+    let options = LoadOptions { profile: Some("loud".to_owned()), ..LoadOptions::default() };
+    let graph = load(&files, &options).1.unwrap().graph;
+    assert_eq!(params(&graph)[1], "0.9", "a profile of what is included");
+}
+
+#[test]
+fn faults_of_what_is_included_stand_in_its_file() {
+    let base = "nodes:\n  mic: {use: microphon}\n";
+    let top = "afferent: 1\ninclude: base.yaml\nnodes:\n  out: {use: print, in: mic.audio}\n";
+    let (_, checked) = load(&[("top.yaml", top), ("base.yaml", base)], &LoadOptions::default());
+    let text = checked.unwrap_err().to_string();
+    assert!(text.contains("base.yaml:1:1") && text.contains("afferent: 1"), "{text}");
+    assert!(
+        text.contains("base.yaml:2:14") && text.contains("did you mean \"microphone\"?"),
+        "{text}"
+    );
+    let lost = "afferent: 1\ninclude: lost.yaml\nnodes:\n  mic: {use: microphone}\n";
+    let text = load(&[("top.yaml", lost)], &LoadOptions::default()).1.unwrap_err().to_string();
+    assert!(text.contains("top.yaml:2:10") && text.contains("cannot read"), "{text}");
+    // A file that includes itself, and twice: it ends, and says so once.
+    let own = "afferent: 1\ninclude: [top.yaml, top.yaml]\nnodes:\n  mic: {use: microphone}\n";
+    let faults = load(&[("top.yaml", own)], &LoadOptions::default()).1.unwrap_err();
+    let deep = faults.to_string().matches("nest deeper than 8 levels").count();
+    assert_eq!(deep, 1, "{faults}");
+}

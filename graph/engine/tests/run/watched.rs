@@ -39,7 +39,9 @@ fn figures_are_there_while_the_graph_rests() {
         let watch = session.watch_handle();
         let report = loop {
             let report = watch.read(PATIENCE);
-            if report.nodes[2].packets_in == 3 {
+            // Threads answer one after the other: at first, some have not seen the last packet.
+            let pool = &report.pools[0];
+            if report.nodes[2].packets_in == 3 && pool.free == pool.made {
                 break report;
             }
         };
@@ -49,7 +51,7 @@ fn figures_are_there_while_the_graph_rests() {
         let path = &report.paths[0];
         assert_eq!((&*path.from, &*path.to, path.measured), ("source0", "sink", 3));
         let pool = &report.pools[0];
-        assert_eq!((&*pool.output, pool.free), ("source0.out", pool.made));
+        assert_eq!(pool.output, "source0.out");
         assert!((1..=pool.values).contains(&pool.made));
         session.stop_handle().stop();
         let end = session.wait().unwrap();
