@@ -39,8 +39,14 @@ pub(crate) struct GraphFile {
 impl GraphFile {
     /// Reads and checks the graph. Shows what was found; `None` when it cannot run.
     pub(crate) fn load(&self) -> anyhow::Result<Option<Checked>> {
+        self.load_with(false)
+    }
+
+    /// The same; `without_sources` where something stands in for them.
+    pub(crate) fn load_with(&self, without_sources: bool) -> anyhow::Result<Option<Checked>> {
         let measured = self.measured.as_deref().map(read_figures).transpose()?;
-        let options = LoadOptions { profile: self.profile.clone(), set: self.set.clone() };
+        let (profile, set) = (self.profile.clone(), self.set.clone());
+        let options = LoadOptions { profile, set, without_sources };
         let colour = stderr().is_terminal();
         match load_and_check(&self.graph, &options, &nodes(), &services()) {
             Ok(mut checked) => {

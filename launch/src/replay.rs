@@ -31,7 +31,7 @@ pub(crate) struct ReplayArgs {
 }
 
 pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
-    let Some(mut checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
+    let Some(mut checked) = args.file.load_with(true)? else { return Ok(ExitCode::FAILURE) };
     let recording = Recording::open(&args.recording)?;
     if let Some(reason) = recording.cut() {
         eprintln!("warning: {} ends early: {reason}", args.recording.display());

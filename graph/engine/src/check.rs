@@ -91,6 +91,7 @@ pub fn check(
 struct Checker<'a> {
     graph: &'a Graph,
     places: &'a Places,
+    without_sources: bool,
     /// Every kind of node, once.
     catalogue: Vec<&'a NodeDef>,
     /// Of each node of the graph; `None` when its kind is not known.
@@ -120,6 +121,7 @@ impl<'a> Checker<'a> {
         Self {
             graph,
             places: &loaded.places,
+            without_sources: loaded.without_sources,
             defs: graph.nodes.iter().map(|node| find(&node.kind)).collect(),
             catalogue,
             index: HashMap::new(),

@@ -51,6 +51,8 @@ pub struct LoadOptions {
     pub profile: Option<String>,
     /// Settings that replace those of the file and the profile, each `node.param=value`.
     pub set: Vec<String>,
+    /// Something stands in for every source: their files and devices are not looked at.
+    pub without_sources: bool,
 }
 
 /// A graph, where its parts are written, and the faults that reading found.
@@ -62,6 +64,8 @@ pub struct Loaded {
     pub graph: Graph,
     pub(crate) places: Places,
     pub(crate) faults: Vec<Diagnostic>,
+    /// [`LoadOptions::without_sources`].
+    pub(crate) without_sources: bool,
     /// Whether the file could not be read at all, so that looking further makes no sense.
     pub(crate) unreadable: bool,
 }
@@ -131,5 +135,6 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     if graph.name.is_empty() {
         graph.name = path.file_stem().map(PathBuf::from).unwrap_or_default().display().to_string();
     }
-    Loaded { graph, places, faults: reader.faults, unreadable: false }
+    let without_sources = options.without_sources;
+    Loaded { graph, places, faults: reader.faults, without_sources, unreadable: false }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use afferent_engine::{CheckedGraph, StandIn};
 use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, Timestamp};
-use mcap::{Message, io::MessageReader, sans_io::LinearReaderOptions};
+use mcap::{McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
 use serde::Serialize;
 
 use crate::reason;
@@ -106,7 +106,10 @@ impl Recording {
                     stream.last = stream.last.max(sent);
                 }
                 Err(error) if streams.is_empty() => {
-                    let reason = reason(&error);
+                    let reason = match error {
+                        McapError::BadMagic => "it is not an MCAP file".to_owned(),
+                        error => reason(&error),
+                    };
                     return Err(ReplayError::File { path: path.to_owned(), reason });
                 }
                 Err(error) => {

@@ -52,7 +52,8 @@ impl Observer for Keep {
 /// Checks a graph file.
 pub(crate) fn check(path: &Path, set: &[&str]) -> Result<(), Diagnostics> {
     let set = set.iter().map(|setting| (*setting).to_owned()).collect();
-    load_and_check(path, &LoadOptions { profile: None, set }, NODES, &services()).map(|_| ())
+    load_and_check(path, &LoadOptions { set, ..LoadOptions::default() }, NODES, &services())
+        .map(|_| ())
 }
 
 /// Runs a graph of `pipelines/` on the virtual clock; what `nodes` sent, and the report.
@@ -63,7 +64,7 @@ pub(crate) fn run_pipeline(
     threads: Threads,
 ) -> (Vec<Sent>, Report) {
     let set = set.iter().map(|setting| (*setting).to_owned()).collect();
-    let options = LoadOptions { profile: None, set };
+    let options = LoadOptions { set, ..LoadOptions::default() };
     let checked = load_and_check(&pipelines(file), &options, NODES, &services());
     let checked = checked.unwrap_or_else(|faults| panic!("{faults}"));
     let keep = Arc::new(Keep { nodes, sent: Mutex::default() });

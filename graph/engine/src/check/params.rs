@@ -45,7 +45,8 @@ impl<'a> Checker<'a> {
             }
         }
         let sound = reported.is_none_or(|told| !told.all_params && told.params.is_empty());
-        if sound && self.faults.len() == before {
+        let is_replaced = self.without_sources && def.is_source();
+        if sound && self.faults.len() == before && !is_replaced {
             let cx = OpenCx { name: self.graph.nodes[node].name.clone(), ..services.clone() };
             if let Err(error) = (def.check)(&values, &cx) {
                 self.refused(node, def, &values, &error);

@@ -22,7 +22,8 @@ pub(crate) fn told(faults: &Diagnostics) -> Vec<String> {
 /// Checks that exactly the faults `expected` are told.
 pub(crate) fn check(text: &str, profile: Option<&str>, set: &[&str], expected: &[&str]) {
     let set = set.iter().map(|set| (*set).to_owned()).collect();
-    let options = LoadOptions { profile: profile.map(str::to_owned), set };
+    let options =
+        LoadOptions { profile: profile.map(str::to_owned), set, ..LoadOptions::default() };
     let faults = match check_text(text, &options) {
         Ok(checked) => checked.warnings,
         Err(faults) => faults,

@@ -52,7 +52,7 @@ fn damaged_files_never_panic() {
         let set = vec!["vad.threshold=0.1".to_owned(), damage(&mut random)];
         let profile = (round % 3 == 0).then(|| "live".to_owned());
         let set = if round % 5 == 0 { set } else { Vec::new() };
-        match check_text(&text, &LoadOptions { profile, set }) {
+        match check_text(&text, &LoadOptions { profile, set, ..LoadOptions::default() }) {
             Ok(_) => sound += 1,
             Err(faults) => {
                 assert!(faults.errors() > 0);

@@ -33,7 +33,8 @@ fn outline(checked: &Checked) -> Vec<String> {
 
 fn options(profile: &str, set: &[&str]) -> LoadOptions {
     let profile = Some(profile).filter(|name| !name.is_empty()).map(str::to_owned);
-    LoadOptions { profile, set: set.iter().map(|set| (*set).to_owned()).collect() }
+    let set = set.iter().map(|set| (*set).to_owned()).collect();
+    LoadOptions { profile, set, ..LoadOptions::default() }
 }
 
 #[test]
