@@ -1,12 +1,13 @@
 //! How a sleeping thread learns that there is something to do.
 
 use std::{
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, Thread},
+    sync::{OnceLock, atomic::Ordering},
     time::Instant,
+};
+
+use crate::threading::{
+    AtomicBool,
+    thread::{self, Thread},
 };
 
 /// The alarm of one thread, shared by everything that can give it work.
