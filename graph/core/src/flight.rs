@@ -2,11 +2,10 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
+
+use crate::threading::AtomicUsize;
 
 /// One of the packets that an edge allows to be under way behind it.
 ///

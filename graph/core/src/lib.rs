@@ -13,6 +13,7 @@
 //! | `param`   | the settings of a node, declared once with unit, range and default       |
 //! | `node`    | what a node is, and the entry of a node list                             |
 //! | `cx`      | what a node sees during one call                                         |
+//! | `threading` | atomics, for the model checker too                                     |
 //! | `audio`, `features`, `imu`, `speech` | payload types                                   |
 //!
 //! **Invariant:** nothing here blocks; a node that has no input simply is not called.
@@ -30,6 +31,7 @@ mod param;
 mod payload;
 mod port;
 mod speech;
+mod threading;
 mod time;
 
 pub use audio::{AudioBlock, SampleRate};

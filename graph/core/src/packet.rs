@@ -4,15 +4,18 @@ use std::{
     any::Any,
     fmt,
     ops::{Deref, DerefMut},
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Weak, atomic::Ordering},
 };
 
 use crossbeam::queue::ArrayQueue;
 
-use crate::{AnyPayload, Flight, Payload, Timestamp};
+use crate::{
+    AnyPayload, Flight, Payload, Timestamp,
+    threading::{AtomicUsize, step},
+};
+
+#[cfg(all(test, shuttle))]
+mod model;
 
 /// What the engine knows about a packet without looking inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -128,6 +131,7 @@ impl Pool {
         // A cell whose last holder is just letting go of it is not free yet: look at the next.
         for _ in 0..self.0.free.len() {
             let Some(cell) = self.0.free.pop() else { break };
+            step();
             let Ok(mut cell) = cell.into_any().downcast::<Cell<T>>() else { continue };
             if Arc::get_mut(&mut cell).is_some() {
                 cell.holders.store(1, Ordering::Relaxed);
@@ -212,6 +216,7 @@ impl Packet {
             let cell = cell.into_any().downcast::<Cell<T>>().ok()?;
             // Nobody has a weak reference to a cell, and only a holder makes others, so that who
             // is alone stays alone; a former holder may still be letting go.
+            step();
             if Arc::strong_count(&cell) == 1 {
                 return Some(Loan { cell: Some(cell) });
             }
@@ -248,9 +253,9 @@ impl Drop for Packet {
 
 /// Counts one holder less; the last one takes the cell home.
 fn release(cell: Arc<dyn AnyCell>) {
-    if cell.holders().fetch_sub(1, Ordering::AcqRel) == 1
-        && let Some(home) = cell.home().upgrade()
-    {
+    let is_last = cell.holders().fetch_sub(1, Ordering::AcqRel) == 1;
+    step();
+    if is_last && let Some(home) = cell.home().upgrade() {
         // A full pool has enough; the value is freed.
         drop(home.free.push(cell));
     }

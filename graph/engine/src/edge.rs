@@ -1,12 +1,13 @@
 //! The two ends of an edge: within a thread, and from one thread to another.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use afferent_graph::{Packet, Timestamp};
 
 use crate::{
     EdgeCounts, Spread,
     queue::{Queue, Taken},
+    threading::{Mutex, MutexGuard},
     wake::Waker,
 };
 

@@ -10,7 +10,7 @@
 //! | `run`, `runner`, `group`                  | a running graph, on its threads or in one         |
 //! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
 //! | `clock`, `lockstep`                       | time: real, or virtual                            |
-//! | `shared`, `interrupt`, `stop`             | what threads share; what cuts work short          |
+//! | `shared`, `threading`, `interrupt`, `stop` | what threads share; what cuts work short         |
 //! | `sync`, `join`                            | packets of several streams in one call            |
 //! | `supervision`                             | what happens when a node fails                    |
 //! | `budget`                                  | times from port to port                           |
@@ -33,6 +33,8 @@ mod join;
 mod load;
 mod lockstep;
 mod metrics;
+#[cfg(all(test, shuttle))]
+mod model;
 mod options;
 mod plan;
 mod pools;
@@ -51,6 +53,7 @@ mod suggest;
 mod summary;
 mod supervision;
 mod sync;
+mod threading;
 mod times;
 mod wake;
 mod watch;

@@ -1,16 +1,17 @@
 //! Virtual time: it moves only when every thread sleeps, so it never passes while work is left.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Instant,
 };
 
 use afferent_graph::Timestamp;
 
-use crate::{InterruptHandle, wake::Waker};
+use crate::{
+    InterruptHandle,
+    threading::{AtomicI64, Mutex, MutexGuard},
+    wake::Waker,
+};
 
 /// The threads of a run on the virtual clock, and the time that they agree on.
 ///

@@ -8,7 +8,6 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::{self, Receiver, Sender},
     },
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -23,6 +22,7 @@ use crate::{
     lockstep::Lockstep,
     runner::{Runner, panic_text},
     shared::Shared,
+    threading::thread::{self, JoinHandle},
     wake::Waker,
     watch::{Board, WatchHandle},
     wire::{self, Wiring},

@@ -141,6 +141,7 @@ impl Runner {
             Call::Cancel => DynNode::cancel,
             Call::Finish => DynNode::finish,
         };
+        let is_work = matches!(call, Call::Source | Call::Packet(..));
         let (mut source, mut restarted, mut is_packet) = ("", false, false);
         let input = match call {
             Call::Packet(input, packet) => {
@@ -185,7 +186,7 @@ impl Runner {
         }
         let obsolete = self.is_behind(shared);
         let mut failure = self.judge(result, obsolete, busy_ns);
-        if is_packet && self.on_error != OnError::Stop {
+        if is_work && self.on_error != OnError::Stop {
             self.degrade(failure.is_some());
         }
         if obsolete {
@@ -263,7 +264,8 @@ impl Runner {
     /// sent, where it is to stand in later.
     fn degrade(&mut self, failed: bool) {
         let OnError::Degrade(policy) = self.on_error else { return };
-        let keeps = policy == Degrade::Last;
+        // A source has no packet whose time the value before could take.
+        let keeps = policy == Degrade::Last && !self.is_source;
         if !failed {
             for (output, packet) in self.outbox.iter().filter(|_| keeps) {
                 let mut last = packet.clone();

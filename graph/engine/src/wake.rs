@@ -2,12 +2,13 @@
 
 use std::{
     hint,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, Thread},
+    sync::{OnceLock, atomic::Ordering},
     time::{Duration, Instant},
+};
+
+use crate::threading::{
+    AtomicBool,
+    thread::{self, Thread},
 };
 
 /// The alarm of one thread, shared by everything that can give it work.

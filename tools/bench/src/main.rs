@@ -7,13 +7,18 @@ mod attention;
 mod call;
 mod callgrind;
 mod damaged;
+mod figures;
+mod flow;
 mod gemm;
-mod hops;
+mod hop;
 mod load;
 mod models;
 mod operators;
 mod packages;
 mod peer;
+mod process;
+mod scripted;
+mod soak;
 mod subject;
 mod table;
 mod timing;
@@ -42,32 +47,36 @@ enum Command {
     Damaged(damaged::Options),
     #[command(hide = true)]
     DamagedOnce(damaged::OnceOptions),
+    Flow(flow::Options),
     Gemm(gemm::Options),
-    Hops(hops::Options),
+    Hop(hop::Options),
     Load(load::Options),
     #[command(hide = true)]
     LoadOnce(load::OnceOptions),
     Models(models::Options),
     Operators(operators::Options),
     Packages(packages::Options),
+    Soak(soak::Options),
     #[command(hide = true)]
     Loop(callgrind::LoopOptions),
 }
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    let (tables, verdict) = match cli.command {
-        Command::Attention(options) => (attention::run(&options)?, Ok(())),
-        Command::Call(options) => (call::run(&options)?, Ok(())),
-        Command::Damaged(options) => (damaged::run(&options)?, Ok(())),
+    let tables = match cli.command {
+        Command::Attention(options) => attention::run(&options)?,
+        Command::Call(options) => call::run(&options)?,
+        Command::Damaged(options) => damaged::run(&options)?,
         Command::DamagedOnce(options) => return damaged::once(&options),
-        Command::Gemm(options) => (gemm::run(&options)?, Ok(())),
-        Command::Hops(options) => hops::run(&options)?,
-        Command::Load(options) => (load::run(&options)?, Ok(())),
+        Command::Flow(options) => return show(flow::run(&options, cli.json)?),
+        Command::Gemm(options) => gemm::run(&options)?,
+        Command::Hop(options) => return show(hop::run(&options, cli.json)?),
+        Command::Load(options) => load::run(&options)?,
         Command::LoadOnce(options) => return load::once(&options),
-        Command::Models(options) => (models::run(&options)?, Ok(())),
-        Command::Operators(options) => (operators::run(&options)?, Ok(())),
-        Command::Packages(options) => (packages::run(&options)?, Ok(())),
+        Command::Models(options) => models::run(&options)?,
+        Command::Operators(options) => operators::run(&options)?,
+        Command::Packages(options) => packages::run(&options)?,
+        Command::Soak(options) => return show(soak::run(&options, cli.json)?),
         Command::Loop(options) => return callgrind::run_loop(&options),
     };
     if cli.json {
@@ -75,5 +84,11 @@ fn main() -> anyhow::Result<()> {
     } else {
         tables.iter().for_each(|table| println!("{table}"));
     }
+    Ok(())
+}
+
+/// Prints figures, then says whether they are good.
+fn show((text, verdict): (String, anyhow::Result<()>)) -> anyhow::Result<()> {
+    print!("{text}");
     verdict
 }

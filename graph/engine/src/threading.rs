@@ -1,0 +1,19 @@
+//! Locks, atomics and threads: those of the standard library, or those of the model checker.
+
+#[cfg(not(shuttle))]
+pub(crate) use std::{
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicI64, AtomicU32},
+    },
+    thread,
+};
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::{
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicI64, AtomicU32},
+    },
+    thread,
+};

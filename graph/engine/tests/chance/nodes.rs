@@ -1,0 +1,245 @@
+//! The nodes that graphs are made of by chance.
+
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use afferent_graph::{
+    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Payload, Port, Weight, params,
+};
+
+/// Packets of a source.
+pub(crate) const PACKETS: u32 = 50;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Number(pub(crate) u64);
+
+impl Payload for Number {
+    const TYPE: &'static str = "chance/Number";
+    const INTERPOLATES: bool = true;
+
+    fn interpolate(&self, later: &Self, share: f64, into: &mut Self) {
+        into.0 = self.0 + (later.0.saturating_sub(self.0) as f64 * share) as u64;
+    }
+}
+
+/// Of another type, and lossy unless the graph says otherwise.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Event;
+
+impl Payload for Event {
+    const TYPE: &'static str = "chance/Event";
+    const ON_FULL: OnFull = OnFull::DropOldest;
+}
+
+/// Threads that have run a node and are alive.
+pub(crate) static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+struct Alive;
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+thread_local! {
+    static ALIVE: RefCell<Option<Alive>> = const { RefCell::new(None) };
+}
+
+fn count_thread() {
+    ALIVE.with_borrow_mut(|alive| {
+        alive.get_or_insert_with(|| {
+            THREADS.fetch_add(1, Ordering::SeqCst);
+            Alive
+        });
+    });
+}
+
+const IN: In<Number> = In::new("in");
+const SIDE: In<Number> = In::new("side");
+const EXTRA: In<Event> = In::new("extra");
+const OUT: Out<Number> = Out::new("out");
+const OTHER: Out<Number> = Out::new("other");
+const EVENTS: Out<Event> = Out::new("events");
+
+params! {
+    /// Of a source.
+    pub(crate) struct SourceParams {
+        /// Time between packets; as fast as possible when absent.
+        pub period: Option<Duration>;
+        /// How many packets of one time follow each other.
+        pub burst: u32 = "1", range 1.0..=16.0;
+    }
+}
+
+struct Source {
+    params: SourceParams,
+    sent: u32,
+}
+
+impl Node for Source {
+    type Params = SourceParams;
+    const NAME: &'static str = "source";
+    const SUMMARY: &'static str = "Sends numbers.";
+    const PORTS: &'static [Port] = &[OUT.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open(params: SourceParams, _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { params, sent: 0 })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        count_thread();
+        for _ in 0..self.params.burst.min(PACKETS - self.sent) {
+            cx.send(OUT, Number(u64::from(self.sent)));
+            self.sent += 1;
+        }
+        if let Some(period) = self.params.period {
+            cx.resume_at(cx.now() + period);
+        }
+        if self.sent == PACKETS {
+            cx.end();
+        }
+        Ok(())
+    }
+}
+
+params! {
+    /// Of a node that passes numbers on.
+    pub(crate) struct PassParams {
+        /// Of so many numbers one fails.
+        pub fails: Option<u32>;
+        /// Whether it fails by a panic.
+        pub panics: bool = "false";
+    }
+}
+
+/// Passes numbers on, light or heavy.
+struct Pass<const HEAVY: bool> {
+    params: PassParams,
+    calls: u32,
+}
+
+impl<const HEAVY: bool> Node for Pass<HEAVY> {
+    type Params = PassParams;
+    const NAME: &'static str = if HEAVY { "heavy" } else { "pass" };
+    const SUMMARY: &'static str = "Passes numbers on.";
+    const PORTS: &'static [Port] = &[IN.port(), OUT.port().in_step()];
+    const WEIGHT: Weight = if HEAVY { Weight::Heavy } else { Weight::Light };
+    const LATENCY: &'static str = "none";
+
+    fn open(params: PassParams, _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { params, calls: 0 })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        count_thread();
+        self.calls += 1;
+        let fails = self.params.fails.is_some_and(|each| self.calls % each.max(1) == 0);
+        if fails && self.params.panics {
+            // As `panic!`, but without the message on the screen.
+            std::panic::resume_unwind(Box::new("by chance"));
+        } else if fails {
+            return Err(NodeError::InvalidInput { port: "in", reason: "by chance".to_owned() });
+        }
+        match cx.take(IN) {
+            Some(mut number) if self.calls % 2 == 0 => {
+                number.0 += 1;
+                cx.send(OUT, number);
+            }
+            _ => cx.forward(IN, OUT),
+        }
+        Ok(())
+    }
+}
+
+/// Sends numbers by turns to three outputs, or to none.
+struct Split(u32);
+
+impl Node for Split {
+    type Params = ();
+    const NAME: &'static str = "split";
+    const SUMMARY: &'static str = "Sends numbers by turns.";
+    const PORTS: &'static [Port] =
+        &[IN.port(), OUT.port().in_step().optional(), OTHER.port().optional(), EVENTS.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self(0))
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        count_thread();
+        let number = cx.get(IN).map_or(0, |number| number.0);
+        self.0 += 1;
+        match self.0 % 4 {
+            0 => cx.send(OUT, Number(number)),
+            1 => (0..3).for_each(|_| cx.send(OTHER, Number(number))),
+            2 => cx.send(EVENTS, Event),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        cx.send(EVENTS, Event);
+        Ok(())
+    }
+}
+
+/// Takes several streams; joins them where the graph says so.
+struct Merge;
+
+impl Node for Merge {
+    type Params = ();
+    const NAME: &'static str = "merge";
+    const SUMMARY: &'static str = "Takes several streams.";
+    const PORTS: &'static [Port] =
+        &[IN.port().many(), SIDE.port().optional(), EXTRA.port().optional(), OUT.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        count_thread();
+        let sides = cx.all(SIDE).count() + cx.all(EXTRA).count();
+        let number = cx.get(IN).map_or(0, |number| number.0);
+        cx.send(OUT, Number(number + sides as u64));
+        Ok(())
+    }
+}
+
+/// Takes everything.
+struct Sink;
+
+impl Node for Sink {
+    type Params = ();
+    const NAME: &'static str = "sink";
+    const SUMMARY: &'static str = "Takes everything.";
+    const PORTS: &'static [Port] = &[Port::any("in").many()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self)
+    }
+
+    fn process(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        count_thread();
+        Ok(())
+    }
+}
+
+/// All of them.
+pub(crate) const NODES: &[NodeDef] = &[
+    NodeDef::of::<Source>(),
+    NodeDef::of::<Pass<false>>(),
+    NodeDef::of::<Pass<true>>(),
+    NodeDef::of::<Split>(),
+    NodeDef::of::<Merge>(),
+    NodeDef::of::<Sink>(),
+];

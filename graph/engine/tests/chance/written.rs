@@ -1,0 +1,173 @@
+//! The text of a graph file, made by chance.
+
+use std::fmt::Write;
+
+use fastrand::Rng;
+
+/// Something that a graph file has in a place, at times.
+fn at_times(random: &mut Rng, percent: u32, text: impl FnOnce(&mut Rng) -> String) -> String {
+    if random.u32(0..100) < percent { text(random) } else { String::new() }
+}
+
+fn choice<'a>(random: &mut Rng, words: &[&'a str]) -> &'a str {
+    words[random.usize(0..words.len())]
+}
+
+/// Outputs that send numbers, and those that send events.
+#[derive(Default)]
+struct Streams {
+    numbers: Vec<String>,
+    events: Vec<String>,
+}
+
+/// Writes graphs of which those made with little `harm` are mostly sound.
+pub(crate) fn graph(random: &mut Rng) -> String {
+    let harm = if random.bool() { 0 } else { random.u32(1..15) };
+    let mut text = "afferent: 1\nname: chance\nnodes:\n".to_owned();
+    let mut streams = Streams::default();
+    let nodes = random.usize(1..=12);
+    for place in 0..nodes {
+        let kind = match place {
+            0 => "source",
+            _ if place + 1 == nodes => "sink",
+            _ => choice(random, &["source", "pass", "pass", "heavy", "split", "merge", "sink"]),
+        };
+        let inputs = inputs(random, kind, &streams, harm);
+        let kind = if random.u32(0..100) < harm { "sours" } else { kind };
+        write!(text, "  n{place}: {{use: {kind}").unwrap();
+        write!(text, "{}", inputs).unwrap();
+        text += &settings(random, kind, harm);
+        text += "}\n";
+        match kind {
+            "split" => {
+                streams.numbers.extend([format!("n{place}.out"), format!("n{place}.other")]);
+                streams.events.push(format!("n{place}.events"));
+            }
+            "sink" => {}
+            _ => streams.numbers.push(format!("n{place}.out")),
+        }
+    }
+    text += &at_times(random, 30, |random| {
+        let cancels: Vec<_> = (0..random.usize(1..4)).map(|_| node(random, nodes)).collect();
+        let on = choose(random, &streams.numbers);
+        format!("interrupt: {{on: {on}, cancels: [{}]}}\n", cancels.join(", "))
+    });
+    text += &at_times(random, 20, |random| {
+        let (from, to) = (choose(random, &streams.numbers), node(random, nodes));
+        format!("budget: {{from: {from}, to: {to}.in, p95: {}ms}}\n", random.u32(1..100))
+    });
+    text
+}
+
+fn node(random: &mut Rng, nodes: usize) -> String {
+    format!("n{}", random.usize(0..nodes))
+}
+
+fn choose(random: &mut Rng, streams: &[String]) -> String {
+    match streams.len() {
+        0 => "n0.out".to_owned(),
+        count => streams[random.usize(0..count)].clone(),
+    }
+}
+
+fn inputs(random: &mut Rng, kind: &str, streams: &Streams, harm: u32) -> String {
+    if random.u32(0..100) < harm {
+        return choice(random, &["", ", in: n9.out", ", in: {side: n1}", ", in: [n0, n2.other]"])
+            .to_owned();
+    }
+    let number = |random: &mut Rng| choose(random, &streams.numbers);
+    match kind {
+        "source" => String::new(),
+        "merge" if random.bool() => {
+            let lead = stream(random, number, "");
+            let mut text = format!(", in: {{in: {lead}");
+            let sync = sync(random, true);
+            let side = stream(random, number, &sync);
+            write!(text, ", side: {side}").unwrap();
+            if !streams.events.is_empty() && random.bool() {
+                let sync = self::sync(random, false);
+                let extra = stream(random, |random| choose(random, &streams.events), &sync);
+                write!(text, ", extra: {extra}").unwrap();
+            }
+            text + "}"
+        }
+        "merge" | "sink" => {
+            let count = random.usize(1..4);
+            let mut all: Vec<_> = (0..count).map(|_| stream(random, number, "")).collect();
+            if kind == "sink" && !streams.events.is_empty() {
+                all.push(stream(random, |random| choose(random, &streams.events), ""));
+            }
+            format!(", in: {{in: [{}]}}", all.join(", "))
+        }
+        _ => format!(", in: {{in: {}}}", stream(random, number, "")),
+    }
+}
+
+/// A stream with what its edge does.
+fn stream(random: &mut Rng, from: impl FnOnce(&mut Rng) -> String, sync: &str) -> String {
+    let mut text = format!("{{from: {}{sync}", from(random));
+    if random.bool() {
+        let on_full = choice(random, &["block", "drop_oldest", "drop_newest", "latest"]);
+        write!(text, ", on_full: {on_full}").unwrap();
+        if on_full != "latest" {
+            text += &at_times(random, 60, |random| format!(", queue: {}", random.u32(1..6)));
+        }
+    }
+    text += &at_times(random, 10, |random| format!(", max_age: {}us", random.u32(1..500)));
+    text + "}"
+}
+
+fn sync(random: &mut Rng, interpolates: bool) -> String {
+    let forms = [
+        "exact",
+        "latest",
+        "barrier",
+        "{latest: 200us}",
+        "{approx: 100us}",
+        "{window: {before: 150us, after: 80us}}",
+        "interpolate",
+    ];
+    let count = if interpolates { forms.len() } else { forms.len() - 1 };
+    let sync = choice(random, &forms[..count]);
+    let timeout = at_times(random, 30, |random| format!(", timeout: {}us", random.u32(1..300)));
+    format!(", sync: {sync}{timeout}")
+}
+
+fn settings(random: &mut Rng, kind: &str, harm: u32) -> String {
+    let mut text = String::new();
+    let mut params = Vec::new();
+    if kind == "source" {
+        if random.u32(0..100) < 60 {
+            params.push(format!("period: {}us", random.u32(1..100)));
+        }
+        if random.u32(0..100) < 20 {
+            params.push(format!("burst: {}", random.u32(1..17)));
+        }
+    } else if matches!(kind, "pass" | "heavy") && random.u32(0..100) < 25 {
+        params.push(format!("fails: {}, panics: {}", random.u32(1..40), random.bool()));
+    }
+    if random.u32(0..100) < harm {
+        params.push(choice(random, &["burst: 99", "priod: 3", "fails: x"]).to_owned());
+    }
+    if !params.is_empty() {
+        write!(text, ", params: {{{}}}", params.join(", ")).unwrap();
+    }
+    text += &at_times(random, 25, |random| format!(", thread: t{}", random.u32(0..3)));
+    text += &at_times(random, 30, |random| {
+        let policy = choice(
+            random,
+            &[
+                "stop",
+                "{restart: {backoff: 1us, limit: 9}}",
+                "{restart: {backoff: 300us, limit: 2}}",
+                "degrade",
+                "{degrade: last}",
+            ],
+        );
+        format!(", on_error: {policy}")
+    });
+    text += &at_times(random, 10, |random| {
+        format!(", on_time_fault: {}", choice(random, &["drop", "clamp", "restart"]))
+    });
+    text
+}

@@ -1,0 +1,77 @@
+//! What Linux knows about this process: memory, processor time, sleeps.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Resident memory in bytes.
+pub(crate) fn resident_bytes() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/status").context("needs Linux's /proc")?;
+    Ok(field(&text, "VmRSS:")? * 1024)
+}
+
+/// What the other threads of this process have used so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Used {
+    /// Times that a thread went to sleep by itself, each of which ends with a wake.
+    pub(crate) sleeps: u64,
+    /// Time on a processor.
+    pub(crate) cpu_ns: u64,
+}
+
+/// Of all threads but the one that asks.
+pub(crate) fn other_threads() -> Result<Used> {
+    let own = fs::read_link("/proc/thread-self").context("needs Linux's /proc")?;
+    let mut used = Used::default();
+    for task in fs::read_dir("/proc/self/task")? {
+        let task: PathBuf = task?.path();
+        if task.file_name() == own.file_name() {
+            continue;
+        }
+        let status = fs::read_to_string(task.join("status"))?;
+        used.sleeps += field(&status, "voluntary_ctxt_switches:")?;
+        let times = fs::read_to_string(task.join("schedstat"))?;
+        let time = times.split_whitespace().next().and_then(|time| time.parse::<u64>().ok());
+        used.cpu_ns += time.context("schedstat has no time")?;
+    }
+    Ok(used)
+}
+
+fn field(status: &str, name: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.with_context(|| format!("/proc has no {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{hint::black_box, sync::mpsc, thread};
+
+    use super::*;
+
+    #[test]
+    fn memory_that_is_used_is_resident() {
+        let before = resident_bytes().unwrap();
+        let bytes = black_box(vec![1_u8; 64 << 20]);
+        assert!(resident_bytes().unwrap() >= before + (32 << 20), "{}", bytes.len());
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_counted() {
+        let (work, todo) = mpsc::channel::<()>();
+        let (tell, done) = mpsc::channel();
+        let other = thread::spawn(move || {
+            while todo.recv().is_ok() {
+                tell.send(()).unwrap();
+            }
+        });
+        let before = other_threads().unwrap();
+        for _ in 0..100 {
+            work.send(()).unwrap();
+            done.recv().unwrap();
+        }
+        assert!(other_threads().unwrap().sleeps > before.sleeps);
+        drop(work);
+        other.join().unwrap();
+    }
+}
