@@ -8,6 +8,7 @@ mod call;
 mod callgrind;
 mod damaged;
 mod gemm;
+mod generate;
 mod hops;
 mod load;
 mod models;
@@ -43,6 +44,7 @@ enum Command {
     #[command(hide = true)]
     DamagedOnce(damaged::OnceOptions),
     Gemm(gemm::Options),
+    Generate(generate::Options),
     Hops(hops::Options),
     Load(load::Options),
     #[command(hide = true)]
@@ -62,6 +64,7 @@ fn main() -> anyhow::Result<()> {
         Command::Damaged(options) => (damaged::run(&options)?, Ok(())),
         Command::DamagedOnce(options) => return damaged::once(&options),
         Command::Gemm(options) => (gemm::run(&options)?, Ok(())),
+        Command::Generate(options) => (generate::run(&options)?, Ok(())),
         Command::Hops(options) => hops::run(&options)?,
         Command::Load(options) => (load::run(&options)?, Ok(())),
         Command::LoadOnce(options) => return load::once(&options),
