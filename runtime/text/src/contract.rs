@@ -92,8 +92,11 @@ impl Contract {
                 "forward takes exactly {width} tokens, neither one nor any number"
             ));
         }
-        let chunk =
-            width.min(count("get_max_prefill_chunk").filter(|&most| most > 0).unwrap_or(width));
+        let most = count("get_max_prefill_chunk").filter(|&most| most > 0).unwrap_or(width);
+        let chunk = match first("enable_dynamic_shape") {
+            Some(0) => 1,
+            _ => width.min(most),
+        };
         let context = count("get_max_context_len").or(count("get_max_seq_len"));
         let context = context.ok_or("it has neither get_max_context_len nor get_max_seq_len")?;
         let vocabulary = width_of_logits(plan)?;
@@ -134,7 +137,7 @@ fn width_of_logits(plan: &MethodPlan<'_>) -> Result<usize, String> {
     if !matches!(dtype, ScalarType::Float | ScalarType::Half | ScalarType::BFloat16) {
         return Err(format!("the first result is {}, not logits in floats", dtype.name()));
     }
-    let width = logits.layout.sizes.iter().last().filter(|&width| width > 0);
+    let width = logits.layout.sizes.iter().next_back().filter(|&width| width > 0);
     width.ok_or_else(|| "the logits are of no token".to_owned())
 }
 

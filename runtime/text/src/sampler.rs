@@ -171,8 +171,8 @@ fn keep_top(candidates: &mut Vec<(f32, u32)>, share: f64) {
             rest.select_nth_unstable_by(part, likelier);
         }
         rest[..part].sort_unstable_by(likelier);
-        for at in 0..part {
-            sum += f64::from(rest[at].0);
+        for (at, &(weight, _)) in rest[..part].iter().enumerate() {
+            sum += f64::from(weight);
             if sum >= share {
                 candidates.truncate(sorted + at + 1);
                 return;

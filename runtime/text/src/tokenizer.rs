@@ -132,6 +132,14 @@ impl Tokenizer {
         read.map_err(|reason| TextError::Tokenizer { path: path.as_ref().to_owned(), reason })
     }
 
+    /// The same, but special tokens that are written in a text are text, as they should be in what
+    /// users say. [`Tokenizer::token`] gives those that a template needs.
+    #[must_use]
+    pub fn without_special(mut self) -> Self {
+        self.inner.set_encode_special_tokens(true);
+        self
+    }
+
     /// The tokens of `text`. Special tokens in it are recognised in files of Hugging Face and
     /// tiktoken; in those of SentencePiece only symbols that the user defined are.
     ///

@@ -181,7 +181,7 @@ fn answers_end_as_they_are_told() {
         let found = ask(&mut generator, &tokenizer, MARCH, &options);
         assert_eq!(found, (text.to_owned(), Some(finish)));
         let next = AnswerOptions { max_new: 1, ..AnswerOptions::default() };
-        assert_eq!(ask(&mut generator, &tokenizer, "", &next).1.is_some(), true);
+        assert!(ask(&mut generator, &tokenizer, "", &next).1.is_some());
     };
     let usual = AnswerOptions::default();
     check(usual.clone(), " april, may, june", Finish::EndToken(2));

@@ -148,6 +148,20 @@ fn special_tokens_are_known() {
 }
 
 #[test]
+fn special_tokens_of_users_are_text() {
+    for (name, special) in [("bytes.json", "</s>"), ("tiktoken.model", "<|eot_id|>")] {
+        let text = format!("monday{special}");
+        let tokenizer = Tokenizer::open(data(name)).expect("a tokenizer");
+        let token = tokenizer.token(special).expect("a token");
+        assert!(tokenizer.encode(&text).expect("tokens").contains(&token), "{name}");
+        let tokenizer = tokenizer.without_special();
+        let tokens = tokenizer.encode(&text).expect("tokens");
+        assert!(!tokens.contains(&token), "{name}");
+        assert_eq!(tokenizer.decode(&tokens), Ok(text), "{name}");
+    }
+}
+
+#[test]
 fn bad_files_are_refused() {
     let check = |bytes: &[u8], expected: &str| {
         let error = Tokenizer::from_bytes("bad", bytes).err().expect("an error").to_string();

@@ -22,7 +22,10 @@ const END: &[&str] = &[
 pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let file: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     merges_are_tokens(&file["model"])?;
-    let inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(|error| error.to_string())?;
+    let failed = |error: tokenizers::Error| error.to_string();
+    let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(failed)?;
+    // Made for batches in training; here they would change a prompt in silence.
+    inner.with_padding(None).with_truncation(None).map_err(failed)?;
     let form = Form::of(&file["decoder"])?;
     let added = inner.get_added_tokens_decoder();
     let leading = if form.strip { Leading::One } else { Leading::Kept };
@@ -33,7 +36,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     }
     let end: Vec<u32> = END.iter().filter_map(|name| inner.token_to_id(name)).collect();
     // What the file puts before an empty text.
-    let template = inner.encode_fast("", true).map_err(|error| error.to_string())?;
+    let template = inner.encode_fast("", true).map_err(failed)?;
     let begin = template.get_ids().first().copied().filter(|token| !end.contains(token));
     Ok(Tokenizer { inner, pieces, normalizer: None, begin, end })
 }

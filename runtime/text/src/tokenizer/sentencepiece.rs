@@ -59,8 +59,8 @@ pub(super) struct Normalizer {
     space_last: bool,
     fewest_spaces: bool,
     escape: bool,
-    /// Symbols that are kept as they are.
-    kept: Vec<String>,
+    /// Symbols that are kept as they are, by their first character.
+    kept: HashMap<char, Vec<String>>,
     unknown: Option<u32>,
     /// The tokens of bytes, if the model has them.
     bytes: Option<Box<[u32; 256]>>,
@@ -96,7 +96,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
         2 => tokenizers::Tokenizer::new(model.bpe(unknown)?),
         other => return Err(format!("model type {other} is neither unigram (1) nor BPE (2)")),
     };
-    let kept = model.normalizer.kept.iter();
+    let kept = model.normalizer.kept.values().flatten();
     let kept = kept.map(|text| AddedToken::from(text.replace(' ', SPACE), false).normalized(false));
     inner.add_tokens(kept).map_err(|error| error.to_string())?;
     let is_token = |id: &u32| (*id as usize) < model.entries.len();
@@ -129,8 +129,11 @@ impl<'a> Model<'a> {
                 _ => {}
             }
         }
-        let kept = model.entries.iter().filter(|entry| entry.kind == Kind::UserDefined);
-        model.normalizer.kept = kept.map(|entry| entry.text.replace(SPACE, " ")).collect();
+        for entry in model.entries.iter().filter(|entry| entry.kind == Kind::UserDefined) {
+            let text = entry.text.replace(SPACE, " ");
+            let first = text.chars().next().unwrap_or_default();
+            model.normalizer.kept.entry(first).or_default().push(text);
+        }
         if model.entries.is_empty() { Err("the file has no pieces".to_owned()) } else { Ok(model) }
     }
 
@@ -207,7 +210,7 @@ impl<'a> Entry<'a> {
         for field in Fields(piece) {
             match field? {
                 (1, Value::Bytes(text)) => entry.text = str::from_utf8(text).ok()?,
-                (2, Value::Float(score)) if !score.is_nan() => entry.score = score,
+                (2, Value::Float(score)) if score.is_finite() => entry.score = score,
                 (3, Value::Int(kind)) => {
                     entry.kind = match kind {
                         1 => Kind::Normal,
@@ -235,7 +238,7 @@ impl Default for Normalizer {
             space_last: false,
             fewest_spaces: true,
             escape: true,
-            kept: Vec::new(),
+            kept: HashMap::new(),
             unknown: None,
             bytes: None,
         }
@@ -301,12 +304,14 @@ impl Normalizer {
 
     /// What the start of `text`, which is not empty, becomes, and how much of it that is.
     fn step<'s>(&'s self, text: &'s str) -> (&'s str, usize) {
-        let kept = self.kept.iter().filter(|kept| text.starts_with(kept.as_str()));
+        let first = text.chars().next().unwrap_or_default();
+        let kept = self.kept.get(&first).into_iter().flatten();
+        let kept = kept.filter(|kept| text.starts_with(kept.as_str()));
         if let Some(kept) = kept.max_by_key(|kept| kept.len()) {
             return (kept, kept.len());
         }
         self.charsmap.replacement(text).unwrap_or_else(|| {
-            let len = text.chars().next().map_or(0, char::len_utf8);
+            let len = first.len_utf8();
             (&text[..len], len)
         })
     }
