@@ -11,8 +11,8 @@ use crate::TextError;
 /// The method that gives logits.
 pub(crate) const METHOD: &str = "forward";
 
-/// What a program of a language model takes and gives: that of ExecuTorch's Llama exports and of
-/// Optimum's.
+/// What a program of a language model takes and gives: ExecuTorch's Llama exports, and those that
+/// take positions as models of Hugging Face do.
 ///
 /// `forward` takes tokens `i64 [1, S]` and, if it has a cache, where they stand; it gives logits
 /// `[1, V]` of the last token or `[1, S, V]` of all, in f32, f16 or bf16. Methods without inputs
