@@ -17,9 +17,9 @@ use super::{ProgramFile, limits::Limits, options};
 /// Prints what a language model answers, as it comes, and then how many tokens it took and gave in
 /// a second.
 ///
-/// The program is one of ExecuTorch's Llama exports or has inputs like them, with or without a cache. Its
-/// begin token is put before the prompt; nothing else is, so that a chat template has to be
-/// written out. Ctrl-C ends the answer.
+/// The program is one of ExecuTorch's Llama exports or has inputs like them, with or without a
+/// cache. Its begin token is put before the prompt; nothing else is, so that a chat template has to
+/// be written out. Ctrl-C ends the answer.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model generate llama.pte --tokenizer tokenizer.model --prompt 'Once upon a time'
