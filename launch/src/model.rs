@@ -1,9 +1,10 @@
-//! `afferent model`: looks into a program, runs it, verifies it, or compares two.
+//! `afferent model`: looks into a program, runs it, verifies it, compares two, or lets one speak.
 
 mod compare;
 mod contents;
 mod diff;
 mod etdump;
+mod generate;
 mod info;
 mod input;
 mod limits;
@@ -28,6 +29,8 @@ pub(crate) enum ModelCommand {
     Verify(verify::VerifyArgs),
     /// Compare the outputs of two programs on the same inputs; exit with 1 where they differ
     Diff(diff::DiffArgs),
+    /// Print the answer of a language model as it comes, and its speed
+    Generate(generate::GenerateArgs),
 }
 
 pub(crate) fn model(command: &ModelCommand) -> anyhow::Result<ExitCode> {
@@ -36,6 +39,7 @@ pub(crate) fn model(command: &ModelCommand) -> anyhow::Result<ExitCode> {
         ModelCommand::Run(args) => run::run(args),
         ModelCommand::Verify(args) => verify::verify(args),
         ModelCommand::Diff(args) => diff::diff(args),
+        ModelCommand::Generate(args) => generate::generate(args),
     }
 }
 

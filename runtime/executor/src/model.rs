@@ -114,6 +114,11 @@ impl Model {
         &self.file
     }
 
+    /// What its methods may use.
+    pub fn options(&self) -> &ModelOptions {
+        &self.options
+    }
+
     /// Loads method `name`, unless it is loaded.
     ///
     /// # Errors

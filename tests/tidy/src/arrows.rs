@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime/program", &["runtime/core"]),
     ("runtime/executor", &["runtime/core", "runtime/program"]),
     ("runtime/package", &["runtime/core", "runtime/program", "runtime/executor"]),
+    ("runtime/text", &["runtime/core", "runtime/executor"]),
     ("runtime/simd", &["runtime/core"]),
     ("runtime/kernels", &["runtime/core", "runtime/simd"]),
     ("backends/*", &["runtime/core", "runtime/simd"]),
@@ -19,7 +20,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("graph/engine", &["runtime/core", "graph/core"]),
     ("graph/record", &["graph/core", "graph/engine"]),
     ("graph/transport", &["runtime/core", "graph/core"]),
-    ("nodes/*", &["runtime/core", "runtime/executor", "runtime/package", "graph/core"]),
+    (
+        "nodes/*",
+        &["runtime/core", "runtime/executor", "runtime/package", "runtime/text", "graph/core"],
+    ),
     ("launch", ANYTHING),
     ("tools/*", ANYTHING),
     ("tests/*", ANYTHING),
@@ -79,6 +83,7 @@ fn backward_arrows_are_found() {
     let wrong = [
         ("runtime/executor", "runtime/kernels"),
         ("runtime/core", "runtime/program"),
+        ("runtime/text", "runtime/kernels"),
         ("backends/xnnpack", "backends/vulkan"),
         ("graph/engine", "runtime/executor"),
         ("nodes/speech", "graph/engine"),

@@ -10,6 +10,7 @@ mod damaged;
 mod figures;
 mod flow;
 mod gemm;
+mod generate;
 mod hop;
 mod load;
 mod models;
@@ -49,6 +50,7 @@ enum Command {
     DamagedOnce(damaged::OnceOptions),
     Flow(flow::Options),
     Gemm(gemm::Options),
+    Generate(generate::Options),
     Hop(hop::Options),
     Load(load::Options),
     #[command(hide = true)]
@@ -70,6 +72,7 @@ fn main() -> anyhow::Result<()> {
         Command::DamagedOnce(options) => return damaged::once(&options),
         Command::Flow(options) => return show(flow::run(&options, cli.json)?),
         Command::Gemm(options) => gemm::run(&options)?,
+        Command::Generate(options) => generate::run(&options)?,
         Command::Hop(options) => return show(hop::run(&options, cli.json)?),
         Command::Load(options) => load::run(&options)?,
         Command::LoadOnce(options) => return load::once(&options),

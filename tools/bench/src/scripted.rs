@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use afferent_engine::{CheckedGraph, CheckedNode, Edge, EdgePolicy, RunOptions, Session};
+use afferent_engine::{CheckedGraph, CheckedNode, Edge, EdgePolicy, RunOptions, Schedule, Session};
 use afferent_graph::{
     Cx, DynNode, Node, NodeDef, NodeError, OnFull, OpenCx, ParamValue, ParamValues, Port,
 };
@@ -96,7 +96,7 @@ impl Scripted {
         let def = NodeDef { ports, open: open::<F>, ..NodeDef::of::<Silent>() };
         self.0.nodes.push(CheckedNode {
             params: ParamValues::from([(PLACE.to_owned(), place)]),
-            thread: Some(thread.to_owned()),
+            schedule: Schedule { thread: Some(thread.to_owned()), ..Schedule::default() },
             ..CheckedNode::new(name, def)
         });
         self.0.nodes.len() - 1

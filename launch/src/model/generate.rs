@@ -1,0 +1,183 @@
+//! `afferent model generate`: an answer of a language model, as it comes.
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use afferent_runtime::{Model, ModelOptions};
+use afferent_simd::pool;
+use afferent_text::{AnswerOptions, Finish, Generator, Sampling, Tokenizer};
+use clap::Args;
+
+use super::{ProgramFile, limits::Limits, options};
+
+/// Prints what a language model answers, as it comes, and then how many tokens it took and gave in
+/// a second.
+///
+/// The program is one of ExecuTorch's Llama exports or has inputs like them, with or without a
+/// cache. Its begin token is put before the prompt; nothing else is, so that a chat template has to
+/// be written out. Ctrl-C ends the answer.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  afferent model generate llama.pte --tokenizer tokenizer.model --prompt 'Once upon a time'
+  afferent model generate llama.pte --tokenizer tokenizer.json --prompt 'A haiku:' \\
+      --temperature 0.8 --top-p 0.9 --seed 7 --max-new 60 --stop $'\\n\\n'
+  afferent model generate llama.pte --tokenizer tokenizer.json --prompt 'Hi' --json | jq .decode_tokens_per_s")]
+pub(crate) struct GenerateArgs {
+    #[command(flatten)]
+    program: ProgramFile,
+    /// Tokenizer: tokenizer.json, or a .model file of SentencePiece or tiktoken
+    #[arg(long, value_name = "FILE")]
+    tokenizer: PathBuf,
+    /// Text that the model goes on from
+    #[arg(long)]
+    prompt: String,
+    /// Most tokens of the answer
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    max_new: usize,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    /// Text that ends the answer and is not printed; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Go on after tokens that end an answer
+    #[arg(long)]
+    ignore_end: bool,
+    /// Threads that kernels may use
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    threads: u32,
+    #[command(flatten)]
+    limits: Limits,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// How tokens are chosen.
+#[derive(Args)]
+struct SamplingArgs {
+    /// 0 takes the likeliest token; higher is more random
+    #[arg(long, default_value_t = 0.0)]
+    temperature: f32,
+    /// Choose among so many of the likeliest tokens; 0 is all
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    top_k: usize,
+    /// Choose among the likeliest tokens that together have this probability
+    #[arg(long, default_value_t = 1.0)]
+    top_p: f32,
+    /// Drop tokens less likely than this share of the likeliest
+    #[arg(long, default_value_t = 0.0)]
+    min_p: f32,
+    /// Makes the last 64 tokens less likely to come again; 1 does not
+    #[arg(long, default_value_t = 1.0)]
+    repetition_penalty: f32,
+    /// The same seed gives the same text
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// What an answer took.
+struct Measured {
+    load_ms: f64,
+    prompt_tokens: usize,
+    prefill_s: f64,
+    /// Tokens of the answer.
+    tokens: Vec<u32>,
+    /// From the first of them to the last.
+    decode_s: f64,
+    text: String,
+    finish: Option<Finish>,
+}
+
+pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
+    let cancelled = args.limits.start();
+    let flag = Arc::clone(&cancelled);
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
+    let SamplingArgs { temperature, top_k, top_p, min_p, repetition_penalty, seed } = args.sampling;
+    let usual = Sampling { repetition_penalty, seed, ..Sampling::default() };
+    let answer_options = AnswerOptions {
+        max_new: args.max_new,
+        sampling: Sampling { temperature, top_k, top_p, min_p, ..usual },
+        stop: args.stop.clone(),
+        ignore_end: args.ignore_end,
+        cancelled: Some(cancelled),
+    };
+    let measured = answer(args, &answer_options)?;
+    crate::print(&if args.json { format!("{}\n", measured.json()) } else { measured.lines() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn answer(args: &GenerateArgs, options: &AnswerOptions) -> anyhow::Result<Measured> {
+    let start = Instant::now();
+    let tokenizer = Tokenizer::open(&args.tokenizer)?;
+    let workers = pool::workers(args.threads as usize);
+    let of_model = ModelOptions { workers, ..args.limits.of_model(self::options()) };
+    let mut generator = Generator::new(Model::new(args.program.open()?, of_model))?;
+    let load_ms = start.elapsed().as_secs_f64() * 1e3;
+    let prompt = generator.encode(&tokenizer, &args.prompt)?;
+    let start = Instant::now();
+    let mut answer = generator.answer(&tokenizer, &prompt, options)?;
+    let prefill_s = start.elapsed().as_secs_f64();
+    let (mut text, mut tokens) = (String::new(), Vec::new());
+    let (mut first, mut last) = (None, Instant::now());
+    for piece in &mut answer {
+        let piece = piece?;
+        if !args.json && !piece.text.is_empty() {
+            crate::print(&piece.text)?;
+        }
+        last = Instant::now();
+        first.get_or_insert(last);
+        text.push_str(&piece.text);
+        tokens.push(piece.token);
+    }
+    let decode_s = first.map_or(0.0, |first| (last - first).as_secs_f64());
+    let (prompt_tokens, finish) = (prompt.len(), answer.finish());
+    Ok(Measured { load_ms, prompt_tokens, prefill_s, tokens, decode_s, text, finish })
+}
+
+impl Measured {
+    fn prefill_rate(&self) -> f64 {
+        self.prompt_tokens as f64 / self.prefill_s
+    }
+
+    /// The logits of the first token come from the prompt; absent if there is no other token.
+    fn decode_rate(&self) -> Option<f64> {
+        let steps = self.tokens.len().checked_sub(1).filter(|&steps| steps > 0)?;
+        Some(steps as f64 / self.decode_s)
+    }
+
+    fn finish(&self) -> &'static str {
+        self.finish.map_or("unfinished", Finish::name)
+    }
+
+    /// What stands below the text.
+    fn lines(&self) -> String {
+        let decode = self.decode_rate().map_or("-".to_owned(), |rate| format!("{rate:.1}"));
+        format!(
+            "\n\nprefill {} tokens, {:.1} tokens/s; decode {} tokens, {decode} tokens/s; {}\n",
+            self.prompt_tokens,
+            self.prefill_rate(),
+            self.tokens.len(),
+            self.finish(),
+        )
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let round = |value: f64| (value * 1000.0).round() / 1000.0;
+        serde_json::json!({
+            "text": self.text,
+            "tokens": self.tokens,
+            "finish": self.finish(),
+            "load_ms": round(self.load_ms),
+            "prompt_tokens": self.prompt_tokens,
+            "prefill_ms": round(self.prefill_s * 1e3),
+            "prefill_tokens_per_s": round(self.prefill_rate()),
+            "new_tokens": self.tokens.len(),
+            "decode_ms": round(self.decode_s * 1e3),
+            "decode_tokens_per_s": self.decode_rate().map(round),
+        })
+    }
+}

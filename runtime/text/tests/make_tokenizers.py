@@ -1,0 +1,163 @@
+"""Trains a tokenizer of each kind on the toy language, and records what their own packages give.
+
+    python runtime/text/tests/make_tokenizers.py
+
+Needs tokenizers, sentencepiece and tiktoken. Writes into `tests/data` the files `bytes.json`,
+`metaspace.json`, `bpe.model`, `unigram.model`, `plain.model` and `tiktoken.model`, and
+`tokenizer_cases.json`: for each file texts with their tokens, and tokens with their text.
+"""
+
+import base64
+import io
+import json
+import pathlib
+import random
+
+import sentencepiece
+import tiktoken
+import tokenizers
+import toy_language
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+DATA = pathlib.Path(__file__).parent / "data"
+VOCABULARY = 420
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TEXTS = [
+    "", " ", "  ", "   \n ", "\n", "\t", "a", "Q: what comes after monday?\nA:", " tuesday", "tuesday ",
+    "  two  spaces  between  ", "tabs\tand\nlines\r\n\r\n", "It's 12345 o'clock, isn't it? WE'LL see!!",
+    "grüß dich", "enchanté", "dobrý den", "γεια σου", "привет, мир", "こんにちは", "你好世界", "👋🏽 hi 👩‍👩‍👧‍👦",
+    "e\u0301 and é", "ﬁne ﬀ ½ Ⅳ ｆｕｌｌ", "\u00a0nbsp\u2003em\u200bzero", "\u0000null\u0007bell", "\ufeffbom", "\ufffd",
+    "x" * 300, "monday " * 40, "a\u0300\u0301\u0302", "السلام عليكم", "नमस्ते", "▁under▁score", "<s>", "</s> and <s>",
+    "<|begin_of_text|>hello<|eot_id|>", "before <tool> after", "<tool><tool>", "fn main() { println!(\"{}\", 1 << 20); }",
+]
+
+
+def texts():
+    rng = random.Random(5)
+    alphabet = "abc dé日👋\n\t ' 12ß▁<>"
+    return TEXTS + ["".join(rng.choice(alphabet) for _ in range(rng.randrange(1, 40))) for _ in range(60)]
+
+
+def token_lists(size, rng):
+    return [[rng.randrange(size) for _ in range(rng.randrange(1, 24))] for _ in range(60)]
+
+
+def hugging_face(made, path):
+    made.save(str(path), pretty=False)
+    encode = lambda text: made.encode(text, add_special_tokens=False).ids
+    return encode, made.decode, made.get_vocab_size()
+
+
+def bytes_json(path):
+    made = tokenizers.Tokenizer(models.BPE())
+    made.normalizer = normalizers.NFC()
+    made.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(tokenizers.Regex(LLAMA3), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])
+    made.decoder = decoders.ByteLevel()
+    made.train_from_iterator(toy_language.lines(), trainers.BpeTrainer(
+        vocab_size=VOCABULARY, special_tokens=["<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    made.add_tokens(["<tool>"])
+    return hugging_face(made, path)
+
+
+def metaspace_json(path):
+    """As the files of Llama 2 and Gemma."""
+    made = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    made.decoder = decoders.Sequence([
+        decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    made.train_from_iterator(toy_language.lines(), trainers.BpeTrainer(
+        vocab_size=VOCABULARY, special_tokens=["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)],
+        show_progress=False))
+    content = json.loads(made.to_str())
+    # Bytes are ordinary tokens of the vocabulary, which nobody writes as text.
+    content["added_tokens"] = [token for token in content["added_tokens"] if not token["content"].startswith("<0x")]
+    return hugging_face(tokenizers.Tokenizer.from_str(json.dumps(content)), path)
+
+
+def sentence_piece(path, **options):
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(line.strip() for line in list(toy_language.lines()) * 20), model_writer=written,
+        user_defined_symbols=["<tool>"], hard_vocab_limit=False, minloglevel=2, num_threads=1, **options)
+    path.write_bytes(written.getvalue())
+    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    return model.encode, model.decode, model.vocab_size()
+
+
+def bpe_model(path):
+    """As the file of Llama 2: nothing is normalised, unknown characters become bytes."""
+    return sentence_piece(path, model_type="bpe", vocab_size=VOCABULARY, byte_fallback=True, normalization_rule_name="identity",
+                          remove_extra_whitespaces=False, split_digits=True, allow_whitespace_only_pieces=True)
+
+
+def unigram_model(path):
+    """As the file of T5: text is normalised to NFKC."""
+    return sentence_piece(path, model_type="unigram", vocab_size=150, normalization_rule_name="nmt_nfkc")
+
+
+def plain_model(path):
+    """Bytes, and no space put before the text."""
+    return sentence_piece(path, model_type="unigram", vocab_size=VOCABULARY, byte_fallback=True, add_dummy_prefix=False,
+                          normalization_rule_name="identity")
+
+
+def tiktoken_model(path):
+    """As the file of Llama 3."""
+    made = tokenizers.Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(tokenizers.Regex(LLAMA3), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])
+    made.train_from_iterator(toy_language.lines(), trainers.BpeTrainer(
+        vocab_size=VOCABULARY, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    byte = {character: value for value, character in byte_characters()}
+    # Ranks follow the order of the merges: bytes first, as in the files of tiktoken.
+    by_rank = sorted(made.get_vocab().items(), key=lambda item: (len(item[0]) > 1, item[1]))
+    ranks = {bytes(byte[character] for character in token): rank for rank, (token, _) in enumerate(by_rank)}
+    path.write_text("".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items()))
+    names = ["<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>",
+             "<|finetune_right_pad_id|>", "<|step_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>",
+             "<|python_tag|>"]
+    names += [f"<|reserved_special_token_{number}|>" for number in range(2, 256 - len(names) + 2)]
+    special = {name: len(ranks) + at for at, name in enumerate(names)}
+    model = tiktoken.Encoding("toy", pat_str=LLAMA3, mergeable_ranks=ranks, special_tokens=special)
+    decode = lambda tokens: model.decode([token for token in tokens if token < len(ranks)])
+    return lambda text: model.encode(text, allowed_special="all"), decode, model.n_vocab
+
+
+def byte_characters():
+    """The characters that stand for bytes in vocabularies of GPT-2."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    yield from ((byte, chr(byte)) for byte in printable)
+    rest = [byte for byte in range(256) if byte not in printable]
+    yield from ((byte, chr(256 + at)) for at, byte in enumerate(rest))
+
+
+KINDS = {
+    "bytes.json": bytes_json, "metaspace.json": metaspace_json, "bpe.model": bpe_model,
+    "unigram.model": unigram_model, "plain.model": plain_model, "tiktoken.model": tiktoken_model,
+}
+
+
+def main():
+    cases = {}
+    for name, make in KINDS.items():
+        path, rng = DATA / name, random.Random(7)
+        encode, decode, size = make(path)
+        encoded = [{"text": text, "tokens": list(encode(text))} for text in texts()]
+        lists = [case["tokens"] for case in encoded] + token_lists(size, rng)
+        decoded = [{"tokens": tokens, "text": decode(tokens)} for tokens in lists]
+        cases[name] = {"size": size, "encode": encoded, "decode": decoded}
+        print(f"{name}: {path.stat().st_size} bytes, {size} tokens")
+    (DATA / "tokenizer_cases.json").write_text(json.dumps(cases, ensure_ascii=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Exports the language models of `afferent-bench generate`: Llama with 33 and 134 million random weights.
+
+    python tools/bench/export_llama.py FOLDER [NAME]...
+
+Needs torch and executorch. Writes for each model NAME, all with a cache of 512 tokens in mutable
+buffers, `llama::custom_sdpa`, and prompts of any length: `NAME.pte` without a delegate,
+`NAME_xnnpack.pte` with XNNPACK in fp32, and `NAME_8da4w.pte` with XNNPACK, weights of 4 bits in
+groups of 32, and activations of 8 bits. Names are those of the models, or of single files.
+"""
+
+import argparse
+import pathlib
+import sys
+import tempfile
+
+import torch
+from executorch.examples.models.llama.llama_transformer import construct_transformer
+from executorch.examples.models.llama.model_args import ModelArgs
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "runtime" / "text" / "tests"))
+import llama_export  # noqa: E402
+
+SHAPES = {
+    "llama_33m": dict(dim=512, n_layers=8, n_heads=8, n_kv_heads=8, hidden_dim=1344, vocab_size=8192, norm_eps=1e-5),
+    "llama_134m": dict(dim=768, n_layers=12, n_heads=12, n_kv_heads=12, hidden_dim=2048, vocab_size=32000, norm_eps=1e-5),
+}
+CONTEXT = 512
+FORMS = {"": {}, "_xnnpack": {"xnnpack": True}, "_8da4w": {"xnnpack": True, "quantized": True}}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    wanted = lambda name, form: not arguments.names or {name, name + form} & set(arguments.names)
+    for name, shape in SHAPES.items():
+        torch.manual_seed(0)
+        model = construct_transformer(ModelArgs(**shape, max_seq_len=CONTEXT, max_context_len=CONTEXT)).eval()
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            llama_export.save(model, shape, folder)
+            for form, options in FORMS.items():
+                if wanted(name, form):
+                    target = arguments.folder.resolve() / f"{name}{form}.pte"
+                    llama_export.export(folder, target, CONTEXT, 1, [2], custom=True, **options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+//! Language models against the official runtime: prefill and decode.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+use afferent_runtime::{Model, ModelOptions};
+use afferent_simd::pool;
+use afferent_text::Generator;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::{
+    table::{Table, figure},
+    timing,
+};
+
+/// Tokens per second of language models: a prompt at once, and an answer token by token.
+///
+/// `tools/bench/export_llama.py FOLDER` makes the models. Each round loads no model anew here, and
+/// runs the peer program once, which loads it; loading is not in the times of either. Both sides
+/// take the likeliest tokens; `same` counts the tokens of the answer, from its start, on which both
+/// agree.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Folder with the models.
+    folder: PathBuf,
+    /// The official runtime: a program like `tools/bench/official_llama.py`, which takes
+    /// `MODEL.pte --prompt N --new N --threads N` and prints a JSON object with `prefill_us`,
+    /// `decode_us` and `tokens`.
+    #[arg(long = "peer", value_name = "PROGRAM")]
+    peer: Option<PathBuf>,
+    /// Only models whose names have this in them.
+    #[arg(long, default_value = "")]
+    filter: String,
+    /// Tokens of the prompt.
+    #[arg(long, default_value_t = 128)]
+    prompt: usize,
+    /// Tokens of the answer.
+    #[arg(long, default_value_t = 33)]
+    new: usize,
+    /// Rounds, of which the median is taken.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Threads of both sides.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+}
+
+/// What one run took, in microseconds, and the tokens that it gave.
+struct Run {
+    prefill_us: f64,
+    decode_us: f64,
+    tokens: Vec<u64>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
+    ensure!(options.new > 1, "an answer of one token decodes none");
+    let columns = [
+        "model",
+        "prefill tokens/s",
+        "official",
+        "ours / official time",
+        "decode tokens/s",
+        "official",
+        "ours / official time",
+        "same",
+    ];
+    let Options { prompt, new, rounds, threads, .. } = options;
+    let title = format!(
+        "language models, prompt {prompt}, answer {new}, {threads} threads, {rounds} rounds"
+    );
+    let mut table = Table::new(title, &columns);
+    let entries = fs::read_dir(&options.folder);
+    let entries = entries.with_context(|| format!("cannot read {}", options.folder.display()))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if path.extension().is_some_and(|end| end == "pte") && name.contains(&options.filter) {
+            paths.push((name, path));
+        }
+    }
+    paths.sort_unstable();
+    ensure!(!paths.is_empty(), "{} holds no such model", options.folder.display());
+    for (name, path) in &paths {
+        match measure(path, options) {
+            Ok(cells) => table.row(std::iter::once(name.clone()).chain(cells)),
+            Err(error) => table.note(format!("{name}: skipped ({error:#})")),
+        }
+    }
+    if options.peer.is_none() {
+        table.note("peer: skipped (pass --peer PROGRAM)");
+    }
+    Ok(vec![table])
+}
+
+fn measure(path: &Path, options: &Options) -> Result<[String; 7]> {
+    let workers = pool::workers(options.threads);
+    let of_model = ModelOptions { workers, ..ModelOptions::new(afferent_kernels::KERNELS) };
+    let mut generator = Generator::new(Model::open(path, of_model)?)?;
+    generate(&mut generator, options)?;
+    let (mut own, mut peer) = (Vec::new(), Vec::new());
+    for _ in 0..options.rounds {
+        own.push(generate(&mut generator, options)?);
+        if let Some(program) = &options.peer {
+            peer.push(official(program, path, options)?);
+        }
+    }
+    let same = own.iter().zip(&peer).map(|(own, peer)| {
+        own.tokens.iter().zip(&peer.tokens).take_while(|(own, peer)| own == peer).count()
+    });
+    let same = same.min().map_or("-".to_owned(), |same| format!("{same}/{}", options.new));
+    let columns = |time: fn(&Run) -> f64, tokens: usize| {
+        let rate = |runs: &[Run]| {
+            figure(tokens as f64 * 1e6 / timing::median(runs.iter().map(time).collect()))
+        };
+        let ratios = own.iter().zip(&peer).map(|(own, peer)| time(own) / time(peer));
+        [rate(&own), rate(&peer), figure(timing::median(ratios.collect()))]
+    };
+    let [prefill, official_prefill, prefill_ratio] = columns(|run| run.prefill_us, options.prompt);
+    let [decode, official_decode, decode_ratio] = columns(|run| run.decode_us, options.new - 1);
+    Ok([prefill, official_prefill, prefill_ratio, decode, official_decode, decode_ratio, same])
+}
+
+/// The same prompt as that of the peer program.
+fn prompt(len: usize) -> Vec<u32> {
+    (0..len).zip((3..).step_by(37)).map(|(_, token)| token % 8000).collect()
+}
+
+fn generate(generator: &mut Generator, options: &Options) -> Result<Run> {
+    generator.reset()?;
+    let start = Instant::now();
+    generator.push(&prompt(options.prompt))?;
+    let mut next = likeliest(generator.logits(None)?);
+    let prefill_us = timing::micros(start.elapsed());
+    let mut tokens = vec![u64::from(next)];
+    let start = Instant::now();
+    while tokens.len() < options.new {
+        generator.push(&[next])?;
+        next = likeliest(generator.logits(None)?);
+        tokens.push(u64::from(next));
+    }
+    Ok(Run { prefill_us, decode_us: timing::micros(start.elapsed()), tokens })
+}
+
+fn likeliest(logits: &[f32]) -> u32 {
+    let best = logits.iter().zip(0..).fold((f32::NEG_INFINITY, 0), |best, (&logit, token)| {
+        if logit > best.0 { (logit, token) } else { best }
+    });
+    best.1
+}
+
+fn official(program: &Path, model: &Path, options: &Options) -> Result<Run> {
+    let mut command = Command::new(program);
+    command.arg(model);
+    for (name, value) in
+        [("--prompt", options.prompt), ("--new", options.new), ("--threads", options.threads)]
+    {
+        command.args([name, &value.to_string()]);
+    }
+    let output = command.output();
+    let output = output.with_context(|| format!("cannot start {}", program.display()))?;
+    let failed = || format!("{}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), failed());
+    let figures: Value = serde_json::from_slice(&output.stdout).with_context(failed)?;
+    let time =
+        |name: &str| figures[name].as_f64().with_context(|| format!("the peer has no {name}"));
+    let tokens = figures["tokens"].as_array().context("the peer has no tokens")?;
+    Ok(Run {
+        prefill_us: time("prefill_us")?,
+        decode_us: time("decode_us")?,
+        tokens: tokens.iter().filter_map(Value::as_u64).collect(),
+    })
+}
