@@ -7,7 +7,7 @@ use afferent_graph::{NodeDef, OpenCx};
 pub(crate) const KERNELS: KernelLists<'static> = afferent_kernels::KERNELS;
 
 /// The backends.
-pub(crate) const BACKENDS: &[&dyn Backend] = &[];
+pub(crate) const BACKENDS: &[&dyn Backend] = &[afferent_backend_xnnpack::XNNPACK];
 
 /// The nodes, one list a family.
 pub(crate) const NODES: &[&[NodeDef]] = &[
