@@ -58,7 +58,7 @@ impl<'a> Runner<'a> {
         }
         for (slot, bytes) in self.slots.iter_mut().zip(needed) {
             if slot.as_slice().len() < bytes {
-                *slot = AlignedBytes::zeroed(bytes);
+                *slot = AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE)?;
             }
         }
         self.is_shaped = true;

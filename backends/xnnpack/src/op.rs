@@ -27,7 +27,7 @@ pub(crate) mod weights;
 use afferent_core::{Element, Error, Workers};
 use afferent_simd::Isa;
 
-use crate::shape::Shape;
+use crate::shape::{Shape, TOO_LARGE};
 
 /// An operation whose constants are prepared.
 pub(crate) trait Op: Send {
@@ -76,7 +76,7 @@ impl<'d> Input<'d> {
 const ALIGNED: Error = Error::Internal { reason: "tensors of a delegate are aligned" };
 
 /// The input that an operation with one has.
-pub(crate) fn only<'i, T>(inputs: &'i [T]) -> Result<&'i T, Error> {
+pub(crate) fn only<T>(inputs: &[T]) -> Result<&T, Error> {
     inputs.first().ok_or(Error::Internal { reason: "a step has all its inputs" })
 }
 
@@ -94,9 +94,23 @@ pub(crate) fn elements<T: Element>(out: &mut [u8]) -> Result<&mut [T], Error> {
 }
 
 /// `len` items of a buffer that grows.
-pub(crate) fn some<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
-    if buffer.len() < len {
+///
+/// # Errors
+/// When there is no memory for them.
+pub(crate) fn some<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<&mut [T], Error> {
+    if let Some(more) = len.checked_sub(buffer.len()).filter(|more| *more > 0) {
+        buffer.try_reserve_exact(more).map_err(|_| TOO_LARGE)?;
         buffer.resize(len, T::default());
     }
-    &mut buffer[..len]
+    Ok(&mut buffer[..len])
+}
+
+/// `len` zeros.
+///
+/// # Errors
+/// When there is no memory for them.
+pub(crate) fn zeros<T: Copy + Default>(len: usize) -> Result<Vec<T>, Error> {
+    let mut zeros = Vec::new();
+    some(&mut zeros, len)?;
+    Ok(zeros)
 }

@@ -10,7 +10,10 @@
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
-#![expect(clippy::missing_errors_doc, reason = "every reading function fails where bytes are wrong")]
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "every reading function fails where bytes are wrong"
+)]
 
 mod fault;
 mod list;

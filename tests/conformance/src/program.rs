@@ -206,9 +206,7 @@ fn check_case(model: &mut Model, case: &CaseJson, folder: &Path) -> Result<(), S
     for (at, expected) in expected.iter().enumerate() {
         let output = outputs.get(at).map_err(|error| format!("output {at}: {error}"))?;
         let same = match (output, expected) {
-            (Output::Tensor(view), Value::Tensor(json)) => {
-                compare(json, &view, folder, case)
-            }
+            (Output::Tensor(view), Value::Tensor(json)) => compare(json, &view, folder, case),
             (Output::Int(a), Value::Int(b)) if a == *b => Ok(()),
             (Output::Double(a), Value::Double(b)) if (a - b).abs() <= 1e-12 * b.abs() => Ok(()),
             (Output::Bool(a), Value::Bool(b)) if a == *b => Ok(()),

@@ -72,7 +72,8 @@ impl Fields<'_, '_, '_> {
         let window = Window {
             kernel,
             stride: if steps { [size(6, 1)?, size(7, 1)?] } else { kernel },
-            dilation: if steps { [size(8, 1)?, size(9, 1)?] } else { [1, 1] },
+            // Average pools have no distance; it is written as 0.
+            dilation: if steps { [size(8, 0)?.max(1), size(9, 0)?.max(1)] } else { [1, 1] },
             before: [size(0, 0)?, size(3, 0)?],
             after: [size(2, 0)?, size(1, 0)?],
         };

@@ -124,7 +124,7 @@ fn constant_bytes(dtype: Dtype, shape: &Shape) -> Result<usize, Error> {
         Dtype::I8 | Dtype::Dynamic => numel,
         Dtype::I4 => {
             let row = shape.last().copied().unwrap_or(1);
-            if row == 0 { 0 } else { numel / row * row.div_ceil(2) }
+            numel.checked_div(row).unwrap_or(0) * row.div_ceil(2)
         }
     })
 }

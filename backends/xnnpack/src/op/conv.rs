@@ -80,7 +80,7 @@ impl Sizes {
         let all =
             (batch * rows).checked_mul(cols).and_then(|all| all.checked_mul(self.window.taps()));
         let all = all.filter(|all| *all < MOST_BYTES / 4).ok_or(TOO_LARGE)?;
-        to.reserve_exact(all);
+        to.try_reserve_exact(all).map_err(|_| TOO_LARGE)?;
         let source = |dim, at, tap, size| match self.kind {
             ConvKind::Transposed(_) => self.window.back(dim, at, tap, size),
             _ => self.window.source(dim, at, tap, size),

@@ -15,7 +15,7 @@ use super::{
     conv::Sizes,
     elements,
     linear::{connected, padded},
-    only, some,
+    only, some, zeros,
 };
 use crate::shape::{MISFIT, Shape, TOO_LARGE};
 
@@ -116,7 +116,7 @@ impl Integer {
         let is_rows = matches!(layout, Layout::Rows { .. });
         let make = |group: usize| {
             let len = packed_len(isa, inner, outputs).ok_or(TOO_LARGE)?;
-            let mut packed = vec![0; len];
+            let mut packed = zeros(len)?;
             let pair = |k: usize, col: usize| {
                 let (tap, input) = (k / half, k % half * 2);
                 let [low, high] = [0, 1].map(|more| integer(group, col, tap, input + more));
@@ -177,7 +177,7 @@ impl Integer {
     ) -> Result<(), Error> {
         let inputs = self.inputs;
         let half = inputs.div_ceil(2);
-        let words = some(&mut cx.scratch.words, x.len() / inputs * half);
+        let words = some(&mut cx.scratch.words, x.len() / inputs * half)?;
         let halves: &mut [i16] = bytemuck::cast_slice_mut(words);
         cx.isa.call(|| widen(x, from as i16, inputs, halves));
         let (_, cols, _, _) = self.layout.parts(inputs);
@@ -229,8 +229,8 @@ impl Integer {
         let rows = out.len() / step;
         let units = if is_rows { rows } else { self.input[0] };
         let half = self.inputs.div_ceil(2);
-        let words = some(&mut cx.scratch.words, x.len() / self.inputs * half);
-        let scales = some(&mut cx.scratch.floats, rows);
+        let words = some(&mut cx.scratch.words, x.len() / self.inputs * half)?;
+        let scales = some(&mut cx.scratch.floats, rows)?;
         if units == 0 || rows == 0 || x.is_empty() {
             return Ok(());
         }

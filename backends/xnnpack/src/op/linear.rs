@@ -7,7 +7,7 @@ use afferent_simd::{
     indirect::{Indirect, Place, Places, Scaled, pack, packed_len, panel},
 };
 
-use super::{Cx, Input, Op, both, elements, only, some};
+use super::{Cx, Input, Op, both, elements, only, some, zeros};
 use crate::shape::{MISFIT, Shape, TOO_LARGE};
 
 /// Weights in panels, and a bias for each column of whole panels.
@@ -26,7 +26,7 @@ impl Packed {
         bias: Option<&[f32]>,
     ) -> Result<Self, Error> {
         let isa = Isa::best();
-        let mut weights = vec![0.0; packed_len(isa, inner, cols).ok_or(TOO_LARGE)?];
+        let mut weights = zeros(packed_len(isa, inner, cols).ok_or(TOO_LARGE)?)?;
         pack(isa, (inner, cols), weight, &mut weights);
         Ok(Self { weights, bias: padded(isa, cols, bias), inner, cols })
     }
@@ -190,7 +190,7 @@ impl Op for Product {
             };
             let (product, row, col) = product.oriented(cx.isa, cols, 1);
             let threads = cx.workers.map_or(1, |workers| workers.threads());
-            let scratch = some(&mut cx.scratch.floats, product.scratch_len(cx.isa, threads));
+            let scratch = some(&mut cx.scratch.floats, product.scratch_len(cx.isa, threads))?;
             let out = Target { data: out, row, col };
             product.write(cx.isa, out, scratch, cx.workers).ok_or(MISFIT)?;
             for dim in (0..batch.len()).rev() {

@@ -2,7 +2,7 @@
 
 use afferent_core::{Element, Error};
 
-use super::{Cx, Input, Op, elements, only, unary::bound};
+use super::{Cx, Input, Op, elements, only, some, unary::bound};
 use crate::shape::{MISFIT, Shape, Window};
 
 /// What a pool gives.
@@ -69,22 +69,24 @@ impl Op for Pool {
                 Ok(())
             }
             (Give::Place, _) => {
-                let mut best = vec![f32::NEG_INFINITY; input.shape[3]];
-                let best = &mut best[..];
+                let mut best = std::mem::take(&mut cx.scratch.floats);
+                let mine = some(&mut best, input.shape[3])?;
                 let out = elements::<i32>(out)?;
-                self.each(
+                let result = self.each(
                     cx,
                     input,
                     out,
                     |to: &mut [i32], from: &[f32], tap, is_first| {
-                        for ((x, best), to) in from.iter().zip(&mut *best).zip(to) {
+                        for ((x, best), to) in from.iter().zip(&mut *mine).zip(to) {
                             if is_first || *x > *best {
                                 (*best, *to) = (*x, tap);
                             }
                         }
                     },
                     |_, _| {},
-                )
+                );
+                cx.scratch.floats = best;
+                result
             }
         }
     }

@@ -67,7 +67,7 @@ impl ByNumbers {
         let len = |steps: &Steps, bytes: &[u8]| if steps.is_some() { bytes.len() } else { 0 };
         let wanted: usize =
             self.inputs.iter().zip(inputs).map(|(steps, input)| len(steps, input.bytes)).sum();
-        let mut rest = some(numbers, wanted + len(&self.output, out));
+        let mut rest = some(numbers, wanted + len(&self.output, out))?;
         if inputs.len() > MOST_INPUTS {
             return Err(MISFIT);
         }
