@@ -9,7 +9,7 @@ use afferent_graph::{NodeDef, OpenCx};
 pub(crate) const KERNELS: KernelLists<'static> = afferent_kernels::KERNELS;
 
 /// The backends.
-pub(crate) const BACKENDS: &[&dyn Backend] = &[];
+pub(crate) const BACKENDS: &[&dyn Backend] = &[afferent_backend_xnnpack::XNNPACK];
 
 /// The nodes that come along, one list a family.
 const NODES: &[&[NodeDef]] = &[

@@ -1,4 +1,4 @@
-"""Exports the official operator suite to data/suite and whole models to data/models: export_suite.py [NAME]..."""
+"""Exports the official operator suite to data/suite, its XNNPACK flows to data/xnnpack..., and whole models to data/models: export_suite.py [NAME]..."""
 
 import logging
 import sys
@@ -20,6 +20,8 @@ def main(names: list[str]) -> None:
     use_grid()
     total = 0
     archives = {f"suite/{module.removeprefix('test_')}": partial(suite.collect, module) for module in suite.modules()}
+    for flow in suite.DELEGATED:
+        archives |= {f"{flow.name}/{module.removeprefix('test_')}": partial(suite.collect_delegated, module, flow) for module in suite.modules()}
     archives |= {f"models/{name}": make for name, make in models.ARCHIVES.items()}
     for path, make in archives.items():
         if names and path not in names and path.split("/")[0] not in names:

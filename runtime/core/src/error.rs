@@ -75,6 +75,28 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A backend found a fault in an entry of a compiled blob.
+    #[error("the compiled blob cannot be read: {entry} {index}: {field} {reason}")]
+    InvalidBlob {
+        /// The kind of entry: a value, a node.
+        entry: &'static str,
+        /// Number of the entry.
+        index: u32,
+        /// Its field.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A compiled blob asks for what a backend does not do.
+    #[error("not supported in the compiled blob: {entry} {index}: {what}")]
+    UnsupportedBlob {
+        /// The kind of entry: a value, a node.
+        entry: &'static str,
+        /// Number of the entry.
+        index: u32,
+        /// What would be needed.
+        what: &'static str,
+    },
 }
 
 impl Error {
@@ -83,12 +105,12 @@ impl Error {
         match self {
             Self::Internal { .. } => 0x01,
             Self::Cancelled => 0x02,
-            Self::NotSupported { .. } => 0x10,
+            Self::NotSupported { .. } | Self::UnsupportedBlob { .. } => 0x10,
             Self::InvalidArgument { .. } | Self::InvalidTensor { .. } => 0x12,
             Self::InvalidType { .. } | Self::DtypeMismatch { .. } => 0x13,
             Self::MemoryAllocationFailed { .. } => 0x21,
             Self::OutOfResources { .. } => 0x25,
-            Self::DelegateInvalidCompatibility { .. } => 0x30,
+            Self::DelegateInvalidCompatibility { .. } | Self::InvalidBlob { .. } => 0x30,
         }
     }
 }

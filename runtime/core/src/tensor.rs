@@ -30,6 +30,16 @@ impl AlignedBytes {
         Self { words, start, len }
     }
 
+    /// `len` zero bytes; `None` when there is no memory for them.
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        let count = len.div_ceil(8).checked_add(Self::ALIGNMENT / 8)?;
+        let mut words = Vec::new();
+        words.try_reserve_exact(count).ok()?;
+        words.resize(count, 0_u64);
+        let start = words.as_ptr().addr().wrapping_neg() % Self::ALIGNMENT;
+        Some(Self { words, start, len })
+    }
+
     /// Changes the length; new bytes are zero.
     pub fn resize(&mut self, len: usize) {
         let kept = self.len.min(len);

@@ -2,12 +2,12 @@
 
 use crate::{
     check::Budget,
-    error::{Defect, Fault, FileKind, Place, ProgramError, Read},
-    flatbuffer::{Table, Tables},
+    error::{At, Defect, Fault, FileKind, Place, ProgramError, Read},
     header,
     schema::*,
     tensor::{LayoutFields, TensorLayout},
 };
+use afferent_flatbuffer::{Table, Tables};
 
 /// A checked `.bpte` file, as ExecuTorch `BundledProgram`. It borrows everything from the file.
 ///

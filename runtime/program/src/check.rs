@@ -2,10 +2,8 @@
 
 use crate::{
     delegate::{DelegatePlan, Operator},
-    error::{Defect, Fault, FileKind, Place, ProgramError, Read},
-    flatbuffer::{Field, Table},
+    error::{At, Defect, Fault, FileKind, Place, ProgramError, Read},
     instruction::Instruction,
-    list::{List, Number},
     plan::MethodPlan,
     program::Program,
     schema::*,
@@ -13,6 +11,7 @@ use crate::{
     tensor::TensorMeta,
     value::{Kind, Value, list},
 };
+use afferent_flatbuffer::{Field, List, Number, Table};
 
 /// How much work a file may cause.
 ///
@@ -73,7 +72,7 @@ fn whole_file(program: &Program<'_>, budget: &mut Budget) -> Read<()> {
         None => 0,
     };
     // The first entry is reserved for tensors that are no constants, and stands there always.
-    if inline.len() > 0 && offsets > 1 {
+    if !inline.is_empty() && offsets > 1 {
         let reason = "and Program.constant_segment hold constants; only one of them may";
         return Err(PROGRAM_CONSTANT_BUFFER.invalid(reason));
     }

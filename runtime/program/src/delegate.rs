@@ -6,10 +6,10 @@ use afferent_core::CompileSpec;
 
 use crate::{
     error::{Fault, Read},
-    flatbuffer::{Table, Tables},
     plan::MethodPlan,
     schema::*,
 };
+use afferent_flatbuffer::{Table, Tables};
 
 /// An operator of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

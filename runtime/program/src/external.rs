@@ -2,13 +2,13 @@
 
 use crate::{
     check::{self, Budget},
-    error::{Defect, Fault, FileKind, Place, ProgramError, Read},
-    flatbuffer::{Field, Table},
+    error::{At, Defect, Fault, FileKind, Place, ProgramError, Read},
     header,
     schema::*,
     segments::{NamedData, Segments},
     tensor::{LayoutFields, TensorLayout},
 };
+use afferent_flatbuffer::{Field, Table};
 
 /// A checked `.ptd` file. It borrows everything from the file.
 ///

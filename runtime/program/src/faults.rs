@@ -1,10 +1,7 @@
 //! Every check: a file that is accepted, one field of it changed, and the message that follows.
 
-use crate::{
-    ExternalData, Program, ProgramError,
-    flatbuffer::{Field, Table},
-    schema::*,
-};
+use crate::{ExternalData, Program, ProgramError, schema::*};
+use afferent_flatbuffer::{Field, Table};
 
 const EVERY_FIELD: &[u8] = include_bytes!("../tests/data/every_field.pte");
 const ADD: &[u8] = include_bytes!("../tests/data/add.pte");
@@ -79,7 +76,8 @@ fn without(file: &[u8], path: &[Step], field: Field, message: &str) {
     assert_eq!(parse(file), Ok(()), "unchanged");
     let mut changed = file.to_vec();
     // Other tables share the vtable, so this one gets its own at the end of the flatbuffer.
-    let (at, mut vtable) = table(file, path).with_vtable();
+    let table = table(file, path);
+    let (at, mut vtable) = (table.start(), table.vtable().collect::<Vec<_>>());
     vtable[4 + 2 * field.0..][..2].fill(0);
     let header = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
     let end = if file[8..12] == *b"eh00" { header(16) as usize } else { file.len() };

@@ -1,9 +1,7 @@
 //! The header of a file: where the flatbuffer ends and the segments begin.
 
-use crate::{
-    error::{Defect, Fault, FileKind, Place, ProgramError},
-    flatbuffer::{Field, array},
-};
+use crate::error::{At, Defect, Fault, FileKind, Place, ProgramError};
+use afferent_flatbuffer::{Field, array};
 
 const HEADER_LENGTH: Field = Field(0, "header length");
 const FLATBUFFER_SIZE: Field = Field(0, "size of the flatbuffer in the header");

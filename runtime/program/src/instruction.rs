@@ -4,12 +4,11 @@ use afferent_core::ScalarType;
 
 use crate::{
     error::{Fault, Read},
-    flatbuffer::{Field, Table},
-    list::{List, to_u32},
     plan::MethodPlan,
     schema::*,
     value::Kind,
 };
+use afferent_flatbuffer::{Field, List, Table, to_u32};
 
 /// One step of a method.
 #[derive(Debug, Clone, Copy, PartialEq)]

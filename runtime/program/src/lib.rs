@@ -9,7 +9,7 @@
 //! | `bundled`     | a `.bpte` file: a program with test cases                               |
 //! | `check`       | the one walk over everything that a file can give                       |
 //! | `header`, `segments` | the parts of a file                                              |
-//! | `flatbuffer`, `list`, `schema` | tables and vectors, and the numbers of their fields    |
+//! | `schema`      | the numbers of the fields of tables                                     |
 //! | `error`       | why a file is refused                                                   |
 //!
 //! **Invariant:** no bytes make this crate panic, recurse, allocate, or work longer than a small
@@ -31,10 +31,8 @@ mod error;
 mod external;
 #[cfg(test)]
 mod faults;
-mod flatbuffer;
 mod header;
 mod instruction;
-mod list;
 mod plan;
 mod program;
 mod schema;
@@ -42,12 +40,12 @@ mod segments;
 mod tensor;
 mod value;
 
+pub use afferent_flatbuffer::List;
 pub use bundled::{BundledProgram, TestCase, TestSuite, TestValue};
 pub use delegate::{DelegatePlan, Operator};
 pub use error::{Fault, FileKind, Place, ProgramError};
 pub use external::ExternalData;
 pub use instruction::Instruction;
-pub use list::List;
 pub use plan::MethodPlan;
 pub use program::Program;
 pub use tensor::{Placement, TensorData, TensorLayout, TensorMeta};

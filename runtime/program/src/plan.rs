@@ -3,13 +3,12 @@
 use crate::{
     delegate::{DelegatePlan, Operator},
     error::Read,
-    flatbuffer::{Table, Tables},
     instruction::Instruction,
-    list::{List, to_u32, to_usize},
     program::Program,
     schema::*,
     value::Value,
 };
+use afferent_flatbuffer::{List, Table, Tables, to_u32, to_usize};
 
 /// A checked method of a [`Program`], as ExecuTorch `ExecutionPlan`.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +29,7 @@ impl<'a> MethodPlan<'a> {
     pub(crate) fn read(program: &Program<'a>, index: usize) -> Read<Self> {
         let table = program.plans().get(index)?;
         let chains = PLAN_CHAINS.required(table.tables(PLAN_CHAINS)?)?;
-        if chains.len() == 0 {
+        if chains.is_empty() {
             return Err(PLAN_CHAINS.invalid("holds no chain of instructions"));
         }
         let instructions = chains.get(0)?.tables(CHAIN_INSTRUCTIONS)?;

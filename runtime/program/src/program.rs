@@ -2,13 +2,13 @@
 
 use crate::{
     check,
-    error::{FileKind, Place, ProgramError, Read},
-    flatbuffer::{Field, Table, Tables},
+    error::{At, FileKind, Place, ProgramError, Read},
     header,
     plan::MethodPlan,
     schema::*,
     segments::{NamedData, Segments},
 };
+use afferent_flatbuffer::{Field, Table, Tables};
 
 /// A checked `.pte` program, as ExecuTorch `Program`. It borrows everything from the file.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +118,7 @@ impl<'a> Program<'a> {
     /// The first `len` bytes of the constant at `index`.
     pub(crate) fn constant(&self, index: u32, len: u64) -> Read<&'a [u8]> {
         let inline = self.root.tables_or_empty(PROGRAM_CONSTANT_BUFFER)?;
-        if inline.len() > 0 {
+        if !inline.is_empty() {
             let index = TENSOR_DATA_BUFFER_IDX.index(index, inline.len())?;
             let storage = inline.get(index as usize)?.bytes(BUFFER_STORAGE)?;
             return BUFFER_STORAGE.slice(storage.unwrap_or_default(), 0, len);

@@ -3,7 +3,7 @@
 //!
 //! A field's number is its place in the schema; a union takes two, the second for the table.
 
-use crate::flatbuffer::Field;
+use afferent_flatbuffer::Field;
 
 pub(crate) const PROGRAM_VERSION: Field = Field(0, "Program.version");
 pub(crate) const PROGRAM_EXECUTION_PLAN: Field = Field(1, "Program.execution_plan");

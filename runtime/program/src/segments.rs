@@ -4,9 +4,9 @@ use core::fmt;
 
 use crate::{
     error::Read,
-    flatbuffer::{Field, Table, Tables},
     schema::{DATA_SEGMENT_OFFSET, DATA_SEGMENT_SIZE, NAMED_DATA_KEY, NAMED_DATA_SEGMENT_INDEX},
 };
+use afferent_flatbuffer::{Field, Table, Tables};
 
 /// The segments after the flatbuffer.
 #[derive(Clone, Copy)]

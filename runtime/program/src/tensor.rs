@@ -4,11 +4,10 @@ use afferent_core::{Dims, Dynamism, MAX_DIMS, ScalarType, is_dim_order, numel};
 
 use crate::{
     error::{Fault, Read},
-    flatbuffer::{Field, Table},
-    list::{List, to_usize},
     plan::MethodPlan,
     schema::*,
 };
+use afferent_flatbuffer::{Field, List, Table, to_usize};
 
 /// A tensor of a method.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,12 +2,11 @@
 
 use crate::{
     error::{Fault, Read},
-    flatbuffer::{Field, Table},
-    list::{List, Number, to_u32},
     plan::MethodPlan,
     schema::*,
     tensor::TensorMeta,
 };
+use afferent_flatbuffer::{Field, List, Number, Table, to_u32};
 
 /// A value of a method as the file describes it, as ExecuTorch `EValue`.
 #[derive(Debug, Clone, Copy, PartialEq)]

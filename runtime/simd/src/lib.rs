@@ -3,8 +3,10 @@
 //! | module      | holds                                                                     |
 //! |-------------|---------------------------------------------------------------------------|
 //! | `attention` | means of values, weighted by how well keys match queries                  |
+//! | `channels`  | depthwise convolutions of channels that lie together                      |
 //! | `conv`      | convolutions                                                              |
 //! | `gemm`      | products of matrices, and of whatever can be packed like one              |
+//! | `indirect`  | products of packed weights with rows found by their places                |
 //! | `isa`       | instruction sets, found at run time, and how code is compiled for each    |
 //! | `math`      | functions of a vector of numbers                                          |
 //! | `norm`      | layer norm and group norm                                                 |
@@ -20,8 +22,10 @@
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 
 pub mod attention;
+pub mod channels;
 pub mod conv;
 pub mod gemm;
+pub mod indirect;
 pub mod isa;
 pub mod math;
 pub mod norm;

@@ -52,6 +52,18 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// The smaller of `len` and `LANES` numbers can be written there.
     unsafe fn store_first_at(self, value: Self::F32, to: *mut f32, len: usize);
 
+    /// The first `len` integers from `from` on, and zeros.
+    ///
+    /// # Safety
+    /// The smaller of `len` and `LANES` integers can be read there.
+    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> Self::I32;
+
+    /// Writes the first `len` lanes from `to` on; what does not fit becomes the nearest that does.
+    ///
+    /// # Safety
+    /// The smaller of `len` and `LANES` integers can be written there.
+    unsafe fn store_i8_at(self, value: Self::I32, to: *mut i8, len: usize);
+
     /// Zeros.
     #[inline(always)]
     fn zero(self) -> Self::F32 {
@@ -160,6 +172,10 @@ pub trait Int:
     fn shl<const N: u32>(self) -> Self;
     /// The bits moved down by `N`, which is less than 32; the sign fills up.
     fn shr<const N: u32>(self) -> Self;
+    /// Adds the products of the lower and of the upper halves of `a` and `b`, each half an integer
+    /// of 16 bits with a sign.
+    #[must_use]
+    fn add_pairs(self, a: Self, b: Self) -> Self;
     /// Where `self < other`.
     fn lt(self, other: Self) -> Self::Mask;
     /// Where `self == other`.

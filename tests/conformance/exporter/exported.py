@@ -34,8 +34,11 @@ def use_grid() -> None:
         setattr(torch, name, on_grid(getattr(torch, name)))
 
 
-def export(name: str, model: torch.nn.Module, inputs: tuple, random_inputs: bool, dynamic_shapes=None) -> dict:
-    """One program of the portable flow: `pte`, `inputs`, `expected` and `official`, or `failed` with the step and `why`."""
+def export(name: str, model: torch.nn.Module, inputs: tuple, random_inputs: bool, dynamic_shapes=None, flow=PORTABLE_TEST_FLOW) -> dict:
+    """One program of a flow: `pte`, `inputs`, `expected` and `official`, or `failed` with the step and `why`.
+
+    A quantised program has `quantum`, the step of its results; what is expected are the results of the official runtime.
+    """
     torch.manual_seed(zlib.crc32(name.encode()))
     made, step = {"name": name}, "eager"
     try:
@@ -44,8 +47,11 @@ def export(name: str, model: torch.nn.Module, inputs: tuple, random_inputs: bool
                 if weight.is_floating_point():
                     weight.copy_((weight / WEIGHT_STEP).round() * WEIGHT_STEP)
         model(*inputs)
+        tester = flow.tester_factory(model, inputs)
+        if flow.quantize:
+            step = "quantize"
+            tester.quantize(flow.quantize_stage_factory())
         step = "export"
-        tester = PORTABLE_TEST_FLOW.tester_factory(model, inputs)
         tester.export(tester._get_default_stage(StageType.EXPORT, dynamic_shapes=dynamic_shapes))
         step = "lower"
         tester.to_edge_transform_and_lower()
@@ -56,7 +62,12 @@ def export(name: str, model: torch.nn.Module, inputs: tuple, random_inputs: bool
         made["inputs"] = next(tester.generate_random_inputs()) if random_inputs else inputs
         outputs, _ = tester._calculate_reference_output(tester.stages[StageType.EXPORT].artifact, made["inputs"])
         made["expected"] = laid_out(made["pte"], pytree.tree_leaves(outputs))
-        made["official"] = official(made)
+        if flow.quantize:
+            step = "official runtime"
+            made["expected"] = run_official(made)
+            made["quantum"] = quantum(tester.stages[StageType.EXPORT].artifact)
+        else:
+            made["official"] = official(made)
     except Exception as error:
         made |= {"failed": step, "why": f"{type(error).__name__}: {error}".splitlines()[0]}
     return made
@@ -74,11 +85,27 @@ def laid_out(pte: bytes, outputs: list) -> list:
     return found
 
 
+def run_official(made: dict) -> list:
+    """What the official runtime gives."""
+    outputs = _load_for_executorch_from_buffer(made["pte"]).run_method("forward", tuple(pytree.tree_leaves(made["inputs"])))
+    return [x.clone() if isinstance(x, torch.Tensor) else x for x in outputs]
+
+
+def quantum(exported) -> float:
+    """The widest step between the numbers that a static quantisation can give, 0 if there is none."""
+    steps = [node.args[1] for node in exported.graph.nodes if "dequantize_per_tensor.default" in str(node.target)]
+    return max((float(step) for step in steps), default=0.0)
+
+
+def delegates(pte: bytes) -> int:
+    """How many parts of a program are delegated."""
+    return len(_deserialize_pte_binary(pte).program.execution_plan[0].delegates)
+
+
 def official(made: dict) -> str:
     """How the official runtime differs from eager PyTorch; empty if it does not."""
     try:
-        outputs = _load_for_executorch_from_buffer(made["pte"]).run_method("forward", tuple(pytree.tree_leaves(made["inputs"])))
-        for actual, expected in zip(outputs, made["expected"], strict=True):
+        for actual, expected in zip(run_official(made), made["expected"], strict=True):
             torch.testing.assert_close(actual, expected, atol=1e-4, rtol=1e-4, equal_nan=True)
     except (RuntimeError, AssertionError, ValueError) as error:
         return str(error).splitlines()[0]
@@ -112,6 +139,8 @@ def program(made: dict) -> dict:
     atol, rtol = max(tolerances, default=(0, 0))
     case = {"method": "forward", "fresh": True, "inputs": [value(x) for x in pytree.tree_leaves(made["inputs"])],
             "expected": [output(x) for x in made["expected"]], "atol": atol, "rtol": rtol}
+    if made.get("quantum"):
+        case["quantum"] = made["quantum"]
     if made.get("official"):
         case["official"] = made["official"]
     return {"program": made["name"], "cases": [case], "pte": made["pte"].hex()}

@@ -1,4 +1,4 @@
-"""Walks the official operator suite: every test of its portable flow, every program of a test."""
+"""Walks the official operator suite: every test of a flow, every program of a test."""
 
 import importlib
 import itertools
@@ -8,23 +8,29 @@ import zlib
 
 import torch
 from executorch.backends.test.suite import operators
+from executorch.backends.test.suite.flows import xnnpack
 from executorch.backends.test.suite.flows.portable import PORTABLE_TEST_FLOW
 
-from .exported import export
+from .exported import delegates, export
+
+DELEGATED = [
+    xnnpack.XNNPACK_TEST_FLOW,
+    xnnpack.XNNPACK_DYNAMIC_INT8_PER_CHANNEL_TEST_FLOW,
+    xnnpack.XNNPACK_STATIC_INT8_PER_CHANNEL_TEST_FLOW,
+    xnnpack.XNNPACK_STATIC_INT8_PER_TENSOR_TEST_FLOW,
+]
 
 
 class Runner:
     """Stands for the suite's own runner: it exports what a test hands over, and goes on after a failure."""
 
-    _flow = PORTABLE_TEST_FLOW
-
-    def __init__(self, name: str):
-        self.name, self.made = name, []
+    def __init__(self, name: str, flow):
+        self.name, self._flow, self.made = name, flow, []
 
     def lower_and_run_model(self, model, inputs, generate_random_test_inputs=True, dynamic_shapes=None):
         """Exports one program of the test."""
         name = f"{self.name}#{len(self.made)}"
-        self.made.append(export(name, model, inputs, generate_random_test_inputs, dynamic_shapes))
+        self.made.append(export(name, model, inputs, generate_random_test_inputs, dynamic_shapes, self._flow))
 
 
 def modules() -> list[str]:
@@ -55,16 +61,21 @@ def tests(module: str):
             yield f"{name}[{label}]" if label else name, function, {k: v for _, values in combination for k, v in values.items()}
 
 
-def collect(module: str) -> list[dict]:
+def collect(module: str, flow=PORTABLE_TEST_FLOW) -> list[dict]:
     """Exports every program of a file."""
     made = []
     for name, function, parameters in tests(module):
         torch.manual_seed(zlib.crc32(name.encode()))
         torch._dynamo.reset()
-        runner = Runner(name)
+        runner = Runner(name, flow)
         try:
             function(runner, **parameters)
         except unittest.SkipTest as reason:
             runner.made.append({"name": name, "failed": "skipped by the suite", "why": str(reason)})
         made += runner.made
     return made
+
+
+def collect_delegated(module: str, flow) -> list[dict]:
+    """Exports every program of a file, and keeps those of which something is delegated."""
+    return [x for x in collect(module, flow) if "failed" in x or delegates(x["pte"])]

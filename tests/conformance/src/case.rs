@@ -78,6 +78,30 @@ impl TensorJson {
         Tensor::from_bytes(dtype, &self.sizes, &order, &bytes).expect("the data fits the sizes")
     }
 
+    /// Whether it is given by sums.
+    #[cfg(test)]
+    pub(crate) fn is_summed(&self) -> bool {
+        self.sums.is_some()
+    }
+
+    /// How many elements of a result are further away than `tolerance`; of one that is given by
+    /// sums none is known.
+    #[cfg(test)]
+    pub(crate) fn count_far(
+        &self,
+        found: &TensorView<'_>,
+        folder: &Path,
+        tolerance: Tolerance,
+    ) -> usize {
+        if self.is_summed() {
+            return 0;
+        }
+        let expected = to_f64(&self.tensor(folder).view());
+        let pairs = to_f64(found).into_iter().zip(expected);
+        let far = |a: f64, b: f64| (a - b).abs() > tolerance.atol + tolerance.rtol * b.abs();
+        pairs.filter(|(a, b)| far(*a, *b)).count()
+    }
+
     /// Compares a result with this expected one; says where they differ. Files are in `folder`.
     ///
     /// # Errors

@@ -117,3 +117,23 @@ fn the_operator_suite_gives_what_pytorch_gives() {
 fn models_give_what_pytorch_gives() {
     check("models");
 }
+
+#[test]
+fn programs_for_xnnpack_give_what_pytorch_gives() {
+    check("xnnpack");
+}
+
+#[test]
+fn dynamically_quantised_programs_give_what_the_official_runtime_gives() {
+    check("xnnpack_dynamic_int8_per_channel");
+}
+
+#[test]
+fn programs_quantised_by_channel_give_what_the_official_runtime_gives() {
+    check("xnnpack_static_int8_per_channel");
+}
+
+#[test]
+fn programs_quantised_by_tensor_give_what_the_official_runtime_gives() {
+    check("xnnpack_static_int8_per_tensor");
+}

@@ -1,5 +1,6 @@
 //! Loads a file and runs its methods, within limits.
 
+use afferent_backend_xnnpack::XNNPACK;
 use afferent_core::{
     Args, Backend, Delegate, DelegateHandle, DelegateSource, Dynamism, Error, KernelContext,
     ScalarType, Tensor,
@@ -38,6 +39,15 @@ pub fn allowance(file: usize) -> usize {
 /// Memory of the inputs is given back between runs, so that a run that reads what an earlier one
 /// borrowed is found by a sanitizer.
 pub fn program(bytes: &[u8], seed: u64) -> Tally {
+    program_on(bytes, seed, BACKENDS)
+}
+
+/// As [`program`], with delegates that really compute.
+pub fn delegated(bytes: &[u8], seed: u64) -> Tally {
+    program_on(bytes, seed, &[XNNPACK])
+}
+
+fn program_on(bytes: &[u8], seed: u64, backends: &'static [&'static dyn Backend]) -> Tally {
     let mut tally = Tally::default();
     let Ok(file) = ModelFile::from_bytes("hostile.pte", bytes) else {
         tally.refused += 1;
@@ -46,7 +56,7 @@ pub fn program(bytes: &[u8], seed: u64) -> Tally {
     let options = ModelOptions {
         memory_limit: allowance(bytes.len()) / 2,
         instruction_limit: INSTRUCTION_LIMIT,
-        ..ModelOptions::new(afferent_kernels::KERNELS).with_backends(BACKENDS)
+        ..ModelOptions::new(afferent_kernels::KERNELS).with_backends(backends)
     };
     let names: Vec<String> = file.program().method_names().take(8).map(str::to_owned).collect();
     let mut model = Model::new(file.clone(), options);

@@ -37,6 +37,20 @@ pub fn seed(name: &str) -> Vec<u8> {
     read(&programs().join(name), "model.pte")
 }
 
+/// Programs with delegates of many kinds of nodes and types.
+///
+/// # Panics
+/// When they cannot be read.
+pub fn delegated() -> Vec<Seed> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("delegates");
+    let entries = fs::read_dir(&folder).expect("the delegates are in this repository");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
+    paths.sort();
+    let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into();
+    let seed = |path: &PathBuf| Seed { name: name(path), bytes: fs::read(path).expect("readable") };
+    paths.iter().map(seed).collect()
+}
+
 /// The folder of the conformance programs.
 pub fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/data/programs")

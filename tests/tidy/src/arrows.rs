@@ -9,13 +9,14 @@ use crate::tree;
 /// Folder of a crate, and the folders of those of ours that it may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("runtime/core", &[]),
-    ("runtime/program", &["runtime/core"]),
+    ("runtime/flatbuffer", &[]),
+    ("runtime/program", &["runtime/core", "runtime/flatbuffer"]),
     ("runtime/executor", &["runtime/core", "runtime/program"]),
     ("runtime/package", &["runtime/core", "runtime/program", "runtime/executor"]),
     ("runtime/text", &["runtime/core", "runtime/executor"]),
     ("runtime/simd", &["runtime/core"]),
     ("runtime/kernels", &["runtime/core", "runtime/simd"]),
-    ("backends/*", &["runtime/core", "runtime/simd"]),
+    ("backends/*", &["runtime/core", "runtime/flatbuffer", "runtime/simd"]),
     ("graph/core", &["runtime/core"]),
     ("graph/engine", &["runtime/core", "graph/core"]),
     ("graph/record", &["graph/core", "graph/engine"]),

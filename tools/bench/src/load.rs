@@ -94,7 +94,10 @@ pub(crate) fn once(options: &OnceOptions) -> Result<()> {
 fn load(program: &Path, ptd: Option<&Path>, access: FileAccess) -> Result<Model> {
     let ptd: Vec<PathBuf> = ptd.into_iter().map(Path::to_owned).collect();
     let file = ModelFile::open_with(program, &ptd, access)?;
-    let mut model = Model::new(file, ModelOptions::new(afferent_kernels::KERNELS));
+    let mut model = Model::new(
+        file,
+        ModelOptions::new(afferent_kernels::KERNELS).with_backends(subject::BACKENDS),
+    );
     model.load_method("forward")?;
     Ok(model)
 }

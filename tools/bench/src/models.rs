@@ -1,4 +1,4 @@
-//! Exported models without delegate, against the official runtime with and without XNNPACK.
+//! Exported models with and without XNNPACK, against the official runtime with the same files.
 
 use std::{
     fs,
@@ -15,12 +15,12 @@ use crate::{
     timing,
 };
 
-/// Time of a call of image models without delegate, one thread.
+/// Time of a call of image models without and with delegate, one thread.
 ///
-/// `tools/bench/export_models.py FOLDER` makes the models. Each round calls a model here, by the
-/// peer with its portable kernels, and by the peer with the same model delegated to XNNPACK. The
-/// result of a call here is compared with that of PyTorch; `error` is the greatest difference by
-/// the greatest magnitude.
+/// `tools/bench/export_models.py FOLDER` makes the models. Each round calls a model here, without
+/// delegate and delegated to XNNPACK, and by the peer, delegated and with its portable kernels.
+/// The results of calls here are compared with that of PyTorch; `error` is the greatest difference
+/// by the greatest magnitude.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Folder with the models.
@@ -33,6 +33,9 @@ pub(crate) struct Options {
     /// Calls in a round, here and with XNNPACK; portable kernels of the peer are called once.
     #[arg(long, default_value_t = 20)]
     repeat: usize,
+    /// Leave out what is not delegated.
+    #[arg(long)]
+    delegated: bool,
 }
 
 /// The greatest error that passes.
@@ -43,12 +46,14 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         "model",
         "afferent ms",
         "official portable ms",
+        "afferent XNNPACK ms",
         "official XNNPACK ms",
-        "portable / afferent",
-        "XNNPACK / afferent",
+        "ours / official, portable",
+        "ours / official, XNNPACK",
         "error",
+        "error, XNNPACK",
     ];
-    let title = format!("models without delegate, one thread, {} rounds", options.rounds);
+    let title = format!("models, one thread, medians of {} rounds", options.rounds);
     let mut table = Table::new(title, &columns);
     let entries = fs::read_dir(&options.folder);
     let entries = entries.with_context(|| format!("cannot read {}", options.folder.display()))?;
@@ -68,37 +73,52 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     Ok(vec![table])
 }
 
-fn measure(name: &str, options: &Options) -> Result<[String; 7]> {
+fn measure(name: &str, options: &Options) -> Result<[String; 9]> {
     let path = |suffix: &str| options.folder.join(format!("{name}{suffix}"));
     let inputs = [path("_input.npy")];
-    let mut subject = Subject::with_inputs(&path(".pte"), &inputs)?;
-    let error = error(&mut subject, &path("_output.npy"))?;
-    ensure!(error <= TOLERANCE, "the result is {error:e} away from that of PyTorch");
-    let (mut own, mut portable, mut delegated) = (vec![], vec![], vec![]);
+    let (expected, file) = (path("_output.npy"), path("_xnnpack.pte"));
+    let open = |path: &Path| -> Result<(Subject, f64)> {
+        let mut subject = Subject::with_inputs(path, &inputs)?;
+        let error = error(&mut subject, &expected)?;
+        ensure!(error <= TOLERANCE, "the result is {error:e} away from that of PyTorch");
+        Ok((subject, error))
+    };
+    let mut plain = if options.delegated { None } else { Some(open(&path(".pte"))?) };
+    let (mut delegated, delegated_error) = open(&file)?;
+    let mut own = [vec![], vec![]];
+    let mut official = [vec![], vec![]];
+    let repeat = options.repeat;
     for _ in 0..options.rounds {
-        subject.call(1)?;
-        own.push(timing::median(timing::each(options.repeat, || subject.call(1))?));
+        if let Some((subject, _)) = &mut plain {
+            subject.call(1)?;
+            own[0].push(timing::median(timing::each(repeat, || subject.call(1))?));
+        }
+        delegated.call(1)?;
+        own[1].push(timing::median(timing::each(repeat, || delegated.call(1))?));
         if let Some(program) = options.peer.program.as_deref() {
-            portable.push(peer::median_us(program, &path(".pte"), &inputs, 1)?);
-            let model = path("_xnnpack.pte");
-            delegated.push(peer::median_us(program, &model, &inputs, options.repeat)?);
+            if plain.is_some() {
+                official[0].push(peer::median_us(program, &path(".pte"), &inputs, 1)?);
+            }
+            official[1].push(peer::median_us(program, &file, &inputs, repeat)?);
         }
     }
-    let ratio = |peer: &[f64]| {
-        let ratios = peer.iter().zip(&own).map(|(peer, own)| peer / own);
-        figure(timing::median(ratios.collect()))
+    let ratio = |own: &[f64], peer: &[f64]| {
+        figure(timing::median(own.iter().zip(peer).map(|(own, peer)| own / peer).collect()))
     };
-    let ratios = [ratio(&portable), ratio(&delegated)];
+    let ratios = [ratio(&own[0], &official[0]), ratio(&own[1], &official[1])];
     let ms = |times: Vec<f64>| figure(timing::median(times) / 1e3);
+    let ([plain_ms, own_ms], [portable_ms, official_ms]) = (own.map(ms), official.map(ms));
     let [portable_ratio, delegated_ratio] = ratios;
     Ok([
         name.to_owned(),
-        ms(own),
-        ms(portable),
-        ms(delegated),
+        plain_ms,
+        portable_ms,
+        own_ms,
+        official_ms,
         portable_ratio,
         delegated_ratio,
-        format!("{error:.1e}"),
+        plain.map_or_else(String::new, |(_, error)| format!("{error:.1e}")),
+        format!("{delegated_error:.1e}"),
     ])
 }
 

@@ -6,13 +6,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use afferent_core::{ScalarType, Tensor};
+use afferent_backend_xnnpack::XNNPACK;
+use afferent_core::{Backend, ScalarType, Tensor};
 use afferent_program::Value;
 use afferent_runtime::{Input, Model, ModelError, ModelOptions};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::{peer, timing};
+
+/// The backends that are measured.
+pub(crate) const BACKENDS: &[&dyn Backend] = &[XNNPACK];
 
 /// A loaded method `forward`, its inputs, and the same inputs as files.
 pub(crate) struct Subject {
@@ -47,7 +51,8 @@ pub(crate) struct Peer {
 impl Subject {
     /// Loads the program at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let model = Model::open(path, ModelOptions::new(afferent_kernels::KERNELS))?;
+        let options = ModelOptions::new(afferent_kernels::KERNELS).with_backends(BACKENDS);
+        let model = Model::open(path, options)?;
         let inputs = zeros(&model)?;
         let folder = TempDir::with_prefix("afferent-bench-")?;
         let files = write(&inputs, folder.path())?;

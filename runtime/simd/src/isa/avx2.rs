@@ -100,6 +100,34 @@ impl Simd for Avx2 {
         // SAFETY: the caller vouches for `len` places, the token for the instruction.
         unsafe { _mm256_maskstore_ps(to, first(len), value.0) }
     }
+    #[inline(always)]
+    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> I32s {
+        if len >= 8 {
+            // SAFETY: the caller vouches for eight integers, the token for the instruction.
+            return I32s(op!(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()))));
+        }
+        let mut all = [0_i8; 8];
+        for (lane, to) in all.iter_mut().enumerate().take(len) {
+            // SAFETY: the caller vouches for `len` integers.
+            *to = unsafe { from.wrapping_add(lane).read() };
+        }
+        I32s(op!(_mm256_cvtepi8_epi32(_mm_loadl_epi64(all.as_ptr().cast()))))
+    }
+    #[inline(always)]
+    unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
+        let (low, high) =
+            op!((_mm256_castsi256_si128(value.0), _mm256_extracti128_si256::<1>(value.0)));
+        let words = op!(_mm_packs_epi32(low, high));
+        let bytes = op!(_mm_cvtsi128_si64(_mm_packs_epi16(words, words))).to_le_bytes();
+        if len >= 8 {
+            // SAFETY: the caller vouches for eight places.
+            return unsafe { to.cast::<[u8; 8]>().write_unaligned(bytes) };
+        }
+        for (lane, byte) in bytes.into_iter().enumerate().take(len) {
+            // SAFETY: the caller vouches for `len` places.
+            unsafe { to.wrapping_add(lane).write(byte.cast_signed()) }
+        }
+    }
 }
 
 macro_rules! operator {
@@ -230,6 +258,10 @@ impl Int for I32s {
     fn shr<const N: u32>(self) -> Self {
         let count = op!(_mm_cvtsi32_si128(N.cast_signed()));
         Self(op!(_mm256_sra_epi32(self.0, count)))
+    }
+    #[inline(always)]
+    fn add_pairs(self, a: Self, b: Self) -> Self {
+        Self(op!(_mm256_add_epi32(self.0, _mm256_madd_epi16(a.0, b.0))))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

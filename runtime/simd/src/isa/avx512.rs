@@ -99,6 +99,16 @@ impl Simd for Avx512 {
         // SAFETY: the caller vouches for `len` places, the token for the instruction.
         unsafe { _mm512_mask_storeu_ps(to, first(len), value.0) }
     }
+    #[inline(always)]
+    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> I32s {
+        // SAFETY: the caller vouches for `len` integers, the token for the instructions.
+        I32s(op!(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first(len), from))))
+    }
+    #[inline(always)]
+    unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
+        // SAFETY: the caller vouches for `len` places, the token for the instructions.
+        op!(_mm_mask_storeu_epi8(to, first(len), _mm512_cvtsepi32_epi8(value.0)));
+    }
 }
 
 macro_rules! operator {
@@ -231,6 +241,10 @@ impl Int for I32s {
     #[inline(always)]
     fn shr<const N: u32>(self) -> Self {
         Self(op!(_mm512_srai_epi32::<N>(self.0)))
+    }
+    #[inline(always)]
+    fn add_pairs(self, a: Self, b: Self) -> Self {
+        Self(op!(_mm512_add_epi32(self.0, _mm512_madd_epi16(a.0, b.0))))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

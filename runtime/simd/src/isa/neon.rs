@@ -84,6 +84,27 @@ impl Simd for Neon {
             unsafe { to.add(lane).write(value) }
         }
     }
+    #[inline(always)]
+    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> I32s {
+        let mut all = [0_i32; 4];
+        for (lane, to) in all.iter_mut().enumerate().take(len) {
+            // SAFETY: the caller vouches for `len` integers.
+            *to = i32::from(unsafe { from.wrapping_add(lane).read() });
+        }
+        // SAFETY: the array has four integers.
+        I32s(unsafe { vld1q_s32(all.as_ptr()) })
+    }
+    #[inline(always)]
+    unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
+        let mut all = [0_i32; 4];
+        // SAFETY: the array has four places.
+        unsafe { vst1q_s32(all.as_mut_ptr(), value.0) };
+        for (lane, value) in all.into_iter().enumerate().take(len) {
+            let value = value.clamp(i32::from(i8::MIN), i32::from(i8::MAX)) as i8;
+            // SAFETY: the caller vouches for `len` places.
+            unsafe { to.wrapping_add(lane).write(value) }
+        }
+    }
 }
 
 macro_rules! operator {
@@ -202,6 +223,12 @@ impl Int for I32s {
     #[inline(always)]
     fn shr<const N: u32>(self) -> Self {
         Self(op!(vshlq_s32(self.0, vdupq_n_s32(-N.cast_signed()))))
+    }
+    #[inline(always)]
+    fn add_pairs(self, a: Self, b: Self) -> Self {
+        let (a, b) = op!((vreinterpretq_s16_s32(a.0), vreinterpretq_s16_s32(b.0)));
+        let low = op!(vmull_s16(vget_low_s16(a), vget_low_s16(b)));
+        Self(op!(vaddq_s32(self.0, vpaddq_s32(low, vmull_high_s16(a, b)))))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

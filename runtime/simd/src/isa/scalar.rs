@@ -69,6 +69,24 @@ impl Simd for Scalar {
             unsafe { to.wrapping_add(lane).write(value) }
         }
     }
+    #[inline(always)]
+    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> I32s {
+        let mut all = [0_i32; LANES];
+        for (lane, to) in all.iter_mut().enumerate().take(len) {
+            // SAFETY: the caller vouches for `len` integers.
+            *to = i32::from(unsafe { from.wrapping_add(lane).read() });
+        }
+        I32s(all)
+    }
+    #[inline(always)]
+    unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
+        let all = value.0;
+        for (lane, value) in all.into_iter().enumerate().take(len) {
+            let value = value.clamp(i32::from(i8::MIN), i32::from(i8::MAX)) as i8;
+            // SAFETY: the caller vouches for `len` places.
+            unsafe { to.wrapping_add(lane).write(value) }
+        }
+    }
 }
 
 #[inline(always)]
@@ -192,6 +210,12 @@ impl Int for I32s {
     #[inline(always)]
     fn shr<const N: u32>(self) -> Self {
         Self(self.0.map(|x| x >> N))
+    }
+    #[inline(always)]
+    fn add_pairs(self, a: Self, b: Self) -> Self {
+        let low = |x: i32| i32::from(x as i16);
+        let products = zip(a.0, b.0, |a, b| (low(a) * low(b)).wrapping_add((a >> 16) * (b >> 16)));
+        Self(zip(self.0, products, i32::wrapping_add))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

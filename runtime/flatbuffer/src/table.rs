@@ -7,20 +7,23 @@
 
 use core::fmt;
 
-use crate::{
-    error::{Defect, Fault, Read},
-    list::{List, Number},
-};
+use crate::{Defect, Fault, List, Number, Read};
 
 /// The longest name of a method, an operator, a tensor or a key, in bytes.
-pub(crate) const MAX_NAME: usize = 1024;
+pub const MAX_NAME: usize = 1024;
 
 /// A field of a table: its slot in the schema, and its name for messages.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Field(pub(crate) usize, pub(crate) &'static str);
+pub struct Field(
+    /// Slot in the schema.
+    pub usize,
+    /// Name.
+    pub &'static str,
+);
 
 impl Field {
-    pub(crate) const fn fault(self, fault: Fault) -> Defect {
+    /// `fault` of this field.
+    pub const fn fault(self, fault: Fault) -> Defect {
         Defect { field: self.1, fault }
     }
 
@@ -28,17 +31,18 @@ impl Field {
         self.fault(Fault::OutOfFile { at })
     }
 
-    pub(crate) const fn invalid(self, reason: &'static str) -> Defect {
+    /// That this field must not have its value.
+    pub const fn invalid(self, reason: &'static str) -> Defect {
         self.fault(Fault::Invalid { reason })
     }
 
     /// `value`, which must not be absent.
-    pub(crate) fn required<T>(self, value: Option<T>) -> Read<T> {
+    pub fn required<T>(self, value: Option<T>) -> Read<T> {
         value.ok_or(self.fault(Fault::Missing))
     }
 
     /// `index` as a place among `len` entries.
-    pub(crate) fn index(self, index: impl Into<i64>, len: usize) -> Read<u32> {
+    pub fn index(self, index: impl Into<i64>, len: usize) -> Read<u32> {
         let index = index.into();
         match u32::try_from(index) {
             Ok(place) if (place as usize) < len => Ok(place),
@@ -47,13 +51,13 @@ impl Field {
     }
 
     /// `number` as a `usize`.
-    pub(crate) fn to_usize(self, number: u64) -> Read<usize> {
+    pub fn to_usize(self, number: u64) -> Read<usize> {
         let what = "a number that exceeds the address space of this machine";
         usize::try_from(number).map_err(|_| self.fault(Fault::NotSupported { what }))
     }
 
     /// `len` bytes of `bytes` from `start` on.
-    pub(crate) fn slice(self, bytes: &[u8], start: u64, len: u64) -> Read<&[u8]> {
+    pub fn slice(self, bytes: &[u8], start: u64, len: u64) -> Read<&[u8]> {
         let range = usize::try_from(start).ok().zip(usize::try_from(len).ok());
         let found = range.and_then(|(start, len)| bytes.get(start..start.checked_add(len)?));
         let limit = bytes.len() as u64;
@@ -62,7 +66,7 @@ impl Field {
 }
 
 /// The `N` bytes at `at`.
-pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
@@ -76,7 +80,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// A table of a buffer.
 #[derive(Clone, Copy)]
-pub(crate) struct Table<'a> {
+pub struct Table<'a> {
     buffer: &'a [u8],
     /// Where it starts in `buffer`.
     at: usize,
@@ -88,7 +92,7 @@ pub(crate) struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// The table that the first four bytes of `buffer` refer to.
-    pub(crate) fn root(buffer: &'a [u8]) -> Read<Self> {
+    pub fn root(buffer: &'a [u8]) -> Read<Self> {
         let root = u32_at(buffer, 0).and_then(|at| Self::at(buffer, at));
         root.ok_or(Field(0, "root table").out_of_file(0))
     }
@@ -104,7 +108,7 @@ impl<'a> Table<'a> {
     }
 
     /// Where `field` stands in the buffer and its `width` bytes, unless it is absent.
-    pub(crate) fn fixed(&self, field: Field, width: usize) -> Read<Option<(usize, &'a [u8])>> {
+    pub fn fixed(&self, field: Field, width: usize) -> Read<Option<(usize, &'a [u8])>> {
         let place = match u16_at(self.vtable, field.0 * 2) {
             None | Some(0) => return Ok(None),
             Some(place) => place,
@@ -118,20 +122,24 @@ impl<'a> Table<'a> {
     }
 
     /// Bytes of the buffer that it lies in.
-    pub(crate) fn buffer_len(&self) -> usize {
+    pub fn buffer_len(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Where it starts, and its vtable.
-    #[cfg(test)]
-    pub(crate) fn with_vtable(&self) -> (usize, Vec<u8>) {
+    /// Where it starts.
+    pub const fn start(&self) -> usize {
+        self.at
+    }
+
+    /// The bytes of its vtable.
+    pub fn vtable(&self) -> impl Iterator<Item = u8> + use<'a> {
         let lengths = [self.vtable.len() + 4, self.size];
-        let lengths = lengths.iter().flat_map(|&len| (len as u16).to_le_bytes());
-        (self.at, lengths.chain(self.vtable.iter().copied()).collect())
+        let lengths = lengths.into_iter().flat_map(|len| (len as u16).to_le_bytes());
+        lengths.chain(self.vtable.iter().copied())
     }
 
     /// A number, 0 when it is absent.
-    pub(crate) fn number<T: Number>(&self, field: Field) -> Read<T> {
+    pub fn number<T: Number>(&self, field: Field) -> Read<T> {
         Ok(T::read(self.fixed(field, T::WIDTH)?.map_or(&[], |(_, bytes)| bytes)))
     }
 
@@ -143,13 +151,13 @@ impl<'a> Table<'a> {
     }
 
     /// The table that `field` refers to.
-    pub(crate) fn table(&self, field: Field) -> Read<Option<Self>> {
+    pub fn table(&self, field: Field) -> Read<Option<Self>> {
         let Some((at, target)) = self.target(field)? else { return Ok(None) };
         Self::at(self.buffer, target).map(Some).ok_or(field.out_of_file(at))
     }
 
     /// Where the elements start, and their bytes, of a vector of elements of `width` bytes.
-    pub(crate) fn vector(&self, field: Field, width: usize) -> Read<Option<(usize, &'a [u8])>> {
+    pub fn vector(&self, field: Field, width: usize) -> Read<Option<(usize, &'a [u8])>> {
         let Some((at, target)) = self.target(field)? else { return Ok(None) };
         let vector = || {
             let start = target.checked_add(4)?;
@@ -160,34 +168,34 @@ impl<'a> Table<'a> {
     }
 
     /// A vector of bytes, or the bytes of a string.
-    pub(crate) fn bytes(&self, field: Field) -> Read<Option<&'a [u8]>> {
+    pub fn bytes(&self, field: Field) -> Read<Option<&'a [u8]>> {
         Ok(self.vector(field, 1)?.map(|(_, bytes)| bytes))
     }
 
     /// A vector of numbers.
-    pub(crate) fn list<T: Number>(&self, field: Field) -> Read<Option<List<'a, T>>> {
+    pub fn list<T: Number>(&self, field: Field) -> Read<Option<List<'a, T>>> {
         Ok(self.vector(field, T::WIDTH)?.map(|(_, bytes)| List::new(bytes, T::WIDTH, T::read)))
     }
 
     /// A vector of tables.
-    pub(crate) fn tables(&self, field: Field) -> Read<Option<Tables<'a>>> {
+    pub fn tables(&self, field: Field) -> Read<Option<Tables<'a>>> {
         let Some((start, bytes)) = self.vector(field, 4)? else { return Ok(None) };
         Ok(Some(Tables { buffer: self.buffer, start, bytes, field }))
     }
 
     /// A vector of tables, empty when absent.
-    pub(crate) fn tables_or_empty(&self, field: Field) -> Read<Tables<'a>> {
+    pub fn tables_or_empty(&self, field: Field) -> Read<Tables<'a>> {
         Ok(self.tables(field)?.unwrap_or(Tables { field, ..Tables::EMPTY }))
     }
 
     /// A string of any length.
-    pub(crate) fn text(&self, field: Field) -> Read<Option<&'a str>> {
+    pub fn text(&self, field: Field) -> Read<Option<&'a str>> {
         let Some(bytes) = self.bytes(field)? else { return Ok(None) };
         core::str::from_utf8(bytes).map(Some).map_err(|_| field.fault(Fault::NotUtf8))
     }
 
     /// A string of at most [`MAX_NAME`] bytes.
-    pub(crate) fn name(&self, field: Field) -> Read<Option<&'a str>> {
+    pub fn name(&self, field: Field) -> Read<Option<&'a str>> {
         match self.bytes(field)? {
             Some(bytes) if bytes.len() > MAX_NAME => {
                 Err(field.fault(Fault::TooLong { len: bytes.len(), max: MAX_NAME }))
@@ -199,26 +207,27 @@ impl<'a> Table<'a> {
 
 /// A vector of tables.
 #[derive(Clone, Copy)]
-pub(crate) struct Tables<'a> {
+pub struct Tables<'a> {
     buffer: &'a [u8],
     /// Where the first reference stands in `buffer`.
     start: usize,
     /// The references.
     bytes: &'a [u8],
     /// The field that holds the vector.
-    pub(crate) field: Field,
+    pub field: Field,
 }
 
 impl<'a> Tables<'a> {
     /// A vector that is absent.
-    pub(crate) const EMPTY: Self =
-        Self { buffer: &[], start: 0, bytes: &[], field: Field(0, "absent") };
+    pub const EMPTY: Self = Self { buffer: &[], start: 0, bytes: &[], field: Field(0, "absent") };
 
-    pub(crate) fn len(&self) -> usize {
+    /// Number of tables.
+    pub fn len(&self) -> usize {
         self.bytes.len() / 4
     }
 
-    pub(crate) fn get(&self, index: usize) -> Read<Table<'a>> {
+    /// The table at `index`.
+    pub fn get(&self, index: usize) -> Read<Table<'a>> {
         let place = index.checked_mul(4).filter(|&place| place < self.bytes.len());
         let Some(place) = place else {
             let index = i64::try_from(index).unwrap_or(i64::MAX);
@@ -230,7 +239,13 @@ impl<'a> Tables<'a> {
         table.ok_or(self.field.out_of_file(at))
     }
 
-    pub(crate) fn iter(self) -> impl Iterator<Item = Read<Table<'a>>> {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them.
+    pub fn iter(self) -> impl Iterator<Item = Read<Table<'a>>> {
         (0..self.len()).map(move |index| self.get(index))
     }
 }

@@ -21,7 +21,7 @@ pub struct List<'a, T> {
 
 impl<'a, T> List<'a, T> {
     /// `width` must not be 0.
-    pub(crate) const fn new(bytes: &'a [u8], width: usize, convert: fn(&[u8]) -> T) -> Self {
+    pub const fn new(bytes: &'a [u8], width: usize, convert: fn(&[u8]) -> T) -> Self {
         Self { bytes, width, convert }
     }
 
@@ -47,12 +47,12 @@ impl<'a, T> List<'a, T> {
     }
 
     /// The list without its first number.
-    pub(crate) fn rest(self) -> Self {
+    pub fn rest(self) -> Self {
         Self { bytes: self.bytes.get(self.width..).unwrap_or_default(), ..self }
     }
 
     /// The same bytes, converted otherwise.
-    pub(crate) fn convert<U>(self, convert: fn(&[u8]) -> U) -> List<'a, U> {
+    pub fn convert<U>(self, convert: fn(&[u8]) -> U) -> List<'a, U> {
         List { bytes: self.bytes, width: self.width, convert }
     }
 }
@@ -79,7 +79,7 @@ impl<T: fmt::Debug> fmt::Debug for List<'_, T> {
 }
 
 /// A number of the file that is kept as it is.
-pub(crate) trait Number: Sized {
+pub trait Number: Sized {
     /// Bytes of it in the file.
     const WIDTH: usize;
 
@@ -99,15 +99,15 @@ macro_rules! numbers {
     };
 }
 
-numbers!(u8, u32, i32, i64, u64, f64);
+numbers!(u8, i16, u16, u32, i32, i64, u64, f32, f64);
 
 /// A number of four or eight bytes that was seen to fit.
-pub(crate) fn to_usize(bytes: &[u8]) -> usize {
+pub fn to_usize(bytes: &[u8]) -> usize {
     usize::try_from(to_i64(bytes)).unwrap_or_default()
 }
 
 /// As [`to_usize`]; a negative number becomes the largest one, `EValue::ABSENT`.
-pub(crate) fn to_u32(bytes: &[u8]) -> u32 {
+pub fn to_u32(bytes: &[u8]) -> u32 {
     u32::try_from(to_i64(bytes)).unwrap_or(u32::MAX)
 }
 

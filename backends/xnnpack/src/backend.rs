@@ -1,0 +1,26 @@
+//! The entry of the list of backends.
+
+use afferent_core::{Backend, DelegateHandle, DelegateSource, Error};
+
+use crate::{blob, delegate::Runner, plan::Plan};
+
+/// The backend `XnnpackBackend`.
+pub const XNNPACK: &dyn Backend = &Xnnpack;
+
+struct Xnnpack;
+
+impl Backend for Xnnpack {
+    fn name(&self) -> &'static str {
+        "XnnpackBackend"
+    }
+
+    fn is_available(&self) -> bool {
+        true
+    }
+
+    fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
+        let graph = blob::read(source.blob, source.named_data)?;
+        let plan = Plan::new(&graph)?;
+        Ok(DelegateHandle::Owned(Box::new(Runner::new(plan)?)))
+    }
+}

@@ -1,0 +1,247 @@
+//! Bytes of a compiled blob → a checked graph.
+//!
+//! Everything that a field says is checked here: numbers of values, sizes against the bytes of
+//! constants, datatypes, parameters of nodes. Work is linear in the blob and in the data that it
+//! names, of which no constant is used by many values.
+
+mod node;
+mod schema;
+mod value;
+
+use std::collections::{HashMap, HashSet};
+
+use afferent_core::Error;
+use afferent_flatbuffer::{Defect, Fault, Field, Table, Tables, array};
+
+use crate::graph::{Graph, Role, Value};
+use schema::*;
+
+/// How an absent value is written.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The most arguments of a delegate.
+const MOST_ARGUMENTS: usize = 4096;
+
+type NamedData<'c, 'a> = &'c dyn Fn(&str) -> Option<&'a [u8]>;
+
+/// Reads a blob.
+///
+/// # Errors
+/// [`Error::DelegateInvalidCompatibility`] when it is none, [`Error::InvalidBlob`] and
+/// [`Error::UnsupportedBlob`] with the entry that is at fault.
+pub(crate) fn read<'a>(bytes: &'a [u8], named: NamedData<'_, 'a>) -> Result<Graph<'a>, Error> {
+    let parts = Parts::split(bytes)?;
+    let magic = parts.flatbuffer.get(4..8);
+    if !matches!(magic, Some(b"XN00" | b"XN01")) {
+        return Err(invalid("it is no graph of the version XN00 or XN01"));
+    }
+    let at = Entry { kind: "graph", index: 0 };
+    let root = at.read(Table::root(parts.flatbuffer))?;
+    let tables = |field| at.read(root.tables_or_empty(field));
+    let constants = Constants {
+        inline: tables(GRAPH_BUFFERS)?,
+        placed: tables(GRAPH_CONSTANTS)?,
+        data: parts.constants,
+        named,
+    };
+    let mut reader =
+        Reader { constants, ids: HashMap::new(), budget: Budget::default(), values: vec![] };
+    for (index, table) in tables(GRAPH_VALUES)?.iter().enumerate() {
+        let at = Entry { kind: "value", index: number(index) };
+        let value = value::read(&mut reader, at, &at.read(table)?)?;
+        reader.values.push(value);
+    }
+    let inputs = arguments(&reader.values)?;
+    let mut nodes = Vec::new();
+    for (index, table) in tables(GRAPH_NODES)?.iter().enumerate() {
+        let at = Entry { kind: "node", index: number(index) };
+        nodes.push(node::read(&reader, at, &at.read(table)?)?);
+    }
+    let graph = Graph { values: reader.values, nodes, inputs };
+    check_order(&graph)?;
+    Ok(graph)
+}
+
+fn invalid(reason: &'static str) -> Error {
+    Error::DelegateInvalidCompatibility { reason }
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+/// The parts of a blob.
+struct Parts<'a> {
+    flatbuffer: &'a [u8],
+    /// Absent in a blob without header, where the flatbuffer holds the constants.
+    constants: Option<&'a [u8]>,
+}
+
+impl<'a> Parts<'a> {
+    fn split(bytes: &'a [u8]) -> Result<Self, Error> {
+        if bytes.get(4..8) != Some(b"XH00") {
+            return Ok(Self { flatbuffer: bytes, constants: None });
+        }
+        let parts = || {
+            let word = |at| array(bytes, at).map(u32::from_le_bytes).map(u64::from);
+            let (start, len) = (word(10)?, word(14)?);
+            let (constants, size) = (word(18)?, u64::from_le_bytes(array(bytes, 22)?));
+            let field = Field(0, "header");
+            let flatbuffer = field.slice(bytes, start, len).ok()?;
+            let constants = field.slice(bytes, constants, size).ok()?;
+            Some(Self { flatbuffer, constants: Some(constants) })
+        };
+        parts().ok_or(invalid("its header names bytes that it does not have"))
+    }
+}
+
+/// An entry of the blob, for messages.
+#[derive(Clone, Copy)]
+struct Entry {
+    kind: &'static str,
+    index: u32,
+}
+
+impl Entry {
+    fn read<T>(self, read: Result<T, Defect>) -> Result<T, Error> {
+        read.map_err(|Defect { field, fault }| {
+            let reason = match fault {
+                Fault::OutOfFile { .. } | Fault::Range { .. } => "does not lie within the blob",
+                Fault::Missing => "is missing",
+                Fault::Index { .. } => "numbers an entry that does not exist",
+                Fault::Invalid { reason } => reason,
+                _ => "is damaged",
+            };
+            self.fault(Field(0, field), reason)
+        })
+    }
+
+    fn fault(self, field: Field, reason: &'static str) -> Error {
+        Error::InvalidBlob { entry: self.kind, index: self.index, field: field.1, reason }
+    }
+
+    fn unsupported(self, what: &'static str) -> Error {
+        Error::UnsupportedBlob { entry: self.kind, index: self.index, what }
+    }
+
+    /// Fails unless `fine`.
+    fn expect(self, fine: bool, field: Field, reason: &'static str) -> Result<(), Error> {
+        if fine { Ok(()) } else { Err(self.fault(field, reason)) }
+    }
+}
+
+/// Where constants are.
+struct Constants<'a, 'c> {
+    inline: Tables<'a>,
+    placed: Tables<'a>,
+    data: Option<&'a [u8]>,
+    named: NamedData<'c, 'a>,
+}
+
+impl<'a> Constants<'a, '_> {
+    /// The constant with number `index`, `None` for 0.
+    fn get(&self, at: Entry, field: Field, index: u32) -> Result<Option<&'a [u8]>, Error> {
+        if index == 0 {
+            return Ok(None);
+        }
+        let Some(data) = self.data else {
+            let buffer = at.read(self.inline.get(index as usize))?;
+            let bytes = at.read(buffer.bytes(BUFFER_STORAGE))?;
+            return at.read(BUFFER_STORAGE.required(bytes)).map(Some);
+        };
+        let entry = at.read(self.placed.get(index as usize))?;
+        let size = at.read(entry.number::<u64>(CONSTANT_SIZE))?;
+        let key = at.read(entry.name(CONSTANT_KEY))?.filter(|key| !key.is_empty());
+        let Some(key) = key else {
+            let offset = at.read(entry.number::<u64>(CONSTANT_OFFSET))?;
+            return at.read(CONSTANT_OFFSET.slice(data, offset, size)).map(Some);
+        };
+        let bytes = (self.named)(key);
+        let bytes = bytes.ok_or(at.fault(field, "names data that the program does not have"))?;
+        at.read(CONSTANT_SIZE.slice(bytes, 0, size)).map(Some)
+    }
+}
+
+/// Bytes of constants that values use, against those that there are: a small blob must not make
+/// many copies of one constant.
+#[derive(Default)]
+struct Budget {
+    distinct: HashSet<(usize, usize)>,
+    there: usize,
+    used: usize,
+}
+
+impl Budget {
+    /// How often a constant may be used, on average.
+    const USES: usize = 8;
+
+    /// Whether `bytes` may be used once more.
+    fn pay(&mut self, bytes: &[u8]) -> bool {
+        if self.distinct.insert((bytes.as_ptr().addr(), bytes.len())) {
+            self.there = self.there.saturating_add(bytes.len());
+        }
+        self.used = self.used.saturating_add(bytes.len());
+        self.used / Self::USES <= self.there.max(1 << 20)
+    }
+}
+
+/// What is known while a blob is read.
+struct Reader<'a, 'c> {
+    constants: Constants<'a, 'c>,
+    /// Place of the value with each number.
+    ids: HashMap<u32, usize>,
+    budget: Budget,
+    values: Vec<Value<'a>>,
+}
+
+/// Checks that inputs and outputs are the arguments from 0 on, and returns how many are inputs.
+///
+/// Inputs that nothing uses have no value, so that numbers may be left out before the outputs.
+fn arguments(values: &[Value<'_>]) -> Result<usize, Error> {
+    let mut seen = HashSet::new();
+    let (mut first_output, mut last_input) = (None::<usize>, None::<usize>);
+    for value in values {
+        let (argument, is_input) = match value.role {
+            Role::Inner => continue,
+            Role::Input(argument) => (argument, true),
+            Role::Output(argument) => (argument, false),
+        };
+        if argument >= MOST_ARGUMENTS || !seen.insert(argument) {
+            return Err(invalid("its inputs and outputs are not different arguments"));
+        }
+        if is_input {
+            last_input = last_input.max(Some(argument));
+        } else {
+            first_output = Some(first_output.map_or(argument, |first| first.min(argument)));
+        }
+    }
+    let first_output = first_output.ok_or(invalid("it has no output"))?;
+    if last_input.is_some_and(|last| last >= first_output) {
+        return Err(invalid("an input comes after an output"));
+    }
+    Ok(first_output)
+}
+
+/// Checks that every value is written once before it is read.
+fn check_order(graph: &Graph<'_>) -> Result<(), Error> {
+    let is_there = |value: &Value<'_>| value.data.is_some() || matches!(value.role, Role::Input(_));
+    let mut there: Vec<bool> = graph.values.iter().map(is_there).collect();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let at = Entry { kind: "node", index: number(index) };
+        for input in &node.inputs {
+            let reason = "reads a value that nothing wrote before";
+            at.expect(there[*input], Field(0, "it"), reason)?;
+        }
+        for output in [Some(node.output), node.positions].into_iter().flatten() {
+            let reason = "writes a constant, an input, or a value for the second time";
+            at.expect(!there[output], Field(0, "it"), reason)?;
+            there[output] = true;
+        }
+    }
+    let unwritten = graph
+        .values
+        .iter()
+        .zip(there)
+        .any(|(value, there)| matches!(value.role, Role::Output(_)) && !there);
+    if unwritten { Err(invalid("nothing writes one of its outputs")) } else { Ok(()) }
+}

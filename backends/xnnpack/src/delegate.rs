@@ -1,0 +1,293 @@
+//! The steps of a plan, run.
+
+use afferent_core::{
+    AlignedBytes, Args, Delegate, Error, KernelContext, MAX_DIMS, ScalarType, TensorMut,
+    TensorView, bf16, f16,
+};
+use afferent_simd::Isa;
+
+use crate::{
+    graph::{Dtype, Role},
+    op::{Cx, Input, Scratch, quantised::MOST_INPUTS},
+    plan::{Home, Plan, Planned, Step, Store},
+    shape::{MISFIT, MOST_BYTES, Shape, TOO_LARGE},
+};
+
+/// A plan with its memory.
+pub(crate) struct Runner<'a> {
+    plan: Plan<'a>,
+    /// Of all values, for the inputs of the last run.
+    shapes: Vec<Shape>,
+    /// Whether all shapes fit each other.
+    is_shaped: bool,
+    slots: Vec<AlignedBytes>,
+    scratch: Scratch,
+}
+
+impl<'a> Runner<'a> {
+    /// # Errors
+    /// When the sizes that the blob states do not fit each other.
+    pub(crate) fn new(plan: Plan<'a>) -> Result<Self, Error> {
+        let shapes = plan.values.iter().map(|value| value.shape).collect();
+        let slots = (0..plan.slots).map(|_| AlignedBytes::default()).collect();
+        let mut runner =
+            Self { plan, shapes, is_shaped: false, slots, scratch: Scratch::default() };
+        runner.shape()?;
+        Ok(runner)
+    }
+
+    /// Finds the shapes of all values from those of the inputs, and memory for them.
+    fn shape(&mut self) -> Result<(), Error> {
+        self.is_shaped = false;
+        for step in &mut self.plan.steps {
+            let mut inputs = [Shape::default(); MOST_INPUTS];
+            for (shape, input) in inputs.iter_mut().zip(&step.inputs) {
+                *shape = self.shapes[*input];
+            }
+            self.shapes[step.output] = step.op.shape(&inputs[..step.inputs.len()])?;
+        }
+        let mut needed = vec![0_usize; self.slots.len()];
+        for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
+            if let Home::Slot(slot) = value.home {
+                let bytes = shape.numel()?.checked_mul(value.store.width()).ok_or(TOO_LARGE)?;
+                needed[slot] = needed[slot].max(bytes);
+            }
+        }
+        if needed.iter().fold(0, |all: usize, bytes| all.saturating_add(*bytes)) > MOST_BYTES {
+            return Err(TOO_LARGE);
+        }
+        for (slot, bytes) in self.slots.iter_mut().zip(needed) {
+            if slot.as_slice().len() < bytes {
+                *slot = AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE)?;
+            }
+        }
+        self.is_shaped = true;
+        Ok(())
+    }
+
+    /// Takes the shapes of the inputs, and finds the others when one of them is new.
+    fn reshape(&mut self, args: &Args<'_>) -> Result<(), Error> {
+        let mut is_new = !self.is_shaped;
+        for (value, shape) in self.plan.values.iter().zip(&mut self.shapes) {
+            let Role::Input(argument) = value.role else { continue };
+            let view = args.tensor(argument)?;
+            let mut sizes = [1; MAX_DIMS];
+            for (size, dim) in sizes.iter_mut().zip(view.dim_order()) {
+                *size = view.sizes()[usize::from(*dim)];
+            }
+            let rank = if view.rank() == 0 { value.shape.len().min(1) } else { view.rank() };
+            let found = Shape::new(&sizes[..rank]).ok_or(MISFIT)?;
+            is_new |= found != *shape;
+            *shape = found;
+        }
+        if is_new { self.shape() } else { Ok(()) }
+    }
+
+    fn run(&mut self, cx: &KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+        for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
+            if let (Role::Input(argument), Home::Slot(slot)) = (value.role, &value.home) {
+                let view = args.tensor(argument)?;
+                let to = &mut self.slots[*slot].as_mut_slice()[..bytes(value, shape)?];
+                widen(&view, value.dtype, to)?;
+            }
+        }
+        let mut cx = Cx { isa: Isa::best(), workers: cx.workers(), scratch: &mut self.scratch };
+        for step in self.plan.steps.iter().filter(|step| !step.renames) {
+            let value = &self.plan.values[step.output];
+            let len = bytes(value, &self.shapes[step.output])?;
+            match value.home {
+                Home::Slot(slot) => {
+                    let mut memory = std::mem::take(&mut self.slots[slot]);
+                    let values =
+                        Values { plan: &self.plan, shapes: &self.shapes, slots: &self.slots };
+                    let out = memory.as_mut_slice().get_mut(..len);
+                    let result =
+                        out.ok_or(MISFIT).and_then(|out| values.run(&mut cx, step, args, out));
+                    self.slots[slot] = memory;
+                    result?;
+                }
+                Home::Result(argument) => {
+                    let values =
+                        Values { plan: &self.plan, shapes: &self.shapes, slots: &self.slots };
+                    values.run_to(&mut cx, step, args, argument, len)?;
+                }
+                _ => return Err(Error::Internal { reason: "a step has a place for its result" }),
+            }
+        }
+        for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
+            if let (Role::Output(argument), Home::Slot(slot)) = (value.role, &value.home) {
+                let from = &self.slots[*slot].as_slice()[..bytes(value, shape)?];
+                narrow(from, value.store, &mut args.out(argument)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Delegate for Runner<'_> {
+    fn inputs(&self) -> usize {
+        self.plan.inputs
+    }
+
+    fn execute(&mut self, cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+        self.reshape(args)?;
+        for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
+            if let Role::Output(argument) = value.role {
+                resize(&mut args.out(argument)?, shape)?;
+            }
+        }
+        self.run(cx, args)
+    }
+}
+
+fn bytes(value: &Planned<'_>, shape: &Shape) -> Result<usize, Error> {
+    Ok(shape.numel()? * value.store.width())
+}
+
+/// Gives an output its sizes, which the graph has in the order of memory.
+fn resize(out: &mut TensorMut<'_, '_>, shape: &Shape) -> Result<(), Error> {
+    let order = out.dim_order();
+    let mut sizes = [1; MAX_DIMS];
+    if order.is_empty() && shape.iter().all(|size| *size == 1) {
+        return out.resize(&[]);
+    }
+    if order.len() != shape.len() {
+        return Err(MISFIT);
+    }
+    for (dim, size) in order.iter().zip(shape.iter()) {
+        sizes[usize::from(*dim)] = *size;
+    }
+    out.resize(&sizes[..order.len()])
+}
+
+/// All values while a step runs.
+struct Values<'r, 'a> {
+    plan: &'r Plan<'a>,
+    shapes: &'r [Shape],
+    slots: &'r [AlignedBytes],
+}
+
+impl Values<'_, '_> {
+    fn run(
+        &self,
+        cx: &mut Cx<'_>,
+        step: &Step,
+        args: &Args<'_>,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let mut inputs = [Input { shape: Shape::default(), bytes: &[] }; MOST_INPUTS];
+        for (input, value) in inputs.iter_mut().zip(&step.inputs) {
+            *input = self.input(*value, args)?;
+        }
+        step.op.run(cx, &inputs[..step.inputs.len()], out)
+    }
+
+    /// The same, with the result in an argument.
+    fn run_to(
+        &self,
+        cx: &mut Cx<'_>,
+        step: &Step,
+        args: &mut Args<'_>,
+        argument: usize,
+        len: usize,
+    ) -> Result<(), Error> {
+        let mut inputs = [Input { shape: Shape::default(), bytes: &[] }; MOST_INPUTS];
+        for (input, value) in inputs.iter_mut().zip(&step.inputs) {
+            *input = self.input(*value, args)?;
+        }
+        let mut out = args.out(argument)?;
+        let wanted = self.plan.values[step.output].store;
+        if out.dtype() != scalar(wanted) {
+            return Err(MISFIT);
+        }
+        let out = out.bytes_mut()?;
+        if out.len() != len {
+            return Err(MISFIT);
+        }
+        step.op.run(cx, &inputs[..step.inputs.len()], out)
+    }
+
+    fn input<'i, 'x: 'i>(&'i self, value: usize, args: &Args<'x>) -> Result<Input<'i>, Error> {
+        let (found, shape) = (&self.plan.values[value], self.shapes[value]);
+        let bytes = match &found.home {
+            Home::Constant(bytes) => bytes,
+            Home::Argument(argument) => argument_bytes(args, *argument, found)?,
+            Home::Slot(slot) => {
+                self.slots[*slot].as_slice().get(..bytes(found, &shape)?).ok_or(MISFIT)?
+            }
+            Home::Result(_) | Home::Nowhere => {
+                return Err(Error::Internal { reason: "a step reads what lies somewhere" });
+            }
+        };
+        Ok(Input { shape, bytes })
+    }
+}
+
+fn scalar(store: Store) -> ScalarType {
+    match store {
+        Store::F32 => ScalarType::Float,
+        Store::I8 => ScalarType::Char,
+        Store::I32 => ScalarType::Int,
+    }
+}
+
+/// The bytes of an argument that is read where it lies.
+fn argument_bytes<'x>(
+    args: &Args<'x>,
+    argument: usize,
+    value: &Planned<'_>,
+) -> Result<&'x [u8], Error> {
+    let view = args.tensor(argument)?;
+    if view.dtype() != scalar(value.store) {
+        let index = u8::try_from(argument).unwrap_or(u8::MAX);
+        return Err(Error::InvalidType { index, found: view.dtype() });
+    }
+    Ok(view.bytes())
+}
+
+/// Elements of an argument as they are computed with.
+fn widen(view: &TensorView<'_>, dtype: Dtype, to: &mut [u8]) -> Result<(), Error> {
+    match (dtype, view.dtype()) {
+        (Dtype::F16, ScalarType::Half) => {
+            let to: &mut [f32] = bytemuck::cast_slice_mut(to);
+            view.data::<f16>()?.iter().zip(to).for_each(|(from, to)| *to = from.to_f32());
+        }
+        (Dtype::Bf16, ScalarType::BFloat16) => {
+            let to: &mut [f32] = bytemuck::cast_slice_mut(to);
+            view.data::<bf16>()?.iter().zip(to).for_each(|(from, to)| *to = from.to_f32());
+        }
+        (Dtype::I32, ScalarType::Int) => to.copy_from_slice(view.bytes()),
+        (_, found) => return Err(Error::DtypeMismatch { wanted: ScalarType::Float, found }),
+    }
+    Ok(())
+}
+
+/// Results as an argument has them.
+fn narrow(from: &[u8], store: Store, out: &mut TensorMut<'_, '_>) -> Result<(), Error> {
+    match (store, out.dtype()) {
+        (Store::F32, ScalarType::Half) => {
+            let from: &[f32] = bytemuck::cast_slice(from);
+            let to = out.data_mut::<f16>()?;
+            from.iter().zip(to).for_each(|(from, to)| *to = f16::from_f32(*from));
+        }
+        (Store::F32, ScalarType::BFloat16) => {
+            let from: &[f32] = bytemuck::cast_slice(from);
+            let to = out.data_mut::<bf16>()?;
+            from.iter().zip(to).for_each(|(from, to)| *to = bf16::from_f32(*from));
+        }
+        (Store::I32, ScalarType::Long) => {
+            let from: &[i32] = bytemuck::cast_slice(from);
+            let to = out.data_mut::<i64>()?;
+            from.iter().zip(to).for_each(|(from, to)| *to = i64::from(*from));
+        }
+        (store, found) if scalar(store) == found => {
+            let to = out.bytes_mut()?;
+            if to.len() != from.len() {
+                return Err(MISFIT);
+            }
+            to.copy_from_slice(from);
+        }
+        (store, found) => return Err(Error::DtypeMismatch { wanted: scalar(store), found }),
+    }
+    Ok(())
+}

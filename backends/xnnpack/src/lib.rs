@@ -1,0 +1,35 @@
+//! Runs the parts of programs that were compiled for XNNPACK, on our own kernels.
+//!
+//! It needs nothing but the processor. The compiled blob is a graph of nodes over tensors whose
+//! channels lie together; it is checked, compiled to steps with packed weights, and run.
+//!
+//! | file          | holds                                                              |
+//! |---------------|--------------------------------------------------------------------|
+//! | `backend`     | the entry of the list of backends                                  |
+//! | `blob`        | bytes → a checked graph                                            |
+//! | `graph`       | that graph: values and nodes                                       |
+//! | `plan`        | a graph → steps, and where their results lie                       |
+//! | `delegate`    | the steps, run                                                     |
+//! | `op`          | what a step is, and one file for each kind of step                 |
+//! | `shape`       | sizes of tensors, windows over pictures                            |
+//!
+//! What it does not run is an error at load that names the node or the value: scaled dot-product
+//! attention as one node, unsigned and packed integers, paddings that TensorFlow computes.
+//!
+//! **Invariant:** no blob makes it panic, reach memory outside of its tensors, or allocate more
+//! than a fixed limit beyond what the blob and its data take.
+//!
+//! Source: ExecuTorch `backends/xnnpack/serialization/schema.fbs`, file identifiers `XN00` and
+//! `XN01`, in a file by itself or behind the header `XH00`.
+
+#![forbid(unsafe_code)]
+
+mod backend;
+mod blob;
+mod delegate;
+mod graph;
+mod op;
+mod plan;
+mod shape;
+
+pub use backend::XNNPACK;

@@ -1,0 +1,116 @@
+//! What a step is: an operation that was prepared for its constants, and then runs on any sizes.
+//!
+//! | file        | holds                                                                  |
+//! |-------------|------------------------------------------------------------------------|
+//! | `binary`    | functions of two numbers, with broadcasting                            |
+//! | `conv`      | convolutions, plain and transposed, of `f32`                           |
+//! | `depthwise` | convolutions with a kernel for each channel, of `f32` and integers     |
+//! | `integer`   | convolutions and fully connected layers of integers                    |
+//! | `linear`    | fully connected layers and products of matrices, of `f32`              |
+//! | `moves`     | transposition, padding, slices, concatenation, copies                  |
+//! | `pool`      | pools and resizing                                                     |
+//! | `quantised` | any operation on integers, by way of `f32`                             |
+//! | `unary`     | functions of one number, softmax                                       |
+//! | `weights`   | constants as the operations take them                                  |
+
+pub(crate) mod binary;
+pub(crate) mod conv;
+pub(crate) mod depthwise;
+pub(crate) mod integer;
+pub(crate) mod linear;
+pub(crate) mod moves;
+pub(crate) mod pool;
+pub(crate) mod quantised;
+pub(crate) mod unary;
+pub(crate) mod weights;
+
+use afferent_core::{Element, Error, Workers};
+use afferent_simd::Isa;
+
+use crate::shape::{Shape, TOO_LARGE};
+
+/// An operation whose constants are prepared.
+pub(crate) trait Op: Send {
+    /// The shape of the result; what depends on shapes is prepared.
+    ///
+    /// # Errors
+    /// When shapes do not fit each other, or the operation.
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error>;
+
+    /// Computes the result, whose bytes are those of the shape that `shape` gave last.
+    ///
+    /// # Errors
+    /// When the inputs are not those that `shape` saw.
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error>;
+}
+
+/// What an operation may use while it runs.
+pub(crate) struct Cx<'c> {
+    pub(crate) isa: Isa,
+    pub(crate) workers: Option<&'c dyn Workers>,
+    pub(crate) scratch: &'c mut Scratch,
+}
+
+/// Memory that operations use while they run; it grows to what the largest needs.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) words: Vec<i32>,
+    pub(crate) floats: Vec<f32>,
+    /// Of operations that call others.
+    pub(crate) outer: Vec<f32>,
+}
+
+/// An operand.
+#[derive(Clone, Copy)]
+pub(crate) struct Input<'d> {
+    pub(crate) shape: Shape,
+    pub(crate) bytes: &'d [u8],
+}
+
+impl<'d> Input<'d> {
+    pub(crate) fn data<T: Element>(&self) -> Result<&'d [T], Error> {
+        bytemuck::try_cast_slice(self.bytes).map_err(|_| ALIGNED)
+    }
+}
+
+const ALIGNED: Error = Error::Internal { reason: "tensors of a delegate are aligned" };
+
+/// The input that an operation with one has.
+pub(crate) fn only<T>(inputs: &[T]) -> Result<&T, Error> {
+    inputs.first().ok_or(Error::Internal { reason: "a step has all its inputs" })
+}
+
+/// The two inputs of an operation.
+pub(crate) fn both<T>(inputs: &[T]) -> Result<[&T; 2], Error> {
+    match inputs {
+        [a, b] => Ok([a, b]),
+        _ => Err(Error::Internal { reason: "a step has all its inputs" }),
+    }
+}
+
+/// The result as elements.
+pub(crate) fn elements<T: Element>(out: &mut [u8]) -> Result<&mut [T], Error> {
+    bytemuck::try_cast_slice_mut(out).map_err(|_| ALIGNED)
+}
+
+/// `len` items of a buffer that grows.
+///
+/// # Errors
+/// When there is no memory for them.
+pub(crate) fn some<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<&mut [T], Error> {
+    if let Some(more) = len.checked_sub(buffer.len()).filter(|more| *more > 0) {
+        buffer.try_reserve_exact(more).map_err(|_| TOO_LARGE)?;
+        buffer.resize(len, T::default());
+    }
+    Ok(&mut buffer[..len])
+}
+
+/// `len` zeros.
+///
+/// # Errors
+/// When there is no memory for them.
+pub(crate) fn zeros<T: Copy + Default>(len: usize) -> Result<Vec<T>, Error> {
+    let mut zeros = Vec::new();
+    some(&mut zeros, len)?;
+    Ok(zeros)
+}

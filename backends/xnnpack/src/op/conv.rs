@@ -1,0 +1,171 @@
+//! Convolutions of `f32` over pictures whose channels lie together: products of packed weights
+//! with patches that are found by their places.
+
+use afferent_core::Error;
+use afferent_simd::indirect::{Place, Places, ZEROS};
+
+use super::{Cx, Input, Op, elements, linear::Packed, only};
+use crate::{
+    graph::ConvKind,
+    shape::{MISFIT, MOST_BYTES, Shape, TOO_LARGE, Window},
+};
+
+/// Sizes of a convolution.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) kind: ConvKind,
+    pub(crate) window: Window,
+    pub(crate) groups: usize,
+    /// Input channels of a group.
+    pub(crate) inputs: usize,
+    /// Output channels of a group.
+    pub(crate) outputs: usize,
+}
+
+impl Sizes {
+    /// Where the weight of output channel `output` of `group` lies that meets channel `input` at
+    /// position `tap`, in weights as a graph has them.
+    pub(crate) fn weight(&self, group: usize, output: usize, tap: usize, input: usize) -> usize {
+        let channel = group * self.outputs + output;
+        match self.kind {
+            ConvKind::Depthwise => tap * self.groups * self.outputs + channel,
+            _ => (channel * self.window.taps() + tap) * self.inputs + input,
+        }
+    }
+
+    /// The sizes that weights must have.
+    pub(crate) fn filter(&self) -> Option<Shape> {
+        let [rows, cols] = self.window.kernel;
+        let channels = self.groups.checked_mul(self.outputs)?;
+        Some(match self.kind {
+            ConvKind::Depthwise => Shape::of([1, rows, cols, channels]),
+            _ => Shape::of([channels, rows, cols, self.inputs]),
+        })
+    }
+
+    /// The result of the convolution of pictures of this shape.
+    pub(crate) fn output(&self, input: &Shape) -> Result<Shape, Error> {
+        let [batch, height, width, channels] = input.picture()?;
+        if channels != self.groups * self.inputs {
+            return Err(MISFIT);
+        }
+        let [height, width] = match self.kind {
+            ConvKind::Transposed(more) => self.window.transposed([height, width], more)?,
+            _ => self.window.output([height, width])?,
+        };
+        let out = Shape::of([batch, height, width, self.groups * self.outputs]);
+        out.numel()?;
+        Ok(out)
+    }
+
+    /// Whether each result depends on the input at its own position alone.
+    pub(crate) fn is_direct(&self) -> bool {
+        let Window { kernel, stride, before, after, .. } = self.window;
+        let plain = !matches!(self.kind, ConvKind::Transposed(more) if more != [0; 2]);
+        plain && (kernel, stride, before, after) == ([1; 2], [1; 2], [0; 2], [0; 2])
+    }
+
+    /// The places of all taps of all results, where pixels are `step` numbers long.
+    pub(crate) fn places(
+        &self,
+        input: &Shape,
+        step: usize,
+        to: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        to.clear();
+        let [batch, height, width, _] = input.picture()?;
+        let [_, rows, cols, _] = self.output(input)?.picture()?;
+        let numbers = batch.checked_mul(height * width).and_then(|pixels| pixels.checked_mul(step));
+        numbers.filter(|numbers| *numbers < MOST_BYTES - 1).ok_or(TOO_LARGE)?;
+        let all =
+            (batch * rows).checked_mul(cols).and_then(|all| all.checked_mul(self.window.taps()));
+        let all = all.filter(|all| *all < MOST_BYTES / 4).ok_or(TOO_LARGE)?;
+        to.try_reserve_exact(all).map_err(|_| TOO_LARGE)?;
+        let source = |dim, at, tap, size| match self.kind {
+            ConvKind::Transposed(_) => self.window.back(dim, at, tap, size),
+            _ => self.window.source(dim, at, tap, size),
+        };
+        for item in 0..batch {
+            for row in 0..rows {
+                for col in 0..cols {
+                    for i in 0..self.window.kernel[0] {
+                        let y = source(0, row, i, height);
+                        to.extend((0..self.window.kernel[1]).map(|j| {
+                            match (y, source(1, col, j, width)) {
+                                (Some(y), Some(x)) => {
+                                    (((item * height + y) * width + x) * step) as u32
+                                }
+                                _ => ZEROS,
+                            }
+                        }));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A convolution.
+pub(crate) struct Conv {
+    sizes: Sizes,
+    clamp: (f32, f32),
+    /// Of each group.
+    packed: Vec<Packed>,
+    zeros: Vec<f32>,
+    input: Shape,
+    places: Vec<u32>,
+}
+
+impl Conv {
+    pub(crate) fn new(
+        sizes: Sizes,
+        filter: &[f32],
+        bias: Option<&[f32]>,
+        clamp: (f32, f32),
+    ) -> Result<Self, Error> {
+        let Sizes { groups, inputs, outputs, window, .. } = sizes;
+        let inner = window.taps().checked_mul(inputs).ok_or(TOO_LARGE)?;
+        let pack = |group: usize| {
+            let weight =
+                |k: usize, col: usize| filter[sizes.weight(group, col, k / inputs, k % inputs)];
+            let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
+            Packed::new((inner, outputs), weight, bias)
+        };
+        let packed = (0..groups).map(pack).collect::<Result<_, _>>()?;
+        let zeros = vec![0.0; inputs];
+        Ok(Self { sizes, clamp, packed, zeros, input: Shape::default(), places: vec![] })
+    }
+}
+
+impl Op for Conv {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        let input = only(inputs)?;
+        let out = self.sizes.output(input)?;
+        if !self.sizes.is_direct() && self.input != *input {
+            self.input = Shape::default();
+            self.sizes.places(input, input[3], &mut self.places)?;
+            self.input = *input;
+        }
+        Ok(out)
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let input = only(inputs)?;
+        let (x, data) = (input.data::<f32>()?, elements::<f32>(out)?);
+        let Sizes { groups, inputs, outputs, window, .. } = self.sizes;
+        let places = if self.sizes.is_direct() {
+            Places::Rows { step: groups * inputs }
+        } else {
+            Places::Taps { at: &self.places, taps: window.taps() }
+        };
+        let step = groups * outputs;
+        let rows = data.len() / step;
+        for (group, packed) in self.packed.iter().enumerate() {
+            let x = x.get(group * inputs..).unwrap_or_default();
+            let out = Place { data: &mut *data, at: group * outputs, step };
+            packed.write(cx, (x, rows, places), &self.zeros, self.clamp, out)?;
+        }
+        Ok(())
+    }
+}

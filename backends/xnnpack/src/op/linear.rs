@@ -1,0 +1,222 @@
+//! Fully connected layers and products of matrices, of `f32`.
+
+use afferent_core::Error;
+use afferent_simd::{
+    Isa,
+    gemm::{Addend, Gemm, Lines, Target},
+    indirect::{Indirect, Place, Places, Scaled, pack, packed_len, panel},
+};
+
+use super::{Cx, Input, Op, both, elements, only, some, zeros};
+use crate::shape::{MISFIT, Shape, TOO_LARGE};
+
+/// Weights in panels, and a bias for each column of whole panels.
+pub(crate) struct Packed {
+    weights: Vec<f32>,
+    bias: Vec<f32>,
+    inner: usize,
+    cols: usize,
+}
+
+impl Packed {
+    /// Packs `weight(k, col)`.
+    pub(crate) fn new(
+        (inner, cols): (usize, usize),
+        weight: impl Fn(usize, usize) -> f32,
+        bias: Option<&[f32]>,
+    ) -> Result<Self, Error> {
+        let isa = Isa::best();
+        let mut weights = zeros(packed_len(isa, inner, cols).ok_or(TOO_LARGE)?)?;
+        pack(isa, (inner, cols), weight, &mut weights);
+        Ok(Self { weights, bias: padded(isa, cols, bias), inner, cols })
+    }
+
+    /// The product of rows of `x` with the weights, written from `at` on.
+    pub(crate) fn write(
+        &self,
+        cx: &Cx<'_>,
+        (x, rows, places): (&[f32], usize, Places<'_>),
+        zeros: &[f32],
+        clamp: (f32, f32),
+        out: Place<'_, f32>,
+    ) -> Result<(), Error> {
+        let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
+        let channels = self.inner / taps.max(1);
+        let product =
+            Indirect { x, zeros, places, rows, channels, weights: &self.weights, cols: self.cols };
+        let end = Scaled { rows: &[], cols: &[], bias: &self.bias, clamp, adds: false };
+        product.write(Isa::best(), &end, out, cx.workers).ok_or(MISFIT)
+    }
+}
+
+/// `bias` with zeros up to whole panels of columns; none is all zeros.
+pub(crate) fn padded<T: Copy + Default>(isa: Isa, cols: usize, bias: Option<&[T]>) -> Vec<T> {
+    let mut all = vec![T::default(); cols.next_multiple_of(panel(isa, cols))];
+    if let Some(bias) = bias {
+        all.iter_mut().zip(bias).for_each(|(to, from)| *to = *from);
+    }
+    all
+}
+
+/// The shape of a fully connected layer with so many inputs and outputs.
+pub(crate) fn connected(input: &Shape, inner: usize, cols: usize) -> Result<Shape, Error> {
+    let last = input.len().checked_sub(1).ok_or(MISFIT)?;
+    if input[last] != inner {
+        return Err(MISFIT);
+    }
+    let out = input.with(last, cols);
+    out.numel()?;
+    Ok(out)
+}
+
+/// A fully connected layer whose weights are constant.
+pub(crate) struct Linear {
+    pub(crate) packed: Packed,
+    pub(crate) clamp: (f32, f32),
+}
+
+impl Op for Linear {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        connected(only(inputs)?, self.packed.inner, self.packed.cols)
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (x, data) = (only(inputs)?.data::<f32>()?, elements::<f32>(out)?);
+        let Packed { inner, cols, .. } = self.packed;
+        let places = Places::Rows { step: inner };
+        let rows = data.len() / cols.max(1);
+        let out = Place { data, at: 0, step: cols };
+        self.packed.write(cx, (x, rows, places), &[], self.clamp, out)
+    }
+}
+
+/// A product of matrices, each pair of a batch by itself, and perhaps a bias; a fully connected
+/// layer whose weights are computed.
+pub(crate) struct Product {
+    /// Whether the right operand is columns by rows.
+    pub(crate) transposed: bool,
+    /// Whether the right operand has no batch.
+    pub(crate) shared: bool,
+    pub(crate) bias: Option<Vec<f32>>,
+    pub(crate) clamp: (f32, f32),
+    sizes: Sizes,
+}
+
+/// Sizes of the matrices.
+#[derive(Default, Clone, Copy)]
+struct Sizes {
+    rows: usize,
+    inner: usize,
+    cols: usize,
+    /// Matrices, and of each operand those after which it starts again, by dimension.
+    batch: [(usize, [usize; 2]); 4],
+}
+
+impl Product {
+    pub(crate) fn new(
+        transposed: bool,
+        shared: bool,
+        bias: Option<Vec<f32>>,
+        clamp: (f32, f32),
+    ) -> Self {
+        Self { transposed, shared, bias, clamp, sizes: Sizes::default() }
+    }
+}
+
+impl Op for Product {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        let [a, b] = both(inputs)?;
+        let (&[.., rows, inner], &[.., m, n]) = (&**a, &**b) else {
+            return self.vector(a, b);
+        };
+        let (k, cols) = if self.transposed { (n, m) } else { (m, n) };
+        if k != inner || (self.shared && b.len() != 2) {
+            return Err(MISFIT);
+        }
+        let mut sizes = Sizes { rows, inner, cols, batch: [(1, [0; 2]); 4] };
+        if self.shared {
+            let all = a.numel()? / inner.max(1);
+            self.sizes = Sizes { rows: all, ..sizes };
+            return connected(a, inner, cols);
+        }
+        if a.len().max(b.len()) > 6 {
+            return Err(MISFIT);
+        }
+        let rank = a.len().max(b.len());
+        let mut out = [1; 6];
+        let size = |shape: &Shape, dim: usize| {
+            (dim + shape.len()).checked_sub(rank).map_or(1, |dim| shape[dim])
+        };
+        let mut steps = [rows * inner, m * n];
+        for dim in (0..rank - 2).rev() {
+            let (i, j) = (size(a, dim), size(b, dim));
+            if i != j && i != 1 && j != 1 {
+                return Err(MISFIT);
+            }
+            out[dim] = if i == 1 { j } else { i };
+            let here = [if i == 1 { 0 } else { steps[0] }, if j == 1 { 0 } else { steps[1] }];
+            sizes.batch[dim + 6 - rank] = (out[dim], here);
+            steps = [steps[0] * i, steps[1] * j];
+        }
+        (out[rank - 2], out[rank - 1]) = (rows, cols);
+        self.sizes = sizes;
+        let out = Shape::new(&out[..rank]).ok_or(MISFIT)?;
+        out.numel()?;
+        Ok(out)
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let [a, b] = both(inputs)?;
+        let (a, b, out) = (a.data::<f32>()?, b.data::<f32>()?, elements::<f32>(out)?);
+        let Sizes { rows, inner, cols, batch } = self.sizes;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let mut at = [0; 4];
+        let mut start = [0, 0];
+        for out in out.chunks_exact_mut(rows * cols) {
+            let (a, b) = (a.get(start[0]..).ok_or(MISFIT)?, b.get(start[1]..).ok_or(MISFIT)?);
+            let (col, k) = if self.transposed { (inner, 1) } else { (1, cols) };
+            let addend = self.bias.as_deref();
+            let product = Gemm {
+                a: Lines::new(a, (rows, inner), (inner, 1)).ok_or(MISFIT)?,
+                b: Lines::new(b, (cols, col), (inner, k)).ok_or(MISFIT)?,
+                rows,
+                inner,
+                cols,
+                alpha: 1.0,
+                addend: addend.map(|data| Addend { data, row: 0, col: 1, beta: 1.0 }),
+                clamp: Some(self.clamp),
+            };
+            let (product, row, col) = product.oriented(cx.isa, cols, 1);
+            let threads = cx.workers.map_or(1, |workers| workers.threads());
+            let scratch = some(&mut cx.scratch.floats, product.scratch_len(cx.isa, threads))?;
+            let out = Target { data: out, row, col };
+            product.write(cx.isa, out, scratch, cx.workers).ok_or(MISFIT)?;
+            for dim in (0..batch.len()).rev() {
+                let (len, steps) = batch[dim];
+                at[dim] += 1;
+                start = [start[0] + steps[0], start[1] + steps[1]];
+                if at[dim] < len {
+                    break;
+                }
+                start = [start[0] - steps[0] * len, start[1] - steps[1] * len];
+                at[dim] = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Product {
+    /// A vector as the left operand.
+    fn vector(&mut self, a: &Shape, b: &Shape) -> Result<Shape, Error> {
+        let (&[inner], &[m, n]) = (&**a, &**b) else { return Err(MISFIT) };
+        let (k, cols) = if self.transposed { (n, m) } else { (m, n) };
+        if k != inner {
+            return Err(MISFIT);
+        }
+        self.sizes = Sizes { rows: 1, inner, cols, batch: [(1, [0; 2]); 4] };
+        Ok(Shape::of([cols]))
+    }
+}

@@ -1,0 +1,313 @@
+//! Operations that only move elements: transposition, padding, slices, concatenation, copies.
+
+use afferent_core::{Element, Error};
+
+use super::{Cx, Input, Op, elements, only};
+use crate::shape::{MISFIT, MOST_DIMS, Shape};
+
+/// The bytes of an element, and what fills new ones.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fill {
+    Byte(i8),
+    Word(f32),
+}
+
+/// What happens to one tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// The elements stay, with other sizes; a size of 0 is what the others leave.
+    Reshape(Shape),
+    Same,
+    Transpose(Vec<usize>),
+    Pad {
+        before: Shape,
+        after: Shape,
+    },
+    Slice {
+        offsets: Vec<i64>,
+        sizes: Vec<usize>,
+    },
+}
+
+/// Elements moved from one tensor to another.
+pub(crate) struct Move {
+    change: Change,
+    fill: Fill,
+    walk: Walk,
+}
+
+/// Loops over both tensors: sizes, steps, and where they begin.
+#[derive(Debug, Clone, Copy, Default)]
+struct Walk {
+    loops: [(usize, [usize; 2]); MOST_DIMS],
+    start: [usize; 2],
+}
+
+impl Move {
+    pub(crate) fn new(change: Change, fill: Fill) -> Self {
+        Self { change, fill, walk: Walk::default() }
+    }
+}
+
+impl Op for Move {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        let input = only(inputs)?;
+        let numel = input.numel()?;
+        let order: Vec<usize> = (0..input.len()).collect();
+        let (out, order, skip) = match &self.change {
+            Change::Same | Change::Reshape(_) => {
+                self.walk = Walk::over([numel], [1], [1], [0; 2]);
+                return match &self.change {
+                    Change::Reshape(to) => reshaped(numel, *to),
+                    _ => Ok(*input),
+                };
+            }
+            Change::Transpose(order) => {
+                let sizes: Option<Vec<usize>> =
+                    order.iter().map(|dim| input.get(*dim).copied()).collect();
+                let out = sizes.filter(|_| order.len() == input.len());
+                let out = out.and_then(|sizes| Shape::new(&sizes)).ok_or(MISFIT)?;
+                (out, order.clone(), [0; MOST_DIMS])
+            }
+            Change::Slice { offsets, sizes } => {
+                let (out, skip) = sliced(input, offsets, sizes)?;
+                (out, order, skip)
+            }
+            Change::Pad { before, after } => {
+                return self.padded(input, *before, *after);
+            }
+        };
+        let from = steps(input);
+        self.walk = Walk::default();
+        let rank = out.len();
+        let to = steps(&out);
+        let start = (0..rank).map(|dim| skip[dim] * from[order[dim]]).sum();
+        self.walk.start = [start, 0];
+        for dim in 0..MOST_DIMS {
+            self.walk.loops[dim] = match (dim + rank).checked_sub(MOST_DIMS) {
+                Some(dim) => (out[dim], [from[order[dim]], to[dim]]),
+                None => (1, [0; 2]),
+            };
+        }
+        out.numel()?;
+        Ok(out)
+    }
+
+    fn run(&self, _: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let input = only(inputs)?;
+        let pads = matches!(self.change, Change::Pad { .. });
+        match self.fill {
+            Fill::Byte(value) => {
+                let out = elements::<i8>(out)?;
+                if pads {
+                    out.fill(value);
+                }
+                self.walk.copy(input.data()?, out)
+            }
+            Fill::Word(value) => {
+                let out = elements::<f32>(out)?;
+                if pads {
+                    out.fill(value);
+                }
+                self.walk.copy(input.data()?, out)
+            }
+        }
+    }
+}
+
+impl Move {
+    fn padded(&mut self, input: &Shape, before: Shape, after: Shape) -> Result<Shape, Error> {
+        if before.len() != input.len() || after.len() != input.len() {
+            return Err(MISFIT);
+        }
+        let mut out = *input;
+        for dim in 0..input.len() {
+            let more =
+                before[dim].checked_add(after[dim]).and_then(|more| more.checked_add(input[dim]));
+            out = out.with(dim, more.ok_or(MISFIT)?);
+        }
+        out.numel()?;
+        let (from, to) = (steps(input), steps(&out));
+        self.walk = Walk::default();
+        self.walk.start = [0, (0..input.len()).map(|dim| before[dim] * to[dim]).sum()];
+        for dim in 0..MOST_DIMS {
+            self.walk.loops[dim] = match (dim + input.len()).checked_sub(MOST_DIMS) {
+                Some(dim) => (input[dim], [from[dim], to[dim]]),
+                None => (1, [0; 2]),
+            };
+        }
+        Ok(out)
+    }
+}
+
+/// Steps between neighbours of a dense tensor.
+fn steps(shape: &Shape) -> [usize; MOST_DIMS] {
+    let mut steps = [0; MOST_DIMS];
+    let mut step = 1;
+    for dim in (0..shape.len()).rev() {
+        steps[dim] = step;
+        step *= shape[dim];
+    }
+    steps
+}
+
+/// `to`, with what its other sizes leave where it is 0.
+fn reshaped(numel: usize, to: Shape) -> Result<Shape, Error> {
+    let known =
+        to.iter().filter(|size| **size > 0).try_fold(1_usize, |all, size| all.checked_mul(*size));
+    let known = known.ok_or(MISFIT)?;
+    let mut open = (0..to.len()).filter(|dim| to[*dim] == 0);
+    let out = match (open.next(), open.next()) {
+        (None, _) => to,
+        (Some(dim), None) => to.with(dim, numel / known),
+        _ => return Err(MISFIT),
+    };
+    if out.numel()? == numel { Ok(out) } else { Err(MISFIT) }
+}
+
+/// The sizes of a slice, and where it begins.
+fn sliced(
+    input: &Shape,
+    offsets: &[i64],
+    sizes: &[usize],
+) -> Result<(Shape, [usize; MOST_DIMS]), Error> {
+    if offsets.len() != input.len() || sizes.len() != input.len() {
+        return Err(MISFIT);
+    }
+    let (mut out, mut skip) = (*input, [0; MOST_DIMS]);
+    for dim in 0..input.len() {
+        let from_end = i64::try_from(input[dim]).map_err(|_| MISFIT)?;
+        let offset = if offsets[dim] < 0 { offsets[dim] + from_end } else { offsets[dim] };
+        skip[dim] = usize::try_from(offset).map_err(|_| MISFIT)?;
+        let room = input[dim].checked_sub(skip[dim]).ok_or(MISFIT)?;
+        let size = if sizes[dim] == 0 { room } else { sizes[dim] };
+        if size > room {
+            return Err(MISFIT);
+        }
+        out = out.with(dim, size);
+    }
+    Ok((out, skip))
+}
+
+impl Walk {
+    fn over(sizes: [usize; 1], from: [usize; 1], to: [usize; 1], start: [usize; 2]) -> Self {
+        let mut walk = Self { loops: [(1, [0; 2]); MOST_DIMS], start };
+        walk.loops[MOST_DIMS - 1] = (sizes[0], [from[0], to[0]]);
+        walk
+    }
+
+    fn copy<T: Element>(&self, from: &[T], to: &mut [T]) -> Result<(), Error> {
+        if self.loops.iter().any(|(len, _)| *len == 0) {
+            return Ok(());
+        }
+        // The innermost loop writes neighbours, the one around it reads neighbours.
+        let mut loops: Vec<(usize, [usize; 2])> =
+            self.loops.iter().copied().filter(|(len, _)| *len > 1).collect();
+        let inner = loops.pop().unwrap_or((1, [1, 1]));
+        let around = loops.iter().position(|(_, steps)| steps[0] == 1 && inner.1[0] != 1);
+        let around = around.map_or((1, [0, 0]), |at| loops.remove(at));
+        let end = |side: usize| {
+            let all = loops.iter().chain([&inner, &around]);
+            all.fold(self.start[side], |end, (len, steps)| end + (len - 1) * steps[side])
+        };
+        if end(0) >= from.len() || end(1) >= to.len() {
+            return Err(MISFIT);
+        }
+        let mut at = [0; MOST_DIMS];
+        let mut start = self.start;
+        loop {
+            block(&from[start[0]..], &mut to[start[1]..], inner, around);
+            let mut dim = loops.len();
+            loop {
+                if dim == 0 {
+                    return Ok(());
+                }
+                dim -= 1;
+                let (len, steps) = loops[dim];
+                at[dim] += 1;
+                start = [start[0] + steps[0], start[1] + steps[1]];
+                if at[dim] < len {
+                    break;
+                }
+                start = [start[0] - steps[0] * len, start[1] - steps[1] * len];
+                at[dim] = 0;
+            }
+        }
+    }
+}
+
+/// Two loops, in tiles where neighbours that are read are not neighbours that are written.
+fn block<T: Element>(
+    from: &[T],
+    to: &mut [T],
+    (inner, inner_steps): (usize, [usize; 2]),
+    (around, around_steps): (usize, [usize; 2]),
+) {
+    if around == 1 && inner_steps == [1, 1] {
+        to[..inner].copy_from_slice(&from[..inner]);
+        return;
+    }
+    const TILE: usize = 16;
+    for first in (0..around).step_by(TILE) {
+        let last = around.min(first + TILE);
+        for start in (0..inner).step_by(TILE) {
+            let end = inner.min(start + TILE);
+            for i in first..last {
+                let (mut source, mut target) = (
+                    i * around_steps[0] + start * inner_steps[0],
+                    i * around_steps[1] + start * inner_steps[1],
+                );
+                for _ in start..end {
+                    to[target] = from[source];
+                    source += inner_steps[0];
+                    target += inner_steps[1];
+                }
+            }
+        }
+    }
+}
+
+/// Tensors one after the other along a dimension.
+pub(crate) struct Concatenate {
+    pub(crate) axis: usize,
+    /// Bytes of an element.
+    pub(crate) width: usize,
+}
+
+impl Op for Concatenate {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        let first = only(inputs)?;
+        let mut all = 0_usize;
+        for input in inputs {
+            let size = *input.get(self.axis).ok_or(MISFIT)?;
+            if input.with(self.axis, 0) != first.with(self.axis, 0) {
+                return Err(MISFIT);
+            }
+            all = all.checked_add(size).ok_or(MISFIT)?;
+        }
+        let out = first.with(self.axis, all);
+        out.numel()?;
+        Ok(out)
+    }
+
+    fn run(&self, _: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (before, _, _) = only(inputs)?.shape.around(self.axis);
+        if out.is_empty() {
+            return Ok(());
+        }
+        let mut start = 0;
+        let step = out.len() / before;
+        for input in inputs {
+            let (_, size, after) = input.shape.around(self.axis);
+            let len = size * after * self.width;
+            if len == 0 {
+                continue;
+            }
+            for (from, to) in input.bytes.chunks_exact(len).zip(out.chunks_exact_mut(step)) {
+                to.get_mut(start..start + len).ok_or(MISFIT)?.copy_from_slice(from);
+            }
+            start += len;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,390 @@
+//! A node → the operation that does it.
+
+use std::borrow::Cow;
+
+use afferent_core::Error;
+
+use super::{Step, Store, store};
+use crate::{
+    graph::{Binary, ConvKind, Dtype, Graph, Kind, Node, Quant, Unary, Value},
+    op::{
+        Op,
+        binary::Combine,
+        conv::{Conv, Sizes},
+        depthwise::{self, Depthwise},
+        integer::{self, Bias, Integer, Layout, Weights},
+        linear::{Linear, Packed, Product},
+        moves::{Change, Concatenate, Fill, Move},
+        pool::{Give, GlobalMean, Pool, Resize},
+        quantised::{self, ByNumbers, MOST_INPUTS, bounds, to_integer},
+        unary::{Map, Softmax},
+        weights::{integers, numbers},
+    },
+    shape::Shape,
+};
+
+const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
+/// Taps of a depthwise convolution whose sums of integers are exact in `f32`.
+const EXACT_TAPS: usize = 512;
+
+/// Appends the steps of the node at `index`.
+pub(super) fn steps(
+    graph: &Graph<'_>,
+    index: usize,
+    renames: bool,
+    steps: &mut Vec<Step>,
+) -> Result<(), Error> {
+    let node = &graph.nodes[index];
+    let cx = Prepare { graph, node, index: u32::try_from(index).unwrap_or(u32::MAX) };
+    if node.inputs.len() > MOST_INPUTS {
+        return Err(cx.unsupported("more than five inputs"));
+    }
+    let (op, inputs) = cx.op(renames)?;
+    let inputs = node.inputs[..inputs].to_vec();
+    if let (Some(output), Kind::ArgMaxPool(window)) = (node.positions, &node.kind) {
+        let op = Box::new(Pool { window: *window, give: Give::Place, clamp: OPEN, bytes: false });
+        if cx.stored(0) != Store::F32 || store(&graph.values[output]) != Store::I32 {
+            return Err(cx.unsupported("the types of the largest and its place"));
+        }
+        steps.push(Step { op, inputs: inputs.clone(), output, renames: false });
+    }
+    steps.push(Step { op, inputs, output: node.output, renames });
+    Ok(())
+}
+
+struct Prepare<'g, 'a> {
+    graph: &'g Graph<'a>,
+    node: &'g Node,
+    index: u32,
+}
+
+impl<'a> Prepare<'_, 'a> {
+    fn unsupported(&self, what: &'static str) -> Error {
+        Error::UnsupportedBlob { entry: "node", index: self.index, what }
+    }
+
+    fn invalid(&self, field: &'static str, reason: &'static str) -> Error {
+        Error::InvalidBlob { entry: "node", index: self.index, field, reason }
+    }
+
+    fn input(&self, at: usize) -> &Value<'a> {
+        &self.graph.values[self.node.inputs[at]]
+    }
+
+    fn output(&self) -> &Value<'a> {
+        &self.graph.values[self.node.output]
+    }
+
+    fn stored(&self, input: usize) -> Store {
+        store(self.input(input))
+    }
+
+    /// The operation, and how many of the node's inputs it reads at run time.
+    fn op(&self, renames: bool) -> Result<(Box<dyn Op>, usize), Error> {
+        let op: Box<dyn Op> = match &self.node.kind {
+            Kind::FullyConnected { transposed } => return self.fully_connected(*transposed),
+            Kind::Conv { kind, window, groups, inputs, outputs } => {
+                let sizes = Sizes {
+                    kind: *kind,
+                    window: *window,
+                    groups: *groups,
+                    inputs: *inputs,
+                    outputs: *outputs,
+                };
+                return Ok((self.conv(sizes)?, 1));
+            }
+            Kind::Reshape(_) | Kind::Transpose(_) | Kind::Pad { .. } | Kind::Slice { .. } => {
+                return Ok((self.moved()?, 1));
+            }
+            Kind::Unary(Unary::Copy) | Kind::Convert if renames || self.is_same() => {
+                self.move_of(Change::Same)
+            }
+            Kind::Concatenate { axis } if self.is_same() => {
+                let width = store(self.output()).width();
+                Box::new(Concatenate { axis: *axis, width })
+            }
+            Kind::MaxPool(window) if self.is_same() && self.stored(0) == Store::I8 => {
+                let (scale, zero_point) = self.steps(self.output())?;
+                let (low, high) = bounds(self.node.clamp, scale, zero_point);
+                let zero_point = zero_point as f32;
+                let clamp = (low + zero_point, high + zero_point);
+                Box::new(Pool { window: *window, give: Give::Largest, clamp, bytes: true })
+            }
+            kind => self.numeric(kind)?,
+        };
+        Ok((op, self.node.inputs.len()))
+    }
+
+    fn steps(&self, value: &Value<'_>) -> Result<(f32, i32), Error> {
+        let steps = quantised::steps(value);
+        steps.ok_or(self.unsupported("this operation with scales for each channel"))
+    }
+
+    /// Whether all inputs are stored as the output is.
+    fn is_same(&self) -> bool {
+        let output = self.output();
+        let inputs = self.node.inputs.iter().map(|input| &self.graph.values[*input]);
+        inputs.into_iter().all(|input| super::same(input, output))
+    }
+
+    fn move_of(&self, change: Change) -> Box<dyn Op> {
+        let fill = if store(self.output()) == Store::I8 { Fill::Byte(0) } else { Fill::Word(0.0) };
+        Box::new(Move::new(change, fill))
+    }
+
+    /// Elements that only move; requantised when they are stored otherwise afterwards.
+    fn moved(&self) -> Result<Box<dyn Op>, Error> {
+        let (change, value) = match &self.node.kind {
+            Kind::Reshape(shape) => (Change::Reshape(*shape), 0.0),
+            Kind::Transpose(order) => (Change::Transpose(order.clone()), 0.0),
+            Kind::Pad { before, after, value } => {
+                (Change::Pad { before: *before, after: *after }, *value)
+            }
+            Kind::Slice { offsets, sizes } => {
+                (Change::Slice { offsets: offsets.clone(), sizes: sizes.clone() }, 0.0)
+            }
+            _ => (Change::Same, 0.0),
+        };
+        if !self.is_same() {
+            return self.by_numbers(Box::new(Move::new(change, Fill::Word(value))));
+        }
+        let fill = match store(self.output()) {
+            Store::I8 => {
+                let (scale, zero_point) = self.steps(self.output())?;
+                Fill::Byte(to_integer(value, scale, zero_point))
+            }
+            _ => Fill::Word(value),
+        };
+        Ok(Box::new(Move::new(change, fill)))
+    }
+
+    /// An operation on numbers, or on integers by way of numbers.
+    fn numeric(&self, kind: &Kind) -> Result<Box<dyn Op>, Error> {
+        let clamp = self.node.clamp;
+        let op: Box<dyn Op> = match kind {
+            Kind::Unary(function) => Box::new(Map { function: *function, clamp }),
+            Kind::Convert => Box::new(Map { function: Unary::Copy, clamp: OPEN }),
+            Kind::Binary(function) => {
+                Box::new(Combine::new(*function, self.binary_clamp(*function)))
+            }
+            Kind::Softmax => Box::new(Softmax),
+            Kind::MatrixMultiply { transposed } => {
+                Box::new(Product::new(*transposed, false, None, clamp))
+            }
+            Kind::AveragePool(window) => {
+                Box::new(Pool { window: *window, give: Give::Mean, clamp, bytes: false })
+            }
+            Kind::MaxPool(window) | Kind::ArgMaxPool(window) => {
+                Box::new(Pool { window: *window, give: Give::Largest, clamp, bytes: false })
+            }
+            Kind::GlobalAveragePool { keeps_dims } => {
+                Box::new(GlobalMean { keeps_dims: *keeps_dims, clamp })
+            }
+            Kind::Concatenate { axis } => Box::new(Concatenate { axis: *axis, width: 4 }),
+            Kind::Resize { size, align_corners, half_pixels } => Box::new(Resize {
+                size: *size,
+                align_corners: *align_corners,
+                half_pixels: *half_pixels,
+            }),
+            _ => return Err(self.unsupported("this operation")),
+        };
+        self.by_numbers(op)
+    }
+
+    fn binary_clamp(&self, function: Binary) -> (f32, f32) {
+        match function {
+            Binary::Add | Binary::Divide | Binary::Multiply | Binary::Subtract => self.node.clamp,
+            Binary::Maximum | Binary::Minimum | Binary::Prelu => OPEN,
+        }
+    }
+
+    /// `inner`, with integers as the numbers that they stand for.
+    fn by_numbers(&self, inner: Box<dyn Op>) -> Result<Box<dyn Op>, Error> {
+        let steps = |value: &Value<'_>| match store(value) {
+            Store::F32 => Ok(None),
+            Store::I8 => self.steps(value).map(Some),
+            Store::I32 => Err(self.unsupported("this operation on integers of 32 bits")),
+        };
+        let values = self.node.inputs.iter().map(|input| &self.graph.values[*input]);
+        let inputs = values.map(steps).collect::<Result<Vec<_>, _>>()?;
+        let output = steps(self.output())?;
+        if output.is_none() && inputs.iter().all(Option::is_none) {
+            return Ok(inner);
+        }
+        Ok(Box::new(ByNumbers { inner, inputs, output }))
+    }
+
+    /// The bias as numbers, of so many outputs.
+    fn bias(&self, outputs: usize) -> Result<Option<Cow<'a, [f32]>>, Error> {
+        let Some(bias) = self.node.inputs.get(2) else { return Ok(None) };
+        let bias = &self.graph.values[*bias];
+        if bias.data.is_none() {
+            return Err(self.unsupported("a bias that is computed"));
+        }
+        let numbers = numbers(bias)?;
+        if numbers.len() != outputs {
+            return Err(self.invalid("bias_id", "has another size than the outputs"));
+        }
+        Ok(Some(numbers))
+    }
+
+    fn fully_connected(&self, transposed: bool) -> Result<(Box<dyn Op>, usize), Error> {
+        let (input, filter) = (self.input(0), self.input(1));
+        let &[m, n] = &*filter.shape else {
+            return Err(self.invalid("filter_id", "is no matrix"));
+        };
+        let (inner, cols) = if transposed { (m, n) } else { (n, m) };
+        let clamp = self.node.clamp;
+        if filter.data.is_none() {
+            if self.stored(0) != Store::F32
+                || self.stored(1) != Store::F32
+                || store(self.output()) != Store::F32
+            {
+                return Err(self.unsupported("integer weights that are computed"));
+            }
+            let bias = self.bias(cols)?.map(Cow::into_owned);
+            return Ok((Box::new(Product::new(transposed, true, bias, clamp)), 2));
+        }
+        if self.is_integer(input, filter) {
+            let layout = Layout::Rows { inner, cols };
+            return Ok((self.integer(layout, transposed, (inner, cols))?, 1));
+        }
+        self.expect_numbers()?;
+        let (weights, bias) = (numbers(filter)?, self.bias(cols)?);
+        let weight = |k: usize, col: usize| {
+            weights[if transposed { k * cols + col } else { col * inner + k }]
+        };
+        let packed = Packed::new((inner, cols), weight, bias.as_deref())?;
+        Ok((Box::new(Linear { packed, clamp }), 1))
+    }
+
+    fn expect_numbers(&self) -> Result<(), Error> {
+        if self.stored(0) != Store::F32 || store(self.output()) != Store::F32 {
+            return Err(self.unsupported("this combination of types"));
+        }
+        Ok(())
+    }
+
+    /// Whether sums are of integers.
+    fn is_integer(&self, input: &Value<'_>, filter: &Value<'_>) -> bool {
+        let dynamic = input.dtype == Dtype::Dynamic || input.quantised;
+        matches!(filter.dtype, Dtype::I8 | Dtype::I4) && (dynamic || input.dtype == Dtype::I8)
+    }
+
+    fn conv(&self, sizes: Sizes) -> Result<Box<dyn Op>, Error> {
+        let (input, filter) = (self.input(0), self.input(1));
+        if filter.data.is_none() {
+            return Err(self.unsupported("a convolution with weights that are computed"));
+        }
+        if sizes.filter() != Some(filter.shape) {
+            return Err(self.invalid("filter_id", "has other sizes than the convolution"));
+        }
+        let outputs = sizes.groups * sizes.outputs;
+        if self.is_integer(input, filter) {
+            return self.integer(Layout::Patches(sizes), false, (sizes.inputs, outputs));
+        }
+        self.expect_numbers()?;
+        let (weights, bias) = (numbers(filter)?, self.bias(outputs)?);
+        let clamp = self.node.clamp;
+        if sizes.kind == ConvKind::Depthwise && sizes.outputs == 1 {
+            let bias = bias.map_or_else(|| vec![0.0; outputs], Cow::into_owned);
+            let stored = depthwise::Stored::Numbers(clamp);
+            return Ok(Box::new(Depthwise { sizes, weights: weights.into_owned(), bias, stored }));
+        }
+        Ok(Box::new(Conv::new(sizes, &weights, bias.as_deref(), clamp)?))
+    }
+
+    /// A convolution or a fully connected layer of integers with so many outputs.
+    fn integer(
+        &self,
+        layout: Layout,
+        transposed: bool,
+        (inner, outputs): (usize, usize),
+    ) -> Result<Box<dyn Op>, Error> {
+        let (input, filter, output) = (self.input(0), self.input(1), self.output());
+        let dim = match layout {
+            Layout::Patches(sizes) if sizes.kind == ConvKind::Depthwise => 3,
+            Layout::Rows { .. } if transposed => 1,
+            _ => 0,
+        };
+        let (scales, zero_point, block) = match &filter.quant {
+            Quant::Tensor { scale, zero_point } => (vec![*scale; outputs], *zero_point, inner),
+            Quant::Channel { scales, dim: of } if *of == dim => (scales.clone(), 0, inner),
+            Quant::Blocks { scales, size }
+                if !transposed && matches!(layout, Layout::Rows { .. }) =>
+            {
+                (scales.clone(), 0, *size)
+            }
+            _ => return Err(self.unsupported("weights with scales along this dimension")),
+        };
+        let all = integers(filter)?;
+        let mut weights =
+            Weights { integers: &all, zero_point, scales: &scales, block, transposed };
+        let clamp = self.node.clamp;
+        let dynamic = match (&input.quant, input.quantised) {
+            (Quant::Dynamic { dims }, _) => Some(*dims),
+            (_, true) => Some(1),
+            _ => None,
+        };
+        if let Some(dims) = dynamic {
+            let wanted = if matches!(layout, Layout::Rows { .. }) { 1 } else { 3 };
+            if dims != wanted || store(output) != Store::F32 {
+                return Err(self.unsupported("this kind of dynamic quantisation"));
+            }
+            let bias = self.bias(outputs)?;
+            let bias = bias.as_deref().map_or(Bias::None, Bias::Numbers);
+            let stored = integer::Stored::Dynamic { clamp };
+            return Ok(Box::new(Integer::new(layout, &weights, &bias, stored)?));
+        }
+        let (from, from_zero) = self.steps(input)?;
+        let (to, to_zero) = self.steps(output)?;
+        if block != inner {
+            return Err(self.unsupported("blocks of weights with static quantisation"));
+        }
+        let factors: Vec<f32> = scales.iter().map(|scale| from * scale / to).collect();
+        let clamp = bounds(clamp, to, to_zero);
+        let bias = self.integer_bias(outputs, from, &scales)?;
+        if let Layout::Patches(sizes) = layout
+            && sizes.kind == ConvKind::Depthwise
+            && sizes.outputs == 1
+            && sizes.window.taps() <= EXACT_TAPS
+        {
+            return Ok(Box::new(Depthwise {
+                sizes,
+                weights: all.iter().map(|x| f32::from(*x) - zero_point as f32).collect(),
+                bias: bias.iter().map(|x| *x as f32).collect(),
+                stored: depthwise::Stored::Integers {
+                    from: from_zero as f32,
+                    scale: factors,
+                    clamp,
+                    to: to_zero,
+                },
+            }));
+        }
+        weights.scales = &factors;
+        let stored = integer::Stored::Static { from: from_zero, clamp, to: to_zero };
+        Ok(Box::new(Integer::new(layout, &weights, &Bias::Integers(&bias), stored)?))
+    }
+
+    /// The bias in steps of the products.
+    fn integer_bias(&self, outputs: usize, from: f32, scales: &[f32]) -> Result<Vec<i32>, Error> {
+        let Some(bias) = self.node.inputs.get(2) else { return Ok(vec![0; outputs]) };
+        let value = &self.graph.values[*bias];
+        if value.dtype == Dtype::I32
+            && let Some(data) = value.data
+        {
+            if value.shape != Shape::of([outputs]) {
+                return Err(self.invalid("bias_id", "has another size than the outputs"));
+            }
+            return Ok(data.as_chunks().0.iter().map(|word| i32::from_le_bytes(*word)).collect());
+        }
+        let bias = self.bias(outputs)?.unwrap_or_default();
+        let steps = scales.iter().map(|scale| from * scale);
+        Ok(bias
+            .iter()
+            .zip(steps)
+            .map(|(bias, step)| (bias / step).round_ties_even() as i32)
+            .collect())
+    }
+}

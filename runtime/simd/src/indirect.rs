@@ -1,0 +1,166 @@
+//! Products of packed weights with rows of numbers that are found by their places, as convolutions
+//! over channels that lie together need them.
+//!
+//! A row of the product is a sum over taps; a tap is a run of `channels` numbers of the input, or
+//! of zeros. Weights are packed once, in panels as wide as a tile. Numbers are `f32`, or pairs of
+//! `i16` in an `i32`, which are summed up exactly.
+
+mod tile;
+
+use afferent_core::Workers;
+
+use crate::{Isa, parallel};
+pub use tile::{Bytes, End, Numbers, Scaled};
+
+/// The place of a tap that is all zeros.
+pub const ZEROS: u32 = u32::MAX;
+
+/// The least multiplications that are worth another thread.
+const WORTH: usize = 1 << 18;
+
+/// Where the taps of each row are.
+#[derive(Debug, Clone, Copy)]
+pub enum Places<'d> {
+    /// One tap a row, rows so far apart.
+    Rows {
+        /// From the first number of a row to that of the next.
+        step: usize,
+    },
+    /// The first number of each tap of each row, or [`ZEROS`].
+    Taps {
+        /// Places, `taps` for each row.
+        at: &'d [u32],
+        /// Taps of a row.
+        taps: usize,
+    },
+}
+
+/// A product of rows with packed weights.
+#[derive(Debug, Clone, Copy)]
+pub struct Indirect<'d, T> {
+    /// The input.
+    pub x: &'d [T],
+    /// At least as many zeros as a tap is long.
+    pub zeros: &'d [T],
+    /// Where the taps are.
+    pub places: Places<'d>,
+    /// Rows of the product.
+    pub rows: usize,
+    /// Numbers of a tap.
+    pub channels: usize,
+    /// Weights that [`pack`] made for as many products a column as a row has numbers.
+    pub weights: &'d [T],
+    /// Columns of the product.
+    pub cols: usize,
+}
+
+/// Where a product goes: row `i` to `data[at + i * step..]`.
+#[derive(Debug)]
+pub struct Place<'o, T> {
+    /// The elements.
+    pub data: &'o mut [T],
+    /// The first element.
+    pub at: usize,
+    /// Step between rows.
+    pub step: usize,
+}
+
+/// Columns of a panel.
+pub fn panel(isa: Isa, cols: usize) -> usize {
+    let lanes = isa.lanes();
+    if cols <= lanes { lanes } else { 2 * lanes }
+}
+
+/// Numbers that packed weights take; `None` when that overflows.
+pub fn packed_len(isa: Isa, inner: usize, cols: usize) -> Option<usize> {
+    cols.checked_next_multiple_of(panel(isa, cols))?.checked_mul(inner)
+}
+
+/// Packs weights: `weight(k, col)` for each number `k` of a row and each column.
+///
+/// # Panics
+/// When `to` is shorter than [`packed_len`].
+pub fn pack<T: Numbers>(
+    isa: Isa,
+    (inner, cols): (usize, usize),
+    weight: impl Fn(usize, usize) -> T,
+    to: &mut [T],
+) {
+    let width = panel(isa, cols);
+    for (panel, to) in to.chunks_mut((width * inner).max(1)).enumerate().take(cols.div_ceil(width))
+    {
+        let count = width.min(cols - panel * width);
+        for (k, to) in to.chunks_exact_mut(width).enumerate() {
+            for (col, to) in to.iter_mut().enumerate() {
+                *to = if col < count { weight(k, panel * width + col) } else { T::default() };
+            }
+        }
+    }
+}
+
+impl<T: Numbers> Indirect<'_, T> {
+    /// Writes the product as `end` says; `None` when something does not fit its slice, and nothing
+    /// is written then.
+    pub fn write<E: End<T>>(
+        &self,
+        isa: Isa,
+        end: &E,
+        out: Place<'_, E::Out>,
+        workers: Option<&dyn Workers>,
+    ) -> Option<()> {
+        if self.rows == 0 || self.cols == 0 {
+            return Some(());
+        }
+        let inner = self.fits()?;
+        (packed_len(isa, inner, self.cols)? <= self.weights.len()).then_some(())?;
+        let last = (self.rows - 1).checked_mul(out.step)?.checked_add(out.at)?;
+        (out.step >= self.cols || self.rows == 1).then_some(())?;
+        (last.checked_add(self.cols)? <= out.data.len()).then_some(())?;
+        end.fits(self.rows, self.cols.next_multiple_of(panel(isa, self.cols))).then_some(())?;
+        let width = panel(isa, self.cols);
+        let panels = self.cols.div_ceil(width);
+        let work = self.rows.saturating_mul(self.cols).saturating_mul(inner);
+        let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
+        let target = parallel::Shared::new(out.data);
+        let part = |rows: (usize, usize), panels: (usize, usize)| tile::Area {
+            product: *self,
+            inner,
+            width,
+            rows,
+            panels,
+            out: &target,
+            at: out.at,
+            step: out.step,
+            end,
+        };
+        parallel::for_each(workers, pieces, |piece| {
+            // Panels when there are enough, since each is read once then; else rows.
+            if panels >= 4 * pieces {
+                let share = panels.div_ceil(pieces);
+                let from = panels.min(piece * share);
+                tile::run(isa, part((0, self.rows), (from, panels.min(from + share))));
+            } else {
+                let share = self.rows.div_ceil(pieces);
+                let from = self.rows.min(piece * share);
+                tile::run(isa, part((from, self.rows.min(from + share)), (0, panels)));
+            }
+        });
+        Some(())
+    }
+
+    /// Numbers of a row, if all of them are inside the input.
+    fn fits(&self) -> Option<usize> {
+        let (last, taps) = match self.places {
+            Places::Rows { step } => ((self.rows - 1).checked_mul(step)?, 1),
+            Places::Taps { at, taps } => {
+                (at.len() == self.rows.checked_mul(taps)?).then_some(())?;
+                (self.zeros.len() >= self.channels).then_some(())?;
+                // Of all places but that of zeros, which wraps.
+                let last = at.iter().fold(0, |last, place| last.max(place.wrapping_add(1)));
+                (usize::try_from(last).ok()?.saturating_sub(1), taps)
+            }
+        };
+        (last.checked_add(self.channels)? <= self.x.len()).then_some(())?;
+        self.channels.checked_mul(taps)
+    }
+}

@@ -1,0 +1,380 @@
+//! Tiles of an indirect product, whose sums stay in registers.
+
+#![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
+
+use super::{Indirect, Places, ZEROS};
+use crate::{Float, Int, Isa, Routine, Simd, parallel::Shared};
+
+/// The most rows of a tile.
+const MOST_ROWS: usize = 12;
+
+/// Numbers of 32 bits that are multiplied and summed up.
+pub trait Numbers: Copy + Default + Send + Sync + 'static {
+    /// A vector of sums.
+    type Sums<S: Simd>: Copy;
+
+    /// Zeros.
+    fn zero<S: Simd>(simd: S) -> Self::Sums<S>;
+
+    /// Adds the products of `x` with the weights at `weights`.
+    ///
+    /// # Safety
+    /// `LANES` numbers can be read there.
+    unsafe fn add<S: Simd>(
+        simd: S,
+        sums: Self::Sums<S>,
+        x: Self::Sums<S>,
+        weights: Self::Sums<S>,
+    ) -> Self::Sums<S>;
+
+    /// `self` in every lane.
+    fn splat<S: Simd>(self, simd: S) -> Self::Sums<S>;
+
+    /// `LANES` numbers.
+    ///
+    /// # Safety
+    /// They can be read there.
+    unsafe fn load<S: Simd>(simd: S, from: *const Self) -> Self::Sums<S>;
+}
+
+impl Numbers for f32 {
+    type Sums<S: Simd> = S::F32;
+
+    #[inline(always)]
+    fn zero<S: Simd>(simd: S) -> S::F32 {
+        simd.zero()
+    }
+    #[inline(always)]
+    unsafe fn add<S: Simd>(_: S, sums: S::F32, x: S::F32, weights: S::F32) -> S::F32 {
+        x.mul_add(weights, sums)
+    }
+    #[inline(always)]
+    fn splat<S: Simd>(self, simd: S) -> S::F32 {
+        simd.splat(self)
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const f32) -> S::F32 {
+        // SAFETY: demanded of the caller.
+        unsafe { simd.load_at(from) }
+    }
+}
+
+/// Two integers of 16 bits, the first in the lower half.
+impl Numbers for i32 {
+    type Sums<S: Simd> = S::I32;
+
+    #[inline(always)]
+    fn zero<S: Simd>(simd: S) -> S::I32 {
+        simd.splat_i32(0)
+    }
+    #[inline(always)]
+    unsafe fn add<S: Simd>(_: S, sums: S::I32, x: S::I32, weights: S::I32) -> S::I32 {
+        sums.add_pairs(x, weights)
+    }
+    #[inline(always)]
+    fn splat<S: Simd>(self, simd: S) -> S::I32 {
+        simd.splat_i32(self)
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const i32) -> S::I32 {
+        // SAFETY: demanded of the caller.
+        unsafe { simd.load_at(from.cast()) }.to_bits()
+    }
+}
+
+/// What becomes of finished sums.
+pub trait End<T: Numbers>: Sync {
+    /// What is written.
+    type Out: Send;
+
+    /// Whether it has what it needs for so many rows and columns, those of whole panels.
+    fn fits(&self, rows: usize, cols: usize) -> bool;
+
+    /// Writes the first `len` sums of row `row` from column `col` on.
+    ///
+    /// # Safety
+    /// So many elements can be written at `to`, and `fits` said yes to this row and column.
+    unsafe fn write<S: Simd>(
+        &self,
+        simd: S,
+        sums: T::Sums<S>,
+        place: (usize, usize),
+        to: *mut Self::Out,
+        len: usize,
+    );
+}
+
+/// Sums with a bias, within bounds; those of `i32` are scaled first.
+#[derive(Debug, Clone, Copy)]
+pub struct Scaled<'d> {
+    /// A factor for each row; none is one.
+    pub rows: &'d [f32],
+    /// A factor for each column of whole panels; none is one.
+    pub cols: &'d [f32],
+    /// What is added to each column of whole panels.
+    pub bias: &'d [f32],
+    /// The bounds; NaN stays.
+    pub clamp: (f32, f32),
+    /// Whether the sums are added to what the target holds.
+    pub adds: bool,
+}
+
+impl Scaled<'_> {
+    #[inline(always)]
+    unsafe fn end<S: Simd>(
+        &self,
+        simd: S,
+        sums: S::F32,
+        place: (usize, usize),
+        to: *mut f32,
+        len: usize,
+    ) {
+        let (row, col) = place;
+        let mut sums = sums;
+        if !self.rows.is_empty() {
+            sums = sums * simd.splat(self.rows[row]);
+        }
+        if !self.cols.is_empty() {
+            sums = sums * simd.load(&self.cols[col..]);
+        }
+        if !self.bias.is_empty() {
+            sums = sums + simd.load(&self.bias[col..]);
+        }
+        if self.adds {
+            // SAFETY: demanded of the caller.
+            sums = sums + unsafe { simd.load_first_at(to, len) };
+        }
+        // The operand that is kept where one is NaN is the second.
+        let sums = simd.splat(self.clamp.1).min(simd.splat(self.clamp.0).max(sums));
+        if len >= S::LANES {
+            // SAFETY: demanded of the caller.
+            unsafe { simd.store_at(sums, to) };
+        } else {
+            // SAFETY: demanded of the caller.
+            unsafe { simd.store_first_at(sums, to, len) };
+        }
+    }
+
+    fn holds(&self, rows: usize, cols: usize) -> bool {
+        let enough = |have: &[f32], need| have.is_empty() || have.len() >= need;
+        enough(self.rows, rows) && enough(self.cols, cols) && enough(self.bias, cols)
+    }
+}
+
+impl End<f32> for Scaled<'_> {
+    type Out = f32;
+
+    fn fits(&self, rows: usize, cols: usize) -> bool {
+        self.holds(rows, cols)
+    }
+
+    #[inline(always)]
+    unsafe fn write<S: Simd>(
+        &self,
+        simd: S,
+        sums: S::F32,
+        place: (usize, usize),
+        to: *mut f32,
+        len: usize,
+    ) {
+        // SAFETY: demanded of the caller.
+        unsafe { self.end(simd, sums, place, to, len) }
+    }
+}
+
+impl End<i32> for Scaled<'_> {
+    type Out = f32;
+
+    fn fits(&self, rows: usize, cols: usize) -> bool {
+        self.holds(rows, cols)
+    }
+
+    #[inline(always)]
+    unsafe fn write<S: Simd>(
+        &self,
+        simd: S,
+        sums: S::I32,
+        place: (usize, usize),
+        to: *mut f32,
+        len: usize,
+    ) {
+        // SAFETY: demanded of the caller.
+        unsafe { self.end(simd, sums.to_f32(), place, to, len) }
+    }
+}
+
+/// Sums that become integers of 8 bits again: `round((sum + bias) · scale)` within bounds, and the
+/// zero point.
+#[derive(Debug, Clone, Copy)]
+pub struct Bytes<'d> {
+    /// What is added to each column of whole panels.
+    pub bias: &'d [i32],
+    /// A factor for each column of whole panels.
+    pub scale: &'d [f32],
+    /// The bounds, without the zero point.
+    pub clamp: (f32, f32),
+    /// What zero is stored as.
+    pub zero_point: i32,
+}
+
+impl End<i32> for Bytes<'_> {
+    type Out = i8;
+
+    fn fits(&self, _: usize, cols: usize) -> bool {
+        self.bias.len() >= cols && self.scale.len() >= cols
+    }
+
+    #[inline(always)]
+    unsafe fn write<S: Simd>(
+        &self,
+        simd: S,
+        sums: S::I32,
+        (_, col): (usize, usize),
+        to: *mut i8,
+        len: usize,
+    ) {
+        let bias = &self.bias[col..][..S::LANES];
+        // SAFETY: the slice holds a vector.
+        let sums = sums + unsafe { <i32 as Numbers>::load(simd, bias.as_ptr()) };
+        let scaled = sums.to_f32() * simd.load(&self.scale[col..]);
+        let bounded = simd.splat(self.clamp.1).min(simd.splat(self.clamp.0).max(scaled));
+        let value = bounded.round_to_i32() + simd.splat_i32(self.zero_point);
+        // SAFETY: demanded of the caller.
+        unsafe { simd.store_i8_at(value, to, len) };
+    }
+}
+
+/// Rows and panels of a product that one thread computes.
+pub(super) struct Area<'p, 'd, T, E: End<T>>
+where
+    T: Numbers,
+{
+    pub(super) product: Indirect<'d, T>,
+    /// Numbers of a row.
+    pub(super) inner: usize,
+    /// Columns of a panel.
+    pub(super) width: usize,
+    /// From and to.
+    pub(super) rows: (usize, usize),
+    /// From and to.
+    pub(super) panels: (usize, usize),
+    pub(super) out: &'p Shared<'p, E::Out>,
+    pub(super) at: usize,
+    pub(super) step: usize,
+    pub(super) end: &'p E,
+}
+
+/// Computes `area`, which was checked.
+#[inline(never)]
+pub(super) fn run<T: Numbers, E: End<T>>(isa: Isa, area: Area<'_, '_, T, E>) {
+    isa.run(area);
+}
+
+/// Rows such that two vectors of sums each, with those of the operands, fill the registers.
+const fn tile_rows<S: Simd>() -> usize {
+    match (S::LANES, S::REGISTERS) {
+        (16, 32) => MOST_ROWS,
+        (_, 32) => 8,
+        (8, 16) => 6,
+        _ => 4,
+    }
+}
+
+impl<T: Numbers, E: End<T>> Routine for Area<'_, '_, T, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        for panel in self.panels.0..self.panels.1 {
+            let mut row = self.rows.0;
+            while row < self.rows.1 {
+                let left = self.rows.1 - row;
+                row += if self.width == S::LANES {
+                    self.strip::<S, 1>(simd, panel, row, left)
+                } else {
+                    self.strip::<S, 2>(simd, panel, row, left)
+                };
+            }
+        }
+    }
+}
+
+impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
+    /// Computes the tallest tile that fits into `left` rows, and returns its height.
+    #[inline(always)]
+    fn strip<S: Simd, const C: usize>(
+        &self,
+        simd: S,
+        panel: usize,
+        row: usize,
+        left: usize,
+    ) -> usize {
+        macro_rules! tallest {
+            ($($height:literal)*) => {
+                $(if const { $height <= tile_rows::<S>() } && left >= $height {
+                    self.tile::<S, $height, C>(simd, panel, row);
+                    return $height;
+                })*
+            };
+        }
+        tallest!(12 8 6 4 3 2);
+        self.tile::<S, 1, C>(simd, panel, row);
+        1
+    }
+
+    #[inline(always)]
+    fn tile<S: Simd, const R: usize, const C: usize>(&self, simd: S, panel: usize, row: usize) {
+        let Indirect { x, zeros, places, channels, weights, cols, .. } = self.product;
+        let mut sums = [[T::zero(simd); C]; R];
+        // SAFETY: `write` saw that all panels are in `weights`.
+        let mut b = unsafe { weights.as_ptr().add(panel * self.width * self.inner) };
+        let taps = match places {
+            Places::Rows { .. } => 1,
+            Places::Taps { taps, .. } => taps,
+        };
+        for tap in 0..taps {
+            let mut a = [x.as_ptr(); R];
+            for (r, a) in a.iter_mut().enumerate() {
+                *a = match places {
+                    Places::Rows { step } => a.wrapping_add((row + r) * step),
+                    Places::Taps { at, taps } => match at[(row + r) * taps + tap] {
+                        ZEROS => zeros.as_ptr(),
+                        place => a.wrapping_add(place as usize),
+                    },
+                };
+            }
+            // A copy, of which nothing else is asked than these sums, stays in registers.
+            let mut running = sums;
+            for k in 0..channels {
+                let mut columns = [T::zero(simd); C];
+                for (c, column) in columns.iter_mut().enumerate() {
+                    // SAFETY: the panel has `inner` rows of `C` vectors.
+                    *column = unsafe { T::load(simd, b.wrapping_add(c * S::LANES)) };
+                }
+                for (running, a) in running.iter_mut().zip(a) {
+                    // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
+                    let factor = unsafe { *a.wrapping_add(k) }.splat(simd);
+                    for (sum, column) in running.iter_mut().zip(columns) {
+                        // SAFETY: all are vectors already.
+                        *sum = unsafe { T::add(simd, *sum, factor, column) };
+                    }
+                }
+                b = b.wrapping_add(C * S::LANES);
+            }
+            sums = running;
+        }
+        let first = panel * self.width;
+        for (r, sums) in sums.into_iter().enumerate() {
+            for (c, sum) in sums.into_iter().enumerate() {
+                let col = first + c * S::LANES;
+                let Some(len) = cols.checked_sub(col).filter(|len| *len > 0) else { continue };
+                let at = self.at + (row + r) * self.step + col;
+                // SAFETY: `write` saw that the target holds the row, and threads have rows or
+                // panels of their own.
+                let to = unsafe { self.out.pointer(at) };
+                // SAFETY: as above; `write` asked `fits`.
+                unsafe { self.end.write(simd, sum, (row + r, col), to, len.min(S::LANES)) };
+            }
+        }
+    }
+}
