@@ -9,7 +9,7 @@
 //! | `plan`, `options`                         | which nodes share a thread, and how a run goes    |
 //! | `run`, `runner`, `group`                  | a running graph, on its threads or in one         |
 //! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
-//! | `clock`, `lockstep`                       | time: real, or virtual                            |
+//! | `clock`, `stopwatch`, `lockstep`          | time: real, or virtual                            |
 //! | `shared`, `threading`, `interrupt`, `stop` | what threads share; what cuts work short         |
 //! | `sync`, `join`                            | packets of several streams in one call            |
 //! | `supervision`                             | what happens when a node fails                    |
@@ -45,6 +45,7 @@ mod runner;
 mod shared;
 mod spec;
 mod stop;
+mod stopwatch;
 mod suggest;
 mod summary;
 mod supervision;

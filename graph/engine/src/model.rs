@@ -114,7 +114,10 @@ fn model_the_newest_packet_always_comes() {
             for (seen, counts) in exchange(on_full, queue, 3) {
                 assert!(seen.is_sorted() && seen.last() == Some(&2), "{seen:?}");
                 assert_eq!(counts.sent, counts.delivered + counts.dropped_full);
-                assert_eq!((counts.sent, counts.delivered, counts.depth), (3, seen.len() as u64, 0));
+                assert_eq!(
+                    (counts.sent, counts.delivered, counts.depth),
+                    (3, seen.len() as u64, 0)
+                );
             }
         }
     });
@@ -125,7 +128,8 @@ fn model_the_newest_packet_always_comes() {
 fn model_a_closed_edge_lets_its_sender_go() {
     check(|| {
         let (waker, all) = (Arc::new(Waker::default()), Arc::new(Barrier::new(2)));
-        let queue = Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None }, None);
+        let queue =
+            Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None }, None);
         let edge = FarEdge::new(queue, waker.clone(), Arc::default());
         let (other, barrier) = (edge.clone(), all.clone());
         let sender = thread::spawn(move || {
