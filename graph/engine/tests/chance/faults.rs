@@ -11,8 +11,8 @@ use std::{
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, Degrade, Edge, EdgePolicy, Handled, NodeReport, OnError, OnTimeFault,
-    Report, Restart, RunError, RunOptions, Session,
+    CheckedGraph, CheckedNode, Degrade, Edge, EdgePolicy, Handled, NodeReport, OnError,
+    OnTimeFault, Report, Restart, RunError, RunOptions, Session,
 };
 use afferent_graph::{
     Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Port, Weight,
@@ -22,7 +22,7 @@ use fastrand::Rng;
 use crate::{nodes::Number, seeds};
 
 /// Faults in an ordinary test run, and in each session.
-const FAULTS: u64 = 150;
+const FAULTS: u64 = 125;
 const IN_A_SESSION: u64 = 25;
 
 /// Time of a call that stalls, and of a slow one; a deadline is between them.
@@ -46,8 +46,7 @@ enum Fault {
     TimeJump,
 }
 
-const KINDS: [Fault; 5] =
-    [Fault::Panic, Fault::Error, Fault::Stall, Fault::Slow, Fault::TimeJump];
+const KINDS: [Fault; 5] = [Fault::Panic, Fault::Error, Fault::Stall, Fault::Slow, Fault::TimeJump];
 
 /// How a node is told to fail, and what it did, shared by all of its lives.
 #[derive(Default)]
@@ -165,7 +164,8 @@ impl Trial {
             }
             trial.parents.push(parent);
         }
-        let leaves = (0..trial.parents.len()).filter(|place| !trial.parents.contains(&Some(*place)));
+        let leaves =
+            (0..trial.parents.len()).filter(|place| !trial.parents.contains(&Some(*place)));
         let leaves: Vec<_> = leaves.collect();
         trial.node(random, SINK);
         // Nobody tells it to fail.
@@ -205,7 +205,8 @@ impl Trial {
     }
 
     fn edge(&mut self, random: &mut Rng, from: usize, to: usize) {
-        let all = [OnFull::Block, OnFull::Block, OnFull::DropOldest, OnFull::DropNewest, OnFull::Latest];
+        let all =
+            [OnFull::Block, OnFull::Block, OnFull::DropOldest, OnFull::DropNewest, OnFull::Latest];
         let on_full = all[random.usize(0..all.len())];
         let queue = if on_full == OnFull::Latest { 1 } else { random.usize(1..6) };
         let policy = EdgePolicy { on_full, queue, max_age: None };
@@ -246,7 +247,8 @@ impl Trial {
         }
         // Until everything that was told to fail has failed, and has come back.
         self.until(|place| self.controls[place].armed.load(SeqCst) == 0);
-        let calls: Vec<_> = self.controls.iter().map(|control| control.calls.load(SeqCst)).collect();
+        let calls: Vec<_> =
+            self.controls.iter().map(|control| control.calls.load(SeqCst)).collect();
         self.until(|place| self.controls[place].calls.load(SeqCst) > calls[place] + 1);
         injected
     }
@@ -259,7 +261,8 @@ impl Trial {
     }
 
     fn look(&self, report: &Report) {
-        let rewinds = self.graph.nodes.iter().any(|node| node.on_time_fault == OnTimeFault::Restart);
+        let rewinds =
+            self.graph.nodes.iter().any(|node| node.on_time_fault == OnTimeFault::Restart);
         for (place, node) in report.nodes[..self.parents.len()].iter().enumerate() {
             self.look_at(place, node, report, rewinds);
         }
@@ -284,7 +287,7 @@ impl Trial {
     fn look_at(&self, place: usize, node: &NodeReport, report: &Report, rewinds: bool) {
         let (control, checked) = (&self.controls[place], &self.graph.nodes[place]);
         let failures = control.failures();
-        assert_eq!(node.calls >= control.calls.load(SeqCst), true, "{node:?}");
+        assert!(node.calls >= control.calls.load(SeqCst), "{node:?}");
         assert_eq!(node.errors, failures + node.overruns, "{node:?}");
         let stalls = control.done(Fault::Stall);
         assert!(checked.deadline.is_none() || node.overruns >= stalls, "{node:?}");
