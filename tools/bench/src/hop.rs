@@ -104,13 +104,15 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(String, Result<()>)>
     if options.peers.is_none() {
         notes.push("copper, iceoryx2: skipped (pass --peers PROGRAM)".to_owned());
     }
-    let title = format!("hops: medians of {} rounds that take turns with the peers", options.rounds);
+    let title =
+        format!("hops: medians of {} rounds that take turns with the peers", options.rounds);
     Ok((figures::text(title, &figures, notes, json), figures::verdict(&figures)))
 }
 
 fn fused_hops(options: &Options) -> Result<Vec<Figure>> {
     let batches = (options.packets / BATCH).max(1);
-    let (mut ours, mut calls, mut copper) = (Rounds::default(), Rounds::default(), Rounds::default());
+    let (mut ours, mut calls, mut copper) =
+        (Rounds::default(), Rounds::default(), Rounds::default());
     let mut allocations = 0;
     for _ in 0..options.rounds.max(1) {
         let (times, allocated) = fused::graph(batches)?;
