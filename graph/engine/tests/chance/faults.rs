@@ -22,7 +22,7 @@ use fastrand::Rng;
 use crate::{nodes::Number, seeds};
 
 /// Faults in an ordinary test run, and in each session.
-const FAULTS: u64 = 125;
+const FAULTS: u64 = 150;
 const IN_A_SESSION: u64 = 25;
 
 /// Time of a call that stalls, and of a slow one; a deadline is between them.
@@ -220,9 +220,13 @@ impl Trial {
         stopped || self.parents[place].is_some_and(|parent| self.has_ended(parent))
     }
 
-    /// Nodes that are called again and again.
+    /// Nodes that are called again and again: none once nothing reaches the sink, because a run of
+    /// which a node has failed ends with its last sink.
     fn living(&self) -> Vec<usize> {
-        (0..self.parents.len()).filter(|place| !self.has_ended(*place)).collect()
+        let living = (0..self.parents.len()).filter(|place| !self.has_ended(*place));
+        let living: Vec<_> = living.collect();
+        let is_leaf = |place: &usize| !self.parents.contains(&Some(*place));
+        if living.iter().any(is_leaf) { living } else { Vec::new() }
     }
 
     /// Injects faults at random moments; how many.
