@@ -73,11 +73,10 @@ struct Cell<T> {
     value: T,
 }
 
-trait AnyCell: Send + Sync {
+trait AnyCell: Any + Send + Sync {
     fn holders(&self) -> &AtomicUsize;
     fn home(&self) -> &Weak<Cells>;
     fn payload(&self) -> &dyn AnyPayload;
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 impl<T: Payload> AnyCell for Cell<T> {
@@ -92,10 +91,13 @@ impl<T: Payload> AnyCell for Cell<T> {
     fn payload(&self) -> &dyn AnyPayload {
         &self.value
     }
+}
 
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
+/// The cell, when it is one of a `T`.
+#[inline]
+fn cell_of<T: Payload>(cell: Arc<dyn AnyCell>) -> Option<Arc<Cell<T>>> {
+    let cell: Arc<dyn Any + Send + Sync> = cell;
+    cell.downcast().ok()
 }
 
 impl fmt::Debug for dyn AnyCell {
@@ -132,7 +134,7 @@ impl Pool {
         for _ in 0..self.0.free.len() {
             let Some(cell) = self.0.free.pop() else { break };
             step();
-            let Ok(mut cell) = cell.into_any().downcast::<Cell<T>>() else { continue };
+            let Some(mut cell) = cell_of::<T>(cell) else { continue };
             if Arc::get_mut(&mut cell).is_some() {
                 cell.holders.store(1, Ordering::Relaxed);
                 return Loan { cell: Some(cell) };
@@ -197,7 +199,8 @@ impl Packet {
     /// The value, when it is a `T`.
     #[inline]
     pub fn get<T: Payload>(&self) -> Option<&T> {
-        (self.payload()? as &dyn Any).downcast_ref()
+        let cell: &dyn Any = self.cell.as_deref()?;
+        cell.downcast_ref::<Cell<T>>().map(|cell| &cell.value)
     }
 
     /// The value; `None` only while the packet is being dropped.
@@ -208,28 +211,41 @@ impl Packet {
 
     /// The value, when it is a `T`, to change it: in place when nobody else holds it, otherwise a
     /// copy, in memory of `pool` where there is one.
-    pub fn into_loan<T: Payload>(mut self, pool: Option<&Pool>) -> Option<Loan<T>> {
-        let memory = || pool.map_or_else(|| Loan::new(T::default()), Pool::loan);
-        self.get::<T>()?;
-        let cell = self.cell.take()?;
-        if cell.holders().load(Ordering::Acquire) == 1 {
-            let cell = cell.into_any().downcast::<Cell<T>>().ok()?;
-            // Nobody has a weak reference to a cell, and only a holder makes others, so that who
-            // is alone stays alone; a former holder may still be letting go.
-            step();
-            if Arc::strong_count(&cell) == 1 {
-                return Some(Loan { cell: Some(cell) });
-            }
-            let mut copy = memory();
-            copy.clone_from(&cell.value);
-            release(cell);
-            return Some(copy);
-        }
-        let packet = Self { header: self.header, flight: None, cell: Some(cell) };
-        let mut copy = memory();
-        copy.clone_from(packet.get()?);
-        Some(copy)
+    pub fn into_loan<T: Payload>(self, pool: Option<&Pool>) -> Option<Loan<T>> {
+        self.try_into_loan(pool).ok()
     }
+
+    /// The same, which gives the packet back when its value is no `T`.
+    #[inline]
+    pub(crate) fn try_into_loan<T: Payload>(
+        mut self,
+        pool: Option<&Pool>,
+    ) -> Result<Loan<T>, Self> {
+        if self.get::<T>().is_none() {
+            return Err(self);
+        }
+        match self.cell.take() {
+            Some(cell) => change(cell, pool).ok_or(self),
+            None => Err(self),
+        }
+    }
+}
+
+/// The value of a cell that holds a `T`, in place or as a copy.
+#[inline]
+fn change<T: Payload>(cell: Arc<dyn AnyCell>, pool: Option<&Pool>) -> Option<Loan<T>> {
+    let is_alone = cell.holders().load(Ordering::Acquire) == 1;
+    let cell = cell_of::<T>(cell)?;
+    step();
+    // Nobody has a weak reference to a cell, and only a holder makes others, so that who is alone
+    // stays alone; a former holder may still be letting go.
+    if is_alone && Arc::strong_count(&cell) == 1 {
+        return Some(Loan { cell: Some(cell) });
+    }
+    let mut copy = pool.map_or_else(|| Loan::new(T::default()), Pool::loan);
+    copy.clone_from(&cell.value);
+    release(cell);
+    Some(copy)
 }
 
 impl Clone for Packet {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use afferent_graph::Timestamp;
 
-use crate::lockstep::Lockstep;
+use crate::{lockstep::Lockstep, stopwatch::Stopwatch};
 
 /// Which clock a run has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,8 +42,10 @@ impl Clock {
         Self { start: Instant::now(), lockstep }
     }
 
-    pub(crate) fn read(&self) -> Moment {
-        let real_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    /// Reads the clock with the stopwatch of a thread.
+    #[inline]
+    pub(crate) fn read(&self, stopwatch: &mut Stopwatch) -> Moment {
+        let real_ns = stopwatch.ns_since(self.start);
         let now = match &self.lockstep {
             Some(lockstep) => lockstep.now(),
             None => Timestamp(i64::try_from(real_ns).unwrap_or(i64::MAX)),

@@ -18,6 +18,7 @@ use crate::{
     ready::Ready,
     runner::{Call, Phase, Runner},
     shared::Shared,
+    stopwatch::Stopwatch,
     wake::Waker,
 };
 
@@ -34,10 +35,13 @@ pub(crate) struct Group {
     ready: Ready,
     /// Nodes that another thread can give something to do.
     far: Ready,
+    /// Of each node the only receiver, where there is one and it is in this thread.
+    receivers: Vec<Option<usize>>,
     waker: Arc<Waker>,
     pub(crate) shared: Arc<Shared>,
     /// The clock as of the last call or sleep, which is when the next call starts.
     moment: Moment,
+    stopwatch: Stopwatch,
     /// Calls of sources so far.
     turns: u64,
     /// How long it looks for work before it sleeps.
@@ -65,13 +69,27 @@ impl Group {
                 far.insert(place);
             }
         }
-        let moment = shared.clock.read();
-        Self { index, runners, ready, far, waker, shared, moment, turns: 0, spin }
+        let receivers = runners.iter().map(only_receiver).collect();
+        let mut stopwatch = Stopwatch::default();
+        let (moment, turns) = (shared.clock.read(&mut stopwatch), 0);
+        Self {
+            index,
+            runners,
+            ready,
+            far,
+            receivers,
+            waker,
+            shared,
+            moment,
+            stopwatch,
+            turns,
+            spin,
+        }
     }
 
     /// Runs until every node has ended; gives them back, still open.
     pub(crate) fn run(mut self) -> Vec<Runner> {
-        self.moment = self.shared.clock.read();
+        self.moment = self.shared.clock.read(&mut self.stopwatch);
         loop {
             self.run_until_idle();
             if self.runners.iter().all(|runner| runner.phase == Phase::Ended) {
@@ -165,7 +183,8 @@ impl Group {
         let mut next = Some((place, call));
         while let Some((place, call)) = next {
             let last = matches!(call, Call::Finish);
-            match self.runners[place].call(&self.shared, self.index, self.moment, call) {
+            let (start, stopwatch) = (self.moment, &mut self.stopwatch);
+            match self.runners[place].call(&self.shared, self.index, start, stopwatch, call) {
                 Ok(moment) => self.moment = moment,
                 Err((moment, failure)) => {
                     self.moment = moment;
@@ -182,17 +201,10 @@ impl Group {
     /// The only packet that the node at `place` has just sent, when its only receiver is in this
     /// thread, has nothing else to do and can be called with it: it needs no queue.
     fn hand_on(&mut self, place: usize) -> Option<(usize, Call)> {
-        let sender = &mut self.runners[place];
-        let [(output, _)] = sender.outbox.as_slice() else { return None };
-        let [Outlet::Near { receiver, .. }] = sender.outputs[*output].outlets.as_slice() else {
-            return None;
-        };
-        let receiver = *receiver;
-        if sender.tells || sender.epoch != 0 {
-            return None;
-        }
+        let receiver = self.receivers[place]?;
         let [sender, runner] = self.runners.get_disjoint_mut([place, receiver]).ok()?;
-        if !runner.accepts(self.moment.now, &sender.outbox.first()?.1) {
+        let [(_, packet)] = sender.outbox.as_slice() else { return None };
+        if sender.epoch != 0 || !runner.accepts(self.moment.now, packet) {
             return None;
         }
         let (_, packet) = sender.outbox.pop()?;
@@ -224,7 +236,7 @@ impl Group {
     /// Calls the source that has been due for longest, or opens a node again; whether anything
     /// changed.
     fn call_source(&mut self) -> bool {
-        self.moment = self.shared.clock.read();
+        self.moment = self.shared.clock.read(&mut self.stopwatch);
         let now = self.moment.now;
         if self.shared.end.is_some_and(|end| now >= end) {
             self.shared.stop.stop();
@@ -329,7 +341,7 @@ impl Group {
         let runner = &mut self.runners[place];
         runner.down = None;
         let opened = runner.opener.open();
-        self.moment = self.shared.clock.read();
+        self.moment = self.shared.clock.read(&mut self.stopwatch);
         self.ready.insert(place);
         match opened {
             Ok(node) => {
@@ -480,6 +492,18 @@ impl Group {
                 self.waker.sleep(until);
             }
         }
-        self.moment = self.shared.clock.read();
+        self.moment = self.shared.clock.read(&mut self.stopwatch);
+    }
+}
+
+/// The place of the only receiver of what a node sends, when it is in the same thread and does not
+/// want to know when there is nothing.
+fn only_receiver(runner: &Runner) -> Option<usize> {
+    match runner.outputs.as_slice() {
+        [output] if !runner.tells => match output.outlets.as_slice() {
+            [Outlet::Near { receiver, .. }] => Some(*receiver),
+            _ => None,
+        },
+        _ => None,
     }
 }

@@ -9,7 +9,7 @@
 //! | `plan`, `weigh`, `schedule`, `pools`, `options` | threads, memory, and how a run goes         |
 //! | `run`, `runner`, `group`                  | a running graph, on its threads or in one         |
 //! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
-//! | `clock`, `lockstep`                       | time: real, or virtual                            |
+//! | `clock`, `stopwatch`, `lockstep`          | time: real, or virtual                            |
 //! | `shared`, `threading`, `interrupt`, `stop` | what threads share; what cuts work short         |
 //! | `sync`, `join`                            | packets of several streams in one call            |
 //! | `supervision`                             | what happens when a node fails                    |
@@ -49,6 +49,7 @@ mod shared;
 mod spec;
 mod stand_in;
 mod stop;
+mod stopwatch;
 mod suggest;
 mod summary;
 mod supervision;

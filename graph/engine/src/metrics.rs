@@ -5,10 +5,19 @@ use afferent_graph::Timestamp;
 use crate::{Spread, times::Times};
 
 /// The figures of one node, kept by the thread that runs it.
+///
+/// What every call changes stands first, together.
+#[repr(C)]
 pub(crate) struct NodeStats {
     pub(crate) calls: u64,
+    pub(crate) busy_ns: u64,
+    pub(crate) model_ns: u64,
     pub(crate) packets_in: u64,
     pub(crate) packets_out: u64,
+    call: Times,
+    latency: Times,
+    /// The earliest and the latest packet that a source sent.
+    pub(crate) media: Option<(Timestamp, Timestamp)>,
     pub(crate) timestamp_faults: u64,
     pub(crate) errors: u64,
     pub(crate) interrupts: u64,
@@ -17,14 +26,8 @@ pub(crate) struct NodeStats {
     pub(crate) degraded: u64,
     pub(crate) overruns: u64,
     pub(crate) last_error: Option<String>,
-    pub(crate) busy_ns: u64,
-    pub(crate) model_ns: u64,
-    call: Times,
-    latency: Times,
     /// Of a node that sends to nobody: by the place of the source.
     paths: Vec<(usize, Times)>,
-    /// The earliest and the latest packet that a source sent.
-    pub(crate) media: Option<(Timestamp, Timestamp)>,
 }
 
 impl NodeStats {

@@ -18,7 +18,7 @@ pub(crate) struct Queue {
     /// Present when the receiver can be interrupted.
     interrupt: Option<InterruptHandle>,
     /// Packets that may be under way behind the edge; any number when there are none.
-    seats: Vec<Seat>,
+    seats: Box<[Seat]>,
     /// The sender has told that nothing earlier comes.
     bound: Timestamp,
     /// The sender sends no more.
@@ -29,7 +29,7 @@ pub(crate) struct Queue {
     sender_waits: bool,
     counts: EdgeCounts,
     /// How old packets were when they were delivered.
-    ages: Times,
+    ages: Box<Times>,
 }
 
 /// What a receiver finds.
@@ -54,18 +54,18 @@ impl Queue {
             capacity,
             max_age,
             interrupt,
-            seats: Vec::new(),
+            seats: Box::default(),
             bound: Timestamp(i64::MIN),
             ended: false,
             closed: false,
             sender_waits: false,
             counts: EdgeCounts::default(),
-            ages: Times::new(),
+            ages: Box::new(Times::new()),
         }
     }
 
     /// The same with a limit of packets under way behind the edge.
-    pub(crate) fn with_seats(self, seats: Vec<Seat>) -> Self {
+    pub(crate) fn with_seats(self, seats: Box<[Seat]>) -> Self {
         Self { seats, ..self }
     }
 

@@ -19,59 +19,63 @@ use crate::{
     metrics::NodeStats,
     queue::Taken,
     shared::Shared,
+    stopwatch::Stopwatch,
     supervision::Restarts,
     wire::Opener,
 };
 
+/// What every call and every look of another node needs stands together, so that a hop touches few
+/// lines of the cache.
+#[repr(C)]
 pub(crate) struct Runner {
-    /// In the nodes of the graph.
-    pub(crate) place: usize,
-    pub(crate) name: String,
-    /// `None` while it is down.
-    pub(crate) node: Option<Box<dyn DynNode>>,
-    pub(crate) opener: Opener,
-    pub(crate) on_error: OnError,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) restarts: Restarts,
-    /// When it is to be opened again.
-    pub(crate) down: Option<Timestamp>,
-    /// The last epoch that it has heard of; zero when it cannot be cancelled.
-    pub(crate) epoch: u32,
+    pub(crate) phase: Phase,
     pub(crate) is_source: bool,
     /// Whether nobody receives what it sends.
     pub(crate) is_sink: bool,
-    pub(crate) inputs: Vec<Input>,
-    /// Present when it joins its inputs.
-    pub(crate) join: Option<Box<Join>>,
-    /// What becomes of packets that go back in time.
-    pub(crate) on_time_fault: OnTimeFault,
-    /// How often a stream of it began anew because of its times.
-    pub(crate) rewinds: u32,
-    pub(crate) outputs: Vec<Output>,
     /// Whether who joins its packets wants to know when there are none.
     pub(crate) tells: bool,
+    /// It may take what it holds back, once.
+    pub(crate) granted: bool,
+    /// What becomes of packets that go back in time.
+    pub(crate) on_time_fault: OnTimeFault,
+    /// The last epoch that it has heard of; zero when it cannot be cancelled.
+    pub(crate) epoch: u32,
+    /// How often a stream of it began anew because of its times.
+    pub(crate) rewinds: u32,
+    /// In the nodes of the graph.
+    pub(crate) place: usize,
+    /// How many edges have taken the last packet of the outbox.
+    pub(crate) taken_by: usize,
+    /// `None` while it is down.
+    pub(crate) node: Option<Box<dyn DynNode>>,
+    /// What the last call sent and not everybody has yet: output and packet, the first one last.
+    pub(crate) outbox: Vec<(usize, Packet)>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: Vec<Output>,
+    /// For each output the memory of its values.
+    pub(crate) pools: Vec<(&'static str, Pool)>,
+    /// Present when it joins its inputs.
+    pub(crate) join: Option<Box<Join>>,
+    /// When it is to be opened again.
+    pub(crate) down: Option<Timestamp>,
+    /// What a source asked for.
+    pub(crate) resume: Resume,
     /// Nothing earlier than this follows on outputs that are in step, and receivers know that
     /// nothing earlier than the other follows.
     pub(crate) bound: Timestamp,
     pub(crate) told: Timestamp,
-    /// For each output the memory of its values.
-    pub(crate) pools: Vec<(&'static str, Pool)>,
-    /// What the last call sent and not everybody has yet: output and packet, the first one last.
-    pub(crate) outbox: Vec<(usize, Packet)>,
-    /// How many edges have taken the last packet of the outbox.
-    pub(crate) taken_by: usize,
-    pub(crate) phase: Phase,
-    /// What a source asked for.
-    pub(crate) resume: Resume,
-    /// When a source was last called, counted in calls of sources.
-    pub(crate) turn: u64,
-    /// The earliest packet that waits for a companion, on the virtual clock.
-    pub(crate) held: Option<Timestamp>,
-    /// It may take what it holds back, once.
-    pub(crate) granted: bool,
     /// Header of the last packet, which what `finish` sends descends from.
     pub(crate) origin: Header,
+    pub(crate) on_error: OnError,
+    pub(crate) deadline: Option<Duration>,
     pub(crate) stats: NodeStats,
+    /// The earliest packet that waits for a companion, on the virtual clock.
+    pub(crate) held: Option<Timestamp>,
+    /// When a source was last called, counted in calls of sources.
+    pub(crate) turn: u64,
+    pub(crate) restarts: Restarts,
+    pub(crate) name: String,
+    pub(crate) opener: Opener,
 }
 
 /// An input stream.
@@ -134,6 +138,7 @@ impl Runner {
         shared: &Shared,
         group: usize,
         start: Moment,
+        stopwatch: &mut Stopwatch,
         call: Call,
     ) -> Result<Moment, (Moment, Failure)> {
         let process = match call {
@@ -174,7 +179,7 @@ impl Runner {
         let result = catch_unwind(AssertUnwindSafe(|| process(node, &mut cx)));
         let (resume, model_ns) = (cx.resume(), cx.model_ns());
         drop(cx);
-        let end = shared.clock.read();
+        let end = shared.clock.read(stopwatch);
         self.resume = resume;
         let busy_ns = end.real_ns - start.real_ns;
         let latency_ns = is_packet.then(|| end.real_ns.saturating_sub(self.origin.entered_ns));
@@ -305,43 +310,68 @@ impl Runner {
     }
 
     /// Completes the headers of what was sent, and drops what is older than its stream.
+    #[inline]
     fn stamp(&mut self, shared: &Shared, sent: Moment) {
-        let Self { outputs, outbox, stats, rewinds, .. } = self;
-        let restarts = u32::try_from(stats.restarts).unwrap_or(u32::MAX);
+        let mut outbox = mem::take(&mut self.outbox);
         let mut interrupts = false;
-        outbox.retain_mut(|(output, packet)| {
-            let output = &mut outputs[*output];
-            let header = &mut packet.header;
-            if header.at < output.last_at {
-                stats.timestamp_faults += 1;
-                match self.on_time_fault {
-                    OnTimeFault::Drop => return false,
-                    OnTimeFault::Clamp => header.at = output.last_at,
-                    OnTimeFault::Restart => *rewinds += 1,
+        match outbox.as_mut_slice() {
+            [] => {}
+            [(output, packet)] => {
+                if !self.stamp_one(shared, sent, *output, packet, &mut interrupts) {
+                    outbox.clear();
                 }
             }
-            output.last_at = header.at;
-            header.sequence = output.next;
-            header.restarts = restarts.wrapping_add(*rewinds);
-            output.next += 1;
-            if self.is_source {
-                // The same in every run: no counter is shared between threads.
-                header.trace = trace(self.place, stats.packets_out);
-                header.entered_ns = sent.real_ns;
-                stats.count_media(header.at);
+            _ => {
+                outbox.retain_mut(|(output, packet)| {
+                    self.stamp_one(shared, sent, *output, packet, &mut interrupts)
+                });
+                outbox.reverse();
             }
-            stats.packets_out += 1;
-            interrupts |= output.interrupts;
-            output.marks.iter().for_each(|mark| mark.pass(header.trace, sent.real_ns));
-            for observer in &shared.observers {
-                observer.sent(&self.name, output.port, sent.now, packet);
-            }
-            true
-        });
-        outbox.reverse();
+        }
+        self.outbox = outbox;
         if interrupts {
             shared.interrupt.interrupt();
         }
+    }
+
+    /// Completes the header of one packet; whether it can be sent.
+    #[inline]
+    fn stamp_one(
+        &mut self,
+        shared: &Shared,
+        sent: Moment,
+        output: usize,
+        packet: &mut Packet,
+        interrupts: &mut bool,
+    ) -> bool {
+        let (output, stats) = (&mut self.outputs[output], &mut self.stats);
+        let header = &mut packet.header;
+        if header.at < output.last_at {
+            stats.timestamp_faults += 1;
+            match self.on_time_fault {
+                OnTimeFault::Drop => return false,
+                OnTimeFault::Clamp => header.at = output.last_at,
+                OnTimeFault::Restart => self.rewinds += 1,
+            }
+        }
+        output.last_at = header.at;
+        header.sequence = output.next;
+        let restarts = u32::try_from(stats.restarts).unwrap_or(u32::MAX);
+        header.restarts = restarts.wrapping_add(self.rewinds);
+        output.next += 1;
+        if self.is_source {
+            // The same in every run: no counter is shared between threads.
+            header.trace = trace(self.place, stats.packets_out);
+            header.entered_ns = sent.real_ns;
+            stats.count_media(header.at);
+        }
+        stats.packets_out += 1;
+        *interrupts |= output.interrupts;
+        output.marks.iter().for_each(|mark| mark.pass(header.trace, sent.real_ns));
+        for observer in &shared.observers {
+            observer.sent(&self.name, output.port, sent.now, packet);
+        }
+        true
     }
 
     /// The next packet, and the input that it came in by: the one with the smallest time stamp.

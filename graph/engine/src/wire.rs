@@ -244,7 +244,7 @@ impl Wiring<'_> {
     }
 
     /// The packets of the edge that may be under way behind it.
-    fn seats(&self, index: usize, receiver: &Arc<Waker>) -> Vec<Seat> {
+    fn seats(&self, index: usize, receiver: &Arc<Waker>) -> Box<[Seat]> {
         let limit = self.graph.edges[index].in_flight.unwrap_or(0);
         let is_real = self.options.clock == ClockKind::Real;
         let seat = |_| {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::{Edge, Report, RunOptions, Sync};
+use afferent_engine::{Edge, EdgeCounts, Report, RunOptions, Sync};
 use afferent_graph::{Imu, In, OnFull, Out, Payload, Port, Timestamp};
 use anyhow::{Context, Result};
 
@@ -68,7 +68,8 @@ struct Seen {
     times: Mutex<Vec<f64>>,
     /// Pictures without a measurement, or with one of another time.
     wrong: AtomicU64,
-    /// Allocations of the program when the first and the last picture came that is measured.
+    /// Allocations of the program when the first picture came that is measured, and the last but
+    /// one, after which a thread ends.
     allocations: [AtomicU64; 2],
 }
 
@@ -78,8 +79,10 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(String, Result<()>)>
     let seen = Arc::new(Seen::default());
     seen.times.lock().unwrap_or_else(PoisonError::into_inner).reserve(pictures);
     let session = graph(pictures, &seen).start(RunOptions::default())?;
+    // What waiting allocates, it allocates before anything is counted.
+    let waits = thread::spawn(move || session.wait());
     let growth = growth(Duration::from_secs_f64(options.seconds))?;
-    let report = session.wait()?;
+    let report = waits.join().ok().context("the wait for the graph panicked")??;
     let figures = figures(pictures, &seen, &report, growth)?;
     let title = format!("60 pictures and 1000 measurements a second for {} s", options.seconds);
     Ok((figures::text(title, &figures, Vec::new(), json), figures::verdict(&figures)))
@@ -89,7 +92,9 @@ fn figures(pictures: usize, seen: &Seen, report: &Report, growth: u64) -> Result
     let mut times = seen.times.lock().unwrap_or_else(PoisonError::into_inner).split_off(WARMUP);
     let lead = report.edges[0].join.context("the node joins")?;
     let unmatched = pictures as u64 - lead.matched + seen.wrong.load(Ordering::SeqCst);
-    let dropped = report.edges.iter().map(|edge| edge.counts.dropped()).sum::<u64>();
+    // Measurements that come when there are no more pictures are dropped too.
+    let lost = |counts: &EdgeCounts| counts.dropped() - counts.dropped_closed;
+    let dropped = report.edges.iter().map(|edge| lost(&edge.counts)).sum::<u64>();
     let [began, ended] = [0, 1].map(|place| seen.allocations[place].load(Ordering::SeqCst));
     let peak = report.edges.iter().map(|edge| edge.counts.peak).max().unwrap_or(0);
     let micros = |times: &mut [f64], share| quantile(times, share) / 1e3;
@@ -159,7 +164,7 @@ fn graph(pictures: usize, seen: &Arc<Seen>) -> Scripted {
         received += 1;
         if received == WARMUP {
             seen.allocations[0].store(allocations::count(), Ordering::SeqCst);
-        } else if received == pictures {
+        } else if received + 1 == pictures {
             seen.allocations[1].store(allocations::count(), Ordering::SeqCst);
         }
     });

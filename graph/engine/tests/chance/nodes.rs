@@ -138,19 +138,18 @@ impl<const HEAVY: bool> Node for Pass<HEAVY> {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         count_thread();
         self.calls += 1;
-        let fails = self.params.fails.is_some_and(|each| self.calls % each.max(1) == 0);
+        let fails = self.params.fails.is_some_and(|each| self.calls.is_multiple_of(each.max(1)));
         if fails && self.params.panics {
             // As `panic!`, but without the message on the screen.
             std::panic::resume_unwind(Box::new("by chance"));
         } else if fails {
             return Err(NodeError::InvalidInput { port: "in", reason: "by chance".to_owned() });
         }
-        match cx.take(IN) {
-            Some(mut number) if self.calls % 2 == 0 => {
-                number.0 += 1;
-                cx.send(OUT, number);
-            }
-            _ => cx.forward(IN, OUT),
+        if self.calls.is_multiple_of(2) {
+            cx.forward(IN, OUT);
+        } else if let Some(mut number) = cx.take(IN) {
+            number.0 += 1;
+            cx.send(OUT, number);
         }
         Ok(())
     }

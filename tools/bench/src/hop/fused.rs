@@ -80,9 +80,11 @@ pub(super) fn graph(batches: usize) -> Result<(Vec<f64>, u64)> {
     Ok((marks.windows(2).map(|pair| per_hop(pair[1].0 - pair[0].0)).collect(), allocated))
 }
 
+type Step = Box<dyn FnMut(&mut u64)>;
+
 /// The same chain as calls through `dyn`, without packets, metrics and clock.
 pub(super) fn boxed_calls(batches: usize) -> Vec<f64> {
-    let mut steps: Vec<Box<dyn FnMut(&mut u64)>> = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
     for place in 0..HOPS {
         steps.push(Box::new(move |number| *number += place as u64));
     }

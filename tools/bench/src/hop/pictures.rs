@@ -129,7 +129,8 @@ pub(super) fn run(seconds: f64) -> Result<Seen> {
             thread::sleep(SETTLE);
         }
         received += 1;
-        if received == last {
+        // After the last one a thread ends, which is not the steady state.
+        if received + 1 == last {
             mark.store(allocations::count(), Ordering::SeqCst);
         }
     });

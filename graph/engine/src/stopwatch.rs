@@ -1,0 +1,126 @@
+//! The real clock, read at the price of a processor instruction.
+
+use std::time::Instant;
+
+#[cfg(target_arch = "aarch64")]
+use tick_counter::aarch64_tick_counter as ticks;
+#[cfg(target_arch = "x86_64")]
+use tick_counter::x86_64_tick_counter as ticks;
+
+/// Where there is no counter, the clock of the system is read every time.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn ticks() -> u64 {
+    0
+}
+
+/// The clock of the system as one thread reads it: for a short time after each reading, the ticks
+/// of the processor since then are added to it.
+///
+/// The rate of the ticks is measured beside the clock all the time, and a wrong one is wrong for
+/// this short time only. So it does not matter whether the counter keeps its rate, and a thread
+/// that moves to another processor reads the clock again.
+#[derive(Debug, Default)]
+pub(crate) struct Stopwatch {
+    /// The last reading: nanoseconds, and ticks.
+    last: (u64, u64),
+    /// An earlier one, from which the rate is measured.
+    first: (u64, u64),
+    /// Nanoseconds of a tick, in parts of 2^32.
+    rate: u64,
+    /// For so many ticks they are counted; none while the rate is not known.
+    reach: u64,
+    /// Nothing earlier is read.
+    latest_ns: u64,
+}
+
+/// How long ticks are counted.
+const REACH_NS: u64 = 20_000;
+
+/// Ticks that are counted at most: a nanosecond has no more than ten.
+const MAX_REACH: u64 = 10 * REACH_NS;
+
+/// Over how long the rate is measured.
+const MEASURED_NS: std::ops::Range<u64> = 1_000_000..1_000_000_000;
+
+impl Stopwatch {
+    /// Nanoseconds since `start`, which is the same in every call.
+    #[inline]
+    pub(crate) fn ns_since(&mut self, start: Instant) -> u64 {
+        let passed = ticks().wrapping_sub(self.last.1);
+        self.latest_ns = if passed < self.reach {
+            self.latest_ns.max(self.last.0 + ((passed * self.rate) >> 32))
+        } else {
+            self.read(start)
+        };
+        self.latest_ns
+    }
+
+    #[cold]
+    fn read(&mut self, start: Instant) -> u64 {
+        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.note(ns, ticks());
+        self.latest_ns.max(ns)
+    }
+
+    /// Takes in a reading of both clocks.
+    fn note(&mut self, ns: u64, ticks: u64) {
+        self.last = (ns, ticks);
+        let (first_ns, first_ticks) = self.first;
+        let (ns, ticks) = (ns.saturating_sub(first_ns), ticks.wrapping_sub(first_ticks));
+        if MEASURED_NS.contains(&ns) && ticks > 0 {
+            self.rate = (ns << 32) / ticks;
+            let reach = (REACH_NS << 32).checked_div(self.rate).unwrap_or(0);
+            self.reach = if reach > MAX_REACH { 0 } else { reach };
+        }
+        if first_ticks == 0 || ns >= MEASURED_NS.end {
+            self.first = self.last;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A stopwatch that has seen ticks of `per_ms` a millisecond.
+    fn after_a_millisecond(per_ms: u64) -> Stopwatch {
+        let mut stopwatch = Stopwatch::default();
+        stopwatch.note(SECOND, 5000);
+        assert_eq!(stopwatch.reach, 0, "one reading tells no rate");
+        stopwatch.note(SECOND + 1_000_000, 5000 + per_ms);
+        stopwatch
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_ticks() {
+        for (per_ms, reach) in [(3_000_000, 60_000), (24_000, 480), (10_000_000, 200_000)] {
+            let stopwatch = after_a_millisecond(per_ms);
+            assert!(stopwatch.reach.abs_diff(reach) <= 1, "{stopwatch:?}");
+            let ns = (stopwatch.reach * stopwatch.rate) >> 32;
+            assert!(ns.abs_diff(REACH_NS) <= REACH_NS / 100, "{ns}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_stands_still_or_jumps_is_not_used() {
+        for per_ms in [0, 1 << 40, u64::MAX - 10_000] {
+            assert_eq!(after_a_millisecond(per_ms).reach, 0);
+        }
+    }
+
+    #[test]
+    fn it_follows_the_clock_and_never_goes_back() {
+        let (start, mut stopwatch) = (Instant::now(), Stopwatch::default());
+        let elapsed = || start.elapsed().as_nanos() as u64;
+        let mut before = 0;
+        while before < 5_000_000 {
+            let (first, ns, last) = (elapsed(), stopwatch.ns_since(start), elapsed());
+            assert!(ns >= before, "{ns} after {before}");
+            // A millisecond of the measured rate is wrong by a reading of the clock.
+            assert!(first <= ns + 1000 && ns <= last + 1000, "{first} {ns} {last}");
+            before = ns;
+        }
+    }
+}
