@@ -252,10 +252,12 @@ impl<'a> Prepare<'_, 'a> {
         }
         self.expect_numbers()?;
         let (weights, bias) = (numbers(filter)?, self.bias(cols)?);
-        let weight = |k: usize, col: usize| {
-            weights[if transposed { k * cols + col } else { col * inner + k }]
+        let weight = |k: usize, col: usize| weights[k * cols + col];
+        let packed = if transposed {
+            Packed::new((inner, cols), weight, bias.as_deref())?
+        } else {
+            Packed::of_columns((inner, cols), &weights, bias.as_deref())?
         };
-        let packed = Packed::new((inner, cols), weight, bias.as_deref())?;
         Ok((Box::new(Linear { packed, clamp }), 1))
     }
 
