@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use afferent_core::Error;
+use afferent_core::{BlobEntry, Error};
 
 use super::{Step, Store, store};
 use crate::{
@@ -61,11 +61,11 @@ struct Prepare<'g, 'a> {
 
 impl<'a> Prepare<'_, 'a> {
     fn unsupported(&self, what: &'static str) -> Error {
-        Error::UnsupportedBlob { entry: "node", index: self.index, what }
+        Error::UnsupportedBlob { entry: BlobEntry::Node, index: self.index, what }
     }
 
     fn invalid(&self, field: &'static str, reason: &'static str) -> Error {
-        Error::InvalidBlob { entry: "node", index: self.index, field, reason }
+        Error::InvalidBlob { entry: BlobEntry::Node, index: self.index, field, reason }
     }
 
     fn input(&self, at: usize) -> &Value<'a> {
