@@ -10,7 +10,7 @@ mod value;
 
 use std::collections::{HashMap, HashSet};
 
-use afferent_core::Error;
+use afferent_core::{BlobEntry, Error};
 use afferent_flatbuffer::{Defect, Fault, Field, Table, Tables, array};
 
 use crate::graph::{Graph, Role, Value};
@@ -35,7 +35,7 @@ pub(crate) fn read<'a>(bytes: &'a [u8], named: NamedData<'_, 'a>) -> Result<Grap
     if !matches!(magic, Some(b"XN00" | b"XN01")) {
         return Err(invalid("it is no graph of the version XN00 or XN01"));
     }
-    let at = Entry { kind: "graph", index: 0 };
+    let at = Entry { kind: BlobEntry::Graph, index: 0 };
     let root = at.read(Table::root(parts.flatbuffer))?;
     let tables = |field| at.read(root.tables_or_empty(field));
     let constants = Constants {
@@ -47,14 +47,14 @@ pub(crate) fn read<'a>(bytes: &'a [u8], named: NamedData<'_, 'a>) -> Result<Grap
     let mut reader =
         Reader { constants, ids: HashMap::new(), budget: Budget::default(), values: vec![] };
     for (index, table) in tables(GRAPH_VALUES)?.iter().enumerate() {
-        let at = Entry { kind: "value", index: number(index) };
+        let at = Entry { kind: BlobEntry::Value, index: number(index) };
         let value = value::read(&mut reader, at, &at.read(table)?)?;
         reader.values.push(value);
     }
     let inputs = arguments(&reader.values)?;
     let mut nodes = Vec::new();
     for (index, table) in tables(GRAPH_NODES)?.iter().enumerate() {
-        let at = Entry { kind: "node", index: number(index) };
+        let at = Entry { kind: BlobEntry::Node, index: number(index) };
         nodes.push(node::read(&reader, at, &at.read(table)?)?);
     }
     let graph = Graph { values: reader.values, nodes, inputs };
@@ -98,7 +98,7 @@ impl<'a> Parts<'a> {
 /// An entry of the blob, for messages.
 #[derive(Clone, Copy)]
 struct Entry {
-    kind: &'static str,
+    kind: BlobEntry,
     index: u32,
 }
 
@@ -227,7 +227,7 @@ fn check_order(graph: &Graph<'_>) -> Result<(), Error> {
     let is_there = |value: &Value<'_>| value.data.is_some() || matches!(value.role, Role::Input(_));
     let mut there: Vec<bool> = graph.values.iter().map(is_there).collect();
     for (index, node) in graph.nodes.iter().enumerate() {
-        let at = Entry { kind: "node", index: number(index) };
+        let at = Entry { kind: BlobEntry::Node, index: number(index) };
         for input in &node.inputs {
             let reason = "reads a value that nothing wrote before";
             at.expect(there[*input], Field(0, "it"), reason)?;

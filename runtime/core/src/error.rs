@@ -1,5 +1,7 @@
 //! The one error of kernels, delegates and tensors.
 
+use core::fmt;
+
 use crate::ScalarType;
 
 /// Why a tensor, a kernel or a delegate refused.
@@ -78,8 +80,8 @@ pub enum Error {
     /// A backend found a fault in an entry of a compiled blob.
     #[error("the compiled blob cannot be read: {entry} {index}: {field} {reason}")]
     InvalidBlob {
-        /// The kind of entry: a value, a node.
-        entry: &'static str,
+        /// What kind of entry it is.
+        entry: BlobEntry,
         /// Number of the entry.
         index: u32,
         /// Its field.
@@ -90,13 +92,34 @@ pub enum Error {
     /// A compiled blob asks for what a backend does not do.
     #[error("not supported in the compiled blob: {entry} {index}: {what}")]
     UnsupportedBlob {
-        /// The kind of entry: a value, a node.
-        entry: &'static str,
+        /// What kind of entry it is.
+        entry: BlobEntry,
         /// Number of the entry.
         index: u32,
         /// What would be needed.
         what: &'static str,
     },
+}
+
+/// A kind of entry of a compiled blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlobEntry {
+    /// The graph itself.
+    Graph,
+    /// A tensor.
+    Value,
+    /// An operation.
+    Node,
+}
+
+impl fmt::Display for BlobEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Graph => "graph",
+            Self::Value => "value",
+            Self::Node => "node",
+        })
+    }
 }
 
 impl Error {

@@ -39,7 +39,7 @@ pub use args::{Args, IntList, Signature, TensorList};
 pub use backend::{Backend, CompileSpec, Delegate, DelegateHandle, DelegateSource};
 #[cfg(feature = "alloc")]
 pub use call::{Argument, Call};
-pub use error::Error;
+pub use error::{BlobEntry, Error};
 pub use kernel::{
     Arg, Kernel, KernelContext, KernelFn, KernelLists, Workers, find_kernel, pick_kernels,
 };

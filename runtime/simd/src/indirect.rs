@@ -98,6 +98,30 @@ pub fn pack<T: Numbers>(
     }
 }
 
+/// As [`pack`], of columns whose weights lie one after the other.
+///
+/// # Panics
+/// When a column is shorter than `inner`, or `to` than [`packed_len`].
+pub fn pack_columns<'w, T: Numbers>(
+    isa: Isa,
+    (inner, cols): (usize, usize),
+    column: impl Fn(usize) -> &'w [T],
+    to: &mut [T],
+) {
+    /// Numbers of a column that are written at a time, so that both sides stay in the cache.
+    const TILE: usize = 16;
+    let width = panel(isa, cols);
+    for (panel, to) in to.chunks_mut((width * inner).max(1)).enumerate().take(cols.div_ceil(width))
+    {
+        for (tile, to) in to.chunks_mut(TILE * width).enumerate() {
+            for col in 0..width.min(cols - panel * width) {
+                let from = &column(panel * width + col)[tile * TILE..inner];
+                to[col..].iter_mut().step_by(width).zip(from).for_each(|(to, from)| *to = *from);
+            }
+        }
+    }
+}
+
 impl<T: Numbers> Indirect<'_, T> {
     /// Writes the product as `end` says; `None` when something does not fit its slice, and nothing
     /// is written then.

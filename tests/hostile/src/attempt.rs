@@ -44,7 +44,8 @@ pub fn program(bytes: &[u8], seed: u64) -> Tally {
 
 /// As [`program`], with delegates that really compute.
 pub fn delegated(bytes: &[u8], seed: u64) -> Tally {
-    program_on(bytes, seed, &[XNNPACK])
+    const COMPUTING: &[&dyn Backend] = &[XNNPACK];
+    program_on(bytes, seed, COMPUTING)
 }
 
 fn program_on(bytes: &[u8], seed: u64, backends: &'static [&'static dyn Backend]) -> Tally {

@@ -8,7 +8,7 @@ use std::{
 use afferent_engine::{
     ClockKind, Diagnostics, LoadOptions, Observer, Report, RunOptions, Threads, load_and_check, run,
 };
-use afferent_graph::{NodeDef, OpenCx, Packet};
+use afferent_graph::{NodeDef, OpenCx, Packet, Timestamp};
 
 /// The nodes that the program has.
 pub(crate) const NODES: &[&[NodeDef]] = &[
@@ -41,7 +41,7 @@ struct Keep {
 }
 
 impl Observer for Keep {
-    fn sent(&self, node: &str, port: &'static str, packet: &Packet) {
+    fn sent(&self, node: &str, port: &'static str, _: Timestamp, packet: &Packet) {
         if self.nodes.contains(&node) {
             let sent = Sent { node: node.to_owned(), port, packet: packet.clone() };
             self.sent.lock().unwrap().push(sent);
@@ -71,7 +71,7 @@ pub(crate) fn run_pipeline(
     let options = RunOptions {
         threads,
         clock: ClockKind::Virtual,
-        observer: Some(Arc::clone(&keep) as Arc<dyn Observer>),
+        observers: vec![Arc::clone(&keep) as Arc<dyn Observer>],
         ..RunOptions::default()
     };
     let report = run(&checked.graph, &services(), options).unwrap();

@@ -130,7 +130,11 @@ impl Conv {
             let weight =
                 |k: usize, col: usize| filter[sizes.weight(group, col, k / inputs, k % inputs)];
             let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
-            Packed::new((inner, outputs), weight, bias)
+            if sizes.kind == ConvKind::Depthwise {
+                return Packed::new((inner, outputs), weight, bias);
+            }
+            let size = inner * outputs;
+            Packed::of_columns((inner, outputs), &filter[group * size..][..size], bias)
         };
         let packed = (0..groups).map(pack).collect::<Result<_, _>>()?;
         let zeros = vec![0.0; inputs];

@@ -4,7 +4,7 @@ use afferent_core::Error;
 use afferent_simd::{
     Isa,
     gemm::{Addend, Gemm, Lines, Target},
-    indirect::{Indirect, Place, Places, Scaled, pack, packed_len, panel},
+    indirect::{Indirect, Place, Places, Scaled, pack, pack_columns, packed_len, panel},
 };
 
 use super::{Cx, Input, Op, both, elements, only, some, zeros};
@@ -28,6 +28,19 @@ impl Packed {
         let isa = Isa::best();
         let mut weights = zeros(packed_len(isa, inner, cols).ok_or(TOO_LARGE)?)?;
         pack(isa, (inner, cols), weight, &mut weights);
+        Ok(Self { weights, bias: padded(isa, cols, bias), inner, cols })
+    }
+
+    /// Packs columns that lie one after the other.
+    pub(crate) fn of_columns(
+        (inner, cols): (usize, usize),
+        columns: &[f32],
+        bias: Option<&[f32]>,
+    ) -> Result<Self, Error> {
+        let isa = Isa::best();
+        let mut weights = zeros(packed_len(isa, inner, cols).ok_or(TOO_LARGE)?)?;
+        let column = |col: usize| &columns[col * inner..][..inner];
+        pack_columns(isa, (inner, cols), column, &mut weights);
         Ok(Self { weights, bias: padded(isa, cols, bias), inner, cols })
     }
 

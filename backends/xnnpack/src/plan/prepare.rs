@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use afferent_core::Error;
+use afferent_core::{BlobEntry, Error};
 
 use super::{Step, Store, store};
 use crate::{
@@ -61,11 +61,11 @@ struct Prepare<'g, 'a> {
 
 impl<'a> Prepare<'_, 'a> {
     fn unsupported(&self, what: &'static str) -> Error {
-        Error::UnsupportedBlob { entry: "node", index: self.index, what }
+        Error::UnsupportedBlob { entry: BlobEntry::Node, index: self.index, what }
     }
 
     fn invalid(&self, field: &'static str, reason: &'static str) -> Error {
-        Error::InvalidBlob { entry: "node", index: self.index, field, reason }
+        Error::InvalidBlob { entry: BlobEntry::Node, index: self.index, field, reason }
     }
 
     fn input(&self, at: usize) -> &Value<'a> {
@@ -252,10 +252,12 @@ impl<'a> Prepare<'_, 'a> {
         }
         self.expect_numbers()?;
         let (weights, bias) = (numbers(filter)?, self.bias(cols)?);
-        let weight = |k: usize, col: usize| {
-            weights[if transposed { k * cols + col } else { col * inner + k }]
+        let weight = |k: usize, col: usize| weights[k * cols + col];
+        let packed = if transposed {
+            Packed::new((inner, cols), weight, bias.as_deref())?
+        } else {
+            Packed::of_columns((inner, cols), &weights, bias.as_deref())?
         };
-        let packed = Packed::new((inner, cols), weight, bias.as_deref())?;
         Ok((Box::new(Linear { packed, clamp }), 1))
     }
 

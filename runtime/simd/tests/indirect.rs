@@ -1,0 +1,179 @@
+//! Indirect products and depthwise convolutions against plain loops, on every instruction set.
+
+use afferent_simd::{
+    Isa,
+    channels::{Bounded, Channels},
+    indirect::{
+        Bytes, Indirect, Place, Places, Scaled, ZEROS, pack, pack_columns, packed_len, panel,
+    },
+};
+
+/// Small numbers, the same every time.
+fn number(at: usize) -> i32 {
+    (at * 7919 % 251) as i32 - 125
+}
+
+/// Taps of each row, some of zeros, over `pixels` runs of `channels` numbers.
+fn places(rows: usize, taps: usize, pixels: usize, channels: usize) -> Vec<u32> {
+    let place = |at: usize| match at % 5 {
+        4 => ZEROS,
+        _ => (at * 13 % pixels * channels) as u32,
+    };
+    (0..rows * taps).map(place).collect()
+}
+
+#[test]
+fn sums_of_numbers() {
+    for isa in Isa::available() {
+        for (rows, cols, taps, channels) in
+            [(1, 1, 1, 1), (7, 17, 3, 5), (13, 40, 9, 4), (30, 8, 1, 33)]
+        {
+            let inner = taps * channels;
+            let x: Vec<f32> = (0..20 * channels).map(|at| number(at) as f32 / 16.0).collect();
+            let columns: Vec<f32> =
+                (0..inner * cols).map(|at| number(at + 3) as f32 / 64.0).collect();
+            let mut weights = vec![0.0; packed_len(isa, inner, cols).unwrap()];
+            pack_columns(isa, (inner, cols), |col| &columns[col * inner..][..inner], &mut weights);
+            let mut same = vec![1.0; weights.len()];
+            pack(isa, (inner, cols), |k, col| columns[col * inner + k], &mut same);
+            assert_eq!(weights, same);
+            let at = places(rows, taps, 20, channels);
+            let zeros = vec![0.0; channels];
+            let bias: Vec<f32> =
+                (0..cols.next_multiple_of(panel(isa, cols))).map(|at| at as f32).collect();
+            let mut out = vec![f32::NAN; rows * cols];
+            let product = Indirect {
+                x: &x,
+                zeros: &zeros,
+                places: Places::Taps { at: &at, taps },
+                rows,
+                channels,
+                weights: &weights,
+                cols,
+            };
+            let end =
+                Scaled { rows: &[], cols: &[], bias: &bias, clamp: (-20.0, 20.0), adds: false };
+            let place = Place { data: &mut out, at: 0, step: cols };
+            product.write(isa, &end, place, None).unwrap();
+            for (index, found) in out.iter().enumerate() {
+                let (row, col) = (index / cols, index % cols);
+                let mut sum = col as f32;
+                for k in 0..inner {
+                    let from = at[row * taps + k / channels];
+                    if from != ZEROS {
+                        sum += x[from as usize + k % channels] * columns[col * inner + k];
+                    }
+                }
+                assert!(
+                    (found - sum.clamp(-20.0, 20.0)).abs() < 1e-3,
+                    "{isa:?}: {found}, not {sum}"
+                );
+            }
+            // What does not fit is refused.
+            let short = Indirect { x: &x[..channels * 3], ..product };
+            let place = Place { data: &mut out, at: 0, step: cols };
+            let refused = short.write(isa, &end, place, None).is_none();
+            assert!(refused || at.iter().all(|at| *at == ZEROS || (*at as usize) < channels * 3));
+            let place = Place { data: &mut out[1..], at: 0, step: cols };
+            assert_eq!(product.write(isa, &end, place, None), None);
+        }
+    }
+}
+
+#[test]
+fn sums_of_pairs() {
+    for isa in Isa::available() {
+        for (rows, cols, pairs) in [(1, 3, 1), (5, 20, 7), (14, 33, 16)] {
+            let half = |x: i32| x & 0xffff;
+            let x: Vec<i32> =
+                (0..rows * pairs).map(|at| half(number(at)) | number(at + 1) << 16).collect();
+            let weight = |k: usize, col: usize| half(number(k + 5 * col)) | number(k * col) << 16;
+            let mut weights = vec![0; packed_len(isa, pairs, cols).unwrap()];
+            pack(isa, (pairs, cols), weight, &mut weights);
+            let all = cols.next_multiple_of(panel(isa, cols));
+            let (bias, scale) = (vec![3; all], vec![1.0 / 1024.0; all]);
+            let end = Bytes { bias: &bias, scale: &scale, clamp: (-100.0, 110.0), zero_point: 5 };
+            let mut out = vec![0_i8; rows * cols];
+            let product = Indirect {
+                x: &x,
+                zeros: &[],
+                places: Places::Rows { step: pairs },
+                rows,
+                channels: pairs,
+                weights: &weights,
+                cols,
+            };
+            let place = Place { data: &mut out, at: 0, step: cols };
+            product.write(isa, &end, place, None).unwrap();
+            for (index, found) in out.iter().enumerate() {
+                let (row, col) = (index / cols, index % cols);
+                let sum: i32 = (0..pairs)
+                    .map(|k| {
+                        let (x, w) = (x[row * pairs + k], weight(k, col));
+                        i32::from(x as i16) * i32::from(w as i16) + (x >> 16) * (w >> 16)
+                    })
+                    .sum();
+                let scaled = ((sum + 3) as f32 / 1024.0).clamp(-100.0, 110.0).round_ties_even();
+                assert_eq!(i32::from(*found), scaled as i32 + 5, "{isa:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_of_single_channels() {
+    for isa in Isa::available() {
+        for (channels, kernel, stride, dilation, padding) in [
+            (3, [3, 3], [1, 1], [1, 1], [1, 1]),
+            (17, [3, 5], [2, 1], [1, 2], [2, 0]),
+            (33, [2, 2], [2, 3], [3, 1], [3, 4]),
+        ] {
+            let input = [9, 11];
+            let output: [usize; 2] = std::array::from_fn(|dim| {
+                (input[dim] + 2 * padding[dim] - (kernel[dim] - 1) * dilation[dim] - 1)
+                    / stride[dim]
+                    + 1
+            });
+            let x: Vec<f32> = (0..2 * 99 * channels).map(|at| number(at) as f32).collect();
+            let taps = kernel[0] * kernel[1];
+            let weights: Vec<f32> = (0..taps * channels).map(|at| number(at + 9) as f32).collect();
+            let bias = vec![2.0; channels];
+            let conv = Channels {
+                x: &x,
+                zero_point: 0.0,
+                batch: 2,
+                channels,
+                input,
+                output,
+                kernel,
+                stride,
+                dilation,
+                padding,
+                weights: &weights,
+                bias: &bias,
+            };
+            let mut out = vec![f32::NAN; 2 * output[0] * output[1] * channels];
+            conv.write(isa, &Bounded(f32::NEG_INFINITY, f32::INFINITY), &mut out, None).unwrap();
+            for (index, found) in out.iter().enumerate() {
+                let (channel, pixel) = (index % channels, index / channels);
+                let (col, row) = (pixel % output[1], pixel / output[1] % output[0]);
+                let picture = pixel / (output[0] * output[1]);
+                let mut sum = 2.0;
+                for tap in 0..taps {
+                    let source = |dim: usize, at: usize, tap: usize| {
+                        let padded = at * stride[dim] + tap * dilation[dim];
+                        padded.checked_sub(padding[dim]).filter(|at| *at < input[dim])
+                    };
+                    let place =
+                        source(0, row, tap / kernel[1]).zip(source(1, col, tap % kernel[1]));
+                    if let Some((y, at)) = place {
+                        let from = ((picture * input[0] + y) * input[1] + at) * channels + channel;
+                        sum += x[from] * weights[tap * channels + channel];
+                    }
+                }
+                assert_eq!(*found, sum, "{isa:?}, channel {channel}, row {row}, column {col}");
+            }
+            assert_eq!(conv.write(isa, &Bounded(0.0, 1.0), &mut out[1..], None), None);
+        }
+    }
+}
