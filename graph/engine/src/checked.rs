@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use afferent_graph::{NodeDef, OnFull, ParamValues, PortKind};
 
-use crate::{OnError, OnTimeFault, Schedule, StandIn, Sync};
+use crate::{OnError, OnTimeFault, Schedule, StandIn, SyncPolicy};
 
 /// A checked graph.
 #[derive(Debug, Clone, Default)]
@@ -98,7 +98,7 @@ pub struct Edge {
     /// What it does under load.
     pub policy: EdgePolicy,
     /// How it accompanies the only stream into the receiver that has none of these.
-    pub sync: Option<Sync>,
+    pub sync: Option<SyncPolicy>,
     /// How long a packet of that stream waits for this one.
     pub timeout: Option<Duration>,
     /// On the real clock: how many of its packets may be under way behind it, up to the next edge

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use afferent_graph::{Header, Joined, Packet, Pool, Timestamp};
 
-use crate::{JoinCounts, Sync};
+use crate::{JoinCounts, SyncPolicy};
 
 /// Nothing earlier than this can come any more once a stream has ended.
 pub(crate) const NEVER: Timestamp = Timestamp(i64::MAX);
@@ -30,7 +30,7 @@ pub(crate) struct Join {
 /// A stream that accompanies the leading one.
 pub(crate) struct Companion {
     pub(crate) input: usize,
-    sync: Sync,
+    sync: SyncPolicy,
     optional: bool,
     timeout: Option<Duration>,
     /// Packets that are kept at most; of more, the oldest is dropped.
@@ -134,7 +134,7 @@ impl Join {
 impl Companion {
     pub(crate) fn new(
         input: usize,
-        sync: Sync,
+        sync: SyncPolicy,
         optional: bool,
         timeout: Option<Duration>,
         limit: usize,
@@ -163,10 +163,10 @@ impl Companion {
         }
         let at = packet.header.at;
         let is_late = match self.sync {
-            Sync::Exact => at <= self.last,
-            Sync::Approx { slop } => at + slop < self.last,
-            Sync::Window { before, .. } => at + before < self.last,
-            Sync::Latest { .. } | Sync::Interpolate | Sync::Barrier => false,
+            SyncPolicy::Exact => at <= self.last,
+            SyncPolicy::Approx { slop } => at + slop < self.last,
+            SyncPolicy::Window { before, .. } => at + before < self.last,
+            SyncPolicy::Latest { .. } | SyncPolicy::Interpolate | SyncPolicy::Barrier => false,
         };
         if is_late {
             self.counts.late += 1;
@@ -198,11 +198,11 @@ impl Companion {
     /// Lets go of what cannot belong to `at` or anything later.
     fn prune(&mut self, at: Timestamp) {
         let first = match self.sync {
-            Sync::Exact => at,
-            Sync::Approx { slop } => at - slop,
-            Sync::Window { before, .. } => at - before,
-            Sync::Barrier => return,
-            Sync::Latest { .. } | Sync::Interpolate => {
+            SyncPolicy::Exact => at,
+            SyncPolicy::Approx { slop } => at - slop,
+            SyncPolicy::Window { before, .. } => at - before,
+            SyncPolicy::Barrier => return,
+            SyncPolicy::Latest { .. } | SyncPolicy::Interpolate => {
                 while self.at(1).is_some_and(|next| next <= at) {
                     self.pop();
                 }
@@ -231,31 +231,31 @@ impl Companion {
         let either = |found: bool| if found { Decision::Found } else { Decision::Missing };
         let first = self.at(0);
         match self.sync {
-            Sync::Exact if first == Some(at) => Decision::Found,
-            Sync::Exact if is_past(at) => Decision::Missing,
-            Sync::Approx { slop }
+            SyncPolicy::Exact if first == Some(at) => Decision::Found,
+            SyncPolicy::Exact if is_past(at) => Decision::Missing,
+            SyncPolicy::Approx { slop }
                 if newest.is_some_and(|newest| newest >= at) || is_past(at + slop) =>
             {
                 either(self.nearest(at, slop).is_some())
             }
-            Sync::Latest { max_age } if live || is_past(at) => {
+            SyncPolicy::Latest { max_age } if live || is_past(at) => {
                 either(first.is_some_and(|time| {
                     time <= at && max_age.is_none_or(|age| at.since(time) <= age)
                 }))
             }
-            Sync::Latest { .. } => Decision::Settle,
-            Sync::Interpolate => match (first, self.at(1)) {
+            SyncPolicy::Latest { .. } => Decision::Settle,
+            SyncPolicy::Interpolate => match (first, self.at(1)) {
                 (Some(time), _) if time == at => Decision::Found,
                 (Some(time), _) if time > at => Decision::Missing,
                 (Some(_), Some(_)) => Decision::Found,
                 _ if self.bound == NEVER => Decision::Missing,
                 _ => Decision::Open,
             },
-            Sync::Window { after, .. } if is_past(at + after) => {
+            SyncPolicy::Window { after, .. } if is_past(at + after) => {
                 either(first.is_some_and(|time| time <= at + after))
             }
-            Sync::Barrier if first.is_some() => Decision::Found,
-            Sync::Barrier if self.bound == NEVER => Decision::Missing,
+            SyncPolicy::Barrier if first.is_some() => Decision::Found,
+            SyncPolicy::Barrier if self.bound == NEVER => Decision::Missing,
             _ => Decision::Open,
         }
     }
@@ -264,31 +264,32 @@ impl Companion {
     fn collect(&mut self, lead: &Header, packets: &mut Vec<Packet>) {
         let at = lead.at;
         let count = match self.sync {
-            Sync::Exact => usize::from(self.at(0) == Some(at)),
-            Sync::Approx { slop } => match self.nearest(at, slop) {
+            SyncPolicy::Exact => usize::from(self.at(0) == Some(at)),
+            SyncPolicy::Approx { slop } => match self.nearest(at, slop) {
                 Some(place) => {
                     (0..place).for_each(|_| self.pop());
                     1
                 }
                 None => 0,
             },
-            Sync::Latest { max_age } => {
+            SyncPolicy::Latest { max_age } => {
                 usize::from(self.at(0).is_some_and(|time| {
                     time <= at && max_age.is_none_or(|age| at.since(time) <= age)
                 }))
             }
-            Sync::Interpolate => return self.interpolate(at, packets),
-            Sync::Window { after, .. } => {
+            SyncPolicy::Interpolate => return self.interpolate(at, packets),
+            SyncPolicy::Window { after, .. } => {
                 self.buffer.iter().take_while(|(packet, _)| packet.header.at <= at + after).count()
             }
-            Sync::Barrier => 1,
+            SyncPolicy::Barrier => 1,
         };
         for (packet, used) in self.buffer.iter_mut().take(count) {
             self.counts.matched += u64::from(!std::mem::replace(used, true));
             packets.push(packet.clone());
         }
         // These belong to one time only.
-        if matches!(self.sync, Sync::Exact | Sync::Approx { .. } | Sync::Barrier) {
+        if matches!(self.sync, SyncPolicy::Exact | SyncPolicy::Approx { .. } | SyncPolicy::Barrier)
+        {
             (0..count).for_each(|_| self.pop());
         }
     }
@@ -336,7 +337,7 @@ mod tests {
 
     /// What a leading packet at each time gets, when all of `stream` has come: `None` is a wait.
     fn check(
-        sync: Sync,
+        sync: SyncPolicy,
         stream: &[i64],
         over: bool,
         leads: &[i64],
@@ -375,19 +376,19 @@ mod tests {
     #[test]
     fn exact() {
         let counts = check(
-            Sync::Exact,
+            SyncPolicy::Exact,
             &[10, 20, 30],
             false,
             &[10, 15, 30, 40],
             &[Some(&[10.0]), Some(&[]), Some(&[30.0]), None],
         );
         assert_eq!((counts.matched, counts.dropped), (2, 1));
-        check(Sync::Exact, &[10], true, &[20], &[Some(&[])]);
+        check(SyncPolicy::Exact, &[10], true, &[20], &[Some(&[])]);
     }
 
     #[test]
     fn approx() {
-        let sync = Sync::Approx { slop: time(4) };
+        let sync = SyncPolicy::Approx { slop: time(4) };
         check(
             sync,
             &[10, 18, 21, 30],
@@ -401,7 +402,7 @@ mod tests {
 
     #[test]
     fn latest() {
-        let sync = Sync::Latest { max_age: Some(time(5)) };
+        let sync = SyncPolicy::Latest { max_age: Some(time(5)) };
         check(
             sync,
             &[10, 20],
@@ -410,7 +411,7 @@ mod tests {
             &[Some(&[]), Some(&[10.0]), Some(&[]), Some(&[]), None],
         );
         check(
-            Sync::Latest { max_age: None },
+            SyncPolicy::Latest { max_age: None },
             &[10],
             true,
             &[12, 99],
@@ -421,19 +422,19 @@ mod tests {
     #[test]
     fn interpolate() {
         let counts = check(
-            Sync::Interpolate,
+            SyncPolicy::Interpolate,
             &[10, 20, 30],
             false,
             &[5, 10, 15, 27, 30, 31],
             &[Some(&[]), Some(&[10.0]), Some(&[15.0]), Some(&[27.0]), Some(&[30.0]), None],
         );
         assert_eq!((counts.matched, counts.dropped), (3, 0));
-        check(Sync::Interpolate, &[10], true, &[11], &[Some(&[])]);
+        check(SyncPolicy::Interpolate, &[10], true, &[11], &[Some(&[])]);
     }
 
     #[test]
     fn window() {
-        let sync = Sync::Window { before: time(5), after: time(2) };
+        let sync = SyncPolicy::Window { before: time(5), after: time(2) };
         check(
             sync,
             &[4, 6, 10, 12, 20],
@@ -445,12 +446,18 @@ mod tests {
 
     #[test]
     fn barrier() {
-        check(Sync::Barrier, &[1, 2], false, &[10, 20, 30], &[Some(&[1.0]), Some(&[2.0]), None]);
+        check(
+            SyncPolicy::Barrier,
+            &[1, 2],
+            false,
+            &[10, 20, 30],
+            &[Some(&[1.0]), Some(&[2.0]), None],
+        );
     }
 
     #[test]
     fn late_packets_and_too_many_are_counted() {
-        let mut companion = Companion::new(1, Sync::Exact, true, None, 2);
+        let mut companion = Companion::new(1, SyncPolicy::Exact, true, None, 2);
         companion.last = ms(10);
         [10, 11, 12, 13].iter().for_each(|at| companion.push(packet(*at)));
         assert_eq!(

@@ -82,6 +82,6 @@ pub use spec::{Budget, Graph, InputSpec, Interrupt, NodeSpec, PortRef};
 pub use stand_in::StandIn;
 pub use stop::StopHandle;
 pub use supervision::{Degrade, OnError, Restart};
-pub use sync::{OnTimeFault, Sync};
+pub use sync::{OnTimeFault, SyncPolicy};
 pub use watch::WatchHandle;
 pub use weigh::{Reweighed, weigh};

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{OnFull, ParamValues};
 
-use crate::{OnError, OnTimeFault, Schedule, Sync};
+use crate::{OnError, OnTimeFault, Schedule, SyncPolicy};
 
 /// A dataflow graph, before it is checked.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -96,7 +96,7 @@ pub struct InputSpec {
     /// Packets older than this are dropped when their turn comes.
     pub max_age: Option<Duration>,
     /// How it accompanies the stream of the node that has none of these.
-    pub sync: Option<Sync>,
+    pub sync: Option<SyncPolicy>,
     /// How long a packet of that stream waits for this one.
     pub timeout: Option<Duration>,
     /// How many of its packets may be under way behind it. By default 2 for a stream of a source

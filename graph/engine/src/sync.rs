@@ -10,7 +10,7 @@ use std::time::Duration;
 /// `timeout` has passed or as many as its queue holds wait, so that a join never blocks the graph. Without a
 /// companion, it goes on if the input is optional, and is otherwise dropped and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sync {
+pub enum SyncPolicy {
     /// The packet with the same time.
     Exact,
     /// The packet that is nearest in time.

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::{Edge, EdgeCounts, Report, RunOptions, Sync};
+use afferent_engine::{Edge, EdgeCounts, Report, RunOptions, SyncPolicy};
 use afferent_graph::{Imu, In, OnFull, Out, Payload, Port, Timestamp};
 use anyhow::{Context, Result};
 
@@ -170,7 +170,7 @@ fn graph(pictures: usize, seen: &Arc<Seen>) -> Scripted {
     });
     graph.edge((camera, "out"), (join, "picture"), policy(OnFull::Block, 4));
     let edge = Edge::new((motion, "imu"), (join, "motion"), policy(OnFull::DropOldest, 64));
-    graph.0.edges.push(Edge { sync: Some(Sync::Interpolate), ..edge });
+    graph.0.edges.push(Edge { sync: Some(SyncPolicy::Interpolate), ..edge });
     graph
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use afferent_graph::{NodeDef, OnFull, Port};
 
 use crate::{
-    Edge, EdgePolicy, InputSpec, Place, Sync,
+    Edge, EdgePolicy, InputSpec, Place, SyncPolicy,
     check::Checker,
     load::places::{InputPlaces, NodePlaces, PortPlaces},
     suggest,
@@ -125,7 +125,7 @@ impl<'a> Checker<'a> {
         if !to.accepts(from.ty) {
             self.mismatch((sender, from), (node, to), places);
         } else if let Some(policy) = policy {
-            if input.sync == Some(Sync::Interpolate) && !to.interpolates {
+            if input.sync == Some(SyncPolicy::Interpolate) && !to.interpolates {
                 let message = format!("{} cannot be interpolated", from.ty);
                 let help = "write \"sync: {approx: 10ms}\" for the packet that is nearest";
                 self.error(places.sync.as_ref(), message, Some(help.to_owned()));

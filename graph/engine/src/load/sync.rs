@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use crate::{
-    OnTimeFault, Sync,
+    OnTimeFault, SyncPolicy,
     load::reader::Reader,
     yaml::{Node, Value},
 };
@@ -23,14 +23,14 @@ const WORDS: [&str; 6] = ["exact", "approx", "latest", "interpolate", "window", 
 
 impl Reader {
     /// How a stream accompanies another; `what` names the setting.
-    pub(crate) fn sync(&mut self, node: &Node, what: &str) -> Option<Sync> {
+    pub(crate) fn sync(&mut self, node: &Node, what: &str) -> Option<SyncPolicy> {
         let Value::Map(map) = &node.value else {
             let text = self.text(node, what)?;
             return match text {
-                "exact" => Some(Sync::Exact),
-                "latest" => Some(Sync::Latest { max_age: None }),
-                "interpolate" => Some(Sync::Interpolate),
-                "barrier" => Some(Sync::Barrier),
+                "exact" => Some(SyncPolicy::Exact),
+                "latest" => Some(SyncPolicy::Latest { max_age: None }),
+                "interpolate" => Some(SyncPolicy::Interpolate),
+                "barrier" => Some(SyncPolicy::Barrier),
                 "approx" | "window" => {
                     let form = if text == "approx" { "10ms" } else { "{before: 50ms, after: 0ms}" };
                     let message = format!("{what}: \"{text}\" needs times: {{{text}: {form}}}");
@@ -45,8 +45,10 @@ impl Reader {
             [(key, value)] => {
                 let what = format!("\"{}\" of {what}", key.text);
                 match key.text.as_str() {
-                    "approx" => Some(Sync::Approx { slop: self.duration(value, &what)? }),
-                    "latest" => Some(Sync::Latest { max_age: Some(self.duration(value, &what)?) }),
+                    "approx" => Some(SyncPolicy::Approx { slop: self.duration(value, &what)? }),
+                    "latest" => {
+                        Some(SyncPolicy::Latest { max_age: Some(self.duration(value, &what)?) })
+                    }
                     "window" => self.window(value, &what),
                     _ => None,
                 }
@@ -64,14 +66,14 @@ impl Reader {
         }
     }
 
-    fn window(&mut self, node: &Node, what: &str) -> Option<Sync> {
+    fn window(&mut self, node: &Node, what: &str) -> Option<SyncPolicy> {
         let map = self.map(node, what, "\"before\" and \"after\"")?;
         self.keys(map, &["before", "after"], what);
         let mut side = |key: &str| match node.get(key) {
             Some(value) => self.span(value, &format!("\"{key}\" of {what}")),
             None => Some(Duration::ZERO),
         };
-        Some(Sync::Window { before: side("before")?, after: side("after")? })
+        Some(SyncPolicy::Window { before: side("before")?, after: side("after")? })
     }
 
     /// What becomes of a packet that is earlier than the one before it.

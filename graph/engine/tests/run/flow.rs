@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use afferent_engine::{EdgePolicy, RunOptions, Sync, Threads};
+use afferent_engine::{EdgePolicy, RunOptions, SyncPolicy, Threads};
 use afferent_graph::OnFull;
 
 use crate::kit::{Graph, IN, Number, OUT, SIDE, block, ms};
@@ -71,7 +71,7 @@ fn what_waits_in_a_join_is_not_under_way() {
     graph.in_flight(1);
     graph.edge_with(first, join, block(32));
     let after = Duration::from_millis(5);
-    let window = Sync::Window { before: Duration::ZERO, after };
+    let window = SyncPolicy::Window { before: Duration::ZERO, after };
     graph.companion(first, (join, SIDE), window, None);
     graph.heavy(&[first, join]);
     let report = graph.run(RunOptions::default()).unwrap();

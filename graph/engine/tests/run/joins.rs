@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afferent_engine::{ClockKind, JoinCounts, Report, RunOptions, Sync, Threads};
+use afferent_engine::{ClockKind, JoinCounts, Report, RunOptions, SyncPolicy, Threads};
 
 use crate::kit::{EXTRA, Graph, Number, OUT, SIDE, block, ms};
 
@@ -54,7 +54,7 @@ fn a_fast_stream_is_interpolated_at_the_times_of_a_slow_one() {
         });
         let (join, seen) = graph.join("join");
         graph.edge(camera, join);
-        graph.companion(imu, (join, SIDE), Sync::Interpolate, None);
+        graph.companion(imu, (join, SIDE), SyncPolicy::Interpolate, None);
         seen
     });
     let expected: Joins = (0..50).map(|number| (number, vec![number * 10_000], vec![])).collect();
@@ -74,8 +74,8 @@ fn a_branch_with_nothing_to_say_holds_nobody_up() {
         graph.edge(some, few);
         graph.edge(few, also);
         graph.edge(source, join);
-        graph.companion(some, (join, SIDE), Sync::Exact, None);
-        graph.companion(also, (join, EXTRA), Sync::Exact, None);
+        graph.companion(some, (join, SIDE), SyncPolicy::Exact, None);
+        graph.companion(also, (join, EXTRA), SyncPolicy::Exact, None);
         seen
     });
     // Without `side` there is no call, `extra` is optional.
@@ -107,7 +107,7 @@ fn bounds_move_without_packets() {
     graph.edge(source, join);
     graph.edge(source, none);
     graph.edge(none, more);
-    graph.companion(more, (join, EXTRA), Sync::Exact, None);
+    graph.companion(more, (join, EXTRA), SyncPolicy::Exact, None);
     graph.all_heavy();
     graph.run(RunOptions::default()).unwrap();
     assert_eq!(*seen.lock().unwrap(), [(1, vec![], vec![])]);
@@ -119,7 +119,7 @@ fn a_window_gives_all_that_is_near() {
         let (slow, fast) = (graph.clocked(0, 20, 4), graph.clocked(100, 5, 20));
         let (join, seen) = graph.join("join");
         graph.edge(slow, join);
-        let window = Sync::Window { before: time(5), after: time(10) };
+        let window = SyncPolicy::Window { before: time(5), after: time(10) };
         graph.companion(fast, (join, SIDE), window, None);
         seen
     });
@@ -146,7 +146,7 @@ fn who_is_not_there_in_time_is_done_without() {
         });
         let (join, seen) = graph.join("join");
         graph.edge(lead, join);
-        graph.companion(tardy, (join, EXTRA), Sync::Exact, Some(time(12)));
+        graph.companion(tardy, (join, EXTRA), SyncPolicy::Exact, Some(time(12)));
         seen
     });
     assert_eq!(seen.len(), 10);
@@ -175,7 +175,7 @@ fn a_join_never_blocks_the_graph() {
             let (lead, side) = if swapped { (late, source) } else { (source, late) };
             graph.edge_with(source, late, block(2));
             graph.edge_with(lead, join, block(2));
-            graph.companion(side, (join, SIDE), Sync::Exact, None);
+            graph.companion(side, (join, SIDE), SyncPolicy::Exact, None);
             graph.all_heavy();
             let report = graph.run(RunOptions { clock, ..RunOptions::default() }).unwrap();
             let lead = counts(&report, "join.in");

@@ -7,7 +7,7 @@ use std::{
 
 use afferent_engine::{
     CheckedGraph, CheckedNode, Edge, EdgePolicy, OnError, OnTimeFault, Report, RunError,
-    RunOptions, Sync, run,
+    RunOptions, SyncPolicy, run,
 };
 use afferent_graph::{
     Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Payload,
@@ -202,7 +202,7 @@ impl Graph {
         &mut self,
         from: usize,
         to: (usize, In<Number>),
-        sync: Sync,
+        sync: SyncPolicy,
         timeout: Option<Duration>,
     ) {
         let (policy, to) = (block(16), (to.0, to.1.name()));
