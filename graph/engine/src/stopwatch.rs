@@ -39,6 +39,9 @@ const REACH_NS: u64 = 20_000;
 /// Ticks that are counted at most: a nanosecond has no more than ten.
 const MAX_REACH: u64 = 10 * REACH_NS;
 
+/// Ticks that a reading of the clock may take: microseconds, where it takes tens of nanoseconds.
+const TOGETHER: u64 = 10_000;
+
 /// Over how long the rate is measured.
 const MEASURED_NS: std::ops::Range<u64> = 1_000_000..1_000_000_000;
 
@@ -57,8 +60,15 @@ impl Stopwatch {
 
     #[cold]
     fn read(&mut self, start: Instant) -> u64 {
+        let before = ticks();
         let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.note(ns, ticks());
+        let after = ticks();
+        if after.wrapping_sub(before) < TOGETHER {
+            self.note(ns, after);
+        } else {
+            // The thread was interrupted in between: the two do not belong together.
+            self.reach = 0;
+        }
         self.latest_ns.max(ns)
     }
 
