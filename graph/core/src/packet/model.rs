@@ -85,9 +85,9 @@ fn come_home() {
     for other in others {
         other.join().expect("no holder panics");
     }
-    assert_eq!(pool.0.len(), 1);
+    assert_eq!(pool.free(), 1);
     drop(pool.loan::<Twice>());
-    assert_eq!(pool.0.len(), 1, "the value was free");
+    assert_eq!(pool.free(), 1, "the value was free");
 }
 
 #[test]
