@@ -25,6 +25,25 @@ pub(crate) const MISFIT: Error =
 pub(crate) const TOO_LARGE: Error =
     Error::InvalidTensor { reason: "a tensor in the delegate is too large" };
 
+/// Loops around each other, the outermost first: how often, and how far each round moves in two
+/// tensors.
+pub(crate) type Loops = [(usize, [usize; 2])];
+
+/// Goes on to the next round of `loops`, of which `at` counts the rounds and `start` is the place
+/// in both tensors; false when there is none.
+pub(crate) fn advance(loops: &Loops, at: &mut [usize], start: &mut [usize; 2]) -> bool {
+    for ((len, steps), at) in loops.iter().zip(at).rev() {
+        *at += 1;
+        *start = [start[0] + steps[0], start[1] + steps[1]];
+        if *at < *len {
+            return true;
+        }
+        *start = [start[0] - steps[0] * len, start[1] - steps[1] * len];
+        *at = 0;
+    }
+    false
+}
+
 impl Shape {
     /// `None` when there are too many sizes.
     pub(crate) fn new(sizes: &[usize]) -> Option<Self> {

@@ -1,4 +1,5 @@
-//! Damaged programs: an error or a result, but no crash, no hang and no large allocation.
+//! Damaged programs, with delegates and without: an error or a result, but no crash, no hang and no
+//! large allocation.
 
 use std::{
     alloc::System,
@@ -10,7 +11,7 @@ use afferent_tests_hostile::{
     Random,
     attempt::{self, Tally, allowance},
     mutate,
-    seeds::{Seed, seeds},
+    seeds::{Seed, delegated, seeds},
 };
 use cap::Cap;
 
@@ -22,9 +23,25 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Tries one damaged program; a panic or too much memory ends the test with `what`.
 fn attempt(seed: &Seed, bytes: &[u8], what: &str, total: &mut Tally) {
+    limited(seed, bytes, what, total, allowance(bytes.len()), attempt::program);
+}
+
+/// The same with delegates that compute, which may take as much memory as the program again.
+fn attempt_delegated(seed: &Seed, bytes: &[u8], what: &str, total: &mut Tally) {
+    limited(seed, bytes, what, total, 2 * allowance(bytes.len()), attempt::delegated);
+}
+
+fn limited(
+    seed: &Seed,
+    bytes: &[u8],
+    what: &str,
+    total: &mut Tally,
+    limit: usize,
+    run: fn(&[u8], u64) -> Tally,
+) {
     let before = ALLOCATOR.allocated();
-    ALLOCATOR.set_limit(before + allowance(bytes.len())).expect("above what there is");
-    let result = catch_unwind(AssertUnwindSafe(|| attempt::program(bytes, 1)));
+    ALLOCATOR.set_limit(before + limit).expect("above what there is");
+    let result = catch_unwind(AssertUnwindSafe(|| run(bytes, 1)));
     ALLOCATOR.set_limit(usize::MAX).expect("above what there is");
     let Ok(tally) = result else { panic!("{} {what}", seed.name) };
     total.refused += tally.refused;
@@ -79,4 +96,47 @@ fn files_with_wrong_fields() {
     }
     println!("{}", summary("with one to four wrong fields", 1_000, tally));
     assert!(tally.ran > 100 && tally.refused > 100, "{tally:?}");
+}
+
+#[test]
+fn delegates_run() {
+    let _alone = ALONE.lock();
+    let seeds = delegated();
+    assert!(seeds.len() >= 8, "the delegates are here");
+    for seed in &seeds {
+        let mut tally = Tally::default();
+        attempt_delegated(seed, &seed.bytes, "undamaged", &mut tally);
+        assert!(tally.ran > 0 && tally.failed + tally.refused == 0, "{}: {tally:?}", seed.name);
+    }
+}
+
+#[test]
+fn delegates_with_one_to_four_wrong_bytes() {
+    let _alone = ALONE.lock();
+    let seeds = delegated();
+    let mut tally = Tally::default();
+    for (round, (seed, bytes)) in mutate::damaged(&seeds, 20_000, 3).enumerate() {
+        attempt_delegated(seed, &bytes, &format!("with wrong bytes, round {round}"), &mut tally);
+    }
+    println!("{tally:?}");
+    assert!(tally.ran > 1000 && tally.refused > 1000, "{tally:?}");
+}
+
+#[test]
+fn delegates_with_wrong_words() {
+    let _alone = ALONE.lock();
+    let (mut tally, mut random) = (Tally::default(), Random(4));
+    for seed in delegated() {
+        // The blob is small and lies before the data: words of it, set to what numbers break on.
+        let len = seed.bytes.len().min(8192);
+        for at in (0..len.saturating_sub(4)).step_by(4) {
+            let mut bytes = seed.bytes.clone();
+            let word = [0, 1, 2, 7, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX];
+            let word: u32 = *random.pick(&word).expect("some");
+            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            attempt_delegated(&seed, &bytes, &format!("with another word at {at}"), &mut tally);
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.refused > 1000, "{tally:?}");
 }

@@ -1,14 +1,11 @@
 //! Graphs whose nodes are closures.
 
-use std::{
-    any::Any,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Mutex, PoisonError};
 
-use afferent_engine::{CheckedGraph, CheckedNode, Edge, EdgePolicy, RunOptions, Schedule, Session};
-use afferent_graph::{
-    Cx, DynNode, Node, NodeDef, NodeError, OnFull, OpenCx, ParamValue, ParamValues, Port,
+use afferent_engine::{
+    CheckedGraph, CheckedNode, Edge, EdgePolicy, RunOptions, Schedule, Session, StandIn,
 };
+use afferent_graph::{Cx, DynNode, Node, NodeDef, NodeError, OnFull, OpenCx, Port};
 use anyhow::Result;
 
 /// A graph that is being made.
@@ -31,32 +28,6 @@ impl<F: FnMut(&mut Cx<'_>) + Send> DynNode for Closure<F> {
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
         Ok(())
     }
-}
-
-/// Closures on their way into their nodes, which are made from settings alone; a node names its
-/// own by place.
-static CLOSURES: Mutex<Vec<Option<Box<dyn Any + Send>>>> = Mutex::new(Vec::new());
-
-const PLACE: &str = "place";
-
-fn closures() -> MutexGuard<'static, Vec<Option<Box<dyn Any + Send>>>> {
-    CLOSURES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn open<F>(values: &ParamValues, cx: &OpenCx) -> Result<Box<dyn DynNode>, NodeError>
-where
-    F: FnMut(&mut Cx<'_>) + Send + 'static,
-{
-    let closure = match values.get(PLACE) {
-        Some(ParamValue::Int(place)) => {
-            let place = usize::try_from(*place).unwrap_or(usize::MAX);
-            closures().get_mut(place).and_then(Option::take)
-        }
-        _ => None,
-    };
-    let closure = closure.and_then(|closure| closure.downcast::<F>().ok());
-    let taken = || NodeError::Device { name: cx.name.clone(), reason: "opened twice".to_owned() };
-    Ok(Box::new(Closure(*closure.ok_or_else(taken)?)))
 }
 
 /// What a contract is made of that says nothing but its ports.
@@ -90,12 +61,16 @@ impl Scripted {
     where
         F: FnMut(&mut Cx<'_>) + Send + 'static,
     {
-        let mut closures = closures();
-        let place = ParamValue::Int(closures.len() as i64);
-        closures.push(Some(Box::new(call)));
-        let def = NodeDef { ports, open: open::<F>, ..NodeDef::of::<Silent>() };
+        let closure = Mutex::new(Some(Closure(call)));
+        let open = move |cx: &OpenCx| -> Result<Box<dyn DynNode>, NodeError> {
+            let taken = closure.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let twice =
+                || NodeError::Device { name: cx.name.clone(), reason: "opened twice".to_owned() };
+            Ok(Box::new(taken.ok_or_else(twice)?))
+        };
+        let def = NodeDef { ports, ..NodeDef::of::<Silent>() };
         self.0.nodes.push(CheckedNode {
-            params: ParamValues::from([(PLACE.to_owned(), place)]),
+            stand_in: Some(StandIn::new(open)),
             schedule: Schedule { thread: Some(thread.to_owned()), ..Schedule::default() },
             ..CheckedNode::new(name, def)
         });

@@ -6,7 +6,7 @@ use afferent_simd::Isa;
 use super::{Cx, Input, Op, both, elements, unary::bound};
 use crate::{
     graph::Binary,
-    shape::{MISFIT, MOST_DIMS, Shape},
+    shape::{MISFIT, MOST_DIMS, Shape, advance},
 };
 
 /// A function of two numbers.
@@ -67,7 +67,7 @@ impl Op for Combine {
         if out.is_empty() {
             return Ok(());
         }
-        let mut at = [0; MOST_DIMS];
+        let mut at = [0; MOST_DIMS - 1];
         let mut start = [0_usize; 2];
         for out in out.chunks_exact_mut(len) {
             let operand = |side: usize, data: &'_ [f32]| -> Option<(usize, usize)> {
@@ -80,16 +80,7 @@ impl Op for Combine {
             };
             combine(cx.isa, self.function, &a[i..i + m], &b[j..j + n], out);
             bound(cx.isa, self.clamp, out);
-            for dim in (0..MOST_DIMS - 1).rev() {
-                let (len, steps) = self.loops[dim];
-                at[dim] += 1;
-                start = [start[0] + steps[0], start[1] + steps[1]];
-                if at[dim] < len {
-                    break;
-                }
-                start = [start[0] - steps[0] * len, start[1] - steps[1] * len];
-                at[dim] = 0;
-            }
+            advance(&self.loops[..MOST_DIMS - 1], &mut at, &mut start);
         }
         Ok(())
     }

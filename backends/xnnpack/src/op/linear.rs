@@ -8,7 +8,7 @@ use afferent_simd::{
 };
 
 use super::{Cx, Input, Op, both, elements, only, some, zeros};
-use crate::shape::{MISFIT, Shape, TOO_LARGE};
+use crate::shape::{MISFIT, Shape, TOO_LARGE, advance};
 
 /// Weights in panels, and a bias for each column of whole panels.
 pub(crate) struct Packed {
@@ -206,16 +206,7 @@ impl Op for Product {
             let scratch = some(&mut cx.scratch.floats, product.scratch_len(cx.isa, threads))?;
             let out = Target { data: out, row, col };
             product.write(cx.isa, out, scratch, cx.workers).ok_or(MISFIT)?;
-            for dim in (0..batch.len()).rev() {
-                let (len, steps) = batch[dim];
-                at[dim] += 1;
-                start = [start[0] + steps[0], start[1] + steps[1]];
-                if at[dim] < len {
-                    break;
-                }
-                start = [start[0] - steps[0] * len, start[1] - steps[1] * len];
-                at[dim] = 0;
-            }
+            advance(&batch, &mut at, &mut start);
         }
         Ok(())
     }

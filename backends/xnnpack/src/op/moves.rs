@@ -3,7 +3,7 @@
 use afferent_core::{Element, Error};
 
 use super::{Cx, Input, Op, elements, only};
-use crate::shape::{MISFIT, MOST_DIMS, Shape};
+use crate::shape::{MISFIT, MOST_DIMS, Shape, advance};
 
 /// The bytes of an element, and what fills new ones.
 #[derive(Debug, Clone, Copy)]
@@ -217,20 +217,8 @@ impl Walk {
         let mut start = self.start;
         loop {
             block(&from[start[0]..], &mut to[start[1]..], inner, around);
-            let mut dim = loops.len();
-            loop {
-                if dim == 0 {
-                    return Ok(());
-                }
-                dim -= 1;
-                let (len, steps) = loops[dim];
-                at[dim] += 1;
-                start = [start[0] + steps[0], start[1] + steps[1]];
-                if at[dim] < len {
-                    break;
-                }
-                start = [start[0] - steps[0] * len, start[1] - steps[1] * len];
-                at[dim] = 0;
+            if !advance(&loops, &mut at[..loops.len()], &mut start) {
+                return Ok(());
             }
         }
     }

@@ -30,23 +30,19 @@ impl Reader {
     pub(crate) fn file(&mut self, file: &Node, what: &str) -> Option<(Node, Place)> {
         let path = self.text(file, what)?;
         let path = file.place.folder().unwrap_or(Path::new("")).join(path);
-        let (too_much, help) = if self.depth >= MAX_DEPTH {
-            (
-                format!("graph files nest deeper than {MAX_DEPTH} levels"),
-                "a graph cannot be a part of itself",
-            )
+        let excess = if self.depth >= MAX_DEPTH {
+            let help = "a graph cannot be a part of itself";
+            Some((format!("graph files nest deeper than {MAX_DEPTH} levels"), help))
         } else if self.files >= MAX_FILES {
-            (
-                format!("a graph is made of more than {MAX_FILES} files"),
-                "do files include each other?",
-            )
+            let help = "do files include each other?";
+            Some((format!("a graph is made of more than {MAX_FILES} files"), help))
         } else {
-            (String::new(), "")
+            None
         };
-        if !too_much.is_empty() {
+        if let Some((message, help)) = excess {
             // Once is enough: there may be thousands.
             if !mem::replace(&mut self.too_many, true) {
-                let fault = Diagnostic::error(Some(&file.place), too_much);
+                let fault = Diagnostic::error(Some(&file.place), message);
                 self.faults.push(fault.help(Some(help.to_owned())));
             }
             return None;
