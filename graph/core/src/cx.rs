@@ -6,7 +6,8 @@ use std::{
 };
 
 use crate::{
-    Flight, Header, In, Loan, Node, NodeError, Out, Packet, Payload, Pool, PortKind, Timestamp,
+    Flight, Header, In, Loan, Node, NodeError, Out, Outbox, Packet, Payload, Pool, PortKind,
+    Timestamp,
 };
 
 /// When a source wants to be called again.
@@ -30,163 +31,155 @@ pub struct Joined {
     pub packets: Vec<Packet>,
 }
 
-/// The packet of one call, and where what the node sends goes.
-///
-/// The engine makes one for each call; the tests of a node use a [`NodeBench`].
-pub struct Cx<'c> {
-    now: Timestamp,
-    epoch: u32,
-    /// Input port and packet; `None` for a source and in `finish`.
-    input: Option<(&'static str, Packet)>,
-    /// Header that results inherit.
-    origin: Header,
-    /// Output ports of the node, and for each the pool of its values.
-    outputs: &'c [(&'static str, Pool)],
-    sent: &'c mut Vec<(usize, Packet)>,
-    resume: Resume,
-    model_ns: u64,
-    source: &'c str,
-    real_ns: u64,
-    cancel: &'c AtomicBool,
-    restarted: bool,
-    /// What accompanies the packet of this call.
-    joined: &'c [Joined],
-    /// That of the packet of this call, for the length of the call; results hold it too.
-    flight: Option<Flight>,
+/// Where a packet comes in.
+#[derive(Debug, Clone)]
+pub struct Inbound {
+    /// The input port.
+    pub port: &'static str,
+    /// The name of the node that sends; empty where nobody tells.
+    pub source: String,
 }
+
+/// What a node is told about a call beside its packet.
+#[derive(Clone, Copy)]
+pub struct Caller<'c> {
+    /// The time on the clock of the session.
+    pub now: Timestamp,
+    /// The real clock at the begin of the call, in nanoseconds since the start of the session.
+    pub real_ns: u64,
+    /// Handed down to what is sent where the call has no packet.
+    pub origin: &'c Header,
+    /// Output ports of the node, and for each the pool of its values.
+    pub outputs: &'c [(&'static str, Pool)],
+    /// Whether the node that sent the packet was restarted since its packet before this one.
+    pub restarted: bool,
+    /// What accompanies the packet.
+    pub joined: &'c [Joined],
+    /// Says that the call has become obsolete.
+    pub cancel: &'c AtomicBool,
+}
+
+impl Default for Caller<'_> {
+    /// At time zero, by nobody, of a node without outputs.
+    #[inline]
+    fn default() -> Self {
+        Self {
+            now: Timestamp::ZERO,
+            real_ns: 0,
+            origin: &NOTHING,
+            outputs: &[],
+            restarted: false,
+            joined: &[],
+            cancel: &NEVER,
+        }
+    }
+}
+
+/// What a call without a packet descends from.
+static NOTHING: Header = Header {
+    at: Timestamp::ZERO,
+    sequence: 0,
+    epoch: 0,
+    restarts: 0,
+    trace: 0,
+    entered_ns: 0,
+    model_ns: 0,
+};
 
 /// For calls that nobody cancels.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
+/// The packet of one call, and where what the node sends goes.
+///
+/// The engine makes one for each call; the tests of a node use a [`NodeBench`].
+pub struct Cx<'c> {
+    caller: Caller<'c>,
+    /// Where the packet came in, and the packet; `None` for a source and in `finish`. It holds no
+    /// value any more once the node took it.
+    input: Option<(&'c Inbound, &'c mut Packet)>,
+    sent: &'c mut Outbox,
+    resume: Resume,
+    model_ns: u64,
+}
+
 impl<'c> Cx<'c> {
     /// The context of one call.
     ///
-    /// `sent` takes what the node sends: the place of the output in `outputs`, and the packet.
-    /// `origin` is handed down to what is sent: the header of `input`, where there is one.
+    /// `sent` takes what the node sends: the place of the output in [`Caller::outputs`], and
+    /// the packet.
     #[inline]
     pub fn new(
-        now: Timestamp,
-        mut input: Option<(&'static str, Packet)>,
-        origin: Header,
-        outputs: &'c [(&'static str, Pool)],
-        sent: &'c mut Vec<(usize, Packet)>,
+        caller: Caller<'c>,
+        input: Option<(&'c Inbound, &'c mut Packet)>,
+        sent: &'c mut Outbox,
     ) -> Self {
-        let flight = input.as_mut().and_then(|(_, packet)| packet.flight.take());
-        Self {
-            now,
-            epoch: origin.epoch,
-            input,
-            origin,
-            outputs,
-            sent,
-            resume: Resume::Now,
-            model_ns: 0,
-            source: "",
-            real_ns: 0,
-            cancel: &NEVER,
-            restarted: false,
-            joined: &[],
-            flight,
-        }
-    }
-
-    /// The same with the name of the node that sent `input`.
-    #[must_use]
-    #[inline]
-    pub fn with_source(self, source: &'c str) -> Self {
-        Self { source, ..self }
-    }
-
-    /// The same with the real clock at the begin of the call, in nanoseconds since the start.
-    #[must_use]
-    #[inline]
-    pub fn with_real_ns(self, real_ns: u64) -> Self {
-        Self { real_ns, ..self }
-    }
-
-    /// The same with a flag that says that the call has become obsolete.
-    #[must_use]
-    #[inline]
-    pub fn with_cancel(self, cancel: &'c AtomicBool) -> Self {
-        Self { cancel, ..self }
-    }
-
-    /// The same with what accompanies the packet of the call.
-    #[must_use]
-    #[inline]
-    pub fn with_joined(self, joined: &'c [Joined]) -> Self {
-        Self { joined, ..self }
-    }
-
-    /// The same, telling whether the sender was restarted since its packet before this one.
-    #[must_use]
-    #[inline]
-    pub fn with_restarted(self, restarted: bool) -> Self {
-        Self { restarted, ..self }
+        Self { caller, input, sent, resume: Resume::Now, model_ns: 0 }
     }
 
     /// The time on the clock of the session: real, or virtual in replays and tests.
     #[inline]
     pub fn now(&self) -> Timestamp {
-        self.now
+        self.caller.now
     }
 
     /// The epoch of this call; what is sent belongs to it.
     #[inline]
     pub fn epoch(&self) -> u32 {
-        self.epoch
+        self.origin().epoch
     }
 
     /// Whether the sender of this call's packet was restarted since its packet before this one: the
     /// stream begins anew, and something may be missing.
     pub fn restarted(&self) -> bool {
-        self.restarted
+        self.caller.restarted
     }
 
     /// Whether this call has become obsolete: what it sends is dropped, so it may return at once,
     /// with [`NodeError::Cancelled`] or without.
     #[inline]
     pub fn cancelled(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed)
+        self.caller.cancel.load(Ordering::Relaxed)
     }
 
     /// What [`Cx::cancelled`] looks at, for a model that runs for long.
     pub fn cancel_flag(&self) -> &'c AtomicBool {
-        self.cancel
+        self.caller.cancel
     }
 
     /// The name of the input that the packet of this call came in by.
     pub fn port(&self) -> Option<&'static str> {
-        self.input.as_ref().map(|(port, _)| *port)
+        self.input.as_ref().map(|(inbound, _)| inbound.port)
     }
 
-    /// The packet of this call, whatever its type.
+    /// The packet of this call, whatever its type; `None` once its value was taken.
     pub fn packet(&self) -> Option<&Packet> {
-        self.input.as_ref().map(|(_, packet)| packet)
+        let (_, packet) = self.input.as_ref()?;
+        packet.payload().is_some().then_some(&**packet)
     }
 
     /// The name of the node that sent the packet of this call; empty where the engine tells none.
-    pub fn source(&self) -> &'c str {
-        self.source
+    pub fn source(&self) -> &str {
+        self.input.as_ref().map_or("", |(inbound, _)| &inbound.source)
     }
 
     /// The real clock at the begin of this call, in nanoseconds since the start of the session.
     ///
     /// It measures, as [`Header::entered_ns`] does; a result must not depend on it.
     pub fn real_ns(&self) -> u64 {
-        self.real_ns
+        self.caller.real_ns
     }
 
     /// The time of the packet of this call.
     #[inline]
     pub fn at(&self) -> Timestamp {
-        self.origin.at
+        self.origin().at
     }
 
     /// The value on `port`: that of the packet of this call, or what accompanies it there.
+    #[inline]
     pub fn get<T: Payload>(&self, port: In<T>) -> Option<&T> {
         match &self.input {
-            Some((name, packet)) if is(name, port.name()) => packet.get(),
+            Some((inbound, packet)) if is(inbound.port, port.name()) => packet.get(),
             _ => self.all(port).next().map(|(_, value)| value),
         }
     }
@@ -194,7 +187,7 @@ impl<'c> Cx<'c> {
     /// All values on `port` that accompany the packet of this call, with their times: several where
     /// the graph joins a window, otherwise one or none.
     pub fn all<T: Payload>(&self, port: In<T>) -> impl Iterator<Item = (Timestamp, &T)> {
-        let here = self.joined.iter().filter(move |joined| joined.port == port.name());
+        let here = self.caller.joined.iter().filter(move |joined| joined.port == port.name());
         let packets = here.flat_map(|joined| &joined.packets);
         packets.filter_map(|packet| Some((packet.header.at, packet.get()?)))
     }
@@ -202,63 +195,94 @@ impl<'c> Cx<'c> {
     /// As [`Cx::get`], but to change it: in place when nobody else holds it, otherwise a copy.
     ///
     /// Only the packet of the call can be taken; what accompanies it is read.
+    #[inline]
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
-        let (name, packet) = self.input.take_if(|(name, _)| is(name, port.name()))?;
-        match packet.try_into_loan(self.outputs.first().map(|(_, pool)| pool)) {
-            Ok(loan) => Some(loan),
-            Err(packet) => {
-                self.input = Some((name, packet));
-                None
+        match &mut self.input {
+            Some((inbound, packet)) if is(inbound.port, port.name()) => {
+                packet.take(self.caller.outputs.first().map(|(_, pool)| pool))
             }
+            _ => None,
         }
     }
 
     /// A value for `port`, to fill. It may hold what an earlier packet held.
     pub fn loan<T: Payload>(&self, port: Out<T>) -> Loan<T> {
-        match self.outputs.iter().find(|(name, _)| is(name, port.name())) {
-            Some((_, pool)) => pool.loan(),
+        match self.place(port.name()) {
+            Some(place) => self.caller.outputs[place].1.loan(),
             None => Loan::new(T::default()),
         }
     }
 
     /// Sends `value` with the time of this call's packet.
+    #[inline]
     pub fn send<T: Payload>(&mut self, port: Out<T>, value: impl IntoLoan<T>) {
-        self.send_at(port, self.origin.at, value);
+        self.send_at(port, self.at(), value);
     }
 
     /// Sends `value` with the time `at`.
+    #[inline]
     pub fn send_at<T: Payload>(&mut self, port: Out<T>, at: Timestamp, value: impl IntoLoan<T>) {
-        let place = self.outputs.iter().position(|(name, _)| is(name, port.name()));
         // An output that the node did not declare leads nowhere.
-        let Some(place) = place else { return };
-        let loan = value.into_loan(&self.outputs[place].1);
-        let model_ns = self.origin.model_ns + self.model_ns;
-        let mut packet = loan.into_packet(Header { at, model_ns, ..self.origin });
-        packet.flight.clone_from(&self.flight);
-        self.sent.push((place, packet));
+        let Some(place) = self.place(port.name()) else { return };
+        let loan = value.into_loan(&self.caller.outputs[place].1);
+        let (header, flight) = (self.header(at), self.flight());
+        let packet = self.sent.slot(place);
+        (packet.header, packet.flight) = (header, flight);
+        loan.seal(packet);
     }
 
     /// Sends `packet`, whose type is not known here, with its own time, by the output `port`.
     pub fn send_packet(&mut self, port: &str, mut packet: Packet) {
-        let place = self.outputs.iter().position(|(name, _)| *name == port);
+        let place = self.caller.outputs.iter().position(|(name, _)| *name == port);
         let Some(place) = place else { return };
-        let model_ns = self.origin.model_ns + self.model_ns;
-        packet.header = Header { at: packet.header.at, model_ns, ..self.origin };
-        packet.flight.clone_from(&self.flight);
-        self.sent.push((place, packet));
+        packet.header = self.header(packet.header.at);
+        packet.flight = self.flight();
+        self.sent.push(place, packet);
     }
 
     /// Sends the packet of this call on as it is, when it came in by `from`.
     pub fn forward<T: Payload>(&mut self, from: In<T>, to: Out<T>) {
-        let place = self.outputs.iter().position(|(name, _)| is(name, to.name()));
-        let (Some((port, packet)), Some(place)) = (&self.input, place) else { return };
-        if *port != from.name() || packet.get::<T>().is_none() {
+        let (Some((inbound, packet)), Some(place)) = (&self.input, self.place(to.name())) else {
+            return;
+        };
+        if inbound.port != from.name() || packet.get::<T>().is_none() {
             return;
         }
-        let mut packet = packet.clone();
-        packet.flight.clone_from(&self.flight);
+        let mut packet = packet.share();
         packet.header.model_ns += self.model_ns;
-        self.sent.push((place, packet));
+        self.sent.push(place, packet);
+    }
+
+    /// The place of the output `port`.
+    #[inline]
+    fn place(&self, port: &'static str) -> Option<usize> {
+        match self.caller.outputs {
+            [(name, _), ..] if is(name, port) => Some(0),
+            outputs => outputs.iter().position(|(name, _)| is(name, port)),
+        }
+    }
+
+    /// What is sent descends from this.
+    #[inline]
+    fn origin(&self) -> &Header {
+        self.input.as_ref().map_or(self.caller.origin, |(_, packet)| &packet.header)
+    }
+
+    /// What is sent is under way as the packet of the call is.
+    #[inline]
+    fn flight(&self) -> Option<Flight> {
+        match &self.input {
+            Some((_, packet)) if packet.flight.is_some() => packet.flight.clone(),
+            _ => None,
+        }
+    }
+
+    /// What is sent with the time `at` has this header, until the engine completes it.
+    #[inline]
+    fn header(&self, at: Timestamp) -> Header {
+        let Header { epoch, trace, entered_ns, model_ns, .. } = *self.origin();
+        let model_ns = model_ns + self.model_ns;
+        Header { at, epoch, trace, entered_ns, model_ns, ..Header::default() }
     }
 
     /// Runs `run`, which runs a model, and counts its time as the model's, not the framework's.
@@ -296,8 +320,12 @@ impl<'c> Cx<'c> {
 /// without reading it.
 #[inline]
 fn is(one: &'static str, other: &'static str) -> bool {
-    // Names are too short for a call.
-    std::ptr::eq(one, other) || (one.len() == other.len() && one.bytes().eq(other.bytes()))
+    std::ptr::eq(one, other) || is_same(one, other)
+}
+
+#[cold]
+fn is_same(one: &str, other: &str) -> bool {
+    one == other
 }
 
 /// What can be sent: a loan, or a plain value that is put into one.
@@ -397,14 +425,18 @@ impl<N: Node> NodeBench<N> {
         input: Option<(&'static str, Packet)>,
         call: impl FnOnce(&mut N, &mut Cx<'_>) -> Result<(), NodeError>,
     ) -> Result<Polled, NodeError> {
-        let mut sent = Vec::new();
+        let mut sent = Outbox::default();
         let origin = Header { at: now, ..Header::default() };
         let origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
-        let mut cx = Cx::new(now, input, origin, &self.outputs, &mut sent);
+        let caller = Caller { now, origin: &origin, outputs: &self.outputs, ..Caller::default() };
+        let inbound = |port| Inbound { port, source: String::new() };
+        let mut input = input.map(|(port, packet)| (inbound(port), packet));
+        let input = input.as_mut().map(|(inbound, packet)| (&*inbound, packet));
+        let mut cx = Cx::new(caller, input, &mut sent);
         call(&mut self.node, &mut cx)?;
         let resume = cx.resume();
-        let name = |(place, packet): (usize, Packet)| (self.outputs[place].0, packet);
-        Ok((sent.into_iter().map(name).collect(), resume))
+        let sent = std::iter::from_fn(|| sent.pop());
+        Ok((sent.map(|(place, packet)| (self.outputs[place].0, packet)).collect(), resume))
     }
 }
 

@@ -5,14 +5,14 @@
 //! | module    | holds                                                                    |
 //! |-----------|--------------------------------------------------------------------------|
 //! | `time`    | time stamps on the clock of the session                                  |
-//! | `packet`  | a value on its way, with its header; values that are being made          |
+//! | `packet`  | a value on its way, with its header; values that are being made; cells   |
 //! | `flight`  | what is still under way of a packet, for limits                          |
 //! | `payload` | what may travel, and how it describes itself to logs                     |
 //! | `codec`   | how values are written to recordings                                     |
 //! | `port`    | typed, named ends of a stream                                            |
 //! | `param`   | the settings of a node, declared once with unit, range and default       |
 //! | `node`    | what a node is, and the entry of a node list                             |
-//! | `cx`      | what a node sees during one call                                         |
+//! | `cx`, `outbox` | what a node sees during one call, and what it sends in it           |
 //! | `threading` | atomics, for the model checker too                                     |
 //! | `audio`, `features`, `imu`, `speech` | payload types                                   |
 //!
@@ -26,6 +26,7 @@ mod features;
 mod flight;
 mod imu;
 mod node;
+mod outbox;
 mod packet;
 mod param;
 mod payload;
@@ -36,11 +37,12 @@ mod time;
 
 pub use audio::{AudioBlock, SampleRate};
 pub use codec::{Codec, Recorded};
-pub use cx::{Cx, IntoLoan, Joined, NodeBench, Polled, Resume};
+pub use cx::{Caller, Cx, Inbound, IntoLoan, Joined, NodeBench, Polled, Resume};
 pub use features::Features;
 pub use flight::{Flight, Seat};
 pub use imu::Imu;
 pub use node::{DynNode, Node, NodeDef, NodeError, OpenCx, Weight};
+pub use outbox::Outbox;
 pub use packet::{Header, Loan, Packet, Pool};
 pub use param::{
     Choice, Param, ParamError, ParamKind, ParamType, ParamValue, ParamValues, Params, read_param,

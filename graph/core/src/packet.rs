@@ -1,7 +1,6 @@
 //! A value on its way between nodes.
 
 use std::{
-    any::Any,
     fmt,
     ops::{Deref, DerefMut},
     sync::{Arc, Weak, atomic::Ordering},
@@ -9,13 +8,13 @@ use std::{
 
 use crossbeam::queue::ArrayQueue;
 
-use crate::{
-    AnyPayload, Flight, Payload, Timestamp,
-    threading::{AtomicUsize, step},
-};
+use crate::{AnyPayload, Flight, Payload, Timestamp, threading::AtomicUsize};
 
+mod cell;
 #[cfg(all(test, shuttle))]
 mod model;
+
+use cell::{Idle, Shared, Unique};
 
 /// What the engine knows about a packet without looking inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,22 +37,25 @@ pub struct Header {
 }
 
 /// A shared, immutable value with its header. Cloning copies no value.
+///
+/// The default holds none.
+#[derive(Default)]
 pub struct Packet {
     /// What the engine knows about it.
     pub header: Header,
     /// Present while an edge counts what is under way behind it, and this belongs to it.
     pub flight: Option<Flight>,
-    /// Present until the packet is dropped.
-    cell: Option<Arc<dyn AnyCell>>,
+    /// Present until the value is taken or the packet is dropped.
+    cell: Option<Shared>,
 }
 
 /// Memory for the values of one stream: cells whose packets are gone, ready for new values.
 #[derive(Debug, Clone)]
 pub struct Pool(Arc<Cells>);
 
-#[derive(Debug)]
+/// The free cells of a pool.
 struct Cells {
-    free: ArrayQueue<Arc<dyn AnyCell>>,
+    free: ArrayQueue<Idle>,
     made: AtomicUsize,
 }
 
@@ -63,47 +65,7 @@ struct Cells {
 /// back there.
 pub struct Loan<T: Payload> {
     /// Present until the loan is sealed or dropped.
-    cell: Option<Arc<Cell<T>>>,
-}
-
-/// A value, the number of packets that hold it, and the pool that it returns to.
-struct Cell<T> {
-    holders: AtomicUsize,
-    home: Weak<Cells>,
-    value: T,
-}
-
-trait AnyCell: Any + Send + Sync {
-    fn holders(&self) -> &AtomicUsize;
-    fn home(&self) -> &Weak<Cells>;
-    fn payload(&self) -> &dyn AnyPayload;
-}
-
-impl<T: Payload> AnyCell for Cell<T> {
-    fn holders(&self) -> &AtomicUsize {
-        &self.holders
-    }
-
-    fn home(&self) -> &Weak<Cells> {
-        &self.home
-    }
-
-    fn payload(&self) -> &dyn AnyPayload {
-        &self.value
-    }
-}
-
-/// The cell, when it is one of a `T`.
-#[inline]
-fn cell_of<T: Payload>(cell: Arc<dyn AnyCell>) -> Option<Arc<Cell<T>>> {
-    let cell: Arc<dyn Any + Send + Sync> = cell;
-    cell.downcast().ok()
-}
-
-impl fmt::Debug for dyn AnyCell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.payload().type_name())
-    }
+    cell: Option<Unique<T>>,
 }
 
 impl Pool {
@@ -130,16 +92,10 @@ impl Pool {
 
     /// A value to fill: one that came back, or a new one.
     pub fn loan<T: Payload>(&self) -> Loan<T> {
-        // A cell whose last holder is just letting go of it is not free yet: look at the next.
-        for _ in 0..self.0.free.len() {
-            let Some(cell) = self.0.free.pop() else { break };
-            step();
-            let Some(mut cell) = cell_of::<T>(cell) else { continue };
-            if Arc::get_mut(&mut cell).is_some() {
-                cell.holders.store(1, Ordering::Relaxed);
+        while let Some(idle) = self.0.free.pop() {
+            if let Some(cell) = idle.into_unique() {
                 return Loan { cell: Some(cell) };
             }
-            drop(self.0.free.push(cell));
         }
         self.0.made.fetch_add(1, Ordering::Relaxed);
         Loan::of(T::default(), Arc::downgrade(&self.0))
@@ -153,39 +109,47 @@ impl<T: Payload> Loan<T> {
     }
 
     fn of(value: T, home: Weak<Cells>) -> Self {
-        Self { cell: Some(Arc::new(Cell { holders: AtomicUsize::new(1), home, value })) }
+        Self { cell: Some(Unique::new(value, home)) }
     }
 
     /// Seals the value; from now on it does not change.
     #[inline]
-    pub fn into_packet(mut self, header: Header) -> Packet {
-        let cell = self.cell.take().map(|cell| cell as Arc<dyn AnyCell>);
-        Packet { header, flight: None, cell }
+    pub fn into_packet(self, header: Header) -> Packet {
+        let mut packet = Packet { header, flight: None, cell: None };
+        self.seal(&mut packet);
+        packet
+    }
+
+    /// The same in a packet that holds no value.
+    #[inline]
+    pub(crate) fn seal(mut self, packet: &mut Packet) {
+        packet.cell = self.cell.take().map(Unique::share);
     }
 }
 
 impl<T: Payload> Deref for Loan<T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
-        &self.cell.as_ref().expect(UNSEALED).value
+        self.cell.as_ref().expect(UNSEALED)
     }
 }
 
 impl<T: Payload> DerefMut for Loan<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        let cell = self.cell.as_mut().and_then(Arc::get_mut);
-        &mut cell.expect(UNSEALED).value
+        self.cell.as_mut().expect(UNSEALED)
     }
 }
 
 /// What a loan relies on: sealing and dropping consume it.
-const UNSEALED: &str = "a loan is the only holder of its cell until it is sealed";
+const UNSEALED: &str = "a loan has a value until it is sealed or dropped";
 
 impl<T: Payload> Drop for Loan<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
-            release(cell);
+            go_home(cell.into_idle());
         }
     }
 }
@@ -199,81 +163,85 @@ impl Packet {
     /// The value, when it is a `T`.
     #[inline]
     pub fn get<T: Payload>(&self) -> Option<&T> {
-        let cell: &dyn Any = self.cell.as_deref()?;
-        cell.downcast_ref::<Cell<T>>().map(|cell| &cell.value)
+        self.cell.as_ref()?.get()
     }
 
-    /// The value; `None` only while the packet is being dropped.
+    /// The value; `None` once it was taken.
     #[inline]
     pub fn payload(&self) -> Option<&dyn AnyPayload> {
-        self.cell.as_deref().map(AnyCell::payload)
+        self.cell.as_ref().map(Shared::payload)
     }
 
     /// The value, when it is a `T`, to change it: in place when nobody else holds it, otherwise a
     /// copy, in memory of `pool` where there is one.
-    pub fn into_loan<T: Payload>(self, pool: Option<&Pool>) -> Option<Loan<T>> {
-        self.try_into_loan(pool).ok()
+    pub fn into_loan<T: Payload>(mut self, pool: Option<&Pool>) -> Option<Loan<T>> {
+        self.take(pool)
     }
 
-    /// The same, which gives the packet back when its value is no `T`.
+    /// The same, of which only the header is left then.
     #[inline]
-    pub(crate) fn try_into_loan<T: Payload>(
-        mut self,
-        pool: Option<&Pool>,
-    ) -> Result<Loan<T>, Self> {
-        if self.get::<T>().is_none() {
-            return Err(self);
-        }
-        match self.cell.take() {
-            Some(cell) => change(cell, pool).ok_or(self),
-            None => Err(self),
+    pub(crate) fn take<T: Payload>(&mut self, pool: Option<&Pool>) -> Option<Loan<T>> {
+        match self.cell.take()?.into_unique() {
+            Ok(cell) => Some(Loan { cell: Some(cell) }),
+            Err(cell) => self.copy(cell, pool),
         }
     }
-}
 
-/// The value of a cell that holds a `T`, in place or as a copy.
-#[inline]
-fn change<T: Payload>(cell: Arc<dyn AnyCell>, pool: Option<&Pool>) -> Option<Loan<T>> {
-    let is_alone = cell.holders().load(Ordering::Acquire) == 1;
-    let cell = cell_of::<T>(cell)?;
-    step();
-    // Nobody has a weak reference to a cell, and only a holder makes others, so that who is alone
-    // stays alone; a former holder may still be letting go.
-    if is_alone && Arc::strong_count(&cell) == 1 {
-        return Some(Loan { cell: Some(cell) });
+    /// A copy of the value in `cell`, which this packet has held, when it is a `T`.
+    #[cold]
+    fn copy<T: Payload>(&mut self, cell: Shared, pool: Option<&Pool>) -> Option<Loan<T>> {
+        let value = self.cell.insert(cell).get::<T>()?;
+        let mut copy = pool.map_or_else(|| Loan::new(T::default()), Pool::loan);
+        copy.clone_from(value);
+        self.empty();
+        Some(copy)
     }
-    let mut copy = pool.map_or_else(|| Loan::new(T::default()), Pool::loan);
-    copy.clone_from(&cell.value);
-    release(cell);
-    Some(copy)
+
+    /// A clone that is under way as this one is, for another edge.
+    pub fn share(&self) -> Self {
+        let mut shared = self.clone();
+        shared.flight.clone_from(&self.flight);
+        shared
+    }
+
+    /// Lets go of the value.
+    #[inline]
+    pub(crate) fn empty(&mut self) {
+        if self.flight.is_some() {
+            self.flight = None;
+        }
+        if let Some(idle) = self.cell.take().and_then(Shared::release) {
+            go_home(idle);
+        }
+    }
 }
 
 impl Clone for Packet {
+    /// The same value and header. A clone is not under way: a node may keep it.
     #[inline]
     fn clone(&self) -> Self {
-        if let Some(cell) = &self.cell {
-            cell.holders().fetch_add(1, Ordering::Relaxed);
-        }
-        Self { header: self.header, flight: self.flight.clone(), cell: self.cell.clone() }
+        Self { header: self.header, flight: None, cell: self.cell.clone() }
     }
 }
 
 impl Drop for Packet {
     #[inline]
     fn drop(&mut self) {
-        if let Some(cell) = self.cell.take() {
-            release(cell);
-        }
+        self.empty();
     }
 }
 
-/// Counts one holder less; the last one takes the cell home.
-fn release(cell: Arc<dyn AnyCell>) {
-    let is_last = cell.holders().fetch_sub(1, Ordering::AcqRel) == 1;
-    step();
-    if is_last && let Some(home) = cell.home().upgrade() {
+/// Takes a cell that nobody holds to its pool.
+fn go_home(idle: Idle) {
+    if let Some(home) = idle.home().upgrade() {
         // A full pool has enough; the value is freed.
-        drop(home.free.push(cell));
+        drop(home.free.push(idle));
+    }
+}
+
+impl fmt::Debug for Cells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} free", self.free.len(), self.made.load(Ordering::Relaxed))
     }
 }
 

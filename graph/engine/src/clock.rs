@@ -1,6 +1,9 @@
 //! The time of a session: real, or virtual.
 
-use std::time::Instant;
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::Instant,
+};
 
 use afferent_graph::Timestamp;
 
@@ -42,19 +45,43 @@ impl Clock {
         Self { start: Instant::now(), lockstep }
     }
 
-    /// Reads the clock with the stopwatch of a thread.
-    #[inline]
-    pub(crate) fn read(&self, stopwatch: &mut Stopwatch) -> Moment {
-        let real_ns = stopwatch.ns_since(self.start);
-        let now = match &self.lockstep {
-            Some(lockstep) => lockstep.now(),
-            None => Timestamp(i64::try_from(real_ns).unwrap_or(i64::MAX)),
-        };
-        Moment { now, real_ns }
-    }
-
     /// When the real clock shows `at`.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         self.start + at.since(Timestamp::ZERO)
+    }
+}
+
+/// The clock of a session as one thread reads it.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// The thread, among those of the run.
+    pub(crate) thread: usize,
+    /// The node that it is calling, for when it does not come back.
+    pub(crate) calling: Arc<AtomicUsize>,
+    /// The last reading of the clock.
+    pub(crate) moment: Moment,
+    stopwatch: Stopwatch,
+}
+
+impl Watch {
+    /// The watch of a thread, which has been read once.
+    pub(crate) fn new(clock: &Clock, thread: usize, calling: Arc<AtomicUsize>) -> Self {
+        let moment = Moment { now: Timestamp::ZERO, real_ns: 0 };
+        let mut watch = Self { thread, calling, moment, stopwatch: Stopwatch::default() };
+        watch.read(clock);
+        watch
+    }
+
+    /// Reads the clock.
+    #[inline]
+    pub(crate) fn read(&mut self, clock: &Clock) -> Moment {
+        let real_ns = self.stopwatch.ns_since(clock.start);
+        let now = match &clock.lockstep {
+            Some(lockstep) => lockstep.now(),
+            // They last for 292 years.
+            None => Timestamp(real_ns.cast_signed()),
+        };
+        self.moment = Moment { now, real_ns };
+        self.moment
     }
 }

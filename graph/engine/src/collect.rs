@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{PoisonError, atomic::Ordering},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -10,7 +10,7 @@ use afferent_graph::Timestamp;
 
 use crate::{
     CheckedGraph, EdgeCounts, EdgeReport, JoinCounts, NodeReport, PathReport, PoolReport, Report,
-    RunEnd, Spread, runner::Runner, shared::Shared, stopwatch::Stopwatch, wire::end_name,
+    RunEnd, Spread, clock::Watch, runner::Runner, shared::Shared, wire::end_name,
 };
 
 /// What one thread has counted.
@@ -85,7 +85,7 @@ fn node(thread: usize, runner: &Runner) -> NodeReport {
         timestamp_faults: stats.timestamp_faults,
         errors: stats.errors,
         overruns: stats.overruns,
-        restarts: stats.restarts,
+        restarts: stats.restarts.into(),
         degraded: stats.degraded,
         last_error: stats.last_error.clone(),
         interrupts: stats.interrupts,
@@ -102,7 +102,7 @@ pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> 
     let graph = &*shared.graph;
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let told = || told.iter().flatten();
-    let moment = shared.clock.read(&mut Stopwatch::default());
+    let moment = Watch::new(&shared.clock, 0, Arc::default()).moment;
     let session_s = moment.now.since(Timestamp::ZERO).as_secs_f64();
     let mut nodes: Vec<_> = graph
         .nodes

@@ -10,7 +10,7 @@ use afferent_graph::{Packet, Resume};
 
 use crate::{
     Failure, FailureKind, Handled, RunError,
-    clock::Moment,
+    clock::Watch,
     collect,
     edge::{Inlet, Outlet},
     lockstep::Sleep,
@@ -18,7 +18,6 @@ use crate::{
     ready::Ready,
     runner::{Call, Phase, Runner},
     shared::Shared,
-    stopwatch::Stopwatch,
     wake::Waker,
 };
 
@@ -29,7 +28,6 @@ use crate::{
 /// within the thread stay short. Sources are called when nothing else is left to do. A node whose
 /// receiver has no room is passed over; the thread itself waits only when nothing can go on.
 pub(crate) struct Group {
-    pub(crate) index: usize,
     runners: Vec<Runner>,
     /// Nodes that may have something to do.
     ready: Ready,
@@ -39,9 +37,8 @@ pub(crate) struct Group {
     receivers: Vec<Option<usize>>,
     waker: Arc<Waker>,
     pub(crate) shared: Arc<Shared>,
-    /// The clock as of the last call or sleep, which is when the next call starts.
-    moment: Moment,
-    stopwatch: Stopwatch,
+    /// Read after each call and sleep, which is when the next call starts.
+    pub(crate) watch: Watch,
     /// Calls of sources so far.
     turns: u64,
     /// How long it looks for work before it sleeps.
@@ -70,26 +67,13 @@ impl Group {
             }
         }
         let receivers = runners.iter().map(only_receiver).collect();
-        let mut stopwatch = Stopwatch::default();
-        let (moment, turns) = (shared.clock.read(&mut stopwatch), 0);
-        Self {
-            index,
-            runners,
-            ready,
-            far,
-            receivers,
-            waker,
-            shared,
-            moment,
-            stopwatch,
-            turns,
-            spin,
-        }
+        let watch = Watch::new(&shared.clock, index, shared.calling[index].clone());
+        Self { runners, ready, far, receivers, waker, shared, watch, turns: 0, spin }
     }
 
     /// Runs until every node has ended; gives them back, still open.
     pub(crate) fn run(mut self) -> Vec<Runner> {
-        self.moment = self.shared.clock.read(&mut self.stopwatch);
+        self.watch.read(&self.shared.clock);
         loop {
             self.run_until_idle();
             if self.runners.iter().all(|runner| runner.phase == Phase::Ended) {
@@ -102,22 +86,22 @@ impl Group {
             }
         }
         if let Some(lockstep) = &self.shared.clock.lockstep {
-            lockstep.leave(self.index);
+            lockstep.leave(self.watch.thread);
         }
         self.tell_figures(true);
         self.runners
     }
 
     fn tell_figures(&self, last: bool) {
-        let figures = collect::figures(&self.shared.graph, self.index, &self.runners, last);
-        self.shared.board.tell(self.index, figures);
+        let figures = collect::figures(&self.shared.graph, self.watch.thread, &self.runners, last);
+        self.shared.board.tell(self.watch.thread, figures);
     }
 
     fn run_until_idle(&mut self) {
         loop {
             if self.waker.answer() {
                 self.ready.insert_all(&self.far);
-                if self.shared.board.is_asked(self.index) {
+                if self.shared.board.is_asked(self.watch.thread) {
                     self.tell_figures(false);
                 }
             }
@@ -151,11 +135,13 @@ impl Group {
             // Until it is opened again, its inputs wait.
             Phase::Running if runner.down.is_some() => self.ready.remove(place),
             Phase::Running => {
-                let now = self.moment.now;
+                let now = self.watch.moment.now;
                 let patient = self.shared.clock.lockstep.is_some();
                 let ready = &mut self.ready;
                 match runner.take_input(now, patient, |sender| ready.insert(sender)) {
-                    Taken::Next((input, packet)) => self.call(place, Call::Packet(input, packet)),
+                    Taken::Next((input, mut packet)) => {
+                        self.call(place, Call::Packet(input, &mut packet));
+                    }
                     // What waits belongs to an epoch that it has to hear of first.
                     Taken::Empty if runner.is_behind(&self.shared) => {}
                     Taken::Empty => {
@@ -179,36 +165,39 @@ impl Group {
     }
 
     /// Calls the node at `place`, then those that its packets lead to at once.
-    fn call(&mut self, place: usize, call: Call) {
-        let mut next = Some((place, call));
-        while let Some((place, call)) = next {
-            let last = matches!(call, Call::Finish);
-            let (start, stopwatch) = (self.moment, &mut self.stopwatch);
-            match self.runners[place].call(&self.shared, self.index, start, stopwatch, call) {
-                Ok(moment) => self.moment = moment,
-                Err((moment, failure)) => {
-                    self.moment = moment;
-                    self.fail(place, failure, last);
-                }
-            }
-            next = self.hand_on(place);
-            if self.runners[place].has_more() {
-                self.ready.insert(place);
-            }
+    fn call(&mut self, place: usize, call: Call<'_>) {
+        let last = matches!(call, Call::Finish);
+        let called = self.runners[place].call(&self.shared, &mut self.watch, call);
+        if let Err(failure) = called {
+            self.fail(place, *failure, last);
         }
+        self.hand_on(place);
     }
 
-    /// The only packet that the node at `place` has just sent, when its only receiver is in this
-    /// thread, has nothing else to do and can be called with it: it needs no queue.
-    fn hand_on(&mut self, place: usize) -> Option<(usize, Call)> {
-        let receiver = self.receivers[place]?;
-        let [sender, runner] = self.runners.get_disjoint_mut([place, receiver]).ok()?;
-        let [(_, packet)] = sender.outbox.as_slice() else { return None };
-        if sender.epoch != 0 || !runner.accepts(self.moment.now, packet) {
-            return None;
+    /// Hands on what the node at `place` has just sent, from node to node: while it is one packet,
+    /// and its only receiver is in this thread, has nothing else to do and can be called with it.
+    /// The packet needs no queue and stays where its sender put it.
+    fn hand_on(&mut self, mut place: usize) {
+        while let Some(receiver) = self.receivers[place] {
+            let runners = self.runners.get_disjoint_mut([place, receiver]);
+            let Ok([sender, runner]) = runners else { break };
+            let Some((_, packet)) = sender.outbox.only() else { break };
+            if sender.epoch != 0 || !runner.accepts(self.watch.moment.now, packet) {
+                break;
+            }
+            let called = runner.call_with(&self.shared, &mut self.watch, 0, packet);
+            sender.outbox.clear();
+            if sender.has_more() {
+                self.ready.insert(place);
+            }
+            if let Err(failure) = called {
+                self.fail(receiver, *failure, false);
+            }
+            place = receiver;
         }
-        let (_, packet) = sender.outbox.pop()?;
-        Some((receiver, Call::Packet(0, packet)))
+        if self.runners[place].has_more() {
+            self.ready.insert(place);
+        }
     }
 
     /// An interrupt has made the work of the node obsolete.
@@ -236,8 +225,8 @@ impl Group {
     /// Calls the source that has been due for longest, or opens a node again; whether anything
     /// changed.
     fn call_source(&mut self) -> bool {
-        self.moment = self.shared.clock.read(&mut self.stopwatch);
-        let now = self.moment.now;
+        self.watch.read(&self.shared.clock);
+        let now = self.watch.moment.now;
         if self.shared.end.is_some_and(|end| now >= end) {
             self.shared.stop.stop();
         }
@@ -287,11 +276,11 @@ impl Group {
         for outlet in runner.taken_by..outlets {
             // The last edge gets the packet itself, so that a lone receiver can change it in place.
             let last = outlet + 1 == outlets;
-            let offered = if last { packet.take() } else { packet.clone() };
+            let offered = if last { packet.take() } else { packet.as_ref().map(Packet::share) };
             let Some(offered) = offered else { break };
             if let Err(refused) = self.offer(place, output, outlet, offered) {
                 let runner = &mut self.runners[place];
-                runner.outbox.push((output, packet.unwrap_or(refused)));
+                runner.outbox.put_back(output, packet.unwrap_or(refused));
                 runner.taken_by = outlet;
                 return false;
             }
@@ -322,7 +311,7 @@ impl Group {
     /// Does about `failure` what the policy of the node says. What it has sent is still delivered.
     fn fail(&mut self, place: usize, mut failure: Failure, last: bool) {
         let runner = &mut self.runners[place];
-        failure.handled = runner.handle(self.moment.now, last);
+        failure.handled = runner.handle(self.watch.moment.now, last);
         let handled = failure.handled;
         self.shared.fail(failure);
         match handled {
@@ -341,7 +330,7 @@ impl Group {
         let runner = &mut self.runners[place];
         runner.down = None;
         let opened = runner.opener.open();
-        self.moment = self.shared.clock.read(&mut self.stopwatch);
+        self.watch.read(&self.shared.clock);
         self.ready.insert(place);
         match opened {
             Ok(node) => {
@@ -458,7 +447,7 @@ impl Group {
         // Packets stand in the order of their calls, so those of earlier epochs go first.
         while let Some((output, packet)) = self.runners[place].outbox.pop() {
             if packet.header.epoch >= epoch {
-                self.runners[place].outbox.push((output, packet));
+                self.runners[place].outbox.put_back(output, packet);
                 return;
             }
             let first = std::mem::take(&mut self.runners[place].taken_by);
@@ -470,14 +459,14 @@ impl Group {
 
     /// Waits until another thread, a source that is due, or the end of the run gives work.
     fn sleep(&mut self) {
-        let now = self.moment.now;
+        let now = self.watch.moment.now;
         let due = self.runners.iter().filter_map(|runner| runner.due(now)).min();
         let deadline = self.shared.stop.deadline();
         if let Some(lockstep) = &self.shared.clock.lockstep {
             let held = self.runners.iter().filter_map(|runner| Some((runner.held?, runner.place)));
             let stuck = self.runners.iter().filter_map(Runner::stuck).min();
             let sleep = Sleep { due, held: held.min(), stuck };
-            let granted = lockstep.sleep(self.index, sleep, deadline);
+            let granted = lockstep.sleep(self.watch.thread, sleep, deadline);
             let granted = self.runners.iter().position(|runner| Some(runner.place) == granted);
             if let Some(place) = granted {
                 self.runners[place].granted = true;
@@ -492,7 +481,7 @@ impl Group {
                 self.waker.sleep(until);
             }
         }
-        self.moment = self.shared.clock.read(&mut self.stopwatch);
+        self.watch.read(&self.shared.clock);
     }
 }
 

@@ -32,7 +32,7 @@ pub struct InterruptHandle(Arc<Interruption>);
 struct Interruption {
     epoch: AtomicU32,
     /// Of each node, in the order of the graph: its present call is obsolete.
-    cancelled: Vec<(bool, Flag)>,
+    cancelled: Vec<(bool, Arc<Flag>)>,
     /// Epoch and flags change together.
     change: Mutex<()>,
     /// The threads of the nodes that can be cancelled.
@@ -51,7 +51,7 @@ impl Default for InterruptHandle {
 impl InterruptHandle {
     /// For a run whose nodes can be cancelled as `cancelled` says, on the threads of `wakers`.
     pub(crate) fn new(cancelled: &[bool], wakers: Vec<Arc<Waker>>, waits: bool) -> Self {
-        let cancelled = cancelled.iter().map(|can| (*can, Flag::new(false))).collect();
+        let cancelled = cancelled.iter().map(|can| (*can, Arc::default())).collect();
         let (epoch, pending) = (AtomicU32::new(1), AtomicBool::new(false));
         let change = Mutex::new(());
         Self(Arc::new(Interruption { epoch, cancelled, change, wakers, waits, pending }))
@@ -92,7 +92,7 @@ impl InterruptHandle {
     }
 
     /// Whether the present call of the node at `place` is obsolete.
-    pub(crate) fn flag(&self, place: usize) -> &Flag {
+    pub(crate) fn flag(&self, place: usize) -> &Arc<Flag> {
         &self.0.cancelled[place].1
     }
 

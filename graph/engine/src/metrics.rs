@@ -22,7 +22,7 @@ pub(crate) struct NodeStats {
     pub(crate) errors: u64,
     pub(crate) interrupts: u64,
     pub(crate) cancelled: u64,
-    pub(crate) restarts: u64,
+    pub(crate) restarts: u32,
     pub(crate) degraded: u64,
     pub(crate) overruns: u64,
     pub(crate) last_error: Option<String>,
@@ -53,17 +53,20 @@ impl NodeStats {
         }
     }
 
-    /// Counts a call that took `busy_ns`, and `latency_ns` since its packet left the source.
+    /// Counts a call that took `busy_ns`.
     #[inline]
-    pub(crate) fn count_call(&mut self, busy_ns: u64, model_ns: u64, latency_ns: Option<u64>) {
+    pub(crate) fn count_call(&mut self, busy_ns: u64, model_ns: u64) {
         self.calls += 1;
         self.busy_ns += busy_ns;
         self.model_ns += model_ns;
         self.call.record(busy_ns);
-        if let Some(latency_ns) = latency_ns {
-            self.packets_in += 1;
-            self.latency.record(latency_ns);
-        }
+    }
+
+    /// Counts the packet of a call, which left its source `latency_ns` before the end of the call.
+    #[inline]
+    pub(crate) fn count_packet(&mut self, is_sampled: bool, latency_ns: u64) {
+        self.packets_in += 1;
+        self.latency.sample(is_sampled, latency_ns);
     }
 
     /// Counts `latency_ns` since the packet of a call left the source at `source`.
@@ -106,7 +109,7 @@ mod tests {
         let mut stats = NodeStats::new();
         assert_eq!(stats.call(), Spread::default());
         for micros in 1..=1000 {
-            stats.count_call(micros * 1000, 0, None);
+            stats.count_call(micros * 1000, 0);
         }
         let Spread { p50_ns, p99_ns, .. } = stats.call();
         assert!(p50_ns.abs_diff(500_000) <= 5_000 && p99_ns.abs_diff(990_000) <= 10_000);
@@ -117,7 +120,7 @@ mod tests {
     #[test]
     fn a_value_beyond_the_bounds_is_counted_too() {
         let mut stats = NodeStats::new();
-        stats.count_call(0, 0, Some(u64::MAX));
+        stats.count_packet(true, u64::MAX);
         assert!(stats.latency().p50_ns >= 600_000_000_000);
     }
 }

@@ -2,9 +2,12 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{Flight, OnFull, Packet, Seat, Timestamp};
+use afferent_graph::{Flight, Header, OnFull, Packet, Seat, Timestamp};
 
-use crate::{EdgeCounts, EdgePolicy, InterruptHandle, Spread, times::Times};
+use crate::{
+    EdgeCounts, EdgePolicy, InterruptHandle, Spread,
+    times::{Times, is_sampled},
+};
 
 /// A bounded queue that does what its policy says, and counts it.
 ///
@@ -19,6 +22,8 @@ pub(crate) struct Queue {
     interrupt: Option<InterruptHandle>,
     /// Packets that may be under way behind the edge; any number when there are none.
     seats: Box<[Seat]>,
+    /// Every packet may pass that finds nothing before it.
+    is_plain: bool,
     /// The sender has told that nothing earlier comes.
     bound: Timestamp,
     /// The sender sends no more.
@@ -29,7 +34,7 @@ pub(crate) struct Queue {
     sender_waits: bool,
     counts: EdgeCounts,
     /// How old packets were when they were delivered.
-    ages: Box<Times>,
+    ages: Times,
 }
 
 /// What a receiver finds.
@@ -53,6 +58,7 @@ impl Queue {
             on_full,
             capacity,
             max_age,
+            is_plain: interrupt.is_none() && max_age.is_none(),
             interrupt,
             seats: Box::default(),
             bound: Timestamp(i64::MIN),
@@ -60,13 +66,13 @@ impl Queue {
             closed: false,
             sender_waits: false,
             counts: EdgeCounts::default(),
-            ages: Box::new(Times::new()),
+            ages: Times::new(),
         }
     }
 
     /// The same with a limit of packets under way behind the edge.
     pub(crate) fn with_seats(self, seats: Box<[Seat]>) -> Self {
-        Self { seats, ..self }
+        Self { is_plain: self.is_plain && seats.is_empty(), seats, ..self }
     }
 
     /// Takes a packet in, by the policy.
@@ -100,15 +106,14 @@ impl Queue {
     }
 
     /// Counts `packet` as sent and taken at once; false when it has to be offered as others are.
+    #[inline]
     pub(crate) fn pass(&mut self, now: Timestamp, packet: &Packet) -> bool {
-        let is_old = self.max_age.is_some_and(|age| now.since(packet.header.at) > age);
-        let is_plain = self.interrupt.is_none() && self.seats.is_empty();
-        if !self.packets.is_empty() || self.closed || is_old || !is_plain {
+        if !self.is_plain || !self.packets.is_empty() || self.closed {
             return false;
         }
         self.counts.sent += 1;
         self.counts.peak = self.counts.peak.max(1);
-        self.count_delivered(now, packet.header.at);
+        self.count_delivered(now, &packet.header);
         true
     }
 
@@ -124,7 +129,7 @@ impl Queue {
         match next {
             Taken::Next(_) => match self.packets.pop_front() {
                 Some(mut packet) => {
-                    self.count_delivered(now, packet.header.at);
+                    self.count_delivered(now, &packet.header);
                     if let Some(flight) = self.take_off() {
                         packet.flight = Some(flight);
                     }
@@ -221,10 +226,12 @@ impl Queue {
         self.seats.iter().find_map(Seat::take)
     }
 
-    fn count_delivered(&mut self, now: Timestamp, at: Timestamp) {
-        self.counts.delivered += 1;
+    #[inline]
+    fn count_delivered(&mut self, now: Timestamp, header: &Header) {
         // A time stamp may lie ahead of the clock.
-        self.ages.record(u64::try_from(now.0.saturating_sub(at.0)).unwrap_or(0));
+        let age = now.0.saturating_sub(header.at.0).max(0) as u64;
+        self.ages.sample(is_sampled(header.trace), age);
+        self.counts.delivered += 1;
     }
 
     pub(crate) fn counts(&self) -> EdgeCounts {
@@ -239,7 +246,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{Header, KeywordEvent};
+    use afferent_graph::KeywordEvent;
 
     use super::*;
 

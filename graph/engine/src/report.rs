@@ -96,7 +96,8 @@ pub struct NodeReport {
     pub model_ns: u64,
     /// Time of one call.
     pub call: Spread,
-    /// Time from when a packet left its source to the end of the call with what came of it.
+    /// Time from when a packet left its source to the end of the call with what came of it; of the
+    /// first thousand packets of each source and one of eight after them, the largest of all.
     pub latency: Spread,
 }
 
@@ -170,7 +171,8 @@ pub struct EdgeReport {
     pub counts: EdgeCounts,
     /// Packets that were delivered in a second on the clock of the session.
     pub rate_hz: f64,
-    /// How old packets were by their time stamps when they were delivered.
+    /// How old packets were by their time stamps when they were delivered; of as many as
+    /// [`NodeReport::latency`].
     pub age: Spread,
     /// What became of those that were delivered, where the receiver joins streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -253,7 +253,7 @@ fn shared(
         }),
         end,
         observers: options.observers.clone(),
-        calling: groups.iter().map(|_| AtomicUsize::new(0)).collect(),
+        calling: groups.iter().map(|_| Arc::default()).collect(),
         cut: AtomicBool::new(false),
         failures: Mutex::new(Vec::new()),
         board: Board::new(wakers.to_vec()),
@@ -284,7 +284,7 @@ fn spawn(
         if !*go.wait() {
             return;
         }
-        let (index, shared) = (group.index, group.shared.clone());
+        let (index, shared) = (group.watch.thread, group.shared.clone());
         let result = catch_unwind(AssertUnwindSafe(|| group.run()));
         let runners = result.map_err(|panic| {
             // Nodes are caught one by one; what is left is the observer.

@@ -4,23 +4,28 @@ use std::{
     any::Any,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::Ordering,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use afferent_graph::{Cx, DynNode, Header, NodeError, Packet, Pool, Resume, Timestamp};
+use afferent_graph::{
+    Caller, Cx, DynNode, Header, Inbound, NodeError, Outbox, Packet, Pool, Resume, Timestamp,
+};
 
 use crate::{
     CallSpan, Degrade, Failure, FailureKind, Handled, JoinCounts, OnError, OnTimeFault,
     budget::Mark,
-    clock::Moment,
+    clock::{Moment, Watch},
     edge::{Inlet, Outlet},
     join::{Join, NEVER, Verdict},
     metrics::NodeStats,
     queue::Taken,
     shared::Shared,
-    stopwatch::Stopwatch,
     supervision::Restarts,
+    times::is_sampled,
     wire::Opener,
 };
 
@@ -32,6 +37,9 @@ pub(crate) struct Runner {
     pub(crate) is_source: bool,
     /// Whether nobody receives what it sends.
     pub(crate) is_sink: bool,
+    /// Whether a call concerns others than those who receive what it sends: who cancels it, who
+    /// looks on, who wants to know how far it has come; or itself, because it degrades.
+    pub(crate) is_watched: bool,
     /// Whether who joins its packets wants to know when there are none.
     pub(crate) tells: bool,
     /// It may take what it holds back, once.
@@ -44,12 +52,12 @@ pub(crate) struct Runner {
     pub(crate) rewinds: u32,
     /// In the nodes of the graph.
     pub(crate) place: usize,
-    /// How many edges have taken the last packet of the outbox.
+    /// How many edges have taken the first packet of the outbox.
     pub(crate) taken_by: usize,
     /// `None` while it is down.
     pub(crate) node: Option<Box<dyn DynNode>>,
-    /// What the last call sent and not everybody has yet: output and packet, the first one last.
-    pub(crate) outbox: Vec<(usize, Packet)>,
+    /// What the last call sent and not everybody has yet.
+    pub(crate) outbox: Outbox,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
     /// For each output the memory of its values.
@@ -67,7 +75,10 @@ pub(crate) struct Runner {
     /// Header of the last packet, which what `finish` sends descends from.
     pub(crate) origin: Header,
     pub(crate) on_error: OnError,
-    pub(crate) deadline: Option<Duration>,
+    /// Says that its call has become obsolete.
+    pub(crate) cancel: Arc<AtomicBool>,
+    /// How long a call may take.
+    pub(crate) deadline_ns: u64,
     pub(crate) stats: NodeStats,
     /// The earliest packet that waits for a companion, on the virtual clock.
     pub(crate) held: Option<Timestamp>,
@@ -80,9 +91,7 @@ pub(crate) struct Runner {
 
 /// An input stream.
 pub(crate) struct Input {
-    pub(crate) port: &'static str,
-    /// Name of the node that sends.
-    pub(crate) from: String,
+    pub(crate) inbound: Inbound,
     /// Place in the edges of the graph.
     pub(crate) edge: usize,
     pub(crate) inlet: Inlet,
@@ -120,10 +129,18 @@ pub(crate) enum Phase {
 }
 
 /// What a call is for.
-pub(crate) enum Call {
+pub(crate) enum Call<'p> {
     Source,
-    /// For a packet, by the input at this place.
-    Packet(usize, Packet),
+    /// For a packet, by the input at this place. Of the packet only the header is needed after it.
+    Packet(usize, &'p mut Packet),
+    Cancel,
+    Finish,
+}
+
+/// What a node is called with.
+#[derive(Clone, Copy)]
+enum Method {
+    Process,
     Cancel,
     Finish,
 }
@@ -136,91 +153,116 @@ impl Runner {
     pub(crate) fn call(
         &mut self,
         shared: &Shared,
-        group: usize,
-        start: Moment,
-        stopwatch: &mut Stopwatch,
-        call: Call,
-    ) -> Result<Moment, (Moment, Failure)> {
-        let process = match call {
-            Call::Source | Call::Packet(..) => DynNode::process,
-            Call::Cancel => DynNode::cancel,
-            Call::Finish => DynNode::finish,
+        watch: &mut Watch,
+        call: Call<'_>,
+    ) -> Result<(), Box<Failure>> {
+        let method = match call {
+            Call::Packet(input, packet) => return self.call_with(shared, watch, input, packet),
+            Call::Source => Method::Process,
+            Call::Cancel => Method::Cancel,
+            Call::Finish => Method::Finish,
         };
-        let is_work = matches!(call, Call::Source | Call::Packet(..));
-        let (mut source, mut restarted, mut is_packet) = ("", false, false);
-        let input = match call {
-            Call::Packet(input, packet) => {
-                let input = &mut self.inputs[input];
-                self.origin = packet.header;
-                restarted =
-                    mem::replace(&mut input.restarts, self.origin.restarts) != self.origin.restarts;
-                let Header { trace, .. } = self.origin;
-                input.marks.iter().for_each(|mark| mark.pass(trace, start.real_ns));
-                source = &input.from;
-                is_packet = true;
-                Some((input.port, packet))
-            }
-            Call::Finish if !self.is_source && self.stats.packets_in > 0 => None,
-            Call::Source | Call::Cancel | Call::Finish => {
-                let (epoch, entered_ns) = (self.epoch, start.real_ns);
-                self.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
-                None
-            }
+        let follows = matches!(call, Call::Finish) && !self.is_source && self.stats.packets_in > 0;
+        if !follows {
+            let start = watch.moment;
+            let (epoch, entered_ns) = (self.epoch, start.real_ns);
+            self.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
+        }
+        self.invoke(shared, watch, method, None)
+    }
+
+    /// Calls the node with a packet that came by the input at this place.
+    ///
+    /// # Errors
+    /// As [`Runner::call`].
+    #[inline]
+    pub(crate) fn call_with(
+        &mut self,
+        shared: &Shared,
+        watch: &mut Watch,
+        input: usize,
+        packet: &mut Packet,
+    ) -> Result<(), Box<Failure>> {
+        self.invoke(shared, watch, Method::Process, Some((input, packet)))
+    }
+
+    /// What all calls have in common. It is there twice, so that nothing is asked about what is
+    /// known in a call with a packet.
+    #[inline(always)]
+    fn invoke(
+        &mut self,
+        shared: &Shared,
+        watch: &mut Watch,
+        method: Method,
+        input: Option<(usize, &mut Packet)>,
+    ) -> Result<(), Box<Failure>> {
+        let Some(node) = self.node.as_deref_mut() else { return Ok(()) };
+        let (start, is_packet) = (watch.moment, input.is_some());
+        watch.calling.store(self.place, Ordering::Relaxed);
+        let (mut inbound, mut packet, mut restarted) = (None, None, false);
+        if let Some((input, received)) = input {
+            let (input, header) = (&mut self.inputs[input], &received.header);
+            restarted = input.restarts != header.restarts;
+            input.restarts = header.restarts;
+            input.marks.iter().for_each(|mark| mark.pass(header.trace, start.real_ns));
+            (inbound, packet) = (Some(&input.inbound), Some(received));
+        }
+        let port = inbound.map(|inbound: &Inbound| inbound.port);
+        let caller = Caller {
+            now: start.now,
+            real_ns: start.real_ns,
+            origin: &self.origin,
+            outputs: &self.pools,
+            restarted,
+            joined: match &self.join {
+                Some(join) if is_packet => &join.joined,
+                _ => &[],
+            },
+            cancel: &self.cancel,
         };
-        let port = input.as_ref().map(|(port, _)| *port);
-        let Some(node) = self.node.as_deref_mut() else { return Ok(start) };
-        shared.calling[group].store(self.place, Ordering::Relaxed);
-        let mut cx = Cx::new(start.now, input, self.origin, &self.pools, &mut self.outbox)
-            .with_source(source)
-            .with_restarted(restarted)
-            .with_joined(self.join.as_ref().filter(|_| is_packet).map_or(&[], |join| &join.joined))
-            .with_real_ns(start.real_ns)
-            .with_cancel(shared.interrupt.flag(self.place));
-        let result = catch_unwind(AssertUnwindSafe(|| process(node, &mut cx)));
-        let (resume, model_ns) = (cx.resume(), cx.model_ns());
-        drop(cx);
-        let end = shared.clock.read(stopwatch);
-        self.resume = resume;
-        let busy_ns = end.real_ns - start.real_ns;
-        let latency_ns = is_packet.then(|| end.real_ns.saturating_sub(self.origin.entered_ns));
-        self.stats.count_call(busy_ns, model_ns, latency_ns);
-        if let (true, Some(latency_ns), Some(source)) =
-            (self.is_sink, latency_ns, source_of(self.origin.trace))
-        {
-            self.stats.count_path(source, latency_ns);
-        }
-        let obsolete = self.is_behind(shared);
-        let mut failure = self.judge(result, obsolete, busy_ns);
-        if is_work && self.on_error != OnError::Stop {
-            self.degrade(failure.is_some());
-        }
-        if obsolete {
-            self.stats.cancelled += self.outbox.len() as u64;
-            self.outbox.clear();
-        }
-        self.stamp(shared, end);
-        if !shared.observers.is_empty() {
-            let sent = self.outbox.last().filter(|_| self.is_source);
-            let span = CallSpan {
-                node: &self.name,
-                thread: group,
-                input: port,
-                trace: sent.map_or(self.origin.trace, |(_, packet)| packet.header.trace),
-                real_ns: (start.real_ns, end.real_ns),
-                model_ns,
+        let mut cx = Cx::new(caller, inbound.zip(packet.as_deref_mut()), &mut self.outbox);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            let result = match method {
+                Method::Process => node.process(&mut cx),
+                Method::Cancel => node.cancel(&mut cx),
+                Method::Finish => node.finish(&mut cx),
             };
-            shared.observers.iter().for_each(|observer| observer.called(&span));
+            result.map_err(Box::new).err()
+        }));
+        let (resume, model_ns) = (cx.resume(), cx.model_ns());
+        match packet {
+            Some(packet) => self.origin = packet.header,
+            None => self.resume = resume,
         }
-        if self.tells && is_packet {
-            self.bound = self.bound.max(Timestamp(self.origin.at.0.saturating_add(1)));
+        let end = watch.read(&shared.clock);
+        let busy_ns = end.real_ns - start.real_ns;
+        self.stats.count_call(busy_ns, model_ns);
+        if is_packet {
+            let Header { trace, entered_ns, .. } = self.origin;
+            let latency_ns = end.real_ns.saturating_sub(entered_ns);
+            self.stats.count_packet(is_sampled(trace), latency_ns);
+            if self.is_sink
+                && let Some(source) = source_of(trace)
+            {
+                self.stats.count_path(source, latency_ns);
+            }
         }
-        match failure.take() {
-            None => Ok(end),
-            Some(failure) => Err((end, failure)),
+        let mut failure = None;
+        if self.is_watched || busy_ns > self.deadline_ns || !matches!(ended, Ok(None)) {
+            failure = self.judge(shared, method, ended, busy_ns);
+        }
+        self.stamp(end, is_packet);
+        if self.is_watched {
+            self.show(shared, watch.thread, port, (start, end), model_ns);
+        }
+        match failure {
+            None => Ok(()),
+            Some(failure) => Err(failure),
         }
     }
 
     /// Whether it may have something to do before something new comes: what it sent, or what waits.
+    #[inline]
     pub(crate) fn has_more(&self) -> bool {
         let idle = match self.inputs.as_slice() {
             [] => self.is_source && self.resume != Resume::Done,
@@ -231,6 +273,7 @@ impl Runner {
     }
 
     /// Whether it can be called at once with a packet of its only input; if so, counts the packet.
+    #[inline]
     pub(crate) fn accepts(&mut self, now: Timestamp, packet: &Packet) -> bool {
         let [Input { inlet: Inlet::Near { queue, .. }, .. }] = self.inputs.as_mut_slice() else {
             return false;
@@ -242,27 +285,41 @@ impl Runner {
             && queue.pass(now, packet)
     }
 
-    /// What is wrong with a call that ended with `result` and took `busy_ns`.
+    /// What is wrong with a call that `ended` so and took `busy_ns`, and what that means for what
+    /// it sent.
+    #[cold]
     fn judge(
         &mut self,
-        result: Result<Result<(), NodeError>, Box<dyn Any + Send>>,
-        obsolete: bool,
+        shared: &Shared,
+        method: Method,
+        ended: Result<Option<Box<NodeError>>, Box<dyn Any + Send>>,
         busy_ns: u64,
-    ) -> Option<Failure> {
-        let busy = Duration::from_nanos(busy_ns);
-        let (kind, message) = match (result, self.deadline) {
-            (Err(panic), _) => (FailureKind::Panic, panic_text(&*panic).to_owned()),
-            (Ok(Err(error)), _) if obsolete && error.is_cancelled() => return None,
-            (Ok(Err(error)), _) => (FailureKind::Error, error.to_string()),
-            (Ok(Ok(())), Some(deadline)) if busy > deadline => {
+    ) -> Option<Box<Failure>> {
+        let obsolete = self.is_behind(shared);
+        let failure = match ended {
+            Err(panic) => Some((FailureKind::Panic, panic_text(&*panic).to_owned())),
+            Ok(Some(error)) if obsolete && error.is_cancelled() => None,
+            Ok(Some(error)) => Some((FailureKind::Error, error.to_string())),
+            Ok(None) if busy_ns > self.deadline_ns => {
                 self.stats.overruns += 1;
-                (FailureKind::Late, format!("a call took {busy:.1?}, its deadline is {deadline:?}"))
+                let [busy, deadline] = [busy_ns, self.deadline_ns].map(Duration::from_nanos);
+                let text = format!("a call took {busy:.1?}, its deadline is {deadline:?}");
+                Some((FailureKind::Late, text))
             }
-            (Ok(Ok(())), _) => return None,
+            Ok(None) => None,
         };
+        if self.on_error != OnError::Stop && matches!(method, Method::Process) {
+            self.degrade(failure.is_some());
+        }
+        if obsolete {
+            self.stats.cancelled += self.outbox.len() as u64;
+            self.outbox.clear();
+        }
+        let (kind, message) = failure?;
         self.stats.errors += 1;
         self.stats.last_error = Some(message.clone());
-        Some(Failure { node: self.name.clone(), kind, message, handled: Handled::Stopped })
+        let (node, handled) = (self.name.clone(), Handled::Stopped);
+        Some(Box::new(Failure { node, kind, message, handled }))
     }
 
     /// Of a node that degrades: replaces what a call that `failed` has sent; keeps what others
@@ -273,9 +330,7 @@ impl Runner {
         let keeps = policy == Degrade::Last && !self.is_source;
         if !failed {
             for (output, packet) in self.outbox.iter().filter(|_| keeps) {
-                let mut last = packet.clone();
-                last.flight = None;
-                self.outputs[*output].last = Some(last);
+                self.outputs[output].last = Some(packet.clone());
             }
             return;
         }
@@ -284,7 +339,7 @@ impl Runner {
         for (place, output) in self.outputs.iter().enumerate() {
             if let Some(mut packet) = output.last.clone() {
                 packet.header = self.origin;
-                self.outbox.push((place, packet));
+                self.outbox.push(place, packet);
             }
         }
     }
@@ -310,68 +365,76 @@ impl Runner {
     }
 
     /// Completes the headers of what was sent, and drops what is older than its stream.
-    #[inline]
-    fn stamp(&mut self, shared: &Shared, sent: Moment) {
-        let mut outbox = mem::take(&mut self.outbox);
-        let mut interrupts = false;
-        match outbox.as_mut_slice() {
-            [] => {}
-            [(output, packet)] => {
-                if !self.stamp_one(shared, sent, *output, packet, &mut interrupts) {
-                    outbox.clear();
+    #[inline(always)]
+    fn stamp(&mut self, sent: Moment, is_packet: bool) {
+        let Self { outbox, outputs, stats, rewinds, is_source, on_time_fault, place, .. } = self;
+        let mut restarts = stats.restarts.wrapping_add(*rewinds);
+        let mut drops = false;
+        for (output, packet) in outbox.iter_mut() {
+            let (output, header) = (&mut outputs[output], &mut packet.header);
+            header.restarts = restarts;
+            if header.at < output.last_at {
+                stats.timestamp_faults += 1;
+                match on_time_fault {
+                    OnTimeFault::Drop => {
+                        (*packet, drops) = (Packet::default(), true);
+                        continue;
+                    }
+                    OnTimeFault::Clamp => header.at = output.last_at,
+                    OnTimeFault::Restart => {
+                        *rewinds += 1;
+                        restarts = restarts.wrapping_add(1);
+                        header.restarts = restarts;
+                    }
                 }
             }
-            _ => {
-                outbox.retain_mut(|(output, packet)| {
-                    self.stamp_one(shared, sent, *output, packet, &mut interrupts)
-                });
-                outbox.reverse();
+            output.last_at = header.at;
+            header.sequence = output.next;
+            output.next += 1;
+            if !is_packet && *is_source {
+                // The same in every run: no counter is shared between threads.
+                header.trace = trace(*place, stats.packets_out);
+                header.entered_ns = sent.real_ns;
+                stats.count_media(header.at);
             }
+            stats.packets_out += 1;
         }
-        self.outbox = outbox;
-        if interrupts {
-            shared.interrupt.interrupt();
+        if drops {
+            outbox.drop_empty();
         }
     }
 
-    /// Completes the header of one packet; whether it can be sent.
-    #[inline]
-    fn stamp_one(
+    /// Shows a call and what it sent to those who look: budgets, observers, those who want to know
+    /// how far the node has come, and those whom it interrupts.
+    #[cold]
+    fn show(
         &mut self,
         shared: &Shared,
-        sent: Moment,
-        output: usize,
-        packet: &mut Packet,
-        interrupts: &mut bool,
-    ) -> bool {
-        let (output, stats) = (&mut self.outputs[output], &mut self.stats);
-        let header = &mut packet.header;
-        if header.at < output.last_at {
-            stats.timestamp_faults += 1;
-            match self.on_time_fault {
-                OnTimeFault::Drop => return false,
-                OnTimeFault::Clamp => header.at = output.last_at,
-                OnTimeFault::Restart => self.rewinds += 1,
+        thread: usize,
+        input: Option<&'static str>,
+        (start, end): (Moment, Moment),
+        model_ns: u64,
+    ) {
+        let mut interrupts = false;
+        for (output, packet) in self.outbox.iter() {
+            let output = &self.outputs[output];
+            interrupts |= output.interrupts;
+            output.marks.iter().for_each(|mark| mark.pass(packet.header.trace, end.real_ns));
+            for observer in &shared.observers {
+                observer.sent(&self.name, output.port, end.now, packet);
             }
         }
-        output.last_at = header.at;
-        header.sequence = output.next;
-        let restarts = u32::try_from(stats.restarts).unwrap_or(u32::MAX);
-        header.restarts = restarts.wrapping_add(self.rewinds);
-        output.next += 1;
-        if self.is_source {
-            // The same in every run: no counter is shared between threads.
-            header.trace = trace(self.place, stats.packets_out);
-            header.entered_ns = sent.real_ns;
-            stats.count_media(header.at);
+        if interrupts {
+            shared.interrupt.interrupt();
         }
-        stats.packets_out += 1;
-        *interrupts |= output.interrupts;
-        output.marks.iter().for_each(|mark| mark.pass(header.trace, sent.real_ns));
-        for observer in &shared.observers {
-            observer.sent(&self.name, output.port, sent.now, packet);
+        let sent = self.outbox.iter().next().filter(|_| self.is_source);
+        let trace = sent.map_or(self.origin.trace, |(_, packet)| packet.header.trace);
+        let (node, real_ns) = (self.name.as_str(), (start.real_ns, end.real_ns));
+        let span = CallSpan { node, thread, input, trace, real_ns, model_ns };
+        shared.observers.iter().for_each(|observer| observer.called(&span));
+        if self.tells && input.is_some() {
+            self.bound = self.bound.max(Timestamp(self.origin.at.0.saturating_add(1)));
         }
-        true
     }
 
     /// The next packet, and the input that it came in by: the one with the smallest time stamp.

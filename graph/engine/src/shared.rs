@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) end: Option<Timestamp>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     /// For each thread the node that it is calling, for when it does not come back.
-    pub(crate) calling: Vec<AtomicUsize>,
+    pub(crate) calling: Vec<Arc<AtomicUsize>>,
     /// Set by a thread that had to drop what was under way.
     pub(crate) cut: AtomicBool,
     /// Nodes that send to nobody and have not ended.

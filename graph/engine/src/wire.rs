@@ -7,13 +7,13 @@ use std::{
 };
 
 use afferent_graph::{
-    DynNode, Header, Joined, NodeDef, OnFull, OpenCx, ParamValues, Pool, Port, PortKind, Resume,
-    Seat, Timestamp,
+    DynNode, Header, Inbound, Joined, NodeDef, OnFull, OpenCx, Outbox, ParamValues, Pool, Port,
+    PortKind, Resume, Seat, Timestamp,
 };
 
 use crate::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, End, InterruptHandle, JoinCounts, Plan,
-    RunError, RunOptions, StandIn,
+    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, End, InterruptHandle, JoinCounts,
+    OnError, Plan, RunError, RunOptions, StandIn,
     budget::{self, Meter},
     edge::{FarEdge, Inlet, Outlet},
     join::{Companion, Join},
@@ -258,8 +258,10 @@ impl Wiring<'_> {
         let edge = &self.graph.edges[index];
         let end = End { node: edge.to.0, port: edge.to.1, kind: PortKind::Input };
         Input {
-            port: edge.to.1,
-            from: self.graph.nodes[edge.from.0].name.clone(),
+            inbound: Inbound {
+                port: edge.to.1,
+                source: self.graph.nodes[edge.from.0].name.clone(),
+            },
             edge: index,
             inlet,
             limited: edge.in_flight.is_some(),
@@ -293,13 +295,22 @@ impl Wiring<'_> {
         let pool =
             |port: &'static Port| (port.name, Pool::new(pools::values(graph, (place, port.name))));
         let is_real = self.options.clock == ClockKind::Real;
+        let tells_any = def.outputs().any(|port| tells(port.name));
+        let is_watched = checked.cancelled
+            || tells_any
+            || graph.interrupt.is_some_and(|(node, _)| node == place)
+            || matches!(checked.on_error, OnError::Degrade(_))
+            || !self.options.observers.is_empty()
+            || !self.meters.is_empty();
         Runner {
             place,
             name: checked.name.clone(),
             node: Some(node),
             opener: Opener::new(checked, self.cx),
             on_error: checked.on_error,
-            deadline: checked.deadline.filter(|_| is_real),
+            deadline_ns: checked.deadline.filter(|_| is_real).map_or(u64::MAX, |deadline| {
+                u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX)
+            }),
             restarts: Restarts::default(),
             down: None,
             epoch: u32::from(checked.cancelled),
@@ -309,12 +320,14 @@ impl Wiring<'_> {
             join: self.join(place).map(Box::new),
             on_time_fault: checked.on_time_fault,
             rewinds: 0,
-            tells: def.outputs().any(|port| tells(port.name)),
+            cancel: self.interrupt.flag(place).clone(),
+            is_watched,
+            tells: tells_any,
             bound: Timestamp(i64::MIN),
             told: Timestamp(i64::MIN),
             outputs: def.outputs().map(output).collect(),
             pools: def.outputs().map(pool).collect(),
-            outbox: Vec::with_capacity(16),
+            outbox: Outbox::new(16),
             taken_by: 0,
             phase: Phase::Running,
             resume: Resume::Now,

@@ -248,7 +248,9 @@ fn write_json(
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use afferent_graph::{AudioBlock, KeywordEvent, Payload, SpeechEvent, Timestamp};
+    use afferent_graph::{
+        AudioBlock, Caller, Inbound, KeywordEvent, Outbox, Payload, SpeechEvent, Timestamp,
+    };
 
     use super::*;
 
@@ -277,10 +279,11 @@ mod tests {
         text.lines().map(str::to_owned).collect()
     }
 
-    fn call(log: &mut EventLog, packet: Packet, real_ns: u64) -> Result<(), NodeError> {
-        let (at, header, mut sent) = (packet.header.at, packet.header, Vec::new());
-        let cx = Cx::new(at, Some(("events", packet)), header, &[], &mut sent);
-        log.process(&mut cx.with_source("wake").with_real_ns(real_ns))
+    fn call(log: &mut EventLog, mut packet: Packet, real_ns: u64) -> Result<(), NodeError> {
+        let origin = packet.header;
+        let caller = Caller { now: origin.at, real_ns, origin: &origin, ..Caller::default() };
+        let inbound = Inbound { port: "events", source: "wake".to_owned() };
+        log.process(&mut Cx::new(caller, Some((&inbound, &mut packet)), &mut Outbox::default()))
     }
 
     fn packet(value: impl Payload) -> Packet {

@@ -1,0 +1,184 @@
+//! What a node sent in one call.
+
+use std::mem;
+
+use crate::Packet;
+
+/// What a node sent and not everybody has yet, in the order of sending: places of outputs, and
+/// packets.
+///
+/// Its slots are used again, and a packet is written where it stays until it is handed on.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    slots: Vec<(usize, Packet)>,
+    /// Slots from `first` up to `end` are in use; the other ones hold empty packets.
+    first: usize,
+    end: usize,
+}
+
+impl Outbox {
+    /// An empty one with so many slots; it gets more when they are needed.
+    pub fn new(slots: usize) -> Self {
+        let slots = (0..slots).map(|_| (0, Packet::default())).collect();
+        Self { slots, first: 0, end: 0 }
+    }
+
+    /// Sends a packet by the output at `output`, which is filled by the caller.
+    #[inline]
+    pub(crate) fn slot(&mut self, output: usize) -> &mut Packet {
+        if self.end == self.slots.len() {
+            self.grow();
+        }
+        let (place, packet) = &mut self.slots[self.end];
+        *place = output;
+        self.end += 1;
+        packet
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.slots.push((0, Packet::default()));
+    }
+
+    /// Sends `packet` by the output at `output`.
+    pub fn push(&mut self, output: usize, packet: Packet) {
+        *self.slot(output) = packet;
+    }
+
+    /// Takes the first packet out.
+    pub fn pop(&mut self) -> Option<(usize, Packet)> {
+        let (output, packet) = self.slots[..self.end].get_mut(self.first)?;
+        let taken = (*output, mem::take(packet));
+        self.first += 1;
+        if self.first == self.end {
+            (self.first, self.end) = (0, 0);
+        }
+        Some(taken)
+    }
+
+    /// Puts the packet back that was taken out last.
+    pub fn put_back(&mut self, output: usize, packet: Packet) {
+        match self.first.checked_sub(1) {
+            Some(first) => {
+                self.first = first;
+                self.slots[first] = (output, packet);
+            }
+            None => {
+                self.slots.insert(0, (output, packet));
+                self.end += 1;
+            }
+        }
+    }
+
+    /// The only packet, when there is one, and its output.
+    #[inline]
+    pub fn only(&mut self) -> Option<(usize, &mut Packet)> {
+        let (output, packet) = self.slots.get_mut(self.first)?;
+        (self.end == self.first + 1).then_some((*output, packet))
+    }
+
+    /// What is in it, the first one first.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Packet)> {
+        let slots = self.slots.iter().take(self.end).skip(self.first);
+        slots.map(|(output, packet)| (*output, packet))
+    }
+
+    /// The same, to change the packets.
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Packet)> {
+        let slots = self.slots.iter_mut().take(self.end).skip(self.first);
+        slots.map(|(output, packet)| (*output, packet))
+    }
+
+    /// Drops the packets that hold no value.
+    pub fn drop_empty(&mut self) {
+        let mut kept = self.first;
+        for place in self.first..self.end {
+            if self.slots[place].1.payload().is_some() {
+                self.slots.swap(kept, place);
+                kept += 1;
+            }
+        }
+        self.end = kept;
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Drops every packet.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.iter_mut().for_each(|(_, packet)| packet.empty());
+        (self.first, self.end) = (0, 0);
+    }
+
+    /// How many packets there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.first
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.first == self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Header, KeywordEvent};
+
+    fn packet(sequence: u64) -> Packet {
+        Packet::new(KeywordEvent::default(), Header { sequence, ..Header::default() })
+    }
+
+    fn sequences(outbox: &Outbox) -> Vec<(usize, u64)> {
+        outbox.iter().map(|(output, packet)| (output, packet.header.sequence)).collect()
+    }
+
+    #[test]
+    fn first_in_first_out() {
+        let mut outbox = Outbox::new(2);
+        (0..5).for_each(|number| outbox.push(number, packet(number as u64)));
+        assert_eq!((outbox.len(), outbox.only().is_none()), (5, true));
+        for number in 0..4 {
+            let (output, packet) = outbox.pop().unwrap();
+            assert_eq!((output, packet.header.sequence), (number, number as u64));
+        }
+        assert_eq!(outbox.only().unwrap().1.header.sequence, 4);
+        let (output, last) = outbox.pop().unwrap();
+        assert!(outbox.pop().is_none() && outbox.is_empty());
+        outbox.put_back(output, last);
+        outbox.push(5, packet(5));
+        assert_eq!(sequences(&outbox), [(4, 4), (5, 5)]);
+    }
+
+    #[test]
+    fn what_is_refused_goes_back_to_the_front() {
+        let mut outbox = Outbox::new(0);
+        (0..3).for_each(|number| outbox.push(0, packet(number)));
+        for _ in 0..3 {
+            let (output, first) = outbox.pop().unwrap();
+            outbox.put_back(output, first);
+        }
+        assert_eq!(sequences(&outbox), [(0, 0), (0, 1), (0, 2)]);
+    }
+
+    #[test]
+    fn empty_packets_are_dropped() {
+        let mut outbox = Outbox::new(4);
+        (0..6).for_each(|number| outbox.push(number, packet(number as u64)));
+        outbox.pop();
+        let even = outbox.iter_mut().filter(|(output, _)| output % 2 == 0);
+        even.for_each(|(_, packet)| *packet = Packet::default());
+        outbox.drop_empty();
+        assert_eq!(sequences(&outbox), [(1, 1), (3, 3), (5, 5)]);
+        outbox.clear();
+        assert!(outbox.is_empty() && outbox.slots.iter().all(|(_, p)| p.payload().is_none()));
+        outbox.push(1, packet(9));
+        assert_eq!(sequences(&outbox), [(1, 9)]);
+    }
+}
