@@ -237,9 +237,8 @@ impl Observer for Recorder {
     fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
         let found = self.streams.iter().position(|(name, output)| name == node && *output == port);
         let Some(stream) = found else { return };
-        let mut packet = packet.clone();
-        // Writing it is no part of its way through the graph.
-        packet.flight = None;
+        // Writing it is no part of its way through the graph, nor is a clone.
+        let packet = packet.clone();
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let queued = queue.as_ref().map(|queue| queue.try_send(Job { stream, now, packet }));
         if !matches!(queued, Some(Ok(()))) {

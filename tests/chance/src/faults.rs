@@ -2,6 +2,7 @@
 //! goes on, and the counters add up.
 
 use std::{
+    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU8, AtomicU64, Ordering::SeqCst},
@@ -11,12 +12,13 @@ use std::{
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, Degrade, Edge, EdgePolicy, Handled, NodeReport, OnError,
+    CheckedGraph, CheckedNode, Degrade, Edge, EdgePolicy, Handled, NodeReport, Observer, OnError,
     OnTimeFault, Report, Restart, RunError, RunOptions, Session,
 };
 use afferent_graph::{
     Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Port, Weight,
 };
+use afferent_record::{RecordOptions, Recorder};
 use fastrand::Rng;
 
 use crate::{nodes::Number, seeds};
@@ -213,6 +215,13 @@ impl Trial {
         self.graph.edges.push(Edge::new((from, "out"), (to, "in"), policy));
     }
 
+    /// Records everything, until a disk is full at some moment.
+    fn record(&self, random: &mut Rng, path: &Path) -> Arc<Recorder> {
+        let max_bytes = Some(random.u64(2_000..20_000));
+        let options = RecordOptions { max_bytes, ..RecordOptions::default() };
+        Recorder::create(path, &self.graph, &options).unwrap()
+    }
+
     /// Whether the node or one before it has been stopped by its policy.
     fn has_ended(&self, place: usize) -> bool {
         let stopped = self.graph.nodes[place].on_error == OnError::Stop
@@ -322,11 +331,24 @@ impl Trial {
     }
 }
 
+/// Every packet is in the recording or counted; whether the disk was full.
+fn look_at_recording(recorder: &Recorder, report: &Report) -> bool {
+    let recorded = recorder.finish();
+    for stream in &recorded.streams {
+        let (node, _) = stream.output.split_once('.').unwrap();
+        let sent = report.node(node).unwrap().packets_out;
+        assert_eq!(stream.written + stream.dropped, sent, "{stream:?}");
+    }
+    assert!(recorded.error.is_some() || recorded.dropped() == 0, "{recorded:?}");
+    recorded.error.is_some()
+}
+
 #[test]
 fn faults_made_by_chance_are_handled_and_counted() {
     let faults = seeds::number("AFFERENT_FAULTS").unwrap_or(FAULTS);
-    let mut injected = 0;
+    let (mut injected, mut full) = (0, 0);
     let mut total = [0; KINDS.len()];
+    let folder = tempfile::tempdir().unwrap();
     // A session ends early when everything in it was stopped by its policy.
     seeds::each(faults, |seed| {
         if injected >= faults {
@@ -334,8 +356,11 @@ fn faults_made_by_chance_are_handled_and_counted() {
         }
         let mut random = Rng::with_seed(seed);
         let trial = Trial::new(&mut random);
-        let session =
-            Session::start(&trial.graph, &OpenCx::default(), RunOptions::default()).unwrap();
+        let file = folder.path().join("run.mcap");
+        let recorder = random.bool().then(|| trial.record(&mut random, &file));
+        let observers = recorder.iter().map(|recorder| recorder.clone() as Arc<dyn Observer>);
+        let options = RunOptions { observers: observers.collect(), ..RunOptions::default() };
+        let session = Session::start(&trial.graph, &OpenCx::default(), options).unwrap();
         injected += trial.harm(&mut random, &session, IN_A_SESSION);
         session.stop_handle().stop();
         let report = match session.wait() {
@@ -344,10 +369,14 @@ fn faults_made_by_chance_are_handled_and_counted() {
             Err(error) => panic!("{error}"),
         };
         trial.look(&report);
+        if recorder.is_some_and(|recorder| look_at_recording(&recorder, &report)) {
+            full += 1;
+        }
         for (sum, fault) in total.iter_mut().zip(KINDS) {
             *sum += trial.controls.iter().map(|control| control.done(fault)).sum::<u64>();
         }
     });
     println!("{injected} faults: {KINDS:?} {total:?}, the rest storms of interrupts");
+    println!("and {full} times a recording that had no more room");
     assert!(seeds::number("AFFERENT_SEED").is_some() || injected >= faults);
 }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use afferent_graph::{
-    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Payload, Port, Weight, params,
+    Codec, Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Payload, Port, Recorded, Weight,
+    params,
 };
 
 /// Packets of a source.
@@ -18,10 +19,25 @@ pub(crate) struct Number(pub(crate) u64);
 
 impl Payload for Number {
     const TYPE: &'static str = "chance/Number";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
     const INTERPOLATES: bool = true;
 
     fn interpolate(&self, later: &Self, share: f64, into: &mut Self) {
         into.0 = self.0 + (later.0.saturating_sub(self.0) as f64 * share) as u64;
+    }
+}
+
+impl Recorded for Number {
+    const MESSAGE: &'static str = "chance_msgs/msg/Number";
+    const SCHEMA: &'static str = "uint64 number\n";
+    type Wire = (u64,);
+
+    fn to_wire(&self) -> Self::Wire {
+        (self.0,)
+    }
+
+    fn from_wire((number,): Self::Wire) -> Result<Self, String> {
+        Ok(Self(number))
     }
 }
 
