@@ -195,7 +195,7 @@ impl<'c> Cx<'c> {
     /// As [`Cx::get`], but to change it: in place when nobody else holds it, otherwise a copy.
     ///
     /// Only the packet of the call can be taken; what accompanies it is read.
-    #[inline]
+    #[inline(always)]
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
         match &mut self.input {
             Some((inbound, packet)) if is(inbound.port, port.name()) => {
@@ -214,13 +214,13 @@ impl<'c> Cx<'c> {
     }
 
     /// Sends `value` with the time of this call's packet.
-    #[inline]
+    #[inline(always)]
     pub fn send<T: Payload>(&mut self, port: Out<T>, value: impl IntoLoan<T>) {
         self.send_at(port, self.at(), value);
     }
 
     /// Sends `value` with the time `at`.
-    #[inline]
+    #[inline(always)]
     pub fn send_at<T: Payload>(&mut self, port: Out<T>, at: Timestamp, value: impl IntoLoan<T>) {
         // An output that the node did not declare leads nowhere.
         let Some(place) = self.place(port.name()) else { return };

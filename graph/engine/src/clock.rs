@@ -7,7 +7,10 @@ use std::{
 
 use afferent_graph::Timestamp;
 
-use crate::{lockstep::Lockstep, stopwatch::Stopwatch};
+use crate::{
+    lockstep::Lockstep,
+    stopwatch::{Stopwatch, ticks},
+};
 
 /// Which clock a run has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,7 +78,20 @@ impl Watch {
     /// Reads the clock.
     #[inline]
     pub(crate) fn read(&mut self, clock: &Clock) -> Moment {
-        let real_ns = self.stopwatch.ns_since(clock.start);
+        self.read_at(clock, ticks())
+    }
+
+    /// The ticks of now, and whether [`Watch::read_at`] still knows later what they mean.
+    #[inline]
+    pub(crate) fn ticks(&self) -> (u64, bool) {
+        let ticks = ticks();
+        (ticks, self.stopwatch.knows(ticks))
+    }
+
+    /// The clock when its thread read these ticks.
+    #[inline]
+    pub(crate) fn read_at(&mut self, clock: &Clock, ticks: u64) -> Moment {
+        let real_ns = self.stopwatch.ns_since(clock.start, ticks);
         let now = match &clock.lockstep {
             Some(lockstep) => lockstep.now(),
             // They last for 292 years.

@@ -9,7 +9,7 @@ use std::{
 use afferent_graph::{Packet, Resume};
 
 use crate::{
-    Failure, FailureKind, Handled, RunError,
+    Failure, FailureKind, Handled, OnError, RunError,
     clock::Watch,
     collect,
     edge::{Inlet, Outlet},
@@ -20,6 +20,10 @@ use crate::{
     shared::Shared,
     wake::Waker,
 };
+
+mod lane;
+
+use lane::{HOPS, Hop};
 
 /// The nodes of one thread, senders before receivers.
 ///
@@ -33,8 +37,17 @@ pub(crate) struct Group {
     ready: Ready,
     /// Nodes that another thread can give something to do.
     far: Ready,
+    /// Nodes that may be called because it is time.
+    timed: Vec<usize>,
     /// Of each node the only receiver, where there is one and it is in this thread.
     receivers: Vec<Option<usize>>,
+    /// The same, where its packets reach it by a lane.
+    lanes: Vec<Option<usize>>,
+    /// Hops in the lane that are not counted yet.
+    hops: Vec<Hop>,
+    /// The node that was called last in the lane, and the one before it.
+    receiver: usize,
+    sender: usize,
     waker: Arc<Waker>,
     pub(crate) shared: Arc<Shared>,
     /// Read after each call and sleep, which is when the next call starts.
@@ -66,9 +79,34 @@ impl Group {
                 far.insert(place);
             }
         }
-        let receivers = runners.iter().map(only_receiver).collect();
+        let is_timed = |runner: &Runner| {
+            let restarts = matches!(runner.on_error, OnError::Restart(_));
+            runner.is_source || runner.join.is_some() || restarts
+        };
+        let timed = (0..runners.len()).filter(|place| is_timed(&runners[*place])).collect();
+        let receivers: Vec<_> = runners.iter().map(only_receiver).collect();
+        // On the virtual clock there is nothing to gain.
+        let lanes = match shared.clock.lockstep {
+            None => lane::lanes(&runners, &receivers),
+            Some(_) => vec![None; runners.len()],
+        };
         let watch = Watch::new(&shared.clock, index, shared.calling[index].clone());
-        Self { runners, ready, far, receivers, waker, shared, watch, turns: 0, spin }
+        Self {
+            runners,
+            ready,
+            far,
+            timed,
+            receivers,
+            lanes,
+            hops: Vec::with_capacity(HOPS),
+            receiver: 0,
+            sender: 0,
+            waker,
+            shared,
+            watch,
+            turns: 0,
+            spin,
+        }
     }
 
     /// Runs until every node has ended; gives them back, still open.
@@ -177,7 +215,8 @@ impl Group {
     /// Hands on what the node at `place` has just sent, from node to node: while it is one packet,
     /// and its only receiver is in this thread, has nothing else to do and can be called with it.
     /// The packet needs no queue and stays where its sender put it.
-    fn hand_on(&mut self, mut place: usize) {
+    fn hand_on(&mut self, place: usize) {
+        let mut place = self.run_lane(place);
         while let Some(receiver) = self.receivers[place] {
             let runners = self.runners.get_disjoint_mut([place, receiver]);
             let Ok([sender, runner]) = runners else { break };
@@ -193,7 +232,7 @@ impl Group {
             if let Err(failure) = called {
                 self.fail(receiver, *failure, false);
             }
-            place = receiver;
+            place = self.run_lane(receiver);
         }
         if self.runners[place].has_more() {
             self.ready.insert(place);
@@ -230,8 +269,11 @@ impl Group {
         if self.shared.end.is_some_and(|end| now >= end) {
             self.shared.stop.stop();
         }
-        let due = |(place, runner): (usize, &Runner)| Some((runner.due(now)?, runner.turn, place));
-        let mut waiting = self.runners.iter().enumerate().filter_map(due);
+        let due = |&place: &usize| {
+            let runner = &self.runners[place];
+            Some((runner.due(now)?, runner.turn, place))
+        };
+        let mut waiting = self.timed.iter().filter_map(due);
         let Some(mut next) = waiting.next() else { return false };
         waiting.for_each(|other| next = next.min(other));
         let (due, _, place) = next;
@@ -460,7 +502,7 @@ impl Group {
     /// Waits until another thread, a source that is due, or the end of the run gives work.
     fn sleep(&mut self) {
         let now = self.watch.moment.now;
-        let due = self.runners.iter().filter_map(|runner| runner.due(now)).min();
+        let due = self.timed.iter().filter_map(|place| self.runners[*place].due(now)).min();
         let deadline = self.shared.stop.deadline();
         if let Some(lockstep) = &self.shared.clock.lockstep {
             let held = self.runners.iter().filter_map(|runner| Some((runner.held?, runner.place)));

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{Flight, Header, OnFull, Packet, Seat, Timestamp};
+use afferent_graph::{Flight, OnFull, Packet, Seat, Timestamp};
 
 use crate::{
     EdgeCounts, EdgePolicy, InterruptHandle, Spread,
@@ -108,13 +108,30 @@ impl Queue {
     /// Counts `packet` as sent and taken at once; false when it has to be offered as others are.
     #[inline]
     pub(crate) fn pass(&mut self, now: Timestamp, packet: &Packet) -> bool {
-        if !self.is_plain || !self.packets.is_empty() || self.closed {
-            return false;
+        let passes = self.is_plain && self.is_clear();
+        if passes {
+            self.count_passed(now, packet.header.at, is_sampled(packet.header.trace));
         }
+        passes
+    }
+
+    /// Counts a packet of the time `at` as sent and taken at once.
+    #[inline]
+    pub(crate) fn count_passed(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
         self.counts.sent += 1;
         self.counts.peak = self.counts.peak.max(1);
-        self.count_delivered(now, &packet.header);
-        true
+        self.count_delivered(now, at, is_sampled);
+    }
+
+    /// Whether a packet may pass, no matter when and which, if it finds the queue clear.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// Whether nothing waits, and the receiver takes more.
+    #[inline]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.packets.is_empty() && !self.closed
     }
 
     /// Whether nothing waits and more may come.
@@ -129,7 +146,7 @@ impl Queue {
         match next {
             Taken::Next(_) => match self.packets.pop_front() {
                 Some(mut packet) => {
-                    self.count_delivered(now, &packet.header);
+                    self.count_delivered(now, packet.header.at, is_sampled(packet.header.trace));
                     if let Some(flight) = self.take_off() {
                         packet.flight = Some(flight);
                     }
@@ -227,11 +244,10 @@ impl Queue {
     }
 
     #[inline]
-    fn count_delivered(&mut self, now: Timestamp, header: &Header) {
-        // A time stamp may lie ahead of the clock.
-        let age = now.0.saturating_sub(header.at.0).max(0) as u64;
-        self.ages.sample(is_sampled(header.trace), age);
+    fn count_delivered(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
         self.counts.delivered += 1;
+        // A time stamp may lie ahead of the clock.
+        self.ages.sample(is_sampled, now.0.saturating_sub(at.0).max(0) as u64);
     }
 
     pub(crate) fn counts(&self) -> EdgeCounts {
@@ -246,7 +262,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::KeywordEvent;
+    use afferent_graph::{Header, KeywordEvent};
 
     use super::*;
 

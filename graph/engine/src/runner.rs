@@ -139,7 +139,7 @@ pub(crate) enum Call<'p> {
 
 /// What a node is called with.
 #[derive(Clone, Copy)]
-enum Method {
+pub(crate) enum Method {
     Process,
     Cancel,
     Finish,
@@ -261,6 +261,17 @@ impl Runner {
         }
     }
 
+    /// Counts the packet of a call that ended `latency_ns` after its trace began.
+    #[inline]
+    pub(crate) fn count_packet(&mut self, trace: u64, is_sampled: bool, latency_ns: u64) {
+        self.stats.count_packet(is_sampled, latency_ns);
+        if self.is_sink
+            && let Some(source) = source_of(trace)
+        {
+            self.stats.count_path(source, latency_ns);
+        }
+    }
+
     /// Whether it may have something to do before something new comes: what it sent, or what waits.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {
@@ -288,7 +299,7 @@ impl Runner {
     /// What is wrong with a call that `ended` so and took `busy_ns`, and what that means for what
     /// it sent.
     #[cold]
-    fn judge(
+    pub(crate) fn judge(
         &mut self,
         shared: &Shared,
         method: Method,
@@ -366,7 +377,7 @@ impl Runner {
 
     /// Completes the headers of what was sent, and drops what is older than its stream.
     #[inline(always)]
-    fn stamp(&mut self, sent: Moment, is_packet: bool) {
+    pub(crate) fn stamp(&mut self, sent: Moment, is_packet: bool) {
         let Self { outbox, outputs, stats, rewinds, is_source, on_time_fault, place, .. } = self;
         let mut restarts = stats.restarts.wrapping_add(*rewinds);
         let mut drops = false;

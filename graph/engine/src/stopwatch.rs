@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 #[cfg(target_arch = "aarch64")]
-use tick_counter::aarch64_tick_counter as ticks;
+pub(crate) use tick_counter::aarch64_tick_counter as ticks;
 #[cfg(target_arch = "x86_64")]
-use tick_counter::x86_64_tick_counter as ticks;
+pub(crate) use tick_counter::x86_64_tick_counter as ticks;
 
 /// Where there is no counter, the clock of the system is read every time.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     0
 }
 
@@ -46,10 +46,17 @@ const TOGETHER: u64 = 10_000;
 const MEASURED_NS: std::ops::Range<u64> = 1_000_000..1_000_000_000;
 
 impl Stopwatch {
-    /// Nanoseconds since `start`, which is the same in every call.
+    /// Whether so many ticks can be told without the clock of the system.
     #[inline]
-    pub(crate) fn ns_since(&mut self, start: Instant) -> u64 {
-        let passed = ticks().wrapping_sub(self.last.1);
+    pub(crate) fn knows(&self, ticks: u64) -> bool {
+        ticks.wrapping_sub(self.last.1) < self.reach
+    }
+
+    /// Nanoseconds since `start`, which is the same in every call, at the time of `ticks`: a moment
+    /// ago, or now.
+    #[inline]
+    pub(crate) fn ns_since(&mut self, start: Instant, ticks: u64) -> u64 {
+        let passed = ticks.wrapping_sub(self.last.1);
         self.latest_ns = if passed < self.reach {
             self.latest_ns.max(self.last.0 + ((passed * self.rate) >> 32))
         } else {
@@ -126,7 +133,7 @@ mod tests {
         let elapsed = || start.elapsed().as_nanos() as u64;
         let mut before = 0;
         while before < 5_000_000 {
-            let (first, ns, last) = (elapsed(), stopwatch.ns_since(start), elapsed());
+            let (first, ns, last) = (elapsed(), stopwatch.ns_since(start, ticks()), elapsed());
             assert!(ns >= before, "{ns} after {before}");
             // A millisecond of the measured rate is wrong by a reading of the clock.
             assert!(first <= ns + 1000 && ns <= last + 1000, "{first} {ns} {last}");
