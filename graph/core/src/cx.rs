@@ -280,9 +280,8 @@ impl<'c> Cx<'c> {
     /// What is sent with the time `at` has this header, until the engine completes it.
     #[inline]
     fn header(&self, at: Timestamp) -> Header {
-        let Header { epoch, trace, entered_ns, model_ns, .. } = *self.origin();
-        let model_ns = model_ns + self.model_ns;
-        Header { at, epoch, trace, entered_ns, model_ns, ..Header::default() }
+        let origin = self.origin().handed_down();
+        Header { at, model_ns: origin.model_ns + self.model_ns, ..origin }
     }
 
     /// Runs `run`, which runs a model, and counts its time as the model's, not the framework's.

@@ -80,15 +80,15 @@ impl Outbox {
     /// What is in it, the first one first.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Packet)> {
-        let slots = self.slots.iter().take(self.end).skip(self.first);
-        slots.map(|(output, packet)| (*output, packet))
+        let slots = self.slots.get(self.first..self.end).unwrap_or_default();
+        slots.iter().map(|(output, packet)| (*output, packet))
     }
 
     /// The same, to change the packets.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Packet)> {
-        let slots = self.slots.iter_mut().take(self.end).skip(self.first);
-        slots.map(|(output, packet)| (*output, packet))
+        let slots = self.slots.get_mut(self.first..self.end).unwrap_or_default();
+        slots.iter_mut().map(|(output, packet)| (*output, packet))
     }
 
     /// Drops the packets that hold no value.

@@ -36,6 +36,17 @@ pub struct Header {
     pub model_ns: u64,
 }
 
+impl Header {
+    /// What is handed down to packets that descend from this one.
+    ///
+    /// Field by field, because what was just written in parts is slow to read as a whole.
+    #[inline]
+    pub fn handed_down(&self) -> Self {
+        let Self { at, epoch, trace, entered_ns, model_ns, .. } = *self;
+        Self { at, epoch, trace, entered_ns, model_ns, ..Self::default() }
+    }
+}
+
 /// A shared, immutable value with its header. Cloning copies no value.
 ///
 /// The default holds none.
@@ -210,8 +221,8 @@ impl Packet {
         if self.flight.is_some() {
             self.flight = None;
         }
-        if let Some(idle) = self.cell.take().and_then(Shared::release) {
-            go_home(idle);
+        if let Some(cell) = self.cell.take() {
+            let_go(cell);
         }
     }
 }
@@ -228,6 +239,12 @@ impl Drop for Packet {
     #[inline]
     fn drop(&mut self) {
         self.empty();
+    }
+}
+
+fn let_go(cell: Shared) {
+    if let Some(idle) = cell.release() {
+        go_home(idle);
     }
 }
 

@@ -231,7 +231,7 @@ impl Runner {
         }));
         let (resume, model_ns) = (cx.resume(), cx.model_ns());
         match packet {
-            Some(packet) => self.origin = packet.header,
+            Some(packet) => self.origin = packet.header.handed_down(),
             None => self.resume = resume,
         }
         let end = watch.read(&shared.clock);

@@ -115,7 +115,7 @@ impl Group {
             let model_ns = cx.model_ns();
             let (ticks, is_near) = self.watch.ticks();
             self.hops.push(Hop { place: receiver, ticks, at, model_ns });
-            runner.origin = packet.header;
+            runner.origin = packet.header.handed_down();
             runner.stamp(self.watch.moment, true);
             sender.outbox.clear();
             if sender.has_more() {
@@ -137,7 +137,7 @@ impl Group {
             return;
         };
         if let Some((_, packet)) = sender_runner.outbox.only() {
-            runner.origin = packet.header;
+            runner.origin = packet.header.handed_down();
         }
         sender_runner.outbox.clear();
         if sender_runner.has_more() {
