@@ -91,19 +91,31 @@ impl Outbox {
         slots.iter_mut().map(|(output, packet)| (*output, packet))
     }
 
-    /// Drops the packets that hold no value.
-    pub fn drop_empty(&mut self) {
+    /// Changes the packets, and drops those of which `keep` says no.
+    pub fn retain(&mut self, mut keep: impl FnMut(usize, &mut Packet) -> bool) {
         let mut kept = self.first;
         for place in self.first..self.end {
-            if self.slots[place].1.payload().is_some() {
+            let (output, packet) = &mut self.slots[place];
+            if keep(*output, packet) {
                 self.slots.swap(kept, place);
                 kept += 1;
+            } else {
+                packet.empty();
             }
         }
         self.end = kept;
         if self.is_empty() {
-            self.clear();
+            (self.first, self.end) = (0, 0);
         }
+    }
+
+    /// Drops the packet that [`Outbox::only`] gives.
+    #[inline]
+    pub fn drop_only(&mut self) {
+        if let Some((_, packet)) = self.slots.get_mut(self.first) {
+            packet.empty();
+        }
+        (self.first, self.end) = (0, 0);
     }
 
     /// Drops every packet.
@@ -168,17 +180,22 @@ mod tests {
     }
 
     #[test]
-    fn empty_packets_are_dropped() {
+    fn what_is_not_kept_is_dropped() {
         let mut outbox = Outbox::new(4);
         (0..6).for_each(|number| outbox.push(number, packet(number as u64)));
         outbox.pop();
-        let even = outbox.iter_mut().filter(|(output, _)| output % 2 == 0);
-        even.for_each(|(_, packet)| *packet = Packet::default());
-        outbox.drop_empty();
+        outbox.retain(|output, packet| {
+            packet.header.epoch = 7;
+            output % 2 == 1
+        });
         assert_eq!(sequences(&outbox), [(1, 1), (3, 3), (5, 5)]);
+        assert!(outbox.iter().all(|(_, packet)| packet.header.epoch == 7));
         outbox.clear();
         assert!(outbox.is_empty() && outbox.slots.iter().all(|(_, p)| p.payload().is_none()));
         outbox.push(1, packet(9));
-        assert_eq!(sequences(&outbox), [(1, 9)]);
+        outbox.drop_only();
+        assert!(outbox.is_empty() && outbox.slots.iter().all(|(_, p)| p.payload().is_none()));
+        outbox.push(2, packet(8));
+        assert_eq!(sequences(&outbox), [(2, 8)]);
     }
 }

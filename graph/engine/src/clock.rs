@@ -78,20 +78,7 @@ impl Watch {
     /// Reads the clock.
     #[inline]
     pub(crate) fn read(&mut self, clock: &Clock) -> Moment {
-        self.read_at(clock, ticks())
-    }
-
-    /// The ticks of now, and whether [`Watch::read_at`] still knows later what they mean.
-    #[inline]
-    pub(crate) fn ticks(&self) -> (u64, bool) {
-        let ticks = ticks();
-        (ticks, self.stopwatch.knows(ticks))
-    }
-
-    /// The clock when its thread read these ticks.
-    #[inline]
-    pub(crate) fn read_at(&mut self, clock: &Clock, ticks: u64) -> Moment {
-        let real_ns = self.stopwatch.ns_since(clock.start, ticks);
+        let real_ns = self.ns_at(clock, ticks());
         let now = match &clock.lockstep {
             Some(lockstep) => lockstep.now(),
             // They last for 292 years.
@@ -99,5 +86,19 @@ impl Watch {
         };
         self.moment = Moment { now, real_ns };
         self.moment
+    }
+
+    /// The ticks of now, and whether [`Watch::ns_at`] still knows later what they mean.
+    #[inline]
+    pub(crate) fn ticks(&self) -> (u64, bool) {
+        let ticks = ticks();
+        (ticks, self.stopwatch.knows(ticks))
+    }
+
+    /// What the real clock showed when this thread read these ticks, in nanoseconds since the start
+    /// of the session.
+    #[inline]
+    pub(crate) fn ns_at(&mut self, clock: &Clock, ticks: u64) -> u64 {
+        self.stopwatch.ns_since(clock.start, ticks)
     }
 }

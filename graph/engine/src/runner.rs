@@ -251,7 +251,7 @@ impl Runner {
         if self.is_watched || busy_ns > self.deadline_ns || !matches!(ended, Ok(None)) {
             failure = self.judge(shared, method, ended, busy_ns);
         }
-        self.stamp(end, is_packet);
+        self.stamp(end);
         if self.is_watched {
             self.show(shared, watch.thread, port, (start, end), model_ns);
         }
@@ -377,41 +377,36 @@ impl Runner {
 
     /// Completes the headers of what was sent, and drops what is older than its stream.
     #[inline(always)]
-    pub(crate) fn stamp(&mut self, sent: Moment, is_packet: bool) {
-        let Self { outbox, outputs, stats, rewinds, is_source, on_time_fault, place, .. } = self;
-        let mut restarts = stats.restarts.wrapping_add(*rewinds);
-        let mut drops = false;
-        for (output, packet) in outbox.iter_mut() {
-            let (output, header) = (&mut outputs[output], &mut packet.header);
-            header.restarts = restarts;
-            if header.at < output.last_at {
-                stats.timestamp_faults += 1;
-                match on_time_fault {
-                    OnTimeFault::Drop => {
-                        (*packet, drops) = (Packet::default(), true);
-                        continue;
-                    }
-                    OnTimeFault::Clamp => header.at = output.last_at,
-                    OnTimeFault::Restart => {
-                        *rewinds += 1;
-                        restarts = restarts.wrapping_add(1);
-                        header.restarts = restarts;
-                    }
-                }
+    pub(crate) fn stamp(&mut self, sent: Moment) {
+        let Self { outbox, outputs, stats, rewinds, on_time_fault, .. } = self;
+        let first = stats.packets_out;
+        if let Some((output, packet)) = outbox.only() {
+            if !stamp(&mut outputs[output], packet, stats, rewinds, *on_time_fault) {
+                outbox.drop_only();
             }
-            output.last_at = header.at;
-            header.sequence = output.next;
-            output.next += 1;
-            if !is_packet && *is_source {
-                // The same in every run: no counter is shared between threads.
-                header.trace = trace(*place, stats.packets_out);
-                header.entered_ns = sent.real_ns;
-                stats.count_media(header.at);
-            }
-            stats.packets_out += 1;
+        } else if !outbox.is_empty() {
+            self.stamp_all();
         }
-        if drops {
-            outbox.drop_empty();
+        if self.is_source {
+            self.enter(first, sent);
+        }
+    }
+
+    #[cold]
+    fn stamp_all(&mut self) {
+        let Self { outbox, outputs, stats, rewinds, on_time_fault, .. } = self;
+        outbox.retain(|output, packet| {
+            stamp(&mut outputs[output], packet, stats, rewinds, *on_time_fault)
+        });
+    }
+
+    /// Begins a trace with each packet of a source, which had sent as many before.
+    fn enter(&mut self, before: u64, sent: Moment) {
+        for ((_, packet), number) in self.outbox.iter_mut().zip(before..) {
+            // The same in every run: no counter is shared between threads.
+            packet.header.trace = trace(self.place, number);
+            packet.header.entered_ns = sent.real_ns;
+            self.stats.count_media(packet.header.at);
         }
     }
 
@@ -613,6 +608,32 @@ impl Runner {
             Resume::Done => None,
         }
     }
+}
+
+/// Completes the header of a packet that was sent by `output`; whether it can be sent.
+#[inline(always)]
+fn stamp(
+    output: &mut Output,
+    packet: &mut Packet,
+    stats: &mut NodeStats,
+    rewinds: &mut u32,
+    on_time_fault: OnTimeFault,
+) -> bool {
+    let header = &mut packet.header;
+    if header.at < output.last_at {
+        stats.timestamp_faults += 1;
+        match on_time_fault {
+            OnTimeFault::Drop => return false,
+            OnTimeFault::Clamp => header.at = output.last_at,
+            OnTimeFault::Restart => *rewinds += 1,
+        }
+    }
+    output.last_at = header.at;
+    header.sequence = output.next;
+    header.restarts = stats.restarts.wrapping_add(*rewinds);
+    output.next += 1;
+    stats.packets_out += 1;
+    true
 }
 
 /// The trace of the packet `number` of the source at `place`: in the upper 16 bits which source.

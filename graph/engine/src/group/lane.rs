@@ -17,6 +17,7 @@ use afferent_graph::{Caller, Cx, Header, NodeError, Timestamp};
 
 use super::Group;
 use crate::{
+    clock::Moment,
     edge::Inlet,
     runner::{Input, Method, Phase, Runner},
     times::is_sampled,
@@ -64,15 +65,15 @@ impl Group {
             return place;
         }
         (self.sender, self.receiver) = (place, place);
-        let ended = match catch_unwind(AssertUnwindSafe(|| self.hop_on())) {
-            Ok(Ok(())) => {
-                self.count_hops();
-                return self.receiver;
-            }
-            Ok(Err(error)) => Ok(Some(error)),
-            Err(panic) => Err(panic),
-        };
-        self.leave_lane(ended);
+        match catch_unwind(AssertUnwindSafe(|| self.hop_on())) {
+            Ok(Ok(())) => self.count_hops(),
+            Ok(Err(error)) => self.leave_lane(Ok(Some(error))),
+            Err(panic) => self.leave_lane(Err(panic)),
+        }
+        // Those on the way had nothing else to do, or were ready before.
+        if place != self.receiver && self.runners[place].has_more() {
+            self.ready.insert(place);
+        }
         self.receiver
     }
 
@@ -116,11 +117,8 @@ impl Group {
             let (ticks, is_near) = self.watch.ticks();
             self.hops.push(Hop { place: receiver, ticks, at, model_ns });
             runner.origin = packet.header.handed_down();
-            runner.stamp(self.watch.moment, true);
-            sender.outbox.clear();
-            if sender.has_more() {
-                self.ready.insert(place);
-            }
+            runner.stamp(self.watch.moment);
+            sender.outbox.drop_only();
             if !is_near || self.hops.len() == HOPS {
                 self.count_hops();
             }
@@ -140,15 +138,12 @@ impl Group {
             runner.origin = packet.header.handed_down();
         }
         sender_runner.outbox.clear();
-        if sender_runner.has_more() {
-            self.ready.insert(sender);
-        }
         let at = runner.origin.at;
         self.hops.push(Hop { place: receiver, ticks, at, model_ns: 0 });
         self.count_hops();
         let runner = &mut self.runners[receiver];
         let failure = runner.judge(&self.shared, Method::Process, ended, 0);
-        runner.stamp(self.watch.moment, true);
+        runner.stamp(self.watch.moment);
         if let Some(failure) = failure {
             self.fail(receiver, *failure, false);
         }
@@ -160,16 +155,18 @@ impl Group {
         // What is made of a packet keeps its trace.
         let Header { trace, entered_ns, .. } = self.runners[self.receiver].origin;
         let is_sampled = is_sampled(trace);
+        let mut start = self.watch.moment.real_ns;
         for hop in &hops {
-            let start = self.watch.moment;
-            let end = self.watch.read_at(&self.shared.clock, hop.ticks);
+            let end = self.watch.ns_at(&self.shared.clock, hop.ticks);
             let runner = &mut self.runners[hop.place];
-            runner.stats.count_call(end.real_ns - start.real_ns, hop.model_ns);
-            runner.count_packet(trace, is_sampled, end.real_ns.saturating_sub(entered_ns));
+            runner.stats.count_call(end - start, hop.model_ns);
+            runner.count_packet(trace, is_sampled, end.saturating_sub(entered_ns));
             if let [Input { inlet: Inlet::Near { queue, .. }, .. }] = runner.inputs.as_mut_slice() {
-                queue.count_passed(start.now, hop.at, is_sampled);
+                queue.count_passed(Timestamp(start.cast_signed()), hop.at, is_sampled);
             }
+            start = end;
         }
+        self.watch.moment = Moment { now: Timestamp(start.cast_signed()), real_ns: start };
         self.hops = hops;
         self.hops.clear();
     }
