@@ -20,7 +20,8 @@ use crate::{
 ///
 /// A fused hop is one of a chain on one thread: a source, ten nodes that change a number, a sink,
 /// with all metrics, back to back; batches of packets are timed, so that there is no clock of ours
-/// in it. A hop between threads is measured with 1 ms between packets, so that the receiver sleeps.
+/// in it. A hop between threads is measured with 1 ms between packets, so that the receiver sleeps;
+/// that of dora is between two processes, once, since it has no nodes in threads.
 /// Pictures of 6.2 MB pass five nodes on three threads. What is compared takes turns, and figures
 /// are medians over the rounds. On a machine with other work, start it with real-time priority
 /// (`chrt -f 1`).
@@ -31,6 +32,9 @@ pub(crate) struct Options {
     /// The program with the other frameworks: `cargo build --release` in `tools/bench/peers`.
     #[arg(long, value_name = "PROGRAM")]
     peers: Option<PathBuf>,
+    /// A Python whose environment has `dora-rs` and `dora-rs-cli`.
+    #[arg(long, value_name = "PYTHON")]
+    dora: Option<PathBuf>,
     /// How often everything is measured.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -104,6 +108,9 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(String, Result<()>)>
     if options.peers.is_none() {
         notes.push("copper, iceoryx2: skipped (pass --peers PROGRAM)".to_owned());
     }
+    if options.dora.is_none() {
+        notes.push("dora: skipped (pass --dora PYTHON)".to_owned());
+    }
     let title =
         format!("hops: medians of {} rounds that take turns with the peers", options.rounds);
     Ok((figures::text(title, &figures, notes, json), figures::verdict(&figures)))
@@ -140,7 +147,14 @@ fn thread_hops(options: &Options) -> Result<Vec<Figure>> {
         ring.add(threads::ring(packets, GAP));
     }
     let peer = Some(("ringbuf and a futex", ring));
-    Ok(ours.figures(["thread_hop", "thread_hop_p99"], MICROS, peer, Some(1.1)).into())
+    let mut figures: Vec<_> =
+        ours.figures(["thread_hop", "thread_hop_p99"], MICROS, peer, Some(1.1)).into();
+    if let Some(python) = &options.dora {
+        let mut dora = Rounds::default();
+        dora.add(peers::dora(python, packets, size_of::<Number>(), GAP)?);
+        figures.extend(dora.figures(["dora_hop", "dora_hop_p99"], MICROS, None, None));
+    }
+    Ok(figures)
 }
 
 fn picture_figures(options: &Options) -> Result<Vec<Figure>> {

@@ -23,6 +23,13 @@ pub(super) fn iceoryx(
     times(program, &["iceoryx2", &words[0], &words[1], &words[2]])
 }
 
+/// Nanoseconds from process to process of packets of so many bytes, the receiver asleep.
+pub(super) fn dora(python: &Path, packets: usize, bytes: usize, gap: Duration) -> Result<Vec<f64>> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/dora_hop.py");
+    let words = [packets.to_string(), bytes.to_string(), gap.as_micros().to_string()];
+    times(python, &[script, &words[0], &words[1], &words[2]])
+}
+
 /// The list of nanoseconds that the program prints.
 fn times(program: &Path, words: &[&str]) -> Result<Vec<f64>> {
     let output = Command::new(program).args(words).output();

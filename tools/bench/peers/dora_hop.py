@@ -1,0 +1,93 @@
+"""Runs dora on the load of `afferent-bench hop` and prints what it measured as JSON.
+
+    python tools/bench/peers/dora_hop.py PACKETS BYTES GAP_US
+
+Needs `dora-rs` and `dora-rs-cli` in the environment of this Python. Two nodes in Python, each a
+process, as dora runs them; prints a list with the nanoseconds of each packet from just before it
+is sent until the receiver has it. Between them the receiver sleeps.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+WARMUP = 20
+# Processes start at different times; what is sent before the receiver listens is lost.
+START_S = 2.0
+
+
+def send(packets: int, size: int, gap_s: float) -> None:
+    import pyarrow as pa
+    from dora import Node
+
+    node = Node()
+    value = pa.array(bytes(size), type=pa.uint8())
+    time.sleep(START_S)
+    for _ in range(packets + WARMUP):
+        time.sleep(gap_s)
+        node.send_output("packet", value, {"sent_ns": time.monotonic_ns()})
+    # What is under way when its sender ends is lost.
+    time.sleep(START_S)
+
+
+def receive(file: str) -> None:
+    from dora import Node
+
+    times = []
+    for event in Node():
+        if event["type"] == "INPUT":
+            times.append(time.monotonic_ns() - event["metadata"]["sent_ns"])
+    pathlib.Path(file).write_text(json.dumps(times))
+
+
+def run(packets: str, size: str, gap_us: str) -> list[int]:
+    """The times of a dataflow of a sender and a receiver."""
+    gap_s = int(gap_us) / 1e6
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "times.json")
+
+        def node(name: str, args: list[str], streams: dict) -> dict:
+            words = " ".join([os.path.abspath(__file__), *args])
+            return {"id": name, "path": sys.executable, "args": words, **streams}
+
+        # With a queue of its default length it drops packets of a machine that is busy.
+        stream = {"source": "sender/packet", "queue_size": int(packets) + WARMUP}
+        graph = {
+            "nodes": [
+                node("sender", ["send", packets, size, str(gap_s)], {"outputs": ["packet"]}),
+                node("receiver", ["receive", str(file)], {"inputs": {"packet": stream}}),
+            ]
+        }
+        pathlib.Path(folder, "graph.yml").write_text(json.dumps(graph))
+        dora = pathlib.Path(sys.executable).parent / "dora"
+        limit_s = 4 * START_S + 4 * gap_s * (int(packets) + WARMUP) + 60
+        command = [str(dora), "run", "graph.yml"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=limit_s)
+        if not file.exists():
+            sys.exit(f"dora measured nothing: {done.stderr or done.stdout}")
+        times = json.loads(file.read_text())[WARMUP:]
+        # On a busy machine it loses some of them all the same.
+        print(f"dora delivered {len(times)} of {packets} packets", file=sys.stderr)
+        if len(times) < int(packets) // 2:
+            sys.exit(1)
+        return times
+
+
+def main(words: list[str]) -> None:
+    match words:
+        case ["send", packets, size, gap_s]:
+            send(int(packets), int(size), float(gap_s))
+        case ["receive", file]:
+            receive(file)
+        case [packets, size, gap_us]:
+            print(json.dumps(run(packets, size, gap_us)))
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
