@@ -1,9 +1,10 @@
 //! Functions of integers of 8 bits that need no numbers in memory: sums and products of two
-//! tensors, means over pictures, conversions from and to numbers.
+//! tensors, means over pictures, tables of functions, conversions from and to numbers.
 //!
 //! Tolerance: one quantum of the result.
 
 use afferent_core::Error;
+use afferent_simd::Isa;
 
 use super::{
     Cx, Input, Op,
@@ -11,10 +12,12 @@ use super::{
     both, elements, only,
     pool::GlobalMean,
     quantise::to_bytes,
+    quantised::to_integer,
     some,
+    unary::map,
 };
 use crate::{
-    graph::Binary,
+    graph::{Binary, Unary},
     shape::{MISFIT, Shape},
 };
 
@@ -126,6 +129,53 @@ impl Op for Mean {
                 }
             });
         }
+        Ok(())
+    }
+}
+
+/// Integers within bounds.
+pub(crate) struct Bounded {
+    pub(crate) low: i8,
+    pub(crate) high: i8,
+}
+
+impl Op for Bounded {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        only(inputs).copied()
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (x, out) = (only(inputs)?.data::<i8>()?, elements::<i8>(out)?);
+        let (low, high) = (self.low, self.high);
+        cx.isa.call(|| x.iter().zip(out).for_each(|(x, to)| *to = (*x).max(low).min(high)));
+        Ok(())
+    }
+}
+
+/// A function of one number, as a table of its results.
+pub(crate) struct Table {
+    /// Of the integer with the same bits.
+    results: [i8; 256],
+}
+
+impl Table {
+    pub(crate) fn new(function: Unary, clamp: (f32, f32), from: Quantum, to: Quantum) -> Self {
+        let numbers: [f32; 256] =
+            std::array::from_fn(|at| (f32::from(at as u8 as i8) - from.1 as f32) * from.0);
+        let mut results = [0.0; 256];
+        map(Isa::best(), function, clamp, &numbers, &mut results);
+        Self { results: results.map(|x| to_integer(x, to.0, to.1)) }
+    }
+}
+
+impl Op for Table {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        only(inputs).copied()
+    }
+
+    fn run(&self, _: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (x, out) = (only(inputs)?.data::<i8>()?, elements::<i8>(out)?);
+        x.iter().zip(out).for_each(|(x, to)| *to = self.results[usize::from(x.cast_unsigned())]);
         Ok(())
     }
 }

@@ -181,6 +181,16 @@ impl<'a> Prepare<'_, 'a> {
             Kind::Convert if store(self.output()) == Store::F32 && is_integer(self.input(0)) => {
                 Box::new(bytes::Dequantise { from: self.steps(self.input(0))? })
             }
+            Kind::Unary(Unary::Clamp) if to_integers && self.is_same() => {
+                let (low, high) = rounded()?.bounds;
+                Box::new(bytes::Bounded { low: low as i8, high: high as i8 })
+            }
+            Kind::Unary(_) | Kind::Convert if to_integers && is_integer(self.input(0)) => {
+                let function = if let Kind::Unary(function) = kind { *function } else { Unary::Copy };
+                let clamp = if *kind == Kind::Convert { OPEN } else { self.node.clamp };
+                let (from, to) = (self.steps(self.input(0))?, self.steps(self.output())?);
+                Box::new(bytes::Table::new(function, clamp, from, to))
+            }
             Kind::Binary(function @ (Binary::Add | Binary::Subtract | Binary::Multiply))
                 if to_integers && self.node.inputs.len() == 2 && inputs().all(is_integer) =>
             {
