@@ -149,7 +149,8 @@ impl Product<'_> {
         let target = Shared::new(out.data);
         let scratch = Shared::new(scratch);
         // Rows when there are enough, else panels.
-        let (mut share, mut unit, mut all) = (self.rows.div_ceil(pieces), tile::rows(isa), self.rows);
+        let (mut share, mut unit, mut all) =
+            (self.rows.div_ceil(pieces), tile::rows(isa), self.rows);
         let by_rows = share >= 4 * unit || panels < pieces;
         if !by_rows {
             (share, unit, all) = (panels.div_ceil(pieces), 1, panels);
@@ -157,21 +158,23 @@ impl Product<'_> {
         let share = share.next_multiple_of(unit);
         parallel::for_each(workers, pieces, |piece| {
             let part = (all.min(piece * share), all.min((piece + 1) * share));
-            let (rows, panels) =
-                if by_rows { (part, (0, panels)) } else { ((0, self.rows), part) };
-            tile::run(isa, tile::Area {
-                product: *self,
-                inner,
-                width,
-                rows,
-                block,
-                panels,
-                scratch: (&scratch, piece * words),
-                out: &target,
-                at: out.at,
-                step: out.step,
-                end,
-            });
+            let (rows, panels) = if by_rows { (part, (0, panels)) } else { ((0, self.rows), part) };
+            tile::run(
+                isa,
+                tile::Area {
+                    product: *self,
+                    inner,
+                    width,
+                    rows,
+                    block,
+                    panels,
+                    scratch: (&scratch, piece * words),
+                    out: &target,
+                    at: out.at,
+                    step: out.step,
+                    end,
+                },
+            );
         });
         Some(())
     }

@@ -94,7 +94,8 @@ fn products_with_bytes() {
                 let place = Place { data: &mut out, at: 1, step: cols + 2 };
                 product.write(isa, &end, place, &mut scratch, None).unwrap();
                 for (index, found) in out.iter().enumerate() {
-                    let (row, col) = (index.wrapping_sub(1) / (cols + 2), (index + cols + 1) % (cols + 2));
+                    let (row, col) =
+                        (index.wrapping_sub(1) / (cols + 2), (index + cols + 1) % (cols + 2));
                     let wanted = if index == 0 || col >= cols {
                         99
                     } else {
@@ -127,7 +128,11 @@ fn products_with_bytes() {
             refuse(product, rows * cols - 1, scratch.len());
             refuse(product, rows * cols, scratch.len() - 1);
             refuse(Product { weights: &packed[1..], ..product }, rows * cols, scratch.len());
-            refuse(Product { zero: Zero::Rows(&zeros[1..]), ..product }, rows * cols, scratch.len());
+            refuse(
+                Product { zero: Zero::Rows(&zeros[1..]), ..product },
+                rows * cols,
+                scratch.len(),
+            );
         }
     }
 }
@@ -135,9 +140,15 @@ fn products_with_bytes() {
 #[test]
 fn depthwise_convolutions() {
     for isa in Isa::available() {
-        for (case, (rows, taps, count)) in
-            (0..).zip([(1, 9, 16), (7, 9, 40), (5, 25, 72), (4, 9, 3), (6, 4, 35), (3, 49, 32), (3, 25, 17)])
-        {
+        for (case, (rows, taps, count)) in (0..).zip([
+            (1, 9, 16),
+            (7, 9, 40),
+            (5, 25, 72),
+            (4, 9, 3),
+            (6, 4, 35),
+            (3, 49, 32),
+            (3, 25, 17),
+        ]) {
             for seed in 0..4 {
                 let x = bytes(12 * count, seed);
                 let weights = bytes(taps * count, seed + case);
@@ -240,10 +251,16 @@ fn products_with_nibbles() {
                 let size: f64 = terms.clone().map(f64::abs).sum();
                 let wanted = terms.sum::<f64>() * f64::from(steps[row]) + 1.5;
                 let error = (f64::from(*found) - wanted.clamp(-1e6, 1e6)).abs();
-                assert!(error <= 1e-6 * size * f64::from(steps[row]) + 1e-4, "{isa:?}, case {case}: {found}, not {wanted}");
+                assert!(
+                    error <= 1e-6 * size * f64::from(steps[row]) + 1e-4,
+                    "{isa:?}, case {case}: {found}, not {wanted}"
+                );
             }
             assert_eq!(Nibbles { x: &x[1..], ..product }.write(isa, &mut out, None), None);
-            assert_eq!(Nibbles { scales: &scales[1..], ..product }.write(isa, &mut out, None), None);
+            assert_eq!(
+                Nibbles { scales: &scales[1..], ..product }.write(isa, &mut out, None),
+                None
+            );
         }
     }
 }

@@ -33,11 +33,7 @@ impl Op for Depthwise {
 }
 
 impl Depthwise {
-    fn channels<'d, T>(
-        &'d self,
-        input: &Input<'_>,
-        x: &'d [T],
-    ) -> Result<Channels<'d, T>, Error> {
+    fn channels<'d, T>(&'d self, input: &Input<'_>, x: &'d [T]) -> Result<Channels<'d, T>, Error> {
         let [batch, height, width, channels] = input.shape.picture()?;
         let [_, rows, cols, _] = self.sizes.output(&input.shape)?.picture()?;
         let window = self.sizes.window;
@@ -89,7 +85,12 @@ impl IntegerDepthwise {
         let (taps, count) = (sizes.window.taps(), sizes.groups);
         let len = channels::packed_len(isa, taps, count).ok_or(TOO_LARGE)?;
         let mut packed = zeros(len)?;
-        channels::pack(isa, (taps, count), |tap, channel| weights[tap * count + channel], &mut packed);
+        channels::pack(
+            isa,
+            (taps, count),
+            |tap, channel| weights[tap * count + channel],
+            &mut packed,
+        );
         // Sums are of integers as they are stored; what zero adds to them is taken away here.
         let rest = |(channel, bias): (usize, &i32)| {
             let sum: i32 = (0..taps).map(|tap| i32::from(weights[tap * count + channel])).sum();

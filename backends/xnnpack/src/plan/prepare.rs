@@ -186,7 +186,8 @@ impl<'a> Prepare<'_, 'a> {
                 Box::new(bytes::Bounded { low: low as i8, high: high as i8 })
             }
             Kind::Unary(_) | Kind::Convert if to_integers && is_integer(self.input(0)) => {
-                let function = if let Kind::Unary(function) = kind { *function } else { Unary::Copy };
+                let function =
+                    if let Kind::Unary(function) = kind { *function } else { Unary::Copy };
                 let clamp = if *kind == Kind::Convert { OPEN } else { self.node.clamp };
                 let (from, to) = (self.steps(self.input(0))?, self.steps(self.output())?);
                 Box::new(bytes::Table::new(function, clamp, from, to))

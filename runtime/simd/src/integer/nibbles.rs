@@ -77,9 +77,7 @@ pub fn pack(
             continue;
         }
         let nibble = |k: usize| (weight(chunk * CHUNK + k, col) + 8) as u8 & 15;
-        let byte = |byte: usize| {
-            nibble(4 * word + byte) | nibble(CHUNK / 2 + 4 * word + byte) << 4
-        };
+        let byte = |byte: usize| nibble(4 * word + byte) | nibble(CHUNK / 2 + 4 * word + byte) << 4;
         *to = i32::from_le_bytes(core::array::from_fn(byte));
     }
 }
@@ -223,9 +221,7 @@ impl Area<'_, '_> {
                 for (word, nibbles) in nibbles.iter().enumerate() {
                     for (half, sum) in sums.iter_mut().enumerate() {
                         // SAFETY: the chunk has eight words.
-                        let x = unsafe {
-                            x.wrapping_add(half * WORDS + word).read_unaligned()
-                        };
+                        let x = unsafe { x.wrapping_add(half * WORDS + word).read_unaligned() };
                         *sum = sum.add_products(nibbles[half], simd.splat_i32(x));
                     }
                 }

@@ -164,7 +164,10 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
-        op!([F32s(_mm256_permute2f128_ps::<0x20>(a.0, b.0)), F32s(_mm256_permute2f128_ps::<0x31>(a.0, b.0))])
+        op!([
+            F32s(_mm256_permute2f128_ps::<0x20>(a.0, b.0)),
+            F32s(_mm256_permute2f128_ps::<0x31>(a.0, b.0))
+        ])
     }
 }
 
@@ -303,12 +306,18 @@ impl Int for I32s {
     }
     #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {
-        op!([Self(_mm256_unpacklo_epi16(self.0, other.0)), Self(_mm256_unpackhi_epi16(self.0, other.0))])
+        op!([
+            Self(_mm256_unpacklo_epi16(self.0, other.0)),
+            Self(_mm256_unpackhi_epi16(self.0, other.0))
+        ])
     }
     #[inline(always)]
     fn nibbles(self) -> [Self; 2] {
         let low = op!(_mm256_set1_epi8(15));
-        op!([Self(_mm256_and_si256(self.0, low)), Self(_mm256_and_si256(_mm256_srli_epi16::<4>(self.0), low))])
+        op!([
+            Self(_mm256_and_si256(self.0, low)),
+            Self(_mm256_and_si256(_mm256_srli_epi16::<4>(self.0), low))
+        ])
     }
     #[inline(always)]
     fn add_products(self, nibbles: Self, x: Self) -> Self {

@@ -123,7 +123,10 @@ impl Simd for Avx512 {
             // SAFETY: the array has 16 integers.
             op!(_mm512_loadu_si512(all.as_ptr().cast()))
         };
-        op!([F32s(_mm512_permutex2var_ps(a.0, turns(0), b.0)), F32s(_mm512_permutex2var_ps(a.0, turns(8), b.0))])
+        op!([
+            F32s(_mm512_permutex2var_ps(a.0, turns(0), b.0)),
+            F32s(_mm512_permutex2var_ps(a.0, turns(8), b.0))
+        ])
     }
 }
 
@@ -264,12 +267,18 @@ impl Int for I32s {
     }
     #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {
-        op!([Self(_mm512_unpacklo_epi16(self.0, other.0)), Self(_mm512_unpackhi_epi16(self.0, other.0))])
+        op!([
+            Self(_mm512_unpacklo_epi16(self.0, other.0)),
+            Self(_mm512_unpackhi_epi16(self.0, other.0))
+        ])
     }
     #[inline(always)]
     fn nibbles(self) -> [Self; 2] {
         let low = op!(_mm512_set1_epi8(15));
-        op!([Self(_mm512_and_si512(self.0, low)), Self(_mm512_and_si512(_mm512_srli_epi16::<4>(self.0), low))])
+        op!([
+            Self(_mm512_and_si512(self.0, low)),
+            Self(_mm512_and_si512(_mm512_srli_epi16::<4>(self.0), low))
+        ])
     }
     #[inline(always)]
     fn add_products(self, nibbles: Self, x: Self) -> Self {
