@@ -73,8 +73,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
         let mut all = [0_i32; 16];
         for (lane, to) in all.iter_mut().enumerate().take(Self::LANES) {
             let pair = from.wrapping_add(2 * lane);
-            // SAFETY: the caller vouches for both.
-            let (low, high) = unsafe { (pair.read(), pair.wrapping_add(1).read()) };
+            // SAFETY: the caller vouches for both of the pair, which need no alignment.
+            let [low, high] = unsafe { pair.cast::<[i8; 2]>().read() };
             *to = (i32::from(low) & 0xffff) | (i32::from(high) << 16);
         }
         // SAFETY: the array has 16 integers.

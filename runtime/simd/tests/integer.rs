@@ -207,15 +207,13 @@ fn products_with_nibbles() {
             let weights: Vec<i8> = bytes(inner * cols, case + 1).iter().map(|x| x >> 4).collect();
             let weight = |k: usize, col: usize| weights[k * cols + col];
             let mut packed = vec![0; nibbles::packed_len(isa, chunks, cols).unwrap()];
-            nibbles::pack(isa, (chunks, cols), weight, &mut packed);
-            let lanes = isa.lanes();
-            let whole = cols.next_multiple_of(lanes);
             let factor = |chunk: usize, col: usize| (1 + chunk + col) as f32 / 1024.0;
-            let scales: Vec<f32> = (0..whole * chunks)
-                .map(|at| factor(at / lanes % chunks, at / lanes / chunks * lanes + at % lanes))
-                .collect();
+            nibbles::pack(isa, (chunks, cols), weight, factor, &mut packed);
+            let whole = cols.next_multiple_of(isa.lanes());
+            let scales: Vec<f32> = (0..whole).map(|col| 1.0 + col as f32 / 16.0).collect();
             let of_column = |col: usize| {
-                let one = |k: usize| f32::from(weight(k, col)) * factor(k / CHUNK, col);
+                let one =
+                    |k: usize| f32::from(weight(k, col)) * factor(k / CHUNK, col) * scales[col];
                 if col < cols { (0..inner).map(one).sum() } else { 0.0 }
             };
             let sums: Vec<f32> = (0..whole).map(of_column).collect();
@@ -245,7 +243,7 @@ fn products_with_nibbles() {
                 let (row, col) = (index / cols, index % cols);
                 let one = |k: usize| {
                     let x = f64::from(x[row * inner + k]) - f64::from(zero_points[row]);
-                    x * f64::from(weight(k, col)) * f64::from(factor(k / CHUNK, col))
+                    x * f64::from(weight(k, col)) * f64::from(factor(k / CHUNK, col) * scales[col])
                 };
                 let terms = (0..inner).map(one);
                 let size: f64 = terms.clone().map(f64::abs).sum();

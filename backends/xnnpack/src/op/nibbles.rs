@@ -25,13 +25,14 @@ pub(crate) struct Nibbles {
 
 impl Nibbles {
     /// `block` numbers of a row have a scale of their own: all of them, or a multiple of [`CHUNK`].
+    /// None when scales of blocks are no `bf16`.
     pub(crate) fn new(
         (inner, cols): (usize, usize),
         weights: &Weights<'_>,
         block: usize,
         bias: Option<&[f32]>,
         clamp: (f32, f32),
-    ) -> Result<Self, Error> {
+    ) -> Result<Option<Self>, Error> {
         let isa = Isa::best();
         let (lanes, chunks) = (isa.lanes(), inner.div_ceil(CHUNK));
         let weight = |k: usize, col: usize| match k {
@@ -39,25 +40,32 @@ impl Nibbles {
             k if weights.transposed => weights.integers[k * cols + col],
             k => weights.integers[col * inner + k],
         };
-        let mut packed = zeros(packed_len(isa, chunks, cols).ok_or(TOO_LARGE)?)?;
-        pack(isa, (chunks, cols), weight, &mut packed);
         let blocks = inner.checked_div(block).unwrap_or(0);
+        // Of columns with one scale each, it is the factor of all their chunks.
+        let of_column = |col: usize| if blocks == 1 { weights.scales[col] } else { 1.0 };
+        let of_chunk = |chunk: usize, col: usize| match blocks {
+            1 => 1.0,
+            _ => weights.scales[col * blocks + chunk * CHUNK / block],
+        };
+        if blocks > 1 && weights.scales.iter().any(|scale| scale.to_bits() & 0xffff != 0) {
+            return Ok(None);
+        }
+        let mut packed = zeros(packed_len(isa, chunks, cols).ok_or(TOO_LARGE)?)?;
+        pack(isa, (chunks, cols), weight, of_chunk, &mut packed);
         let whole = cols.next_multiple_of(lanes);
-        let mut scales = zeros(whole.checked_mul(chunks).ok_or(TOO_LARGE)?)?;
-        let mut sums = zeros(whole)?;
-        for (col, sum) in sums.iter_mut().enumerate().take(cols) {
-            let mut all = 0.0;
-            for chunk in 0..chunks {
-                let scale = weights.scales[col * blocks + chunk * CHUNK / block];
-                scales[(col / lanes * chunks + chunk) * lanes + col % lanes] = scale;
+        let (mut scales, mut sums) = (zeros(whole)?, zeros(whole)?);
+        for (col, (scale, sum)) in scales.iter_mut().zip(&mut sums).enumerate().take(cols) {
+            let of_chunk = |chunk: usize| {
                 let integers = (0..CHUNK).map(|k| i32::from(weight(chunk * CHUNK + k, col)));
-                all += f64::from(scale) * f64::from(integers.sum::<i32>());
-            }
-            *sum = all as f32;
+                f64::from(of_chunk(chunk, col)) * f64::from(integers.sum::<i32>())
+            };
+            *scale = of_column(col);
+            *sum = ((0..chunks).map(of_chunk).sum::<f64>() * f64::from(*scale)) as f32;
         }
         let mut all = zeros(whole)?;
         all.iter_mut().zip(bias.unwrap_or_default()).for_each(|(to, from)| *to = *from);
-        Ok(Self { inner, cols, clamp, weights: packed, scales, sums, bias: all })
+        let weights = packed;
+        Ok(Some(Self { inner, cols, clamp, weights, scales, sums, bias: all }))
     }
 }
 

@@ -397,6 +397,7 @@ impl<'a> Prepare<'_, 'a> {
                 }
                 let sizes = (inner, cols);
                 let op = Nibbles::new(sizes, &weights, block, bias.as_deref(), clamp)?;
+                let op = op.ok_or(self.unsupported("scales of blocks that are no bf16"))?;
                 return Ok(Box::new(op));
             }
             let bias = bias.as_deref().map_or(Bias::None, Bias::Numbers);

@@ -170,15 +170,10 @@ impl Part<'_, '_> {
                 for (pair, [a, b]) in pointers.iter().enumerate() {
                     // SAFETY: taps are inside `x` or `zeros`, which have so many channels, and
                     // the block ends before the last of them.
-                    let zipped = unsafe {
-                        let a = simd.load_pairs_at(a.wrapping_add(first));
-                        let b = if pair + 1 == PAIRS {
-                            simd.splat_i32(0)
-                        } else {
-                            simd.load_pairs_at(b.wrapping_add(first))
-                        };
-                        a.zip_halves(b)
-                    };
+                    let tap =
+                        |from: *const i8| unsafe { simd.load_pairs_at(from.wrapping_add(first)) };
+                    let b = if pair + 1 == PAIRS { simd.splat_i32(0) } else { tap(*b) };
+                    let zipped = tap(*a).zip_halves(b);
                     // SAFETY: the weights of a block have two vectors for each pair.
                     unsafe { add(simd, &mut sums, zipped, weights, pair) };
                 }

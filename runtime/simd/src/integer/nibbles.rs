@@ -1,7 +1,9 @@
 //! Products of rows of integers of 8 bits with weights of 4 bits, which stay in 4 bits in memory.
 //!
 //! A panel is as many columns as a vector has lanes; of each column a chunk of [`CHUNK`] weights
-//! lies together, with zero as 8. Sums of a chunk are integers, sums of chunks are `f32`.
+//! lies together, with zero as 8. Two chunks are followed by a vector of their factors, `bf16` in
+//! the upper and in the lower half of each lane. Sums of a chunk are integers, sums of chunks are
+//! `f32`.
 
 #![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
 
@@ -14,6 +16,9 @@ pub const CHUNK: usize = 32;
 
 /// Words of a lane that hold a chunk.
 const WORDS: usize = CHUNK / 8;
+
+/// Words of a lane that hold two chunks and their factors.
+const PAIR: usize = 2 * WORDS + 1;
 
 /// Rows that share the unpacked weights of a chunk.
 const ROWS: usize = 64;
@@ -41,7 +46,7 @@ pub struct Nibbles<'d> {
     pub cols: usize,
     /// Weights that [`pack`] made.
     pub weights: &'d [i32],
-    /// A factor for each chunk of each column: as weights, one for each lane.
+    /// For each column, up to whole panels, a factor of all its chunks.
     pub scales: &'d [f32],
     /// For each column, up to whole panels, the sum of its weights.
     pub sums: &'d [f32],
@@ -51,13 +56,14 @@ pub struct Nibbles<'d> {
     pub clamp: (f32, f32),
 }
 
-/// Words that packed weights take, which are for each chunk of a panel four vectors; `None` when
-/// that overflows.
+/// Words that packed weights take; `None` when that overflows.
 pub fn packed_len(isa: Isa, chunks: usize, cols: usize) -> Option<usize> {
-    cols.checked_next_multiple_of(isa.lanes())?.checked_mul(chunks)?.checked_mul(WORDS)
+    let columns = cols.checked_next_multiple_of(isa.lanes())?;
+    columns.checked_mul(chunks.div_ceil(2))?.checked_mul(PAIR)
 }
 
-/// Packs weights: `weight(k, col)`, from -8 to 7, for each number of whole chunks and each column.
+/// Packs weights: `weight(k, col)`, from -8 to 7, for each number of whole chunks and each column,
+/// and `factor(chunk, col)`, of which the upper half is kept.
 ///
 /// # Panics
 /// When `to` is shorter than [`packed_len`].
@@ -65,21 +71,32 @@ pub fn pack(
     isa: Isa,
     (chunks, cols): (usize, usize),
     weight: impl Fn(usize, usize) -> i8,
+    factor: impl Fn(usize, usize) -> f32,
     to: &mut [i32],
 ) {
-    let lanes = isa.lanes();
+    let (lanes, pairs) = (isa.lanes(), chunks.div_ceil(2));
     for (at, to) in to.iter_mut().enumerate() {
-        let (lane, word) = (at % lanes, at / lanes % WORDS);
-        let (chunk, panel) = (at / lanes / WORDS % chunks, at / lanes / WORDS / chunks);
-        let col = panel * lanes + lane;
-        if col >= cols {
-            *to = 0;
-            continue;
-        }
+        let (lane, word, pair) = (at % lanes, at / lanes % PAIR, at / lanes / PAIR);
+        let (first, col) = (pair % pairs * 2, pair / pairs * lanes + lane);
+        let chunk = first + word / WORDS;
+        let half =
+            |chunk: usize| if chunk < chunks { factor(chunk, col).to_bits() >> 16 } else { 0 };
         let nibble = |k: usize| (weight(chunk * CHUNK + k, col) + 8) as u8 & 15;
-        let byte = |byte: usize| nibble(4 * word + byte) | nibble(CHUNK / 2 + 4 * word + byte) << 4;
-        *to = i32::from_le_bytes(core::array::from_fn(byte));
+        let byte = |byte: usize| {
+            nibble(4 * word_of(word) + byte) | nibble(CHUNK / 2 + 4 * word_of(word) + byte) << 4
+        };
+        *to = match word {
+            _ if col >= cols => 0,
+            word if word == 2 * WORDS => (half(first) << 16 | half(first + 1)).cast_signed(),
+            _ if chunk >= chunks => 0,
+            _ => i32::from_le_bytes(core::array::from_fn(byte)),
+        };
     }
+}
+
+/// The word of its chunk that a word of two chunks is.
+fn word_of(word: usize) -> usize {
+    word % WORDS
 }
 
 impl Nibbles<'_> {
@@ -99,7 +116,7 @@ impl Nibbles<'_> {
             && rows <= self.zero_points.len()
             && rows <= self.steps.len()
             && packed_len(isa, chunks, cols)? <= self.weights.len()
-            && whole.checked_mul(chunks)? <= self.scales.len()
+            && whole <= self.scales.len()
             && whole <= self.sums.len()
             && whole <= self.bias.len();
         fits.then_some(())?;
@@ -159,34 +176,33 @@ impl Area<'_, '_> {
     #[inline(always)]
     fn row<S: Simd, const P: usize>(&self, simd: S, panel: usize, row: usize) {
         let chunks = self.of.chunks;
-        let (size, scales) = (chunks * WORDS * S::LANES, chunks * S::LANES);
+        let size = chunks.div_ceil(2) * PAIR * S::LANES;
         let weights = self.of.weights[panel * size..][..P * size].as_ptr();
-        let scales = self.of.scales[panel * scales..][..P * scales].as_ptr();
         let x = self.of.x[row * chunks * CHUNK..][..chunks * CHUNK].as_ptr();
         let offsets = &self.of.offsets[row * chunks..][..chunks];
         let mut all = [simd.zero(); P];
         for (chunk, offset) in offsets.iter().enumerate() {
             let x = x.wrapping_add(chunk * CHUNK).cast::<i32>();
+            let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
+            let first = chunk % 2 * WORDS;
             let mut sums = [simd.splat_i32(0); P];
             for word in 0..WORDS {
-                // SAFETY: the chunk has eight words.
-                let (low, high) = unsafe {
-                    let high = x.wrapping_add(WORDS + word).read_unaligned();
-                    (simd.splat_i32(x.wrapping_add(word).read_unaligned()), simd.splat_i32(high))
-                };
+                let [low, high] = [word, WORDS + word].map(|word| {
+                    // SAFETY: the chunk has eight words.
+                    simd.splat_i32(unsafe { x.wrapping_add(word).read_unaligned() })
+                });
                 for (p, sum) in sums.iter_mut().enumerate() {
-                    let at = p * size + (chunk * WORDS + word) * S::LANES;
-                    // SAFETY: a panel has `WORDS` vectors for each chunk.
-                    let packed = unsafe { simd.load_at(weights.wrapping_add(at).cast()) };
+                    let from = weights.wrapping_add(p * size + (first + word) * S::LANES);
+                    // SAFETY: a panel has `PAIR` vectors for each two chunks.
+                    let packed = unsafe { simd.load_at(from.cast()) };
                     let [a, b] = packed.to_bits().nibbles();
                     *sum = sum.add_products(a, low).add_products(b, high);
                 }
             }
             for (p, (all, sum)) in all.iter_mut().zip(sums).enumerate() {
                 let sum = (sum.gather() + simd.splat_i32(*offset)).to_f32();
-                let at = (p * chunks + chunk) * S::LANES;
-                // SAFETY: a panel has a vector of factors for each chunk.
-                let scale = unsafe { simd.load_at(scales.wrapping_add(at)) };
+                // SAFETY: as above.
+                let scale = unsafe { factors(simd, weights.wrapping_add(p * size), chunk) };
                 *all = sum.mul_add(scale, *all);
             }
         }
@@ -199,20 +215,21 @@ impl Area<'_, '_> {
     #[inline(always)]
     fn rows<S: Simd>(&self, simd: S, panel: usize, (from, to): (usize, usize)) {
         let chunks = self.of.chunks;
-        let size = chunks * WORDS * S::LANES;
+        let size = chunks.div_ceil(2) * PAIR * S::LANES;
         let weights = self.of.weights[panel * size..][..size].as_ptr();
-        let scales = &self.of.scales[panel * chunks * S::LANES..][..chunks * S::LANES];
         let x = self.of.x[from * chunks * CHUNK..to * chunks * CHUNK].as_ptr();
         let offsets = self.of.offsets[from * chunks..to * chunks].as_ptr();
         let mut all = [simd.zero(); ROWS];
         for chunk in 0..chunks {
+            let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
             let mut nibbles = [[simd.splat_i32(0); 2]; WORDS];
             for (word, nibbles) in nibbles.iter_mut().enumerate() {
-                let from = weights.wrapping_add((chunk * WORDS + word) * S::LANES);
-                // SAFETY: a panel has `WORDS` vectors for each chunk.
+                let from = weights.wrapping_add((chunk % 2 * WORDS + word) * S::LANES);
+                // SAFETY: a panel has `PAIR` vectors for each two chunks.
                 *nibbles = unsafe { simd.load_at(from.cast()) }.to_bits().nibbles();
             }
-            let scale = simd.load(&scales[chunk * S::LANES..]);
+            // SAFETY: as above.
+            let scale = unsafe { factors(simd, weights, chunk) };
             for (row, all) in all.iter_mut().enumerate().take(to - from) {
                 let at = row * chunks + chunk;
                 let x = x.wrapping_add(at * CHUNK).cast::<i32>();
@@ -220,8 +237,9 @@ impl Area<'_, '_> {
                 let mut sums = [simd.splat_i32(0); 2];
                 for (word, nibbles) in nibbles.iter().enumerate() {
                     for (half, sum) in sums.iter_mut().enumerate() {
+                        let from = x.wrapping_add(half * WORDS + word);
                         // SAFETY: the chunk has eight words.
-                        let x = unsafe { x.wrapping_add(half * WORDS + word).read_unaligned() };
+                        let x = unsafe { from.read_unaligned() };
                         *sum = sum.add_products(nibbles[half], simd.splat_i32(x));
                     }
                 }
@@ -243,14 +261,26 @@ impl Area<'_, '_> {
         let col = panel * S::LANES;
         let sums = simd.load(&self.of.sums[col..]);
         let bias = simd.load(&self.of.bias[col..]);
-        let all = all - sums * simd.splat(self.of.zero_points[row]);
+        let scale = simd.load(&self.of.scales[col..]);
+        let all = all * scale - sums * simd.splat(self.of.zero_points[row]);
         let all = all * simd.splat(self.of.steps[row]) + bias;
         // The operand that is kept where one is NaN is the second.
         let all = simd.splat(clamp.1).min(simd.splat(clamp.0).max(all));
         // SAFETY: `write` saw that the target holds the row, and threads have panels of their own.
-        unsafe {
-            let to = self.out.pointer(row * cols + col);
-            simd.store_first_at(all, to, cols - col);
-        }
+        let to = unsafe { self.out.pointer(row * cols + col) };
+        // SAFETY: as above.
+        unsafe { simd.store_first_at(all, to, cols - col) };
     }
+}
+
+/// The factors of a chunk, whose two chunks begin at `weights`.
+///
+/// # Safety
+/// So many words as two chunks take can be read there.
+#[inline(always)]
+unsafe fn factors<S: Simd>(simd: S, weights: *const i32, chunk: usize) -> S::F32 {
+    // SAFETY: demanded of the caller.
+    let both = unsafe { simd.load_at(weights.wrapping_add(2 * WORDS * S::LANES).cast()) }.to_bits();
+    let bits = if chunk % 2 == 0 { both & simd.splat_i32(-1 << 16) } else { both.shl::<16>() };
+    bits.bitcast()
 }

@@ -172,10 +172,10 @@ impl<E: End> Area<'_, '_, E> {
         let a: [*const i32; R] = core::array::from_fn(|r| rows[r * words..].as_ptr());
         let mut b = weights.as_ptr();
         for k in 0..words {
-            // SAFETY: the panel has two vectors for each word of a row.
-            let columns = unsafe {
-                [simd.load_pairs_at(b), simd.load_pairs_at(b.wrapping_add(2 * S::LANES))]
-            };
+            let columns = [0, 1].map(|half| {
+                // SAFETY: the panel has two vectors for each word of a row.
+                unsafe { simd.load_pairs_at(b.wrapping_add(half * 2 * S::LANES)) }
+            });
             for (sums, a) in sums.iter_mut().zip(a) {
                 // SAFETY: each row has so many words.
                 let pair = simd.splat_i32(unsafe { *a.wrapping_add(k) });

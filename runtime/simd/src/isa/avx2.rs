@@ -131,7 +131,8 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn load_pairs_at(self, from: *const i8) -> I32s {
         // SAFETY: the caller vouches for 16 integers, the token for the instruction.
-        I32s(unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())) })
+        let bytes = unsafe { _mm_loadu_si128(from.cast()) };
+        I32s(op!(_mm256_cvtepi8_epi16(bytes)))
     }
     #[inline(always)]
     unsafe fn store_zipped_at(

@@ -112,7 +112,8 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn load_pairs_at(self, from: *const i8) -> I32s {
         // SAFETY: the caller vouches for 32 integers, the token for the instruction.
-        I32s(unsafe { _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.cast())) })
+        let bytes = unsafe { _mm256_loadu_si256(from.cast()) };
+        I32s(op!(_mm512_cvtepi8_epi16(bytes)))
     }
     #[inline(always)]
     fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
