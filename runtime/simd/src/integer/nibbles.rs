@@ -281,6 +281,7 @@ impl Area<'_, '_> {
 unsafe fn factors<S: Simd>(simd: S, weights: *const i32, chunk: usize) -> S::F32 {
     // SAFETY: demanded of the caller.
     let both = unsafe { simd.load_at(weights.wrapping_add(2 * WORDS * S::LANES).cast()) }.to_bits();
-    let bits = if chunk % 2 == 0 { both & simd.splat_i32(-1 << 16) } else { both.shl::<16>() };
+    let bits =
+        if chunk.is_multiple_of(2) { both & simd.splat_i32(-1 << 16) } else { both.shl::<16>() };
     bits.bitcast()
 }
