@@ -51,7 +51,7 @@ mod tests {
         let mut to = [0; 3];
         assert_eq!(quantise(&[-1.0, 0.0, 254.0], &mut to), (1.0, -127));
         assert_eq!(to, [-128, -127, 127]);
-        assert_eq!(quantise(&[0.0; 3], &mut to), (1.0, -1));
-        assert_eq!(to, [-1; 3]);
+        assert_eq!(quantise(&[0.0; 3], &mut to), (1.0, 127));
+        assert_eq!(to, [127; 3]);
     }
 }

@@ -153,13 +153,13 @@ impl Routine for Area<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         if self.rows < 4 {
+            let (from, to) = self.panels;
+            let apart = (to - from) / STREAMS;
             for row in 0..self.rows {
-                let mut panel = self.panels.0;
-                while panel + STREAMS <= self.panels.1 {
-                    self.row::<S, STREAMS>(simd, panel, row);
-                    panel += STREAMS;
-                }
-                (panel..self.panels.1).for_each(|panel| self.row::<S, 1>(simd, panel, row));
+                (from..from + apart)
+                    .for_each(|panel| self.row::<S, STREAMS>(simd, (panel, apart), row));
+                (from + STREAMS * apart..to)
+                    .for_each(|panel| self.row::<S, 1>(simd, (panel, 1), row));
             }
             return;
         }
@@ -172,12 +172,13 @@ impl Routine for Area<'_, '_> {
 }
 
 impl Area<'_, '_> {
-    /// One row of `P` panels.
+    /// One row of `P` panels that are `apart` from each other: each is read on from where the one
+    /// before it in memory ended.
     #[inline(always)]
-    fn row<S: Simd, const P: usize>(&self, simd: S, panel: usize, row: usize) {
+    fn row<S: Simd, const P: usize>(&self, simd: S, (panel, apart): (usize, usize), row: usize) {
         let chunks = self.of.chunks;
         let size = chunks.div_ceil(2) * PAIR * S::LANES;
-        let weights = self.of.weights[panel * size..][..P * size].as_ptr();
+        let weights = self.of.weights[panel * size..][..((P - 1) * apart + 1) * size].as_ptr();
         let x = self.of.x[row * chunks * CHUNK..][..chunks * CHUNK].as_ptr();
         let offsets = &self.of.offsets[row * chunks..][..chunks];
         let mut all = [simd.zero(); P];
@@ -192,7 +193,7 @@ impl Area<'_, '_> {
                     simd.splat_i32(unsafe { x.wrapping_add(word).read_unaligned() })
                 });
                 for (p, sum) in sums.iter_mut().enumerate() {
-                    let from = weights.wrapping_add(p * size + (first + word) * S::LANES);
+                    let from = weights.wrapping_add(p * apart * size + (first + word) * S::LANES);
                     // SAFETY: a panel has `PAIR` vectors for each two chunks.
                     let packed = unsafe { simd.load_at(from.cast()) };
                     let [a, b] = packed.to_bits().nibbles();
@@ -202,12 +203,12 @@ impl Area<'_, '_> {
             for (p, (all, sum)) in all.iter_mut().zip(sums).enumerate() {
                 let sum = (sum.gather() + simd.splat_i32(*offset)).to_f32();
                 // SAFETY: as above.
-                let scale = unsafe { factors(simd, weights.wrapping_add(p * size), chunk) };
+                let scale = unsafe { factors(simd, weights.wrapping_add(p * apart * size), chunk) };
                 *all = sum.mul_add(scale, *all);
             }
         }
         for (p, all) in all.into_iter().enumerate() {
-            self.end(simd, all, panel + p, row);
+            self.end(simd, all, panel + p * apart, row);
         }
     }
 
