@@ -40,6 +40,12 @@ fn rounded(sum: i32, scale: f32, clamp: (f32, f32), zero_point: i32) -> i32 {
     (value + zero_point).clamp(-128, 127)
 }
 
+/// Taps of each row over 25 pixels, some of zeros.
+fn places(rows: usize, taps: usize, channels: usize) -> Vec<u32> {
+    let one = |at: usize| if at % 5 == 4 { ZEROS } else { (at * 13 % 25 * channels) as u32 };
+    (0..rows * taps).map(one).collect()
+}
+
 const SHAPES: [(usize, usize, usize, usize); 8] = [
     (1, 1, 1, 1),
     (1, 70, 1, 96),
@@ -58,9 +64,7 @@ fn products_with_bytes() {
             let (inner, seed) = (taps * channels, case);
             let x = bytes(25 * channels, seed);
             let weights = bytes(inner * cols, seed + 1);
-            let at: Vec<u32> = (0..rows * taps)
-                .map(|at| if at % 5 == 4 { ZEROS } else { (at * 13 % 25 * channels) as u32 })
-                .collect();
+            let at = places(rows, taps, channels);
             let mut packed = vec![0; packed_len(isa, inner, cols).unwrap()];
             pack(isa, (inner, cols), |k, col| weights[k * cols + col], &mut packed);
             let bias: Vec<i32> = (0..cols as i32).map(|col| col * 100 - 1000).collect();

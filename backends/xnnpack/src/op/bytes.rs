@@ -11,7 +11,7 @@ use super::{
     binary::{Combine, operands},
     both, elements, only,
     pool::GlobalMean,
-    quantise::to_bytes,
+    quantise::{rounded, to_bytes, within},
     quantised::to_integer,
     some,
     unary::map,
@@ -52,7 +52,7 @@ impl Op for Pairs {
         let (scale, zero) = self.to.quantum;
         let (zero_a, zero_b, zero) = (zero_a as f32, zero_b as f32, zero as f32);
         let (low, high) = self.to.bounds;
-        let finish = |x: f32| x.clamp(low, high).round_ties_even() as i32 as i8;
+        let finish = |x: f32| rounded(within(x, low, high), 0.0);
         operands(&self.combine, a, b, elements::<i8>(out)?, |a, b, out| {
             if self.function == Binary::Multiply {
                 let factor = p * q / scale;
@@ -125,7 +125,7 @@ impl Op for Mean {
                 }
                 for (sum, out) in sums.iter().zip(&mut *out) {
                     let value = (*sum as f32 + start) * factor + zero as f32;
-                    *out = value.clamp(low, high).round_ties_even() as i32 as i8;
+                    *out = rounded(within(value, low, high), 0.0);
                 }
             });
         }

@@ -36,10 +36,23 @@ pub(crate) fn to_bytes(
 ) {
     let (low, high) = (least - zero_point, most - zero_point);
     for (x, to) in x.iter().zip(to) {
-        // NaN is zero.
-        let bounded = (x * factor).clamp(low, high);
-        *to = (bounded.round_ties_even() + zero_point) as i32 as i8;
+        *to = rounded(within(x * factor, low, high), zero_point);
     }
+}
+
+/// `x` within bounds; NaN becomes the lower one.
+#[inline(always)]
+pub(crate) fn within(x: f32, low: f32, high: f32) -> f32 {
+    let x = if x > low { x } else { low };
+    if x < high { x } else { high }
+}
+
+/// The nearest integer, halves to the even one, and the integer `more`; all of them are small.
+#[inline(always)]
+pub(crate) fn rounded(x: f32, more: f32) -> i8 {
+    /// Above it, numbers are integers whose last bits are those of what was added to it.
+    const INTEGERS: f32 = 12_582_912.0;
+    ((x + INTEGERS) + more).to_bits() as i8
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ fn tables(graph: &mut Graph<'_>) {
 fn bounds(graph: &mut Graph<'_>) {
     let Uses { readers, mut writer } = Uses::of(graph);
     let mut dropped = vec![false; graph.nodes.len()];
-    for index in 0..graph.nodes.len() {
+    for (index, gone) in dropped.iter_mut().enumerate() {
         let node = &graph.nodes[index];
         let (Kind::Unary(Unary::Clamp), [input]) = (&node.kind, &*node.inputs) else { continue };
         let (before, after) = (&graph.values[*input], &graph.values[node.output]);
@@ -94,7 +94,7 @@ fn bounds(graph: &mut Graph<'_>) {
         node.clamp = (bound(node.clamp.0), bound(node.clamp.1));
         node.output = output;
         writer[output] = Some(first);
-        dropped[index] = true;
+        *gone = true;
     }
     drop(graph, dropped);
 }
