@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from exporter import models, suite
+from exporter import few_bits, models, suite
 from exporter.exported import use_grid, write
 
 DATA = Path(__file__).parent / "data"
@@ -22,6 +22,7 @@ def main(names: list[str]) -> None:
     archives = {f"suite/{module.removeprefix('test_')}": partial(suite.collect, module) for module in suite.modules()}
     for flow in suite.DELEGATED:
         archives |= {f"{flow.name}/{module.removeprefix('test_')}": partial(suite.collect_delegated, module, flow) for module in suite.modules()}
+    archives |= {f"xnnpack_few_bits/{name}": make for name, make in few_bits.ARCHIVES.items()}
     archives |= {f"models/{name}": make for name, make in models.ARCHIVES.items()}
     for path, make in archives.items():
         if names and path not in names and path.split("/")[0] not in names:

@@ -2,7 +2,11 @@
 
 use afferent_core::{Backend, DelegateHandle, DelegateSource, Error};
 
-use crate::{blob, delegate::Runner, plan::Plan};
+use crate::{
+    blob,
+    delegate::Runner,
+    plan::{Plan, fuse},
+};
 
 /// The backend `XnnpackBackend`.
 pub const XNNPACK: &dyn Backend = &Xnnpack;
@@ -19,7 +23,8 @@ impl Backend for Xnnpack {
     }
 
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
-        let graph = blob::read(source.blob, source.named_data)?;
+        let mut graph = blob::read(source.blob, source.named_data)?;
+        fuse::nodes(&mut graph);
         let plan = Plan::new(&graph)?;
         Ok(DelegateHandle::Owned(Box::new(Runner::new(plan)?)))
     }

@@ -3,23 +3,29 @@
 //! | file        | holds                                                                  |
 //! |-------------|------------------------------------------------------------------------|
 //! | `binary`    | functions of two numbers, with broadcasting                            |
+//! | `bytes`     | sums, products and means of integers, conversions                      |
 //! | `conv`      | convolutions, plain and transposed, of `f32`                           |
 //! | `depthwise` | convolutions with a kernel for each channel, of `f32` and integers     |
 //! | `integer`   | convolutions and fully connected layers of integers                    |
 //! | `linear`    | fully connected layers and products of matrices, of `f32`              |
 //! | `moves`     | transposition, padding, slices, concatenation, copies                  |
+//! | `nibbles`   | fully connected layers with weights of 4 bits                          |
 //! | `pool`      | pools and resizing                                                     |
+//! | `quantise`  | numbers → integers, with scales that are found at run time             |
 //! | `quantised` | any operation on integers, by way of `f32`                             |
 //! | `unary`     | functions of one number, softmax                                       |
 //! | `weights`   | constants as the operations take them                                  |
 
 pub(crate) mod binary;
+pub(crate) mod bytes;
 pub(crate) mod conv;
 pub(crate) mod depthwise;
 pub(crate) mod integer;
 pub(crate) mod linear;
 pub(crate) mod moves;
+pub(crate) mod nibbles;
 pub(crate) mod pool;
+pub(crate) mod quantise;
 pub(crate) mod quantised;
 pub(crate) mod unary;
 pub(crate) mod weights;
@@ -55,6 +61,8 @@ pub(crate) struct Cx<'c> {
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) words: Vec<i32>,
+    pub(crate) halves: Vec<i16>,
+    pub(crate) bytes: Vec<i8>,
     pub(crate) floats: Vec<f32>,
     /// Of operations that call others.
     pub(crate) outer: Vec<f32>,

@@ -4,6 +4,7 @@
 //! lies in a slot of memory that later results take over when nothing reads it any more, or
 //! straight in an argument of the delegate. What only renames elements is no step at run time.
 
+pub(crate) mod fuse;
 mod prepare;
 
 use std::borrow::Cow;

@@ -7,6 +7,7 @@
 //! | `conv`      | convolutions                                                              |
 //! | `gemm`      | products of matrices, and of whatever can be packed like one              |
 //! | `indirect`  | products of packed weights with rows found by their places                |
+//! | `integer`   | products of integers of 8 and 4 bits                                      |
 //! | `isa`       | instruction sets, found at run time, and how code is compiled for each    |
 //! | `math`      | functions of a vector of numbers                                          |
 //! | `norm`      | layer norm and group norm                                                 |
@@ -26,6 +27,7 @@ pub mod channels;
 pub mod conv;
 pub mod gemm;
 pub mod indirect;
+pub mod integer;
 pub mod isa;
 pub mod math;
 pub mod norm;

@@ -64,6 +64,50 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// The smaller of `len` and `LANES` integers can be written there.
     unsafe fn store_i8_at(self, value: Self::I32, to: *mut i8, len: usize);
 
+    /// `LANES` pairs of integers of 8 bits, each of them as an integer of 16 bits.
+    ///
+    /// # Safety
+    /// Twice as many integers as `LANES` can be read there.
+    #[inline(always)]
+    unsafe fn load_pairs_at(self, from: *const i8) -> Self::I32 {
+        let mut all = [0_i32; 16];
+        for (lane, to) in all.iter_mut().enumerate().take(Self::LANES) {
+            let pair = from.wrapping_add(2 * lane);
+            // SAFETY: the caller vouches for both of the pair, which need no alignment.
+            let [low, high] = unsafe { pair.cast::<[i8; 2]>().read() };
+            *to = (i32::from(low) & 0xffff) | (i32::from(high) << 16);
+        }
+        // SAFETY: the array has 16 integers.
+        unsafe { self.load_at(all.as_ptr().cast()) }.to_bits()
+    }
+
+    /// Writes the first `len` of two zipped vectors (see [`Int::zip_halves`]) in their order, each
+    /// number within `bounds`, rounded, and `zero_point` added.
+    ///
+    /// # Safety
+    /// The smaller of `len` and twice `LANES` integers can be written there.
+    #[inline(always)]
+    unsafe fn store_zipped_at(
+        self,
+        values: [Self::F32; 2],
+        zero_point: i32,
+        bounds: (f32, f32),
+        to: *mut i8,
+        len: usize,
+    ) {
+        let values = self.unzip(values);
+        for (half, value) in values.into_iter().enumerate() {
+            let bounded = self.splat(bounds.1).min(self.splat(bounds.0).max(value));
+            let value = bounded.round_to_i32() + self.splat_i32(zero_point);
+            let at = half * Self::LANES;
+            // SAFETY: demanded of the caller.
+            unsafe { self.store_i8_at(value, to.wrapping_add(at), len.saturating_sub(at)) }
+        }
+    }
+
+    /// Two zipped vectors (see [`Int::zip_halves`]) in the order of their channels.
+    fn unzip(self, values: [Self::F32; 2]) -> [Self::F32; 2];
+
     /// Zeros.
     #[inline(always)]
     fn zero(self) -> Self::F32 {
@@ -176,6 +220,19 @@ pub trait Int:
     /// of 16 bits with a sign.
     #[must_use]
     fn add_pairs(self, a: Self, b: Self) -> Self;
+    /// Pairs each integer of 16 bits with that of `other` in the same place. Of every eight
+    /// places, the first four go to the first vector and the others to the second: place `p` to
+    /// lane `p / 8 * 4 + p % 4` of vector `p % 8 / 4`. Such vectors are zipped.
+    fn zip_halves(self, other: Self) -> [Self; 2];
+    /// The lower four and the upper four bits of each byte, as bytes.
+    fn nibbles(self) -> [Self; 2];
+    /// Adds the products of bytes without sign, below 16, with those of `x`, which have one, to
+    /// sums that [`Int::gather`] brings together; at most eight times.
+    #[must_use]
+    fn add_products(self, nibbles: Self, x: Self) -> Self;
+    /// The sum for each lane of what [`Int::add_products`] added to zeros.
+    #[must_use]
+    fn gather(self) -> Self;
     /// Where `self < other`.
     fn lt(self, other: Self) -> Self::Mask;
     /// Where `self == other`.

@@ -137,3 +137,8 @@ fn programs_quantised_by_channel_give_what_the_official_runtime_gives() {
 fn programs_quantised_by_tensor_give_what_the_official_runtime_gives() {
     check("xnnpack_static_int8_per_tensor");
 }
+
+#[test]
+fn programs_of_few_bits_give_what_the_official_runtime_gives() {
+    check("xnnpack_few_bits");
+}

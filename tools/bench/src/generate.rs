@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::{
+    subject::BACKENDS,
     table::{Table, figure},
     timing,
 };
@@ -100,7 +101,8 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 
 fn measure(path: &Path, options: &Options) -> Result<[String; 7]> {
     let workers = pool::workers(options.threads);
-    let of_model = ModelOptions { workers, ..ModelOptions::new(afferent_kernels::KERNELS) };
+    let of_model = ModelOptions::new(afferent_kernels::KERNELS).with_backends(BACKENDS);
+    let of_model = ModelOptions { workers, ..of_model };
     let mut generator = Generator::new(Model::open(path, of_model)?)?;
     generate(&mut generator, options)?;
     let (mut own, mut peer) = (Vec::new(), Vec::new());

@@ -62,28 +62,41 @@ impl Op for Combine {
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let [a, b] = both(inputs)?;
-        let (a, b, out) = (a.data::<f32>()?, b.data::<f32>()?, elements::<f32>(out)?);
-        let (len, steps) = self.loops[MOST_DIMS - 1];
-        if out.is_empty() {
-            return Ok(());
-        }
-        let mut at = [0; MOST_DIMS - 1];
-        let mut start = [0_usize; 2];
-        for out in out.chunks_exact_mut(len) {
-            let operand = |side: usize, data: &'_ [f32]| -> Option<(usize, usize)> {
-                let from = start[side];
-                let len = if steps[side] == 0 { 1 } else { len };
-                (from.checked_add(len)? <= data.len()).then_some((from, len))
-            };
-            let (Some((i, m)), Some((j, n))) = (operand(0, a), operand(1, b)) else {
-                return Err(MISFIT);
-            };
-            combine(cx.isa, self.function, &a[i..i + m], &b[j..j + n], out);
+        let (a, b) = (a.data::<f32>()?, b.data::<f32>()?);
+        operands(self, a, b, elements(out)?, |a, b, out| {
+            combine(cx.isa, self.function, a, b, out);
             bound(cx.isa, self.clamp, out);
-            advance(&self.loops[..MOST_DIMS - 1], &mut at, &mut start);
-        }
-        Ok(())
+        })
     }
+}
+
+/// Calls `row` with the operands of each row of `out`; one that is a single number is repeated.
+pub(crate) fn operands<T, O>(
+    of: &Combine,
+    a: &[T],
+    b: &[T],
+    out: &mut [O],
+    row: impl Fn(&[T], &[T], &mut [O]),
+) -> Result<(), Error> {
+    let (len, steps) = of.loops[MOST_DIMS - 1];
+    if out.is_empty() {
+        return Ok(());
+    }
+    let mut at = [0; MOST_DIMS - 1];
+    let mut start = [0_usize; 2];
+    for out in out.chunks_exact_mut(len) {
+        let operand = |side: usize, data: &[T]| -> Option<(usize, usize)> {
+            let from = start[side];
+            let len = if steps[side] == 0 { 1 } else { len };
+            (from.checked_add(len)? <= data.len()).then_some((from, len))
+        };
+        let (Some((i, m)), Some((j, n))) = (operand(0, a), operand(1, b)) else {
+            return Err(MISFIT);
+        };
+        row(&a[i..i + m], &b[j..j + n], out);
+        advance(&of.loops[..MOST_DIMS - 1], &mut at, &mut start);
+    }
+    Ok(())
 }
 
 /// One row; an operand of one number is repeated.

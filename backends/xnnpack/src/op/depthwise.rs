@@ -1,27 +1,14 @@
 //! Convolutions with a kernel for each channel.
 
 use afferent_core::Error;
-use afferent_simd::channels::{Bounded, Channels, Rounded};
+use afferent_simd::{
+    Isa,
+    channels::{Bounded, Channels},
+    integer::{Bytes, channels},
+};
 
-use super::{Cx, Input, Op, conv::Sizes, elements, only};
-use crate::shape::{MISFIT, Shape};
-
-/// How results are stored.
-pub(crate) enum Stored {
-    /// As they are, within bounds.
-    Numbers((f32, f32)),
-    /// As integers, of inputs that are integers too.
-    Integers {
-        /// What zero is stored as in the input.
-        from: f32,
-        /// A factor for each channel.
-        scale: Vec<f32>,
-        /// The bounds, without the zero point.
-        clamp: (f32, f32),
-        /// What zero is stored as in the result.
-        to: i32,
-    },
-}
+use super::{Cx, Input, Op, conv::Sizes, elements, only, zeros};
+use crate::shape::{MISFIT, Shape, TOO_LARGE};
 
 /// A convolution with one result for each channel.
 pub(crate) struct Depthwise {
@@ -29,7 +16,7 @@ pub(crate) struct Depthwise {
     /// Rows and columns of the kernel, channels.
     pub(crate) weights: Vec<f32>,
     pub(crate) bias: Vec<f32>,
-    pub(crate) stored: Stored,
+    pub(crate) clamp: (f32, f32),
 }
 
 impl Op for Depthwise {
@@ -39,34 +26,20 @@ impl Op for Depthwise {
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
-        let done = match &self.stored {
-            Stored::Numbers(clamp) => {
-                let conv = self.channels(input, input.data::<f32>()?, 0.0)?;
-                conv.write(cx.isa, &Bounded(clamp.0, clamp.1), elements(out)?, cx.workers)
-            }
-            Stored::Integers { from, scale, clamp, to } => {
-                let conv = self.channels(input, input.data::<i8>()?, *from)?;
-                let sink = Rounded { scale, clamp: *clamp, zero_point: *to };
-                conv.write(cx.isa, &sink, elements(out)?, cx.workers)
-            }
-        };
-        done.ok_or(MISFIT)
+        let conv = self.channels(input, input.data::<f32>()?)?;
+        let sink = Bounded(self.clamp.0, self.clamp.1);
+        conv.write(cx.isa, &sink, elements(out)?, cx.workers).ok_or(MISFIT)
     }
 }
 
 impl Depthwise {
-    fn channels<'d, T>(
-        &'d self,
-        input: &Input<'_>,
-        x: &'d [T],
-        zero_point: f32,
-    ) -> Result<Channels<'d, T>, Error> {
+    fn channels<'d, T>(&'d self, input: &Input<'_>, x: &'d [T]) -> Result<Channels<'d, T>, Error> {
         let [batch, height, width, channels] = input.shape.picture()?;
         let [_, rows, cols, _] = self.sizes.output(&input.shape)?.picture()?;
         let window = self.sizes.window;
         Ok(Channels {
             x,
-            zero_point,
+            zero_point: 0.0,
             batch,
             channels,
             input: [height, width],
@@ -78,5 +51,89 @@ impl Depthwise {
             weights: &self.weights,
             bias: &self.bias,
         })
+    }
+}
+
+/// A convolution of integers with one result for each channel.
+pub(crate) struct IntegerDepthwise {
+    sizes: Sizes,
+    weights: Vec<i32>,
+    /// What sums start with, in the order of the weights.
+    bias: Vec<i32>,
+    /// A factor for each channel, in the same order.
+    scale: Vec<f32>,
+    /// The bounds, without the zero point.
+    clamp: (f32, f32),
+    /// What zero is stored as in the input, for each channel.
+    zeros: Vec<i8>,
+    /// What zero is stored as in the result.
+    to: i32,
+    input: Shape,
+    places: Vec<u32>,
+}
+
+impl IntegerDepthwise {
+    /// `weights`: rows and columns of the kernel, channels; `from` and `to` are what zero is
+    /// stored as in the input and in the result.
+    pub(crate) fn new(
+        sizes: Sizes,
+        (weights, scale, bias): (&[i8], &[f32], &[i32]),
+        (from, to): (i8, i32),
+        clamp: (f32, f32),
+    ) -> Result<Self, Error> {
+        let isa = Isa::best();
+        let (taps, count) = (sizes.window.taps(), sizes.groups);
+        let len = channels::packed_len(isa, taps, count).ok_or(TOO_LARGE)?;
+        let mut packed = zeros(len)?;
+        channels::pack(
+            isa,
+            (taps, count),
+            |tap, channel| weights[tap * count + channel],
+            &mut packed,
+        );
+        // Sums are of integers as they are stored; what zero adds to them is taken away here.
+        let rest = |(channel, bias): (usize, &i32)| {
+            let sum: i32 = (0..taps).map(|tap| i32::from(weights[tap * count + channel])).sum();
+            bias.wrapping_sub(sum.wrapping_mul(i32::from(from)))
+        };
+        let bias: Vec<i32> = bias.iter().enumerate().map(rest).collect();
+        Ok(Self {
+            sizes,
+            weights: packed,
+            bias: channels::zip(isa, &bias).collect(),
+            scale: channels::zip(isa, scale).collect(),
+            clamp,
+            zeros: vec![from; count],
+            to,
+            input: Shape::default(),
+            places: vec![],
+        })
+    }
+}
+
+impl Op for IntegerDepthwise {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        let input = only(inputs)?;
+        let out = self.sizes.output(input)?;
+        if self.input != *input {
+            self.input = Shape::default();
+            self.sizes.places(input, self.sizes.groups, &mut self.places)?;
+            self.input = *input;
+        }
+        Ok(out)
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let conv = channels::Channels {
+            x: only(inputs)?.data()?,
+            zeros: &self.zeros,
+            places: &self.places,
+            taps: self.sizes.window.taps(),
+            channels: self.sizes.groups,
+            weights: &self.weights,
+        };
+        let Self { bias, scale, clamp, to, .. } = self;
+        let end = Bytes { bias, scale, clamp: *clamp, zero_point: *to };
+        conv.write(cx.isa, &end, elements(out)?, cx.workers).ok_or(MISFIT)
     }
 }

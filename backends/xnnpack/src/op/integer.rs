@@ -1,21 +1,18 @@
-//! Convolutions and fully connected layers of integers, summed up exactly in pairs of 16 bits.
+//! Convolutions and fully connected layers of integers of 8 bits, summed up exactly.
 //!
 //! Inputs are integers already (static quantisation), or numbers whose rows or pictures are
-//! quantised here: the scale is the range of the numbers and zero by 255, the zero point nudged to
-//! an integer so that the greater of the errors at both ends is the smaller one.
+//! quantised first.
 
 use afferent_core::Error;
 use afferent_simd::{
     Isa,
-    indirect::{Bytes, Indirect, Place, Places, Scaled, pack, packed_len},
+    indirect::{Place, Places},
+    integer::{Bytes, End, Product, Scaled, Zero, pack, packed_len, scratch_len, width, zip},
 };
 
 use super::{
-    Cx, Input, Op,
-    conv::Sizes,
-    elements,
-    linear::{connected, padded},
-    only, some, zeros,
+    Cx, Input, Op, Scratch, conv::Sizes, elements, linear::connected, only, quantise::quantise,
+    some, zeros,
 };
 use crate::shape::{MISFIT, Shape, TOO_LARGE};
 
@@ -30,8 +27,8 @@ pub(crate) enum Layout {
 
 /// Weights and what belongs to the columns of one group.
 struct Group {
-    weights: Vec<i32>,
-    /// Factor of each column.
+    weights: Vec<i8>,
+    /// Factor of each column, zipped.
     scale: Vec<f32>,
     integer_bias: Vec<i32>,
     bias: Vec<f32>,
@@ -49,11 +46,7 @@ pub(crate) enum Stored {
 pub(crate) struct Integer {
     layout: Layout,
     stored: Stored,
-    /// Of a fully connected layer one for each block of a row.
     groups: Vec<Group>,
-    /// Input channels of a group, or numbers of a block.
-    inputs: usize,
-    zeros: Vec<i32>,
     input: Shape,
     places: Vec<u32>,
 }
@@ -61,11 +54,8 @@ pub(crate) struct Integer {
 /// Weights with their scales.
 pub(crate) struct Weights<'w> {
     pub(crate) integers: &'w [i8],
-    pub(crate) zero_point: i32,
     /// Of each output channel, of fully connected layers of each block of each.
     pub(crate) scales: &'w [f32],
-    /// Numbers of a block; those of a row, when it is one block.
-    pub(crate) block: usize,
     /// Whether those of a fully connected layer are input channels by output channels.
     pub(crate) transposed: bool,
 }
@@ -77,16 +67,32 @@ pub(crate) enum Bias<'b> {
     Numbers(&'b [f32]),
 }
 
+/// Groups, outputs of a group, taps, inputs of a group.
+struct Parts {
+    groups: usize,
+    outputs: usize,
+    taps: usize,
+    inputs: usize,
+}
+
 impl Layout {
-    /// Groups, outputs of a group, taps, inputs of a group.
-    fn parts(&self, block: usize) -> (usize, usize, usize, usize) {
+    fn parts(&self) -> Parts {
         match *self {
-            Self::Rows { inner, cols } => (inner / block.max(1), cols, 1, block),
-            Self::Patches(sizes) => {
-                (sizes.groups, sizes.outputs, sizes.window.taps(), sizes.inputs)
+            Self::Rows { inner, cols } => {
+                Parts { groups: 1, outputs: cols, taps: 1, inputs: inner }
+            }
+            Self::Patches(Sizes { groups, outputs, window, inputs, .. }) => {
+                Parts { groups, outputs, taps: window.taps(), inputs }
             }
         }
     }
+}
+
+/// The values of some columns, zipped and with zeros up to whole panels.
+fn zipped<T: Copy + Default>(isa: Isa, columns: &[T]) -> Vec<T> {
+    let mut all = vec![T::default(); columns.len().next_multiple_of(width(isa))];
+    zip(isa, columns, &mut all);
+    all
 }
 
 impl Integer {
@@ -97,66 +103,40 @@ impl Integer {
         stored: Stored,
     ) -> Result<Self, Error> {
         let isa = Isa::best();
-        let (groups, outputs, taps, inputs) = layout.parts(weights.block);
-        let half = inputs.div_ceil(2);
-        let inner = taps.checked_mul(half).ok_or(TOO_LARGE)?;
-        let integer = |group: usize, col: usize, tap: usize, input: usize| {
-            if input >= inputs {
-                return 0;
-            }
-            let at = match layout {
-                Layout::Patches(sizes) => sizes.weight(group, col, tap, input),
-                Layout::Rows { cols, .. } if weights.transposed => {
-                    (group * inputs + input) * cols + col
-                }
-                Layout::Rows { inner, .. } => col * inner + group * inputs + input,
-            };
-            i32::from(weights.integers[at]) - weights.zero_point
-        };
-        let is_rows = matches!(layout, Layout::Rows { .. });
+        let Parts { groups, outputs, taps, inputs } = layout.parts();
+        let inner = taps.checked_mul(inputs).ok_or(TOO_LARGE)?;
         let make = |group: usize| {
-            let len = packed_len(isa, inner, outputs).ok_or(TOO_LARGE)?;
-            let mut packed = zeros(len)?;
-            let pair = |k: usize, col: usize| {
-                let (tap, input) = (k / half, k % half * 2);
-                let [low, high] = [0, 1].map(|more| integer(group, col, tap, input + more));
-                (low & 0xffff) | (high << 16)
+            let mut packed = zeros(packed_len(isa, inner, outputs).ok_or(TOO_LARGE)?)?;
+            let weight = |k: usize, col: usize| {
+                weights.integers[match layout {
+                    Layout::Patches(sizes) => sizes.weight(group, col, k / inputs, k % inputs),
+                    Layout::Rows { cols, .. } if weights.transposed => k * cols + col,
+                    Layout::Rows { inner, .. } => col * inner + k,
+                }]
             };
-            pack(isa, (inner, outputs), pair, &mut packed);
-            let scale: Vec<f32> = (0..outputs)
-                .map(|col| {
-                    weights.scales
-                        [if is_rows { col * groups + group } else { group * outputs + col }]
-                })
-                .collect();
-            // The bias of a fully connected layer is added with its first block.
-            let first = if is_rows { 0 } else { group * outputs };
-            let with_bias = !is_rows || group == 0;
-            let mut made = Group {
+            pack(isa, (inner, outputs), weight, &mut packed);
+            let of_group = group * outputs..(group + 1) * outputs;
+            Ok(Group {
                 weights: packed,
-                scale: padded(isa, outputs, Some(&scale)),
-                integer_bias: padded::<i32>(isa, outputs, None),
-                bias: padded::<f32>(isa, outputs, None),
-            };
-            match bias {
-                Bias::Integers(bias) if with_bias => {
-                    made.integer_bias = padded(isa, outputs, Some(&bias[first..][..outputs]));
-                }
-                Bias::Numbers(bias) if with_bias => {
-                    made.bias = padded(isa, outputs, Some(&bias[first..][..outputs]));
-                }
-                _ => {}
-            }
-            Ok(made)
+                scale: zipped(isa, &weights.scales[of_group.clone()]),
+                integer_bias: match bias {
+                    Bias::Integers(bias) => zipped(isa, &bias[of_group.clone()]),
+                    _ => vec![],
+                },
+                bias: match bias {
+                    Bias::Numbers(bias) => zipped(isa, &bias[of_group]),
+                    _ => vec![0.0; outputs.next_multiple_of(width(isa))],
+                },
+            })
         };
         let groups = (0..groups).map(make).collect::<Result<_, Error>>()?;
-        let zeros = vec![0; half];
-        Ok(Self { layout, stored, groups, inputs, zeros, input: Shape::default(), places: vec![] })
+        Ok(Self { layout, stored, groups, input: Shape::default(), places: vec![] })
     }
 
-    /// Words of a pixel or a row.
+    /// Integers of a pixel or a row.
     fn step(&self) -> usize {
-        self.groups.len() * self.inputs.div_ceil(2)
+        let Parts { groups, inputs, .. } = self.layout.parts();
+        groups * inputs
     }
 
     fn places(&self) -> Places<'_> {
@@ -168,6 +148,34 @@ impl Integer {
         }
     }
 
+    /// Computes what group `number` adds to the result.
+    fn write<E: End>(
+        &self,
+        cx: &mut Cx<'_>,
+        (x, zero): (&[i8], Zero<'_>),
+        number: usize,
+        end: &E,
+        out: &mut [E::Out],
+    ) -> Result<(), Error> {
+        let Parts { groups, outputs, taps, inputs } = self.layout.parts();
+        let step = groups * outputs;
+        let rows = out.len() / step;
+        let threads = cx.workers.map_or(1, |workers| workers.threads());
+        let len = scratch_len(cx.isa, taps * inputs, outputs, rows, threads);
+        let product = Product {
+            x: x.get(number * inputs..).unwrap_or_default(),
+            zero,
+            places: self.places(),
+            rows,
+            channels: inputs,
+            weights: &self.groups[number].weights,
+            cols: outputs,
+        };
+        let place = Place { data: out, at: number * outputs, step };
+        let words = some(&mut cx.scratch.words, len)?;
+        product.write(cx.isa, end, place, words, cx.workers).ok_or(MISFIT)
+    }
+
     fn run_static(
         &self,
         cx: &mut Cx<'_>,
@@ -175,45 +183,12 @@ impl Integer {
         out: &mut [i8],
         (from, clamp, to): (i32, (f32, f32), i32),
     ) -> Result<(), Error> {
-        let inputs = self.inputs;
-        let half = inputs.div_ceil(2);
-        let words = some(&mut cx.scratch.words, x.len() / inputs * half)?;
-        let halves: &mut [i16] = bytemuck::cast_slice_mut(words);
-        cx.isa.call(|| widen(x, from as i16, inputs, halves));
-        let (_, cols, _, _) = self.layout.parts(inputs);
-        let step = if matches!(self.layout, Layout::Rows { .. }) {
-            cols
-        } else {
-            cols * self.groups.len()
-        };
-        let rows = out.len() / step;
         for (number, group) in self.groups.iter().enumerate() {
-            let product = self.product(words, number, rows, cols);
             let (bias, scale) = (&group.integer_bias[..], &group.scale[..]);
             let end = Bytes { bias, scale, clamp, zero_point: to };
-            let place = Place { data: &mut *out, at: number * cols, step };
-            product.write(cx.isa, &end, place, cx.workers).ok_or(MISFIT)?;
+            self.write(cx, (x, Zero::All(from as i16)), number, &end, out)?;
         }
         Ok(())
-    }
-
-    fn product<'p>(
-        &'p self,
-        words: &'p [i32],
-        group: usize,
-        rows: usize,
-        cols: usize,
-    ) -> Indirect<'p, i32> {
-        let half = self.inputs.div_ceil(2);
-        Indirect {
-            x: words.get(group * half..).unwrap_or_default(),
-            zeros: &self.zeros,
-            places: self.places(),
-            rows,
-            channels: half,
-            weights: &self.groups[group].weights,
-            cols,
-        }
     }
 
     fn run_dynamic(
@@ -223,39 +198,47 @@ impl Integer {
         out: &mut [f32],
         clamp: (f32, f32),
     ) -> Result<(), Error> {
-        let (_, cols, _, _) = self.layout.parts(self.inputs);
-        let is_rows = matches!(self.layout, Layout::Rows { .. });
-        let step = if is_rows { cols } else { cols * self.groups.len() };
-        let rows = out.len() / step;
-        let units = if is_rows { rows } else { self.input[0] };
-        let half = self.inputs.div_ceil(2);
-        let words = some(&mut cx.scratch.words, x.len() / self.inputs * half)?;
-        let scales = some(&mut cx.scratch.floats, rows)?;
+        let Parts { groups, outputs, .. } = self.layout.parts();
+        let rows = out.len() / (groups * outputs);
+        let units = if matches!(self.layout, Layout::Rows { .. }) { rows } else { self.input[0] };
         if units == 0 || rows == 0 || x.is_empty() {
             return Ok(());
         }
-        let len = (x.len() / units, words.len() / units, rows / units);
-        for (unit, x) in x.chunks_exact(len.0).enumerate() {
-            let halves = bytemuck::cast_slice_mut(&mut words[unit * len.1..][..len.1]);
-            let scale = cx.isa.call(|| quantise(x, self.inputs, halves));
-            scales[unit * len.2..][..len.2].fill(scale);
+        let mut bytes = std::mem::take(&mut cx.scratch.bytes);
+        let result = self.quantised(cx, (x, units), out, clamp, &mut bytes);
+        cx.scratch.bytes = bytes;
+        result
+    }
+
+    fn quantised(
+        &self,
+        cx: &mut Cx<'_>,
+        (x, units): (&[f32], usize),
+        out: &mut [f32],
+        clamp: (f32, f32),
+        bytes: &mut Vec<i8>,
+    ) -> Result<(), Error> {
+        let Parts { groups, outputs, .. } = self.layout.parts();
+        let rows = out.len() / (groups * outputs);
+        let bytes = some(bytes, x.len())?;
+        let mut zeros = std::mem::take(&mut cx.scratch.halves);
+        let mut steps = std::mem::take(&mut cx.scratch.floats);
+        let (zero, step) = (some(&mut zeros, rows)?, some(&mut steps, rows)?);
+        let (len, share) = (x.len() / units, rows / units);
+        for (unit, x) in x.chunks_exact(len).enumerate() {
+            let to = &mut bytes[unit * len..][..len];
+            let (scale, zero_point) = cx.isa.call(|| quantise(x, to));
+            zero[unit * share..][..share].fill(zero_point as i16);
+            step[unit * share..][..share].fill(scale);
         }
-        let open = (f32::NEG_INFINITY, f32::INFINITY);
+        let mut result = Ok(());
         for (number, group) in self.groups.iter().enumerate() {
-            let product = self.product(words, number, rows, cols);
-            let is_last = !is_rows || number + 1 == self.groups.len();
-            let end = Scaled {
-                rows: scales,
-                cols: &group.scale,
-                bias: &group.bias,
-                clamp: if is_last { clamp } else { open },
-                adds: is_rows && number > 0,
-            };
-            let at = if is_rows { 0 } else { number * cols };
-            let place = Place { data: &mut *out, at, step };
-            product.write(cx.isa, &end, place, cx.workers).ok_or(MISFIT)?;
+            let end = Scaled { rows: step, scale: &group.scale, bias: &group.bias, clamp };
+            result = result.and(self.write(cx, (bytes, Zero::Rows(zero)), number, &end, out));
         }
-        Ok(())
+        let Scratch { halves, floats, .. } = cx.scratch;
+        (*halves, *floats) = (zeros, steps);
+        result
     }
 }
 
@@ -280,7 +263,7 @@ impl Op for Integer {
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
-        if self.inputs == 0 || out.is_empty() {
+        if self.layout.parts().inputs == 0 || out.is_empty() {
             return Ok(());
         }
         match self.stored {
@@ -290,49 +273,4 @@ impl Op for Integer {
             Stored::Dynamic { clamp } => self.run_dynamic(cx, input.data()?, elements(out)?, clamp),
         }
     }
-}
-
-/// Integers less their zero point; a group of channels ends with a whole pair.
-#[inline(always)]
-fn widen(x: &[i8], zero_point: i16, inputs: usize, to: &mut [i16]) {
-    if inputs.is_multiple_of(2) {
-        x.iter().zip(to).for_each(|(x, to)| *to = i16::from(*x) - zero_point);
-        return;
-    }
-    for (x, to) in x.chunks_exact(inputs).zip(to.chunks_exact_mut(inputs + 1)) {
-        x.iter().zip(&mut *to).for_each(|(x, to)| *to = i16::from(*x) - zero_point);
-        to[inputs] = 0;
-    }
-}
-
-/// Quantises numbers to integers of 8 bits, writes these less their zero point, and returns what
-/// one of them stands for.
-#[inline(always)]
-fn quantise(x: &[f32], inputs: usize, to: &mut [i16]) -> f32 {
-    let (mut low, mut high) = ([0.0_f32; 16], [0.0_f32; 16]);
-    let (chunks, rest) = x.as_chunks::<16>();
-    for chunk in chunks {
-        for lane in 0..16 {
-            low[lane] = if chunk[lane] < low[lane] { chunk[lane] } else { low[lane] };
-            high[lane] = if chunk[lane] > high[lane] { chunk[lane] } else { high[lane] };
-        }
-    }
-    let low = low.into_iter().chain(rest.iter().copied()).fold(0.0, f32::min);
-    let high = high.into_iter().chain(rest.iter().copied()).fold(0.0, f32::max);
-    let scale = if low == high { 1.0 } else { 255.0 / (high - low) };
-    let (low, high) = (low * scale, high * scale);
-    let (least, most) = (-128.0, 127.0);
-    let zero_point = if (least + low) + (most + high) > 0.0 { least - low } else { most - high };
-    let zero_point = zero_point.clamp(least, most).round_ties_even();
-    let one =
-        |x: f32| (x * scale).clamp(least - zero_point, most - zero_point).round_ties_even() as i16;
-    if inputs.is_multiple_of(2) {
-        x.iter().zip(to).for_each(|(x, to)| *to = one(*x));
-    } else {
-        for (x, to) in x.chunks_exact(inputs).zip(to.chunks_exact_mut(inputs + 1)) {
-            x.iter().zip(&mut *to).for_each(|(x, to)| *to = one(*x));
-            to[inputs] = 0;
-        }
-    }
-    1.0 / scale
 }

@@ -30,7 +30,8 @@ impl Op for Map {
     }
 }
 
-fn map(isa: Isa, function: Unary, clamp: (f32, f32), from: &[f32], to: &mut [f32]) {
+/// Applies the function and its bounds.
+pub(crate) fn map(isa: Isa, function: Unary, clamp: (f32, f32), from: &[f32], to: &mut [f32]) {
     /// An ordinary loop, compiled for the instruction set.
     macro_rules! each {
         ($f:expr) => {

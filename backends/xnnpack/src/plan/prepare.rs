@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use afferent_core::{BlobEntry, Error};
+use afferent_simd::integer::nibbles::CHUNK;
 
 use super::{Step, Store, store};
 use crate::{
@@ -10,11 +11,13 @@ use crate::{
     op::{
         Op,
         binary::Combine,
+        bytes,
         conv::{Conv, Sizes},
-        depthwise::{self, Depthwise},
+        depthwise::{Depthwise, IntegerDepthwise},
         integer::{self, Bias, Integer, Layout, Weights},
         linear::{Linear, Packed, Product},
         moves::{Change, Concatenate, Fill, Move},
+        nibbles::Nibbles,
         pool::{Give, GlobalMean, Pool, Resize},
         quantised::{self, ByNumbers, MOST_INPUTS, bounds, to_integer},
         unary::{Map, Softmax},
@@ -24,9 +27,6 @@ use crate::{
 };
 
 const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
-
-/// Taps of a depthwise convolution whose sums of integers are exact in `f32`.
-const EXACT_TAPS: usize = 512;
 
 /// Appends the steps of the node at `index`.
 pub(super) fn steps(
@@ -111,7 +111,10 @@ impl<'a> Prepare<'_, 'a> {
                 let clamp = (low + zero_point, high + zero_point);
                 Box::new(Pool { window: *window, give: Give::Largest, clamp, bytes: true })
             }
-            kind => self.numeric(kind)?,
+            kind => match self.of_bytes(kind)? {
+                Some(op) => op,
+                None => self.numeric(kind)?,
+            },
         };
         Ok((op, self.node.inputs.len()))
     }
@@ -157,6 +160,58 @@ impl<'a> Prepare<'_, 'a> {
             _ => Fill::Word(value),
         };
         Ok(Box::new(Move::new(change, fill)))
+    }
+
+    /// An operation of integers or from or to them that needs no numbers in memory, if there is
+    /// one for these types.
+    fn of_bytes(&self, kind: &Kind) -> Result<Option<Box<dyn Op>>, Error> {
+        let is_integer = |value: &Value<'_>| store(value) == Store::I8;
+        let inputs = || self.node.inputs.iter().map(|input| &self.graph.values[*input]);
+        let rounded = || {
+            let (scale, zero_point) = self.steps(self.output())?;
+            let (low, high) = bounds(self.node.clamp, scale, zero_point);
+            let zero = zero_point as f32;
+            Ok(bytes::Rounded { quantum: (scale, zero_point), bounds: (low + zero, high + zero) })
+        };
+        let to_integers = is_integer(self.output());
+        let op: Box<dyn Op> = match kind {
+            Kind::Convert if to_integers && self.stored(0) == Store::F32 => {
+                Box::new(bytes::Quantise { to: rounded()? })
+            }
+            Kind::Convert if store(self.output()) == Store::F32 && is_integer(self.input(0)) => {
+                Box::new(bytes::Dequantise { from: self.steps(self.input(0))? })
+            }
+            Kind::Unary(Unary::Clamp) if to_integers && self.is_same() => {
+                let (low, high) = rounded()?.bounds;
+                Box::new(bytes::Bounded { low: low as i8, high: high as i8 })
+            }
+            Kind::Unary(_) | Kind::Convert if to_integers && is_integer(self.input(0)) => {
+                let function =
+                    if let Kind::Unary(function) = kind { *function } else { Unary::Copy };
+                let clamp = if *kind == Kind::Convert { OPEN } else { self.node.clamp };
+                let (from, to) = (self.steps(self.input(0))?, self.steps(self.output())?);
+                Box::new(bytes::Table::new(function, clamp, from, to))
+            }
+            Kind::Binary(function @ (Binary::Add | Binary::Subtract | Binary::Multiply))
+                if to_integers && self.node.inputs.len() == 2 && inputs().all(is_integer) =>
+            {
+                Box::new(bytes::Pairs {
+                    combine: Combine::new(*function, OPEN),
+                    function: *function,
+                    from: [self.steps(self.input(0))?, self.steps(self.input(1))?],
+                    to: rounded()?,
+                })
+            }
+            Kind::GlobalAveragePool { keeps_dims } if to_integers && inputs().all(is_integer) => {
+                Box::new(bytes::Mean {
+                    inner: GlobalMean { keeps_dims: *keeps_dims, clamp: OPEN },
+                    from: self.steps(self.input(0))?,
+                    to: rounded()?,
+                })
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(op))
     }
 
     /// An operation on numbers, or on integers by way of numbers.
@@ -291,8 +346,7 @@ impl<'a> Prepare<'_, 'a> {
         let clamp = self.node.clamp;
         if sizes.kind == ConvKind::Depthwise && sizes.outputs == 1 {
             let bias = bias.map_or_else(|| vec![0.0; outputs], Cow::into_owned);
-            let stored = depthwise::Stored::Numbers(clamp);
-            return Ok(Box::new(Depthwise { sizes, weights: weights.into_owned(), bias, stored }));
+            return Ok(Box::new(Depthwise { sizes, weights: weights.into_owned(), bias, clamp }));
         }
         Ok(Box::new(Conv::new(sizes, &weights, bias.as_deref(), clamp)?))
     }
@@ -320,9 +374,11 @@ impl<'a> Prepare<'_, 'a> {
             }
             _ => return Err(self.unsupported("weights with scales along this dimension")),
         };
+        if zero_point != 0 {
+            return Err(self.unsupported("weights whose zero is not stored as zero"));
+        }
         let all = integers(filter)?;
-        let mut weights =
-            Weights { integers: &all, zero_point, scales: &scales, block, transposed };
+        let mut weights = Weights { integers: &all, scales: &scales, transposed };
         let clamp = self.node.clamp;
         let dynamic = match (&input.quant, input.quantised) {
             (Quant::Dynamic { dims }, _) => Some(*dims),
@@ -335,6 +391,15 @@ impl<'a> Prepare<'_, 'a> {
                 return Err(self.unsupported("this kind of dynamic quantisation"));
             }
             let bias = self.bias(outputs)?;
+            if let (Dtype::I4, Layout::Rows { inner, cols }) = (filter.dtype, layout) {
+                if block != inner && !block.is_multiple_of(CHUNK) {
+                    return Err(self.unsupported("blocks that are no multiple of 32 weights"));
+                }
+                let sizes = (inner, cols);
+                let op = Nibbles::new(sizes, &weights, block, bias.as_deref(), clamp)?;
+                let op = op.ok_or(self.unsupported("scales of blocks that are no bf16"))?;
+                return Ok(Box::new(op));
+            }
             let bias = bias.as_deref().map_or(Bias::None, Bias::Numbers);
             let stored = integer::Stored::Dynamic { clamp };
             return Ok(Box::new(Integer::new(layout, &weights, &bias, stored)?));
@@ -350,19 +415,10 @@ impl<'a> Prepare<'_, 'a> {
         if let Layout::Patches(sizes) = layout
             && sizes.kind == ConvKind::Depthwise
             && sizes.outputs == 1
-            && sizes.window.taps() <= EXACT_TAPS
         {
-            return Ok(Box::new(Depthwise {
-                sizes,
-                weights: all.iter().map(|x| f32::from(*x) - zero_point as f32).collect(),
-                bias: bias.iter().map(|x| *x as f32).collect(),
-                stored: depthwise::Stored::Integers {
-                    from: from_zero as f32,
-                    scale: factors,
-                    clamp,
-                    to: to_zero,
-                },
-            }));
+            let from = i8::try_from(from_zero).unwrap_or_default();
+            let parts = (&*all, &*factors, &*bias);
+            return Ok(Box::new(IntegerDepthwise::new(sizes, parts, (from, to_zero), clamp)?));
         }
         weights.scales = &factors;
         let stored = integer::Stored::Static { from: from_zero, clamp, to: to_zero };

@@ -128,6 +128,48 @@ impl Simd for Avx2 {
             unsafe { to.wrapping_add(lane).write(byte.cast_signed()) }
         }
     }
+    #[inline(always)]
+    unsafe fn load_pairs_at(self, from: *const i8) -> I32s {
+        // SAFETY: the caller vouches for 16 integers, the token for the instruction.
+        let bytes = unsafe { _mm_loadu_si128(from.cast()) };
+        I32s(op!(_mm256_cvtepi8_epi16(bytes)))
+    }
+    #[inline(always)]
+    unsafe fn store_zipped_at(
+        self,
+        values: [F32s; 2],
+        zero_point: i32,
+        bounds: (f32, f32),
+        to: *mut i8,
+        len: usize,
+    ) {
+        let most = op!(_mm256_set1_ps(bounds.1));
+        let round = |x: F32s| op!(_mm256_cvtps_epi32(_mm256_min_ps(x.0, most)));
+        let words = op!(_mm256_packs_epi32(round(values[0]), round(values[1])));
+        let words = op!(_mm256_adds_epi16(words, _mm256_set1_epi16(zero_point as i16)));
+        let least = (bounds.0.max(-512.0) as i32 + zero_point).clamp(-128, 127) as i8;
+        // What is below the range of 16 bits stays at its end, so that the bound is found here.
+        let bytes = op!({
+            let halves = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+            _mm_max_epi8(_mm_packs_epi16(halves.0, halves.1), _mm_set1_epi8(least))
+        });
+        if len >= 16 {
+            // SAFETY: the caller vouches for 16 places.
+            return unsafe { _mm_storeu_si128(to.cast(), bytes) };
+        }
+        let mut all = [0_i8; 16];
+        // SAFETY: the array has 16 places.
+        unsafe { _mm_storeu_si128(all.as_mut_ptr().cast(), bytes) };
+        // SAFETY: the caller vouches for `len` places, which are no more than the array has.
+        unsafe { core::ptr::copy_nonoverlapping(all.as_ptr(), to, len) }
+    }
+    #[inline(always)]
+    fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
+        op!([
+            F32s(_mm256_permute2f128_ps::<0x20>(a.0, b.0)),
+            F32s(_mm256_permute2f128_ps::<0x31>(a.0, b.0))
+        ])
+    }
 }
 
 macro_rules! operator {
@@ -262,6 +304,29 @@ impl Int for I32s {
     #[inline(always)]
     fn add_pairs(self, a: Self, b: Self) -> Self {
         Self(op!(_mm256_add_epi32(self.0, _mm256_madd_epi16(a.0, b.0))))
+    }
+    #[inline(always)]
+    fn zip_halves(self, other: Self) -> [Self; 2] {
+        op!([
+            Self(_mm256_unpacklo_epi16(self.0, other.0)),
+            Self(_mm256_unpackhi_epi16(self.0, other.0))
+        ])
+    }
+    #[inline(always)]
+    fn nibbles(self) -> [Self; 2] {
+        let low = op!(_mm256_set1_epi8(15));
+        op!([
+            Self(_mm256_and_si256(self.0, low)),
+            Self(_mm256_and_si256(_mm256_srli_epi16::<4>(self.0), low))
+        ])
+    }
+    #[inline(always)]
+    fn add_products(self, nibbles: Self, x: Self) -> Self {
+        Self(op!(_mm256_add_epi16(self.0, _mm256_maddubs_epi16(nibbles.0, x.0))))
+    }
+    #[inline(always)]
+    fn gather(self) -> Self {
+        Self(op!(_mm256_madd_epi16(self.0, _mm256_set1_epi16(1))))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

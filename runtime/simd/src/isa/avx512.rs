@@ -109,6 +109,26 @@ impl Simd for Avx512 {
         // SAFETY: the caller vouches for `len` places, the token for the instructions.
         op!(_mm_mask_storeu_epi8(to, first(len), _mm512_cvtsepi32_epi8(value.0)));
     }
+    #[inline(always)]
+    unsafe fn load_pairs_at(self, from: *const i8) -> I32s {
+        // SAFETY: the caller vouches for 32 integers, the token for the instruction.
+        let bytes = unsafe { _mm256_loadu_si256(from.cast()) };
+        I32s(op!(_mm512_cvtepi8_epi16(bytes)))
+    }
+    #[inline(always)]
+    fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
+        // Places 0 to 3 and 8 to 11 of both, then 4 to 7 and 12 to 15, each four in turn.
+        let turns = |first: i32| {
+            let lane = |at: i32| first + at / 8 * 4 + at % 4 + at % 8 / 4 * 16;
+            let all: [i32; 16] = core::array::from_fn(|at| lane(at as i32));
+            // SAFETY: the array has 16 integers.
+            op!(_mm512_loadu_si512(all.as_ptr().cast()))
+        };
+        op!([
+            F32s(_mm512_permutex2var_ps(a.0, turns(0), b.0)),
+            F32s(_mm512_permutex2var_ps(a.0, turns(8), b.0))
+        ])
+    }
 }
 
 macro_rules! operator {
@@ -245,6 +265,29 @@ impl Int for I32s {
     #[inline(always)]
     fn add_pairs(self, a: Self, b: Self) -> Self {
         Self(op!(_mm512_add_epi32(self.0, _mm512_madd_epi16(a.0, b.0))))
+    }
+    #[inline(always)]
+    fn zip_halves(self, other: Self) -> [Self; 2] {
+        op!([
+            Self(_mm512_unpacklo_epi16(self.0, other.0)),
+            Self(_mm512_unpackhi_epi16(self.0, other.0))
+        ])
+    }
+    #[inline(always)]
+    fn nibbles(self) -> [Self; 2] {
+        let low = op!(_mm512_set1_epi8(15));
+        op!([
+            Self(_mm512_and_si512(self.0, low)),
+            Self(_mm512_and_si512(_mm512_srli_epi16::<4>(self.0), low))
+        ])
+    }
+    #[inline(always)]
+    fn add_products(self, nibbles: Self, x: Self) -> Self {
+        Self(op!(_mm512_add_epi16(self.0, _mm512_maddubs_epi16(nibbles.0, x.0))))
+    }
+    #[inline(always)]
+    fn gather(self) -> Self {
+        Self(op!(_mm512_madd_epi16(self.0, _mm512_set1_epi16(1))))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

@@ -105,6 +105,15 @@ impl Simd for Neon {
             unsafe { to.wrapping_add(lane).write(value) }
         }
     }
+    #[inline(always)]
+    unsafe fn load_pairs_at(self, from: *const i8) -> I32s {
+        // SAFETY: the caller vouches for eight integers.
+        I32s(unsafe { vreinterpretq_s32_s16(vmovl_s8(vld1_s8(from))) })
+    }
+    #[inline(always)]
+    fn unzip(self, values: [F32s; 2]) -> [F32s; 2] {
+        values
+    }
 }
 
 macro_rules! operator {
@@ -229,6 +238,30 @@ impl Int for I32s {
         let (a, b) = op!((vreinterpretq_s16_s32(a.0), vreinterpretq_s16_s32(b.0)));
         let low = op!(vmull_s16(vget_low_s16(a), vget_low_s16(b)));
         Self(op!(vaddq_s32(self.0, vpaddq_s32(low, vmull_high_s16(a, b)))))
+    }
+    #[inline(always)]
+    fn zip_halves(self, other: Self) -> [Self; 2] {
+        let (a, b) = op!((vreinterpretq_s16_s32(self.0), vreinterpretq_s16_s32(other.0)));
+        let (low, high) = op!((vzip1q_s16(a, b), vzip2q_s16(a, b)));
+        op!([Self(vreinterpretq_s32_s16(low)), Self(vreinterpretq_s32_s16(high))])
+    }
+    #[inline(always)]
+    fn nibbles(self) -> [Self; 2] {
+        let bytes = op!(vreinterpretq_u8_s32(self.0));
+        let (low, high) = op!((vandq_u8(bytes, vdupq_n_u8(15)), vshrq_n_u8::<4>(bytes)));
+        op!([Self(vreinterpretq_s32_u8(low)), Self(vreinterpretq_s32_u8(high))])
+    }
+    #[inline(always)]
+    fn add_products(self, nibbles: Self, x: Self) -> Self {
+        let (a, b) = op!((vreinterpretq_s8_s32(nibbles.0), vreinterpretq_s8_s32(x.0)));
+        let low = op!(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
+        let pairs = op!(vpaddq_s16(low, vmull_high_s8(a, b)));
+        let sums = op!(vreinterpretq_s16_s32(self.0));
+        Self(op!(vreinterpretq_s32_s16(vaddq_s16(sums, pairs))))
+    }
+    #[inline(always)]
+    fn gather(self) -> Self {
+        Self(op!(vpaddlq_s16(vreinterpretq_s16_s32(self.0))))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

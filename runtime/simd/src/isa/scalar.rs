@@ -87,6 +87,10 @@ impl Simd for Scalar {
             unsafe { to.wrapping_add(lane).write(value) }
         }
     }
+    #[inline(always)]
+    fn unzip(self, values: [F32s; 2]) -> [F32s; 2] {
+        values
+    }
 }
 
 #[inline(always)]
@@ -216,6 +220,28 @@ impl Int for I32s {
         let low = |x: i32| i32::from(x as i16);
         let products = zip(a.0, b.0, |a, b| (low(a) * low(b)).wrapping_add((a >> 16) * (b >> 16)));
         Self(zip(self.0, products, i32::wrapping_add))
+    }
+    #[inline(always)]
+    fn zip_halves(self, other: Self) -> [Self; 2] {
+        let half = |x: i32, lane: usize| (x >> (lane % 2 * 16)) & 0xffff;
+        let lane = |at: usize| half(self.0[at / 2], at) | half(other.0[at / 2], at) << 16;
+        [Self(array::from_fn(lane)), Self(array::from_fn(|at| lane(LANES + at)))]
+    }
+    #[inline(always)]
+    fn nibbles(self) -> [Self; 2] {
+        [Self(self.0.map(|x| x & 0x0f0f_0f0f)), Self(self.0.map(|x| (x >> 4) & 0x0f0f_0f0f))]
+    }
+    #[inline(always)]
+    fn add_products(self, nibbles: Self, x: Self) -> Self {
+        let sum = |nibbles: i32, x: i32| -> i32 {
+            let pairs = nibbles.to_le_bytes().into_iter().zip(x.to_le_bytes());
+            pairs.map(|(nibble, x)| i32::from(nibble) * i32::from(x.cast_signed())).sum()
+        };
+        Self(zip(self.0, zip(nibbles.0, x.0, sum), i32::wrapping_add))
+    }
+    #[inline(always)]
+    fn gather(self) -> Self {
+        self
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

@@ -1,0 +1,219 @@
+//! Functions of integers of 8 bits that need no numbers in memory: sums and products of two
+//! tensors, means over pictures, tables of functions, conversions from and to numbers.
+//!
+//! Tolerance: one quantum of the result.
+
+use afferent_core::Error;
+use afferent_simd::Isa;
+
+use super::{
+    Cx, Input, Op,
+    binary::{Combine, operands},
+    both, elements, only,
+    pool::GlobalMean,
+    quantise::{rounded, to_bytes, within},
+    quantised::to_integer,
+    some,
+    unary::map,
+};
+use crate::{
+    graph::{Binary, Unary},
+    shape::{MISFIT, Shape},
+};
+
+/// What an integer stands for: its scale, and what zero is stored as.
+pub(crate) type Quantum = (f32, i32);
+
+/// Integers as results have them: their quantum, and bounds of the integers.
+#[derive(Clone, Copy)]
+pub(crate) struct Rounded {
+    pub(crate) quantum: Quantum,
+    /// With the zero point.
+    pub(crate) bounds: (f32, f32),
+}
+
+/// The sum, difference or product of two tensors.
+pub(crate) struct Pairs {
+    pub(crate) combine: Combine,
+    pub(crate) function: Binary,
+    pub(crate) from: [Quantum; 2],
+    pub(crate) to: Rounded,
+}
+
+impl Op for Pairs {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        self.combine.shape(inputs)
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let [a, b] = both(inputs)?;
+        let (a, b) = (a.data::<i8>()?, b.data::<i8>()?);
+        let [(p, zero_a), (q, zero_b)] = self.from;
+        let (scale, zero) = self.to.quantum;
+        let (zero_a, zero_b, zero) = (zero_a as f32, zero_b as f32, zero as f32);
+        let (low, high) = self.to.bounds;
+        let finish = |x: f32| rounded(within(x, low, high), 0.0);
+        operands(&self.combine, a, b, elements::<i8>(out)?, |a, b, out| {
+            if self.function == Binary::Multiply {
+                let factor = p * q / scale;
+                let one = |a: f32, b: f32| finish((a - zero_a) * (b - zero_b) * factor + zero);
+                return cx.isa.call(|| each(a, b, out, one));
+            }
+            let sign = if self.function == Binary::Subtract { -1.0 } else { 1.0 };
+            let (p, q) = (p / scale, sign * q / scale);
+            let rest = zero - p * zero_a - q * zero_b;
+            let one = |a: f32, b: f32| finish(a * p + b * q + rest);
+            cx.isa.call(|| each(a, b, out, one));
+        })
+    }
+}
+
+/// One row; an operand of one number is repeated.
+#[inline(always)]
+fn each(a: &[i8], b: &[i8], out: &mut [i8], f: impl Fn(f32, f32) -> i8) {
+    match (a, b) {
+        (a, [b]) if out.len() > 1 && a.len() > 1 => {
+            let b = f32::from(*b);
+            a.iter().zip(out).for_each(|(a, out)| *out = f(f32::from(*a), b));
+        }
+        ([a], b) if out.len() > 1 && b.len() > 1 => {
+            let a = f32::from(*a);
+            b.iter().zip(out).for_each(|(b, out)| *out = f(a, f32::from(*b)));
+        }
+        ([a], [b]) => out.fill(f(f32::from(*a), f32::from(*b))),
+        _ => {
+            for ((a, b), out) in a.iter().zip(b).zip(out) {
+                *out = f(f32::from(*a), f32::from(*b));
+            }
+        }
+    }
+}
+
+/// The mean of each channel of a picture.
+pub(crate) struct Mean {
+    pub(crate) inner: GlobalMean,
+    pub(crate) from: Quantum,
+    pub(crate) to: Rounded,
+}
+
+impl Op for Mean {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        self.inner.shape(inputs)
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let input = only(inputs)?;
+        let [_, height, width, channels] = input.shape.picture()?;
+        let (x, out) = (input.data::<i8>()?, elements::<i8>(out)?);
+        let (len, pixels) = (height * width * channels, height * width);
+        if out.is_empty() {
+            return Ok(());
+        }
+        if len == 0 {
+            return Err(MISFIT);
+        }
+        let (scale, zero) = self.to.quantum;
+        let factor = self.from.0 / (scale * pixels as f32);
+        let start = -(self.from.1 as f32) * pixels as f32;
+        let (low, high) = self.to.bounds;
+        let sums = some(&mut cx.scratch.words, channels)?;
+        for (x, out) in x.chunks_exact(len).zip(out.chunks_exact_mut(channels)) {
+            sums.fill(0);
+            cx.isa.call(|| {
+                for x in x.chunks_exact(channels) {
+                    x.iter().zip(&mut *sums).for_each(|(x, sum)| *sum += i32::from(*x));
+                }
+                for (sum, out) in sums.iter().zip(&mut *out) {
+                    let value = (*sum as f32 + start) * factor + zero as f32;
+                    *out = rounded(within(value, low, high), 0.0);
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Integers within bounds.
+pub(crate) struct Bounded {
+    pub(crate) low: i8,
+    pub(crate) high: i8,
+}
+
+impl Op for Bounded {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        only(inputs).copied()
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (x, out) = (only(inputs)?.data::<i8>()?, elements::<i8>(out)?);
+        let (low, high) = (self.low, self.high);
+        cx.isa.call(|| x.iter().zip(out).for_each(|(x, to)| *to = (*x).max(low).min(high)));
+        Ok(())
+    }
+}
+
+/// A function of one number, as a table of its results.
+pub(crate) struct Table {
+    /// Of the integer with the same bits.
+    results: [i8; 256],
+}
+
+impl Table {
+    pub(crate) fn new(function: Unary, clamp: (f32, f32), from: Quantum, to: Quantum) -> Self {
+        let numbers: [f32; 256] =
+            std::array::from_fn(|at| (f32::from(at as u8 as i8) - from.1 as f32) * from.0);
+        let mut results = [0.0; 256];
+        map(Isa::best(), function, clamp, &numbers, &mut results);
+        Self { results: results.map(|x| to_integer(x, to.0, to.1)) }
+    }
+}
+
+impl Op for Table {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        only(inputs).copied()
+    }
+
+    fn run(&self, _: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (x, out) = (only(inputs)?.data::<i8>()?, elements::<i8>(out)?);
+        x.iter().zip(out).for_each(|(x, to)| *to = self.results[usize::from(x.cast_unsigned())]);
+        Ok(())
+    }
+}
+
+/// Numbers as integers.
+pub(crate) struct Quantise {
+    pub(crate) to: Rounded,
+}
+
+impl Op for Quantise {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        only(inputs).copied()
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (x, out) = (only(inputs)?.data::<f32>()?, elements::<i8>(out)?);
+        let (scale, zero_point) = self.to.quantum;
+        cx.isa.call(|| to_bytes(x, (1.0 / scale, zero_point as f32), self.to.bounds, out));
+        Ok(())
+    }
+}
+
+/// Integers as numbers.
+pub(crate) struct Dequantise {
+    pub(crate) from: Quantum,
+}
+
+impl Op for Dequantise {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        only(inputs).copied()
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (x, out) = (only(inputs)?.data::<i8>()?, elements::<f32>(out)?);
+        let (scale, zero_point) = (self.from.0, self.from.1 as f32);
+        cx.isa.call(|| {
+            x.iter().zip(out).for_each(|(x, to)| *to = (f32::from(*x) - zero_point) * scale);
+        });
+        Ok(())
+    }
+}

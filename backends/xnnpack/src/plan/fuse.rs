@@ -1,0 +1,115 @@
+//! Nodes that become a part of their neighbours.
+
+use super::{Store, same, store};
+use crate::graph::{Binary, Graph, Kind, Node, Quant, Role, Unary, Value};
+
+/// Who writes and reads values.
+struct Uses {
+    /// How many nodes read each value.
+    readers: Vec<usize>,
+    /// The node that writes each value.
+    writer: Vec<Option<usize>>,
+}
+
+impl Uses {
+    fn of(graph: &Graph<'_>) -> Self {
+        let (mut readers, mut writer) =
+            (vec![0; graph.values.len()], vec![None; graph.values.len()]);
+        for (index, node) in graph.nodes.iter().enumerate() {
+            node.inputs.iter().for_each(|input| readers[*input] += 1);
+            writer[node.output] = Some(index);
+        }
+        Self { readers, writer }
+    }
+}
+
+/// Makes of nodes what is computed faster together.
+pub(crate) fn nodes(graph: &mut Graph<'_>) {
+    bounds(graph);
+    tables(graph);
+}
+
+/// Takes the nodes away that are marked.
+fn drop(graph: &mut Graph<'_>, dropped: Vec<bool>) {
+    let mut dropped = dropped.into_iter();
+    graph.nodes.retain(|_| !dropped.next().unwrap_or(false));
+}
+
+/// A function of one number between two conversions becomes a function of integers.
+fn tables(graph: &mut Graph<'_>) {
+    let Uses { readers, writer } = Uses::of(graph);
+    let mut dropped = vec![false; graph.nodes.len()];
+    let is_integer = |value: &Value<'_>| {
+        store(value) == Store::I8 && matches!(value.quant, Quant::Tensor { .. })
+    };
+    for index in 0..graph.nodes.len() {
+        let last = &graph.nodes[index];
+        let converts = |node: &Node| node.kind == Kind::Convert && node.inputs.len() == 1;
+        let passes = |value: usize| {
+            let found = &graph.values[value];
+            readers[value] == 1 && found.role == Role::Inner && store(found) == Store::F32
+        };
+        let before = |node: &Node| {
+            let input = *node.inputs.first().filter(|input| passes(**input))?;
+            let first = writer[input]?;
+            Some((first, &graph.nodes[first]))
+        };
+        if !converts(last) || !is_integer(&graph.values[last.output]) {
+            continue;
+        }
+        let Some((function, node)) = before(last) else { continue };
+        let Some((first, convert)) = before(node) else { continue };
+        let is_one = matches!(node.kind, Kind::Unary(_)) && converts(convert);
+        let input = convert.inputs[0];
+        if !is_one || dropped[function] || !is_integer(&graph.values[input]) {
+            continue;
+        }
+        let output = last.output;
+        let node = &mut graph.nodes[function];
+        (node.inputs, node.output) = (vec![input], output);
+        (dropped[first], dropped[index]) = (true, true);
+    }
+    drop(graph, dropped);
+}
+
+/// Takes away nodes that only keep a result within bounds which no other node reads: the node
+/// before does that when it writes the result.
+fn bounds(graph: &mut Graph<'_>) {
+    let Uses { readers, mut writer } = Uses::of(graph);
+    let mut dropped = vec![false; graph.nodes.len()];
+    for (index, gone) in dropped.iter_mut().enumerate() {
+        let node = &graph.nodes[index];
+        let (Kind::Unary(Unary::Clamp), [input]) = (&node.kind, &*node.inputs) else { continue };
+        let (before, after) = (&graph.values[*input], &graph.values[node.output]);
+        let alone = readers[*input] == 1 && before.role == Role::Inner && same(before, after);
+        let Some(first) = writer[*input].filter(|first| alone && is_bounded(&graph.nodes[*first]))
+        else {
+            continue;
+        };
+        let (output, (low, high)) = (node.output, node.clamp);
+        let node = &mut graph.nodes[first];
+        // As if one came after the other, whatever the bounds are.
+        let bound = |x: f32| if x < low { low } else { x };
+        let bound = |x: f32| if bound(x) > high { high } else { bound(x) };
+        node.clamp = (bound(node.clamp.0), bound(node.clamp.1));
+        node.output = output;
+        writer[output] = Some(first);
+        *gone = true;
+    }
+    drop(graph, dropped);
+}
+
+/// Whether the node keeps its only result within its bounds.
+fn is_bounded(node: &Node) -> bool {
+    node.positions.is_none()
+        && match node.kind {
+            Kind::Conv { .. } | Kind::FullyConnected { .. } | Kind::GlobalAveragePool { .. } => {
+                true
+            }
+            Kind::Binary(function) => matches!(
+                function,
+                Binary::Add | Binary::Divide | Binary::Multiply | Binary::Subtract
+            ),
+            _ => false,
+        }
+}

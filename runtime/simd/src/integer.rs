@@ -1,0 +1,199 @@
+//! Products of integers of 8 bits, summed up exactly: packed weights with rows that are found by
+//! their places, weights of 4 bits, and depthwise convolutions.
+//!
+//! | module     | holds                                                                  |
+//! |------------|------------------------------------------------------------------------|
+//! | `channels` | depthwise convolutions                                                 |
+//! | `end`      | what becomes of sums                                                   |
+//! | `nibbles`  | products with weights of 4 bits                                        |
+//! | `tile`     | tiles of a product with weights of 8 bits                              |
+//!
+//! Rows are widened to 16 bits, less what zero is stored as, a block at a time; weights are kept in
+//! 8 bits and widened when they are read. Columns of a panel are in zipped order
+//! ([`Int::zip_halves`](crate::Int::zip_halves)), in which results of 8 bits are written fastest.
+
+pub mod channels;
+mod end;
+pub mod nibbles;
+mod tile;
+
+use afferent_core::Workers;
+
+pub use self::end::{Bytes, End, Scaled};
+use crate::{
+    Isa,
+    indirect::{Place, Places},
+    parallel::{self, Shared},
+};
+
+/// The least multiplications that are worth another thread.
+const WORTH: usize = 1 << 18;
+
+/// What zero is stored as.
+#[derive(Debug, Clone, Copy)]
+pub enum Zero<'d> {
+    /// The same in all rows.
+    All(i16),
+    /// In each row.
+    Rows(&'d [i16]),
+}
+
+/// A product of rows with packed weights.
+#[derive(Debug, Clone, Copy)]
+pub struct Product<'d> {
+    /// The input.
+    pub x: &'d [i8],
+    /// What zero is stored as; taps of zeros are zero whatever it is.
+    pub zero: Zero<'d>,
+    /// Where the taps are.
+    pub places: Places<'d>,
+    /// Rows of the product.
+    pub rows: usize,
+    /// Numbers of a tap.
+    pub channels: usize,
+    /// Weights that [`pack`] made for as many numbers a column as a row has.
+    pub weights: &'d [i8],
+    /// Columns of the product.
+    pub cols: usize,
+}
+
+/// Columns of a panel.
+pub fn width(isa: Isa) -> usize {
+    2 * isa.lanes()
+}
+
+/// The column of a panel of `width` columns that is at place `at` in memory.
+fn column(width: usize, at: usize) -> usize {
+    let lanes = width / 2;
+    let (half, lane) = (at / lanes, at % lanes);
+    lane / 4 * 8 + half * 4 + lane % 4
+}
+
+/// Values of the columns in the order of packed weights, with zeros up to whole panels.
+///
+/// # Panics
+/// When `to` is shorter than whole panels.
+pub fn zip<T: Copy + Default>(isa: Isa, columns: &[T], to: &mut [T]) {
+    let width = width(isa);
+    for (columns, to) in columns.chunks(width).zip(to.chunks_exact_mut(width)) {
+        for (at, to) in to.iter_mut().enumerate() {
+            *to = columns.get(column(width, at)).copied().unwrap_or_default();
+        }
+    }
+}
+
+/// Integers that packed weights take; `None` when that overflows.
+pub fn packed_len(isa: Isa, inner: usize, cols: usize) -> Option<usize> {
+    let columns = cols.checked_next_multiple_of(width(isa))?;
+    columns.checked_mul(inner.checked_next_multiple_of(2)?)
+}
+
+/// Packs weights: `weight(k, col)` for each number `k` of a row and each column.
+///
+/// # Panics
+/// When `to` is shorter than [`packed_len`].
+pub fn pack(
+    isa: Isa,
+    (inner, cols): (usize, usize),
+    weight: impl Fn(usize, usize) -> i8,
+    to: &mut [i8],
+) {
+    let width = width(isa);
+    let size = width * inner.next_multiple_of(2);
+    for (panel, to) in to.chunks_mut(size.max(1)).enumerate().take(cols.div_ceil(width)) {
+        for at in 0..width {
+            let col = panel * width + column(width, at);
+            let pairs = to[2 * at..].chunks_mut(2 * width).enumerate();
+            for (pair, to) in pairs {
+                for (more, to) in to.iter_mut().enumerate().take(2) {
+                    let k = 2 * pair + more;
+                    *to = if col < cols && k < inner { weight(k, col) } else { 0 };
+                }
+            }
+        }
+    }
+}
+
+/// Words of memory that a product needs while it runs on so many threads.
+pub fn scratch_len(isa: Isa, inner: usize, cols: usize, rows: usize, threads: usize) -> usize {
+    tile::block_rows(isa, inner, cols, rows) * inner.div_ceil(2) * threads.max(1)
+}
+
+impl Product<'_> {
+    /// Writes the product as `end` says; `None` when something does not fit its slice, and nothing
+    /// is written then. `scratch` has [`scratch_len`] words.
+    pub fn write<E: End>(
+        &self,
+        isa: Isa,
+        end: &E,
+        out: Place<'_, E::Out>,
+        scratch: &mut [i32],
+        workers: Option<&dyn Workers>,
+    ) -> Option<()> {
+        if self.rows == 0 || self.cols == 0 {
+            return Some(());
+        }
+        let inner = self.fits()?;
+        let width = width(isa);
+        (packed_len(isa, inner, self.cols)? <= self.weights.len()).then_some(())?;
+        let last = (self.rows - 1).checked_mul(out.step)?.checked_add(out.at)?;
+        (out.step >= self.cols || self.rows == 1).then_some(())?;
+        (last.checked_add(self.cols)? <= out.data.len()).then_some(())?;
+        end.fits(self.rows, self.cols.next_multiple_of(width)).then_some(())?;
+        let panels = self.cols.div_ceil(width);
+        let block = tile::block_rows(isa, inner, self.cols, self.rows);
+        let words = block.checked_mul(inner.div_ceil(2))?;
+        let work = self.rows.saturating_mul(self.cols).saturating_mul(inner);
+        let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
+        (words.checked_mul(pieces)? <= scratch.len()).then_some(())?;
+        let target = Shared::new(out.data);
+        let scratch = Shared::new(scratch);
+        // Rows when there are enough, else panels.
+        let (mut share, mut unit, mut all) =
+            (self.rows.div_ceil(pieces), tile::rows(isa), self.rows);
+        let by_rows = share >= 4 * unit || panels < pieces;
+        if !by_rows {
+            (share, unit, all) = (panels.div_ceil(pieces), 1, panels);
+        }
+        let share = share.next_multiple_of(unit);
+        parallel::for_each(workers, pieces, |piece| {
+            let part = (all.min(piece * share), all.min((piece + 1) * share));
+            let (rows, panels) = if by_rows { (part, (0, panels)) } else { ((0, self.rows), part) };
+            tile::run(
+                isa,
+                tile::Area {
+                    product: *self,
+                    inner,
+                    width,
+                    rows,
+                    block,
+                    panels,
+                    scratch: (&scratch, piece * words),
+                    out: &target,
+                    at: out.at,
+                    step: out.step,
+                    end,
+                },
+            );
+        });
+        Some(())
+    }
+
+    /// Numbers of a row, if all of them are inside the input.
+    fn fits(&self) -> Option<usize> {
+        let (last, taps) = match self.places {
+            Places::Rows { step } => ((self.rows - 1).checked_mul(step)?, 1),
+            Places::Taps { at, taps } => {
+                (at.len() == self.rows.checked_mul(taps)?).then_some(())?;
+                // Of all places but that of zeros, which wraps.
+                let last = at.iter().fold(0, |last, place| last.max(place.wrapping_add(1)));
+                (usize::try_from(last).ok()?.saturating_sub(1), taps)
+            }
+        };
+        (last.checked_add(self.channels)? <= self.x.len()).then_some(())?;
+        if let Zero::Rows(all) = self.zero {
+            (all.len() >= self.rows).then_some(())?;
+        }
+        self.channels.checked_mul(taps)
+    }
+}

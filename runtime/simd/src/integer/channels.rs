@@ -1,0 +1,251 @@
+//! Depthwise convolutions of integers of 8 bits: taps are widened and summed up in pairs.
+
+#![expect(unsafe_code, reason = "reads channels through pointers made of checked places")]
+
+use afferent_core::Workers;
+
+use super::{Bytes, End, column, width};
+use crate::{Int, Isa, Routine, Simd, indirect::ZEROS, parallel};
+
+/// The least multiplications that are worth another thread.
+const WORTH: usize = 1 << 17;
+
+/// A convolution in which each channel has a kernel of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Channels<'d> {
+    /// Pixels of `channels` integers.
+    pub x: &'d [i8],
+    /// What taps are that [`ZEROS`] stands for: what zero is stored as, in each channel.
+    pub zeros: &'d [i8],
+    /// The first integer of each tap of each result.
+    pub places: &'d [u32],
+    /// Taps of a result.
+    pub taps: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Weights that [`pack`] made.
+    pub weights: &'d [i32],
+}
+
+/// The first channels of the blocks that are computed together: the last one overlaps that before
+/// where the channels are no whole number of blocks.
+fn blocks(width: usize, channels: usize) -> impl Iterator<Item = usize> {
+    (0..channels.div_ceil(width)).map(move |block| first(width, channels, block))
+}
+
+#[inline(always)]
+fn first(width: usize, channels: usize, block: usize) -> usize {
+    (block * width).min(channels.saturating_sub(width))
+}
+
+/// Values of the channels in the order of the blocks; missing ones are zero.
+pub fn zip<T: Copy + Default>(isa: Isa, channels: &[T]) -> impl Iterator<Item = T> {
+    let width = width(isa);
+    let of_block = move |first: usize| {
+        let at = move |at| channels.get(first + column(width, at)).copied().unwrap_or_default();
+        (0..width).map(at)
+    };
+    blocks(width, channels.len()).flat_map(of_block)
+}
+
+/// Words that packed weights take; `None` when that overflows.
+pub fn packed_len(isa: Isa, taps: usize, channels: usize) -> Option<usize> {
+    channels.checked_next_multiple_of(width(isa))?.checked_mul(taps.div_ceil(2))
+}
+
+/// Packs weights: `weight(tap, channel)`.
+///
+/// # Panics
+/// When `to` is shorter than [`packed_len`].
+pub fn pack(
+    isa: Isa,
+    (taps, channels): (usize, usize),
+    weight: impl Fn(usize, usize) -> i8,
+    to: &mut [i32],
+) {
+    let (width, pairs) = (width(isa), taps.div_ceil(2));
+    let one = |tap: usize, channel: usize| {
+        if tap < taps && channel < channels { i32::from(weight(tap, channel)) } else { 0 }
+    };
+    let all = to.chunks_exact_mut((pairs * width).max(1));
+    for (first, to) in blocks(width, channels).zip(all) {
+        for (pair, to) in to.chunks_exact_mut(width).enumerate() {
+            for (at, to) in to.iter_mut().enumerate() {
+                let channel = first + column(width, at);
+                *to = (one(2 * pair, channel) & 0xffff) | one(2 * pair + 1, channel) << 16;
+            }
+        }
+    }
+}
+
+impl Channels<'_> {
+    /// Writes the convolution as `end` says, whose values are in the order of [`zip`]; `None` when
+    /// something does not fit its slice, and nothing is written then.
+    pub fn write(
+        &self,
+        isa: Isa,
+        end: &Bytes<'_>,
+        out: &mut [i8],
+        workers: Option<&dyn Workers>,
+    ) -> Option<()> {
+        let Self { x, zeros, places, taps, channels, weights } = *self;
+        if channels == 0 || taps == 0 || out.is_empty() {
+            return Some(());
+        }
+        let rows = out.len() / channels;
+        let last = places.iter().fold(0, |last, place| last.max(place.wrapping_add(1)));
+        let last = usize::try_from(last).ok()?.saturating_sub(1);
+        let fits = places.len() == rows.checked_mul(taps)?
+            && rows * channels == out.len()
+            && last.checked_add(channels)? <= x.len()
+            && zeros.len() >= channels
+            && packed_len(isa, taps, channels)? <= weights.len()
+            && end.fits(rows, channels.next_multiple_of(width(isa)));
+        fits.then_some(())?;
+        let work = out.len().saturating_mul(taps);
+        let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
+        let share = rows.div_ceil(pieces);
+        parallel::for_each_chunk(workers, out, share * channels, |piece, out| {
+            run(isa, Part { of: *self, first: piece * share, end, out });
+        });
+        Some(())
+    }
+}
+
+/// Results that one thread computes.
+struct Part<'p, 'd> {
+    of: Channels<'d>,
+    /// The first of them.
+    first: usize,
+    end: &'p Bytes<'d>,
+    out: &'p mut [i8],
+}
+
+#[inline(never)]
+fn run(isa: Isa, part: Part<'_, '_>) {
+    isa.run(part);
+}
+
+impl Routine for Part<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        match self.of.taps {
+            9 => self.pixels::<S, 5>(simd),
+            25 => self.pixels::<S, 13>(simd),
+            _ => self.any(simd),
+        }
+    }
+}
+
+impl Part<'_, '_> {
+    /// Where tap `tap` of a result is; the one beyond the last is any.
+    #[inline(always)]
+    fn tap(&self, places: &[u32], tap: usize) -> *const i8 {
+        match places.get(tap) {
+            None | Some(&ZEROS) => self.of.zeros.as_ptr(),
+            Some(place) => self.of.x.as_ptr().wrapping_add(*place as usize),
+        }
+    }
+
+    /// Kernels of an odd number of taps, `PAIRS` pairs of them.
+    #[inline(always)]
+    fn pixels<S: Simd, const PAIRS: usize>(mut self, simd: S) {
+        let Channels { places, taps, channels, .. } = self.of;
+        if channels < 2 * S::LANES {
+            return self.any(simd);
+        }
+        let rows = self.out.len() / channels;
+        for row in 0..rows {
+            let places = &places[(self.first + row) * taps..][..taps];
+            let pointers: [[*const i8; 2]; PAIRS] = core::array::from_fn(|pair| {
+                [self.tap(places, 2 * pair), self.tap(places, 2 * pair + 1)]
+            });
+            for block in 0..channels.div_ceil(2 * S::LANES) {
+                let first = first(2 * S::LANES, channels, block);
+                let mut sums = self.end.start(simd, block * 2 * S::LANES);
+                let size = PAIRS * 2 * S::LANES;
+                let weights = self.of.weights[block * size..][..size].as_ptr();
+                for (pair, [a, b]) in pointers.iter().enumerate() {
+                    // SAFETY: taps are inside `x` or `zeros`, which have so many channels, and
+                    // the block ends before the last of them.
+                    let tap =
+                        |from: *const i8| unsafe { simd.load_pairs_at(from.wrapping_add(first)) };
+                    let b = if pair + 1 == PAIRS { simd.splat_i32(0) } else { tap(*b) };
+                    let zipped = tap(*a).zip_halves(b);
+                    // SAFETY: the weights of a block have two vectors for each pair.
+                    unsafe { add(simd, &mut sums, zipped, weights, pair) };
+                }
+                self.store(simd, sums, row, (block, first));
+            }
+        }
+    }
+
+    /// Kernels of any size, and few channels.
+    #[inline(always)]
+    fn any<S: Simd>(mut self, simd: S) {
+        let Channels { places, taps, channels, .. } = self.of;
+        let (rows, pairs) = (self.out.len() / channels, taps.div_ceil(2));
+        for row in 0..rows {
+            let places = &places[(self.first + row) * taps..][..taps];
+            for block in 0..channels.div_ceil(2 * S::LANES) {
+                let first = first(2 * S::LANES, channels, block);
+                let len = channels.min(2 * S::LANES);
+                let mut sums = self.end.start(simd, block * 2 * S::LANES);
+                let size = pairs * 2 * S::LANES;
+                let weights = self.of.weights[block * size..][..size].as_ptr();
+                for pair in 0..pairs {
+                    let tap = |tap: usize| {
+                        let from = self.tap(places, tap).wrapping_add(first);
+                        let mut all = [0_i8; 32];
+                        // SAFETY: the tap has so many channels from there on.
+                        unsafe { core::ptr::copy_nonoverlapping(from, all.as_mut_ptr(), len) };
+                        // SAFETY: the array is as long as the widest pairs.
+                        unsafe { simd.load_pairs_at(all.as_ptr()) }
+                    };
+                    let zipped = tap(2 * pair).zip_halves(tap(2 * pair + 1));
+                    // SAFETY: the weights of a block have two vectors for each pair.
+                    unsafe { add(simd, &mut sums, zipped, weights, pair) };
+                }
+                self.store(simd, sums, row, (block, first));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn store<S: Simd>(
+        &mut self,
+        simd: S,
+        sums: [S::I32; 2],
+        row: usize,
+        (block, first): (usize, usize),
+    ) {
+        let channels = self.of.channels;
+        let len = channels.min(2 * S::LANES);
+        let to = &mut self.out[row * channels + first..][..len];
+        let place = (row, block * 2 * S::LANES);
+        // SAFETY: the slice has so many places, and `write` asked `fits`.
+        unsafe { self.end.write(simd, sums, place, to.as_mut_ptr(), len) };
+    }
+}
+
+/// Adds the products of two zipped vectors with the weights of pair `pair`.
+///
+/// # Safety
+/// Two vectors of weights can be read there.
+#[inline(always)]
+unsafe fn add<S: Simd>(
+    simd: S,
+    sums: &mut [S::I32; 2],
+    zipped: [S::I32; 2],
+    weights: *const i32,
+    pair: usize,
+) {
+    for (half, (sum, x)) in sums.iter_mut().zip(zipped).enumerate() {
+        let from = weights.wrapping_add((2 * pair + half) * S::LANES);
+        // SAFETY: demanded of the caller.
+        let weights = crate::Float::to_bits(unsafe { simd.load_at(from.cast()) });
+        *sum = sum.add_pairs(x, weights);
+    }
+}

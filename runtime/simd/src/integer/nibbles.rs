@@ -1,0 +1,288 @@
+//! Products of rows of integers of 8 bits with weights of 4 bits, which stay in 4 bits in memory.
+//!
+//! A panel is as many columns as a vector has lanes; of each column a chunk of [`CHUNK`] weights
+//! lies together, with zero as 8. Two chunks are followed by a vector of their factors, `bf16` in
+//! the upper and in the lower half of each lane. Sums of a chunk are integers, sums of chunks are
+//! `f32`.
+
+#![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
+
+use afferent_core::Workers;
+
+use crate::{Float, Int, Isa, Routine, Simd, parallel, parallel::Shared};
+
+/// Weights of a column that are summed up as integers.
+pub const CHUNK: usize = 32;
+
+/// Words of a lane that hold a chunk.
+const WORDS: usize = CHUNK / 8;
+
+/// Words of a lane that hold two chunks and their factors.
+const PAIR: usize = 2 * WORDS + 1;
+
+/// Rows that share the unpacked weights of a chunk.
+const ROWS: usize = 64;
+
+/// Panels that are read at a time for a single row.
+const STREAMS: usize = 4;
+
+/// The least multiplications that are worth another thread.
+const WORTH: usize = 1 << 18;
+
+/// A product of quantised rows with packed weights.
+#[derive(Debug, Clone, Copy)]
+pub struct Nibbles<'d> {
+    /// Rows of `chunks` chunks.
+    pub x: &'d [i8],
+    /// For each chunk of each row its sum, times -8.
+    pub offsets: &'d [i32],
+    /// Of each row what zero is stored as.
+    pub zero_points: &'d [f32],
+    /// Of each row what a step stands for.
+    pub steps: &'d [f32],
+    /// Chunks of a row.
+    pub chunks: usize,
+    /// Columns.
+    pub cols: usize,
+    /// Weights that [`pack`] made.
+    pub weights: &'d [i32],
+    /// For each column, up to whole panels, a factor of all its chunks.
+    pub scales: &'d [f32],
+    /// For each column, up to whole panels, the sum of its weights.
+    pub sums: &'d [f32],
+    /// For each column, up to whole panels, what is added in the end.
+    pub bias: &'d [f32],
+    /// The bounds; NaN stays.
+    pub clamp: (f32, f32),
+}
+
+/// Words that packed weights take; `None` when that overflows.
+pub fn packed_len(isa: Isa, chunks: usize, cols: usize) -> Option<usize> {
+    let columns = cols.checked_next_multiple_of(isa.lanes())?;
+    columns.checked_mul(chunks.div_ceil(2))?.checked_mul(PAIR)
+}
+
+/// Packs weights: `weight(k, col)`, from -8 to 7, for each number of whole chunks and each column,
+/// and `factor(chunk, col)`, of which the upper half is kept.
+///
+/// # Panics
+/// When `to` is shorter than [`packed_len`].
+pub fn pack(
+    isa: Isa,
+    (chunks, cols): (usize, usize),
+    weight: impl Fn(usize, usize) -> i8,
+    factor: impl Fn(usize, usize) -> f32,
+    to: &mut [i32],
+) {
+    let (lanes, pairs) = (isa.lanes(), chunks.div_ceil(2));
+    for (at, to) in to.iter_mut().enumerate() {
+        let (lane, word, pair) = (at % lanes, at / lanes % PAIR, at / lanes / PAIR);
+        let (first, col) = (pair % pairs * 2, pair / pairs * lanes + lane);
+        let chunk = first + word / WORDS;
+        let half =
+            |chunk: usize| if chunk < chunks { factor(chunk, col).to_bits() >> 16 } else { 0 };
+        let nibble = |k: usize| (weight(chunk * CHUNK + k, col) + 8) as u8 & 15;
+        let byte = |byte: usize| {
+            nibble(4 * word_of(word) + byte) | nibble(CHUNK / 2 + 4 * word_of(word) + byte) << 4
+        };
+        *to = match word {
+            _ if col >= cols => 0,
+            word if word == 2 * WORDS => (half(first) << 16 | half(first + 1)).cast_signed(),
+            _ if chunk >= chunks => 0,
+            _ => i32::from_le_bytes(core::array::from_fn(byte)),
+        };
+    }
+}
+
+/// The word of its chunk that a word of two chunks is.
+fn word_of(word: usize) -> usize {
+    word % WORDS
+}
+
+impl Nibbles<'_> {
+    /// Writes the product, row after row; `None` when something does not fit its slice, and
+    /// nothing is written then.
+    pub fn write(&self, isa: Isa, out: &mut [f32], workers: Option<&dyn Workers>) -> Option<()> {
+        let Self { chunks, cols, .. } = *self;
+        if out.is_empty() {
+            return Some(());
+        }
+        let rows = out.len().checked_div(cols)?;
+        let whole = cols.checked_next_multiple_of(isa.lanes())?;
+        let of_rows = rows.checked_mul(chunks)?;
+        let fits = rows.checked_mul(cols)? == out.len()
+            && of_rows.checked_mul(CHUNK)? <= self.x.len()
+            && of_rows <= self.offsets.len()
+            && rows <= self.zero_points.len()
+            && rows <= self.steps.len()
+            && packed_len(isa, chunks, cols)? <= self.weights.len()
+            && whole <= self.scales.len()
+            && whole <= self.sums.len()
+            && whole <= self.bias.len();
+        fits.then_some(())?;
+        let panels = whole / isa.lanes();
+        let work = out.len().saturating_mul(chunks * CHUNK);
+        let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
+        let share = panels.div_ceil(pieces).next_multiple_of(STREAMS);
+        let out = Shared::new(out);
+        parallel::for_each(workers, pieces, |piece| {
+            let panels = (panels.min(piece * share), panels.min((piece + 1) * share));
+            run(isa, Area { of: *self, rows, panels, out: &out });
+        });
+        Some(())
+    }
+}
+
+/// Panels that one thread computes.
+struct Area<'p, 'd> {
+    of: Nibbles<'d>,
+    rows: usize,
+    /// From and to.
+    panels: (usize, usize),
+    out: &'p Shared<'p, f32>,
+}
+
+#[inline(never)]
+fn run(isa: Isa, area: Area<'_, '_>) {
+    isa.run(area);
+}
+
+impl Routine for Area<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        if self.rows < 4 {
+            let (from, to) = self.panels;
+            let apart = (to - from) / STREAMS;
+            for row in 0..self.rows {
+                (from..from + apart)
+                    .for_each(|panel| self.row::<S, STREAMS>(simd, (panel, apart), row));
+                (from + STREAMS * apart..to)
+                    .for_each(|panel| self.row::<S, 1>(simd, (panel, 1), row));
+            }
+            return;
+        }
+        for from in (0..self.rows).step_by(ROWS) {
+            for panel in self.panels.0..self.panels.1 {
+                self.rows(simd, panel, (from, self.rows.min(from + ROWS)));
+            }
+        }
+    }
+}
+
+impl Area<'_, '_> {
+    /// One row of `P` panels that are `apart` from each other: each is read on from where the one
+    /// before it in memory ended.
+    #[inline(always)]
+    fn row<S: Simd, const P: usize>(&self, simd: S, (panel, apart): (usize, usize), row: usize) {
+        let chunks = self.of.chunks;
+        let size = chunks.div_ceil(2) * PAIR * S::LANES;
+        let weights = self.of.weights[panel * size..][..((P - 1) * apart + 1) * size].as_ptr();
+        let x = self.of.x[row * chunks * CHUNK..][..chunks * CHUNK].as_ptr();
+        let offsets = &self.of.offsets[row * chunks..][..chunks];
+        let mut all = [simd.zero(); P];
+        for (chunk, offset) in offsets.iter().enumerate() {
+            let x = x.wrapping_add(chunk * CHUNK).cast::<i32>();
+            let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
+            let first = chunk % 2 * WORDS;
+            let mut sums = [simd.splat_i32(0); P];
+            for word in 0..WORDS {
+                let [low, high] = [word, WORDS + word].map(|word| {
+                    // SAFETY: the chunk has eight words.
+                    simd.splat_i32(unsafe { x.wrapping_add(word).read_unaligned() })
+                });
+                for (p, sum) in sums.iter_mut().enumerate() {
+                    let from = weights.wrapping_add(p * apart * size + (first + word) * S::LANES);
+                    // SAFETY: a panel has `PAIR` vectors for each two chunks.
+                    let packed = unsafe { simd.load_at(from.cast()) };
+                    let [a, b] = packed.to_bits().nibbles();
+                    *sum = sum.add_products(a, low).add_products(b, high);
+                }
+            }
+            for (p, (all, sum)) in all.iter_mut().zip(sums).enumerate() {
+                let sum = (sum.gather() + simd.splat_i32(*offset)).to_f32();
+                // SAFETY: as above.
+                let scale = unsafe { factors(simd, weights.wrapping_add(p * apart * size), chunk) };
+                *all = sum.mul_add(scale, *all);
+            }
+        }
+        for (p, all) in all.into_iter().enumerate() {
+            self.end(simd, all, panel + p * apart, row);
+        }
+    }
+
+    /// Some rows of a panel.
+    #[inline(always)]
+    fn rows<S: Simd>(&self, simd: S, panel: usize, (from, to): (usize, usize)) {
+        let chunks = self.of.chunks;
+        let size = chunks.div_ceil(2) * PAIR * S::LANES;
+        let weights = self.of.weights[panel * size..][..size].as_ptr();
+        let x = self.of.x[from * chunks * CHUNK..to * chunks * CHUNK].as_ptr();
+        let offsets = self.of.offsets[from * chunks..to * chunks].as_ptr();
+        let mut all = [simd.zero(); ROWS];
+        for chunk in 0..chunks {
+            let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
+            let mut nibbles = [[simd.splat_i32(0); 2]; WORDS];
+            for (word, nibbles) in nibbles.iter_mut().enumerate() {
+                let from = weights.wrapping_add((chunk % 2 * WORDS + word) * S::LANES);
+                // SAFETY: a panel has `PAIR` vectors for each two chunks.
+                *nibbles = unsafe { simd.load_at(from.cast()) }.to_bits().nibbles();
+            }
+            // SAFETY: as above.
+            let scale = unsafe { factors(simd, weights, chunk) };
+            for (row, all) in all.iter_mut().enumerate().take(to - from) {
+                let at = row * chunks + chunk;
+                let x = x.wrapping_add(at * CHUNK).cast::<i32>();
+                // Two sums, neither of which waits for the other.
+                let mut sums = [simd.splat_i32(0); 2];
+                for (word, nibbles) in nibbles.iter().enumerate() {
+                    for (half, sum) in sums.iter_mut().enumerate() {
+                        let from = x.wrapping_add(half * WORDS + word);
+                        // SAFETY: the chunk has eight words.
+                        let x = unsafe { from.read_unaligned() };
+                        *sum = sum.add_products(nibbles[half], simd.splat_i32(x));
+                    }
+                }
+                // SAFETY: each row has an offset for each chunk.
+                let offset = simd.splat_i32(unsafe { *offsets.wrapping_add(at) });
+                let sum = sums[0].gather() + sums[1].gather() + offset;
+                *all = sum.to_f32().mul_add(scale, *all);
+            }
+        }
+        for (row, all) in (from..to).zip(all) {
+            self.end(simd, all, panel, row);
+        }
+    }
+
+    /// Finishes the sums of a row and writes them.
+    #[inline(always)]
+    fn end<S: Simd>(&self, simd: S, all: S::F32, panel: usize, row: usize) {
+        let Nibbles { cols, clamp, .. } = self.of;
+        let col = panel * S::LANES;
+        let sums = simd.load(&self.of.sums[col..]);
+        let bias = simd.load(&self.of.bias[col..]);
+        let scale = simd.load(&self.of.scales[col..]);
+        let all = all * scale - sums * simd.splat(self.of.zero_points[row]);
+        let all = all * simd.splat(self.of.steps[row]) + bias;
+        // The operand that is kept where one is NaN is the second.
+        let all = simd.splat(clamp.1).min(simd.splat(clamp.0).max(all));
+        // SAFETY: `write` saw that the target holds the row, and threads have panels of their own.
+        let to = unsafe { self.out.pointer(row * cols + col) };
+        // SAFETY: as above.
+        unsafe { simd.store_first_at(all, to, cols - col) };
+    }
+}
+
+/// The factors of a chunk, whose two chunks begin at `weights`.
+///
+/// # Safety
+/// So many words as two chunks take can be read there.
+#[inline(always)]
+unsafe fn factors<S: Simd>(simd: S, weights: *const i32, chunk: usize) -> S::F32 {
+    // SAFETY: demanded of the caller.
+    let both = unsafe { simd.load_at(weights.wrapping_add(2 * WORDS * S::LANES).cast()) }.to_bits();
+    let bits =
+        if chunk.is_multiple_of(2) { both & simd.splat_i32(-1 << 16) } else { both.shl::<16>() };
+    bits.bitcast()
+}

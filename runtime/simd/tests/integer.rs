@@ -1,0 +1,268 @@
+//! Products of integers against plain loops, on every instruction set, extreme values included.
+
+use afferent_simd::{
+    Isa,
+    indirect::{Place, Places, ZEROS},
+    integer::{
+        Bytes, Product, Scaled, Zero,
+        channels::{self, Channels},
+        nibbles::{self, CHUNK, Nibbles},
+        pack, packed_len, scratch_len, width, zip,
+    },
+};
+
+/// Integers that depend on `seed`: any, or only the least and the greatest.
+fn bytes(len: usize, seed: u32) -> Vec<i8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 9) as i8
+    };
+    let ends = |x: i8| if x < 0 { i8::MIN } else { i8::MAX };
+    match seed % 4 {
+        0 => vec![i8::MIN; len],
+        1 => (0..len).map(|_| ends(next())).collect(),
+        _ => (0..len).map(|_| next()).collect(),
+    }
+}
+
+fn zipped<T: Copy + Default>(isa: Isa, columns: &[T]) -> Vec<T> {
+    let mut all = vec![T::default(); columns.len().next_multiple_of(width(isa))];
+    zip(isa, columns, &mut all);
+    all
+}
+
+/// What is stored for a sum.
+fn rounded(sum: i32, scale: f32, clamp: (f32, f32), zero_point: i32) -> i32 {
+    let value = (sum as f32 * scale).clamp(clamp.0, clamp.1).round_ties_even() as i32;
+    (value + zero_point).clamp(-128, 127)
+}
+
+/// Taps of each row over 25 pixels, some of zeros.
+fn places(rows: usize, taps: usize, channels: usize) -> Vec<u32> {
+    let one = |at: usize| if at % 5 == 4 { ZEROS } else { (at * 13 % 25 * channels) as u32 };
+    (0..rows * taps).map(one).collect()
+}
+
+const SHAPES: [(usize, usize, usize, usize); 8] = [
+    (1, 1, 1, 1),
+    (1, 70, 1, 96),
+    (7, 17, 3, 5),
+    (13, 40, 9, 4),
+    (30, 8, 1, 33),
+    (50, 33, 9, 3),
+    (400, 16, 1, 160),
+    (9, 20, 4, 700),
+];
+
+#[test]
+fn products_with_bytes() {
+    for isa in Isa::available() {
+        for (case, (rows, cols, taps, channels)) in (0..).zip(SHAPES) {
+            let (inner, seed) = (taps * channels, case);
+            let x = bytes(25 * channels, seed);
+            let weights = bytes(inner * cols, seed + 1);
+            let at = places(rows, taps, channels);
+            let mut packed = vec![0; packed_len(isa, inner, cols).unwrap()];
+            pack(isa, (inner, cols), |k, col| weights[k * cols + col], &mut packed);
+            let bias: Vec<i32> = (0..cols as i32).map(|col| col * 100 - 1000).collect();
+            let scale: Vec<f32> =
+                (0..cols).map(|col| (1.0 + col as f32) / (40_000.0 * inner as f32)).collect();
+            let zeros: Vec<i16> = (0..rows as i16).map(|row| row % 256 - 128).collect();
+            let sum = |row: usize, col: usize, zero: i16| -> i32 {
+                let one = |k: usize| match at[row * taps + k / channels] {
+                    ZEROS => 0,
+                    place => {
+                        let x = i32::from(x[place as usize + k % channels]) - i32::from(zero);
+                        x * i32::from(weights[k * cols + col])
+                    }
+                };
+                (0..inner).map(one).sum()
+            };
+            let product = Product {
+                x: &x,
+                zero: Zero::All(case as i16 * 30 - 128),
+                places: Places::Taps { at: &at, taps },
+                rows,
+                channels,
+                weights: &packed,
+                cols,
+            };
+            let mut scratch = vec![0; scratch_len(isa, inner, cols, rows, 1)];
+            for clamp in [(-300.0, 300.0), (-100.0, 90.0)] {
+                let (biases, scales) = (zipped(isa, &bias), zipped(isa, &scale));
+                let end = Bytes { bias: &biases, scale: &scales, clamp, zero_point: 5 };
+                let mut out = vec![99_i8; rows * (cols + 2) + 1];
+                let place = Place { data: &mut out, at: 1, step: cols + 2 };
+                product.write(isa, &end, place, &mut scratch, None).unwrap();
+                for (index, found) in out.iter().enumerate() {
+                    let (row, col) =
+                        (index.wrapping_sub(1) / (cols + 2), (index + cols + 1) % (cols + 2));
+                    let wanted = if index == 0 || col >= cols {
+                        99
+                    } else {
+                        let sum = sum(row, col, case as i16 * 30 - 128) + bias[col];
+                        rounded(sum, scale[col], clamp, 5)
+                    };
+                    assert_eq!(i32::from(*found), wanted, "{isa:?}, case {case}, {row}, {col}");
+                }
+            }
+            let product = Product { zero: Zero::Rows(&zeros), ..product };
+            let (numbers, scales) = (vec![0.5; cols], zipped(isa, &scale));
+            let steps: Vec<f32> = (0..rows).map(|row| row as f32 / 8.0).collect();
+            let numbers = zipped(isa, &numbers);
+            let end = Scaled { rows: &steps, scale: &scales, bias: &numbers, clamp: (-9.0, 9.0) };
+            let mut out = vec![0.0_f32; rows * cols];
+            let place = Place { data: &mut out, at: 0, step: cols };
+            product.write(isa, &end, place, &mut scratch, None).unwrap();
+            for (index, found) in out.iter().enumerate() {
+                let (row, col) = (index / cols, index % cols);
+                let sum = sum(row, col, zeros[row]) as f32;
+                let wanted = (sum * steps[row] * scale[col] + 0.5).clamp(-9.0, 9.0);
+                assert!((found - wanted).abs() < 1e-5, "{isa:?}, case {case}: {found}, {wanted}");
+            }
+            // What does not fit is refused.
+            let mut refuse = |product: Product<'_>, len: usize, scratch: usize| {
+                let place = Place { data: &mut out[..len], at: 0, step: cols };
+                let mut words = vec![0; scratch];
+                assert_eq!(product.write(isa, &end, place, &mut words, None), None);
+            };
+            refuse(product, rows * cols - 1, scratch.len());
+            refuse(product, rows * cols, scratch.len() - 1);
+            refuse(Product { weights: &packed[1..], ..product }, rows * cols, scratch.len());
+            refuse(
+                Product { zero: Zero::Rows(&zeros[1..]), ..product },
+                rows * cols,
+                scratch.len(),
+            );
+        }
+    }
+}
+
+#[test]
+fn depthwise_convolutions() {
+    for isa in Isa::available() {
+        for (case, (rows, taps, count)) in (0..).zip([
+            (1, 9, 16),
+            (7, 9, 40),
+            (5, 25, 72),
+            (4, 9, 3),
+            (6, 4, 35),
+            (3, 49, 32),
+            (3, 25, 17),
+        ]) {
+            for seed in 0..4 {
+                let x = bytes(12 * count, seed);
+                let weights = bytes(taps * count, seed + case);
+                let places: Vec<u32> = (0..rows * taps)
+                    .map(|at| if at % 7 == 3 { ZEROS } else { (at * 5 % 12 * count) as u32 })
+                    .collect();
+                let mut packed = vec![0; channels::packed_len(isa, taps, count).unwrap()];
+                let weight = |tap: usize, channel: usize| weights[tap * count + channel];
+                channels::pack(isa, (taps, count), weight, &mut packed);
+                let bias: Vec<i32> = (0..count as i32).map(|channel| 70 * channel).collect();
+                let scale: Vec<f32> = (0..count).map(|at| (1 + at) as f32 / 1e6).collect();
+                let zeros = bytes(count, seed + 2);
+                let (biases, scales): (Vec<_>, Vec<_>) =
+                    (channels::zip(isa, &bias).collect(), channels::zip(isa, &scale).collect());
+                let clamp = (-128.0, 120.0);
+                let end = Bytes { bias: &biases, scale: &scales, clamp, zero_point: -7 };
+                let conv = Channels {
+                    x: &x,
+                    zeros: &zeros,
+                    places: &places,
+                    taps,
+                    channels: count,
+                    weights: &packed,
+                };
+                let mut out = vec![0; rows * count];
+                conv.write(isa, &end, &mut out, None).unwrap();
+                for (index, found) in out.iter().enumerate() {
+                    let (row, channel) = (index / count, index % count);
+                    let one = |tap: usize| {
+                        let x = match places[row * taps + tap] {
+                            ZEROS => zeros[channel],
+                            place => x[place as usize + channel],
+                        };
+                        i32::from(x) * i32::from(weight(tap, channel))
+                    };
+                    let sum = bias[channel] + (0..taps).map(one).sum::<i32>();
+                    let wanted = rounded(sum, scale[channel], clamp, -7);
+                    assert_eq!(i32::from(*found), wanted, "{isa:?}, case {case}, {index}");
+                }
+                let short = Channels { x: &x[count..], ..conv };
+                assert!(short.write(isa, &end, &mut out, None).is_none() || rows * taps < 12);
+                assert_eq!(conv.write(isa, &end, &mut out[1..], None), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn products_with_nibbles() {
+    for isa in Isa::available() {
+        for (case, (rows, cols, chunks)) in
+            (0..).zip([(1, 1, 1), (1, 70, 3), (3, 33, 2), (4, 40, 1), (70, 19, 5), (5, 8, 40)])
+        {
+            let inner = chunks * CHUNK;
+            let x = bytes(rows * inner, case);
+            let weights: Vec<i8> = bytes(inner * cols, case + 1).iter().map(|x| x >> 4).collect();
+            let weight = |k: usize, col: usize| weights[k * cols + col];
+            let mut packed = vec![0; nibbles::packed_len(isa, chunks, cols).unwrap()];
+            let factor = |chunk: usize, col: usize| (1 + chunk + col) as f32 / 1024.0;
+            nibbles::pack(isa, (chunks, cols), weight, factor, &mut packed);
+            let whole = cols.next_multiple_of(isa.lanes());
+            let scales: Vec<f32> = (0..whole).map(|col| 1.0 + col as f32 / 16.0).collect();
+            let of_column = |col: usize| {
+                let one =
+                    |k: usize| f32::from(weight(k, col)) * factor(k / CHUNK, col) * scales[col];
+                if col < cols { (0..inner).map(one).sum() } else { 0.0 }
+            };
+            let sums: Vec<f32> = (0..whole).map(of_column).collect();
+            let offsets: Vec<i32> = x
+                .chunks(CHUNK)
+                .map(|chunk| -8 * chunk.iter().map(|x| i32::from(*x)).sum::<i32>())
+                .collect();
+            let zero_points: Vec<f32> = (0..rows).map(|row| (row % 256) as f32 - 100.0).collect();
+            let steps: Vec<f32> = (0..rows).map(|row| 0.25 + row as f32 / 64.0).collect();
+            let bias = vec![1.5; whole];
+            let product = Nibbles {
+                x: &x,
+                offsets: &offsets,
+                zero_points: &zero_points,
+                steps: &steps,
+                chunks,
+                cols,
+                weights: &packed,
+                scales: &scales,
+                sums: &sums,
+                bias: &bias,
+                clamp: (-1e6, 1e6),
+            };
+            let mut out = vec![0.0; rows * cols];
+            product.write(isa, &mut out, None).unwrap();
+            for (index, found) in out.iter().enumerate() {
+                let (row, col) = (index / cols, index % cols);
+                let one = |k: usize| {
+                    let x = f64::from(x[row * inner + k]) - f64::from(zero_points[row]);
+                    x * f64::from(weight(k, col)) * f64::from(factor(k / CHUNK, col) * scales[col])
+                };
+                let terms = (0..inner).map(one);
+                let size: f64 = terms.clone().map(f64::abs).sum();
+                let wanted = terms.sum::<f64>() * f64::from(steps[row]) + 1.5;
+                let error = (f64::from(*found) - wanted.clamp(-1e6, 1e6)).abs();
+                assert!(
+                    error <= 1e-6 * size * f64::from(steps[row]) + 1e-4,
+                    "{isa:?}, case {case}: {found}, not {wanted}"
+                );
+            }
+            assert_eq!(Nibbles { x: &x[1..], ..product }.write(isa, &mut out, None), None);
+            assert_eq!(
+                Nibbles { scales: &scales[1..], ..product }.write(isa, &mut out, None),
+                None
+            );
+        }
+    }
+}

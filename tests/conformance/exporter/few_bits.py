@@ -1,0 +1,83 @@
+"""Programs for XNNPACK of types that the official suite does not try: weights of 4 bits, by channel and in groups, and fp16."""
+
+import zlib
+
+import torch
+from executorch.backends.test.suite.flow import TestFlow
+from executorch.backends.test.suite.flows.xnnpack import XNNPACK_TEST_FLOW
+from executorch.backends.xnnpack.partition.config.xnnpack_config import ConfigPrecisionType
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import get_symmetric_quantization_config
+from executorch.backends.xnnpack.test.tester import Quantize, Tester, ToEdgeTransformAndLower
+from torch import nn
+from torchao.quantization.granularity import PerGroup
+from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig, quantize_
+from torchao.utils import unwrap_tensor_subclass
+
+from .exported import export
+
+# Rows, inputs, outputs, group, bias.
+LINEARS = [(1, 32, 2, 32, True), (2, 32, 17, 32, False), (17, 64, 92, 32, True), (31, 128, 128, 64, False), (1, 96, 70, 96, True), (5, 256, 33, 32, True)]
+
+
+class DynamicTester(Tester):
+    """Hands to XNNPACK what is quantised dynamically."""
+
+    def to_edge_transform_and_lower(self):
+        """The stage with the partitioner for dynamic quantisation."""
+        partitioner = XnnpackPartitioner(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT, per_op_mode=True)
+        return super().to_edge_transform_and_lower(ToEdgeTransformAndLower([partitioner]))
+
+
+def grouped(group: int) -> TestFlow:
+    """Linear layers with weights of 4 bits, each group of which has a scale."""
+
+    def tester(model, inputs):
+        quantize_(model, Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(group)))
+        unwrap_tensor_subclass(model)
+        return DynamicTester(model, inputs)
+
+    return TestFlow("xnnpack", backend="xnnpack", tester_factory=tester)
+
+
+def by_channel() -> TestFlow:
+    """Linear layers with weights of 4 bits, each output of which has a scale."""
+    config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True, weight_qmin=-8, weight_qmax=7)
+    return TestFlow("xnnpack", backend="xnnpack", tester_factory=DynamicTester, quantize=True, quantize_stage_factory=lambda: Quantize(quantization_config=config))
+
+
+def linears(name: str, flow_of) -> list[dict]:
+    """Linear layers of some sizes."""
+    made = []
+    for rows, inputs, outputs, group, bias in LINEARS:
+        case = f"{name}_{rows}x{inputs}x{outputs}_{group}"
+        torch.manual_seed(zlib.crc32(case.encode()))
+        model = nn.Linear(inputs, outputs, bias=bias).eval()
+        made.append(export(case, model, (torch.randn(rows, inputs),), False, flow=flow_of(group)))
+    return made
+
+
+def halves() -> list[dict]:
+    """Layers in fp16."""
+    modules = {
+        "linear": (nn.Linear(40, 24), (3, 40)),
+        "conv": (nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU()), (1, 3, 9, 9)),
+        "depthwise": (nn.Conv2d(8, 8, 3, padding=1, groups=8), (1, 8, 7, 7)),
+        "pool": (nn.MaxPool2d(2), (1, 4, 8, 8)),
+        "average": (nn.AvgPool2d(2), (1, 4, 8, 8)),
+        "gates": (nn.Sequential(nn.Sigmoid(), nn.Hardswish()), (2, 30)),
+        "softmax": (nn.Softmax(dim=-1), (3, 17)),
+        "more": (nn.Sequential(nn.Linear(16, 16), nn.LeakyReLU(0.1), nn.Linear(16, 5)), (2, 16)),
+    }
+    made = []
+    for name, (model, sizes) in modules.items():
+        torch.manual_seed(zlib.crc32(name.encode()))
+        made.append(export(f"half_{name}", model.eval().half(), (torch.randn(sizes).half(),), False, flow=XNNPACK_TEST_FLOW))
+    return made
+
+
+ARCHIVES = {
+    "linear_4_bits_by_channel": lambda: linears("by_channel", lambda _: by_channel()),
+    "linear_4_bits_grouped": lambda: linears("grouped", grouped),
+    "half": halves,
+}
