@@ -17,6 +17,11 @@ pub(crate) fn resident_bytes() -> Result<u64> {
     Ok(field(std::str::from_utf8(&text[..length])?, "VmRSS:")? * 1024)
 }
 
+/// The most memory that process `id` had resident so far, in bytes.
+pub(crate) fn peak_bytes(id: u32) -> Result<u64> {
+    Ok(field(&fs::read_to_string(format!("/proc/{id}/status"))?, "VmHWM:")? * 1024)
+}
+
 /// What the other threads of this process have used so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
