@@ -3,22 +3,26 @@
 //! | file        | holds                                                                  |
 //! |-------------|------------------------------------------------------------------------|
 //! | `binary`    | functions of two numbers, with broadcasting                            |
+//! | `block`     | convolutions one after the other, some rows at a time                  |
 //! | `conv`      | convolutions, plain and transposed, of `f32`                           |
 //! | `depthwise` | convolutions with a kernel for each channel, of `f32` and integers     |
 //! | `integer`   | convolutions and fully connected layers of integers                    |
 //! | `linear`    | fully connected layers and products of matrices, of `f32`              |
 //! | `moves`     | transposition, padding, slices, concatenation, copies                  |
+//! | `narrow`    | convolutions over pictures of few channels                             |
 //! | `pool`      | pools and resizing                                                     |
 //! | `quantised` | any operation on integers, by way of `f32`                             |
 //! | `unary`     | functions of one number, softmax                                       |
 //! | `weights`   | constants as the operations take them                                  |
 
 pub(crate) mod binary;
+pub(crate) mod block;
 pub(crate) mod conv;
 pub(crate) mod depthwise;
 pub(crate) mod integer;
 pub(crate) mod linear;
 pub(crate) mod moves;
+pub(crate) mod narrow;
 pub(crate) mod pool;
 pub(crate) mod quantised;
 pub(crate) mod unary;
