@@ -110,6 +110,28 @@ pub trait End<T: Numbers>: Sync {
         to: *mut Self::Out,
         len: usize,
     );
+
+    /// Writes the sums of a tile from row `row` and column `col` on, rows `step` apart.
+    ///
+    /// # Safety
+    /// The rows of the tile can be written at `to`, and `fits` said yes to them and its columns.
+    #[inline(always)]
+    unsafe fn write_tile<S: Simd, const R: usize, const C: usize>(
+        &self,
+        simd: S,
+        sums: [[T::Sums<S>; C]; R],
+        (row, col): (usize, usize),
+        to: *mut Self::Out,
+        step: usize,
+    ) {
+        for (r, sums) in sums.into_iter().enumerate() {
+            for (c, sum) in sums.into_iter().enumerate() {
+                let (place, at) = ((row + r, col + c * S::LANES), r * step + c * S::LANES);
+                // SAFETY: demanded of the caller.
+                unsafe { self.write(simd, sum, place, to.wrapping_add(at), S::LANES) };
+            }
+        }
+    }
 }
 
 /// Sums with a bias, within bounds; those of `i32` are scaled first.
@@ -187,6 +209,42 @@ impl End<f32> for Scaled<'_> {
     ) {
         // SAFETY: demanded of the caller.
         unsafe { self.end(simd, sums, place, to, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn write_tile<S: Simd, const R: usize, const C: usize>(
+        &self,
+        simd: S,
+        sums: [[S::F32; C]; R],
+        (row, col): (usize, usize),
+        to: *mut f32,
+        step: usize,
+    ) {
+        if !self.rows.is_empty() || !self.cols.is_empty() || self.adds {
+            for (r, sums) in sums.into_iter().enumerate() {
+                for (c, sum) in sums.into_iter().enumerate() {
+                    let (place, at) = ((row + r, col + c * S::LANES), r * step + c * S::LANES);
+                    // SAFETY: demanded of the caller.
+                    unsafe { self.end(simd, sum, place, to.wrapping_add(at), S::LANES) };
+                }
+            }
+            return;
+        }
+        // Few instructions a vector, so that the loops are unrolled and sums stay in registers.
+        let (low, high) = (simd.splat(self.clamp.0), simd.splat(self.clamp.1));
+        let mut bias = [simd.zero(); C];
+        if !self.bias.is_empty() {
+            for (c, bias) in bias.iter_mut().enumerate() {
+                *bias = simd.load(&self.bias[col + c * S::LANES..]);
+            }
+        }
+        for (r, sums) in sums.into_iter().enumerate() {
+            for (c, (sum, bias)) in sums.into_iter().zip(bias).enumerate() {
+                let bounded = high.min(low.max(sum + bias));
+                // SAFETY: demanded of the caller.
+                unsafe { simd.store_at(bounded, to.wrapping_add(r * step + c * S::LANES)) };
+            }
+        }
     }
 }
 
@@ -407,6 +465,14 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
             sums = running;
         }
         let first = panel * self.width;
+        if cols - first >= C * S::LANES {
+            // SAFETY: `write` saw that the target holds the rows, and threads have rows or panels
+            // of their own.
+            let to = unsafe { self.out.pointer(self.at + row * self.step + first) };
+            // SAFETY: as above; `write` asked `fits`.
+            unsafe { self.end.write_tile(simd, sums, (row, first), to, self.step) };
+            return;
+        }
         for (r, sums) in sums.into_iter().enumerate() {
             for (c, sum) in sums.into_iter().enumerate() {
                 let col = first + c * S::LANES;
