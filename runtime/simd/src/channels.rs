@@ -306,7 +306,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
         let (mut second, mut third) = (bias, bias);
         for col in 0..width {
             let (mut done, mut new) = (third, bias);
-            (third, second) = (second, bias);
+            third = second;
             for (line, weights) in lines.iter().zip(weights) {
                 // SAFETY: the row and the column are in the picture, which `write` saw inside `x`.
                 let x = unsafe {

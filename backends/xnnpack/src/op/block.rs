@@ -180,3 +180,102 @@ impl Op for Block {
         if failed.into_inner() { Err(MISFIT) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use afferent_simd::pool;
+
+    use super::*;
+    use crate::{
+        graph::ConvKind,
+        op::{Scratch, conv, narrow::Narrow},
+        shape::Window,
+    };
+
+    const CLAMP: (f32, f32) = (-1.0, 2.0);
+
+    fn numbers(len: usize) -> Vec<f32> {
+        (0..len).map(|at| ((at * 7919 + 13) % 1009) as f32 / 504.0 - 1.0).collect()
+    }
+
+    fn run(op: &mut dyn Op, x: &[f32], shape: Shape, threads: usize) -> (Vec<f32>, Shape) {
+        let to = op.shape(&[shape]).unwrap();
+        let mut out = vec![f32::NAN; to.numel().unwrap()];
+        let mut scratch = Scratch::default();
+        let workers = pool::workers(threads);
+        let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
+        let input = Input { shape, bytes: bytemuck::cast_slice(x) };
+        op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut out)).unwrap();
+        (out, to)
+    }
+
+    fn conv(inputs: usize, outputs: usize, window: Window) -> Conv {
+        let sizes = conv::Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
+        let weights = numbers(inputs * outputs * window.taps());
+        Conv::new(sizes, &weights, Some(&numbers(outputs)), CLAMP).unwrap()
+    }
+
+    fn window(kernel: usize, stride: usize) -> Window {
+        let (kernel, padding) = ([kernel; 2], [kernel / 2; 2]);
+        Window { kernel, stride: [stride; 2], dilation: [1; 2], before: padding, after: padding }
+    }
+
+    fn middle(groups: usize, window: Window) -> Depthwise {
+        let sizes =
+            conv::Sizes { kind: ConvKind::Depthwise, window, groups, inputs: 1, outputs: 1 };
+        let (weights, bias) = (numbers(groups * window.taps()), numbers(groups));
+        Depthwise { sizes, weights, bias, stored: Stored::Numbers(CLAMP) }
+    }
+
+    fn close(found: &[f32], expected: &[f32]) {
+        assert_eq!(found.len(), expected.len());
+        let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4;
+        assert!(found.iter().zip(expected).all(close));
+    }
+
+    #[test]
+    fn strips_are_what_the_convolutions_give() {
+        // Two pictures: channels, those between, rows, columns, kernel, stride.
+        let cases = [
+            (8, 100, 31, 29, 3, 1),
+            (8, 100, 31, 29, 3, 2),
+            (5, 37, 61, 50, 5, 2),
+            (3, 20, 7, 9, 3, 1),
+            (4, 64, 40, 41, 1, 3),
+        ];
+        for (channels, between, rows, cols, kernel, stride) in cases {
+            let shape = Shape::of([2, rows, cols, channels]);
+            let x = numbers(shape.numel().unwrap());
+            let window_of = window(kernel, stride);
+            let one = window(1, 1);
+            let (deep, deep_shape) = run(&mut conv(channels, between, one), &x, shape, 1);
+            let (mid, mid_shape) = run(&mut middle(between, window_of), &deep, deep_shape, 1);
+            let (expected, _) = run(&mut conv(between, 11, one), &mid, mid_shape, 1);
+            for threads in [1, 2, 3] {
+                let parts = (middle(between, window_of), conv(between, 11, one));
+                let first = Some(conv(channels, between, one));
+                let mut block = Block::new(first, parts.0, parts.1).unwrap();
+                close(&run(&mut block, &x, shape, threads).0, &expected);
+                let parts = (middle(between, window_of), conv(between, 11, one));
+                let mut block = Block::new(None, parts.0, parts.1).unwrap();
+                close(&run(&mut block, &deep, deep_shape, threads).0, &expected);
+            }
+        }
+    }
+
+    #[test]
+    fn few_channels_are_what_the_convolution_gives() {
+        for (channels, rows, cols, kernel, stride) in
+            [(3, 224, 30, 3, 2), (1, 1, 600, 3, 2), (3, 64, 64, 16, 16), (8, 9, 11, 5, 1)]
+        {
+            let shape = Shape::of([2, rows, cols, channels]);
+            let x = numbers(shape.numel().unwrap());
+            let window = window(kernel, stride);
+            let (expected, _) = run(&mut conv(channels, 20, window), &x, shape, 1);
+            for threads in [1, 2] {
+                let mut narrow = Narrow::new(conv(channels, 20, window));
+                close(&run(&mut narrow, &x, shape, threads).0, &expected);
+            }
+        }
+    }
+}
