@@ -1,12 +1,17 @@
-"""Exports the models of `afferent-bench models` and `load`: MobileNetV2 and ResNet18, with and without XNNPACK.
+"""Exports the models of `afferent-bench models` and `load`, for XNNPACK and some for portable kernels.
 
-    python tools/bench/export_models.py FOLDER
+    python tools/bench/export_models.py FOLDER [NAME]...
 
-Needs torch, torchvision and executorch. Weights are random, from a fixed seed; the statistics of
-batch normalisation are measured on noise, so that activations keep the scale that they have in a
-trained model. Writes for each model NAME: `NAME.pte` for portable kernels, `NAME_xnnpack.pte`,
-`NAME_input.npy` and what PyTorch gives for it, `NAME_output.npy`; and the portable program with its
-weights in a data file, `NAME_external.pte` and `NAME_external.ptd`.
+Needs torch, torchvision, torchao and executorch. Weights are random, from a fixed seed; the
+statistics of batch normalisation are measured on noise, so that activations keep the scale that
+they have in a trained model. Writes for each model NAME:
+
+- `NAME_xnnpack.pte`, delegated to XNNPACK;
+- `NAME_input.npy`, and `NAME_input_1.npy` and so on when there are more;
+- of models in `f32` what PyTorch gives for them, `NAME_output.npy`; of those in `int8`, which are
+  compared with the official runtime, the step of the last quantisation, `NAME_quantum.npy`;
+- of two models `NAME.pte` for portable kernels, and the same with its weights in a data file,
+  `NAME_external.pte` and `NAME_external.ptd`.
 """
 
 import argparse
@@ -18,15 +23,18 @@ import numpy as np
 import torch
 import torchvision
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+    XNNPACKQuantizer,
+    get_symmetric_quantization_config,
+)
 from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-MODELS = {"mobilenet_v2": torchvision.models.mobilenet_v2, "resnet18": torchvision.models.resnet18}
 IMAGE = (3, 224, 224)
 
 
 def calibrated(build):
-    """The model with random weights, in evaluation mode, and an input."""
-    torch.manual_seed(0)
+    """A model of images with random weights, in evaluation mode, and an input."""
     model = build(weights=None)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
@@ -37,19 +45,105 @@ def calibrated(build):
     with torch.no_grad():
         for _ in range(2):
             model(torch.randn(4, *IMAGE))
-    return model.eval(), torch.randn(1, *IMAGE)
+    return model.eval(), (torch.randn(1, *IMAGE),)
 
 
-def export(name, build, folder):
-    model, image = calibrated(build)
+def vit():
+    """A vision transformer of 4 layers, 192 wide, 196 patches."""
+    model = torchvision.models.VisionTransformer(
+        image_size=224, patch_size=16, num_layers=4, num_heads=3, hidden_dim=192, mlp_dim=768
+    )
+    torch.nn.init.normal_(model.heads.head.weight, std=0.05)
+    return model.eval(), (torch.randn(1, *IMAGE),)
+
+
+class Step(torch.nn.Module):
+    """One step of a recurrent cell, 128 inputs and 256 states, and a linear layer on top."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell(128, 256)
+        self.head = torch.nn.Linear(256, 32)
+
+    def forward(self, x, *state):
+        state = self.cell(x, state if len(state) > 1 else state[0])
+        hidden = state[0] if isinstance(state, tuple) else state
+        return self.head(hidden), state
+
+
+def step(cell, states):
+    state = [torch.randn(1, 256) * 0.5 for _ in range(states)]
+    return Step(cell).eval(), (torch.randn(1, 128), *state)
+
+
+class Vad(torch.nn.Module):
+    """A step of a detector of voice as Silero's: spectrum of 576 samples, convolutions, LSTM."""
+
+    def __init__(self):
+        super().__init__()
+        self.spectrum = torch.nn.Conv1d(1, 258, 256, stride=128, bias=False)
+        sizes = [(129, 128, 1), (128, 64, 2), (64, 64, 2), (64, 128, 1)]
+        self.encoder = torch.nn.ModuleList(
+            torch.nn.Conv1d(before, after, 3, stride=stride, padding=1)
+            for before, after, stride in sizes
+        )
+        self.cell = torch.nn.LSTMCell(128, 128)
+        self.head = torch.nn.Linear(128, 1)
+
+    def forward(self, x, hidden, memory):
+        x = torch.nn.functional.pad(x, (0, 64), mode="constant")
+        real, imaginary = self.spectrum(x.unsqueeze(1)).split(129, dim=1)
+        x = torch.sqrt(real * real + imaginary * imaginary + 1e-6)
+        for layer in self.encoder:
+            x = torch.relu(layer(x))
+        hidden, memory = self.cell(x.mean(2), (hidden, memory))
+        return torch.sigmoid(self.head(torch.relu(hidden))), hidden, memory
+
+
+def vad():
+    state = [torch.randn(1, 128) * 0.5 for _ in range(2)]
+    return Vad().eval(), (torch.randn(1, 576), *state)
+
+
+IMAGES = {
+    "mobilenet_v2": torchvision.models.mobilenet_v2,
+    "mobilenet_v3_small": torchvision.models.mobilenet_v3_small,
+    "resnet18": torchvision.models.resnet18,
+}
+PORTABLE = ["mobilenet_v2", "resnet18"]
+MODELS = {name: lambda build=build: calibrated(build) for name, build in IMAGES.items()} | {
+    "vit": vit,
+    "lstm_step": lambda: step(torch.nn.LSTMCell, 2),
+    "gru_step": lambda: step(torch.nn.GRUCell, 1),
+    "vad_step": vad,
+}
+
+
+def write(exported, path):
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    path.write_bytes(edge.to_executorch().buffer)
+
+
+def save_inputs(inputs, name, folder):
+    for at, tensor in enumerate(inputs):
+        suffix = f"_{at}" if at else ""
+        np.save(folder / f"{name}_input{suffix}.npy", tensor.numpy())
+
+
+def export(name, folder):
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
     with torch.no_grad():
-        output = model(image)
-        exported = torch.export.export(model, (image,))
-    np.save(folder / f"{name}_input.npy", image.numpy())
+        output = model(*inputs)
+        exported = torch.export.export(model, inputs)
+    output = output[0] if isinstance(output, tuple) else output
+    save_inputs(inputs, name, folder)
     np.save(folder / f"{name}_output.npy", output.numpy())
-    for suffix, partitioners in [("", None), ("_xnnpack", [XnnpackPartitioner()])]:
-        edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
-        (folder / f"{name}{suffix}.pte").write_bytes(edge.to_executorch().buffer)
+    write(exported, folder / f"{name}_xnnpack.pte")
+    if name not in PORTABLE:
+        return
+    program = to_edge_transform_and_lower(exported).to_executorch()
+    (folder / f"{name}.pte").write_bytes(program.buffer)
     edge = to_edge_transform_and_lower(exported)
     program = edge.to_executorch(ExecutorchBackendConfig(external_constants=True))
     (folder / f"{name}_external.pte").write_bytes(program.buffer)
@@ -59,13 +153,36 @@ def export(name, build, folder):
         shutil.move(data, folder / f"{name}_external.ptd")
 
 
+def export_integers(name, folder):
+    """The model of images in `int8`: activations by static scales, weights by channel."""
+    torch.manual_seed(0)
+    model, inputs = calibrated(IMAGES[name])
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    with torch.no_grad():
+        prepared = prepare_pt2e(torch.export.export(model, inputs).module(), quantizer)
+        for _ in range(4):
+            prepared(torch.randn(1, *IMAGE))
+        prepared(*inputs)
+        exported = torch.export.export(convert_pt2e(prepared), inputs)
+    last = next(iter(exported.graph.output_node().args[0]))
+    assert "dequantize_per_tensor" in str(last.target), last.target
+    save_inputs(inputs, f"{name}_int8", folder)
+    np.save(folder / f"{name}_int8_quantum.npy", np.float32([last.args[1]]))
+    write(exported, folder / f"{name}_int8_xnnpack.pte")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
-    folder = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, build in MODELS.items():
-        export(name, build, folder)
+    names = [*MODELS, *(f"{name}_int8" for name in IMAGES)]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for name in arguments.names or names:
+        if name.endswith("_int8"):
+            export_integers(name.removesuffix("_int8"), arguments.folder)
+        else:
+            export(name, arguments.folder)
 
 
 if __name__ == "__main__":

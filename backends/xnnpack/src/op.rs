@@ -3,12 +3,14 @@
 //! | file        | holds                                                                  |
 //! |-------------|------------------------------------------------------------------------|
 //! | `binary`    | functions of two numbers, with broadcasting                            |
+//! | `block`     | convolutions one after the other, some rows at a time                  |
 //! | `bytes`     | sums, products and means of integers, conversions                      |
 //! | `conv`      | convolutions, plain and transposed, of `f32`                           |
 //! | `depthwise` | convolutions with a kernel for each channel, of `f32` and integers     |
 //! | `integer`   | convolutions and fully connected layers of integers                    |
 //! | `linear`    | fully connected layers and products of matrices, of `f32`              |
 //! | `moves`     | transposition, padding, slices, concatenation, copies                  |
+//! | `narrow`    | convolutions over pictures of few channels                             |
 //! | `nibbles`   | fully connected layers with weights of 4 bits                          |
 //! | `pool`      | pools and resizing                                                     |
 //! | `quantise`  | numbers → integers, with scales that are found at run time             |
@@ -17,12 +19,14 @@
 //! | `weights`   | constants as the operations take them                                  |
 
 pub(crate) mod binary;
+pub(crate) mod block;
 pub(crate) mod bytes;
 pub(crate) mod conv;
 pub(crate) mod depthwise;
 pub(crate) mod integer;
 pub(crate) mod linear;
 pub(crate) mod moves;
+pub(crate) mod narrow;
 pub(crate) mod nibbles;
 pub(crate) mod pool;
 pub(crate) mod quantise;

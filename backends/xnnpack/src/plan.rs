@@ -4,12 +4,14 @@
 //! lies in a slot of memory that later results take over when nothing reads it any more, or
 //! straight in an argument of the delegate. What only renames elements is no step at run time.
 
+mod blocks;
 pub(crate) mod fuse;
 mod prepare;
 
 use std::borrow::Cow;
 
 use afferent_core::Error;
+use blocks::Part;
 
 use crate::{
     graph::{Dtype, Graph, Kind, Role, Unary, Value},
@@ -80,7 +82,16 @@ impl<'a> Plan<'a> {
         let mut steps = Vec::new();
         // The value whose place each value has.
         let mut roots: Vec<usize> = (0..graph.values.len()).collect();
+        let parts = blocks::parts(graph);
         for (index, node) in graph.nodes.iter().enumerate() {
+            match parts[index] {
+                Part::Alone => {}
+                Part::Inside => continue,
+                Part::Block { expand, middle } => {
+                    steps.push(prepare::block(graph, expand, middle, index)?);
+                    continue;
+                }
+            }
             let value = &graph.values[node.output];
             let input = node.inputs[0];
             let renames = matches!(node.kind, Kind::Reshape(_) | Kind::Unary(Unary::Copy))

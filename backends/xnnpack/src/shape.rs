@@ -112,7 +112,7 @@ impl Window {
     }
 
     /// Rows and columns that the kernel covers.
-    fn span(&self, dim: usize) -> usize {
+    pub(crate) fn span(&self, dim: usize) -> usize {
         (self.kernel[dim] - 1) * self.dilation[dim] + 1
     }
 

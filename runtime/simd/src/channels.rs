@@ -10,7 +10,10 @@ use crate::{Float, Int, Isa, Routine, Simd, parallel};
 const WORTH: usize = 1 << 17;
 
 /// Neighbours of a row that are computed together.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 6;
+
+/// Vectors of channels of a position at the edge that are computed together.
+const WIDE: usize = 4;
 
 /// Numbers of a picture.
 pub trait Source: Copy + Sync + 'static {
@@ -214,46 +217,214 @@ impl<T: Source, K: Sink> Routine for Row<'_, '_, T, K> {
         let from = padding[0].saturating_sub(top).div_ceil(dilation[0].max(1)).min(kernel[0]);
         let reach = (input[0] + padding[0]).saturating_sub(top).div_ceil(dilation[0].max(1));
         let rows = (from, reach.min(kernel[0]).max(from));
+        let small = kernel[1] == 3 && dilation[1] == 1 && padding[1] <= 1 && input[1] >= 3;
+        let mut channel = 0;
+        while small && channel + S::LANES <= channels {
+            match (rows.1 - rows.0, stride[1]) {
+                (1, 1) => self.next::<S, 1>(simd, rows.0, channel),
+                (2, 1) => self.next::<S, 2>(simd, rows.0, channel),
+                (3, 1) => self.next::<S, 3>(simd, rows.0, channel),
+                (1, 2) => self.every_second::<S, 1>(simd, rows.0, channel),
+                (2, 2) => self.every_second::<S, 2>(simd, rows.0, channel),
+                (3, 2) => self.every_second::<S, 3>(simd, rows.0, channel),
+                _ => break,
+            }
+            channel += S::LANES;
+        }
         // Columns of the result whose whole kernel meets the picture.
         let first = padding[1].div_ceil(stride[1]).min(output[1]);
         let span = (kernel[1].max(1) - 1) * dilation[1] + 1;
         let last = (input[1] + padding[1]).checked_sub(span).map_or(0, |end| end / stride[1] + 1);
         let last = last.min(output[1]).max(first);
-        for channel in (0..channels).step_by(S::LANES) {
+        while channel + WIDE * S::LANES <= channels {
+            for col in (0..first).chain(last..output[1]) {
+                self.edge::<S, WIDE>(simd, rows, col, (channel, S::LANES));
+            }
+            for vector in 0..WIDE {
+                let part = (channel + vector * S::LANES, S::LANES);
+                self.middle(simd, rows, (first, last), part);
+            }
+            channel += WIDE * S::LANES;
+        }
+        while channel < channels {
             let len = S::LANES.min(channels - channel);
-            for col in 0..first {
-                self.edge(simd, rows, col, (channel, len));
+            for col in (0..first).chain(last..output[1]) {
+                self.edge::<S, 1>(simd, rows, col, (channel, len));
             }
-            let mut col = first;
-            while col + TOGETHER <= last {
-                self.some::<S, TOGETHER>(simd, rows, (0, kernel[1]), col, (channel, len));
-                col += TOGETHER;
-            }
-            for col in col..last {
-                self.some::<S, 1>(simd, rows, (0, kernel[1]), col, (channel, len));
-            }
-            for col in last..output[1] {
-                self.edge(simd, rows, col, (channel, len));
-            }
+            self.middle(simd, rows, (first, last), (channel, len));
+            channel += len;
         }
     }
 }
 
 impl<T: Source, K: Sink> Row<'_, '_, T, K> {
-    /// A position at the edge, where only some columns of the kernel meet the picture.
+    /// Where row `i` of the kernel begins in the input and in the weights, for a channel.
     #[inline(always)]
-    fn edge<S: Simd>(&mut self, simd: S, rows: (usize, usize), col: usize, part: (usize, usize)) {
+    fn line(&self, i: usize, channel: usize) -> (*const T, *const f32) {
+        let Channels { x, channels, input, output, stride, dilation, padding, .. } = self.of;
+        let picture = self.row / output[0] * input[0];
+        let row = picture + self.row % output[0] * stride[0] + i * dilation[0] - padding[0];
+        let x = x.as_ptr().wrapping_add(row * input[1] * channels + channel);
+        let weights = self.of.weights.as_ptr();
+        (x, weights.wrapping_add(i * self.of.kernel[1] * channels + channel))
+    }
+
+    /// The weights of `R` rows, three wide, and where the rows are in the input.
+    ///
+    /// # Safety
+    /// There are so many rows from `first` on, and a whole vector of channels.
+    #[inline(always)]
+    unsafe fn three<S: Simd, const R: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        channel: usize,
+    ) -> ([*const T; R], [[S::F32; 3]; R]) {
+        let mut lines = [self.of.x.as_ptr(); R];
+        let mut weights = [[simd.zero(); 3]; R];
+        for (r, (line, weights)) in lines.iter_mut().zip(&mut weights).enumerate() {
+            let (x, from) = self.line(first + r, channel);
+            *line = x;
+            for (j, weight) in weights.iter_mut().enumerate() {
+                // SAFETY: `write` saw that the weights have all taps and channels.
+                *weight = unsafe { simd.load_at(from.wrapping_add(j * self.of.channels)) };
+            }
+        }
+        (lines, weights)
+    }
+
+    /// A row of results for a vector of channels, of `R` rows of a kernel three wide, each result
+    /// one column after the last: every column of the input is read once, for three results.
+    #[inline(always)]
+    fn next<S: Simd, const R: usize>(&mut self, simd: S, first: usize, channel: usize) {
+        let Channels { channels, input, output, padding, zero_point, .. } = self.of;
+        // SAFETY: the caller has so many rows and channels.
+        let (lines, weights) = unsafe { self.three::<S, R>(simd, first, channel) };
+        let bias = simd.load(&self.of.bias[channel..]);
+        let (width, pad) = (input[1], padding[1]);
+        // Results that lack their second and their third column.
+        let (mut second, mut third) = (bias, bias);
+        for col in 0..width {
+            let (mut done, mut new) = (third, bias);
+            third = second;
+            for (line, weights) in lines.iter().zip(weights) {
+                // SAFETY: the row and the column are in the picture, which `write` saw inside `x`.
+                let x = unsafe {
+                    T::load(simd, line.wrapping_add(col * channels), S::LANES, zero_point)
+                };
+                done = x.mul_add(weights[2], done);
+                third = x.mul_add(weights[1], third);
+                new = x.mul_add(weights[0], new);
+            }
+            second = new;
+            if col + pad >= 2 {
+                self.put(simd, done, col + pad - 2, channel);
+            }
+        }
+        // Results beyond the last column of the input.
+        for (at, sums) in [(width + pad - 2, third), (width + pad - 1, second)] {
+            if at < output[1] {
+                self.put(simd, sums, at, channel);
+            }
+        }
+        for at in width + pad..output[1] {
+            self.put(simd, bias, at, channel);
+        }
+    }
+
+    /// As `next`, each result two columns after the last.
+    #[inline(always)]
+    fn every_second<S: Simd, const R: usize>(&mut self, simd: S, first: usize, channel: usize) {
+        let Channels { channels, input, output, padding, zero_point, .. } = self.of;
+        // SAFETY: the caller has so many rows and channels.
+        let (lines, weights) = unsafe { self.three::<S, R>(simd, first, channel) };
+        let bias = simd.load(&self.of.bias[channel..]);
+        let (width, pad) = (input[1], padding[1]);
+        let load = |line: *const T, col: usize| {
+            let from = line.wrapping_add(col * channels);
+            // SAFETY: callers name a row and a column in the picture.
+            unsafe { T::load(simd, from, S::LANES, zero_point) }
+        };
+        let mut sums = bias;
+        if pad == 0 {
+            for (line, weights) in lines.iter().zip(weights) {
+                sums = load(*line, 0).mul_add(weights[0], sums);
+            }
+        }
+        for at in 0..output[1] {
+            let (col, mut new) = (2 * at + 1 - pad, bias);
+            if col + 1 < width {
+                for (line, weights) in lines.iter().zip(weights) {
+                    sums = load(*line, col).mul_add(weights[1], sums);
+                    let x = load(*line, col + 1);
+                    sums = x.mul_add(weights[2], sums);
+                    new = x.mul_add(weights[0], new);
+                }
+            } else if col < width {
+                for (line, weights) in lines.iter().zip(weights) {
+                    sums = load(*line, col).mul_add(weights[1], sums);
+                }
+            }
+            self.put(simd, sums, at, channel);
+            sums = new;
+        }
+    }
+
+    /// Writes a vector of sums of column `col`.
+    #[inline(always)]
+    fn put<S: Simd>(&mut self, simd: S, sums: S::F32, col: usize, channel: usize) {
+        let to = &mut self.out[col * self.of.channels + channel..][..S::LANES];
+        // SAFETY: the slice has so many places, and `write` asked `fits`.
+        unsafe { self.sink.write(simd, sums, channel, to.as_mut_ptr(), S::LANES) };
+    }
+
+    /// `V` vectors of channels of a position at the edge, where only some columns of the kernel
+    /// meet the picture.
+    #[inline(always)]
+    fn edge<S: Simd, const V: usize>(
+        &mut self,
+        simd: S,
+        rows: (usize, usize),
+        col: usize,
+        part: (usize, usize),
+    ) {
         let Channels { input, kernel, stride, dilation, padding, .. } = self.of;
         let left = col * stride[1];
         let from = padding[1].saturating_sub(left).div_ceil(dilation[1].max(1)).min(kernel[1]);
         let reach = (input[1] + padding[1]).saturating_sub(left).div_ceil(dilation[1].max(1));
-        self.some::<S, 1>(simd, rows, (from, reach.min(kernel[1]).max(from)), col, part);
+        let cols = (from, reach.min(kernel[1]).max(from));
+        self.some::<S, 1, V>(simd, rows, cols, col, part);
+    }
+
+    /// Positions whose whole kernel meets the picture.
+    #[inline(always)]
+    fn middle<S: Simd>(
+        &mut self,
+        simd: S,
+        rows: (usize, usize),
+        (mut col, last): (usize, usize),
+        part: (usize, usize),
+    ) {
+        let cols = (0, self.of.kernel[1]);
+        if part.1 == S::LANES {
+            while col + TOGETHER <= last {
+                self.some::<S, TOGETHER, 1>(simd, rows, cols, col, (part.0, S::LANES));
+                col += TOGETHER;
+            }
+            while col + 2 <= last {
+                self.some::<S, 2, 1>(simd, rows, cols, col, (part.0, S::LANES));
+                col += 2;
+            }
+        }
+        for col in col..last {
+            self.some::<S, 1, 1>(simd, rows, cols, col, part);
+        }
     }
 
     /// `N` neighbours from column `col` on, of which the given rows and columns of the kernel meet
-    /// the picture.
+    /// the picture; `V` vectors of channels, whole ones when they are several.
     #[inline(always)]
-    fn some<S: Simd, const N: usize>(
+    fn some<S: Simd, const N: usize, const V: usize>(
         &mut self,
         simd: S,
         rows: (usize, usize),
@@ -261,33 +432,39 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
         col: usize,
         (channel, len): (usize, usize),
     ) {
-        let Channels { x, channels, input, output, kernel, stride, dilation, padding, .. } =
-            self.of;
-        let picture = self.row / output[0] * input[0];
-        let top = self.row % output[0] * stride[0];
-        let bias = &self.of.bias[channel..channel + len];
-        let mut sums = [simd.load_first(bias); N];
+        let Channels { channels, stride, dilation, padding, zero_point, .. } = self.of;
+        let mut sums = [[simd.zero(); V]; N];
+        for (v, bias) in self.of.bias[channel..].chunks(S::LANES).take(V).enumerate() {
+            let bias = simd.load_first(&bias[..len.min(bias.len())]);
+            sums.iter_mut().for_each(|sums| sums[v] = bias);
+        }
         for i in rows.0..rows.1 {
-            let line = (picture + top + i * dilation[0] - padding[0]) * input[1];
+            let (line, weights) = self.line(i, channel);
             for j in cols.0..cols.1 {
-                let at = line + col * stride[1] + j * dilation[1] - padding[1];
-                let from = x.as_ptr().wrapping_add(at * channels + channel);
-                let weight = &self.of.weights[(i * kernel[1] + j) * channels + channel..][..len];
-                let weight =
-                    if len >= S::LANES { simd.load(weight) } else { simd.load_first(weight) };
-                for (n, sum) in sums.iter_mut().enumerate() {
-                    let from = from.wrapping_add(n * stride[1] * channels);
-                    // SAFETY: rows and columns were chosen so that the position is inside the
-                    // picture, of which `write` saw that it is inside `x`.
-                    let x = unsafe { T::load(simd, from, len, self.of.zero_point) };
-                    *sum = x.mul_add(weight, *sum);
+                let at = col * stride[1] + j * dilation[1] - padding[1];
+                let from = line.wrapping_add(at * channels);
+                let weights = weights.wrapping_add(j * channels);
+                for v in 0..V {
+                    let weight = weights.wrapping_add(v * S::LANES);
+                    // SAFETY: `write` saw that the weights have all taps and channels.
+                    let weight = unsafe { f32::load(simd, weight, len, 0.0) };
+                    for (n, sums) in sums.iter_mut().enumerate() {
+                        let from = from.wrapping_add(n * stride[1] * channels + v * S::LANES);
+                        // SAFETY: rows and columns were chosen so that the position is inside the
+                        // picture, of which `write` saw that it is inside `x`.
+                        let x = unsafe { T::load(simd, from, len, zero_point) };
+                        sums[v] = x.mul_add(weight, sums[v]);
+                    }
                 }
             }
         }
-        for (n, sum) in sums.into_iter().enumerate() {
-            let to = &mut self.out[(col + n) * channels + channel..][..len];
-            // SAFETY: the slice has so many places, and `write` asked `fits`.
-            unsafe { self.sink.write(simd, sum, channel, to.as_mut_ptr(), len) };
+        for (n, sums) in sums.into_iter().enumerate() {
+            for (v, sum) in sums.into_iter().enumerate() {
+                let channel = channel + v * S::LANES;
+                let to = &mut self.out[(col + n) * channels + channel..][..len];
+                // SAFETY: the slice has so many places, and `write` asked `fits`.
+                unsafe { self.sink.write(simd, sum, channel, to.as_mut_ptr(), len) };
+            }
         }
     }
 }

@@ -76,7 +76,7 @@ fn measure(name: &str, options: &Options) -> Result<[String; 7]> {
     let path = |suffix: &str| options.folder.join(format!("{name}{suffix}"));
     let inputs = (0..INPUTS).map(|at| path(&format!("_{at}.npy")));
     let inputs: Vec<PathBuf> = inputs.filter(|input| input.exists()).collect();
-    let mut subject = Subject::with_inputs(&path(".pte"), &inputs)?;
+    let mut subject = Subject::with_inputs(1, &path(".pte"), &inputs)?;
     let error = error(&mut subject, &path("_output.npy"))?;
     ensure!(error <= TOLERANCE, "the result is {error:e} away from that of PyTorch");
     let (mut own, mut plain, mut delegated) = (vec![], vec![], vec![]);

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use afferent_runtime::{FileAccess, Model, ModelFile, ModelOptions};
+use afferent_runtime::{FileAccess, Input, Model, ModelFile, ModelOptions};
 use anyhow::Result;
 use tempfile::TempDir;
 
@@ -47,6 +47,9 @@ pub(crate) struct OnceOptions {
     /// Read the files instead of mapping them.
     #[arg(long)]
     read: bool,
+    /// Call the method once, with zeros.
+    #[arg(long)]
+    call: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
@@ -85,8 +88,13 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 pub(crate) fn once(options: &OnceOptions) -> Result<()> {
     let access = if options.read { FileAccess::Read } else { FileAccess::Map };
     let start = Instant::now();
-    let model = load(&options.program, options.ptd.as_deref(), access)?;
+    let mut model = load(&options.program, options.ptd.as_deref(), access)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
+    if options.call {
+        let tensors = subject::zeros(&model)?;
+        let inputs: Vec<_> = tensors.iter().map(|tensor| Input::Tensor(tensor.view())).collect();
+        model.run("forward", &inputs)?;
+    }
     println!("{}", serde_json::json!({ "load_ms": load_ms, "bytes": model.file().size() }));
     Ok(())
 }

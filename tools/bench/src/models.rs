@@ -1,12 +1,14 @@
 //! Exported models with and without XNNPACK, against the official runtime with the same files.
 
 use std::{
+    env::current_exe,
     fs,
     path::{Path, PathBuf},
 };
 
 use afferent_runtime::Input;
 use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 
 use crate::{
     peer::{self, PeerOption},
@@ -15,12 +17,14 @@ use crate::{
     timing,
 };
 
-/// Time of a call of image models without and with delegate, one thread.
+/// Time of a call of models with XNNPACK and without, with loading and memory.
 ///
-/// `tools/bench/export_models.py FOLDER` makes the models. Each round calls a model here, without
-/// delegate and delegated to XNNPACK, and by the peer, delegated and with its portable kernels.
-/// The results of calls here are compared with that of PyTorch; `error` is the greatest difference
-/// by the greatest magnitude.
+/// `tools/bench/export_models.py FOLDER` makes the models. Each round calls a model delegated to
+/// XNNPACK here and by the peer, and without a delegate where there is such a file. Then each
+/// side loads it and calls it once, in new processes. The results of models in `f32` are compared
+/// with those of PyTorch: `error` is the greatest difference by the greatest magnitude. Results of
+/// models in `int8` are compared with those of the peer: `error` is the greatest difference in
+/// steps of the quantisation, and how many in a hundred are more than one away.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Folder with the models.
@@ -30,31 +34,50 @@ pub(crate) struct Options {
     /// Rounds, of which the median is taken.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Calls in a round, here and with XNNPACK; portable kernels of the peer are called once.
+    /// Calls in a round, at least; quick models are called for a tenth of a second. Portable
+    /// kernels of the peer are called once.
     #[arg(long, default_value_t = 20)]
     repeat: usize,
+    /// Threads, here and of the peer.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
     /// Leave out what is not delegated.
     #[arg(long)]
     delegated: bool,
+    /// Only models whose name contains this.
+    #[arg(long, default_value = "")]
+    only: String,
 }
 
-/// The greatest error that passes.
+/// The greatest error of numbers that passes.
 const TOLERANCE: f64 = 1e-4;
 
+/// The greatest error of integers that is good, in steps, and the share that may be more than one
+/// step away.
+const STEPS: (f64, f64) = (2.0, 1e-3);
+
+/// Microseconds that the calls of a round take at least.
+const ROUND_US: f64 = 1e5;
+
+const DELEGATED: [&str; 9] = [
+    "model",
+    "afferent ms",
+    "official ms",
+    "ours / official",
+    "error",
+    "load ms",
+    "official load ms",
+    "peak MiB",
+    "official peak MiB",
+];
+
+const PLAIN: [&str; 5] = ["model", "afferent ms", "official ms", "ours / official", "error"];
+
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
-    let columns = [
-        "model",
-        "afferent ms",
-        "official portable ms",
-        "afferent XNNPACK ms",
-        "official XNNPACK ms",
-        "ours / official, portable",
-        "ours / official, XNNPACK",
-        "error",
-        "error, XNNPACK",
-    ];
-    let title = format!("models, one thread, medians of {} rounds", options.rounds);
-    let mut table = Table::new(title, &columns);
+    let Options { rounds, threads, .. } = options;
+    let title = |what| format!("{what}, {threads} threads, medians of {rounds} rounds");
+    let mut delegated = Table::new(title("models with XNNPACK"), &DELEGATED);
+    let mut plain = Table::new(title("models with portable kernels"), &PLAIN);
     let entries = fs::read_dir(&options.folder);
     let entries = entries.with_context(|| format!("cannot read {}", options.folder.display()))?;
     let mut names = Vec::new();
@@ -62,77 +85,139 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         let name = entry?.file_name().to_string_lossy().into_owned();
         names.extend(name.strip_suffix("_xnnpack.pte").map(str::to_owned));
     }
+    names.retain(|name| name.contains(&options.only));
     names.sort_unstable();
-    ensure!(!names.is_empty(), "{} holds no model", options.folder.display());
+    ensure!(!names.is_empty(), "{} holds no such model", options.folder.display());
     for name in &names {
-        table.row(measure(name, options).with_context(|| format!("model {name}"))?);
+        let files = Files::new(&options.folder, name);
+        let row = files.delegated(options).with_context(|| format!("model {name}"))?;
+        delegated.row(row);
+        if !options.delegated && files.plain.exists() {
+            let times = files.times(&files.plain, options, true);
+            plain.row(times.with_context(|| format!("model {name}, without delegate"))?);
+        }
     }
     if options.peer.program.is_none() {
-        table.note(peer::SKIPPED);
+        delegated.note(peer::SKIPPED);
     }
-    Ok(vec![table])
+    Ok(if options.delegated { vec![delegated] } else { vec![delegated, plain] })
 }
 
-fn measure(name: &str, options: &Options) -> Result<[String; 9]> {
-    let path = |suffix: &str| options.folder.join(format!("{name}{suffix}"));
-    let inputs = [path("_input.npy")];
-    let (expected, file) = (path("_output.npy"), path("_xnnpack.pte"));
-    let open = |path: &Path| -> Result<(Subject, f64)> {
-        let mut subject = Subject::with_inputs(path, &inputs)?;
-        let error = error(&mut subject, &expected)?;
-        ensure!(error <= TOLERANCE, "the result is {error:e} away from that of PyTorch");
-        Ok((subject, error))
-    };
-    let mut plain = if options.delegated { None } else { Some(open(&path(".pte"))?) };
-    let (mut delegated, delegated_error) = open(&file)?;
-    let mut own = [vec![], vec![]];
-    let mut official = [vec![], vec![]];
-    let repeat = options.repeat;
-    for _ in 0..options.rounds {
-        if let Some((subject, _)) = &mut plain {
-            subject.call(1)?;
-            own[0].push(timing::median(timing::each(repeat, || subject.call(1))?));
-        }
-        delegated.call(1)?;
-        own[1].push(timing::median(timing::each(repeat, || delegated.call(1))?));
-        if let Some(program) = options.peer.program.as_deref() {
-            if plain.is_some() {
-                official[0].push(peer::median_us(program, &path(".pte"), &inputs, 1)?);
-            }
-            official[1].push(peer::median_us(program, &file, &inputs, repeat)?);
+/// The files of a model.
+struct Files<'n> {
+    name: &'n str,
+    program: PathBuf,
+    plain: PathBuf,
+    inputs: Vec<PathBuf>,
+    expected: PathBuf,
+    quantum: PathBuf,
+}
+
+impl<'n> Files<'n> {
+    fn new(folder: &Path, name: &'n str) -> Self {
+        let path = |suffix: &str| folder.join(format!("{name}{suffix}"));
+        let more = (1..).map(|at| path(&format!("_input_{at}.npy")));
+        let inputs = std::iter::once(path("_input.npy")).chain(more);
+        Self {
+            name,
+            program: path("_xnnpack.pte"),
+            plain: path(".pte"),
+            inputs: inputs.take_while(|path| path.exists()).collect(),
+            expected: path("_output.npy"),
+            quantum: path("_quantum.npy"),
         }
     }
-    let ratio = |own: &[f64], peer: &[f64]| {
-        figure(timing::median(own.iter().zip(peer).map(|(own, peer)| own / peer).collect()))
-    };
-    let ratios = [ratio(&own[0], &official[0]), ratio(&own[1], &official[1])];
-    let ms = |times: Vec<f64>| figure(timing::median(times) / 1e3);
-    let ([plain_ms, own_ms], [portable_ms, official_ms]) = (own.map(ms), official.map(ms));
-    let [portable_ratio, delegated_ratio] = ratios;
-    Ok([
-        name.to_owned(),
-        plain_ms,
-        portable_ms,
-        own_ms,
-        official_ms,
-        portable_ratio,
-        delegated_ratio,
-        plain.map_or_else(String::new, |(_, error)| format!("{error:.1e}")),
-        format!("{delegated_error:.1e}"),
-    ])
+
+    fn delegated(&self, options: &Options) -> Result<Vec<String>> {
+        let mut row = self.times(&self.program, options, false)?;
+        let own = [&current_exe()?.display().to_string(), "load-once", "--call"];
+        let mut own: Vec<String> = own.map(str::to_owned).to_vec();
+        own.push(self.program.display().to_string());
+        let Options { threads, rounds, .. } = *options;
+        let peer =
+            options.peer.program.as_deref().map(|program| {
+                peer::command_on(threads, program, &self.program, &self.inputs, (1, 0))
+            });
+        let mut figures = [const { Vec::new() }; 4];
+        for _ in 0..rounds {
+            for (side, words) in [Some(&own), peer.as_ref()].into_iter().enumerate() {
+                let Some(words) = words else { continue };
+                figures[side].push(peer::figure(words, "load_ms")?);
+                figures[2 + side].push(peer::figure_and_peak(words, "load_ms")?.1);
+            }
+        }
+        row.extend(figures.map(|values| figure(timing::median(values))));
+        Ok(row)
+    }
+
+    /// Name, times of calls here and by the peer, what remains of them, and the error.
+    fn times(&self, program: &Path, options: &Options, plain: bool) -> Result<Vec<String>> {
+        let Options { threads, rounds, repeat, .. } = *options;
+        let mut subject = Subject::with_inputs(threads, program, &self.inputs)?;
+        let error = self.error(&mut subject, options)?;
+        let once = timing::each(3, || subject.call(1))?;
+        let more = (ROUND_US / timing::median(once)) as usize;
+        let repeat = more.clamp(repeat, 10_000.max(repeat));
+        let calls = if plain { 1 } else { repeat };
+        let (mut own, mut official) = (vec![], vec![]);
+        for _ in 0..rounds {
+            subject.call(repeat / 10 + 1)?;
+            own.push(timing::median(timing::each(repeat, || subject.call(1))?));
+            if let Some(peer) = options.peer.program.as_deref() {
+                let count = (calls, calls / 10 + 1);
+                let words = peer::command_on(threads, peer, program, &self.inputs, count);
+                official.push(peer::figure(&words, "median_us")?);
+            }
+        }
+        let ratios = own.iter().zip(&official).map(|(own, peer)| own / peer).collect();
+        let ms = |times| figure(timing::median(times) / 1e3);
+        let ratio = figure(timing::median(ratios));
+        Ok(vec![self.name.to_owned(), ms(own), ms(official), ratio, error])
+    }
+
+    /// How far the result is from what it is compared with.
+    fn error(&self, subject: &mut Subject, options: &Options) -> Result<String> {
+        if self.expected.exists() {
+            let error = error(subject, &self.expected)?;
+            ensure!(error <= TOLERANCE, "the result is {error:e} away from that of PyTorch");
+            return Ok(format!("{error:.1e}"));
+        }
+        let Some(program) = options.peer.program.as_deref() else { return Ok("-".to_owned()) };
+        let quantum = subject::read_npy(&self.quantum)?;
+        let quantum = *quantum.first().context("the step of the quantisation is missing")?;
+        let folder = TempDir::with_prefix("afferent-bench-")?;
+        let mut words = peer::command(program, subject.path(), &self.inputs, 1, 0);
+        words.extend(["--output-dir".to_owned(), folder.path().display().to_string()]);
+        peer::figure(&words, "median_us")?;
+        let expected = subject::read_npy(&folder.path().join("output_0.npy"))?;
+        let found = first_result(subject)?;
+        ensure!(found.len() == expected.len(), "the result has another size than the peer's");
+        let pairs = found.iter().zip(&expected);
+        let steps = pairs.map(|(a, b)| f64::from((a - b).abs() / quantum).round());
+        let (most, far) = steps.fold((0.0_f64, 0), |(most, far), steps| {
+            (most.max(steps), far + usize::from(steps > 1.0))
+        });
+        let share = far as f64 / found.len() as f64;
+        let missed = if most <= STEPS.0 && share <= STEPS.1 { "" } else { ", missed" };
+        Ok(format!("{most} ({:.1} %){missed}", share * 100.0))
+    }
 }
 
 /// The greatest difference between the first result and that of PyTorch, by the greatest magnitude.
 pub(crate) fn error(subject: &mut Subject, expected: &Path) -> Result<f64> {
     let expected = subject::read_npy(expected)?;
-    let inputs: Vec<_> = subject.inputs.iter().map(|input| Input::Tensor(input.view())).collect();
-    let outputs = subject.model.run("forward", &inputs)?;
-    let found = outputs.tensor(0)?;
-    let found = found.data::<f32>()?;
+    let found = first_result(subject)?;
     ensure!(found.len() == expected.len(), "the result has another size than that of PyTorch");
     let pairs = found.iter().zip(&expected);
     let difference = pairs.map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
     let magnitude = expected.iter().map(|x| f64::from(x.abs())).fold(0.0, f64::max);
-    ensure!(found.iter().all(|x| x.is_finite()), "the result is not finite");
     Ok(difference / magnitude)
+}
+
+fn first_result(subject: &mut Subject) -> Result<Vec<f32>> {
+    let inputs: Vec<_> = subject.inputs.iter().map(|input| Input::Tensor(input.view())).collect();
+    let outputs = subject.model.run("forward", &inputs)?;
+    let found = outputs.tensor(0)?.data::<f32>()?.to_vec();
+    ensure!(found.iter().all(|x| x.is_finite()), "the result is not finite");
+    Ok(found)
 }

@@ -3,11 +3,15 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output, Stdio},
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+
+use crate::process;
 
 /// How to find the peer.
 #[derive(Debug, clap::Args)]
@@ -31,9 +35,20 @@ pub(crate) fn command(
     repeat: usize,
     warmup: usize,
 ) -> Vec<String> {
+    command_on(1, program, model, inputs, (repeat, warmup))
+}
+
+/// The same, on so many threads, with the calls that count and those before them.
+pub(crate) fn command_on(
+    threads: usize,
+    program: &Path,
+    model: &Path,
+    inputs: &[PathBuf],
+    (repeat, warmup): (usize, usize),
+) -> Vec<String> {
     let mut words = vec![program.display().to_string(), model.display().to_string()];
     words.extend(inputs.iter().flat_map(|path| ["--input".to_owned(), path.display().to_string()]));
-    for (name, count) in [("--repeat", repeat), ("--warmup", warmup), ("--threads", 1)] {
+    for (name, count) in [("--repeat", repeat), ("--warmup", warmup), ("--threads", threads)] {
         words.extend([name.to_owned(), count.to_string()]);
     }
     words
@@ -52,7 +67,28 @@ pub(crate) fn median_us(
 /// The figure called `name` that the command `words` prints.
 pub(crate) fn figure(words: &[String], name: &str) -> Result<f64> {
     let output = Command::new(&words[0]).args(&words[1..]).output();
-    let output = output.with_context(|| format!("cannot start {}", words[0]))?;
+    printed(words, &output.with_context(|| format!("cannot start {}", words[0]))?, name)
+}
+
+/// The same, and the most memory that the process was seen to have resident, in MiB. It is looked
+/// at while it runs: no times should be taken from it.
+pub(crate) fn figure_and_peak(words: &[String], name: &str) -> Result<(f64, f64)> {
+    let mut child = Command::new(&words[0])
+        .args(&words[1..])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", words[0]))?;
+    let mut peak = 0;
+    while child.try_wait()?.is_none() {
+        peak = peak.max(process::peak_bytes(child.id()).unwrap_or(0));
+        thread::sleep(Duration::from_millis(1));
+    }
+    let figure = printed(words, &child.wait_with_output()?, name)?;
+    Ok((figure, peak as f64 / f64::from(1 << 20)))
+}
+
+fn printed(words: &[String], output: &Output, name: &str) -> Result<f64> {
     if !output.status.success() {
         bail!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
     }

@@ -10,6 +10,7 @@ use afferent_backend_xnnpack::XNNPACK;
 use afferent_core::{Backend, ScalarType, Tensor};
 use afferent_program::Value;
 use afferent_runtime::{Input, Model, ModelError, ModelOptions};
+use afferent_simd::pool;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
@@ -51,7 +52,13 @@ pub(crate) struct Peer {
 impl Subject {
     /// Loads the program at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let options = ModelOptions::new(afferent_kernels::KERNELS).with_backends(BACKENDS);
+        Self::open_on(1, path)
+    }
+
+    /// As [`Subject::open`], for calls on so many threads.
+    pub(crate) fn open_on(threads: usize, path: &Path) -> Result<Self> {
+        let mut options = ModelOptions::new(afferent_kernels::KERNELS).with_backends(BACKENDS);
+        options.workers = pool::workers(threads);
         let model = Model::open(path, options)?;
         let inputs = zeros(&model)?;
         let folder = TempDir::with_prefix("afferent-bench-")?;
@@ -59,9 +66,9 @@ impl Subject {
         Ok(Self { path: path.to_owned(), model, inputs, files, _folder: folder })
     }
 
-    /// As [`Subject::open`], with inputs from NPY files of `f32`.
-    pub(crate) fn with_inputs(path: &Path, files: &[PathBuf]) -> Result<Self> {
-        let mut subject = Self::open(path)?;
+    /// As [`Subject::open_on`], with inputs from NPY files of `f32`.
+    pub(crate) fn with_inputs(threads: usize, path: &Path, files: &[PathBuf]) -> Result<Self> {
+        let mut subject = Self::open_on(threads, path)?;
         for (input, file) in subject.inputs.iter_mut().zip(files) {
             *input = Tensor::new(input.sizes(), &read_npy(file)?)?;
         }

@@ -1,7 +1,7 @@
 //! Convolutions of `f32` over pictures whose channels lie together: products of packed weights
 //! with patches that are found by their places.
 
-use afferent_core::Error;
+use afferent_core::{Error, Workers};
 use afferent_simd::indirect::{Place, Places, ZEROS};
 
 use super::{Cx, Input, Op, elements, linear::Packed, only};
@@ -108,7 +108,7 @@ impl Sizes {
 
 /// A convolution.
 pub(crate) struct Conv {
-    sizes: Sizes,
+    pub(crate) sizes: Sizes,
     clamp: (f32, f32),
     /// Of each group.
     packed: Vec<Packed>,
@@ -142,6 +142,35 @@ impl Conv {
     }
 }
 
+impl Conv {
+    /// The convolution of some pixels of a picture, where each result depends on its own pixel
+    /// alone and there is one group.
+    pub(crate) fn pixels(
+        &self,
+        workers: Option<&dyn Workers>,
+        x: &[f32],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        let Sizes { inputs, outputs, .. } = self.sizes;
+        let rows = out.len() / outputs.max(1);
+        let out = Place { data: out, at: 0, step: outputs };
+        let packed = self.packed.first().ok_or(MISFIT)?;
+        packed.write(workers, (x, rows, Places::Rows { step: inputs }), &[], self.clamp, out)
+    }
+
+    /// The convolution of so many patches, whose places are without zeros, by the first group.
+    pub(crate) fn patches(
+        &self,
+        x: &[f32],
+        count: usize,
+        places: Places<'_>,
+        out: Place<'_, f32>,
+    ) -> Result<(), Error> {
+        let packed = self.packed.first().ok_or(MISFIT)?;
+        packed.write(None, (x, count, places), x, self.clamp, out)
+    }
+}
+
 impl Op for Conv {
     fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
         let input = only(inputs)?;
@@ -168,7 +197,7 @@ impl Op for Conv {
         for (group, packed) in self.packed.iter().enumerate() {
             let x = x.get(group * inputs..).unwrap_or_default();
             let out = Place { data: &mut *data, at: group * outputs, step };
-            packed.write(cx, (x, rows, places), &self.zeros, self.clamp, out)?;
+            packed.write(cx.workers, (x, rows, places), &self.zeros, self.clamp, out)?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Fully connected layers and products of matrices, of `f32`.
 
-use afferent_core::Error;
+use afferent_core::{Error, Workers};
 use afferent_simd::{
     Isa,
     gemm::{Addend, Gemm, Lines, Target},
@@ -47,7 +47,7 @@ impl Packed {
     /// The product of rows of `x` with the weights, written from `at` on.
     pub(crate) fn write(
         &self,
-        cx: &Cx<'_>,
+        workers: Option<&dyn Workers>,
         (x, rows, places): (&[f32], usize, Places<'_>),
         zeros: &[f32],
         clamp: (f32, f32),
@@ -58,7 +58,7 @@ impl Packed {
         let product =
             Indirect { x, zeros, places, rows, channels, weights: &self.weights, cols: self.cols };
         let end = Scaled { rows: &[], cols: &[], bias: &self.bias, clamp, adds: false };
-        product.write(Isa::best(), &end, out, cx.workers).ok_or(MISFIT)
+        product.write(Isa::best(), &end, out, workers).ok_or(MISFIT)
     }
 }
 
@@ -99,7 +99,7 @@ impl Op for Linear {
         let places = Places::Rows { step: inner };
         let rows = data.len() / cols.max(1);
         let out = Place { data, at: 0, step: cols };
-        self.packed.write(cx, (x, rows, places), &[], self.clamp, out)
+        self.packed.write(cx.workers, (x, rows, places), &[], self.clamp, out)
     }
 }
 

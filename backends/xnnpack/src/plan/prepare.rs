@@ -5,18 +5,20 @@ use std::borrow::Cow;
 use afferent_core::{BlobEntry, Error};
 use afferent_simd::integer::nibbles::CHUNK;
 
-use super::{Step, Store, store};
+use super::{Step, Store, blocks, store};
 use crate::{
     graph::{Binary, ConvKind, Dtype, Graph, Kind, Node, Quant, Unary, Value},
     op::{
         Op,
         binary::Combine,
+        block::Block,
         bytes,
         conv::{Conv, Sizes},
         depthwise::{Depthwise, IntegerDepthwise},
         integer::{self, Bias, Integer, Layout, Weights},
         linear::{Linear, Packed, Product},
         moves::{Change, Concatenate, Fill, Move},
+        narrow::Narrow,
         nibbles::Nibbles,
         pool::{Give, GlobalMean, Pool, Resize},
         quantised::{self, ByNumbers, MOST_INPUTS, bounds, to_integer},
@@ -51,6 +53,30 @@ pub(super) fn steps(
     }
     steps.push(Step { op, inputs, output: node.output, renames });
     Ok(())
+}
+
+/// The step of convolutions that follow each other.
+pub(super) fn block(
+    graph: &Graph<'_>,
+    expand: Option<usize>,
+    middle: usize,
+    last: usize,
+) -> Result<Step, Error> {
+    let at = |index: usize| Prepare {
+        graph,
+        node: &graph.nodes[index],
+        index: u32::try_from(index).unwrap_or(u32::MAX),
+    };
+    let sizes = |index: usize| {
+        blocks::sizes(graph, index).ok_or(Error::Internal { reason: "blocks are of convolutions" })
+    };
+    let first = expand.map(|index| at(index).number_conv(sizes(index)?)).transpose()?;
+    let deep = at(middle).number_depthwise(sizes(middle)?)?;
+    let project = at(last).number_conv(sizes(last)?)?;
+    let op = Block::new(first, deep, project);
+    let input = graph.nodes[expand.unwrap_or(middle)].inputs[0];
+    let output = graph.nodes[last].output;
+    Ok(Step { op: Box::new(op), inputs: vec![input], output, renames: false })
 }
 
 struct Prepare<'g, 'a> {
@@ -334,21 +360,41 @@ impl<'a> Prepare<'_, 'a> {
         if filter.data.is_none() {
             return Err(self.unsupported("a convolution with weights that are computed"));
         }
-        if sizes.filter() != Some(filter.shape) {
-            return Err(self.invalid("filter_id", "has other sizes than the convolution"));
-        }
+        self.expect_filter(sizes)?;
         let outputs = sizes.groups * sizes.outputs;
         if self.is_integer(input, filter) {
             return self.integer(Layout::Patches(sizes), false, (sizes.inputs, outputs));
         }
-        self.expect_numbers()?;
-        let (weights, bias) = (numbers(filter)?, self.bias(outputs)?);
-        let clamp = self.node.clamp;
         if sizes.kind == ConvKind::Depthwise && sizes.outputs == 1 {
-            let bias = bias.map_or_else(|| vec![0.0; outputs], Cow::into_owned);
-            return Ok(Box::new(Depthwise { sizes, weights: weights.into_owned(), bias, clamp }));
+            return Ok(Box::new(self.number_depthwise(sizes)?));
         }
-        Ok(Box::new(Conv::new(sizes, &weights, bias.as_deref(), clamp)?))
+        let conv = self.number_conv(sizes)?;
+        Ok(if Narrow::fits(&sizes) { Box::new(Narrow::new(conv)) } else { Box::new(conv) })
+    }
+
+    fn expect_filter(&self, sizes: Sizes) -> Result<(), Error> {
+        if sizes.filter() != Some(self.input(1).shape) {
+            return Err(self.invalid("filter_id", "has other sizes than the convolution"));
+        }
+        Ok(())
+    }
+
+    fn number_conv(&self, sizes: Sizes) -> Result<Conv, Error> {
+        self.expect_filter(sizes)?;
+        self.expect_numbers()?;
+        let outputs = sizes.groups * sizes.outputs;
+        let (weights, bias) = (numbers(self.input(1))?, self.bias(outputs)?);
+        Conv::new(sizes, &weights, bias.as_deref(), self.node.clamp)
+    }
+
+    /// A convolution with one output for each channel.
+    fn number_depthwise(&self, sizes: Sizes) -> Result<Depthwise, Error> {
+        self.expect_filter(sizes)?;
+        self.expect_numbers()?;
+        let outputs = sizes.groups * sizes.outputs;
+        let (weights, bias) = (numbers(self.input(1))?.into_owned(), self.bias(outputs)?);
+        let bias = bias.map_or_else(|| vec![0.0; outputs], Cow::into_owned);
+        Ok(Depthwise { sizes, weights, bias, clamp: self.node.clamp })
     }
 
     /// A convolution or a fully connected layer of integers with so many outputs.

@@ -2,16 +2,24 @@
 
 #![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
 
+use core::ops::Add;
+
 use super::{Indirect, Places, ZEROS};
 use crate::{Float, Int, Isa, Routine, Simd, parallel::Shared};
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 12;
 
+/// Bytes of weights that stay in the first-level cache while all rows pass by.
+const NEAR: usize = 24 * 1024;
+
+/// Products of one row that are added up apart from each other, since each sum waits for the last.
+const CHAINS: usize = 4;
+
 /// Numbers of 32 bits that are multiplied and summed up.
 pub trait Numbers: Copy + Default + Send + Sync + 'static {
     /// A vector of sums.
-    type Sums<S: Simd>: Copy;
+    type Sums<S: Simd>: Copy + Add<Output = Self::Sums<S>>;
 
     /// Zeros.
     fn zero<S: Simd>(simd: S) -> Self::Sums<S>;
@@ -102,6 +110,28 @@ pub trait End<T: Numbers>: Sync {
         to: *mut Self::Out,
         len: usize,
     );
+
+    /// Writes the sums of a tile from row `row` and column `col` on, rows `step` apart.
+    ///
+    /// # Safety
+    /// The rows of the tile can be written at `to`, and `fits` said yes to them and its columns.
+    #[inline(always)]
+    unsafe fn write_tile<S: Simd, const R: usize, const C: usize>(
+        &self,
+        simd: S,
+        sums: [[T::Sums<S>; C]; R],
+        (row, col): (usize, usize),
+        to: *mut Self::Out,
+        step: usize,
+    ) {
+        for (r, sums) in sums.into_iter().enumerate() {
+            for (c, sum) in sums.into_iter().enumerate() {
+                let (place, at) = ((row + r, col + c * S::LANES), r * step + c * S::LANES);
+                // SAFETY: demanded of the caller.
+                unsafe { self.write(simd, sum, place, to.wrapping_add(at), S::LANES) };
+            }
+        }
+    }
 }
 
 /// Sums with a bias, within bounds; those of `i32` are scaled first.
@@ -179,6 +209,42 @@ impl End<f32> for Scaled<'_> {
     ) {
         // SAFETY: demanded of the caller.
         unsafe { self.end(simd, sums, place, to, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn write_tile<S: Simd, const R: usize, const C: usize>(
+        &self,
+        simd: S,
+        sums: [[S::F32; C]; R],
+        (row, col): (usize, usize),
+        to: *mut f32,
+        step: usize,
+    ) {
+        if !self.rows.is_empty() || !self.cols.is_empty() || self.adds {
+            for (r, sums) in sums.into_iter().enumerate() {
+                for (c, sum) in sums.into_iter().enumerate() {
+                    let (place, at) = ((row + r, col + c * S::LANES), r * step + c * S::LANES);
+                    // SAFETY: demanded of the caller.
+                    unsafe { self.end(simd, sum, place, to.wrapping_add(at), S::LANES) };
+                }
+            }
+            return;
+        }
+        // Few instructions a vector, so that the loops are unrolled and sums stay in registers.
+        let (low, high) = (simd.splat(self.clamp.0), simd.splat(self.clamp.1));
+        let mut bias = [simd.zero(); C];
+        if !self.bias.is_empty() {
+            for (c, bias) in bias.iter_mut().enumerate() {
+                *bias = simd.load(&self.bias[col + c * S::LANES..]);
+            }
+        }
+        for (r, sums) in sums.into_iter().enumerate() {
+            for (c, (sum, bias)) in sums.into_iter().zip(bias).enumerate() {
+                let bounded = high.min(low.max(sum + bias));
+                // SAFETY: demanded of the caller.
+                unsafe { simd.store_at(bounded, to.wrapping_add(r * step + c * S::LANES)) };
+            }
+        }
     }
 }
 
@@ -285,22 +351,32 @@ impl<T: Numbers, E: End<T>> Routine for Area<'_, '_, T, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        for panel in self.panels.0..self.panels.1 {
+        let (first, last) = self.panels;
+        // Either a panel stays in the cache for all rows, or some rows for all panels.
+        let near = (last - first) * self.width * self.inner * size_of::<T>() <= NEAR;
+        let blocks = if near { first..first + 1 } else { first..last };
+        for block in blocks {
+            let panels = if near { first..last } else { block..block + 1 };
             let mut row = self.rows.0;
             while row < self.rows.1 {
                 let left = self.rows.1 - row;
-                row += if self.width == S::LANES {
-                    self.strip::<S, 1>(simd, panel, row, left)
-                } else {
-                    self.strip::<S, 2>(simd, panel, row, left)
-                };
+                let mut height = 1;
+                for panel in panels.clone() {
+                    let cols = self.product.cols - panel * self.width;
+                    height = if cols <= S::LANES {
+                        self.strip::<S, 1>(simd, panel, row, left)
+                    } else {
+                        self.strip::<S, 2>(simd, panel, row, left)
+                    };
+                }
+                row += height;
             }
         }
     }
 }
 
 impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
-    /// Computes the tallest tile that fits into `left` rows, and returns its height.
+    /// Computes a tile of at most `left` rows, and returns its height.
     #[inline(always)]
     fn strip<S: Simd, const C: usize>(
         &self,
@@ -309,6 +385,9 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
         row: usize,
         left: usize,
     ) -> usize {
+        // What two tiles can do is cut into halves, so that none is low.
+        let most = const { tile_rows::<S>() };
+        let left = if left > most && left < 2 * most { left.div_ceil(2) } else { left };
         macro_rules! tallest {
             ($($height:literal)*) => {
                 $(if const { $height <= tile_rows::<S>() } && left >= $height {
@@ -317,7 +396,7 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
                 })*
             };
         }
-        tallest!(12 8 6 4 3 2);
+        tallest!(12 8 6 5 4 3 2);
         self.tile::<S, 1, C>(simd, panel, row);
         1
     }
@@ -345,7 +424,31 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
             }
             // A copy, of which nothing else is asked than these sums, stays in registers.
             let mut running = sums;
-            for k in 0..channels {
+            let mut start = 0;
+            if R == 1 {
+                let mut chains = [[T::zero(simd); C]; CHAINS];
+                start = channels - channels % CHAINS;
+                for k in (0..start).step_by(CHAINS) {
+                    for (u, chain) in chains.iter_mut().enumerate() {
+                        // SAFETY: as below.
+                        let factor = unsafe { *a[0].wrapping_add(k + u) }.splat(simd);
+                        for (c, sum) in chain.iter_mut().enumerate() {
+                            let at = b.wrapping_add(u * self.width + c * S::LANES);
+                            // SAFETY: as below.
+                            let weights = unsafe { T::load(simd, at) };
+                            // SAFETY: as below.
+                            *sum = unsafe { T::add(simd, *sum, factor, weights) };
+                        }
+                    }
+                    b = b.wrapping_add(CHAINS * self.width);
+                }
+                for chain in chains {
+                    for (sum, more) in running[0].iter_mut().zip(chain) {
+                        *sum = *sum + more;
+                    }
+                }
+            }
+            for k in start..channels {
                 let mut columns = [T::zero(simd); C];
                 for (c, column) in columns.iter_mut().enumerate() {
                     // SAFETY: the panel has `inner` rows of `C` vectors.
@@ -359,11 +462,19 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
                         *sum = unsafe { T::add(simd, *sum, factor, column) };
                     }
                 }
-                b = b.wrapping_add(C * S::LANES);
+                b = b.wrapping_add(self.width);
             }
             sums = running;
         }
         let first = panel * self.width;
+        if cols - first >= C * S::LANES {
+            // SAFETY: `write` saw that the target holds the rows, and threads have rows or panels
+            // of their own.
+            let to = unsafe { self.out.pointer(self.at + row * self.step + first) };
+            // SAFETY: as above; `write` asked `fits`.
+            unsafe { self.end.write_tile(simd, sums, (row, first), to, self.step) };
+            return;
+        }
         for (r, sums) in sums.into_iter().enumerate() {
             for (c, sum) in sums.into_iter().enumerate() {
                 let col = first + c * S::LANES;

@@ -1,0 +1,274 @@
+//! A convolution of each channel between two products, as mobile networks have them: expand,
+//! convolve, project.
+//!
+//! It is computed some rows at a time, so that what lies between the three never leaves the cache.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use afferent_core::{Error, Workers};
+use afferent_simd::{
+    Isa,
+    channels::{Bounded, Channels},
+    parallel,
+};
+
+use super::{Cx, Input, Op, conv::Conv, depthwise::Depthwise, elements, only, some};
+use crate::shape::{MISFIT, Shape};
+
+/// Numbers between the convolutions that all rows together may take.
+const WHOLE: usize = 64 * 1024;
+
+/// Numbers between the convolutions that the rows of a strip should take, when there are several.
+const STRIP: usize = 48 * 1024;
+
+/// Two or three convolutions, one after the other.
+pub(crate) struct Block {
+    /// Of each pixel by itself.
+    expand: Option<Conv>,
+    middle: Depthwise,
+    /// Of each pixel by itself.
+    project: Conv,
+    sizes: Sizes,
+}
+
+/// Sizes of a picture on its way.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sizes {
+    /// Rows and columns before and after the convolution in the middle.
+    input: [usize; 2],
+    output: [usize; 2],
+    /// Numbers of a row of the block's input, before and after the middle, and of the result.
+    row: [usize; 4],
+    /// Rows of the result that are computed together.
+    strip: usize,
+    /// Numbers of memory for them before and after the middle.
+    memory: [usize; 2],
+}
+
+impl Block {
+    pub(crate) fn new(expand: Option<Conv>, middle: Depthwise, project: Conv) -> Self {
+        Self { expand, middle, project, sizes: Sizes::default() }
+    }
+
+    /// Rows of the picture that so many rows of the result meet.
+    fn reach(&self, rows: usize) -> usize {
+        let window = self.middle.sizes.window;
+        let last = (rows.max(1) - 1).saturating_mul(window.stride[0]);
+        last.saturating_add(window.span(0)).min(self.sizes.input[0])
+    }
+
+    fn memory(&self, rows: usize) -> [usize; 2] {
+        let Sizes { row, .. } = self.sizes;
+        let expanded = if self.expand.is_some() { row[1] } else { 0 };
+        [self.reach(rows).saturating_mul(expanded), rows.saturating_mul(row[2])]
+    }
+
+    /// The rows of a picture's result from `first` on.
+    fn rows(
+        &self,
+        workers: Option<&dyn Workers>,
+        x: &[f32],
+        first: usize,
+        out: &mut [f32],
+        memory: &mut [f32],
+    ) -> Result<(), Error> {
+        let Sizes { input, output, row, strip, memory: lens } = self.sizes;
+        let window = self.middle.sizes.window;
+        let (expanded, deep) = memory.split_at_mut_checked(lens[0]).ok_or(MISFIT)?;
+        let mut have = (0, 0);
+        for (at, out) in out.chunks_mut(strip * row[3]).enumerate() {
+            let (start, count) = (first + at * strip, out.len() / row[3]);
+            let top = start * window.stride[0];
+            let from = top.saturating_sub(window.before[0]).min(input[0]);
+            let end = top + (count - 1) * window.stride[0] + window.span(0);
+            let to = end.saturating_sub(window.before[0]).clamp(from, input[0]);
+            let source = if let Some(expand) = &self.expand {
+                // Rows that the last strip needed too.
+                let kept = have.1.max(from).min(to) - from;
+                if kept > 0 {
+                    let place = (from - have.0) * row[1];
+                    expanded.copy_within(place..place + kept * row[1], 0);
+                }
+                have = (from, to);
+                let x = x.get((from + kept) * row[0]..to * row[0]).ok_or(MISFIT)?;
+                let fresh = expanded.get_mut(kept * row[1]..(to - from) * row[1]).ok_or(MISFIT)?;
+                expand.pixels(workers, x, fresh)?;
+                &expanded[..(to - from) * row[1]]
+            } else {
+                x.get(from * row[1]..to * row[1]).ok_or(MISFIT)?
+            };
+            let deep = deep.get_mut(..count * row[2]).ok_or(MISFIT)?;
+            let conv = Channels {
+                x: source,
+                zero_point: 0.0,
+                batch: 1,
+                channels: self.middle.sizes.groups,
+                input: [to - from, input[1]],
+                output: [count, output[1]],
+                kernel: window.kernel,
+                stride: window.stride,
+                dilation: window.dilation,
+                padding: [window.before[0].saturating_sub(top), window.before[1]],
+                weights: &self.middle.weights,
+                bias: &self.middle.bias,
+            };
+            let (low, high) = self.middle.clamp;
+            let sink = Bounded(low, high);
+            conv.write(Isa::best(), &sink, deep, workers).ok_or(MISFIT)?;
+            self.project.pixels(workers, deep, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Op for Block {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        let input = *only(inputs)?;
+        let expanded = match &mut self.expand {
+            Some(expand) => expand.shape(&[input])?,
+            None => input,
+        };
+        let deep = self.middle.shape(&[expanded])?;
+        let out = self.project.shape(&[deep])?;
+        let [_, height, width, channels] = expanded.picture()?;
+        let [_, rows, cols, outputs] = out.picture()?;
+        self.sizes = Sizes {
+            input: [height, width],
+            output: [rows, cols],
+            row: [width * input[3], width * channels, cols * channels, cols * outputs],
+            ..Sizes::default()
+        };
+        let all = |memory: [usize; 2]| memory[0].saturating_add(memory[1]);
+        let mut strip = rows.max(1);
+        if all(self.memory(strip)) > WHOLE {
+            let more = |strip: &usize| all(self.memory(*strip)) <= STRIP;
+            strip = (2..=rows).take_while(more).last().unwrap_or(1);
+        }
+        self.sizes.strip = strip;
+        self.sizes.memory = self.memory(strip);
+        Ok(out)
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (x, out) = (only(inputs)?.data::<f32>()?, elements::<f32>(out)?);
+        let Sizes { input, output, row, strip, memory, .. } = self.sizes;
+        let (before, after) = (input[0] * row[0], output[0] * row[3]);
+        if after == 0 || before == 0 {
+            return if out.is_empty() { Ok(()) } else { Err(MISFIT) };
+        }
+        let threads = cx.workers.map_or(1, Workers::threads).min(output[0].div_ceil(strip));
+        let share = output[0].div_ceil(strip).div_ceil(threads) * strip;
+        let inner = if threads > 1 { None } else { cx.workers };
+        let len = (memory[0] + memory[1]).max(1);
+        let buffer = some(&mut cx.scratch.floats, len * threads)?;
+        let failed = AtomicBool::new(false);
+        for (x, out) in x.chunks_exact(before).zip(out.chunks_exact_mut(after)) {
+            let parts = (out, share * row[3]);
+            parallel::for_each_pair(cx.workers, parts, (&mut *buffer, len), |part, out, memory| {
+                if self.rows(inner, x, part * share, out, memory).is_err() {
+                    failed.store(true, Relaxed);
+                }
+            });
+        }
+        if failed.into_inner() { Err(MISFIT) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_simd::pool;
+
+    use super::*;
+    use crate::{
+        graph::ConvKind,
+        op::{Scratch, conv, narrow::Narrow},
+        shape::Window,
+    };
+
+    const CLAMP: (f32, f32) = (-1.0, 2.0);
+
+    fn numbers(len: usize) -> Vec<f32> {
+        (0..len).map(|at| ((at * 7919 + 13) % 1009) as f32 / 504.0 - 1.0).collect()
+    }
+
+    fn run(op: &mut dyn Op, x: &[f32], shape: Shape, threads: usize) -> (Vec<f32>, Shape) {
+        let to = op.shape(&[shape]).unwrap();
+        let mut out = vec![f32::NAN; to.numel().unwrap()];
+        let mut scratch = Scratch::default();
+        let workers = pool::workers(threads);
+        let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
+        let input = Input { shape, bytes: bytemuck::cast_slice(x) };
+        op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut out)).unwrap();
+        (out, to)
+    }
+
+    fn conv(inputs: usize, outputs: usize, window: Window) -> Conv {
+        let sizes = conv::Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
+        let weights = numbers(inputs * outputs * window.taps());
+        Conv::new(sizes, &weights, Some(&numbers(outputs)), CLAMP).unwrap()
+    }
+
+    fn window(kernel: usize, stride: usize) -> Window {
+        let (kernel, padding) = ([kernel; 2], [kernel / 2; 2]);
+        Window { kernel, stride: [stride; 2], dilation: [1; 2], before: padding, after: padding }
+    }
+
+    fn middle(groups: usize, window: Window) -> Depthwise {
+        let sizes =
+            conv::Sizes { kind: ConvKind::Depthwise, window, groups, inputs: 1, outputs: 1 };
+        let (weights, bias) = (numbers(groups * window.taps()), numbers(groups));
+        Depthwise { sizes, weights, bias, clamp: CLAMP }
+    }
+
+    fn close(found: &[f32], expected: &[f32]) {
+        assert_eq!(found.len(), expected.len());
+        let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4;
+        assert!(found.iter().zip(expected).all(close));
+    }
+
+    #[test]
+    fn strips_are_what_the_convolutions_give() {
+        // Two pictures: channels, those between, rows, columns, kernel, stride.
+        let cases = [
+            (8, 100, 31, 29, 3, 1),
+            (8, 100, 31, 29, 3, 2),
+            (5, 37, 61, 50, 5, 2),
+            (3, 20, 7, 9, 3, 1),
+            (4, 64, 40, 41, 1, 3),
+        ];
+        for (channels, between, rows, cols, kernel, stride) in cases {
+            let shape = Shape::of([2, rows, cols, channels]);
+            let x = numbers(shape.numel().unwrap());
+            let window_of = window(kernel, stride);
+            let one = window(1, 1);
+            let (deep, deep_shape) = run(&mut conv(channels, between, one), &x, shape, 1);
+            let (mid, mid_shape) = run(&mut middle(between, window_of), &deep, deep_shape, 1);
+            let (expected, _) = run(&mut conv(between, 11, one), &mid, mid_shape, 1);
+            for threads in [1, 2, 3] {
+                let parts = (middle(between, window_of), conv(between, 11, one));
+                let first = Some(conv(channels, between, one));
+                let mut block = Block::new(first, parts.0, parts.1);
+                close(&run(&mut block, &x, shape, threads).0, &expected);
+                let parts = (middle(between, window_of), conv(between, 11, one));
+                let mut block = Block::new(None, parts.0, parts.1);
+                close(&run(&mut block, &deep, deep_shape, threads).0, &expected);
+            }
+        }
+    }
+
+    #[test]
+    fn few_channels_are_what_the_convolution_gives() {
+        for (channels, rows, cols, kernel, stride) in
+            [(3, 224, 30, 3, 2), (1, 1, 600, 3, 2), (3, 64, 64, 16, 16), (8, 9, 11, 5, 1)]
+        {
+            let shape = Shape::of([2, rows, cols, channels]);
+            let x = numbers(shape.numel().unwrap());
+            let window = window(kernel, stride);
+            let (expected, _) = run(&mut conv(channels, 20, window), &x, shape, 1);
+            for threads in [1, 2] {
+                let mut narrow = Narrow::new(conv(channels, 20, window));
+                close(&run(&mut narrow, &x, shape, threads).0, &expected);
+            }
+        }
+    }
+}

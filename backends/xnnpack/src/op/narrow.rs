@@ -1,0 +1,140 @@
+//! Convolutions over pictures of few channels.
+//!
+//! Rows of the picture are copied with their padding, so that what a row of the kernel meets lies
+//! in one piece.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use afferent_core::{Error, Workers};
+use afferent_simd::{
+    indirect::{Place, Places},
+    parallel,
+};
+
+use super::{
+    Cx, Input, Op,
+    conv::{Conv, Sizes},
+    elements, only, some,
+};
+use crate::{
+    graph::ConvKind,
+    shape::{MISFIT, Shape, TOO_LARGE},
+};
+
+/// Numbers of the picture that are copied at a time.
+const COPIED: usize = 12 * 1024;
+
+/// The most channels of a picture.
+const CHANNELS: usize = 8;
+
+/// A convolution of a picture of few channels.
+pub(crate) struct Narrow {
+    conv: Conv,
+    /// Rows and columns of the picture, and of the result.
+    input: [usize; 2],
+    output: [usize; 2],
+    /// Numbers of a row with its padding.
+    row: usize,
+    /// Rows of the result that are computed together, and of the picture that they meet.
+    strip: [usize; 2],
+    /// Of a strip.
+    places: Vec<u32>,
+}
+
+impl Narrow {
+    /// Whether it computes convolutions of these sizes.
+    pub(crate) fn fits(sizes: &Sizes) -> bool {
+        sizes.kind == ConvKind::Plain
+            && sizes.groups == 1
+            && sizes.inputs <= CHANNELS
+            && sizes.window.kernel[1] > 1
+            && sizes.window.dilation[1] == 1
+    }
+
+    pub(crate) fn new(conv: Conv) -> Self {
+        Self { conv, input: [0; 2], output: [0; 2], row: 0, strip: [1; 2], places: Vec::new() }
+    }
+
+    /// The rows of a picture's result from `first` on.
+    fn rows(&self, x: &[f32], first: usize, out: &mut [f32], copy: &mut [f32]) -> Option<()> {
+        let Sizes { window, inputs, outputs, .. } = self.conv.sizes;
+        let (row, width) = (self.row, self.input[1] * inputs);
+        let left = window.before[1] * inputs;
+        for (at, out) in out.chunks_mut(self.strip[0] * self.output[1] * outputs).enumerate() {
+            let top = (first + at * self.strip[0]) * window.stride[0];
+            for (line, to) in copy.chunks_exact_mut(row).take(self.strip[1]).enumerate() {
+                let from = (top + line).checked_sub(window.before[0]);
+                let from = from.filter(|from| *from < self.input[0]);
+                let to_picture = to.get_mut(left..left + width)?;
+                match from {
+                    Some(from) => {
+                        to_picture.copy_from_slice(x.get(from * width..(from + 1) * width)?);
+                        to[..left].fill(0.0);
+                        to[left + width..].fill(0.0);
+                    }
+                    None => to.fill(0.0),
+                }
+            }
+            let (pixels, taps) = (out.len() / outputs, window.kernel[0]);
+            let places = Places::Taps { at: self.places.get(..pixels * taps)?, taps };
+            let out = Place { data: out, at: 0, step: outputs };
+            self.conv.patches(copy, pixels, places, out).ok()?;
+        }
+        Some(())
+    }
+}
+
+impl Op for Narrow {
+    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+        let input = only(inputs)?;
+        let Sizes { window, inputs, .. } = self.conv.sizes;
+        let out = self.conv.sizes.output(input)?;
+        let [batch, height, width, _] = input.picture()?;
+        let [_, rows, cols, _] = out.picture()?;
+        let padded = width + window.before[1] + window.after[1];
+        let tall = height + window.before[0] + window.after[0];
+        let all = Shape::of([batch, tall, padded, inputs]);
+        all.numel()?;
+        Shape::of([rows, cols, window.kernel[0]]).numel()?;
+        let row = padded * inputs;
+        let reach = |strip: usize| (strip - 1) * window.stride[0] + window.span(0);
+        let small = |strip: &usize| reach(*strip) * row <= COPIED;
+        let strip = (2..=rows).take_while(small).last().unwrap_or(1);
+        (self.input, self.output) = ([height, width], [rows, cols]);
+        (self.row, self.strip) = (row, [strip, reach(strip)]);
+        self.places.clear();
+        let len = strip * cols * window.kernel[0];
+        self.places.try_reserve_exact(len).map_err(|_| TOO_LARGE)?;
+        for (at, col) in (0..strip).flat_map(|at| (0..cols).map(move |col| (at, col))) {
+            let tap = |i: usize| at * window.stride[0] + i * window.dilation[0];
+            let left = col * window.stride[1] * inputs;
+            self.places.extend((0..window.kernel[0]).map(|i| (tap(i) * row + left) as u32));
+        }
+        Ok(out)
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let (x, out) = (only(inputs)?.data::<f32>()?, elements::<f32>(out)?);
+        let Sizes { inputs, outputs, .. } = self.conv.sizes;
+        let line = self.output[1] * outputs;
+        let (before, after) = (self.input[0] * self.input[1] * inputs, self.output[0] * line);
+        if before == 0 || after == 0 {
+            return if out.is_empty() { Ok(()) } else { Err(MISFIT) };
+        }
+        let strips = self.output[0].div_ceil(self.strip[0]);
+        let threads = cx.workers.map_or(1, Workers::threads).min(strips);
+        let share = strips.div_ceil(threads) * self.strip[0];
+        let len = self.strip[1] * self.row;
+        let buffer = some(&mut cx.scratch.floats, len * threads)?;
+        let failed = AtomicBool::new(false);
+        for (x, out) in x.chunks_exact(before).zip(out.chunks_exact_mut(after)) {
+            let parts = (out, share * line);
+            parallel::for_each_pair(cx.workers, parts, (&mut *buffer, len), |part, out, copy| {
+                if self.rows(x, part * share, out, copy).is_none() {
+                    failed.store(true, Relaxed);
+                }
+            });
+        }
+        if failed.into_inner() { Err(MISFIT) } else { Ok(()) }
+    }
+}
