@@ -4,7 +4,7 @@
 
 use afferent_core::Workers;
 
-use crate::{Float, Int, Isa, Routine, Simd, parallel};
+use crate::{Float, Isa, Routine, Simd, parallel};
 
 /// The least multiplications that are worth another thread.
 const WORTH: usize = 1 << 17;
@@ -17,16 +17,16 @@ const WIDE: usize = 4;
 
 /// Numbers of a picture.
 pub trait Source: Copy + Sync + 'static {
-    /// A vector of the first `len` numbers, less `zero_point`.
+    /// A vector of the first `len` numbers.
     ///
     /// # Safety
     /// So many can be read there, `LANES` at most.
-    unsafe fn load<S: Simd>(simd: S, from: *const Self, len: usize, zero_point: f32) -> S::F32;
+    unsafe fn load<S: Simd>(simd: S, from: *const Self, len: usize) -> S::F32;
 }
 
 impl Source for f32 {
     #[inline(always)]
-    unsafe fn load<S: Simd>(simd: S, from: *const f32, len: usize, _: f32) -> S::F32 {
+    unsafe fn load<S: Simd>(simd: S, from: *const f32, len: usize) -> S::F32 {
         if len >= S::LANES {
             // SAFETY: demanded of the caller.
             unsafe { simd.load_at(from) }
@@ -34,14 +34,6 @@ impl Source for f32 {
             // SAFETY: demanded of the caller.
             unsafe { simd.load_first_at(from, len) }
         }
-    }
-}
-
-impl Source for i8 {
-    #[inline(always)]
-    unsafe fn load<S: Simd>(simd: S, from: *const i8, len: usize, zero_point: f32) -> S::F32 {
-        // SAFETY: demanded of the caller.
-        unsafe { simd.load_i8_at(from, len) }.to_f32() - simd.splat(zero_point)
     }
 }
 
@@ -91,48 +83,11 @@ impl Sink for Bounded {
     }
 }
 
-/// Sums that become integers of 8 bits: `round(sum · scale)` within bounds, and the zero point.
-#[derive(Debug, Clone, Copy)]
-pub struct Rounded<'d> {
-    /// A factor for each channel.
-    pub scale: &'d [f32],
-    /// The bounds, without the zero point.
-    pub clamp: (f32, f32),
-    /// What zero is stored as.
-    pub zero_point: i32,
-}
-
-impl Sink for Rounded<'_> {
-    type Out = i8;
-
-    fn fits(&self, channels: usize) -> bool {
-        self.scale.len() >= channels
-    }
-
-    #[inline(always)]
-    unsafe fn write<S: Simd>(
-        &self,
-        simd: S,
-        sums: S::F32,
-        channel: usize,
-        to: *mut i8,
-        len: usize,
-    ) {
-        let scaled = sums * simd.load_first(&self.scale[channel..channel + len]);
-        let bounded = simd.splat(self.clamp.1).min(simd.splat(self.clamp.0).max(scaled));
-        let value = bounded.round_to_i32() + simd.splat_i32(self.zero_point);
-        // SAFETY: demanded of the caller.
-        unsafe { simd.store_i8_at(value, to, len) }
-    }
-}
-
 /// A convolution in which each channel has a kernel of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Channels<'d, T> {
     /// Pictures: `batch`, rows, columns, channels.
     pub x: &'d [T],
-    /// What zero is stored as.
-    pub zero_point: f32,
     /// Pictures.
     pub batch: usize,
     /// Channels.
@@ -297,7 +252,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
     /// one column after the last: every column of the input is read once, for three results.
     #[inline(always)]
     fn next<S: Simd, const R: usize>(&mut self, simd: S, first: usize, channel: usize) {
-        let Channels { channels, input, output, padding, zero_point, .. } = self.of;
+        let Channels { channels, input, output, padding, .. } = self.of;
         // SAFETY: the caller has so many rows and channels.
         let (lines, weights) = unsafe { self.three::<S, R>(simd, first, channel) };
         let bias = simd.load(&self.of.bias[channel..]);
@@ -309,9 +264,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
             third = second;
             for (line, weights) in lines.iter().zip(weights) {
                 // SAFETY: the row and the column are in the picture, which `write` saw inside `x`.
-                let x = unsafe {
-                    T::load(simd, line.wrapping_add(col * channels), S::LANES, zero_point)
-                };
+                let x = unsafe { T::load(simd, line.wrapping_add(col * channels), S::LANES) };
                 done = x.mul_add(weights[2], done);
                 third = x.mul_add(weights[1], third);
                 new = x.mul_add(weights[0], new);
@@ -335,7 +288,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
     /// As `next`, each result two columns after the last.
     #[inline(always)]
     fn every_second<S: Simd, const R: usize>(&mut self, simd: S, first: usize, channel: usize) {
-        let Channels { channels, input, output, padding, zero_point, .. } = self.of;
+        let Channels { channels, input, output, padding, .. } = self.of;
         // SAFETY: the caller has so many rows and channels.
         let (lines, weights) = unsafe { self.three::<S, R>(simd, first, channel) };
         let bias = simd.load(&self.of.bias[channel..]);
@@ -343,7 +296,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
         let load = |line: *const T, col: usize| {
             let from = line.wrapping_add(col * channels);
             // SAFETY: callers name a row and a column in the picture.
-            unsafe { T::load(simd, from, S::LANES, zero_point) }
+            unsafe { T::load(simd, from, S::LANES) }
         };
         let mut sums = bias;
         if pad == 0 {
@@ -432,7 +385,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
         col: usize,
         (channel, len): (usize, usize),
     ) {
-        let Channels { channels, stride, dilation, padding, zero_point, .. } = self.of;
+        let Channels { channels, stride, dilation, padding, .. } = self.of;
         let mut sums = [[simd.zero(); V]; N];
         for (v, bias) in self.of.bias[channel..].chunks(S::LANES).take(V).enumerate() {
             let bias = simd.load_first(&bias[..len.min(bias.len())]);
@@ -447,12 +400,12 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
                 for v in 0..V {
                     let weight = weights.wrapping_add(v * S::LANES);
                     // SAFETY: `write` saw that the weights have all taps and channels.
-                    let weight = unsafe { f32::load(simd, weight, len, 0.0) };
+                    let weight = unsafe { f32::load(simd, weight, len) };
                     for (n, sums) in sums.iter_mut().enumerate() {
                         let from = from.wrapping_add(n * stride[1] * channels + v * S::LANES);
                         // SAFETY: rows and columns were chosen so that the position is inside the
                         // picture, of which `write` saw that it is inside `x`.
-                        let x = unsafe { T::load(simd, from, len, zero_point) };
+                        let x = unsafe { T::load(simd, from, len) };
                         sums[v] = x.mul_add(weight, sums[v]);
                     }
                 }

@@ -2,15 +2,14 @@
 //! over channels that lie together need them.
 //!
 //! A row of the product is a sum over taps; a tap is a run of `channels` numbers of the input, or
-//! of zeros. Weights are packed once, in panels as wide as a tile. Numbers are `f32`, or pairs of
-//! `i16` in an `i32`, which are summed up exactly.
+//! of zeros. Weights are packed once, in panels as wide as a tile.
 
 mod tile;
 
 use afferent_core::Workers;
 
 use crate::{Isa, parallel};
-pub use tile::{Bytes, End, Numbers, Scaled};
+pub use tile::{End, Numbers, Scaled};
 
 /// The place of a tap that is all zeros.
 pub const ZEROS: u32 = u32::MAX;

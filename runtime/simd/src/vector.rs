@@ -52,12 +52,6 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// The smaller of `len` and `LANES` numbers can be written there.
     unsafe fn store_first_at(self, value: Self::F32, to: *mut f32, len: usize);
 
-    /// The first `len` integers from `from` on, and zeros.
-    ///
-    /// # Safety
-    /// The smaller of `len` and `LANES` integers can be read there.
-    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> Self::I32;
-
     /// Writes the first `len` lanes from `to` on; what does not fit becomes the nearest that does.
     ///
     /// # Safety

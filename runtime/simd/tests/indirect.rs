@@ -3,9 +3,7 @@
 use afferent_simd::{
     Isa,
     channels::{Bounded, Channels},
-    indirect::{
-        Bytes, Indirect, Place, Places, Scaled, ZEROS, pack, pack_columns, packed_len, panel,
-    },
+    indirect::{Indirect, Place, Places, Scaled, ZEROS, pack, pack_columns, packed_len, panel},
 };
 
 /// Small numbers, the same every time.
@@ -81,46 +79,6 @@ fn sums_of_numbers() {
 }
 
 #[test]
-fn sums_of_pairs() {
-    for isa in Isa::available() {
-        for (rows, cols, pairs) in [(1, 3, 1), (5, 20, 7), (14, 33, 16)] {
-            let half = |x: i32| x & 0xffff;
-            let x: Vec<i32> =
-                (0..rows * pairs).map(|at| half(number(at)) | number(at + 1) << 16).collect();
-            let weight = |k: usize, col: usize| half(number(k + 5 * col)) | number(k * col) << 16;
-            let mut weights = vec![0; packed_len(isa, pairs, cols).unwrap()];
-            pack(isa, (pairs, cols), weight, &mut weights);
-            let all = cols.next_multiple_of(panel(isa, cols));
-            let (bias, scale) = (vec![3; all], vec![1.0 / 1024.0; all]);
-            let end = Bytes { bias: &bias, scale: &scale, clamp: (-100.0, 110.0), zero_point: 5 };
-            let mut out = vec![0_i8; rows * cols];
-            let product = Indirect {
-                x: &x,
-                zeros: &[],
-                places: Places::Rows { step: pairs },
-                rows,
-                channels: pairs,
-                weights: &weights,
-                cols,
-            };
-            let place = Place { data: &mut out, at: 0, step: cols };
-            product.write(isa, &end, place, None).unwrap();
-            for (index, found) in out.iter().enumerate() {
-                let (row, col) = (index / cols, index % cols);
-                let sum: i32 = (0..pairs)
-                    .map(|k| {
-                        let (x, w) = (x[row * pairs + k], weight(k, col));
-                        i32::from(x as i16) * i32::from(w as i16) + (x >> 16) * (w >> 16)
-                    })
-                    .sum();
-                let scaled = ((sum + 3) as f32 / 1024.0).clamp(-100.0, 110.0).round_ties_even();
-                assert_eq!(i32::from(*found), scaled as i32 + 5, "{isa:?}");
-            }
-        }
-    }
-}
-
-#[test]
 fn kernels_of_single_channels() {
     for isa in Isa::available() {
         for (channels, kernel, stride, dilation, padding) in [
@@ -140,7 +98,6 @@ fn kernels_of_single_channels() {
             let bias = vec![2.0; channels];
             let conv = Channels {
                 x: &x,
-                zero_point: 0.0,
                 batch: 2,
                 channels,
                 input,

@@ -100,7 +100,6 @@ impl Block {
             let deep = deep.get_mut(..count * row[2]).ok_or(MISFIT)?;
             let conv = Channels {
                 x: source,
-                zero_point: 0.0,
                 batch: 1,
                 channels: self.middle.sizes.groups,
                 input: [to - from, input[1]],

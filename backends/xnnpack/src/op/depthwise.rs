@@ -39,7 +39,6 @@ impl Depthwise {
         let window = self.sizes.window;
         Ok(Channels {
             x,
-            zero_point: 0.0,
             batch,
             channels,
             input: [height, width],

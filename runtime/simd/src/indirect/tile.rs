@@ -5,7 +5,7 @@
 use core::ops::Add;
 
 use super::{Indirect, Places, ZEROS};
-use crate::{Float, Int, Isa, Routine, Simd, parallel::Shared};
+use crate::{Float, Isa, Routine, Simd, parallel::Shared};
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 12;
@@ -67,29 +67,6 @@ impl Numbers for f32 {
     }
 }
 
-/// Two integers of 16 bits, the first in the lower half.
-impl Numbers for i32 {
-    type Sums<S: Simd> = S::I32;
-
-    #[inline(always)]
-    fn zero<S: Simd>(simd: S) -> S::I32 {
-        simd.splat_i32(0)
-    }
-    #[inline(always)]
-    unsafe fn add<S: Simd>(_: S, sums: S::I32, x: S::I32, weights: S::I32) -> S::I32 {
-        sums.add_pairs(x, weights)
-    }
-    #[inline(always)]
-    fn splat<S: Simd>(self, simd: S) -> S::I32 {
-        simd.splat_i32(self)
-    }
-    #[inline(always)]
-    unsafe fn load<S: Simd>(simd: S, from: *const i32) -> S::I32 {
-        // SAFETY: demanded of the caller.
-        unsafe { simd.load_at(from.cast()) }.to_bits()
-    }
-}
-
 /// What becomes of finished sums.
 pub trait End<T: Numbers>: Sync {
     /// What is written.
@@ -134,7 +111,7 @@ pub trait End<T: Numbers>: Sync {
     }
 }
 
-/// Sums with a bias, within bounds; those of `i32` are scaled first.
+/// Sums with a bias, within bounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Scaled<'d> {
     /// A factor for each row; none is one.
@@ -245,68 +222,6 @@ impl End<f32> for Scaled<'_> {
                 unsafe { simd.store_at(bounded, to.wrapping_add(r * step + c * S::LANES)) };
             }
         }
-    }
-}
-
-impl End<i32> for Scaled<'_> {
-    type Out = f32;
-
-    fn fits(&self, rows: usize, cols: usize) -> bool {
-        self.holds(rows, cols)
-    }
-
-    #[inline(always)]
-    unsafe fn write<S: Simd>(
-        &self,
-        simd: S,
-        sums: S::I32,
-        place: (usize, usize),
-        to: *mut f32,
-        len: usize,
-    ) {
-        // SAFETY: demanded of the caller.
-        unsafe { self.end(simd, sums.to_f32(), place, to, len) }
-    }
-}
-
-/// Sums that become integers of 8 bits again: `round((sum + bias) · scale)` within bounds, and the
-/// zero point.
-#[derive(Debug, Clone, Copy)]
-pub struct Bytes<'d> {
-    /// What is added to each column of whole panels.
-    pub bias: &'d [i32],
-    /// A factor for each column of whole panels.
-    pub scale: &'d [f32],
-    /// The bounds, without the zero point.
-    pub clamp: (f32, f32),
-    /// What zero is stored as.
-    pub zero_point: i32,
-}
-
-impl End<i32> for Bytes<'_> {
-    type Out = i8;
-
-    fn fits(&self, _: usize, cols: usize) -> bool {
-        self.bias.len() >= cols && self.scale.len() >= cols
-    }
-
-    #[inline(always)]
-    unsafe fn write<S: Simd>(
-        &self,
-        simd: S,
-        sums: S::I32,
-        (_, col): (usize, usize),
-        to: *mut i8,
-        len: usize,
-    ) {
-        let bias = &self.bias[col..][..S::LANES];
-        // SAFETY: the slice holds a vector.
-        let sums = sums + unsafe { <i32 as Numbers>::load(simd, bias.as_ptr()) };
-        let scaled = sums.to_f32() * simd.load(&self.scale[col..]);
-        let bounded = simd.splat(self.clamp.1).min(simd.splat(self.clamp.0).max(scaled));
-        let value = bounded.round_to_i32() + simd.splat_i32(self.zero_point);
-        // SAFETY: demanded of the caller.
-        unsafe { simd.store_i8_at(value, to, len) };
     }
 }
 

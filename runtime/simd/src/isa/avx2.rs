@@ -101,19 +101,6 @@ impl Simd for Avx2 {
         unsafe { _mm256_maskstore_ps(to, first(len), value.0) }
     }
     #[inline(always)]
-    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> I32s {
-        if len >= 8 {
-            // SAFETY: the caller vouches for eight integers, the token for the instruction.
-            return I32s(op!(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()))));
-        }
-        let mut all = [0_i8; 8];
-        for (lane, to) in all.iter_mut().enumerate().take(len) {
-            // SAFETY: the caller vouches for `len` integers.
-            *to = unsafe { from.wrapping_add(lane).read() };
-        }
-        I32s(op!(_mm256_cvtepi8_epi32(_mm_loadl_epi64(all.as_ptr().cast()))))
-    }
-    #[inline(always)]
     unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
         let (low, high) =
             op!((_mm256_castsi256_si128(value.0), _mm256_extracti128_si256::<1>(value.0)));

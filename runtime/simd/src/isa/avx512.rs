@@ -100,11 +100,6 @@ impl Simd for Avx512 {
         unsafe { _mm512_mask_storeu_ps(to, first(len), value.0) }
     }
     #[inline(always)]
-    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> I32s {
-        // SAFETY: the caller vouches for `len` integers, the token for the instructions.
-        I32s(op!(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first(len), from))))
-    }
-    #[inline(always)]
     unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
         // SAFETY: the caller vouches for `len` places, the token for the instructions.
         op!(_mm_mask_storeu_epi8(to, first(len), _mm512_cvtsepi32_epi8(value.0)));

@@ -85,16 +85,6 @@ impl Simd for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> I32s {
-        let mut all = [0_i32; 4];
-        for (lane, to) in all.iter_mut().enumerate().take(len) {
-            // SAFETY: the caller vouches for `len` integers.
-            *to = i32::from(unsafe { from.wrapping_add(lane).read() });
-        }
-        // SAFETY: the array has four integers.
-        I32s(unsafe { vld1q_s32(all.as_ptr()) })
-    }
-    #[inline(always)]
     unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
         let mut all = [0_i32; 4];
         // SAFETY: the array has four places.

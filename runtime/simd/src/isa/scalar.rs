@@ -70,15 +70,6 @@ impl Simd for Scalar {
         }
     }
     #[inline(always)]
-    unsafe fn load_i8_at(self, from: *const i8, len: usize) -> I32s {
-        let mut all = [0_i32; LANES];
-        for (lane, to) in all.iter_mut().enumerate().take(len) {
-            // SAFETY: the caller vouches for `len` integers.
-            *to = i32::from(unsafe { from.wrapping_add(lane).read() });
-        }
-        I32s(all)
-    }
-    #[inline(always)]
     unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
         let all = value.0;
         for (lane, value) in all.into_iter().enumerate().take(len) {
