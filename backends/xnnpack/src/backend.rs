@@ -26,6 +26,6 @@ impl Backend for Xnnpack {
         let mut graph = blob::read(source.blob, source.named_data)?;
         fuse::nodes(&mut graph);
         let plan = Plan::new(&graph)?;
-        Ok(DelegateHandle::Owned(Box::new(Runner::new(plan)?)))
+        Ok(DelegateHandle::Owned(Box::new(Runner::new(plan, source.memory_limit)?)))
     }
 }

@@ -21,17 +21,20 @@ pub(crate) struct Runner<'a> {
     /// Whether all shapes fit each other.
     is_shaped: bool,
     slots: Vec<AlignedBytes>,
+    /// All slots together.
+    most_bytes: usize,
     scratch: Scratch,
 }
 
 impl<'a> Runner<'a> {
     /// # Errors
-    /// When the sizes that the blob states do not fit each other.
-    pub(crate) fn new(plan: Plan<'a>) -> Result<Self, Error> {
+    /// When the sizes that the blob states do not fit each other, or values need more than
+    /// `most_bytes`.
+    pub(crate) fn new(plan: Plan<'a>, most_bytes: usize) -> Result<Self, Error> {
         let shapes = plan.values.iter().map(|value| value.shape).collect();
         let slots = (0..plan.slots).map(|_| AlignedBytes::default()).collect();
         let mut runner =
-            Self { plan, shapes, is_shaped: false, slots, scratch: Scratch::default() };
+            Self { plan, shapes, is_shaped: false, slots, most_bytes, scratch: Scratch::default() };
         runner.shape()?;
         Ok(runner)
     }
@@ -53,7 +56,8 @@ impl<'a> Runner<'a> {
                 needed[slot] = needed[slot].max(bytes);
             }
         }
-        if needed.iter().fold(0, |all: usize, bytes| all.saturating_add(*bytes)) > MOST_BYTES {
+        let all = needed.iter().fold(0, |all: usize, bytes| all.saturating_add(*bytes));
+        if all > MOST_BYTES.min(self.most_bytes) {
             return Err(TOO_LARGE);
         }
         for (slot, bytes) in self.slots.iter_mut().zip(needed) {

@@ -42,6 +42,8 @@ pub struct DelegateSource<'a, 'c> {
     pub spec: &'c dyn Fn(usize) -> Option<CompileSpec<'a>>,
     /// Named data of the program and of external files.
     pub named_data: &'c dyn Fn(&str) -> Option<&'a [u8]>,
+    /// Bytes that it may take for values between its operations.
+    pub memory_limit: usize,
 }
 
 /// One part of a method that a backend runs.

@@ -43,6 +43,8 @@ pub struct Services<'s, 'a> {
     /// Finds the data with a key, in the program or in a data file, for callers that have an index
     /// of it; otherwise the keys are searched one after the other.
     pub named_data: Option<&'s FindData<'s, 'a>>,
+    /// Bytes that each delegate may take for its values; as many as it needs when absent.
+    pub delegate_limit: Option<usize>,
 }
 
 impl<'a> Services<'_, 'a> {
@@ -374,6 +376,7 @@ fn delegate<'a>(
         blob: delegate.blob,
         spec: &|at| delegate.compile_spec(at),
         named_data: &|key| services.data(plan.program(), key),
+        memory_limit: services.delegate_limit.unwrap_or(usize::MAX),
     };
     match backend.init(&source) {
         Ok(handle) => Some(handle),

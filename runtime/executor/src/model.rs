@@ -25,7 +25,8 @@ pub struct ModelOptions {
     pub kernels: KernelLists<'static>,
     /// The backends.
     pub backends: &'static [&'static dyn Backend],
-    /// Bytes that one method may plan, and again as many that it may ask for while it runs.
+    /// Bytes that one method may plan, again as many that it may ask for while it runs, and as many
+    /// that each of its delegates may take for values.
     pub memory_limit: usize,
     /// See [`RunOptions::instruction_limit`].
     pub instruction_limit: u64,
@@ -164,8 +165,13 @@ impl Model {
         let ModelOptions { kernels, backends, .. } = self.options;
         let method = MethodCell::try_new(owner, |owner| {
             let named_data = |key: &str| owner.file.named_data(key);
-            let services =
-                Services { kernels, backends, named_data: Some(&named_data), external: &[] };
+            let services = Services {
+                kernels,
+                backends,
+                named_data: Some(&named_data),
+                external: &[],
+                delegate_limit: Some(self.options.memory_limit),
+            };
             let Memory { tables, planned } = owner.memory.borrow_mut();
             let own = PlannedBuffer::new(planned.as_mut_slice());
             let buffers = std::iter::once(own).chain(shared);

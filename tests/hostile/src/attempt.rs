@@ -113,7 +113,7 @@ fn in_arenas(plan: MethodPlan<'_>, external: &[ExternalData<'_>], seed: u64, tal
         .zip(&sizes)
         .map(|(words, &size)| PlannedBuffer::new(&mut bytemuck::cast_slice_mut(words)[..size]));
     let kernels = afferent_kernels::KERNELS;
-    let services = Services { kernels, backends: BACKENDS, external, named_data: None };
+    let services = Services { kernels, backends: BACKENDS, external, ..Services::default() };
     let mut heap = GlobalHeap::new(LIMIT);
     let mut report = |problem: afferent_runtime::Problem<'_>| drop(problem.to_string());
     let method = Method::load(plan, &services, &mut tables, buffers, &mut heap, &mut report);

@@ -22,6 +22,10 @@ fn mended_findings_stay_mended() {
             }
             "named_data" => reading::look_up(&bytes),
             "load_and_run" => drop(attempt::program(&bytes, bytes.len() as u64)),
+            "delegates" => {
+                let tally = attempt::delegated(&bytes, bytes.len() as u64);
+                assert!(tally.refused > 0 && tally.ran == 0, "{name}: {tally:?}");
+            }
             "operators" => drop(call::call(&bytes)),
             other => panic!("{name}: no target {other:?}"),
         }
