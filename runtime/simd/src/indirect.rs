@@ -173,17 +173,27 @@ impl<T: Numbers> Indirect<'_, T> {
 
     /// Numbers of a row, if all of them are inside the input.
     fn fits(&self) -> Option<usize> {
-        let (last, taps) = match self.places {
-            Places::Rows { step } => ((self.rows - 1).checked_mul(step)?, 1),
-            Places::Taps { at, taps } => {
-                (at.len() == self.rows.checked_mul(taps)?).then_some(())?;
-                (self.zeros.len() >= self.channels).then_some(())?;
+        if let Places::Taps { .. } = self.places {
+            (self.zeros.len() >= self.channels).then_some(())?;
+        }
+        self.places.numbers(self.rows, self.channels, self.x.len())
+    }
+}
+
+impl Places<'_> {
+    /// Numbers of each of so many rows, whose taps are so many channels, if all of them are among
+    /// the first `len` of the input.
+    pub(crate) fn numbers(&self, rows: usize, channels: usize, len: usize) -> Option<usize> {
+        let (last, taps) = match *self {
+            Self::Rows { step } => (rows.checked_sub(1)?.checked_mul(step)?, 1),
+            Self::Taps { at, taps } => {
+                (at.len() == rows.checked_mul(taps)?).then_some(())?;
                 // Of all places but that of zeros, which wraps.
                 let last = at.iter().fold(0, |last, place| last.max(place.wrapping_add(1)));
                 (usize::try_from(last).ok()?.saturating_sub(1), taps)
             }
         };
-        (last.checked_add(self.channels)? <= self.x.len()).then_some(())?;
-        self.channels.checked_mul(taps)
+        (last.checked_add(channels)? <= len).then_some(())?;
+        channels.checked_mul(taps)
     }
 }

@@ -181,19 +181,9 @@ impl Product<'_> {
 
     /// Numbers of a row, if all of them are inside the input.
     fn fits(&self) -> Option<usize> {
-        let (last, taps) = match self.places {
-            Places::Rows { step } => ((self.rows - 1).checked_mul(step)?, 1),
-            Places::Taps { at, taps } => {
-                (at.len() == self.rows.checked_mul(taps)?).then_some(())?;
-                // Of all places but that of zeros, which wraps.
-                let last = at.iter().fold(0, |last, place| last.max(place.wrapping_add(1)));
-                (usize::try_from(last).ok()?.saturating_sub(1), taps)
-            }
-        };
-        (last.checked_add(self.channels)? <= self.x.len()).then_some(())?;
         if let Zero::Rows(all) = self.zero {
             (all.len() >= self.rows).then_some(())?;
         }
-        self.channels.checked_mul(taps)
+        self.places.numbers(self.rows, self.channels, self.x.len())
     }
 }
