@@ -10,7 +10,7 @@ use crate::{
     graph::{Dtype, Role},
     op::{Cx, Input, Scratch, quantised::MOST_INPUTS},
     plan::{Home, Plan, Planned, Step, Store},
-    shape::{MISFIT, MOST_BYTES, Shape, TOO_LARGE},
+    shape::{MISFIT, MOST_BYTES, Room, Shape, TOO_LARGE},
 };
 
 /// A plan with its memory.
@@ -21,14 +21,14 @@ pub(crate) struct Runner<'a> {
     /// Whether all shapes fit each other.
     is_shaped: bool,
     slots: Vec<AlignedBytes>,
-    /// All slots together.
+    /// Of slots, what steps prepare for shapes, and scratch memory together.
     most_bytes: usize,
     scratch: Scratch,
 }
 
 impl<'a> Runner<'a> {
     /// # Errors
-    /// When the sizes that the blob states do not fit each other, or values need more than
+    /// When the sizes that the blob states do not fit each other, or they need more than
     /// `most_bytes`.
     pub(crate) fn new(plan: Plan<'a>, most_bytes: usize) -> Result<Self, Error> {
         let shapes = plan.values.iter().map(|value| value.shape).collect();
@@ -42,12 +42,14 @@ impl<'a> Runner<'a> {
     /// Finds the shapes of all values from those of the inputs, and memory for them.
     fn shape(&mut self) -> Result<(), Error> {
         self.is_shaped = false;
+        let mut room = Room::of(self.most_bytes.min(MOST_BYTES));
+        room.take::<u8>(self.scratch.bytes())?;
         for step in &mut self.plan.steps {
             let mut inputs = [Shape::default(); MOST_INPUTS];
             for (shape, input) in inputs.iter_mut().zip(&step.inputs) {
                 *shape = self.shapes[*input];
             }
-            self.shapes[step.output] = step.op.shape(&inputs[..step.inputs.len()])?;
+            self.shapes[step.output] = step.op.shape(&inputs[..step.inputs.len()], &mut room)?;
         }
         let mut needed = vec![0_usize; self.slots.len()];
         for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
@@ -56,10 +58,8 @@ impl<'a> Runner<'a> {
                 needed[slot] = needed[slot].max(bytes);
             }
         }
-        let all = needed.iter().fold(0, |all: usize, bytes| all.saturating_add(*bytes));
-        if all > MOST_BYTES.min(self.most_bytes) {
-            return Err(TOO_LARGE);
-        }
+        needed.iter().try_for_each(|bytes| room.take::<u8>(*bytes))?;
+        self.scratch.room = room;
         for (slot, bytes) in self.slots.iter_mut().zip(needed) {
             if slot.as_slice().len() < bytes {
                 *slot = AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE)?;

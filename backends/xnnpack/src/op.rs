@@ -37,15 +37,15 @@ pub(crate) mod weights;
 use afferent_core::{Element, Error, Workers};
 use afferent_simd::Isa;
 
-use crate::shape::{Shape, TOO_LARGE};
+use crate::shape::{Room, Shape, TOO_LARGE};
 
 /// An operation whose constants are prepared.
 pub(crate) trait Op: Send {
-    /// The shape of the result; what depends on shapes is prepared.
+    /// The shape of the result; what depends on shapes is prepared, in memory of this room.
     ///
     /// # Errors
-    /// When shapes do not fit each other, or the operation.
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error>;
+    /// When shapes do not fit each other, or the operation, or there is no room.
+    fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error>;
 
     /// Computes the result, whose bytes are those of the shape that `shape` gave last.
     ///
@@ -70,6 +70,20 @@ pub(crate) struct Scratch {
     pub(crate) floats: Vec<f32>,
     /// Of operations that call others.
     pub(crate) outer: Vec<f32>,
+    /// For all of these to grow.
+    pub(crate) room: Room,
+}
+
+impl Scratch {
+    /// The bytes that it has taken from its room.
+    pub(crate) fn bytes(&self) -> usize {
+        let Self { words, halves, bytes, floats, outer, .. } = self;
+        size_of_val(&words[..])
+            + size_of_val(&halves[..])
+            + size_of_val(&bytes[..])
+            + size_of_val(&floats[..])
+            + size_of_val(&outer[..])
+    }
 }
 
 /// An operand.
@@ -108,9 +122,14 @@ pub(crate) fn elements<T: Element>(out: &mut [u8]) -> Result<&mut [T], Error> {
 /// `len` items of a buffer that grows.
 ///
 /// # Errors
-/// When there is no memory for them.
-pub(crate) fn some<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<&mut [T], Error> {
+/// When there is no room, or no memory, for them.
+pub(crate) fn some<'b, T: Copy + Default>(
+    buffer: &'b mut Vec<T>,
+    len: usize,
+    room: &mut Room,
+) -> Result<&'b mut [T], Error> {
     if let Some(more) = len.checked_sub(buffer.len()).filter(|more| *more > 0) {
+        room.take::<T>(more)?;
         buffer.try_reserve_exact(more).map_err(|_| TOO_LARGE)?;
         buffer.resize(len, T::default());
     }
@@ -123,6 +142,7 @@ pub(crate) fn some<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result
 /// When there is no memory for them.
 pub(crate) fn zeros<T: Copy + Default>(len: usize) -> Result<Vec<T>, Error> {
     let mut zeros = Vec::new();
-    some(&mut zeros, len)?;
+    zeros.try_reserve_exact(len).map_err(|_| TOO_LARGE)?;
+    zeros.resize(len, T::default());
     Ok(zeros)
 }

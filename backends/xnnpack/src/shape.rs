@@ -25,6 +25,26 @@ pub(crate) const MISFIT: Error =
 pub(crate) const TOO_LARGE: Error =
     Error::InvalidTensor { reason: "a tensor in the delegate is too large" };
 
+/// How many bytes a delegate may still ask for.
+#[derive(Debug, Default)]
+pub(crate) struct Room(usize);
+
+impl Room {
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self(bytes)
+    }
+
+    /// Takes the bytes of `len` items.
+    ///
+    /// # Errors
+    /// When they are not there.
+    pub(crate) fn take<T>(&mut self, len: usize) -> Result<(), Error> {
+        let bytes = len.checked_mul(size_of::<T>()).ok_or(TOO_LARGE)?;
+        self.0 = self.0.checked_sub(bytes).ok_or(TOO_LARGE)?;
+        Ok(())
+    }
+}
+
 /// Loops around each other, the outermost first: how often, and how far each round moves in two
 /// tensors.
 pub(crate) type Loops = [(usize, [usize; 2])];

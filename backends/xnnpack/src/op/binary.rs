@@ -6,7 +6,7 @@ use afferent_simd::Isa;
 use super::{Cx, Input, Op, both, elements, unary::bound};
 use crate::{
     graph::Binary,
-    shape::{MISFIT, MOST_DIMS, Shape, advance},
+    shape::{MISFIT, MOST_DIMS, Room, Shape, advance},
 };
 
 /// A function of two numbers.
@@ -24,7 +24,7 @@ impl Combine {
 }
 
 impl Op for Combine {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         let [a, b] = both(inputs)?;
         let rank = a.len().max(b.len());
         let size = |shape: &Shape, dim: usize| {

@@ -13,7 +13,7 @@ use afferent_simd::{
 };
 
 use super::{Cx, Input, Op, conv::Conv, depthwise::Depthwise, elements, only, some};
-use crate::shape::{MISFIT, Shape};
+use crate::shape::{MISFIT, Room, Shape};
 
 /// Numbers between the convolutions that all rows together may take.
 const WHOLE: usize = 64 * 1024;
@@ -121,14 +121,14 @@ impl Block {
 }
 
 impl Op for Block {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = *only(inputs)?;
         let expanded = match &mut self.expand {
-            Some(expand) => expand.shape(&[input])?,
+            Some(expand) => expand.shape(&[input], room)?,
             None => input,
         };
-        let deep = self.middle.shape(&[expanded])?;
-        let out = self.project.shape(&[deep])?;
+        let deep = self.middle.shape(&[expanded], room)?;
+        let out = self.project.shape(&[deep], room)?;
         let [_, height, width, channels] = expanded.picture()?;
         let [_, rows, cols, outputs] = out.picture()?;
         self.sizes = Sizes {
@@ -159,7 +159,7 @@ impl Op for Block {
         let share = output[0].div_ceil(strip).div_ceil(threads) * strip;
         let inner = if threads > 1 { None } else { cx.workers };
         let len = (memory[0] + memory[1]).max(1);
-        let buffer = some(&mut cx.scratch.floats, len * threads)?;
+        let buffer = some(&mut cx.scratch.floats, len * threads, &mut cx.scratch.room)?;
         let failed = AtomicBool::new(false);
         for (x, out) in x.chunks_exact(before).zip(out.chunks_exact_mut(after)) {
             let parts = (out, share * row[3]);
@@ -191,9 +191,9 @@ mod tests {
     }
 
     fn run(op: &mut dyn Op, x: &[f32], shape: Shape, threads: usize) -> (Vec<f32>, Shape) {
-        let to = op.shape(&[shape]).unwrap();
+        let to = op.shape(&[shape], &mut Room::of(usize::MAX)).unwrap();
         let mut out = vec![f32::NAN; to.numel().unwrap()];
-        let mut scratch = Scratch::default();
+        let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
         let workers = pool::workers(threads);
         let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
         let input = Input { shape, bytes: bytemuck::cast_slice(x) };

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     graph::{Binary, Unary},
-    shape::{MISFIT, Shape},
+    shape::{MISFIT, Room, Shape},
 };
 
 /// What an integer stands for: its scale, and what zero is stored as.
@@ -41,8 +41,8 @@ pub(crate) struct Pairs {
 }
 
 impl Op for Pairs {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
-        self.combine.shape(inputs)
+    fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
+        self.combine.shape(inputs, room)
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
@@ -97,8 +97,8 @@ pub(crate) struct Mean {
 }
 
 impl Op for Mean {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
-        self.inner.shape(inputs)
+    fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
+        self.inner.shape(inputs, room)
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
@@ -116,7 +116,7 @@ impl Op for Mean {
         let factor = self.from.0 / (scale * pixels as f32);
         let start = -(self.from.1 as f32) * pixels as f32;
         let (low, high) = self.to.bounds;
-        let sums = some(&mut cx.scratch.words, channels)?;
+        let sums = some(&mut cx.scratch.words, channels, &mut cx.scratch.room)?;
         for (x, out) in x.chunks_exact(len).zip(out.chunks_exact_mut(channels)) {
             sums.fill(0);
             cx.isa.call(|| {
@@ -140,7 +140,7 @@ pub(crate) struct Bounded {
 }
 
 impl Op for Bounded {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         only(inputs).copied()
     }
 
@@ -169,7 +169,7 @@ impl Table {
 }
 
 impl Op for Table {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         only(inputs).copied()
     }
 
@@ -186,7 +186,7 @@ pub(crate) struct Quantise {
 }
 
 impl Op for Quantise {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         only(inputs).copied()
     }
 
@@ -204,7 +204,7 @@ pub(crate) struct Dequantise {
 }
 
 impl Op for Dequantise {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         only(inputs).copied()
     }
 

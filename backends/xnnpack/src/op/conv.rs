@@ -7,7 +7,7 @@ use afferent_simd::indirect::{Place, Places, ZEROS};
 use super::{Cx, Input, Op, elements, linear::Packed, only};
 use crate::{
     graph::ConvKind,
-    shape::{MISFIT, MOST_BYTES, Shape, TOO_LARGE, Window},
+    shape::{MISFIT, MOST_BYTES, Room, Shape, TOO_LARGE, Window},
 };
 
 /// Sizes of a convolution.
@@ -64,33 +64,55 @@ impl Sizes {
         let plain = !matches!(self.kind, ConvKind::Transposed(more) if more != [0; 2]);
         plain && (kernel, stride, before, after) == ([1; 2], [1; 2], [0; 2], [0; 2])
     }
+}
 
-    /// The places of all taps of all results, where pixels are `step` numbers long.
-    pub(crate) fn places(
-        &self,
+/// Where the taps of all results of a convolution lie, in pictures of one shape.
+#[derive(Default)]
+pub(crate) struct Table {
+    input: Shape,
+    at: Vec<u32>,
+}
+
+impl Table {
+    pub(crate) fn at(&self) -> &[u32] {
+        &self.at
+    }
+
+    /// Finds the places for pictures whose pixels are `step` numbers long.
+    ///
+    /// # Errors
+    /// When there is no room for them.
+    pub(crate) fn find(
+        &mut self,
+        sizes: &Sizes,
         input: &Shape,
         step: usize,
-        to: &mut Vec<u32>,
+        room: &mut Room,
     ) -> Result<(), Error> {
-        to.clear();
         let [batch, height, width, _] = input.picture()?;
-        let [_, rows, cols, _] = self.output(input)?.picture()?;
+        let [_, rows, cols, _] = sizes.output(input)?.picture()?;
         let numbers = batch.checked_mul(height * width).and_then(|pixels| pixels.checked_mul(step));
         numbers.filter(|numbers| *numbers < MOST_BYTES - 1).ok_or(TOO_LARGE)?;
-        let all =
-            (batch * rows).checked_mul(cols).and_then(|all| all.checked_mul(self.window.taps()));
-        let all = all.filter(|all| *all < MOST_BYTES / 4).ok_or(TOO_LARGE)?;
-        to.try_reserve_exact(all).map_err(|_| TOO_LARGE)?;
-        let source = |dim, at, tap, size| match self.kind {
-            ConvKind::Transposed(_) => self.window.back(dim, at, tap, size),
-            _ => self.window.source(dim, at, tap, size),
+        let Sizes { kind, window, .. } = sizes;
+        let all = (batch * rows).checked_mul(cols).and_then(|all| all.checked_mul(window.taps()));
+        let all = all.ok_or(TOO_LARGE)?;
+        room.take::<u32>(all)?;
+        if self.input == *input {
+            return Ok(());
+        }
+        self.input = Shape::default();
+        self.at.clear();
+        self.at.try_reserve_exact(all).map_err(|_| TOO_LARGE)?;
+        let source = |dim, at, tap, size| match kind {
+            ConvKind::Transposed(_) => window.back(dim, at, tap, size),
+            _ => window.source(dim, at, tap, size),
         };
         for item in 0..batch {
             for row in 0..rows {
                 for col in 0..cols {
-                    for i in 0..self.window.kernel[0] {
+                    for i in 0..window.kernel[0] {
                         let y = source(0, row, i, height);
-                        to.extend((0..self.window.kernel[1]).map(|j| {
+                        self.at.extend((0..window.kernel[1]).map(|j| {
                             match (y, source(1, col, j, width)) {
                                 (Some(y), Some(x)) => {
                                     (((item * height + y) * width + x) * step) as u32
@@ -102,6 +124,7 @@ impl Sizes {
                 }
             }
         }
+        self.input = *input;
         Ok(())
     }
 }
@@ -113,8 +136,7 @@ pub(crate) struct Conv {
     /// Of each group.
     packed: Vec<Packed>,
     zeros: Vec<f32>,
-    input: Shape,
-    places: Vec<u32>,
+    table: Table,
 }
 
 impl Conv {
@@ -138,7 +160,7 @@ impl Conv {
         };
         let packed = (0..groups).map(pack).collect::<Result<_, _>>()?;
         let zeros = vec![0.0; inputs];
-        Ok(Self { sizes, clamp, packed, zeros, input: Shape::default(), places: vec![] })
+        Ok(Self { sizes, clamp, packed, zeros, table: Table::default() })
     }
 }
 
@@ -172,13 +194,11 @@ impl Conv {
 }
 
 impl Op for Conv {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let out = self.sizes.output(input)?;
-        if !self.sizes.is_direct() && self.input != *input {
-            self.input = Shape::default();
-            self.sizes.places(input, input[3], &mut self.places)?;
-            self.input = *input;
+        if !self.sizes.is_direct() {
+            self.table.find(&self.sizes, input, input[3], room)?;
         }
         Ok(out)
     }
@@ -190,7 +210,7 @@ impl Op for Conv {
         let places = if self.sizes.is_direct() {
             Places::Rows { step: groups * inputs }
         } else {
-            Places::Taps { at: &self.places, taps: window.taps() }
+            Places::Taps { at: self.table.at(), taps: window.taps() }
         };
         let step = groups * outputs;
         let rows = data.len() / step;

@@ -7,8 +7,12 @@ use afferent_simd::{
     integer::{Bytes, channels},
 };
 
-use super::{Cx, Input, Op, conv::Sizes, elements, only, zeros};
-use crate::shape::{MISFIT, Shape, TOO_LARGE};
+use super::{
+    Cx, Input, Op,
+    conv::{Sizes, Table},
+    elements, only, zeros,
+};
+use crate::shape::{MISFIT, Room, Shape, TOO_LARGE};
 
 /// A convolution with one result for each channel.
 pub(crate) struct Depthwise {
@@ -20,7 +24,7 @@ pub(crate) struct Depthwise {
 }
 
 impl Op for Depthwise {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         self.sizes.output(only(inputs)?)
     }
 
@@ -67,8 +71,7 @@ pub(crate) struct IntegerDepthwise {
     zeros: Vec<i8>,
     /// What zero is stored as in the result.
     to: i32,
-    input: Shape,
-    places: Vec<u32>,
+    table: Table,
 }
 
 impl IntegerDepthwise {
@@ -104,21 +107,16 @@ impl IntegerDepthwise {
             clamp,
             zeros: vec![from; count],
             to,
-            input: Shape::default(),
-            places: vec![],
+            table: Table::default(),
         })
     }
 }
 
 impl Op for IntegerDepthwise {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let out = self.sizes.output(input)?;
-        if self.input != *input {
-            self.input = Shape::default();
-            self.sizes.places(input, self.sizes.groups, &mut self.places)?;
-            self.input = *input;
-        }
+        self.table.find(&self.sizes, input, self.sizes.groups, room)?;
         Ok(out)
     }
 
@@ -126,7 +124,7 @@ impl Op for IntegerDepthwise {
         let conv = channels::Channels {
             x: only(inputs)?.data()?,
             zeros: &self.zeros,
-            places: &self.places,
+            places: self.table.at(),
             taps: self.sizes.window.taps(),
             channels: self.sizes.groups,
             weights: &self.weights,

@@ -11,10 +11,15 @@ use afferent_simd::{
 };
 
 use super::{
-    Cx, Input, Op, Scratch, conv::Sizes, elements, linear::connected, only, quantise::quantise,
+    Cx, Input, Op, Scratch,
+    conv::{Sizes, Table},
+    elements,
+    linear::connected,
+    only,
+    quantise::quantise,
     some, zeros,
 };
-use crate::shape::{MISFIT, Shape, TOO_LARGE};
+use crate::shape::{MISFIT, Room, Shape, TOO_LARGE};
 
 /// Which sums are computed.
 #[derive(Clone, Copy)]
@@ -48,7 +53,7 @@ pub(crate) struct Integer {
     stored: Stored,
     groups: Vec<Group>,
     input: Shape,
-    places: Vec<u32>,
+    table: Table,
 }
 
 /// Weights with their scales.
@@ -130,7 +135,7 @@ impl Integer {
             })
         };
         let groups = (0..groups).map(make).collect::<Result<_, Error>>()?;
-        Ok(Self { layout, stored, groups, input: Shape::default(), places: vec![] })
+        Ok(Self { layout, stored, groups, input: Shape::default(), table: Table::default() })
     }
 
     /// Integers of a pixel or a row.
@@ -142,7 +147,7 @@ impl Integer {
     fn places(&self) -> Places<'_> {
         match self.layout {
             Layout::Patches(sizes) if !sizes.is_direct() => {
-                Places::Taps { at: &self.places, taps: sizes.window.taps() }
+                Places::Taps { at: self.table.at(), taps: sizes.window.taps() }
             }
             _ => Places::Rows { step: self.step() },
         }
@@ -172,7 +177,7 @@ impl Integer {
             cols: outputs,
         };
         let place = Place { data: out, at: number * outputs, step };
-        let words = some(&mut cx.scratch.words, len)?;
+        let words = some(&mut cx.scratch.words, len, &mut cx.scratch.room)?;
         product.write(cx.isa, end, place, words, cx.workers).ok_or(MISFIT)
     }
 
@@ -220,10 +225,11 @@ impl Integer {
     ) -> Result<(), Error> {
         let Parts { groups, outputs, .. } = self.layout.parts();
         let rows = out.len() / (groups * outputs);
-        let bytes = some(bytes, x.len())?;
+        let bytes = some(bytes, x.len(), &mut cx.scratch.room)?;
         let mut zeros = std::mem::take(&mut cx.scratch.halves);
         let mut steps = std::mem::take(&mut cx.scratch.floats);
-        let (zero, step) = (some(&mut zeros, rows)?, some(&mut steps, rows)?);
+        let room = &mut cx.scratch.room;
+        let (zero, step) = (some(&mut zeros, rows, room)?, some(&mut steps, rows, room)?);
         let (len, share) = (x.len() / units, rows / units);
         for (unit, x) in x.chunks_exact(len).enumerate() {
             let to = &mut bytes[unit * len..][..len];
@@ -243,16 +249,15 @@ impl Integer {
 }
 
 impl Op for Integer {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let out = match self.layout {
             Layout::Rows { inner, cols } => connected(input, inner, cols)?,
             Layout::Patches(sizes) => {
                 let out = sizes.output(input)?;
-                if !sizes.is_direct() && self.input != *input {
+                if !sizes.is_direct() {
                     let step = self.step();
-                    self.input = Shape::default();
-                    sizes.places(input, step, &mut self.places)?;
+                    self.table.find(&sizes, input, step, room)?;
                 }
                 out
             }

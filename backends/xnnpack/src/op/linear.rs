@@ -8,7 +8,7 @@ use afferent_simd::{
 };
 
 use super::{Cx, Input, Op, both, elements, only, some, zeros};
-use crate::shape::{MISFIT, Shape, TOO_LARGE, advance};
+use crate::shape::{MISFIT, Room, Shape, TOO_LARGE, advance};
 
 /// Weights in panels, and a bias for each column of whole panels.
 pub(crate) struct Packed {
@@ -89,7 +89,7 @@ pub(crate) struct Linear {
 }
 
 impl Op for Linear {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         connected(only(inputs)?, self.packed.inner, self.packed.cols)
     }
 
@@ -137,7 +137,7 @@ impl Product {
 }
 
 impl Op for Product {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         let [a, b] = both(inputs)?;
         let (&[.., rows, inner], &[.., m, n]) = (&**a, &**b) else {
             return self.vector(a, b);
@@ -203,7 +203,8 @@ impl Op for Product {
             };
             let (product, row, col) = product.oriented(cx.isa, cols, 1);
             let threads = cx.workers.map_or(1, |workers| workers.threads());
-            let scratch = some(&mut cx.scratch.floats, product.scratch_len(cx.isa, threads))?;
+            let len = product.scratch_len(cx.isa, threads);
+            let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
             let out = Target { data: out, row, col };
             product.write(cx.isa, out, scratch, cx.workers).ok_or(MISFIT)?;
             advance(&batch, &mut at, &mut start);

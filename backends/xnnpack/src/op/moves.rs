@@ -3,7 +3,7 @@
 use afferent_core::{Element, Error};
 
 use super::{Cx, Input, Op, elements, only};
-use crate::shape::{MISFIT, MOST_DIMS, Shape, advance};
+use crate::shape::{MISFIT, MOST_DIMS, Room, Shape, advance};
 
 /// The bytes of an element, and what fills new ones.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ impl Move {
 }
 
 impl Op for Move {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let numel = input.numel()?;
         let order: Vec<usize> = (0..input.len()).collect();
@@ -263,7 +263,7 @@ pub(crate) struct Concatenate {
 }
 
 impl Op for Concatenate {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         let first = only(inputs)?;
         let mut all = 0_usize;
         for input in inputs {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     graph::ConvKind,
-    shape::{MISFIT, Shape, TOO_LARGE},
+    shape::{MISFIT, Room, Shape, TOO_LARGE},
 };
 
 /// Numbers of the picture that are copied at a time.
@@ -85,7 +85,7 @@ impl Narrow {
 }
 
 impl Op for Narrow {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let Sizes { window, inputs, .. } = self.conv.sizes;
         let out = self.conv.sizes.output(input)?;
@@ -104,6 +104,7 @@ impl Op for Narrow {
         (self.row, self.strip) = (row, [strip, reach(strip)]);
         self.places.clear();
         let len = strip * cols * window.kernel[0];
+        room.take::<u32>(len)?;
         self.places.try_reserve_exact(len).map_err(|_| TOO_LARGE)?;
         for (at, col) in (0..strip).flat_map(|at| (0..cols).map(move |col| (at, col))) {
             let tap = |i: usize| at * window.stride[0] + i * window.dilation[0];
@@ -125,7 +126,7 @@ impl Op for Narrow {
         let threads = cx.workers.map_or(1, Workers::threads).min(strips);
         let share = strips.div_ceil(threads) * self.strip[0];
         let len = self.strip[1] * self.row;
-        let buffer = some(&mut cx.scratch.floats, len * threads)?;
+        let buffer = some(&mut cx.scratch.floats, len * threads, &mut cx.scratch.room)?;
         let failed = AtomicBool::new(false);
         for (x, out) in x.chunks_exact(before).zip(out.chunks_exact_mut(after)) {
             let parts = (out, share * line);

@@ -7,10 +7,10 @@ use afferent_simd::{
 };
 
 use super::{
-    Cx, Input, Op, elements, integer::Weights, linear::connected, only, quantise::quantise, some,
-    zeros,
+    Cx, Input, Op, Scratch, elements, integer::Weights, linear::connected, only,
+    quantise::quantise, some, zeros,
 };
-use crate::shape::{MISFIT, Shape, TOO_LARGE};
+use crate::shape::{MISFIT, Room, Shape, TOO_LARGE};
 
 /// A fully connected layer.
 pub(crate) struct Nibbles {
@@ -70,7 +70,7 @@ impl Nibbles {
 }
 
 impl Op for Nibbles {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         connected(only(inputs)?, self.inner, self.cols)
     }
 
@@ -80,9 +80,10 @@ impl Op for Nibbles {
             return Ok(());
         }
         let (rows, chunks) = (out.len() / self.cols, self.inner.div_ceil(CHUNK));
-        let bytes = some(&mut cx.scratch.bytes, rows * chunks * CHUNK)?;
-        let offsets = some(&mut cx.scratch.words, rows * chunks)?;
-        let (zero_points, steps) = some(&mut cx.scratch.floats, 2 * rows)?.split_at_mut(rows);
+        let Scratch { words, bytes, floats, room, .. } = &mut *cx.scratch;
+        let bytes = some(bytes, rows * chunks * CHUNK, room)?;
+        let offsets = some(words, rows * chunks, room)?;
+        let (zero_points, steps) = some(floats, 2 * rows, room)?.split_at_mut(rows);
         let each = x.chunks_exact(self.inner).zip(bytes.chunks_exact_mut(chunks * CHUNK));
         for (row, (x, to)) in each.enumerate() {
             let offsets = &mut offsets[row * chunks..][..chunks];

@@ -3,7 +3,7 @@
 use afferent_core::{Element, Error};
 
 use super::{Cx, Input, Op, elements, only, some, unary::bound};
-use crate::shape::{MISFIT, Shape, Window};
+use crate::shape::{MISFIT, Room, Shape, Window};
 
 /// What a pool gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct Pool {
 }
 
 impl Op for Pool {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         let [batch, height, width, channels] = only(inputs)?.picture()?;
         let [rows, cols] = self.window.output([height, width])?;
         let out = Shape::of([batch, rows, cols, channels]);
@@ -70,7 +70,7 @@ impl Op for Pool {
             }
             (Give::Place, _) => {
                 let mut best = std::mem::take(&mut cx.scratch.floats);
-                let mine = some(&mut best, input.shape[3])?;
+                let mine = some(&mut best, input.shape[3], &mut cx.scratch.room)?;
                 let out = elements::<i32>(out)?;
                 let result = self.each(
                     cx,
@@ -157,7 +157,7 @@ pub(crate) struct GlobalMean {
 }
 
 impl Op for GlobalMean {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         let [batch, _, _, channels] = only(inputs)?.picture()?;
         Ok(if self.keeps_dims {
             Shape::of([batch, 1, 1, channels])
@@ -212,7 +212,7 @@ impl Resize {
 }
 
 impl Op for Resize {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         let [batch, height, width, channels] = only(inputs)?.picture()?;
         if height == 0 || width == 0 {
             return Err(MISFIT);

@@ -8,7 +8,7 @@ use afferent_core::Error;
 use super::{Cx, Input, Op, elements, some};
 use crate::{
     graph::{Quant, Value},
-    shape::{MISFIT, Shape},
+    shape::{MISFIT, Room, Shape},
 };
 
 /// The most operands.
@@ -44,8 +44,8 @@ pub(crate) struct ByNumbers {
 }
 
 impl Op for ByNumbers {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
-        self.inner.shape(inputs)
+    fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
+        self.inner.shape(inputs, room)
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
@@ -67,7 +67,7 @@ impl ByNumbers {
         let len = |steps: &Steps, bytes: &[u8]| if steps.is_some() { bytes.len() } else { 0 };
         let wanted: usize =
             self.inputs.iter().zip(inputs).map(|(steps, input)| len(steps, input.bytes)).sum();
-        let mut rest = some(numbers, wanted + len(&self.output, out))?;
+        let mut rest = some(numbers, wanted + len(&self.output, out), &mut cx.scratch.room)?;
         if inputs.len() > MOST_INPUTS {
             return Err(MISFIT);
         }

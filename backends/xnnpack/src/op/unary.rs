@@ -10,7 +10,10 @@ use afferent_simd::{
 };
 
 use super::{Cx, Input, Op, elements, only};
-use crate::{graph::Unary, shape::Shape};
+use crate::{
+    graph::Unary,
+    shape::{Room, Shape},
+};
 
 /// A function of one number, within bounds.
 pub(crate) struct Map {
@@ -19,7 +22,7 @@ pub(crate) struct Map {
 }
 
 impl Op for Map {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         only(inputs).copied()
     }
 
@@ -105,7 +108,7 @@ impl Function for Hardswish {
 pub(crate) struct Softmax;
 
 impl Op for Softmax {
-    fn shape(&mut self, inputs: &[Shape]) -> Result<Shape, Error> {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         only(inputs).copied()
     }
 
