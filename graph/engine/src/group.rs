@@ -61,16 +61,17 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn new(
         index: usize,
-        runners: Vec<Runner>,
+        mut runners: Vec<Runner>,
         waker: Arc<Waker>,
         shared: Arc<Shared>,
         spin: Option<Duration>,
     ) -> Self {
         let (mut ready, mut far) = (Ready::new(runners.len()), Ready::new(runners.len()));
-        for (place, runner) in runners.iter().enumerate() {
+        for (place, runner) in runners.iter_mut().enumerate() {
             ready.insert(place);
             let mut outlets = runner.outputs.iter().flat_map(|output| &output.outlets);
             let sends_far = outlets.any(|outlet| matches!(outlet, Outlet::Far(_)));
+            runner.sends_far = sends_far && runner.epoch == 0 && shared.clock.lockstep.is_none();
             // An interrupt comes from anywhere, and so does the end of what is under way.
             if runner.epoch != 0
                 || sends_far

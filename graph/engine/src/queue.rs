@@ -33,6 +33,8 @@ pub(crate) struct Queue {
     /// The sender was refused and wants to know when there is room.
     sender_waits: bool,
     counts: EdgeCounts,
+    /// Packets that were sent and taken at once, which are not among those.
+    passed: u64,
     /// How old packets were when they were delivered.
     ages: Times,
 }
@@ -66,6 +68,7 @@ impl Queue {
             closed: false,
             sender_waits: false,
             counts: EdgeCounts::default(),
+            passed: 0,
             ages: Times::new(),
         }
     }
@@ -118,9 +121,8 @@ impl Queue {
     /// Counts a packet of the time `at` as sent and taken at once.
     #[inline]
     pub(crate) fn count_passed(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
-        self.counts.sent += 1;
-        self.counts.peak = self.counts.peak.max(1);
-        self.count_delivered(now, at, is_sampled);
+        self.passed += 1;
+        self.count_age(now, at, is_sampled);
     }
 
     /// Whether a packet may pass, no matter when and which, if it finds the queue clear.
@@ -146,7 +148,8 @@ impl Queue {
         match next {
             Taken::Next(_) => match self.packets.pop_front() {
                 Some(mut packet) => {
-                    self.count_delivered(now, packet.header.at, is_sampled(packet.header.trace));
+                    self.counts.delivered += 1;
+                    self.count_age(now, packet.header.at, is_sampled(packet.header.trace));
                     if let Some(flight) = self.take_off() {
                         packet.flight = Some(flight);
                     }
@@ -244,14 +247,20 @@ impl Queue {
     }
 
     #[inline]
-    fn count_delivered(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
-        self.counts.delivered += 1;
+    fn count_age(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
         // A time stamp may lie ahead of the clock.
         self.ages.sample(is_sampled, now.0.saturating_sub(at.0).max(0) as u64);
     }
 
     pub(crate) fn counts(&self) -> EdgeCounts {
-        EdgeCounts { depth: self.packets.len(), ..self.counts }
+        let EdgeCounts { sent, delivered, peak, .. } = self.counts;
+        EdgeCounts {
+            sent: sent + self.passed,
+            delivered: delivered + self.passed,
+            peak: peak.max(usize::from(self.passed > 0)),
+            depth: self.packets.len(),
+            ..self.counts
+        }
     }
 
     /// How old packets were when they were delivered.

@@ -42,6 +42,9 @@ pub(crate) struct Runner {
     pub(crate) is_watched: bool,
     /// Whether who joins its packets wants to know when there are none.
     pub(crate) tells: bool,
+    /// Whether what it sends may go to another thread at once: there is nobody who could make it
+    /// obsolete.
+    pub(crate) sends_far: bool,
     /// It may take what it holds back, once.
     pub(crate) granted: bool,
     /// What becomes of packets that go back in time.
@@ -236,17 +239,6 @@ impl Runner {
         }
         let end = watch.read(&shared.clock);
         let busy_ns = end.real_ns - start.real_ns;
-        self.stats.count_call(busy_ns, model_ns);
-        if is_packet {
-            let Header { trace, entered_ns, .. } = self.origin;
-            let latency_ns = end.real_ns.saturating_sub(entered_ns);
-            self.stats.count_packet(is_sampled(trace), latency_ns);
-            if self.is_sink
-                && let Some(source) = source_of(trace)
-            {
-                self.stats.count_path(source, latency_ns);
-            }
-        }
         let mut failure = None;
         if self.is_watched || busy_ns > self.deadline_ns || !matches!(ended, Ok(None)) {
             failure = self.judge(shared, method, ended, busy_ns);
@@ -255,9 +247,29 @@ impl Runner {
         if self.is_watched {
             self.show(shared, watch.thread, port, (start, end), model_ns);
         }
+        if self.sends_far {
+            self.send_far();
+        }
+        self.stats.count_call(busy_ns, model_ns);
+        if is_packet {
+            let Header { trace, entered_ns, .. } = self.origin;
+            self.count_packet(trace, is_sampled(trace), end.real_ns.saturating_sub(entered_ns));
+        }
         match failure {
             None => Ok(()),
             Some(failure) => Err(failure),
+        }
+    }
+
+    /// Hands the only packet that was sent to another thread, which wakes while this one counts
+    /// the call.
+    pub(crate) fn send_far(&mut self) {
+        let Some((output, packet)) = self.outbox.only() else { return };
+        let [Outlet::Far(edge)] = self.outputs[output].outlets.as_slice() else { return };
+        let sent = mem::take(packet);
+        self.outbox.drop_only();
+        if let Err(refused) = edge.offer(sent) {
+            self.outbox.push(output, refused);
         }
     }
 

@@ -323,6 +323,7 @@ impl Wiring<'_> {
             cancel: self.interrupt.flag(place).clone(),
             is_watched,
             tells: tells_any,
+            sends_far: false,
             bound: Timestamp(i64::MIN),
             told: Timestamp(i64::MIN),
             outputs: def.outputs().map(output).collect(),

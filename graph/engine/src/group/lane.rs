@@ -8,7 +8,6 @@
 
 use std::{
     any::Any,
-    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::Ordering,
 };
@@ -66,7 +65,13 @@ impl Group {
         }
         (self.sender, self.receiver) = (place, place);
         match catch_unwind(AssertUnwindSafe(|| self.hop_on())) {
-            Ok(Ok(())) => self.count_hops(),
+            Ok(Ok(())) => {
+                let last = &mut self.runners[self.receiver];
+                if last.sends_far {
+                    last.send_far();
+                }
+                self.count_hops();
+            }
             Ok(Err(error)) => self.leave_lane(Ok(Some(error))),
             Err(panic) => self.leave_lane(Err(panic)),
         }
@@ -83,8 +88,8 @@ impl Group {
     /// That of the node that was called last. It and what it sent are left as they are.
     #[inline]
     fn hop_on(&mut self) -> Result<(), Box<NodeError>> {
-        while let Some(receiver) = self.lanes[self.receiver] {
-            let place = self.receiver;
+        let mut place = self.receiver;
+        while let Some(receiver) = self.lanes[place] {
             let Ok([sender, runner]) = self.runners.get_disjoint_mut([place, receiver]) else {
                 break;
             };
@@ -119,6 +124,7 @@ impl Group {
             runner.origin = packet.header.handed_down();
             runner.stamp(self.watch.moment);
             sender.outbox.drop_only();
+            place = receiver;
             if !is_near || self.hops.len() == HOPS {
                 self.count_hops();
             }
@@ -151,14 +157,14 @@ impl Group {
 
     /// Counts the hops that were made, as calls and edges are counted elsewhere.
     fn count_hops(&mut self) {
-        let hops = mem::take(&mut self.hops);
+        let Self { hops, runners, watch, shared, receiver, .. } = self;
         // What is made of a packet keeps its trace.
-        let Header { trace, entered_ns, .. } = self.runners[self.receiver].origin;
+        let Header { trace, entered_ns, .. } = runners[*receiver].origin;
         let is_sampled = is_sampled(trace);
-        let mut start = self.watch.moment.real_ns;
-        for hop in &hops {
-            let end = self.watch.ns_at(&self.shared.clock, hop.ticks);
-            let runner = &mut self.runners[hop.place];
+        let mut start = watch.moment.real_ns;
+        for hop in &*hops {
+            let end = watch.ns_at(&shared.clock, hop.ticks);
+            let runner = &mut runners[hop.place];
             runner.stats.count_call(end - start, hop.model_ns);
             runner.count_packet(trace, is_sampled, end.saturating_sub(entered_ns));
             if let [Input { inlet: Inlet::Near { queue, .. }, .. }] = runner.inputs.as_mut_slice() {
@@ -166,8 +172,7 @@ impl Group {
             }
             start = end;
         }
-        self.watch.moment = Moment { now: Timestamp(start.cast_signed()), real_ns: start };
-        self.hops = hops;
-        self.hops.clear();
+        hops.clear();
+        watch.moment = Moment { now: Timestamp(start.cast_signed()), real_ns: start };
     }
 }
