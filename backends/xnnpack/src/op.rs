@@ -65,7 +65,7 @@ pub(crate) struct Cx<'c> {
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) words: Vec<i32>,
-    pub(crate) halves: Vec<i16>,
+    pub(crate) zeros: Vec<i8>,
     pub(crate) bytes: Vec<i8>,
     pub(crate) floats: Vec<f32>,
     /// Of operations that call others.
@@ -77,9 +77,9 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// The bytes that it has taken from its room.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { words, halves, bytes, floats, outer, .. } = self;
+        let Self { words, zeros, bytes, floats, outer, .. } = self;
         size_of_val(&words[..])
-            + size_of_val(&halves[..])
+            + size_of_val(&zeros[..])
             + size_of_val(&bytes[..])
             + size_of_val(&floats[..])
             + size_of_val(&outer[..])

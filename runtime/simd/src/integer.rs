@@ -8,8 +8,11 @@
 //! | `nibbles`  | products with weights of 4 bits                                        |
 //! | `tile`     | tiles of a product with weights of 8 bits                              |
 //!
-//! Rows are widened to 16 bits, less what zero is stored as, a block at a time; weights are kept in
-//! 8 bits and widened when they are read. Columns of a panel are in zipped order
+//! Numbers are multiplied in groups, whose products one instruction adds. Where groups are pairs, a
+//! block of rows is widened to 16 bits, less what zero is stored as, and weights are widened when
+//! they are read. Where they are quads ([`Simd::QUADS`](crate::Simd::QUADS)), rows stay in 8 bits,
+//! without a sign; what that adds to the sums is known from the sums of the weights, which stand
+//! before each panel. Columns of a panel are in zipped order
 //! ([`Int::zip_halves`](crate::Int::zip_halves)), in which results of 8 bits are written fastest.
 
 pub mod channels;
@@ -33,9 +36,9 @@ const WORTH: usize = 1 << 18;
 #[derive(Debug, Clone, Copy)]
 pub enum Zero<'d> {
     /// The same in all rows.
-    All(i16),
+    All(i8),
     /// In each row.
-    Rows(&'d [i16]),
+    Rows(&'d [i8]),
 }
 
 /// A product of rows with packed weights.
@@ -84,8 +87,9 @@ pub fn zip<T: Copy + Default>(isa: Isa, columns: &[T], to: &mut [T]) {
 
 /// Integers that packed weights take; `None` when that overflows.
 pub fn packed_len(isa: Isa, inner: usize, cols: usize) -> Option<usize> {
-    let columns = cols.checked_next_multiple_of(width(isa))?;
-    columns.checked_mul(inner.checked_next_multiple_of(2)?)
+    let of_column = inner.checked_next_multiple_of(tile::group(isa))?;
+    let of_column = of_column.checked_add(tile::sum_len(isa))?;
+    cols.checked_next_multiple_of(width(isa))?.checked_mul(of_column)
 }
 
 /// Packs weights: `weight(k, col)` for each number `k` of a row and each column.
@@ -98,17 +102,21 @@ pub fn pack(
     weight: impl Fn(usize, usize) -> i8,
     to: &mut [i8],
 ) {
-    let width = width(isa);
-    let size = width * inner.next_multiple_of(2);
+    let (width, group, sum_len) = (width(isa), tile::group(isa), tile::sum_len(isa));
+    let size = width * (sum_len + inner.next_multiple_of(group));
     for (panel, to) in to.chunks_mut(size.max(1)).enumerate().take(cols.div_ceil(width)) {
+        let (sums, to) = to.split_at_mut(width * sum_len);
         for at in 0..width {
-            let col = panel * width + column(width, at);
-            let pairs = to[2 * at..].chunks_mut(2 * width).enumerate();
-            for (pair, to) in pairs {
-                for (more, to) in to.iter_mut().enumerate().take(2) {
-                    let k = 2 * pair + more;
+            let (col, mut sum) = (panel * width + column(width, at), 0_i32);
+            for (number, to) in to[group * at..].chunks_mut(group * width).enumerate() {
+                for (k, to) in (group * number..).zip(&mut to[..group]) {
                     *to = if col < cols && k < inner { weight(k, col) } else { 0 };
+                    sum += i32::from(*to);
                 }
+            }
+            if sum_len > 0 {
+                let sum = sum.to_ne_bytes().map(u8::cast_signed);
+                sums[sum_len * at..][..sum_len].copy_from_slice(&sum);
             }
         }
     }
@@ -116,7 +124,7 @@ pub fn pack(
 
 /// Words of memory that a product needs while it runs on so many threads.
 pub fn scratch_len(isa: Isa, inner: usize, cols: usize, rows: usize, threads: usize) -> usize {
-    tile::block_rows(isa, inner, cols, rows) * inner.div_ceil(2) * threads.max(1)
+    tile::block_rows(isa, inner, cols, rows) * inner.div_ceil(tile::group(isa)) * threads.max(1)
 }
 
 impl Product<'_> {
@@ -142,7 +150,7 @@ impl Product<'_> {
         end.fits(self.rows, self.cols.next_multiple_of(width)).then_some(())?;
         let panels = self.cols.div_ceil(width);
         let block = tile::block_rows(isa, inner, self.cols, self.rows);
-        let words = block.checked_mul(inner.div_ceil(2))?;
+        let words = block.checked_mul(inner.div_ceil(tile::group(isa)))?;
         let work = self.rows.saturating_mul(self.cols).saturating_mul(inner);
         let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
         (words.checked_mul(pieces)? <= scratch.len()).then_some(())?;

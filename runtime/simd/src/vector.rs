@@ -15,6 +15,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     const LANES: usize;
     /// Vector registers of the processor.
     const REGISTERS: usize;
+    /// Whether sums of products of bytes are made of four at a time ([`Int::add_quads`]), not of
+    /// pairs that were widened.
+    const QUADS: bool;
     /// `LANES` numbers of 32 bits.
     type F32: Float<I32 = Self::I32, Mask = Self::Mask>;
     /// `LANES` integers of 32 bits.
@@ -214,6 +217,10 @@ pub trait Int:
     /// of 16 bits with a sign.
     #[must_use]
     fn add_pairs(self, a: Self, b: Self) -> Self;
+    /// Adds the products of the four bytes of each lane of `a`, which have no sign, and of `b`, which
+    /// have one.
+    #[must_use]
+    fn add_quads(self, a: Self, b: Self) -> Self;
     /// Pairs each integer of 16 bits with that of `other` in the same place. Of every eight
     /// places, the first four go to the first vector and the others to the second: place `p` to
     /// lane `p / 8 * 4 + p % 4` of vector `p % 8 / 4`. Such vectors are zipped.

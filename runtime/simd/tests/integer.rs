@@ -70,8 +70,8 @@ fn products_with_bytes() {
             let bias: Vec<i32> = (0..cols as i32).map(|col| col * 100 - 1000).collect();
             let scale: Vec<f32> =
                 (0..cols).map(|col| (1.0 + col as f32) / (40_000.0 * inner as f32)).collect();
-            let zeros: Vec<i16> = (0..rows as i16).map(|row| row % 256 - 128).collect();
-            let sum = |row: usize, col: usize, zero: i16| -> i32 {
+            let zeros: Vec<i8> = (0..rows).map(|row| (row % 256) as i8).collect();
+            let sum = |row: usize, col: usize, zero: i8| -> i32 {
                 let one = |k: usize| match at[row * taps + k / channels] {
                     ZEROS => 0,
                     place => {
@@ -83,7 +83,7 @@ fn products_with_bytes() {
             };
             let product = Product {
                 x: &x,
-                zero: Zero::All(case as i16 * 30 - 128),
+                zero: Zero::All((case as i16 * 30 - 128) as i8),
                 places: Places::Taps { at: &at, taps },
                 rows,
                 channels,
@@ -103,7 +103,7 @@ fn products_with_bytes() {
                     let wanted = if index == 0 || col >= cols {
                         99
                     } else {
-                        let sum = sum(row, col, case as i16 * 30 - 128) + bias[col];
+                        let sum = sum(row, col, (case as i16 * 30 - 128) as i8) + bias[col];
                         rounded(sum, scale[col], clamp, 5)
                     };
                     assert_eq!(i32::from(*found), wanted, "{isa:?}, case {case}, {row}, {col}");

@@ -173,3 +173,32 @@ impl Routine for Parts {
 fn parts_reach_no_further() {
     Isa::available().for_each(|isa| isa.run(Parts));
 }
+
+struct Bytes;
+
+impl Routine for Bytes {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        // The greatest magnitudes first, whose sums leave 16 bits.
+        let a: [u8; 64] = std::array::from_fn(|at| if at < 16 { 255 } else { (at * 37) as u8 });
+        let b: [i8; 64] = std::array::from_fn(|at| if at < 16 { -128 } else { (at * 91) as i8 });
+        let a_words: [f32; 16] = bytemuck::cast(a);
+        let b_words: [f32; 16] = bytemuck::cast(b);
+        let (a_bits, b_bits) = (simd.load(&a_words).to_bits(), simd.load(&b_words).to_bits());
+        let sums = simd.splat_i32(7).add_quads(a_bits, b_bits);
+        let mut found = [0.0; 16];
+        simd.store(sums.bitcast(), &mut found);
+        for (lane, found) in found[..S::LANES].iter().enumerate() {
+            let quad = 4 * lane..4 * lane + 4;
+            let wanted: i32 = quad.map(|at| i32::from(a[at]) * i32::from(b[at])).sum();
+            assert_eq!(found.to_bits().cast_signed(), wanted + 7, "lane {lane}");
+        }
+    }
+}
+
+#[test]
+fn sums_of_products_of_bytes() {
+    Isa::available().for_each(|isa| isa.run(Bytes));
+}

@@ -42,7 +42,7 @@ struct Group {
 /// How inputs are quantised and results stored.
 pub(crate) enum Stored {
     /// Integers in and out; bounds are without the zero point.
-    Static { from: i32, clamp: (f32, f32), to: i32 },
+    Static { from: i8, clamp: (f32, f32), to: i32 },
     /// Numbers in and out; so many last dimensions are quantised together.
     Dynamic { clamp: (f32, f32) },
 }
@@ -186,12 +186,12 @@ impl Integer {
         cx: &mut Cx<'_>,
         x: &[i8],
         out: &mut [i8],
-        (from, clamp, to): (i32, (f32, f32), i32),
+        (from, clamp, to): (i8, (f32, f32), i32),
     ) -> Result<(), Error> {
         for (number, group) in self.groups.iter().enumerate() {
             let (bias, scale) = (&group.integer_bias[..], &group.scale[..]);
             let end = Bytes { bias, scale, clamp, zero_point: to };
-            self.write(cx, (x, Zero::All(from as i16)), number, &end, out)?;
+            self.write(cx, (x, Zero::All(from)), number, &end, out)?;
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Integer {
         let Parts { groups, outputs, .. } = self.layout.parts();
         let rows = out.len() / (groups * outputs);
         let bytes = some(bytes, x.len(), &mut cx.scratch.room)?;
-        let mut zeros = std::mem::take(&mut cx.scratch.halves);
+        let mut zeros = std::mem::take(&mut cx.scratch.zeros);
         let mut steps = std::mem::take(&mut cx.scratch.floats);
         let room = &mut cx.scratch.room;
         let (zero, step) = (some(&mut zeros, rows, room)?, some(&mut steps, rows, room)?);
@@ -234,7 +234,7 @@ impl Integer {
         for (unit, x) in x.chunks_exact(len).enumerate() {
             let to = &mut bytes[unit * len..][..len];
             let (scale, zero_point) = cx.isa.call(|| quantise(x, to));
-            zero[unit * share..][..share].fill(zero_point as i16);
+            zero[unit * share..][..share].fill(zero_point as i8);
             step[unit * share..][..share].fill(scale);
         }
         let mut result = Ok(());
@@ -242,8 +242,8 @@ impl Integer {
             let end = Scaled { rows: step, scale: &group.scale, bias: &group.bias, clamp };
             result = result.and(self.write(cx, (bytes, Zero::Rows(zero)), number, &end, out));
         }
-        let Scratch { halves, floats, .. } = cx.scratch;
-        (*halves, *floats) = (zeros, steps);
+        let Scratch { zeros: of_rows, floats, .. } = cx.scratch;
+        (*of_rows, *floats) = (zeros, steps);
         result
     }
 }

@@ -451,6 +451,9 @@ impl<'a> Prepare<'_, 'a> {
             return Ok(Box::new(Integer::new(layout, &weights, &bias, stored)?));
         }
         let (from, from_zero) = self.steps(input)?;
+        let from_zero = i8::try_from(from_zero).map_err(|_| {
+            self.invalid("input1_id", "has a zero point that is no integer of 8 bits")
+        })?;
         let (to, to_zero) = self.steps(output)?;
         if block != inner {
             return Err(self.unsupported("blocks of weights with static quantisation"));
@@ -462,9 +465,8 @@ impl<'a> Prepare<'_, 'a> {
             && sizes.kind == ConvKind::Depthwise
             && sizes.outputs == 1
         {
-            let from = i8::try_from(from_zero).unwrap_or_default();
             let parts = (&*all, &*factors, &*bias);
-            return Ok(Box::new(IntegerDepthwise::new(sizes, parts, (from, to_zero), clamp)?));
+            return Ok(Box::new(IntegerDepthwise::new(sizes, parts, (from_zero, to_zero), clamp)?));
         }
         weights.scales = &factors;
         let stored = integer::Stored::Static { from: from_zero, clamp, to: to_zero };

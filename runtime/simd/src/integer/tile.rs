@@ -4,15 +4,18 @@
 
 use super::{End, Product, Zero};
 use crate::{
-    Int, Isa, Routine, Simd,
+    Float, Int, Isa, Routine, Simd,
     indirect::{Places, ZEROS},
     parallel::Shared,
 };
 
-/// Bytes of widened rows that stay in the nearest cache beside a panel of weights.
+/// Lanes of the widest vectors.
+const MOST_LANES: usize = 16;
+
+/// Bytes of prepared rows that stay in the nearest cache beside a panel of weights.
 const NEAR: usize = 16 << 10;
 
-/// Bytes of widened rows that stay in the next one.
+/// Bytes of prepared rows that stay in the next one.
 const FAR: usize = 128 << 10;
 
 /// Rows such that two vectors of sums each, with those of the operands, fill the registers.
@@ -25,28 +28,48 @@ const fn tile_rows<S: Simd>() -> usize {
     }
 }
 
-struct Rows;
+/// Numbers of a row that are multiplied together.
+const fn group_len<S: Simd>() -> usize {
+    if S::QUADS { 4 } else { 2 }
+}
 
-impl Routine for Rows {
-    type Output = usize;
+/// Bytes of the sum of a column of weights, where there is one.
+const fn sum_bytes<S: Simd>() -> usize {
+    if S::QUADS { size_of::<i32>() } else { 0 }
+}
+
+struct Sizes;
+
+impl Routine for Sizes {
+    type Output = [usize; 3];
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) -> usize {
-        const { tile_rows::<S>() }
+    fn run<S: Simd>(self, _: S) -> [usize; 3] {
+        const { [tile_rows::<S>(), group_len::<S>(), sum_bytes::<S>()] }
     }
 }
 
 /// Rows of the tallest tile.
 pub(super) fn rows(isa: Isa) -> usize {
-    isa.run(Rows)
+    isa.run(Sizes)[0]
 }
 
-/// Rows that are widened at a time: few where all weights stay in the cache beside them, else
+/// Numbers of a row that are multiplied together.
+pub(super) fn group(isa: Isa) -> usize {
+    isa.run(Sizes)[1]
+}
+
+/// Bytes of the sum of a column of weights, where there is one.
+pub(super) fn sum_len(isa: Isa) -> usize {
+    isa.run(Sizes)[2]
+}
+
+/// Rows that are prepared at a time: few where all weights stay in the cache beside them, else
 /// more, since weights are read again for each block.
 pub(super) fn block_rows(isa: Isa, inner: usize, cols: usize, all: usize) -> usize {
     let bytes = if inner.saturating_mul(cols) <= FAR { NEAR } else { FAR };
     let unit = rows(isa);
-    let most = bytes / (2 * inner.next_multiple_of(2)).max(1) / unit * unit;
+    let most = bytes / (4 * inner.div_ceil(group(isa))).max(1) / unit * unit;
     most.clamp(unit, 64 * unit).min(all)
 }
 
@@ -59,11 +82,11 @@ pub(super) struct Area<'p, 'd, E: End> {
     pub(super) width: usize,
     /// From and to.
     pub(super) rows: (usize, usize),
-    /// Rows that are widened at a time.
+    /// Rows that are prepared at a time.
     pub(super) block: usize,
     /// From and to.
     pub(super) panels: (usize, usize),
-    /// Where widened rows go: a block of them, from a place on.
+    /// Where prepared rows go: a block of them, from a place on.
     pub(super) scratch: (&'p Shared<'p, i32>, usize),
     pub(super) out: &'p Shared<'p, E::Out>,
     pub(super) at: usize,
@@ -82,7 +105,7 @@ impl<E: End> Routine for Area<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let words = self.inner.div_ceil(2);
+        let words = self.inner.div_ceil(group_len::<S>());
         let mut from = self.rows.0;
         while from < self.rows.1 {
             let count = self.block.min(self.rows.1 - from);
@@ -90,7 +113,11 @@ impl<E: End> Routine for Area<'_, '_, E> {
             // SAFETY: each thread has a part of its own.
             let block = unsafe { shared.part(start, count * words) };
             for (row, to) in (from..).zip(block.chunks_exact_mut(words.max(1))) {
-                self.widen(row, bytemuck::cast_slice_mut(to));
+                if const { S::QUADS } {
+                    self.flip(row, bytemuck::cast_slice_mut(to));
+                } else {
+                    self.widen(row, bytemuck::cast_slice_mut(to));
+                }
             }
             for panel in self.panels.0..self.panels.1 {
                 let mut row = 0;
@@ -107,27 +134,74 @@ impl<E: End> Area<'_, '_, E> {
     /// Widens a row to 16 bits, less what zero is stored as.
     #[inline(always)]
     fn widen(&self, row: usize, to: &mut [i16]) {
+        let zero = i16::from(self.zero(row));
+        self.prepare(row, to, 0, |x| i16::from(x) - zero);
+    }
+
+    /// Takes the sign off a row: each integer is 128 more.
+    #[inline(always)]
+    fn flip(&self, row: usize, to: &mut [u8]) {
+        let flip = |x: i8| x.cast_unsigned() ^ 0x80;
+        self.prepare(row, to, flip(self.zero(row)), flip);
+    }
+
+    /// Of each integer of a row what `one` gives, and `zero` for taps of zeros.
+    #[inline(always)]
+    fn prepare<T: Copy>(&self, row: usize, to: &mut [T], zero: T, one: impl Fn(i8) -> T) {
         let Product { x, places, channels, .. } = self.product;
-        let zero = match self.product.zero {
-            Zero::All(zero) => zero,
-            Zero::Rows(all) => all[row],
-        };
         let (to, rest) = to.split_at_mut(self.inner);
-        rest.fill(0);
-        let one = |x: &[i8], to: &mut [i16]| {
-            x.iter().zip(to).for_each(|(x, to)| *to = i16::from(*x) - zero);
-        };
+        // Weights are zero there.
+        rest.fill(zero);
+        let all = |x: &[i8], to: &mut [T]| x.iter().zip(to).for_each(|(x, to)| *to = one(*x));
         match places {
-            Places::Rows { step } => one(&x[row * step..][..channels], to),
+            Places::Rows { step } => all(&x[row * step..][..channels], to),
             Places::Taps { at, taps } => {
                 let places = &at[row * taps..][..taps];
                 for (place, to) in places.iter().zip(to.chunks_exact_mut(channels.max(1))) {
                     match *place {
-                        ZEROS => to.fill(0),
-                        place => one(&x[place as usize..][..channels], to),
+                        ZEROS => to.fill(zero),
+                        place => all(&x[place as usize..][..channels], to),
                     }
                 }
             }
+        }
+    }
+
+    /// What zero is stored as.
+    #[inline(always)]
+    fn zero(&self, row: usize) -> i8 {
+        match self.product.zero {
+            Zero::All(zero) => zero,
+            Zero::Rows(all) => all[row],
+        }
+    }
+
+    /// What the sums of a panel start with that has sums of `weights` before it: what is added to
+    /// them, less what the products of flipped rows have too much.
+    #[inline(always)]
+    fn starts<S: Simd, const R: usize>(
+        &self,
+        simd: S,
+        weights: &[i8],
+        row: usize,
+        first: usize,
+    ) -> [[S::I32; 2]; R] {
+        let start = self.end.start(simd, first);
+        if const { !S::QUADS } {
+            return [start; R];
+        }
+        let sums = weights.as_chunks::<4>().0;
+        let less = |zero: i8| {
+            let (mut all, more) = ([0_i32; 2 * MOST_LANES], i32::from(zero) + 128);
+            for (sum, to) in sums[..2 * S::LANES].iter().zip(&mut all) {
+                *to = i32::from_ne_bytes(sum.map(i8::cast_unsigned)).wrapping_mul(more);
+            }
+            let all: &[f32] = bytemuck::cast_slice(&all);
+            [0, 1].map(|half| start[half] - simd.load(&all[half * S::LANES..]).to_bits())
+        };
+        match self.product.zero {
+            Zero::All(zero) => [less(zero); R],
+            Zero::Rows(all) => core::array::from_fn(|r| less(all[row + r])),
         }
     }
 
@@ -163,27 +237,40 @@ impl<E: End> Area<'_, '_, E> {
         (from, row): (usize, usize),
         block: &[i32],
     ) {
-        let words = self.inner.div_ceil(2);
+        let group = const { group_len::<S>() };
+        let words = self.inner.div_ceil(group);
         let rows = &block[row * words..][..R * words];
-        let size = 2 * self.width * words;
+        let of_sums = self.width * const { sum_bytes::<S>() };
+        let size = of_sums + group * self.width * words;
         let weights = &self.product.weights[panel * size..][..size];
         let first = panel * self.width;
-        let mut sums = [self.end.start(simd, first); R];
+        let mut sums = self.starts::<S, R>(simd, weights, from + row, first);
         let a: [*const i32; R] = core::array::from_fn(|r| rows[r * words..].as_ptr());
-        let mut b = weights.as_ptr();
+        let mut b = weights[of_sums..].as_ptr();
         for k in 0..words {
             let columns = [0, 1].map(|half| {
+                let from = b.wrapping_add(half * group * S::LANES);
                 // SAFETY: the panel has two vectors for each word of a row.
-                unsafe { simd.load_pairs_at(b.wrapping_add(half * 2 * S::LANES)) }
+                unsafe {
+                    if const { S::QUADS } {
+                        simd.load_at(from.cast()).to_bits()
+                    } else {
+                        simd.load_pairs_at(from)
+                    }
+                }
             });
             for (sums, a) in sums.iter_mut().zip(a) {
                 // SAFETY: each row has so many words.
-                let pair = simd.splat_i32(unsafe { *a.wrapping_add(k) });
+                let word = simd.splat_i32(unsafe { *a.wrapping_add(k) });
                 for (sum, column) in sums.iter_mut().zip(columns) {
-                    *sum = sum.add_pairs(pair, column);
+                    *sum = if const { S::QUADS } {
+                        sum.add_quads(word, column)
+                    } else {
+                        sum.add_pairs(word, column)
+                    };
                 }
             }
-            b = b.wrapping_add(4 * S::LANES);
+            b = b.wrapping_add(2 * group * S::LANES);
         }
         let len = (self.product.cols - first).min(self.width);
         for (r, sums) in sums.into_iter().enumerate() {

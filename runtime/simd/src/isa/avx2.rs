@@ -68,6 +68,7 @@ fn first(len: usize) -> __m256i {
 impl Simd for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
+    const QUADS: bool = false;
     type F32 = F32s;
     type I32 = I32s;
     type Mask = Bools;
@@ -291,6 +292,14 @@ impl Int for I32s {
     #[inline(always)]
     fn add_pairs(self, a: Self, b: Self) -> Self {
         Self(op!(_mm256_add_epi32(self.0, _mm256_madd_epi16(a.0, b.0))))
+    }
+    #[inline(always)]
+    fn add_quads(self, a: Self, b: Self) -> Self {
+        let (even, odd) =
+            op!((_mm256_and_si256(a.0, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(a.0)));
+        let b =
+            op!([_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(b.0)), _mm256_srai_epi16::<8>(b.0)]);
+        self.add_pairs(Self(even), Self(b[0])).add_pairs(Self(odd), Self(b[1]))
     }
     #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {

@@ -1,4 +1,4 @@
-//! AVX-512 with F, BW, VL and DQ: 16 lanes.
+//! AVX-512 with F, BW, VL, DQ and VNNI: 16 lanes. Processors without VNNI run AVX2.
 
 #![expect(unsafe_code, reason = "calls instructions that only some processors have")]
 
@@ -32,6 +32,7 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vnni")
             && is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("f16c");
@@ -40,7 +41,7 @@ impl Avx512 {
 
     #[inline]
     pub(crate) fn run<R: Routine>(self, routine: R) -> R::Output {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
         fn run<R: Routine>(token: Avx512, routine: R) -> R::Output {
             routine.run(token)
         }
@@ -67,6 +68,7 @@ fn first(len: usize) -> __mmask16 {
 impl Simd for Avx512 {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
+    const QUADS: bool = true;
     type F32 = F32s;
     type I32 = I32s;
     type Mask = Bools;
@@ -259,7 +261,11 @@ impl Int for I32s {
     }
     #[inline(always)]
     fn add_pairs(self, a: Self, b: Self) -> Self {
-        Self(op!(_mm512_add_epi32(self.0, _mm512_madd_epi16(a.0, b.0))))
+        Self(op!(_mm512_dpwssd_epi32(self.0, a.0, b.0)))
+    }
+    #[inline(always)]
+    fn add_quads(self, a: Self, b: Self) -> Self {
+        Self(op!(_mm512_dpbusd_epi32(self.0, a.0, b.0)))
     }
     #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {
@@ -278,11 +284,11 @@ impl Int for I32s {
     }
     #[inline(always)]
     fn add_products(self, nibbles: Self, x: Self) -> Self {
-        Self(op!(_mm512_add_epi16(self.0, _mm512_maddubs_epi16(nibbles.0, x.0))))
+        self.add_quads(nibbles, x)
     }
     #[inline(always)]
     fn gather(self) -> Self {
-        Self(op!(_mm512_madd_epi16(self.0, _mm512_set1_epi16(1))))
+        self
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

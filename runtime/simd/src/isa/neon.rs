@@ -42,6 +42,7 @@ macro_rules! op {
 impl Simd for Neon {
     const LANES: usize = 4;
     const REGISTERS: usize = 32;
+    const QUADS: bool = false;
     type F32 = F32s;
     type I32 = I32s;
     type Mask = Bools;
@@ -228,6 +229,16 @@ impl Int for I32s {
         let (a, b) = op!((vreinterpretq_s16_s32(a.0), vreinterpretq_s16_s32(b.0)));
         let low = op!(vmull_s16(vget_low_s16(a), vget_low_s16(b)));
         Self(op!(vaddq_s32(self.0, vpaddq_s32(low, vmull_high_s16(a, b)))))
+    }
+    #[inline(always)]
+    fn add_quads(self, a: Self, b: Self) -> Self {
+        let (a, b) = op!((vreinterpretq_u8_s32(a.0), vreinterpretq_s8_s32(b.0)));
+        let a = op!([vmovl_u8(vget_low_u8(a)), vmovl_high_u8(a)]);
+        let b = op!([vmovl_s8(vget_low_s8(b)), vmovl_high_s8(b)]);
+        // Products of two bytes fit into 16 bits, their sums do not.
+        let pairs =
+            [0, 1].map(|half| op!(vpaddlq_s16(vmulq_s16(vreinterpretq_s16_u16(a[half]), b[half]))));
+        Self(op!(vaddq_s32(self.0, vpaddq_s32(pairs[0], pairs[1]))))
     }
     #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {

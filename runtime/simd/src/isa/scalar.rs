@@ -31,6 +31,7 @@ pub struct Bools([bool; LANES]);
 impl Simd for Scalar {
     const LANES: usize = LANES;
     const REGISTERS: usize = 16;
+    const QUADS: bool = true;
     type F32 = F32s;
     type I32 = I32s;
     type Mask = Bools;
@@ -210,6 +211,14 @@ impl Int for I32s {
     fn add_pairs(self, a: Self, b: Self) -> Self {
         let low = |x: i32| i32::from(x as i16);
         let products = zip(a.0, b.0, |a, b| (low(a) * low(b)).wrapping_add((a >> 16) * (b >> 16)));
+        Self(zip(self.0, products, i32::wrapping_add))
+    }
+    #[inline(always)]
+    fn add_quads(self, a: Self, b: Self) -> Self {
+        let products = zip(a.0, b.0, |a, b| {
+            let (a, b) = (a.to_ne_bytes(), b.to_ne_bytes().map(u8::cast_signed));
+            a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(b)).sum()
+        });
         Self(zip(self.0, products, i32::wrapping_add))
     }
     #[inline(always)]
