@@ -92,14 +92,15 @@ pub fn packed_len(isa: Isa, inner: usize, cols: usize) -> Option<usize> {
     cols.checked_next_multiple_of(width(isa))?.checked_mul(of_column)
 }
 
-/// Packs weights: `weight(k, col)` for each number `k` of a row and each column.
+/// Packs weights: `column(col, k, to)` writes numbers of a column, from that for number `k` of a row
+/// on.
 ///
 /// # Panics
 /// When `to` is shorter than [`packed_len`].
 pub fn pack(
     isa: Isa,
     (inner, cols): (usize, usize),
-    weight: impl Fn(usize, usize) -> i8,
+    mut column: impl FnMut(usize, usize, &mut [i8]),
     to: &mut [i8],
 ) {
     let (width, group, sum_len) = (width(isa), tile::group(isa), tile::sum_len(isa));
@@ -107,11 +108,17 @@ pub fn pack(
     for (panel, to) in to.chunks_mut(size.max(1)).enumerate().take(cols.div_ceil(width)) {
         let (sums, to) = to.split_at_mut(width * sum_len);
         for at in 0..width {
-            let (col, mut sum) = (panel * width + column(width, at), 0_i32);
-            for (number, to) in to[group * at..].chunks_mut(group * width).enumerate() {
-                for (k, to) in (group * number..).zip(&mut to[..group]) {
-                    *to = if col < cols && k < inner { weight(k, col) } else { 0 };
-                    sum += i32::from(*to);
+            let (col, mut sum) = (panel * width + self::column(width, at), 0_i32);
+            for (first, to) in (0..inner).step_by(PART).zip(to.chunks_mut(PART * width)) {
+                let mut part = [0; PART];
+                let len = PART.min(inner - first);
+                if col < cols {
+                    column(col, first, &mut part[..len]);
+                }
+                sum += part.iter().copied().map(i32::from).sum::<i32>();
+                match group {
+                    4 => spread::<4>(&part, to, (at, width)),
+                    _ => spread::<2>(&part, to, (at, width)),
                 }
             }
             if sum_len > 0 {
@@ -120,6 +127,15 @@ pub fn pack(
             }
         }
     }
+}
+
+/// Numbers of a column that are packed at a time: whole groups.
+const PART: usize = 256;
+
+/// Writes groups of numbers to each `width`th place, from place `at` on.
+fn spread<const G: usize>(numbers: &[i8], to: &mut [i8], (at, width): (usize, usize)) {
+    let places = to.as_chunks_mut::<G>().0.iter_mut().skip(at).step_by(width);
+    numbers.as_chunks::<G>().0.iter().zip(places).for_each(|(group, to)| *to = *group);
 }
 
 /// Words of memory that a product needs while it runs on so many threads.

@@ -66,7 +66,10 @@ fn products_with_bytes() {
             let weights = bytes(inner * cols, seed + 1);
             let at = places(rows, taps, channels);
             let mut packed = vec![0; packed_len(isa, inner, cols).unwrap()];
-            pack(isa, (inner, cols), |k, col| weights[k * cols + col], &mut packed);
+            let column = |col: usize, first: usize, to: &mut [i8]| {
+                (first..).zip(to).for_each(|(k, to)| *to = weights[k * cols + col]);
+            };
+            pack(isa, (inner, cols), column, &mut packed);
             let bias: Vec<i32> = (0..cols as i32).map(|col| col * 100 - 1000).collect();
             let scale: Vec<f32> =
                 (0..cols).map(|col| (1.0 + col as f32) / (40_000.0 * inner as f32)).collect();

@@ -19,7 +19,10 @@ use super::{
     quantise::quantise,
     some, zeros,
 };
-use crate::shape::{MISFIT, Room, Shape, TOO_LARGE};
+use crate::{
+    graph::ConvKind,
+    shape::{MISFIT, Room, Shape, TOO_LARGE},
+};
 
 /// Which sums are computed.
 #[derive(Clone, Copy)]
@@ -112,14 +115,22 @@ impl Integer {
         let inner = taps.checked_mul(inputs).ok_or(TOO_LARGE)?;
         let make = |group: usize| {
             let mut packed = zeros(packed_len(isa, inner, outputs).ok_or(TOO_LARGE)?)?;
-            let weight = |k: usize, col: usize| {
-                weights.integers[match layout {
-                    Layout::Patches(sizes) => sizes.weight(group, col, k / inputs, k % inputs),
-                    Layout::Rows { cols, .. } if weights.transposed => k * cols + col,
-                    Layout::Rows { inner, .. } => col * inner + k,
-                }]
+            let all = weights.integers;
+            let column = |col: usize, first: usize, to: &mut [i8]| match layout {
+                Layout::Patches(sizes) if sizes.kind == ConvKind::Depthwise => {
+                    for (k, to) in (first..).zip(to) {
+                        *to = all[sizes.weight(group, col, k / inputs, k % inputs)];
+                    }
+                }
+                Layout::Rows { cols, .. } if weights.transposed => {
+                    (first..).zip(to).for_each(|(k, to)| *to = all[k * cols + col]);
+                }
+                _ => {
+                    let from = (group * outputs + col) * inner + first;
+                    to.copy_from_slice(&all[from..][..to.len()]);
+                }
             };
-            pack(isa, (inner, outputs), weight, &mut packed);
+            pack(isa, (inner, outputs), column, &mut packed);
             let of_group = group * outputs..(group + 1) * outputs;
             Ok(Group {
                 weights: packed,
