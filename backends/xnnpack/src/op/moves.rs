@@ -235,6 +235,14 @@ fn block<T: Element>(
         to[..inner].copy_from_slice(&from[..inner]);
         return;
     }
+    if inner_steps[1] == 1 && around_steps == [1, inner] {
+        match inner {
+            2 => return interleave::<T, 2>(from, to, inner_steps[0], around),
+            3 => return interleave::<T, 3>(from, to, inner_steps[0], around),
+            4 => return interleave::<T, 4>(from, to, inner_steps[0], around),
+            _ => {}
+        }
+    }
     const TILE: usize = 16;
     for first in (0..around).step_by(TILE) {
         let last = around.min(first + TILE);
@@ -252,6 +260,14 @@ fn block<T: Element>(
                 }
             }
         }
+    }
+}
+
+/// The first `len` elements of `N` planes that begin `step` apart, in turn.
+fn interleave<T: Element, const N: usize>(from: &[T], to: &mut [T], step: usize, len: usize) {
+    let planes: [&[T]; N] = std::array::from_fn(|plane| &from[plane * step..][..len]);
+    for (at, to) in to.as_chunks_mut::<N>().0[..len].iter_mut().enumerate() {
+        *to = planes.map(|plane| plane[at]);
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Indirect, Places, ZEROS};
 use crate::{Float, Isa, Routine, Simd, parallel::Shared};
 
 /// The most rows of a tile.
-const MOST_ROWS: usize = 12;
+const MOST_ROWS: usize = 14;
 
 /// Bytes of weights that stay in the first-level cache while all rows pass by.
 const NEAR: usize = 24 * 1024;
@@ -311,7 +311,7 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
                 })*
             };
         }
-        tallest!(12 8 6 5 4 3 2);
+        tallest!(14 8 7 6 5 4 3 2);
         self.tile::<S, 1, C>(simd, panel, row);
         1
     }
