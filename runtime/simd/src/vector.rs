@@ -79,7 +79,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     }
 
     /// Writes the first `len` of two zipped vectors (see [`Int::zip_halves`]) in their order, each
-    /// number within `bounds`, rounded, and `zero_point` added.
+    /// number within `bounds`, which are whole numbers, rounded, and `zero_point`, which is one of
+    /// 8 bits, added.
     ///
     /// # Safety
     /// The smaller of `len` and twice `LANES` integers can be written there.
@@ -198,7 +199,12 @@ pub trait Float:
 
 /// A vector of integers of 32 bits, which wrap.
 pub trait Int:
-    Copy + Add<Output = Self> + Sub<Output = Self> + BitAnd<Output = Self> + BitOr<Output = Self>
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
 {
     /// Numbers of as many lanes.
     type F32: Float<I32 = Self>;

@@ -159,9 +159,10 @@ impl Part<'_, '_> {
         let rows = self.out.len() / channels;
         for row in 0..rows {
             let places = &places[(self.first + row) * taps..][..taps];
-            let pointers: [[*const i8; 2]; PAIRS] = core::array::from_fn(|pair| {
-                [self.tap(places, 2 * pair), self.tap(places, 2 * pair + 1)]
-            });
+            let mut pointers = [[self.of.zeros.as_ptr(); 2]; PAIRS];
+            for (pair, to) in pointers.iter_mut().enumerate() {
+                *to = [self.tap(places, 2 * pair), self.tap(places, 2 * pair + 1)];
+            }
             for block in 0..channels.div_ceil(2 * S::LANES) {
                 let first = first(2 * S::LANES, channels, block);
                 let mut sums = self.end.start(simd, block * 2 * S::LANES);

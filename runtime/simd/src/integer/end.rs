@@ -27,6 +27,27 @@ pub trait End: Sync {
         to: *mut Self::Out,
         len: usize,
     );
+
+    /// Writes the first `len` sums of the rows of a tile, `step` apart, from row and column `place`
+    /// on.
+    ///
+    /// # Safety
+    /// The rows can be written at `to`, and `fits` said yes to them and this panel.
+    #[inline(always)]
+    unsafe fn write_tile<S: Simd, const R: usize>(
+        &self,
+        simd: S,
+        sums: [[S::I32; 2]; R],
+        place: (usize, usize),
+        (to, step): (*mut Self::Out, usize),
+        len: usize,
+    ) {
+        for (r, sums) in sums.into_iter().enumerate() {
+            let to = to.wrapping_add(r * step);
+            // SAFETY: demanded of the caller.
+            unsafe { self.write(simd, sums, (place.0 + r, place.1), to, len) };
+        }
+    }
 }
 
 /// Two vectors of a slice.
@@ -81,6 +102,31 @@ impl End for Bytes<'_> {
         let values = [a.to_f32() * scale[0], b.to_f32() * scale[1]];
         // SAFETY: demanded of the caller.
         unsafe { simd.store_zipped_at(values, self.zero_point, self.clamp, to, len) };
+    }
+
+    #[inline(always)]
+    unsafe fn write_tile<S: Simd, const R: usize>(
+        &self,
+        simd: S,
+        sums: [[S::I32; 2]; R],
+        (_, col): (usize, usize),
+        (to, step): (*mut i8, usize),
+        len: usize,
+    ) {
+        // Few instructions a row, so that the loop is unrolled and sums stay in registers.
+        let scale = both(simd, self.scale, col);
+        macro_rules! write {
+            ($len:expr) => {
+                for (r, [a, b]) in sums.into_iter().enumerate() {
+                    let values = [a.to_f32() * scale[0], b.to_f32() * scale[1]];
+                    let to = to.wrapping_add(r * step);
+                    // SAFETY: demanded of the caller.
+                    unsafe { simd.store_zipped_at(values, self.zero_point, self.clamp, to, $len) };
+                }
+            };
+        }
+        // The length of most is known to the compiler.
+        if len >= 2 * S::LANES { write!(2 * S::LANES) } else { write!(len) }
     }
 }
 

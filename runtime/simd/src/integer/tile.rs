@@ -9,9 +9,6 @@ use crate::{
     parallel::Shared,
 };
 
-/// Lanes of the widest vectors.
-const MOST_LANES: usize = 16;
-
 /// Bytes of prepared rows that stay in the nearest cache beside a panel of weights.
 const NEAR: usize = 16 << 10;
 
@@ -73,6 +70,12 @@ pub(super) fn block_rows(isa: Isa, inner: usize, cols: usize, all: usize) -> usi
     most.clamp(unit, 64 * unit).min(all)
 }
 
+/// An integer without a sign: 128 more.
+#[inline(always)]
+fn flipped(x: i8) -> u8 {
+    x.cast_unsigned() ^ 0x80
+}
+
 /// Rows and panels of a product that one thread computes.
 pub(super) struct Area<'p, 'd, E: End> {
     pub(super) product: Product<'d>,
@@ -112,11 +115,16 @@ impl<E: End> Routine for Area<'_, '_, E> {
             let (shared, start) = self.scratch;
             // SAFETY: each thread has a part of its own.
             let block = unsafe { shared.part(start, count * words) };
-            for (row, to) in (from..).zip(block.chunks_exact_mut(words.max(1))) {
-                if const { S::QUADS } {
-                    self.flip(row, bytemuck::cast_slice_mut(to));
-                } else {
-                    self.widen(row, bytemuck::cast_slice_mut(to));
+            if let Some(x) = self.whole::<S>(from, count) {
+                let block: &mut [u8] = bytemuck::cast_slice_mut(block);
+                x.iter().zip(block).for_each(|(x, to)| *to = flipped(*x));
+            } else {
+                for (row, to) in (from..).zip(block.chunks_exact_mut(words.max(1))) {
+                    if const { S::QUADS } {
+                        self.flip(row, bytemuck::cast_slice_mut(to));
+                    } else {
+                        self.widen(row, bytemuck::cast_slice_mut(to));
+                    }
                 }
             }
             for panel in self.panels.0..self.panels.1 {
@@ -131,6 +139,14 @@ impl<E: End> Routine for Area<'_, '_, E> {
 }
 
 impl<E: End> Area<'_, '_, E> {
+    /// Some rows that lie together as they do when they are prepared.
+    #[inline(always)]
+    fn whole<S: Simd>(&self, from: usize, count: usize) -> Option<&[i8]> {
+        let Places::Rows { step } = self.product.places else { return None };
+        let is_whole = S::QUADS && step == self.inner && self.inner.is_multiple_of(4);
+        is_whole.then(|| &self.product.x[from * step..][..count * step])
+    }
+
     /// Widens a row to 16 bits, less what zero is stored as.
     #[inline(always)]
     fn widen(&self, row: usize, to: &mut [i16]) {
@@ -141,27 +157,33 @@ impl<E: End> Area<'_, '_, E> {
     /// Takes the sign off a row: each integer is 128 more.
     #[inline(always)]
     fn flip(&self, row: usize, to: &mut [u8]) {
-        let flip = |x: i8| x.cast_unsigned() ^ 0x80;
-        self.prepare(row, to, flip(self.zero(row)), flip);
+        self.prepare(row, to, flipped(self.zero(row)), flipped);
     }
 
     /// Of each integer of a row what `one` gives, and `zero` for taps of zeros.
     #[inline(always)]
     fn prepare<T: Copy>(&self, row: usize, to: &mut [T], zero: T, one: impl Fn(i8) -> T) {
         let Product { x, places, channels, .. } = self.product;
-        let (to, rest) = to.split_at_mut(self.inner);
+        let (mut to, rest) = to.split_at_mut(self.inner);
         // Weights are zero there.
-        rest.fill(zero);
+        rest.iter_mut().for_each(|to| *to = zero);
         let all = |x: &[i8], to: &mut [T]| x.iter().zip(to).for_each(|(x, to)| *to = one(*x));
         match places {
             Places::Rows { step } => all(&x[row * step..][..channels], to),
             Places::Taps { at, taps } => {
-                let places = &at[row * taps..][..taps];
-                for (place, to) in places.iter().zip(to.chunks_exact_mut(channels.max(1))) {
-                    match *place {
-                        ZEROS => to.fill(zero),
-                        place => all(&x[place as usize..][..channels], to),
+                let mut places = &at[row * taps..][..taps];
+                while let Some(&first) = places.first() {
+                    // Taps that follow each other are copied together.
+                    let next = |at: usize| first.wrapping_add((at * channels) as u32);
+                    let follows = |at: &usize| first != ZEROS && places[*at] == next(*at);
+                    let count = 1 + (1..places.len()).take_while(follows).count();
+                    let (run, more) = to.split_at_mut(count * channels);
+                    if first == ZEROS {
+                        run.fill(zero);
+                    } else {
+                        all(&x[first as usize..][..run.len()], run);
                     }
+                    (places, to) = (&places[count..], more);
                 }
             }
         }
@@ -176,33 +198,39 @@ impl<E: End> Area<'_, '_, E> {
         }
     }
 
-    /// What the sums of a panel start with that has sums of `weights` before it: what is added to
-    /// them, less what the products of flipped rows have too much.
+    /// What the sums of a tile start with: what is added to them, less what the products of flipped
+    /// rows have too much. The sums of the weights stand before the panel.
     #[inline(always)]
     fn starts<S: Simd, const R: usize>(
         &self,
         simd: S,
-        weights: &[i8],
+        panel: *const i8,
         row: usize,
         first: usize,
     ) -> [[S::I32; 2]; R] {
         let start = self.end.start(simd, first);
-        if const { !S::QUADS } {
-            return [start; R];
-        }
-        let sums = weights.as_chunks::<4>().0;
-        let less = |zero: i8| {
-            let (mut all, more) = ([0_i32; 2 * MOST_LANES], i32::from(zero) + 128);
-            for (sum, to) in sums[..2 * S::LANES].iter().zip(&mut all) {
-                *to = i32::from_ne_bytes(sum.map(i8::cast_unsigned)).wrapping_mul(more);
+        let mut all = [start; R];
+        if const { S::QUADS } {
+            // SAFETY: a panel begins with two vectors of sums.
+            let sums = unsafe {
+                let from = panel.cast::<f32>();
+                [simd.load_at(from), simd.load_at(from.wrapping_add(S::LANES))]
+            };
+            let sums = [sums[0].to_bits(), sums[1].to_bits()];
+            match self.product.zero {
+                Zero::All(zero) => {
+                    let more = simd.splat_i32(i32::from(zero) + 128);
+                    all = [[start[0] - sums[0] * more, start[1] - sums[1] * more]; R];
+                }
+                Zero::Rows(zeros) => {
+                    for (all, zero) in all.iter_mut().zip(&zeros[row..][..R]) {
+                        let more = simd.splat_i32(i32::from(*zero) + 128);
+                        *all = [start[0] - sums[0] * more, start[1] - sums[1] * more];
+                    }
+                }
             }
-            let all: &[f32] = bytemuck::cast_slice(&all);
-            [0, 1].map(|half| start[half] - simd.load(&all[half * S::LANES..]).to_bits())
-        };
-        match self.product.zero {
-            Zero::All(zero) => [less(zero); R],
-            Zero::Rows(all) => core::array::from_fn(|r| less(all[row + r])),
         }
+        all
     }
 
     /// Computes the tallest tile that fits into `left` rows, and returns its height.
@@ -244,8 +272,9 @@ impl<E: End> Area<'_, '_, E> {
         let size = of_sums + group * self.width * words;
         let weights = &self.product.weights[panel * size..][..size];
         let first = panel * self.width;
-        let mut sums = self.starts::<S, R>(simd, weights, from + row, first);
-        let a: [*const i32; R] = core::array::from_fn(|r| rows[r * words..].as_ptr());
+        let mut sums = self.starts::<S, R>(simd, weights.as_ptr(), from + row, first);
+        let mut a = [rows.as_ptr(); R];
+        a.iter_mut().enumerate().for_each(|(r, a)| *a = a.wrapping_add(r * words));
         let mut b = weights[of_sums..].as_ptr();
         for k in 0..words {
             let columns = [0, 1].map(|half| {
@@ -273,13 +302,11 @@ impl<E: End> Area<'_, '_, E> {
             b = b.wrapping_add(2 * group * S::LANES);
         }
         let len = (self.product.cols - first).min(self.width);
-        for (r, sums) in sums.into_iter().enumerate() {
-            let row = from + row + r;
-            // SAFETY: `write` saw that the target holds the row, and threads have rows or panels
-            // of their own.
-            let to = unsafe { self.out.pointer(self.at + row * self.step + first) };
-            // SAFETY: as above; `write` asked `fits`.
-            unsafe { self.end.write(simd, sums, (row, first), to, len) };
-        }
+        let row = from + row;
+        // SAFETY: `write` saw that the target holds the rows, and threads have rows or panels of
+        // their own.
+        let to = unsafe { self.out.pointer(self.at + row * self.step + first) };
+        // SAFETY: as above; `write` asked `fits`.
+        unsafe { self.end.write_tile(simd, sums, (row, first), (to, self.step), len) };
     }
 }

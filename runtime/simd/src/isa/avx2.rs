@@ -178,6 +178,7 @@ operator!(F32s, Mul, mul, _mm256_mul_ps);
 operator!(F32s, Div, div, _mm256_div_ps);
 operator!(I32s, Add, add, _mm256_add_epi32);
 operator!(I32s, Sub, sub, _mm256_sub_epi32);
+operator!(I32s, Mul, mul, _mm256_mullo_epi32);
 operator!(I32s, BitAnd, bitand, _mm256_and_si256);
 operator!(I32s, BitOr, bitor, _mm256_or_si256);
 operator!(Bools, BitAnd, bitand, _mm256_and_ps);

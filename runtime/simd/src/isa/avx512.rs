@@ -113,6 +113,33 @@ impl Simd for Avx512 {
         I32s(op!(_mm512_cvtepi8_epi16(bytes)))
     }
     #[inline(always)]
+    unsafe fn store_zipped_at(
+        self,
+        [a, b]: [F32s; 2],
+        zero_point: i32,
+        (low, high): (f32, f32),
+        to: *mut i8,
+        len: usize,
+    ) {
+        let zero = zero_point.clamp(-128, 127) as i16;
+        let low = (low + f32::from(zero)) as i8;
+        // What is below the range of 16 bits stays at its end, so that this bound is found later.
+        let bytes = op!({
+            let high = _mm512_set1_ps(high);
+            let [a, b] = [_mm512_min_ps(high, a.0), _mm512_min_ps(high, b.0)];
+            let words = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
+            let bytes = _mm512_cvtsepi16_epi8(_mm512_adds_epi16(words, _mm512_set1_epi16(zero)));
+            _mm256_max_epi8(bytes, _mm256_set1_epi8(low))
+        });
+        if len >= 32 {
+            // SAFETY: the caller vouches for 32 places, the token for the instruction.
+            unsafe { _mm256_storeu_si256(to.cast(), bytes) }
+        } else {
+            // SAFETY: the caller vouches for `len` places, the token for the instruction.
+            unsafe { _mm256_mask_storeu_epi8(to, (1 << len) - 1, bytes) }
+        }
+    }
+    #[inline(always)]
     fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
         // Places 0 to 3 and 8 to 11 of both, then 4 to 7 and 12 to 15, each four in turn.
         let turns = |first: i32| {
@@ -146,6 +173,7 @@ operator!(F32s, Mul, mul, _mm512_mul_ps);
 operator!(F32s, Div, div, _mm512_div_ps);
 operator!(I32s, Add, add, _mm512_add_epi32);
 operator!(I32s, Sub, sub, _mm512_sub_epi32);
+operator!(I32s, Mul, mul, _mm512_mullo_epi32);
 operator!(I32s, BitAnd, bitand, _mm512_and_si512);
 operator!(I32s, BitOr, bitor, _mm512_or_si512);
 

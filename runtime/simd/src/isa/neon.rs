@@ -125,6 +125,7 @@ operator!(F32s, Mul, mul, vmulq_f32);
 operator!(F32s, Div, div, vdivq_f32);
 operator!(I32s, Add, add, vaddq_s32);
 operator!(I32s, Sub, sub, vsubq_s32);
+operator!(I32s, Mul, mul, vmulq_s32);
 operator!(I32s, BitAnd, bitand, vandq_s32);
 operator!(I32s, BitOr, bitor, vorrq_s32);
 operator!(Bools, BitAnd, bitand, vandq_u32);

@@ -108,6 +108,7 @@ operator!(F32s, Mul, mul, |a, b| a * b);
 operator!(F32s, Div, div, |a, b| a / b);
 operator!(I32s, Add, add, |a, b| a.wrapping_add(b));
 operator!(I32s, Sub, sub, |a, b| a.wrapping_sub(b));
+operator!(I32s, Mul, mul, |a, b| a.wrapping_mul(b));
 operator!(I32s, BitAnd, bitand, |a, b| a & b);
 operator!(I32s, BitOr, bitor, |a, b| a | b);
 operator!(Bools, BitAnd, bitand, |a, b| a & b);
