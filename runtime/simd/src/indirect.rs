@@ -134,7 +134,7 @@ impl<T: Numbers> Indirect<'_, T> {
         if self.rows == 0 || self.cols == 0 {
             return Some(());
         }
-        let inner = self.fits()?;
+        let inner = self.fits(isa)?;
         (packed_len(isa, inner, self.cols)? <= self.weights.len()).then_some(())?;
         let last = (self.rows - 1).checked_mul(out.step)?.checked_add(out.at)?;
         (out.step >= self.cols || self.rows == 1).then_some(())?;
@@ -172,25 +172,37 @@ impl<T: Numbers> Indirect<'_, T> {
     }
 
     /// Numbers of a row, if all of them are inside the input.
-    fn fits(&self) -> Option<usize> {
+    fn fits(&self, isa: Isa) -> Option<usize> {
         if let Places::Taps { .. } = self.places {
             (self.zeros.len() >= self.channels).then_some(())?;
         }
-        self.places.numbers(self.rows, self.channels, self.x.len())
+        self.places.numbers(isa, self.rows, self.channels, self.x.len())
     }
+}
+
+/// The last of the places that are not [`ZEROS`]; the first number when there are none.
+pub(crate) fn last(isa: Isa, places: &[u32]) -> Option<usize> {
+    // That of zeros wraps.
+    let later = |last: u32, place: &u32| last.max(place.wrapping_add(1));
+    let end = isa.call(|| places.iter().fold(0, later));
+    Some(usize::try_from(end).ok()?.saturating_sub(1))
 }
 
 impl Places<'_> {
     /// Numbers of each of so many rows, whose taps are so many channels, if all of them are among
     /// the first `len` of the input.
-    pub(crate) fn numbers(&self, rows: usize, channels: usize, len: usize) -> Option<usize> {
+    pub(crate) fn numbers(
+        &self,
+        isa: Isa,
+        rows: usize,
+        channels: usize,
+        len: usize,
+    ) -> Option<usize> {
         let (last, taps) = match *self {
             Self::Rows { step } => (rows.checked_sub(1)?.checked_mul(step)?, 1),
             Self::Taps { at, taps } => {
                 (at.len() == rows.checked_mul(taps)?).then_some(())?;
-                // Of all places but that of zeros, which wraps.
-                let last = at.iter().fold(0, |last, place| last.max(place.wrapping_add(1)));
-                (usize::try_from(last).ok()?.saturating_sub(1), taps)
+                (last(isa, at)?, taps)
             }
         };
         (last.checked_add(channels)? <= len).then_some(())?;

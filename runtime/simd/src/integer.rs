@@ -157,7 +157,7 @@ impl Product<'_> {
         if self.rows == 0 || self.cols == 0 {
             return Some(());
         }
-        let inner = self.fits()?;
+        let inner = self.fits(isa)?;
         let width = width(isa);
         (packed_len(isa, inner, self.cols)? <= self.weights.len()).then_some(())?;
         let last = (self.rows - 1).checked_mul(out.step)?.checked_add(out.at)?;
@@ -204,10 +204,10 @@ impl Product<'_> {
     }
 
     /// Numbers of a row, if all of them are inside the input.
-    fn fits(&self) -> Option<usize> {
+    fn fits(&self, isa: Isa) -> Option<usize> {
         if let Zero::Rows(all) = self.zero {
             (all.len() >= self.rows).then_some(())?;
         }
-        self.places.numbers(self.rows, self.channels, self.x.len())
+        self.places.numbers(isa, self.rows, self.channels, self.x.len())
     }
 }

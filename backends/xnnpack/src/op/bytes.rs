@@ -61,6 +61,12 @@ impl Op for Pairs {
             }
             let sign = if self.function == Binary::Subtract { -1.0 } else { 1.0 };
             let (p, q) = (p / scale, sign * q / scale);
+            if let Some(sum) = FixedSum::of([(p, self.from[0].1), (q, self.from[1].1)]) {
+                let zero = self.to.quantum.1;
+                let (low, high) = (low as i32, high as i32);
+                let one = |a: i32, b: i32| (sum.of_pair(a, b) + zero).clamp(low, high) as i8;
+                return cx.isa.call(|| each(a, b, out, one));
+            }
             let rest = zero - p * zero_a - q * zero_b;
             let one = |a: f32, b: f32| finish(a * p + b * q + rest);
             cx.isa.call(|| each(a, b, out, one));
@@ -68,22 +74,54 @@ impl Op for Pairs {
     }
 }
 
+/// A sum of two integers times factors, in numbers of a fixed point.
+///
+/// Factors have 21 binary digits, and halves are rounded up, so that the result is that of XNNPACK
+/// whatever the instruction set: a sum that is off by one is not, three convolutions later.
+#[derive(Clone, Copy)]
+struct FixedSum {
+    factors: [i32; 2],
+    /// Half of one, less what zeros are stored as.
+    start: i32,
+    digits: u32,
+}
+
+impl FixedSum {
+    /// Of factors and what zero is stored as; `None` when they are too far from one.
+    fn of(operands: [(f32, i32); 2]) -> Option<Self> {
+        let largest = operands[0].0.abs().max(operands[1].0.abs());
+        if !(2.0_f32.powi(-10)..2.0_f32.powi(8)).contains(&largest) {
+            return None;
+        }
+        let digits = 20 + 127 - (largest.to_bits() >> 23);
+        let factor = |x: f32| (f64::from(x) * f64::from(1_u32 << digits)).round_ties_even() as i32;
+        let factors = operands.map(|(x, _)| factor(x));
+        let zeros = factors[0] * operands[0].1 + factors[1] * operands[1].1;
+        Some(Self { factors, start: (1 << (digits - 1)) - zeros, digits })
+    }
+
+    #[inline(always)]
+    fn of_pair(self, a: i32, b: i32) -> i32 {
+        (self.start + a * self.factors[0] + b * self.factors[1]) >> self.digits
+    }
+}
+
 /// One row; an operand of one number is repeated.
 #[inline(always)]
-fn each(a: &[i8], b: &[i8], out: &mut [i8], f: impl Fn(f32, f32) -> i8) {
+fn each<T: From<i8> + Copy>(a: &[i8], b: &[i8], out: &mut [i8], f: impl Fn(T, T) -> i8) {
     match (a, b) {
         (a, [b]) if out.len() > 1 && a.len() > 1 => {
-            let b = f32::from(*b);
-            a.iter().zip(out).for_each(|(a, out)| *out = f(f32::from(*a), b));
+            let b = T::from(*b);
+            a.iter().zip(out).for_each(|(a, out)| *out = f(T::from(*a), b));
         }
         ([a], b) if out.len() > 1 && b.len() > 1 => {
-            let a = f32::from(*a);
-            b.iter().zip(out).for_each(|(b, out)| *out = f(a, f32::from(*b)));
+            let a = T::from(*a);
+            b.iter().zip(out).for_each(|(b, out)| *out = f(a, T::from(*b)));
         }
-        ([a], [b]) => out.fill(f(f32::from(*a), f32::from(*b))),
+        ([a], [b]) => out.fill(f(T::from(*a), T::from(*b))),
         _ => {
             for ((a, b), out) in a.iter().zip(b).zip(out) {
-                *out = f(f32::from(*a), f32::from(*b));
+                *out = f(T::from(*a), T::from(*b));
             }
         }
     }

@@ -5,7 +5,11 @@
 use afferent_core::Workers;
 
 use super::{Bytes, End, column, width};
-use crate::{Int, Isa, Routine, Simd, indirect::ZEROS, parallel};
+use crate::{
+    Int, Isa, Routine, Simd,
+    indirect::{self, ZEROS},
+    parallel,
+};
 
 /// The least multiplications that are worth another thread.
 const WORTH: usize = 1 << 17;
@@ -93,8 +97,7 @@ impl Channels<'_> {
             return Some(());
         }
         let rows = out.len() / channels;
-        let last = places.iter().fold(0, |last, place| last.max(place.wrapping_add(1)));
-        let last = usize::try_from(last).ok()?.saturating_sub(1);
+        let last = indirect::last(isa, places)?;
         let fits = places.len() == rows.checked_mul(taps)?
             && rows * channels == out.len()
             && last.checked_add(channels)? <= x.len()
