@@ -6,6 +6,7 @@
 //! | `channels` | depthwise convolutions                                                 |
 //! | `end`      | what becomes of sums                                                   |
 //! | `nibbles`  | products with weights of 4 bits                                        |
+//! | `table`    | functions of integers of 8 bits, as tables of their results            |
 //! | `tile`     | tiles of a product with weights of 8 bits                              |
 //!
 //! Numbers are multiplied in groups, whose products one instruction adds. Where groups are pairs, a
@@ -18,6 +19,7 @@
 pub mod channels;
 mod end;
 pub mod nibbles;
+pub mod table;
 mod tile;
 
 use afferent_core::Workers;

@@ -103,6 +103,13 @@ pub trait Simd: Copy + Send + Sync + 'static {
         }
     }
 
+    /// Writes for each byte of `x` that of `table` in its place, as far as whole vectors reach; how
+    /// far that is. None where the processor looks up single bytes as fast.
+    #[inline(always)]
+    fn look_up(self, _table: &[u8; 256], _x: &[u8], _to: &mut [u8]) -> usize {
+        0
+    }
+
     /// Two zipped vectors (see [`Int::zip_halves`]) in the order of their channels.
     fn unzip(self, values: [Self::F32; 2]) -> [Self::F32; 2];
 

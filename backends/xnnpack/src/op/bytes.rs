@@ -4,7 +4,7 @@
 //! Tolerance: one quantum of the result.
 
 use afferent_core::Error;
-use afferent_simd::Isa;
+use afferent_simd::{Isa, integer::table::look_up};
 
 use super::{
     Cx, Input, Op,
@@ -52,24 +52,24 @@ impl Op for Pairs {
         let (scale, zero) = self.to.quantum;
         let (zero_a, zero_b, zero) = (zero_a as f32, zero_b as f32, zero as f32);
         let (low, high) = self.to.bounds;
-        let finish = |x: f32| rounded(within(x, low, high), 0.0);
+        let finish = move |x: f32| rounded(within(x, low, high), 0.0);
         operands(&self.combine, a, b, elements::<i8>(out)?, |a, b, out| {
             if self.function == Binary::Multiply {
                 let factor = p * q / scale;
-                let one = |a: f32, b: f32| finish((a - zero_a) * (b - zero_b) * factor + zero);
-                return cx.isa.call(|| each(a, b, out, one));
+                let one = move |a: f32, b: f32| finish((a - zero_a) * (b - zero_b) * factor + zero);
+                return cx.isa.call(move || each(a, b, out, one));
             }
             let sign = if self.function == Binary::Subtract { -1.0 } else { 1.0 };
             let (p, q) = (p / scale, sign * q / scale);
             if let Some(sum) = FixedSum::of([(p, self.from[0].1), (q, self.from[1].1)]) {
                 let zero = self.to.quantum.1;
                 let (low, high) = (low as i32, high as i32);
-                let one = |a: i32, b: i32| (sum.of_pair(a, b) + zero).clamp(low, high) as i8;
-                return cx.isa.call(|| each(a, b, out, one));
+                let one = move |a: i32, b: i32| (sum.of_pair(a, b) + zero).clamp(low, high) as i8;
+                return cx.isa.call(move || each(a, b, out, one));
             }
             let rest = zero - p * zero_a - q * zero_b;
-            let one = |a: f32, b: f32| finish(a * p + b * q + rest);
-            cx.isa.call(|| each(a, b, out, one));
+            let one = move |a: f32, b: f32| finish(a * p + b * q + rest);
+            cx.isa.call(move || each(a, b, out, one));
         })
     }
 }
@@ -211,9 +211,8 @@ impl Op for Table {
         only(inputs).copied()
     }
 
-    fn run(&self, _: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
-        let (x, out) = (only(inputs)?.data::<i8>()?, elements::<i8>(out)?);
-        x.iter().zip(out).for_each(|(x, to)| *to = self.results[usize::from(x.cast_unsigned())]);
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        look_up(cx.isa, &self.results, only(inputs)?.data()?, elements(out)?);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use afferent_core::Workers;
 
 use super::{Bytes, End, column, width};
 use crate::{
-    Int, Isa, Routine, Simd,
+    Float, Int, Isa, Routine, Simd,
     indirect::{self, ZEROS},
     parallel,
 };
@@ -179,7 +179,7 @@ impl Part<'_, '_> {
                     let b = if pair + 1 == PAIRS { simd.splat_i32(0) } else { tap(*b) };
                     let zipped = tap(*a).zip_halves(b);
                     // SAFETY: the weights of a block have two vectors for each pair.
-                    unsafe { add(simd, &mut sums, zipped, weights, pair) };
+                    sums = unsafe { add(simd, sums, zipped, weights, pair) };
                 }
                 self.store(simd, sums, row, (block, first));
             }
@@ -210,7 +210,7 @@ impl Part<'_, '_> {
                     };
                     let zipped = tap(2 * pair).zip_halves(tap(2 * pair + 1));
                     // SAFETY: the weights of a block have two vectors for each pair.
-                    unsafe { add(simd, &mut sums, zipped, weights, pair) };
+                    sums = unsafe { add(simd, sums, zipped, weights, pair) };
                 }
                 self.store(simd, sums, row, (block, first));
             }
@@ -241,15 +241,16 @@ impl Part<'_, '_> {
 #[inline(always)]
 unsafe fn add<S: Simd>(
     simd: S,
-    sums: &mut [S::I32; 2],
+    [low, high]: [S::I32; 2],
     zipped: [S::I32; 2],
     weights: *const i32,
     pair: usize,
-) {
-    for (half, (sum, x)) in sums.iter_mut().zip(zipped).enumerate() {
-        let from = weights.wrapping_add((2 * pair + half) * S::LANES);
-        // SAFETY: demanded of the caller.
-        let weights = crate::Float::to_bits(unsafe { simd.load_at(from.cast()) });
-        *sum = sum.add_pairs(x, weights);
-    }
+) -> [S::I32; 2] {
+    let from = weights.wrapping_add(2 * pair * S::LANES).cast::<f32>();
+    // SAFETY: demanded of the caller.
+    let weights = unsafe { [simd.load_at(from), simd.load_at(from.wrapping_add(S::LANES))] };
+    [
+        low.add_pairs(zipped[0], weights[0].to_bits()),
+        high.add_pairs(zipped[1], weights[1].to_bits()),
+    ]
 }

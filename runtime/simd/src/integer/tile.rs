@@ -70,6 +70,32 @@ pub(super) fn block_rows(isa: Isa, inner: usize, cols: usize, all: usize) -> usi
     most.clamp(unit, 64 * unit).min(all)
 }
 
+/// Products of one row that are added up apart from each other.
+const CHAINS: usize = 4;
+
+/// The weights of a panel for a word of a row.
+///
+/// # Safety
+/// Two vectors of groups can be read there.
+#[inline(always)]
+unsafe fn columns<S: Simd>(simd: S, from: *const i8) -> [S::I32; 2] {
+    let next = from.wrapping_add(const { group_len::<S>() * S::LANES });
+    // SAFETY: demanded of the caller.
+    unsafe {
+        if const { S::QUADS } {
+            [simd.load_at(from.cast()).to_bits(), simd.load_at(next.cast()).to_bits()]
+        } else {
+            [simd.load_pairs_at(from), simd.load_pairs_at(next)]
+        }
+    }
+}
+
+/// Adds the products of the groups of a word with those of a column.
+#[inline(always)]
+fn add<S: Simd>(_: S, sum: S::I32, word: S::I32, column: S::I32) -> S::I32 {
+    if const { S::QUADS } { sum.add_quads(word, column) } else { sum.add_pairs(word, column) }
+}
+
 /// An integer without a sign: 128 more.
 #[inline(always)]
 fn flipped(x: i8) -> u8 {
@@ -276,27 +302,35 @@ impl<E: End> Area<'_, '_, E> {
         let mut a = [rows.as_ptr(); R];
         a.iter_mut().enumerate().for_each(|(r, a)| *a = a.wrapping_add(r * words));
         let mut b = weights[of_sums..].as_ptr();
-        for k in 0..words {
-            let columns = [0, 1].map(|half| {
-                let from = b.wrapping_add(half * group * S::LANES);
-                // SAFETY: the panel has two vectors for each word of a row.
-                unsafe {
-                    if const { S::QUADS } {
-                        simd.load_at(from.cast()).to_bits()
-                    } else {
-                        simd.load_pairs_at(from)
-                    }
+        // Sums of one row are added up apart from each other, since each waits for the last.
+        let start = if R == 1 { words - words % CHAINS } else { 0 };
+        if R == 1 {
+            let mut chains = [[simd.splat_i32(0); 2]; CHAINS];
+            for k in (0..start).step_by(CHAINS) {
+                for (more, chain) in chains.iter_mut().enumerate() {
+                    // SAFETY: the row has so many words.
+                    let word = simd.splat_i32(unsafe { *a[0].wrapping_add(k + more) });
+                    // SAFETY: the panel has two vectors for each of them.
+                    let columns = unsafe { columns(simd, b) };
+                    *chain = [
+                        add(simd, chain[0], word, columns[0]),
+                        add(simd, chain[1], word, columns[1]),
+                    ];
+                    b = b.wrapping_add(2 * group * S::LANES);
                 }
-            });
+            }
+            for [low, high] in chains {
+                sums[0] = [sums[0][0] + low, sums[0][1] + high];
+            }
+        }
+        for k in start..words {
+            // SAFETY: the panel has two vectors for each word of a row.
+            let columns = unsafe { columns(simd, b) };
             for (sums, a) in sums.iter_mut().zip(a) {
                 // SAFETY: each row has so many words.
                 let word = simd.splat_i32(unsafe { *a.wrapping_add(k) });
                 for (sum, column) in sums.iter_mut().zip(columns) {
-                    *sum = if const { S::QUADS } {
-                        sum.add_quads(word, column)
-                    } else {
-                        sum.add_pairs(word, column)
-                    };
+                    *sum = add(simd, *sum, word, column);
                 }
             }
             b = b.wrapping_add(2 * group * S::LANES);

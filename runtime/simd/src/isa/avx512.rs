@@ -59,6 +59,28 @@ macro_rules! op {
     };
 }
 
+/// See [`Simd::look_up`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn look_up(table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
+    let mut parts = [_mm512_setzero_si512(); 4];
+    for (part, bytes) in parts.iter_mut().zip(table.as_chunks::<64>().0) {
+        // SAFETY: so many bytes are read as the vector has.
+        *part = unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) };
+    }
+    let pairs = x.as_chunks::<64>().0.iter().zip(to.as_chunks_mut::<64>().0);
+    let done = 64 * pairs.len();
+    for (x, to) in pairs {
+        // SAFETY: as above.
+        let x = unsafe { _mm512_loadu_si512(x.as_ptr().cast()) };
+        let low = _mm512_permutex2var_epi8(parts[0], x, parts[1]);
+        let high = _mm512_permutex2var_epi8(parts[2], x, parts[3]);
+        let found = _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high);
+        // SAFETY: as above, written.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), found) };
+    }
+    done
+}
+
 /// The lanes below `len`.
 #[inline(always)]
 fn first(len: usize) -> __mmask16 {
@@ -138,6 +160,14 @@ impl Simd for Avx512 {
             // SAFETY: the caller vouches for `len` places, the token for the instruction.
             unsafe { _mm256_mask_storeu_epi8(to, (1 << len) - 1, bytes) }
         }
+    }
+    #[inline(always)]
+    fn look_up(self, table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
+        if !is_x86_feature_detected!("avx512vbmi") {
+            return 0;
+        }
+        // SAFETY: the processor has the instructions.
+        unsafe { look_up(table, x, to) }
     }
     #[inline(always)]
     fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
