@@ -160,6 +160,8 @@ impl Part<'_, '_> {
             return self.any(simd);
         }
         let rows = self.out.len() / channels;
+        // A copy, which no result can overwrite.
+        let end = *self.end;
         for row in 0..rows {
             let places = &places[(self.first + row) * taps..][..taps];
             let mut pointers = [[self.of.zeros.as_ptr(); 2]; PAIRS];
@@ -168,7 +170,7 @@ impl Part<'_, '_> {
             }
             for block in 0..channels.div_ceil(2 * S::LANES) {
                 let first = first(2 * S::LANES, channels, block);
-                let mut sums = self.end.start(simd, block * 2 * S::LANES);
+                let mut sums = end.start(simd, block * 2 * S::LANES);
                 let size = PAIRS * 2 * S::LANES;
                 let weights = self.of.weights[block * size..][..size].as_ptr();
                 for (pair, [a, b]) in pointers.iter().enumerate() {
@@ -181,7 +183,7 @@ impl Part<'_, '_> {
                     // SAFETY: the weights of a block have two vectors for each pair.
                     sums = unsafe { add(simd, sums, zipped, weights, pair) };
                 }
-                self.store(simd, sums, row, (block, first));
+                self.store(simd, &end, sums, row, (block, first));
             }
         }
     }
@@ -191,12 +193,13 @@ impl Part<'_, '_> {
     fn any<S: Simd>(mut self, simd: S) {
         let Channels { places, taps, channels, .. } = self.of;
         let (rows, pairs) = (self.out.len() / channels, taps.div_ceil(2));
+        let end = *self.end;
         for row in 0..rows {
             let places = &places[(self.first + row) * taps..][..taps];
             for block in 0..channels.div_ceil(2 * S::LANES) {
                 let first = first(2 * S::LANES, channels, block);
                 let len = channels.min(2 * S::LANES);
-                let mut sums = self.end.start(simd, block * 2 * S::LANES);
+                let mut sums = end.start(simd, block * 2 * S::LANES);
                 let size = pairs * 2 * S::LANES;
                 let weights = self.of.weights[block * size..][..size].as_ptr();
                 for pair in 0..pairs {
@@ -212,7 +215,7 @@ impl Part<'_, '_> {
                     // SAFETY: the weights of a block have two vectors for each pair.
                     sums = unsafe { add(simd, sums, zipped, weights, pair) };
                 }
-                self.store(simd, sums, row, (block, first));
+                self.store(simd, &end, sums, row, (block, first));
             }
         }
     }
@@ -221,6 +224,7 @@ impl Part<'_, '_> {
     fn store<S: Simd>(
         &mut self,
         simd: S,
+        end: &Bytes<'_>,
         sums: [S::I32; 2],
         row: usize,
         (block, first): (usize, usize),
@@ -230,7 +234,7 @@ impl Part<'_, '_> {
         let to = &mut self.out[row * channels + first..][..len];
         let place = (row, block * 2 * S::LANES);
         // SAFETY: the slice has so many places, and `write` asked `fits`.
-        unsafe { self.end.write(simd, sums, place, to.as_mut_ptr(), len) };
+        unsafe { end.write(simd, sums, place, to.as_mut_ptr(), len) };
     }
 }
 
