@@ -43,6 +43,10 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// The smaller of `len` and `LANES` numbers can be read there.
     unsafe fn load_first_at(self, from: *const f32, len: usize) -> Self::F32;
 
+    /// Says that what lies at `from`, wherever that is, is read soon.
+    #[inline(always)]
+    fn prefetch<T>(self, _from: *const T) {}
+
     /// Writes all lanes from `to` on.
     ///
     /// # Safety

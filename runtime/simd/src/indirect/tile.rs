@@ -13,6 +13,9 @@ const MOST_ROWS: usize = 14;
 /// Bytes of weights that stay in the first-level cache while all rows pass by.
 const NEAR: usize = 24 * 1024;
 
+/// Rows of a panel that are asked for before they are needed.
+const AHEAD: usize = 8;
+
 /// Products of one row that are added up apart from each other, since each sum waits for the last.
 const CHAINS: usize = 4;
 
@@ -366,6 +369,7 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
             for k in start..channels {
                 let mut columns = [T::zero(simd); C];
                 for (c, column) in columns.iter_mut().enumerate() {
+                    simd.prefetch(b.wrapping_add(AHEAD * self.width + c * S::LANES));
                     // SAFETY: the panel has `inner` rows of `C` vectors.
                     *column = unsafe { T::load(simd, b.wrapping_add(c * S::LANES)) };
                 }

@@ -114,6 +114,10 @@ impl Simd for Avx512 {
         F32s(unsafe { _mm512_maskz_loadu_ps(first(len), from) })
     }
     #[inline(always)]
+    fn prefetch<T>(self, from: *const T) {
+        op!(_mm_prefetch::<_MM_HINT_T0>(from.cast()));
+    }
+    #[inline(always)]
     unsafe fn store_at(self, value: F32s, to: *mut f32) {
         // SAFETY: the caller vouches for 16 places, the token for the instruction.
         unsafe { _mm512_storeu_ps(to, value.0) }
