@@ -29,4 +29,5 @@ if __name__ == "__main__":
     finish(run("train.py", "vad", "--seed", seed), run("train.py", "wake_word", "--seed", seed))
     finish(run("export.py", "--seed", seed))
     finish(run("samples.py"))
+    finish(run("asr/make.py", "--seed", seed))
     print(f"all packages and sounds made in {(time.time() - start) / 60:.0f} minutes")

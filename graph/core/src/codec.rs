@@ -102,7 +102,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        AudioBlock, Features, Imu, KeywordEvent, SampleRate, SpeechEvent, SpeechEventKind,
+        AudioBlock, Features, HeardWord, Imu, KeywordEvent, SampleRate, SpeechEvent,
+        SpeechEventKind, Timestamp, Transcript,
     };
 
     /// Writes `value`, reads it, writes it again; returns the bytes behind the header.
@@ -139,6 +140,13 @@ mod tests {
         check(&Features::default());
         check(&SpeechEvent { kind: SpeechEventKind::End, probability: 0.25 });
         check(&KeywordEvent { label: "hey ✓".to_owned(), score: 0.5 });
+        let word = |text: &str, start| HeardWord {
+            text: text.to_owned(),
+            start: Timestamp(start),
+            end: Timestamp(start + 5),
+        };
+        let words = vec![word("stop", -3), word("", 7)];
+        check(&Transcript { utterance: 3, is_final: true, words });
         let imu = Imu { angular_velocity_rad_s: [0.1, 0.2, 0.3], ..Imu::default() };
         check(&imu);
     }

@@ -49,5 +49,5 @@ pub use param::{
 };
 pub use payload::{AnyPayload, Field, OnFull, Payload};
 pub use port::{In, Out, Port, PortKind};
-pub use speech::{KeywordEvent, SpeechEvent, SpeechEventKind};
+pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
 pub use time::Timestamp;

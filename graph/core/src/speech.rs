@@ -1,6 +1,6 @@
 //! What speech nodes report.
 
-use crate::{Codec, Field, Payload, Recorded};
+use crate::{Codec, Field, Payload, Recorded, Timestamp};
 
 /// What a voice activity detector saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +56,90 @@ impl Payload for KeywordEvent {
             ("label", Field::Text(self.label.clone())),
             ("score", Field::Number(f64::from(self.score))),
         ]
+    }
+}
+
+/// A word that was heard.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeardWord {
+    /// As the recogniser spells it.
+    pub text: String,
+    /// When it began.
+    pub start: Timestamp,
+    /// When it ended.
+    pub end: Timestamp,
+}
+
+/// What a recogniser heard of an utterance; the time of the packet is the end of the sound that it
+/// knows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Transcript {
+    /// Number of the utterance, from 0 on.
+    pub utterance: u64,
+    /// Whether the words stay as they are; those of a partial transcript may become others.
+    pub is_final: bool,
+    /// All words of the utterance so far.
+    pub words: Vec<HeardWord>,
+}
+
+impl Transcript {
+    /// The words with spaces between them.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for word in &self.words {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(&word.text);
+        }
+        text
+    }
+}
+
+impl Payload for Transcript {
+    const TYPE: &'static str = "speech/Transcript";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        let event = if self.is_final { "final" } else { "partial" };
+        vec![
+            ("event", Field::Text(event.to_owned())),
+            ("utterance", Field::Int(i64::try_from(self.utterance).unwrap_or(i64::MAX))),
+            ("text", Field::Text(self.text())),
+        ]
+    }
+}
+
+impl Recorded for Transcript {
+    const MESSAGE: &'static str = "afferent_msgs/msg/Transcript";
+    const SCHEMA: &'static str = "# Word after word, with the times of each.
+uint64 utterance
+bool is_final
+string[] words
+int64[] starts_ns
+int64[] ends_ns
+";
+    type Wire = (u64, bool, Vec<String>, Vec<i64>, Vec<i64>);
+
+    fn to_wire(&self) -> Self::Wire {
+        let texts = self.words.iter().map(|word| word.text.clone()).collect();
+        let starts = self.words.iter().map(|word| word.start.0).collect();
+        let ends = self.words.iter().map(|word| word.end.0).collect();
+        (self.utterance, self.is_final, texts, starts, ends)
+    }
+
+    fn from_wire((utterance, is_final, texts, starts, ends): Self::Wire) -> Result<Self, String> {
+        if starts.len() != texts.len() || ends.len() != texts.len() {
+            let (starts, ends) = (starts.len(), ends.len());
+            return Err(format!("{} words with {starts} starts and {ends} ends", texts.len()));
+        }
+        let times = starts.into_iter().zip(ends);
+        let words = texts.into_iter().zip(times).map(|(text, (start, end))| HeardWord {
+            text,
+            start: Timestamp(start),
+            end: Timestamp(end),
+        });
+        Ok(Self { utterance, is_final, words: words.collect() })
     }
 }
 

@@ -2,14 +2,17 @@
 //!
 //! To add one: write `src/<node>.rs` and add its lines below.
 
+mod asr;
 mod recurrent;
 mod vad;
 mod wake_word;
 
 use afferent_graph::NodeDef;
 
+pub use asr::{Asr, AsrParams};
 pub use vad::{Vad, VadParams};
 pub use wake_word::{WakeWord, WakeWordParams};
 
 /// Every node of this crate, alphabetical.
-pub const NODES: &[NodeDef] = &[NodeDef::of::<Vad>(), NodeDef::of::<WakeWord>()];
+pub const NODES: &[NodeDef] =
+    &[NodeDef::of::<Asr>(), NodeDef::of::<Vad>(), NodeDef::of::<WakeWord>()];

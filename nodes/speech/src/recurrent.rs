@@ -14,6 +14,7 @@ pub(crate) struct RecurrentModel {
     model: Model,
     path: std::path::PathBuf,
     input_sizes: Vec<usize>,
+    result_sizes: Vec<usize>,
     state: Tensor,
     /// Takes the state that a run gives, while the old one is still borrowed.
     next_state: Tensor,
@@ -32,16 +33,23 @@ impl RecurrentModel {
         package.expect_task(task).map_err(|error| failed(error.to_string()))?;
         let model = package.load(cx.kernels, cx.backends);
         let model = model.map_err(|error| failed(error.to_string()))?;
-        let (input_sizes, state_sizes) = contract(&model).map_err(failed)?;
+        let Contract { input: input_sizes, result: result_sizes, state: state_sizes } =
+            contract(&model).map_err(failed)?;
         let state = Tensor::zeros(ScalarType::Float, &state_sizes);
         let (path, next_state) = (path.to_owned(), state.clone());
-        let model = Self { model, path, input_sizes, state, next_state, result: Vec::new() };
+        let result = Vec::new();
+        let model = Self { model, path, input_sizes, result_sizes, state, next_state, result };
         Ok((model, package))
     }
 
     /// Sizes of the input.
     pub(crate) fn input_sizes(&self) -> &[usize] {
         &self.input_sizes
+    }
+
+    /// Sizes of the result.
+    pub(crate) fn result_sizes(&self) -> &[usize] {
+        &self.result_sizes
     }
 
     /// The integer that the metadata method `name` returns.
@@ -75,8 +83,15 @@ impl RecurrentModel {
     }
 }
 
-/// Sizes of input and state, if the model has the contract.
-fn contract(model: &Model) -> Result<(Vec<usize>, Vec<usize>), String> {
+/// The sizes of what `forward` takes and gives.
+struct Contract {
+    input: Vec<usize>,
+    result: Vec<usize>,
+    state: Vec<usize>,
+}
+
+/// The sizes, if the model has the contract.
+fn contract(model: &Model) -> Result<Contract, String> {
     let plan = model.file().method("forward").map_err(|error| error.to_string())?;
     let expected = "it must take (input, state) and give (result, state), all f32 of fixed size";
     let tensor = |ids: afferent_runtime::program::List<'_, u32>, at: usize| match ids
@@ -94,8 +109,9 @@ fn contract(model: &Model) -> Result<(Vec<usize>, Vec<usize>), String> {
         return Err(expected.to_owned());
     }
     let (input, state) = (tensor(plan.inputs(), 0)?, tensor(plan.inputs(), 1)?);
+    let result = tensor(plan.outputs(), 0)?;
     if tensor(plan.outputs(), 1)? != state {
         return Err("the state that it gives has other sizes than the one it takes".to_owned());
     }
-    Ok((input, state))
+    Ok(Contract { input, result, state })
 }

@@ -257,7 +257,7 @@ impl Node for Vad {
         // A second holder, so that events can be sent while the sound is read.
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         let Some(block) = packet.get::<AudioBlock>() else { return Ok(()) };
-        expect_mono(block, self.rate)?;
+        expect_mono(Self::AUDIO, block, self.rate)?;
         let at = cx.at();
         // Half a window of jitter is none: sound is counted in samples, not in nanoseconds.
         let tolerance = self.rate.duration(self.window / 2);
@@ -278,8 +278,12 @@ impl Node for Vad {
 }
 
 /// Checks that sound has one channel and the rate that a model hears.
-fn expect_mono(block: &AudioBlock, rate: SampleRate) -> Result<(), NodeError> {
-    let port = Vad::AUDIO.name();
+pub(crate) fn expect_mono(
+    port: In<AudioBlock>,
+    block: &AudioBlock,
+    rate: SampleRate,
+) -> Result<(), NodeError> {
+    let port = port.name();
     if block.rate != rate {
         let reason = format!(
             "{} Hz, but the model hears {} Hz; put a resample node with rate: {} before it",

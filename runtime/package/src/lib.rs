@@ -11,6 +11,7 @@
 //!   - {file: vad_portable.pte, backend: portable, precision: fp32, bytes: 1, sha256: "…"}
 //! labels: []                    # names of the columns of a classifier's result
 //! decision: {threshold: 0.6}    # defaults of the node that decides; or one for each label
+//! decoder: {language_model: words.arpa, language_weight: 0.5, word_bonus: 1.0}  # of a recogniser
 //! licence: Apache-2.0
 //! provenance: how it came to be
 //! quality: {}                   # measured figures, in any form
@@ -22,5 +23,5 @@
 mod manifest;
 mod package;
 
-pub use manifest::{Decision, Manifest, Quality, Threshold, Variant};
+pub use manifest::{Decision, Decoder, Manifest, Quality, Threshold, Variant};
 pub use package::{ModelPackage, PackageError};

@@ -26,6 +26,8 @@ pub struct Manifest {
     /// Defaults for the node that decides on the result.
     #[serde(default)]
     pub decision: Decision,
+    /// What a recogniser's decoder needs beside the program.
+    pub decoder: Option<Decoder>,
     /// SPDX name of the licence.
     pub licence: String,
     /// How the model came to be.
@@ -82,6 +84,24 @@ pub struct Decision {
     pub smooth_ms: Option<u32>,
     /// Time after a detection in which the same is not detected again, in milliseconds.
     pub refractory_ms: Option<u32>,
+}
+
+/// How a recogniser's decoder makes words of letters.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decoder {
+    /// ARPA file with the words and their chances, in the folder of the package.
+    pub language_model: String,
+    /// Weight of the language model against the sound.
+    pub language_weight: f32,
+    /// What every word adds, as a natural logarithm.
+    pub word_bonus: f32,
+    /// How long after the begin of a word its first letter appears, in milliseconds.
+    #[serde(default)]
+    pub start_delay_ms: f32,
+    /// How long after the end of a word its last letter appears, in milliseconds; negative before.
+    #[serde(default)]
+    pub end_delay_ms: f32,
 }
 
 /// A score from which something is detected, 0 to 1.

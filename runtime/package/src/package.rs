@@ -106,6 +106,9 @@ impl ModelPackage {
         if !manifest.variants.iter().all(files) {
             return Err(wrong("the files of a variant lie in the folder of the package"));
         }
+        if !manifest.decoder.iter().all(|decoder| inside(&decoder.language_model)) {
+            return Err(wrong("the language model lies in the folder of the package"));
+        }
         Ok(Self { folder: path.to_owned(), manifest })
     }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "figures are what this program is for")]
 
 mod allocations;
+mod asr;
 mod attention;
 mod call;
 mod callgrind;
@@ -43,6 +44,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Asr(asr::Options),
     Attention(attention::Options),
     Call(call::Options),
     Damaged(damaged::Options),
@@ -66,6 +68,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let tables = match cli.command {
+        Command::Asr(options) => asr::run(&options)?,
         Command::Attention(options) => attention::run(&options)?,
         Command::Call(options) => call::run(&options)?,
         Command::Damaged(options) => damaged::run(&options)?,

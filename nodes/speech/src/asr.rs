@@ -1,0 +1,344 @@
+//! Turns speech into words.
+
+mod beam;
+mod decoder;
+mod greedy;
+mod language;
+mod lexicon;
+mod vocabulary;
+mod words;
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use afferent_graph::{
+    AudioBlock, Cx, HeardWord, In, Node, NodeError, OpenCx, Out, Port, SampleRate, SpeechEvent,
+    SpeechEventKind, Timestamp, Transcript, Weight, params,
+};
+use afferent_package::ModelPackage;
+
+use self::{
+    beam::{Beam, Weights},
+    decoder::{Clock, Decoder, Search},
+    greedy::Greedy,
+    language::Language,
+    vocabulary::Vocabulary,
+};
+use crate::{recurrent::RecurrentModel, vad::expect_mono};
+
+params! {
+    /// Settings of [`Asr`]. What is left out comes from the model package.
+    pub struct AsrParams {
+        /// Model package with labels, and with a language model for `lexicon`.
+        pub model: PathBuf;
+        /// Whether only words of the package's language model, and hot ones, are heard; otherwise
+        /// letters as they sound.
+        pub lexicon: bool = "true";
+        /// Phrases that are expected, with commas between them; unknown words become known.
+        pub hot_words: Option<String>;
+        /// What each word of an expected phrase adds to its likelihood, as a natural logarithm.
+        pub hot_bonus: f32 = "2", range 0.0..=20.0;
+        /// Hypotheses that are kept: more are more exact and slower.
+        pub beam: usize = "300", range 1.0..=1000.0;
+        /// Weight of the language model against the sound.
+        pub language_weight: Option<f32>, range 0.0..=10.0;
+        /// What every word adds to the likelihood of a hypothesis, as a natural logarithm.
+        pub word_bonus: Option<f32>, range -20.0..=20.0;
+        /// A pause of this length ends an utterance that no event ends.
+        pub silence: Duration = "600ms", range 0.06..=60.0;
+        /// An utterance of this length is ended.
+        pub max_utterance: Duration = "30s", range 1.0..=600.0;
+        /// Whether transcripts are sent before an utterance has ended.
+        pub partials: bool = "true";
+    }
+}
+
+/// Turns speech into words, with partial results and the times of words.
+///
+/// | port         | payload             | what                                                     |
+/// |--------------|---------------------|----------------------------------------------------------|
+/// | `audio`      | `audio/Block`       | in: one channel at the model's rate; all sound, or speech of `vad` |
+/// | `events`     | `speech/Event`      | in, optional: the end of speech ends the utterance         |
+/// | `transcript` | `speech/Transcript` | out: all words of an utterance, whenever they change, and at its end |
+///
+/// An utterance ends with an event, a gap in the sound, a pause of `silence`, or the end of the
+/// stream. What the model has not said by then it says to silence that is added. Utterances without
+/// words are not reported.
+///
+/// Contract of the model: `forward(sound f32[1, context + window], state f32[..]) -> (chances
+/// f32[1, steps, labels], state)`, metadata `sample_rate`, `window_size`, `context_size`; the chances
+/// are natural logarithms of letters for CTC, label 0 is the blank, and one label is a space. With
+/// `lexicon`, a prefix beam search finds the likeliest words by the language model of the package,
+/// an ARPA file; otherwise the likeliest letters make the words.
+///
+/// Latency: a window for partial results; the end of speech for final ones.
+///
+/// ```
+/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, ParamValue, Params, SampleRate, Timestamp};
+/// use afferent_nodes_speech::{Asr, AsrParams};
+///
+/// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/asr");
+/// let values = [("model".to_owned(), ParamValue::Path(model.into()))].into();
+/// let params = AsrParams::from_values(&values).unwrap();
+/// let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+/// let mut asr = NodeBench::new(Asr::open(params, &cx)?);
+///
+/// let mut silence = AudioBlock::default();
+/// silence.reshape(SampleRate(16_000), 1, 16_000)?.fill(0.0);
+/// assert!(asr.call(Asr::AUDIO, Timestamp(0), silence)?.is_empty());
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct Asr {
+    model: RecurrentModel,
+    rate: SampleRate,
+    window: usize,
+    context: usize,
+    decoder: Decoder,
+    limits: Limits,
+    /// Context and the start of the next window.
+    pending: Vec<f32>,
+    /// Time of the sample that should come next; `None` before the first.
+    next_at: Option<Timestamp>,
+    /// Chances of one window.
+    chances: Vec<f32>,
+    utterance: u64,
+    /// What was sent of this utterance.
+    sent: Vec<HeardWord>,
+}
+
+/// When transcripts are sent.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    silence: Duration,
+    max_utterance: Duration,
+    partials: bool,
+}
+
+/// Silence that is added to an utterance that ends, because letters appear after their sound.
+const TAIL: Duration = Duration::from_millis(300);
+
+impl Asr {
+    /// Sound to listen to.
+    pub const AUDIO: In<AudioBlock> = In::new("audio");
+    /// Start and end of speech.
+    pub const EVENTS: In<SpeechEvent> = In::new("events");
+    /// What was heard.
+    pub const TRANSCRIPT: Out<Transcript> = Out::new("transcript");
+
+    /// Forgets all sound; the next comes `at`.
+    fn clear(&mut self, at: Timestamp) {
+        self.model.reset();
+        self.pending.clear();
+        self.pending.resize(self.context, 0.0);
+        self.decoder.restart(at);
+        self.sent.clear();
+    }
+
+    /// Runs the model over the whole windows of `pending`.
+    fn windows(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let whole = self.context + self.window;
+        while self.pending.len() >= whole {
+            let (model, pending) = (&mut self.model, &self.pending);
+            let chances = cx.time_model(|| model.run(&pending[..whole]))?;
+            self.chances.clear();
+            self.chances.extend_from_slice(chances);
+            let labels = self.decoder.labels();
+            self.chances.chunks_exact(labels).for_each(|step| self.decoder.update(step));
+            self.pending.drain(..self.window);
+        }
+        Ok(())
+    }
+
+    /// Sends the words so far, if they are others than before.
+    fn send_partial(&mut self, cx: &mut Cx<'_>) {
+        let mut transcript = cx.loan(Self::TRANSCRIPT);
+        self.decoder.partial(&mut transcript.words);
+        let same = transcript.words.len() == self.sent.len()
+            && transcript.words.iter().zip(&self.sent).all(|(new, old)| new.text == old.text);
+        if same || transcript.words.is_empty() {
+            return;
+        }
+        self.sent.clone_from(&transcript.words);
+        (transcript.utterance, transcript.is_final) = (self.utterance, false);
+        cx.send_at(Self::TRANSCRIPT, self.decoder.now(), transcript);
+    }
+
+    /// Sends the final words, if there are any.
+    fn send_final(&mut self, cx: &mut Cx<'_>, at: Timestamp) {
+        let mut transcript = cx.loan(Self::TRANSCRIPT);
+        self.decoder.finish(&mut transcript.words);
+        if transcript.words.is_empty() && self.sent.is_empty() {
+            return;
+        }
+        (transcript.utterance, transcript.is_final) = (self.utterance, true);
+        self.utterance += 1;
+        cx.send_at(Self::TRANSCRIPT, at, transcript);
+    }
+
+    /// Ends the utterance where its sound ends.
+    fn end_utterance(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Some(at) = self.next_at else { return Ok(()) };
+        let tail = self.pending.len() - self.context + self.rate.samples(TAIL);
+        let windows = tail.div_ceil(self.window);
+        self.pending.resize(self.context + windows * self.window, 0.0);
+        self.windows(cx)?;
+        self.send_final(cx, at);
+        self.clear(at);
+        Ok(())
+    }
+
+    /// Begins a new utterance when this one is over; the sound goes on.
+    fn end_at_pause(&mut self, cx: &mut Cx<'_>) {
+        let silent = self.decoder.silent_for() >= self.limits.silence;
+        if silent || self.decoder.heard() >= self.limits.max_utterance {
+            let now = self.decoder.now();
+            self.send_final(cx, now);
+            self.decoder.restart(now);
+            self.sent.clear();
+        } else if self.limits.partials {
+            self.send_partial(cx);
+        }
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
+        expect_mono(Self::AUDIO, block, self.rate)?;
+        let at = cx.at();
+        let tolerance = self.rate.duration(self.window / 8);
+        let far = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
+        if self.next_at.is_none_or(far) {
+            self.end_utterance(cx)?;
+            self.clear(at);
+        }
+        self.next_at = Some(at + block.duration());
+        // Window by window, so that a long block gives the results that short ones give.
+        for part in block.channel(0)?.chunks(self.window) {
+            self.pending.extend_from_slice(part);
+            if self.pending.len() >= self.context + self.window {
+                self.windows(cx)?;
+                self.end_at_pause(cx);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Node for Asr {
+    type Params = AsrParams;
+
+    const NAME: &'static str = "asr";
+    const SUMMARY: &'static str = "Turns speech into words.";
+    const PORTS: &'static [Port] = &[
+        Self::AUDIO.port().help("one channel at the model's sample rate, all sound or speech only"),
+        Self::EVENTS.port().optional().help("the end of speech ends the utterance"),
+        Self::TRANSCRIPT.port().help("all words of an utterance, when they change and at its end"),
+    ];
+    const WEIGHT: Weight = Weight::Heavy;
+    const LATENCY: &'static str = "a window for partial results, the end of speech for final ones";
+
+    fn check(params: &AsrParams, cx: &OpenCx) -> Result<(), NodeError> {
+        Self::open(params.clone(), cx).map(|_| ())
+    }
+
+    fn open(params: AsrParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        let (model, package) = RecurrentModel::open(&params.model, "speech_recognition", cx)?;
+        let number = |name: &str| {
+            let value = model.metadata_int(name).and_then(|value| usize::try_from(value).ok());
+            value.filter(|&value| value > 0).ok_or_else(|| model.fault(format!("it has no {name}")))
+        };
+        let (window, context) = (number("window_size")?, number("context_size")?);
+        let rate = SampleRate(u32::try_from(number("sample_rate")?).unwrap_or(u32::MAX));
+        let (sound, sizes) = (model.input_sizes(), model.result_sizes());
+        let labels = package.manifest.labels.clone();
+        let steps = match *sizes {
+            [1, steps, count] if steps > 0 && count == labels.len() => steps,
+            _ => {
+                let reason = format!("its result {sizes:?} is not [1, steps, {}]", labels.len());
+                return Err(model.fault(reason));
+            }
+        };
+        if sound != [1, context + window] {
+            let reason = format!("its input {sound:?} is not [1, {context} + {window}]");
+            return Err(model.fault(reason));
+        }
+        let space = labels.iter().position(|label| label == " ");
+        let space = space.ok_or_else(|| model.fault("its labels have no space"))?;
+        let search = search(&params, &package, &model, space)?;
+        let delay_s = |of: fn(&afferent_package::Decoder) -> f32| {
+            package.manifest.decoder.as_ref().map_or(0.0, of) / 1e3
+        };
+        let clock = Clock {
+            origin: Timestamp::ZERO,
+            step: rate.duration(window) / u32::try_from(steps).unwrap_or(1),
+            start_delay_s: delay_s(|decoder| decoder.start_delay_ms),
+            end_delay_s: delay_s(|decoder| decoder.end_delay_ms),
+        };
+        let AsrParams { silence, max_utterance, partials, .. } = params;
+        let mut asr = Self {
+            model,
+            rate,
+            window,
+            context,
+            decoder: Decoder::new(search, labels, space, clock),
+            limits: Limits { silence, max_utterance, partials },
+            pending: Vec::new(),
+            next_at: None,
+            chances: Vec::new(),
+            utterance: 0,
+            sent: Vec::new(),
+        };
+        asr.clear(Timestamp::ZERO);
+        Ok(asr)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        // A second holder, so that transcripts can be sent while the sound is read.
+        let Some(packet) = cx.packet().cloned() else { return Ok(()) };
+        if let Some(event) = packet.get::<SpeechEvent>() {
+            if event.kind == SpeechEventKind::End {
+                self.end_utterance(cx)?;
+            }
+            return Ok(());
+        }
+        packet.get::<AudioBlock>().map_or(Ok(()), |block| self.hear(cx, block))
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.end_utterance(cx)
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.clear(Timestamp::ZERO);
+        self.next_at = None;
+        Ok(())
+    }
+}
+
+/// How words are found, as the settings and the package say.
+fn search(
+    params: &AsrParams,
+    package: &ModelPackage,
+    model: &RecurrentModel,
+    space: usize,
+) -> Result<Search, NodeError> {
+    if !params.lexicon {
+        return Ok(Search::Greedy(Greedy::new(space)));
+    }
+    let about = package.manifest.decoder.as_ref().ok_or_else(|| {
+        model.fault("model.yaml names no decoder with a language_model; set lexicon: false")
+    })?;
+    let path = package.folder().join(&about.language_model);
+    let failed = |reason: String| NodeError::File { path: path.clone(), reason };
+    let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+    let language = Language::parse(&text).map_err(failed)?;
+    let labels = &package.manifest.labels;
+    let mut vocabulary = Vocabulary::new(language, labels);
+    for phrase in params.hot_words.iter().flat_map(|phrases| phrases.split(',')) {
+        let expected = vocabulary.expect(phrase, labels, params.hot_bonus);
+        expected.map_err(|reason| NodeError::InvalidParam { name: "hot_words", reason })?;
+    }
+    let weights = Weights {
+        beam: params.beam,
+        language: params.language_weight.unwrap_or(about.language_weight),
+        word: params.word_bonus.unwrap_or(about.word_bonus),
+    };
+    Ok(Search::Beam(Box::new(Beam::new(vocabulary, space, weights))))
+}

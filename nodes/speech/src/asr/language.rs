@@ -1,0 +1,305 @@
+//! Chances of words behind words, from an ARPA file.
+
+use std::{collections::HashMap, f32::consts::LN_10, str::SplitWhitespace};
+
+/// An n-gram model with backoff. All chances are natural logarithms.
+#[derive(Debug)]
+pub(super) struct Language {
+    /// By their numbers.
+    words: Vec<String>,
+    numbers: HashMap<String, u32>,
+    /// A word behind a context.
+    grams: HashMap<(u32, u32), Gram>,
+    contexts: Vec<Context>,
+    begin: u32,
+    end: Option<u32>,
+}
+
+/// The words before a word, as a number; [`EMPTY`] knows nothing of them.
+pub(super) const EMPTY: u32 = 0;
+
+/// A context that a gram does not have of its own.
+const NONE: u32 = u32::MAX;
+
+/// Chance of a word that the model does not know.
+const UNKNOWN: f32 = -9.0;
+
+#[derive(Debug, Clone, Copy)]
+struct Gram {
+    chance: f32,
+    /// The context behind the word.
+    next: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Context {
+    /// What falling back to the shorter one costs.
+    weight: f32,
+    /// The same context without its oldest word.
+    shorter: u32,
+}
+
+impl Language {
+    /// Reads the text of an ARPA file of any order.
+    ///
+    /// # Errors
+    /// The line that is not as it should be, and why.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut language = Self {
+            words: Vec::new(),
+            numbers: HashMap::new(),
+            grams: HashMap::new(),
+            contexts: vec![Context { weight: 0.0, shorter: EMPTY }],
+            begin: EMPTY,
+            end: None,
+        };
+        let mut order = 0;
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if let Some(section) = line.strip_prefix('\\') {
+                order = section.strip_suffix("-grams:").map_or(0, |n| n.parse().unwrap_or(0));
+            } else if order > 0 && !line.is_empty() {
+                let added = language.add(line, order);
+                added.map_err(|reason| format!("line {}: {reason}", at + 1))?;
+            }
+        }
+        if language.words.is_empty() {
+            return Err("it has no \\1-grams:".to_owned());
+        }
+        language.link();
+        let number = |word: &str| language.numbers.get(word).copied();
+        let begin = number("<s>").and_then(|word| language.grams.get(&(EMPTY, word)));
+        language.begin = begin.map_or(EMPTY, |gram| gram.next);
+        language.end = number("</s>");
+        Ok(language)
+    }
+
+    /// Adds the gram of one line: chance, words, and perhaps the weight of falling back.
+    fn add(&mut self, line: &str, order: usize) -> Result<(), String> {
+        let mut parts = line.split_whitespace();
+        let chance = number(&mut parts)?.ok_or("a chance is missing")?;
+        let mut gram = Vec::with_capacity(order);
+        for _ in 0..order {
+            let word = parts.next().ok_or_else(|| format!("it has fewer than {order} words"))?;
+            gram.push(self.number(word, order == 1)?);
+        }
+        let weight = number(&mut parts)?;
+        if parts.next().is_some() {
+            return Err(format!("it has more than {order} words"));
+        }
+        let (&word, before) = gram.split_last().ok_or("it has no words")?;
+        let context = self.grown(before)?;
+        let mut next = NONE;
+        if let Some(weight) = weight {
+            next = self.new_context(&gram, weight)?;
+        }
+        self.grams.insert((context, word), Gram { chance, next });
+        Ok(())
+    }
+
+    /// The number of `word`, new if it may be.
+    fn number(&mut self, word: &str, new: bool) -> Result<u32, String> {
+        if let Some(&number) = self.numbers.get(word) {
+            return Ok(number);
+        }
+        if !new {
+            return Err(format!("{word:?} is not among the \\1-grams:"));
+        }
+        let number = u32::try_from(self.words.len()).map_err(|_| "there are too many words")?;
+        self.words.push(word.to_owned());
+        self.numbers.insert(word.to_owned(), number);
+        Ok(number)
+    }
+
+    /// The context that `words` make, if the model has one of exactly these.
+    fn context(&self, words: &[u32]) -> Option<u32> {
+        words.iter().try_fold(EMPTY, |context, &word| {
+            self.grams.get(&(context, word)).map(|gram| gram.next).filter(|&next| next != NONE)
+        })
+    }
+
+    /// A new context of these words.
+    fn new_context(&mut self, words: &[u32], weight: f32) -> Result<u32, String> {
+        let new = u32::try_from(self.contexts.len()).map_err(|_| "there are too many grams")?;
+        let shorter = (1..words.len()).find_map(|from| self.context(&words[from..]));
+        self.contexts.push(Context { weight, shorter: shorter.unwrap_or(EMPTY) });
+        Ok(new)
+    }
+
+    /// The context that `words` make; one whose line gives no weight falls back for nothing.
+    fn grown(&mut self, words: &[u32]) -> Result<u32, String> {
+        if let Some(context) = self.context(words) {
+            return Ok(context);
+        }
+        let missing = "the words before the last are no gram";
+        let (&word, before) = words.split_last().ok_or(missing)?;
+        let key = (self.context(before).ok_or(missing)?, word);
+        if !self.grams.contains_key(&key) {
+            return Err(missing.to_owned());
+        }
+        let next = self.new_context(words, 0.0)?;
+        self.grams.entry(key).and_modify(|gram| gram.next = next);
+        Ok(next)
+    }
+
+    /// Gives every gram without a context of its own the longest that it ends in.
+    fn link(&mut self) {
+        let open: Vec<(u32, u32)> =
+            self.grams.iter().filter(|(_, gram)| gram.next == NONE).map(|(&key, _)| key).collect();
+        for (context, word) in open {
+            let mut at = context;
+            let next = loop {
+                if at == EMPTY {
+                    break EMPTY;
+                }
+                at = self.contexts[at as usize].shorter;
+                match self.grams.get(&(at, word)) {
+                    Some(gram) if gram.next != NONE => break gram.next,
+                    _ => {}
+                }
+            };
+            if let Some(gram) = self.grams.get_mut(&(context, word)) {
+                gram.next = next;
+            }
+        }
+    }
+
+    /// Every word and its number, without the marks of begin, end and unknown words.
+    pub(super) fn words(&self) -> impl Iterator<Item = (u32, &str)> {
+        let words = (0..).zip(self.words.iter().map(String::as_str));
+        words.filter(|(_, word)| !word.starts_with('<'))
+    }
+
+    /// The context at the begin of a sentence.
+    pub(super) fn begin(&self) -> u32 {
+        self.begin
+    }
+
+    /// The chance of `word` behind `context`, and the context behind it. A number that is no word's
+    /// is that of an unknown word.
+    pub(super) fn next(&self, context: u32, word: u32) -> (f32, u32) {
+        let (mut at, mut chance) = (context, 0.0);
+        loop {
+            if let Some(gram) = self.grams.get(&(at, word)) {
+                return (chance + gram.chance, gram.next);
+            }
+            if at == EMPTY {
+                return (chance + UNKNOWN, EMPTY);
+            }
+            chance += self.contexts[at as usize].weight;
+            at = self.contexts[at as usize].shorter;
+        }
+    }
+
+    /// The chance that a sentence ends behind `context`.
+    pub(super) fn end(&self, context: u32) -> f32 {
+        self.end.map_or(0.0, |end| self.next(context, end).0)
+    }
+}
+
+/// The next part as a natural logarithm, if there is one.
+fn number(parts: &mut SplitWhitespace<'_>) -> Result<Option<f32>, String> {
+    let part = parts.next().map(|part| {
+        part.parse::<f32>()
+            .ok()
+            .filter(|value| !value.is_nan())
+            .ok_or_else(|| format!("{part:?} is not a number"))
+    });
+    Ok(part.transpose()?.map(|value| value * LN_10))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in super::super) const SMALL: &str = "\\data\\
+ngram 1=6
+ngram 2=3
+ngram 3=1
+
+\\1-grams:
+-99\t<s>\t-0.5
+-1\t</s>
+-1\ta\t-0.25
+-2\tb\t-0.75
+-1\tbad
+-1\tc
+
+\\2-grams:
+-0.5\t<s> a\t-0.1
+-0.25\ta b\t-0.2
+-0.5\tb </s>
+
+\\3-grams:
+-0.125\t<s> a b
+
+\\end\\
+";
+
+    /// The chance of the last word behind the others, to the base of ten.
+    fn check(language: &Language, words: &[&str], expected: f32) {
+        let mut context = if words[0] == "<s>" { language.begin() } else { EMPTY };
+        let mut found = 0.0;
+        for word in words.iter().filter(|word| **word != "<s>") {
+            let word = language.numbers.get(*word).copied().unwrap_or(u32::MAX);
+            (found, context) = language.next(context, word);
+        }
+        let expected = expected * LN_10;
+        assert!((found - expected).abs() < 1e-5, "{words:?}: {found}, not {expected}");
+    }
+
+    #[test]
+    fn chances_fall_back_to_shorter_contexts() {
+        let language = Language::parse(SMALL).unwrap();
+        check(&language, &["a"], -1.0);
+        check(&language, &["<s>", "a"], -0.5);
+        check(&language, &["a", "b"], -0.25);
+        check(&language, &["<s>", "a", "b"], -0.125);
+        check(&language, &["<s>", "b"], -2.5);
+        check(&language, &["a", "c"], -1.25);
+        check(&language, &["<s>", "a", "c"], -0.1 - 0.25 - 1.0);
+        check(&language, &["<s>", "a", "b", "</s>"], -0.2 - 0.5);
+        check(&language, &["c", "a"], -1.0);
+        check(&language, &["a", "unknown"], -0.25 + UNKNOWN / LN_10);
+        let (_, behind) = language.next(language.begin(), 2);
+        assert_eq!(language.end(behind), language.next(behind, 1).0);
+    }
+
+    #[test]
+    fn marks_are_no_words() {
+        let language = Language::parse(SMALL).unwrap();
+        assert_eq!(
+            language.words().map(|(_, word)| word).collect::<Vec<_>>(),
+            ["a", "b", "bad", "c"]
+        );
+    }
+
+    #[test]
+    fn faults_name_their_line() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(Language::parse(text).unwrap_err(), expected, "{text:?}");
+        };
+        check("", "it has no \\1-grams:");
+        check("\\1-grams:\n-1", "line 2: it has fewer than 1 words");
+        check("\\1-grams:\nx a", "line 2: \"x\" is not a number");
+        check("\\1-grams:\n-1 a -1 b", "line 2: it has more than 1 words");
+        check(
+            "\\1-grams:\n-1 a 0\n\\2-grams:\n-1 a b",
+            "line 4: \"b\" is not among the \\1-grams:",
+        );
+        check(
+            "\\1-grams:\n-1 a\n\\3-grams:\n-1 a a a",
+            "line 4: the words before the last are no gram",
+        );
+    }
+
+    #[test]
+    fn a_context_without_a_weight_falls_back_for_nothing() {
+        let text = "\\1-grams:\n-1 a\n-2 b\n\\2-grams:\n-0.5 a b\n\\3-grams:\n-0.25 a b a\n";
+        let language = Language::parse(text).unwrap();
+        check(&language, &["a", "b"], -0.5);
+        check(&language, &["a", "b", "a"], -0.25);
+        check(&language, &["a", "b", "b"], -2.0);
+        check(&language, &["a", "a"], -1.0);
+    }
+}

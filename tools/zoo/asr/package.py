@@ -1,0 +1,90 @@
+"""Writes the package of the recogniser: its programs, its language model and model.yaml."""
+import argparse
+import hashlib
+import os
+
+import language
+import model
+import torch
+import yaml
+from model import LETTERS, Recogniser, Streaming
+from paths import PACKAGE, WORK
+
+from export import VARIANTS, lower, write
+from speech import RATE
+
+LANGUAGE = "language.arpa"
+# Found by tune.py on voices, sentences and templates kept from training, not on those of the test.
+DECODER = {"language_model": LANGUAGE, "language_weight": 0.7, "word_bonus": 2.5, "start_delay_ms": 250.0,
+           "end_delay_ms": 150.0}
+LIMITS = [
+    "Trained and measured on synthetic English speech only; nothing here says how it does on people.",
+    "With its lexicon it hears only the words of language.arpa, and hot words: any other word becomes one of these.",
+    "Sound that begins without a tenth of a second before its first word loses that word.",
+    "Numbers, times and names are spelled out in small letters, without punctuation.",
+]
+
+
+def file_row(variant):
+    file = f"asr_{variant}.pte"
+    with open(os.path.join(PACKAGE, file), "rb") as opened:
+        content = opened.read()
+    return {"file": file, "backend": VARIANTS[variant][0], "precision": "fp32", "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def card(seed, quality=None):
+    """model.yaml for the files as they are."""
+    return {
+        "afferent_model": 1, "name": "asr", "task": "speech_recognition", "contract": "streaming_ctc",
+        "sample_rate": RATE, "variants": [file_row(variant) for variant in VARIANTS],
+        "labels": ["", *LETTERS[1:]], "decoder": DECODER, "licence": "Apache-2.0",
+        "provenance": "Trained from random weights on synthetic speech of espeak-ng by tools/zoo: "
+                      f"`python tools/zoo/make.py --seed {seed}`.",
+        "quality": quality or {}, "limits": LIMITS,
+    }
+
+
+def write_card(content):
+    with open(os.path.join(PACKAGE, "model.yaml"), "w") as file:
+        yaml.safe_dump(content, file, sort_keys=False, width=110, allow_unicode=True)
+
+
+def difference(program, features_of):
+    """How far calls of the program one after another are from the network on the whole sound."""
+    sound = torch.randn(1, 10 * Recogniser.WINDOW) * 0.05
+    padded = torch.cat([torch.zeros(1, Recogniser.CONTEXT), sound], 1)
+    _, state = program.example()
+    found = []
+    with torch.no_grad():
+        for at in range(0, sound.shape[1], Recogniser.WINDOW):
+            chances, state = program(padded[:, at:at + Recogniser.CONTEXT + Recogniser.WINDOW], state)
+            found.append(chances)
+        logits, _ = features_of.whole(model.normalised(features_of.power.in_batch(
+            padded.unfold(1, Recogniser.LENGTH, model.HOP))))
+    return float((torch.cat(found, 1) - logits.log_softmax(-1)).abs().max())
+
+
+def build(seed, name):
+    os.makedirs(PACKAGE, exist_ok=True)
+    path = os.path.join(PACKAGE, LANGUAGE)
+    if not os.path.exists(path):
+        language.build(seed, path)
+    trained = model.load(os.path.join(WORK, f"{name}.pt"))
+    program = Streaming(trained).eval()
+    print(f"asr: streaming differs from whole sounds by {difference(program, trained):.1e}", flush=True)
+    constants = {"sample_rate": RATE, "window_size": Recogniser.WINDOW, "context_size": Recogniser.CONTEXT}
+    for variant, (_, partitioners) in VARIANTS.items():
+        buffer, operators = lower(program, program.example(), constants, partitioners())
+        write(os.path.join(PACKAGE, f"asr_{variant}.pte"), buffer)
+        print(f"asr_{variant}.pte: {len(buffer)} bytes, "
+              + ", ".join(f"{op} x{n}" for op, n in sorted(operators.items())), flush=True)
+    write_card(card(seed))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--name", default="asr", help="of the weights in tools/zoo/work/asr")
+    arguments = parser.parse_args()
+    build(arguments.seed, arguments.name)
