@@ -12,9 +12,9 @@ from speech import ACTIVE_LEVEL, HOP, RATE
 
 ASSETS = os.path.join(ROOT, "pipelines", "assets")
 VOICE, SEED, SNR_DB = "gmw/en-GB-x-rp+f2", 2026, 20
-# Seconds of pause before each sentence, and the sentence; the last of a template that training has not.
+# Seconds of pause before each sentence, and the sentence.
 STORY = [(0.5, "set a timer for twenty five minutes"), (1.0, "turn on the lights in the dining room"),
-         (1.2, "bring the blanket to my sister"), (0.9, "look for the letter behind the sofa")]
+         (1.2, "bring the blanket to my sister"), (0.9, "where is the nearest pharmacy")]
 END_S = 1.0
 
 
