@@ -14,7 +14,7 @@
 //! | `node`    | what a node is, and the entry of a node list                             |
 //! | `cx`, `outbox` | what a node sees during one call, and what it sends in it           |
 //! | `threading` | atomics, for the model checker too                                     |
-//! | `audio`, `features`, `imu`, `speech` | payload types                                   |
+//! | `audio`, `features`, `imu`, `speech`, `text`, `dialogue` | payload types               |
 //!
 //! **Invariant:** nothing here blocks; a node that has no input simply is not called.
 //! **Invariant:** a payload is not changed while anybody else can see it.
@@ -22,6 +22,7 @@
 mod audio;
 mod codec;
 mod cx;
+mod dialogue;
 mod features;
 mod flight;
 mod imu;
@@ -32,12 +33,14 @@ mod param;
 mod payload;
 mod port;
 mod speech;
+mod text;
 mod threading;
 mod time;
 
 pub use audio::{AudioBlock, SampleRate};
 pub use codec::{Codec, Recorded};
 pub use cx::{Caller, Cx, Inbound, IntoLoan, Joined, NodeBench, Polled, Resume};
+pub use dialogue::{TextPiece, ToolMessage};
 pub use features::Features;
 pub use flight::{Flight, Seat};
 pub use imu::Imu;
@@ -50,4 +53,5 @@ pub use param::{
 pub use payload::{AnyPayload, Field, OnFull, Payload};
 pub use port::{In, Out, Port, PortKind};
 pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
+pub use text::{Text, Word};
 pub use time::Timestamp;

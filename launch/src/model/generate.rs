@@ -1,6 +1,7 @@
 //! `afferent model generate`: an answer of a language model, as it comes.
 
 use std::{
+    io::BufRead,
     path::PathBuf,
     process::ExitCode,
     sync::{Arc, atomic::Ordering},
@@ -10,6 +11,7 @@ use std::{
 use afferent_runtime::{Model, ModelOptions};
 use afferent_simd::pool;
 use afferent_text::{AnswerOptions, Finish, Generator, Sampling, Tokenizer};
+use anyhow::Context;
 use clap::Args;
 
 use super::{ProgramFile, limits::Limits, options};
@@ -25,7 +27,8 @@ use super::{ProgramFile, limits::Limits, options};
   afferent model generate llama.pte --tokenizer tokenizer.model --prompt 'Once upon a time'
   afferent model generate llama.pte --tokenizer tokenizer.json --prompt 'A haiku:' \\
       --temperature 0.8 --top-p 0.9 --seed 7 --max-new 60 --stop $'\\n\\n'
-  afferent model generate llama.pte --tokenizer tokenizer.json --prompt 'Hi' --json | jq .decode_tokens_per_s")]
+  afferent model generate llama.pte --tokenizer tokenizer.json --prompt 'Hi' --json | jq .decode_tokens_per_s
+  jq .prompt questions.json | afferent model generate llama.pte --tokenizer tokenizer.json --prompts")]
 pub(crate) struct GenerateArgs {
     #[command(flatten)]
     program: ProgramFile,
@@ -33,8 +36,11 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "FILE")]
     tokenizer: PathBuf,
     /// Text that the model goes on from
-    #[arg(long)]
-    prompt: String,
+    #[arg(long, required_unless_present = "prompts")]
+    prompt: Option<String>,
+    /// Answer to each prompt that comes in, one JSON string a line, with one JSON object a line
+    #[arg(long, conflicts_with_all = ["prompt", "json"])]
+    prompts: bool,
     /// Most tokens of the answer
     #[arg(long, default_value_t = 128, value_name = "N")]
     max_new: usize,
@@ -105,37 +111,58 @@ pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
         ignore_end: args.ignore_end,
         cancelled: Some(cancelled),
     };
-    let measured = answer(args, &answer_options)?;
-    crate::print(&if args.json { format!("{}\n", measured.json()) } else { measured.lines() })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn answer(args: &GenerateArgs, options: &AnswerOptions) -> anyhow::Result<Measured> {
     let start = Instant::now();
     let tokenizer = Tokenizer::open(&args.tokenizer)?;
     let workers = pool::workers(args.threads as usize);
-    let of_model = ModelOptions { workers, ..args.limits.of_model(self::options()) };
-    let mut generator = Generator::new(Model::new(args.program.open()?, of_model))?;
+    let of_model = ModelOptions { workers, ..args.limits.of_model(options()) };
+    let generator = Generator::new(Model::new(args.program.open()?, of_model))?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
-    let prompt = generator.encode(&tokenizer, &args.prompt)?;
-    let start = Instant::now();
-    let mut answer = generator.answer(&tokenizer, &prompt, options)?;
-    let prefill_s = start.elapsed().as_secs_f64();
-    let (mut text, mut tokens) = (String::new(), Vec::new());
-    let (mut first, mut last) = (None, Instant::now());
-    for piece in &mut answer {
-        let piece = piece?;
-        if !args.json && !piece.text.is_empty() {
-            crate::print(&piece.text)?;
-        }
-        last = Instant::now();
-        first.get_or_insert(last);
-        text.push_str(&piece.text);
-        tokens.push(piece.token);
+    let mut asked = Asked { tokenizer, generator, options: answer_options, load_ms };
+    if let Some(prompt) = &args.prompt {
+        let measured = asked.answer(prompt, !args.json)?;
+        crate::print(&if args.json { format!("{}\n", measured.json()) } else { measured.lines() })?;
+        return Ok(ExitCode::SUCCESS);
     }
-    let decode_s = first.map_or(0.0, |first| (last - first).as_secs_f64());
-    let (prompt_tokens, finish) = (prompt.len(), answer.finish());
-    Ok(Measured { load_ms, prompt_tokens, prefill_s, tokens, decode_s, text, finish })
+    for line in std::io::stdin().lock().lines() {
+        let prompt: String = serde_json::from_str(&line?).context("a line is no JSON string")?;
+        crate::print(&format!("{}\n", asked.answer(&prompt, false)?.json()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A model that is asked, once or again and again.
+struct Asked {
+    tokenizer: Tokenizer,
+    generator: Generator,
+    options: AnswerOptions,
+    load_ms: f64,
+}
+
+impl Asked {
+    /// The answer to `prompt` alone, printed as it comes if it is `shown`.
+    fn answer(&mut self, prompt: &str, shown: bool) -> anyhow::Result<Measured> {
+        let Self { tokenizer, generator, options, load_ms } = self;
+        generator.rewind(0)?;
+        let prompt = generator.encode(tokenizer, prompt)?;
+        let start = Instant::now();
+        let mut answer = generator.answer(tokenizer, &prompt, options)?;
+        let prefill_s = start.elapsed().as_secs_f64();
+        let (mut text, mut tokens) = (String::new(), Vec::new());
+        let (mut first, mut last) = (None, Instant::now());
+        for piece in &mut answer {
+            let piece = piece?;
+            if shown && !piece.text.is_empty() {
+                crate::print(&piece.text)?;
+            }
+            last = Instant::now();
+            first.get_or_insert(last);
+            text.push_str(&piece.text);
+            tokens.push(piece.token);
+        }
+        let decode_s = first.map_or(0.0, |first| (last - first).as_secs_f64());
+        let (prompt_tokens, finish, load_ms) = (prompt.len(), answer.finish(), *load_ms);
+        Ok(Measured { load_ms, prompt_tokens, prefill_s, tokens, decode_s, text, finish })
+    }
 }
 
 impl Measured {

@@ -3,6 +3,7 @@
 //! To add one: write `src/<node>.rs` and add its lines below.
 
 mod asr;
+mod llm;
 mod recurrent;
 mod vad;
 mod wake_word;
@@ -10,9 +11,10 @@ mod wake_word;
 use afferent_graph::NodeDef;
 
 pub use asr::{Asr, AsrParams};
+pub use llm::{Llm, LlmParams};
 pub use vad::{Vad, VadParams};
 pub use wake_word::{WakeWord, WakeWordParams};
 
 /// Every node of this crate, alphabetical.
 pub const NODES: &[NodeDef] =
-    &[NodeDef::of::<Asr>(), NodeDef::of::<Vad>(), NodeDef::of::<WakeWord>()];
+    &[NodeDef::of::<Asr>(), NodeDef::of::<Llm>(), NodeDef::of::<Vad>(), NodeDef::of::<WakeWord>()];

@@ -10,6 +10,8 @@
 //!   - {file: vad_xnnpack.pte, backend: XnnpackBackend, precision: fp32, bytes: 1, sha256: "…"}
 //!   - {file: vad_portable.pte, backend: portable, precision: fp32, bytes: 1, sha256: "…"}
 //! labels: []                    # names of the columns of a classifier's result
+//! tokenizer: tokenizer.json     # of a language model
+//! chat: {user: "<|user|> {text}<|end|>", answer: "<|assistant|>", end: "<|end|>"}  # see [`Chat`]
 //! decision: {threshold: 0.6}    # defaults of the node that decides; or one for each label
 //! decoder: {language_model: words.arpa, language_weight: 0.5, word_bonus: 1.0}  # of a recogniser
 //! licence: Apache-2.0
@@ -23,5 +25,5 @@
 mod manifest;
 mod package;
 
-pub use manifest::{Decision, Decoder, Manifest, Quality, Threshold, Variant};
+pub use manifest::{Chat, Decision, Decoder, Manifest, Quality, Threshold, Tool, Variant};
 pub use package::{ModelPackage, PackageError};

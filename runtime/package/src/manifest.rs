@@ -23,6 +23,10 @@ pub struct Manifest {
     /// Names of the columns of a classifier's result.
     #[serde(default)]
     pub labels: Vec<String>,
+    /// Tokenizer file of a language model, in the folder of the package.
+    pub tokenizer: Option<String>,
+    /// How a language model wants a dialogue to be written.
+    pub chat: Option<Chat>,
     /// Defaults for the node that decides on the result.
     #[serde(default)]
     pub decision: Decision,
@@ -72,6 +76,55 @@ pub struct Variant {
 impl Variant {
     /// Name of [`Variant::backend`] for a program without delegates.
     pub const PORTABLE: &str = "portable";
+}
+
+/// How a dialogue is written for a language model: texts around what is said, in which `{text}`
+/// stands for it.
+///
+/// A dialogue is [`begin`](Self::begin), [`system`](Self::system), and for each turn
+/// [`user`](Self::user) and [`answer`](Self::answer), after which the model goes on until
+/// [`end`](Self::end). An answer that starts with [`call`](Self::call) is a JSON object with the
+/// `name` of a tool and its `arguments`; the tool's result, a JSON object too, follows as
+/// [`result`](Self::result), and [`answer`](Self::answer) asks for what to say about it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chat {
+    /// What the model is told first, if nothing else is wanted.
+    pub instructions: Option<String>,
+    /// The start of a dialogue.
+    #[serde(default)]
+    pub begin: String,
+    /// Instructions, and what is known from before.
+    pub system: Option<String>,
+    /// What the user says.
+    pub user: String,
+    /// What asks the model for an answer.
+    pub answer: String,
+    /// What ends an answer.
+    pub end: String,
+    /// What an answer that calls a tool starts with.
+    pub call: Option<String>,
+    /// What a tool gives back.
+    pub result: Option<String>,
+    /// The tools that the model knows.
+    #[serde(default)]
+    pub tools: Vec<Tool>,
+}
+
+/// A tool that a language model calls.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tool {
+    /// Its name in calls.
+    pub name: String,
+    /// What it does.
+    pub about: String,
+    /// Names and meanings of its arguments.
+    #[serde(default)]
+    pub arguments: BTreeMap<String, String>,
+    /// Names and meanings of what it gives back.
+    #[serde(default)]
+    pub result: BTreeMap<String, String>,
 }
 
 /// Defaults for a node that decides on scores.

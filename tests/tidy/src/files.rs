@@ -18,6 +18,7 @@ const LARGE: &[(&str, &str)] = &[
     ("pipelines/assets/other_speech.wav", "a minute of speech that must give no false alarm"),
     ("pipelines/models/asr/asr_portable.pte", "a recogniser of 1.1 million parameters"),
     ("pipelines/models/asr/asr_xnnpack.pte", "the same for XNNPACK"),
+    ("pipelines/models/llm/llm_8da4w.pte", "weights of a language model, 4 bits"),
 ];
 
 #[test]

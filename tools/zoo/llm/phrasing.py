@@ -1,0 +1,169 @@
+"""Phrasings: cores of each intent and what stands around them, from phrases/*.txt, in parts that training sees or does not."""
+import collections
+import functools
+import pathlib
+import re
+
+from words import chance, in_words
+
+FOLDER = pathlib.Path(__file__).parent / "phrases"
+# Of a hundred cores, frames, openings and closings, those from these numbers on are for `dev` and for `test`.
+DEV, TEST = 70, 85
+# How often nothing but the core is said, by kind; cores of the other kinds need a frame.
+BARE = {"q": 0.4, "vp": 0.3, "s": 0.45, "any": 0.85}
+OPENING, CLOSING, FILLER, DROPPED, SHORTENED, WRITTEN = 0.2, 0.15, 0.06, 0.08, 0.3, 0.35
+DROPPABLE = {"the", "a", "an", "that", "please", "to"}
+SHORT = [("what is", "what's"), ("where is", "where's"), ("who is", "who's"), ("when is", "when's"), ("i am", "i'm"),
+         ("do not", "don't"), ("can not", "can't"), ("it is", "it's"), ("that is", "that's"), ("you are", "you're"),
+         ("i would", "i'd"), ("i have", "i've"), ("does not", "doesn't"), ("did not", "didn't"), ("let us", "let's"),
+         ("have not", "haven't"), ("how is", "how's"), ("can not", "cannot")]
+COUNTED = {"timer", "duration", "tell_age", "plus", "minus", "times"}
+AMERICAN = {"favourite": "favorite", "colour": "color", "neighbour": "neighbor", "grey": "gray", "favour": "favor"}
+
+
+def part_of(text):
+    """`train`, `dev` or `test`, by nothing but the text."""
+    number = chance(text)
+    return "train" if number < DEV else "dev" if number < TEST else "test"
+
+
+def sections(name):
+    """The lines below each [header] of a file."""
+    found = collections.defaultdict(list)
+    header = None
+    for line in (FOLDER / name).read_text().splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            header = line[1:-1]
+        elif line and not line.startswith("#"):
+            found[header].append(line)
+    return found
+
+
+def alternatives(text):
+    """All that a text with (alternatives|in|brackets) stands for."""
+    match = re.search(r"\(([^()]*)\)", text)
+    if not match:
+        return [" ".join(text.split())]
+    before, after = text[:match.start()], text[match.end():]
+    return [whole for choice in match[1].split("|") for whole in alternatives(before + choice + after)]
+
+
+def chosen(rng, text):
+    """One of the alternatives."""
+    while "(" in text:
+        text = re.sub(r"\(([^()]*)\)", lambda match: rng.choice(match[1].split("|")), text)
+    return " ".join(text.split())
+
+
+@functools.lru_cache
+def frames(kind, part):
+    found = {"train": [], "dev": [], "test": []}
+    for line in sections("frames.txt")[kind]:
+        found["train" if line == "{}" else part_of(f"frame {kind} {line}")].append(line)
+    return found[part]
+
+
+class Intent:
+    """The cores of one intent, by part: pairs of a kind (q, iq, np, vp, s, any) and a template."""
+
+    def __init__(self, name, lines):
+        self.name = name
+        self.cores = {"train": [], "dev": [], "test": []}
+        for line in lines:
+            kind, template = line.split(" ", 1)
+            self.cores[part_of(f"{name} {kind} {template}")].append((kind, template))
+        if not self.cores["train"]:
+            self.cores["train"] = self.cores["dev"] + self.cores["test"]
+
+    def phrasings(self):
+        """How many cores training has, alternatives counted, without frames, openings and closings."""
+        return sum(len(alternatives(template)) for _, template in self.cores["train"])
+
+
+class Phraser:
+    """Says intents with phrasings of one part."""
+
+    def __init__(self, rng, part="train"):
+        self.rng, self.part = rng, part
+
+    def frame(self, kind):
+        part = self.part
+        if part != "train" and (self.rng.random() < 0.5 or not frames(kind, part)):
+            part = "train"
+        if part == "train" and self.rng.random() < BARE.get(kind, 0):
+            return "{}"
+        return self.rng.choice(frames(kind, part))
+
+    def around(self, kind, share):
+        if self.rng.random() >= share:
+            return ""
+        part = self.part if self.rng.random() < 0.5 else "train"
+        return self.rng.choice(frames(kind, part) or frames(kind, "train"))
+
+    def say(self, intent, slots, bare=False):
+        """An utterance of the intent, as recognised or as written."""
+        rng = self.rng
+        kind, core = rng.choice(intent.cores[self.part])
+        text = chosen(rng, core)
+        if not bare:
+            text = chosen(rng, self.frame(kind)).replace("{}", text)
+        opening, closing = ("", "") if bare else (self.around("open", OPENING), self.around("close", CLOSING))
+        if rng.random() < DROPPED:
+            text = dropped(rng, text)
+        if rng.random() < FILLER and not bare:
+            text = filled(rng, text, self.around("filler", 1))
+        if rng.random() < SHORTENED:
+            text = shortened(rng, text)
+        for slot, value in slots.items():
+            text = text.replace("{" + slot + "}", value)
+        text = american(text) if rng.random() < 0.4 else text
+        if rng.random() < WRITTEN:
+            if intent.name in COUNTED and rng.random() < 0.4:
+                text = digits(text)
+            return written(rng, kind, opening, text, closing)
+        return " ".join(f"{opening} {text} {closing}".split())
+
+
+def dropped(rng, text):
+    words = text.split()
+    soft = [at for at, word in enumerate(words) if word in DROPPABLE]
+    if soft and len(words) > 3:
+        del words[rng.choice(soft)]
+    return " ".join(words)
+
+
+def filled(rng, text, filler):
+    words = text.split()
+    words.insert(rng.randint(0, len(words)), filler)
+    return " ".join(words)
+
+
+def shortened(rng, text):
+    bare = rng.random() < 0.3
+    for long, short in SHORT:
+        if rng.random() < 0.7:
+            text = re.sub(rf"\b{long}\b", short.replace("'", "") if bare else short, text)
+    return text
+
+
+NUMBERS = {in_words(number): str(number) for number in range(100, -1, -1)}
+NUMBER = re.compile(r"\b(" + "|".join(sorted(NUMBERS, key=len, reverse=True)) + r")\b")
+
+
+def digits(text):
+    return NUMBER.sub(lambda match: NUMBERS[match[0]], text)
+
+
+def american(text):
+    return re.sub("|".join(AMERICAN), lambda match: AMERICAN[match[0]], text)
+
+
+def written(rng, kind, opening, text, closing):
+    """With capitals and marks."""
+    comma = "," if rng.random() < 0.7 else ""
+    text = f"{opening}{comma} {text}" if opening else text
+    text = f"{text}{comma} {closing}" if closing else text
+    text = re.sub(r"\bi\b", "I", text)
+    mark = {"q": "?", "iq": rng.choice("?.")}.get(kind, rng.choice(("", ".", ".", "!")))
+    return text[:1].upper() + text[1:] + mark

@@ -1,0 +1,126 @@
+"""Trains the tokenizer and the small Llama on dialogues made as it goes; a run that was interrupted continues."""
+import argparse
+import itertools
+import math
+import os
+import pathlib
+import random
+import time
+
+import torch
+from torch.nn import functional as F
+
+import tokens
+from dialogues import dialogue
+from model import CONTEXT, Llama, shape
+
+WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
+STEPS, BATCH_TOKENS, DRAWN = 6000, 2304, 96
+RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 150, 0.05
+SAVE_EVERY, REPORT_EVERY = 50, 20
+
+
+def turns_of(rng):
+    """How many turns a dialogue has: most are short, some fill the context."""
+    return rng.choice((rng.randint(1, 4), rng.randint(3, 9), rng.randint(6, 16)))
+
+
+def batches(tokenizer, seed, step):
+    """Batches from a step on: dialogues of like length, with what is to be learnt as targets."""
+    while True:
+        # Each draw of dialogues has its own seed, and gives as many batches as it has tokens for.
+        rng = random.Random(f"{seed} {step}")
+        drawn = [tokens.encoded(tokenizer, *dialogue(rng, turns_of(rng))) for _ in range(DRAWN)]
+        drawn.sort(key=lambda pair: len(pair[0]))
+        rows = [[]]
+        for pair in drawn:
+            if rows[-1] and (len(rows[-1]) + 1) * min(len(pair[0]), CONTEXT) > BATCH_TOKENS:
+                rows.append([])
+            rows[-1].append(pair)
+        rng.shuffle(rows)
+        yield from map(batch, rows)
+        step += 1
+
+
+def batch(pairs):
+    """Inputs and targets; -100 is not learnt."""
+    length = min(CONTEXT, max(len(ids) for ids, _ in pairs) - 1)
+    inputs = torch.zeros(len(pairs), length, dtype=torch.long)
+    targets = torch.full((len(pairs), length), -100)
+    for row, (ids, learnt) in enumerate(pairs):
+        ids, learnt = torch.tensor(ids[:length + 1]), torch.tensor(learnt[:length + 1])
+        inputs[row, :len(ids) - 1] = ids[:-1]
+        targets[row, :len(ids) - 1] = torch.where(learnt[1:], ids[1:], -100)
+    return inputs, targets
+
+
+def loss_of(model, inputs, targets):
+    picked = targets != -100
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = F.linear(model.hidden(inputs)[picked], model.tok_embeddings.weight)
+    return F.cross_entropy(logits.float(), targets[picked])
+
+
+def optimisers(model):
+    """Muon for the matrices of the layers, AdamW for the embedding and the norms."""
+    inner = [p for name, p in model.named_parameters() if p.dim() == 2 and "tok_embeddings" not in name]
+    outer = [p for name, p in model.named_parameters() if p.dim() != 2 or "tok_embeddings" in name]
+    return [torch.optim.Muon(inner, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(outer, weight_decay=0.0, betas=(0.9, 0.98))]
+
+
+def learning_rate(step, steps):
+    falling = 0.5 * (1 + math.cos(math.pi * step / steps))
+    return RATE * min(1, (step + 1) / WARM_UP) * (falling + 1e-3)
+
+
+def save(content, path):
+    torch.save(content, f"{path}.part")
+    os.replace(f"{path}.part", path)
+
+
+def train(seed, steps, name):
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    WORK.mkdir(parents=True, exist_ok=True)
+    words = WORK / f"{name}.json"
+    tokenizer = tokens.load(words) if words.exists() else tokens.train(seed, words)
+    model = Llama(shape(tokenizer.get_vocab_size()))
+    print(f"{sum(p.numel() for p in model.parameters())} parameters, {tokenizer.get_vocab_size()} tokens", flush=True)
+    both, checkpoint, step = optimisers(model), WORK / f"{name}-checkpoint.pt", 0
+    if checkpoint.exists():
+        saved = torch.load(checkpoint, weights_only=True)
+        model.load_state_dict(saved["model"])
+        for optimiser, state in zip(both, saved["optimisers"]):
+            optimiser.load_state_dict(state)
+        step = saved["step"]
+    start, seen, total = time.time(), 0, []
+    drawn = batches(tokenizer, seed, step)
+    for inputs, targets in itertools.islice(drawn, steps - step):
+        for group in both[0].param_groups + both[1].param_groups:
+            group["lr"] = learning_rate(step, steps)
+        loss = loss_of(model, inputs, targets)
+        model.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimiser in both:
+            optimiser.step()
+        step, seen = step + 1, seen + inputs.numel()
+        total.append(loss.item())
+        if step % REPORT_EVERY == 0:
+            took = time.time() - start
+            print(f"step {step} of {steps}: loss {sum(total) / len(total):.4f}, {seen / took:.0f} tokens/s, {took:.0f} s",
+                  flush=True)
+            total = []
+        if step % SAVE_EVERY == 0 or step == steps:
+            save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in both], "step": step}, checkpoint)
+    save(model.state_dict(), WORK / f"{name}.pt")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--name", default="llm", help="of the files in tools/zoo/work/llm")
+    arguments = parser.parse_args()
+    train(arguments.seed, arguments.steps, arguments.name)
