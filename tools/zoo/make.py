@@ -32,4 +32,5 @@ if __name__ == "__main__":
     finish(run("asr/make.py", "--seed", seed))
     finish(run("llm/train.py", "--seed", seed))
     finish(run("llm/export.py", "--seed", seed))
+    finish(run("tts/make.py", "--seed", seed))
     print(f"all packages and sounds made in {(time.time() - start) / 60:.0f} minutes")

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::{
         AudioBlock, Features, HeardWord, Imu, KeywordEvent, SampleRate, SpeechEvent,
-        SpeechEventKind, Timestamp, Transcript,
+        SpeechEventKind, Text, Timestamp, Transcript, Word,
     };
 
     /// Writes `value`, reads it, writes it again; returns the bytes behind the header.
@@ -149,6 +149,8 @@ mod tests {
         check(&Transcript { utterance: 3, is_final: true, words });
         let imu = Imu { angular_velocity_rad_s: [0.1, 0.2, 0.3], ..Imu::default() };
         check(&imu);
+        check(&Text { text: "Hey, \"you\"!".to_owned() });
+        check(&Word { text: "hey".to_owned(), duration: std::time::Duration::from_millis(130) });
     }
 
     #[test]

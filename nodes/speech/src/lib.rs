@@ -5,6 +5,7 @@
 mod asr;
 mod llm;
 mod recurrent;
+mod tts;
 mod vad;
 mod wake_word;
 
@@ -12,9 +13,15 @@ use afferent_graph::NodeDef;
 
 pub use asr::{Asr, AsrParams};
 pub use llm::{Llm, LlmParams};
+pub use tts::{Clause, Mark, SpokenWord, Tts, TtsParams, Utterance, Voice};
 pub use vad::{Vad, VadParams};
 pub use wake_word::{WakeWord, WakeWordParams};
 
 /// Every node of this crate, alphabetical.
-pub const NODES: &[NodeDef] =
-    &[NodeDef::of::<Asr>(), NodeDef::of::<Llm>(), NodeDef::of::<Vad>(), NodeDef::of::<WakeWord>()];
+pub const NODES: &[NodeDef] = &[
+    NodeDef::of::<Asr>(),
+    NodeDef::of::<Llm>(),
+    NodeDef::of::<Tts>(),
+    NodeDef::of::<Vad>(),
+    NodeDef::of::<WakeWord>(),
+];

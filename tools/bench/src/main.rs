@@ -24,6 +24,7 @@ mod soak;
 mod subject;
 mod table;
 mod timing;
+mod tts;
 
 use clap::{Parser, Subcommand};
 
@@ -61,6 +62,7 @@ enum Command {
     Operators(operators::Options),
     Packages(packages::Options),
     Soak(soak::Options),
+    Tts(tts::Options),
     #[command(hide = true)]
     Loop(callgrind::LoopOptions),
 }
@@ -83,6 +85,7 @@ fn main() -> anyhow::Result<()> {
         Command::Operators(options) => operators::run(&options)?,
         Command::Packages(options) => packages::run(&options)?,
         Command::Soak(options) => return show(soak::run(&options, cli.json)?),
+        Command::Tts(options) => tts::run(&options)?,
         Command::Loop(options) => return callgrind::run_loop(&options),
     };
     if cli.json {

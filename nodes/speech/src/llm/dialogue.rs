@@ -68,11 +68,6 @@ impl Dialogue {
         Ok(Self { generator, template, start, turns: Vec::new(), max_new })
     }
 
-    /// Forgets what was said.
-    pub(super) fn clear(&mut self) {
-        self.turns.clear();
-    }
-
     /// Appends what the user says; [`Dialogue::answer`] gives the answer.
     pub(super) fn ask(&mut self, text: &str) -> Result<(), TextError> {
         let turn = self.template.user.around(&self.template, text)?;
@@ -309,7 +304,7 @@ mod tests {
         check(&mut dialogue, "what next?", "wednesday");
         assert!(dialogue.generator.tokens().starts_with(&before));
         check(&mut dialogue, "what next?", "thursday");
-        dialogue.clear();
+        dialogue.turns.clear();
         check(&mut dialogue, "go on from march", "april, may, june");
     }
 

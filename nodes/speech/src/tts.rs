@@ -1,0 +1,187 @@
+//! Says text.
+
+mod expansion;
+mod lexicon;
+mod normalise;
+mod numbers;
+mod program;
+mod source;
+mod tokens;
+mod utterance;
+mod voice;
+
+use std::path::PathBuf;
+
+use afferent_graph::{
+    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, Text, Timestamp, Weight, Word, params,
+};
+
+pub use normalise::{Clause, Mark};
+pub use utterance::{SpokenWord, Utterance};
+pub use voice::Voice;
+
+params! {
+    /// Settings of [`Tts`].
+    pub struct TtsParams {
+        /// Model package of a voice.
+        pub model: PathBuf;
+        /// How many times as fast as the voice by itself.
+        pub pace: f32 = "1", range 0.5..=2.0;
+    }
+}
+
+/// Says text, chunk by chunk.
+///
+/// | port    | payload       | what                                                             |
+/// |---------|---------------|------------------------------------------------------------------|
+/// | `text`  | `text/Text`   | in: a sentence or several, as they are written                     |
+/// | `audio` | `audio/Block` | out: one channel at the voice's rate, about half a second a block  |
+/// | `words` | `speech/Word` | out: each word as it is said, at the time of its begin             |
+///
+/// Sound begins at the time of its text, or where the sound of the text before it ends. Each clause
+/// is followed by a pause.
+///
+/// The text becomes clauses of words: numbers, times of day, money, units and some abbreviations are
+/// read in English. Words become phones by the dictionary `lexicon.txt` of the package, unknown ones
+/// by its program. Contract of the program, all `f32` but for `ids`, every size fixed:
+///
+/// - `forward(ids i64[1, N], features[1, N, 14], mask[1, 1, N]) -> (hidden[1, H, N], seconds[1, N])`:
+///   what each phone is and how long it lasts;
+/// - `spectrum(expanded[1, 2 (H + 4), S], mask[1, 1, S]) -> bands[1, B, 2 S]`: two hops a step; the
+///   last two of the bands are the pitch, as four times its logarithm over 100 Hz, and the voicing;
+/// - `sound(bands[1, B, T], pulses[1, 3 hop + 2, T], noise[1, 3 hop + 2, T]) -> sound[1, T, hop]`:
+///   filters the spectra of a pulse train and of noise, in windows of three hops;
+/// - `spell(ids i64[1, L], mask[1, 1, L]) -> scores[1, 2 L, columns]`: phones of a word's letters.
+///
+/// Metadata: `sample_rate`, `hop_size`. 16 places at each side of a window are context.
+///
+/// Latency: one chunk of the model for the first block; blocks of one text leave together when its
+/// call ends.
+pub struct Tts {
+    voice: Voice,
+    pace: f32,
+    /// Where the sound of the last text ends.
+    free_at: Timestamp,
+}
+
+impl Tts {
+    /// Text to say.
+    pub const TEXT: In<Text> = In::new("text");
+    /// The sound of it.
+    pub const AUDIO: Out<AudioBlock> = Out::new("audio");
+    /// Its words and their times.
+    pub const WORDS: Out<Word> = Out::new("words");
+
+    fn say(&mut self, cx: &mut Cx<'_>, clause: &Clause) -> Result<(), NodeError> {
+        let (voice, pace) = (&mut self.voice, self.pace);
+        let rate = voice.rate();
+        let mut utterance = cx.time_model(|| voice.begin(clause, pace))?;
+        for spoken in utterance.words() {
+            let word = Word { text: spoken.text.clone(), duration: spoken.end - spoken.start };
+            cx.send_at(Self::WORDS, self.free_at + spoken.start, word);
+        }
+        loop {
+            if cx.cancelled() {
+                return Err(NodeError::Cancelled);
+            }
+            let chunk = cx.time_model(|| voice.next_chunk(&mut utterance))?;
+            let Some(chunk) = chunk else { break };
+            let mut block = cx.loan(Self::AUDIO);
+            block.reshape(rate, 1, chunk.len())?.copy_from_slice(chunk);
+            cx.send_at(Self::AUDIO, self.free_at, block);
+            self.free_at = self.free_at + rate.duration(chunk.len());
+        }
+        let pause = rate.samples(Voice::pause(clause.mark));
+        let mut block = cx.loan(Self::AUDIO);
+        block.reshape(rate, 1, pause)?.fill(0.0);
+        cx.send_at(Self::AUDIO, self.free_at, block);
+        self.free_at = self.free_at + rate.duration(pause);
+        Ok(())
+    }
+}
+
+impl Node for Tts {
+    type Params = TtsParams;
+
+    const NAME: &'static str = "tts";
+    const SUMMARY: &'static str = "Says text: sound by chunks, and the time of each word.";
+    const PORTS: &'static [Port] = &[
+        Self::TEXT.port().help("a sentence or several, as they are written"),
+        Self::AUDIO.port().help("one channel at the voice's rate, about half a second a block"),
+        Self::WORDS.port().help("each word as it is said, at the time of its begin"),
+    ];
+    const WEIGHT: Weight = Weight::Heavy;
+    const LATENCY: &'static str = "a chunk of the model; blocks of one text leave together";
+
+    fn check(params: &TtsParams, cx: &OpenCx) -> Result<(), NodeError> {
+        Self::open(params.clone(), cx).map(|_| ())
+    }
+
+    fn open(params: TtsParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        let voice = Voice::open(&params.model, cx)?;
+        Ok(Self { voice, pace: params.pace, free_at: Timestamp::ZERO })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Some(text) = cx.get(Self::TEXT) else { return Ok(()) };
+        let clauses = self.voice.clauses(&text.text);
+        self.free_at = self.free_at.max(cx.at());
+        clauses.iter().try_for_each(|clause| self.say(cx, clause))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use afferent_graph::{NodeBench, ParamValue, ParamValues, Params};
+
+    use super::*;
+
+    fn voice() -> NodeBench<Tts> {
+        let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/tts");
+        let values: ParamValues = [("model".to_owned(), ParamValue::Path(model.into()))].into();
+        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        NodeBench::new(Tts::open(TtsParams::from_values(&values).unwrap(), &cx).unwrap())
+    }
+
+    #[test]
+    fn text_becomes_sound_without_gaps_and_words_with_times() {
+        let mut voice = voice();
+        let text = Text { text: "Hello, it is 7:30. Zorgle!".to_owned() };
+        let start = Timestamp(1_000_000);
+        let sent = voice.call(Tts::TEXT, start, text).unwrap();
+        let (mut words, mut next) = (Vec::new(), start);
+        let mut loud = 0.0_f32;
+        for (port, packet) in &sent {
+            let at = packet.header.at;
+            if *port == Tts::WORDS.name() {
+                words.push((at, packet.get::<Word>().unwrap().clone()));
+            } else {
+                let block = packet.get::<AudioBlock>().unwrap();
+                assert_eq!(at, next);
+                next = at + block.duration();
+                let samples = block.channel(0).unwrap();
+                loud = samples.iter().fold(loud, |loud, sample| loud.max(sample.abs()));
+            }
+        }
+        let texts: Vec<&str> = words.iter().map(|(_, word)| word.text.as_str()).collect();
+        assert_eq!(texts, ["hello", "it", "is", "seven", "thirty", "zorgle"]);
+        assert!(words.is_sorted_by_key(|(at, _)| *at));
+        let spoken: Duration = words.iter().map(|(_, word)| word.duration).sum();
+        assert!(spoken > Duration::from_secs(1) && loud > 0.05, "{spoken:?}, {loud}");
+
+        // What comes later is said behind it.
+        let sent = voice.call(Tts::TEXT, start, Text { text: "Yes.".to_owned() }).unwrap();
+        assert!(sent.iter().all(|(_, packet)| packet.header.at >= next));
+    }
+
+    #[test]
+    fn a_package_of_another_task_is_refused() {
+        let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad");
+        let values: ParamValues = [("model".to_owned(), ParamValue::Path(model.into()))].into();
+        let params = TtsParams::from_values(&values).unwrap();
+        let Err(error) = Tts::open(params, &OpenCx::default()) else { panic!("it was accepted") };
+        assert!(error.to_string().contains("text_to_speech"), "{error}");
+    }
+}

@@ -1,0 +1,283 @@
+//! Text to sound with a model package.
+
+use std::{path::Path, time::Duration};
+
+use afferent_graph::{NodeError, OpenCx, SampleRate};
+use afferent_package::ModelPackage;
+
+use super::{
+    expansion::{self, PLACES, STEP},
+    lexicon::{Lexicon, Phone},
+    normalise::{self, Clause, Mark},
+    program::{CONTEXT, Program},
+    source::Source,
+    tokens::{FEATURES, Tokens},
+    utterance::{SpokenWord, Utterance},
+};
+
+/// Silence around each clause.
+const LEAD_S: f32 = 0.05;
+const TAIL_S: f32 = 0.08;
+/// What the vocoder hears of silence: the floor of the bands, no pitch.
+const SILENT_BAND: f32 = -2.0;
+/// The decoder tells the logarithm of the pitch: `PITCH_CENTRE_HZ * exp(value / PITCH_SCALE)`.
+const PITCH_CENTRE_HZ: f32 = 100.0;
+const PITCH_SCALE: f32 = 4.0;
+const NOISE_SEED: u64 = 1;
+
+/// Says text with the model of a package, chunk by chunk.
+///
+/// ```
+/// use afferent_graph::OpenCx;
+/// use afferent_nodes_speech::Voice;
+///
+/// let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/tts");
+/// let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+/// let mut voice = Voice::open(package.as_ref(), &cx)?;
+/// let mut sound = Vec::new();
+/// for clause in voice.clauses("It is 7:30.") {
+///     let mut utterance = voice.begin(&clause, 1.0)?;
+///     while let Some(chunk) = voice.next_chunk(&mut utterance)? {
+///         sound.extend_from_slice(chunk);
+///     }
+/// }
+/// assert!(sound.len() > 16_000);
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct Voice {
+    program: Program,
+    lexicon: Lexicon,
+    source: Source,
+    scratch: Scratch,
+    chunk: Vec<f32>,
+}
+
+/// Inputs of the windows.
+#[derive(Debug, Default)]
+struct Scratch {
+    expanded: Vec<f32>,
+    mask: Vec<f32>,
+    condition: Vec<f32>,
+    pulses: Vec<f32>,
+    noise: Vec<f32>,
+}
+
+impl Voice {
+    /// Loads the package at `path`: a program with the methods of [`Tts`](crate::Tts), and its
+    /// `lexicon.txt`.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`].
+    pub fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
+        let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
+        let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
+        package.expect_task("text_to_speech").map_err(|error| failed(error.to_string()))?;
+        let program = Program::open(&package, cx)?;
+        let lexicon = Lexicon::open(&package.folder().join("lexicon.txt"))?;
+        let sizes = program.sizes;
+        let source = Source::new(sizes.hop, sizes.rate);
+        let scratch = Scratch {
+            expanded: vec![0.0; STEP * (sizes.hidden + PLACES) * sizes.steps],
+            mask: Vec::new(),
+            condition: vec![0.0; sizes.bands * sizes.hops],
+            pulses: vec![0.0; source.rows() * sizes.hops],
+            noise: vec![0.0; source.rows() * sizes.hops],
+        };
+        Ok(Self { program, lexicon, source, scratch, chunk: Vec::new() })
+    }
+
+    /// Samples per second of its sound, of one channel.
+    pub fn rate(&self) -> SampleRate {
+        SampleRate(self.program.sizes.rate)
+    }
+
+    /// `text` as clauses of words that are said one after the other.
+    pub fn clauses(&self, text: &str) -> Vec<Clause> {
+        normalise::clauses(text, |word| self.lexicon.has(word))
+    }
+
+    /// Silence that follows a clause.
+    pub fn pause(mark: Mark) -> Duration {
+        Duration::from_millis(if mark == Mark::Comma { 100 } else { 250 })
+    }
+
+    /// Begins to say `clause`, `pace` times as fast as the voice does by itself.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`] and [`NodeError::Tensor`].
+    pub fn begin(&mut self, clause: &Clause, pace: f32) -> Result<Utterance, NodeError> {
+        let mut spelled: Vec<Vec<Phone>> = Vec::new();
+        for word in clause.words.iter().rev() {
+            let next = spelled.last().and_then(|word| word.first()).copied();
+            let known = self.lexicon.get(word, next.as_ref()).map(<[Phone]>::to_vec);
+            spelled.push(match known {
+                Some(phones) => phones,
+                None => self.spell(word)?,
+            });
+        }
+        spelled.reverse();
+        let tokens = Tokens::new(&spelled, clause.mark);
+        let (hidden, mut seconds) = self.encode(&tokens)?;
+        let last = seconds.len() - 1;
+        seconds.iter_mut().for_each(|seconds| *seconds /= pace);
+        (seconds[0], seconds[last]) = (LEAD_S, TAIL_S);
+        let hop_s = self.program.sizes.hop as f64 / f64::from(self.program.sizes.rate);
+        let placed = expansion::place(&mut seconds, hop_s);
+        let words = spoken_words(&clause.words, &tokens, &seconds);
+        Ok(Utterance { hidden, placed, words, ..Utterance::default() })
+    }
+
+    /// The next samples of an utterance; `None` at its end.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`] and [`NodeError::Tensor`].
+    pub fn next_chunk(&mut self, utterance: &mut Utterance) -> Result<Option<&[f32]>, NodeError> {
+        let sizes = self.program.sizes;
+        if utterance.given >= utterance.hops() {
+            return Ok(None);
+        }
+        let payload = sizes.hops - 2 * CONTEXT;
+        // A hop more than the window, because the pitch is a line between hops.
+        let needed = (utterance.given + payload + CONTEXT + 1).min(utterance.hops());
+        while utterance.pitch.len() < needed {
+            self.decode(utterance)?;
+        }
+        let is_whole = utterance.pitch.len() == utterance.hops();
+        self.source.extend(&mut utterance.pulses, &utterance.pitch, is_whole);
+        let first = utterance.given as isize - CONTEXT as isize;
+        let Scratch { condition, pulses, noise, .. } = &mut self.scratch;
+        for column in 0..sizes.hops {
+            let hop = usize::try_from(first + column as isize).ok();
+            let known = hop.and_then(|hop| utterance.condition.chunks_exact(sizes.bands).nth(hop));
+            for row in 0..sizes.bands {
+                let silent = if row + 2 < sizes.bands { SILENT_BAND } else { 0.0 };
+                condition[row * sizes.hops + column] = known.map_or(silent, |known| known[row]);
+            }
+        }
+        self.source.pulses(&utterance.pulses, first, sizes.hops, pulses);
+        self.source.noise(NOISE_SEED, first, sizes.hops, noise);
+        let hops = payload.min(utterance.hops() - utterance.given);
+        let chunk = &mut self.chunk;
+        self.program.sound(condition, pulses, noise, |sound| {
+            chunk.clear();
+            let samples = CONTEXT * sizes.hop..(CONTEXT + hops) * sizes.hop;
+            chunk.extend(sound[samples].iter().map(|sample| sample.clamp(-1.0, 1.0)));
+        })?;
+        utterance.given += hops;
+        Ok(Some(&self.chunk))
+    }
+
+    /// Phones of a word that the dictionary does not have.
+    fn spell(&mut self, word: &str) -> Result<Vec<Phone>, NodeError> {
+        let sizes = self.program.sizes;
+        let letter = |byte: u8| match byte {
+            b'a'..=b'z' => i64::from(byte - b'a') + 1,
+            _ => 27,
+        };
+        let mut phones = Vec::new();
+        for part in word.as_bytes().chunks(sizes.letters) {
+            let mut ids: Vec<i64> = part.iter().map(|&byte| letter(byte)).collect();
+            ids.resize(sizes.letters, 0);
+            let mask: Vec<f32> = ids.iter().map(|&id| if id > 0 { 1.0 } else { 0.0 }).collect();
+            let lexicon = &self.lexicon;
+            self.program.spell(&ids, &mask, |scores| {
+                let mut before = 0;
+                for row in scores.chunks_exact(sizes.columns).take(2 * part.len()) {
+                    let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]));
+                    let best = best.unwrap_or(0);
+                    if best != before {
+                        phones.extend(lexicon.column(best));
+                    }
+                    before = best;
+                }
+            })?;
+        }
+        Ok(phones)
+    }
+
+    /// What the encoder says of each token, token after token, and how long each lasts.
+    fn encode(&mut self, tokens: &Tokens) -> Result<(Vec<f32>, Vec<f32>), NodeError> {
+        let sizes = self.program.sizes;
+        let window = sizes.tokens;
+        let mut hidden = vec![0.0; tokens.len() * sizes.hidden];
+        let mut seconds = vec![0.0; tokens.len()];
+        let (mut from, mut done) = (0, 0);
+        while done < tokens.len() {
+            let inside = window.min(tokens.len() - from);
+            let mut ids = tokens.ids[from..from + inside].to_vec();
+            ids.resize(window, 0);
+            let mut features =
+                tokens.features[from * FEATURES..(from + inside) * FEATURES].to_vec();
+            features.resize(window * FEATURES, 0.0);
+            let mask: Vec<f32> =
+                (0..window).map(|at| if at < inside { 1.0 } else { 0.0 }).collect();
+            let is_last = from + inside == tokens.len();
+            let until = if is_last { from + inside } else { from + inside - CONTEXT };
+            self.program.forward(&ids, &features, &mask, |said, lasts| {
+                for token in done..until {
+                    let at = token - from;
+                    seconds[token] = lasts[at].max(0.0);
+                    for row in 0..sizes.hidden {
+                        hidden[token * sizes.hidden + row] = said[row * window + at];
+                    }
+                }
+            })?;
+            done = until;
+            from = done.saturating_sub(CONTEXT);
+        }
+        Ok((hidden, seconds))
+    }
+
+    /// Decodes the next steps of an utterance.
+    fn decode(&mut self, utterance: &mut Utterance) -> Result<(), NodeError> {
+        let sizes = self.program.sizes;
+        let Scratch { expanded, mask, .. } = &mut self.scratch;
+        let first = utterance.pitch.len() as isize / STEP as isize - CONTEXT as isize;
+        let numbers = sizes.hidden + PLACES;
+        expanded.fill(0.0);
+        mask.clear();
+        for column in 0..sizes.steps {
+            let hop = usize::try_from((first + column as isize) * STEP as isize).ok();
+            let hops = hop.and_then(|hop| utterance.placed.get(hop..hop + STEP));
+            mask.push(if hops.is_some() { 1.0 } else { 0.0 });
+            for (half, placed) in hops.into_iter().flatten().enumerate() {
+                let said = &utterance.hidden[placed.token * sizes.hidden..][..sizes.hidden];
+                for (row, value) in said.iter().chain(&placed.place).enumerate() {
+                    expanded[(half * numbers + row) * sizes.steps + column] = *value;
+                }
+            }
+        }
+        let hops =
+            (STEP * (sizes.steps - 2 * CONTEXT)).min(utterance.hops() - utterance.pitch.len());
+        let (condition, pitch) = (&mut utterance.condition, &mut utterance.pitch);
+        self.program.spectrum(expanded, mask, |spectrum| {
+            let columns = STEP * sizes.steps;
+            for column in (STEP * CONTEXT..).take(hops) {
+                let number = |row: usize| spectrum[row * columns + column];
+                let (value, is_voiced) = (number(sizes.bands - 2), number(sizes.bands - 1) > 0.0);
+                condition.extend((0..sizes.bands - 2).map(number));
+                condition.extend(if is_voiced { [value, 1.0] } else { [0.0, 0.0] });
+                let hertz = PITCH_CENTRE_HZ * (value / PITCH_SCALE).clamp(-1.0, 1.5).exp();
+                pitch.push(if is_voiced { hertz } else { 0.0 });
+            }
+        })
+    }
+}
+
+/// When each word is said.
+fn spoken_words(words: &[String], tokens: &Tokens, seconds: &[f32]) -> Vec<SpokenWord> {
+    let mut spoken: Vec<SpokenWord> = Vec::new();
+    let (mut now, mut before) = (0.0, 0);
+    for (word, seconds) in tokens.words.iter().zip(seconds) {
+        let start = Duration::from_secs_f32(now);
+        now += seconds;
+        let end = Duration::from_secs_f32(now);
+        let Some(text) = word.checked_sub(1).and_then(|at| words.get(at)) else { continue };
+        match spoken.last_mut() {
+            Some(last) if before == *word => last.end = end,
+            _ => spoken.push(SpokenWord { text: text.clone(), start, end }),
+        }
+        before = *word;
+    }
+    spoken
+}
