@@ -34,6 +34,16 @@ fn zipped<T: Copy + Default>(isa: Isa, columns: &[T]) -> Vec<T> {
     all
 }
 
+/// Weights of so many rows and columns, packed.
+fn packed(isa: Isa, (inner, cols): (usize, usize), weights: &[i8]) -> Vec<i8> {
+    let mut packed = vec![0; packed_len(isa, inner, cols).unwrap_or_default()];
+    let column = |col: usize, first: usize, to: &mut [i8]| {
+        (first..).zip(to).for_each(|(k, to)| *to = weights[k * cols + col]);
+    };
+    pack(isa, (inner, cols), column, &mut packed);
+    packed
+}
+
 /// What is stored for a sum.
 fn rounded(sum: i32, scale: f32, clamp: (f32, f32), zero_point: i32) -> i32 {
     let value = (sum as f32 * scale).clamp(clamp.0, clamp.1).round_ties_even() as i32;
@@ -65,11 +75,7 @@ fn products_with_bytes() {
             let x = bytes(25 * channels, seed);
             let weights = bytes(inner * cols, seed + 1);
             let at = places(rows, taps, channels);
-            let mut packed = vec![0; packed_len(isa, inner, cols).unwrap()];
-            let column = |col: usize, first: usize, to: &mut [i8]| {
-                (first..).zip(to).for_each(|(k, to)| *to = weights[k * cols + col]);
-            };
-            pack(isa, (inner, cols), column, &mut packed);
+            let packed = packed(isa, (inner, cols), &weights);
             let bias: Vec<i32> = (0..cols as i32).map(|col| col * 100 - 1000).collect();
             let scale: Vec<f32> =
                 (0..cols).map(|col| (1.0 + col as f32) / (40_000.0 * inner as f32)).collect();

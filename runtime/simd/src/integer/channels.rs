@@ -4,9 +4,9 @@
 
 use afferent_core::Workers;
 
-use super::{Bytes, End, column, width};
+use super::{Bytes, End, column, end::two_at, width};
 use crate::{
-    Float, Int, Isa, Routine, Simd,
+    Int, Isa, Routine, Simd,
     indirect::{self, ZEROS},
     parallel,
 };
@@ -252,9 +252,6 @@ unsafe fn add<S: Simd>(
 ) -> [S::I32; 2] {
     let from = weights.wrapping_add(2 * pair * S::LANES).cast::<f32>();
     // SAFETY: demanded of the caller.
-    let weights = unsafe { [simd.load_at(from), simd.load_at(from.wrapping_add(S::LANES))] };
-    [
-        low.add_pairs(zipped[0], weights[0].to_bits()),
-        high.add_pairs(zipped[1], weights[1].to_bits()),
-    ]
+    let weights = unsafe { two_at(simd, from) };
+    [low.add_pairs(zipped[0], weights[0]), high.add_pairs(zipped[1], weights[1])]
 }

@@ -50,6 +50,19 @@ pub trait End: Sync {
     }
 }
 
+/// Two vectors of words.
+///
+/// # Safety
+/// Twice `LANES` words can be read there.
+#[inline(always)]
+pub(super) unsafe fn two_at<S: Simd>(simd: S, from: *const f32) -> [S::I32; 2] {
+    // SAFETY: demanded of the caller.
+    let first = unsafe { simd.load_at(from) };
+    // SAFETY: as above.
+    let second = unsafe { simd.load_at(from.wrapping_add(S::LANES)) };
+    [first.to_bits(), second.to_bits()]
+}
+
 /// Two vectors of a slice.
 #[inline(always)]
 fn both<S: Simd>(simd: S, from: &[f32], at: usize) -> [S::F32; 2] {

@@ -2,9 +2,9 @@
 
 #![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
 
-use super::{End, Product, Zero};
+use super::{End, Product, Zero, end::two_at};
 use crate::{
-    Float, Int, Isa, Routine, Simd,
+    Int, Isa, Routine, Simd,
     indirect::{Places, ZEROS},
     parallel::Shared,
 };
@@ -79,15 +79,15 @@ const CHAINS: usize = 4;
 /// Two vectors of groups can be read there.
 #[inline(always)]
 unsafe fn columns<S: Simd>(simd: S, from: *const i8) -> [S::I32; 2] {
-    let next = from.wrapping_add(const { group_len::<S>() * S::LANES });
-    // SAFETY: demanded of the caller.
-    unsafe {
-        if const { S::QUADS } {
-            [simd.load_at(from.cast()).to_bits(), simd.load_at(next.cast()).to_bits()]
-        } else {
-            [simd.load_pairs_at(from), simd.load_pairs_at(next)]
-        }
+    if const { S::QUADS } {
+        // SAFETY: demanded of the caller.
+        return unsafe { two_at(simd, from.cast()) };
     }
+    // SAFETY: demanded of the caller.
+    let first = unsafe { simd.load_pairs_at(from) };
+    let next = from.wrapping_add(const { group_len::<S>() * S::LANES });
+    // SAFETY: as above.
+    [first, unsafe { simd.load_pairs_at(next) }]
 }
 
 /// Adds the products of the groups of a word with those of a column.
@@ -238,11 +238,7 @@ impl<E: End> Area<'_, '_, E> {
         let mut all = [start; R];
         if const { S::QUADS } {
             // SAFETY: a panel begins with two vectors of sums.
-            let sums = unsafe {
-                let from = panel.cast::<f32>();
-                [simd.load_at(from), simd.load_at(from.wrapping_add(S::LANES))]
-            };
-            let sums = [sums[0].to_bits(), sums[1].to_bits()];
+            let sums = unsafe { two_at(simd, panel.cast()) };
             match self.product.zero {
                 Zero::All(zero) => {
                     let more = simd.splat_i32(i32::from(zero) + 128);
