@@ -64,7 +64,8 @@ impl Op for Pairs {
             if let Some(sum) = FixedSum::of([(p, self.from[0].1), (q, self.from[1].1)]) {
                 let zero = self.to.quantum.1;
                 let (low, high) = (low as i32, high as i32);
-                let one = move |a: i32, b: i32| (sum.of_pair(a, b) + zero).clamp(low, high) as i8;
+                // Bounds come from the blob, and may stand the wrong way round.
+                let one = move |a: i32, b: i32| (sum.of_pair(a, b) + zero).max(low).min(high) as i8;
                 return cx.isa.call(move || each(a, b, out, one));
             }
             let rest = zero - p * zero_a - q * zero_b;
@@ -76,8 +77,8 @@ impl Op for Pairs {
 
 /// A sum of two integers times factors, in numbers of a fixed point.
 ///
-/// Factors have 21 binary digits, and halves are rounded up, so that the result is that of XNNPACK
-/// whatever the instruction set: a sum that is off by one is not, three convolutions later.
+/// Factors have 21 binary digits, and halves are rounded up, so that the result is that of XNNPACK:
+/// a sum that is off by one makes results two quanta off some convolutions later.
 #[derive(Clone, Copy)]
 struct FixedSum {
     factors: [i32; 2],
