@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 import data
+from checkpoint import save, update_mean
 from models import LogMel, Vad, WakeWord, constant, mel_matrix
 
 BATCH = {"vad": 16, "wake_word": 24}
@@ -102,21 +103,6 @@ def learning_rate(name, step, steps):
     return PEAK_RATE[name] * min(1, (step + 1) / 100) * (falling + 1e-3)
 
 
-def update_mean(mean, state, step):
-    """Move a running mean of weights, which starts as a plain one, towards the present ones."""
-    kept = min(KEPT_MEAN, step / (step + 10))
-    for key, value in state.items():
-        if value.is_floating_point():
-            mean[key].lerp_(value, 1 - kept)
-        else:
-            mean[key].copy_(value)
-
-
-def save(content, path):
-    torch.save(content, path + ".part")
-    os.replace(path + ".part", path)
-
-
 def train(name, seed, steps):
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -141,7 +127,7 @@ def train(name, seed, steps):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 3.0)
         optimiser.step()
-        update_mean(mean, model.state_dict(), step)
+        update_mean(mean, model.state_dict(), step, KEPT_MEAN)
         total, count, step = total + loss.item(), count + 1, step + 1
         if step % SAVE_EVERY == 0 or step == steps:
             print(f"{name}: step {step} of {steps}, loss {total / count:.4f}, "

@@ -12,6 +12,7 @@ from paths import WORK
 from spoken import BANDS, FILTERS, FLOOR
 from torch.nn import functional as F
 
+from checkpoint import save, update_mean
 from speech import ACTIVE_LEVEL
 
 STEPS, BATCH, PEAK_RATE, WARM = 7200, 32, 3e-3, 300
@@ -248,11 +249,6 @@ def loss_of(model, features, letters, phones):
     return ctc, ctc + PHONE_WEIGHT * F.cross_entropy(phone_logits.float().flatten(0, 1), phones.flatten())
 
 
-def save(content, path):
-    torch.save(content, path + ".part")
-    os.replace(path + ".part", path)
-
-
 def train(seed, steps, name, begin=None, peak=PEAK_RATE, from_shard=0):
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -280,7 +276,7 @@ def train(seed, steps, name, begin=None, peak=PEAK_RATE, from_shard=0):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimiser.step()
-        update_mean(mean, model.state_dict(), step)
+        update_mean(mean, model.state_dict(), step, KEPT_MEAN)
         total, count, step = total + ctc.item(), count + 1, step + 1
         if step % 100 == 0 or step == steps:
             rate = (step - first) / (time.time() - start)
@@ -294,16 +290,6 @@ def train(seed, steps, name, begin=None, peak=PEAK_RATE, from_shard=0):
             print(f"asr: step {step}: greedy word error {greedy_error(averaged, known):.1f} % known templates, "
                   f"{greedy_error(averaged, new):.1f} % new ones", flush=True)
     save(mean, os.path.join(WORK, f"{name}.pt"))
-
-
-def update_mean(mean, state, step):
-    """Move a running mean of weights, which starts as a plain one, towards the present ones."""
-    kept = min(KEPT_MEAN, step / (step + 10))
-    for key, value in state.items():
-        if value.is_floating_point():
-            mean[key].lerp_(value, 1 - kept)
-        else:
-            mean[key].copy_(value)
 
 
 if __name__ == "__main__":

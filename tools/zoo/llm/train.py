@@ -2,9 +2,9 @@
 import argparse
 import itertools
 import math
-import os
 import pathlib
 import random
+import sys
 import time
 
 import torch
@@ -13,6 +13,9 @@ from torch.nn import functional as F
 import tokens
 from dialogues import dialogue
 from model import CONTEXT, Llama, shape
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from checkpoint import save
 
 WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
 STEPS, BATCH_TOKENS, DRAWN = 6000, 2304, 96
@@ -72,11 +75,6 @@ def optimisers(model):
 def learning_rate(step, steps):
     falling = 0.5 * (1 + math.cos(math.pi * step / steps))
     return RATE * min(1, (step + 1) / WARM_UP) * (falling + 1e-3)
-
-
-def save(content, path):
-    torch.save(content, f"{path}.part")
-    os.replace(f"{path}.part", path)
 
 
 def train(seed, steps, name):

@@ -13,6 +13,7 @@ import corpus
 import networks
 import source
 import spelling
+from checkpoint import save
 from corpus import HOP, WORK
 
 STEPS = {"acoustic": 2300, "vocoder": 3000, "speller": 1600}
@@ -156,11 +157,6 @@ def speller(seed):
 def learning_rate(name, step, steps):
     falling = max(0, step / steps - FALL_FROM) / (1 - FALL_FROM)
     return PEAK_RATE[name] * min(1, (step + 1) / 100) * (0.5 * (1 + math.cos(math.pi * falling)) + 1e-3)
-
-
-def save(content, path):
-    torch.save(content, path + ".part")
-    os.replace(path + ".part", path)
 
 
 def train(name, seed, steps):

@@ -1,0 +1,19 @@
+"""What trainings keep: files that are whole or not there, so that a run continues, and means of weights."""
+import os
+
+import torch
+
+
+def save(content, path):
+    torch.save(content, f"{path}.part")
+    os.replace(f"{path}.part", path)
+
+
+def update_mean(mean, state, step, most):
+    """Move a running mean of weights, which starts as a plain one, towards the present ones; `most` of it is kept."""
+    kept = min(most, step / (step + 10))
+    for key, value in state.items():
+        if value.is_floating_point():
+            mean[key].lerp_(value, 1 - kept)
+        else:
+            mean[key].copy_(value)
