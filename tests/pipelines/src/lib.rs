@@ -3,6 +3,10 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod captions;
+#[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod voice_agent;
 #[cfg(test)]
 mod wake_word;

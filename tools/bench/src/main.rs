@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "figures are what this program is for")]
 
+mod agent;
 mod allocations;
 mod asr;
 mod attention;
@@ -45,6 +46,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Agent(agent::Options),
     Asr(asr::Options),
     Attention(attention::Options),
     Call(call::Options),
@@ -70,6 +72,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let tables = match cli.command {
+        Command::Agent(options) => agent::run(&options)?,
         Command::Asr(options) => asr::run(&options)?,
         Command::Attention(options) => attention::run(&options)?,
         Command::Call(options) => call::run(&options)?,
