@@ -8,6 +8,7 @@ mod asr;
 mod attention;
 mod call;
 mod callgrind;
+mod conversation;
 mod damaged;
 mod figures;
 mod flow;
@@ -50,6 +51,7 @@ enum Command {
     Asr(asr::Options),
     Attention(attention::Options),
     Call(call::Options),
+    Conversation(conversation::Options),
     Damaged(damaged::Options),
     #[command(hide = true)]
     DamagedOnce(damaged::OnceOptions),
@@ -78,6 +80,7 @@ fn main() -> anyhow::Result<()> {
         Command::Call(options) => call::run(&options)?,
         Command::Damaged(options) => damaged::run(&options)?,
         Command::DamagedOnce(options) => return damaged::once(&options),
+        Command::Conversation(options) => return show(conversation::run(&options, cli.json)?),
         Command::Flow(options) => return show(flow::run(&options, cli.json)?),
         Command::Gemm(options) => gemm::run(&options)?,
         Command::Generate(options) => generate::run(&options)?,
