@@ -561,7 +561,8 @@ impl Runner {
             (_, None) if missing => Taken::Empty,
             // More may come back of what is under way.
             (_, None) if circles && !granted => {
-                self.held = Some(NEVER);
+                // Time has to pass first for a node that waits for one.
+                self.held = Some(NEVER).filter(|_| self.wake.is_none());
                 Taken::Empty
             }
             (_, None) => Taken::Over,

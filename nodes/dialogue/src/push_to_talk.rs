@@ -7,7 +7,6 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
 };
 
 use afferent_graph::{
@@ -189,6 +188,8 @@ const TIME: Param = Param {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use afferent_graph::{NodeBench, SampleRate};
 
     use super::*;
