@@ -15,6 +15,7 @@ pub(crate) const BACKENDS: &[&dyn Backend] = &[afferent_backend_xnnpack::XNNPACK
 const NODES: &[&[NodeDef]] = &[
     afferent_nodes_audio::NODES,
     afferent_nodes_device::NODES,
+    afferent_nodes_dialogue::NODES,
     afferent_nodes_io::NODES,
     afferent_nodes_speech::NODES,
 ];

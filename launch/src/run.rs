@@ -6,7 +6,9 @@ use afferent_engine::{
     CheckedGraph, ClockKind, Observer, Report, RunError, RunOptions, Session, Threads,
 };
 use afferent_graph::{Param, ParamKind, ParamValue};
-use afferent_record::{RecordOptions, Recorder, TraceFile};
+use afferent_record::{
+    RecordOptions, Recorder, TraceFile, Turn, Waterfall, waterfall_svg, write_turns,
+};
 use anyhow::{Context, anyhow};
 use clap::Args;
 
@@ -38,6 +40,9 @@ pub(crate) struct RunArgs {
     /// Write every call to this file, as a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Draw where the time of each turn goes to this file (SVG), for a graph with a `waterfall`
+    #[arg(long, value_name = "FILE")]
+    waterfall: Option<PathBuf>,
     /// Serve figures over HTTP while it runs: /metrics for Prometheus, /stats for `afferent top`
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = ADDRESS)]
     serve: Option<String>,
@@ -86,7 +91,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     stop_on_ctrl_c(&session)?;
     let (report, failed) = ended(session.wait())?;
     drop(figures);
-    finish(args, &report)?;
+    finish(args, &report, &witnesses.turns())?;
     witnesses.finish();
     for failure in &report.failures {
         eprintln!("error: {failure}");
@@ -107,6 +112,7 @@ pub(crate) fn ended(result: Result<Report, RunError>) -> anyhow::Result<(Report,
 struct Witnesses {
     recorder: Option<Arc<Recorder>>,
     trace: Option<(PathBuf, Arc<TraceFile>)>,
+    waterfall: Option<Arc<Waterfall>>,
 }
 
 impl Witnesses {
@@ -136,13 +142,20 @@ impl Witnesses {
         Ok(Self {
             recorder: args.record.as_ref().map(record).transpose()?,
             trace: args.trace.as_ref().map(trace).transpose()?,
+            waterfall: Waterfall::new(graph),
         })
+    }
+
+    /// The times of the work that went all the way.
+    fn turns(&self) -> Vec<Turn> {
+        self.waterfall.as_ref().map(|waterfall| waterfall.turns()).unwrap_or_default()
     }
 
     fn observers(&self) -> Vec<Arc<dyn Observer>> {
         let recorder = self.recorder.iter().map(|recorder| recorder.clone() as Arc<dyn Observer>);
         let trace = self.trace.iter().map(|(_, trace)| trace.clone() as Arc<dyn Observer>);
-        recorder.chain(trace).collect()
+        let waterfall = self.waterfall.iter().map(|times| times.clone() as Arc<dyn Observer>);
+        recorder.chain(trace).chain(waterfall).collect()
     }
 
     /// Ends the files and says what is in them, on the standard error output.
@@ -193,16 +206,25 @@ pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
     .context("cannot listen to Ctrl-C")
 }
 
-fn finish(args: &RunArgs, report: &Report) -> anyhow::Result<()> {
+fn finish(args: &RunArgs, report: &Report, turns: &[Turn]) -> anyhow::Result<()> {
+    let mut json = serde_json::to_value(report)?;
+    if let Some(object) = json.as_object_mut().filter(|_| !turns.is_empty()) {
+        object.insert("waterfall".to_owned(), serde_json::to_value(turns)?);
+    }
+    if let Some(path) = &args.waterfall {
+        fs::write(path, waterfall_svg(turns))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
     if let Some(path) = &args.stats {
-        let json = serde_json::to_string_pretty(report)?;
+        let json = serde_json::to_string_pretty(&json)?;
         fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
-        crate::print(&format!("{}\n", serde_json::json!({"summary": report})))?;
+        crate::print(&format!("{}\n", serde_json::json!({"summary": json})))?;
     } else {
         let mut text = String::new();
         report.write_summary(&mut text)?;
+        write_turns(turns, &mut text)?;
         crate::print(&format!("\n{}\n", text.trim_end()))?;
     }
     Ok(())

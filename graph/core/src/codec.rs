@@ -102,8 +102,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        AudioBlock, Features, HeardWord, Imu, KeywordEvent, SampleRate, SpeechEvent,
-        SpeechEventKind, Text, Timestamp, Transcript, Word,
+        AudioBlock, Features, Gain, HeardWord, Imu, Interruption, KeywordEvent, Played, SampleRate,
+        SpeechEvent, SpeechEventKind, Text, Timestamp, Transcript, TurnEvent, TurnEventKind, Word,
     };
 
     /// Writes `value`, reads it, writes it again; returns the bytes behind the header.
@@ -149,8 +149,13 @@ mod tests {
         check(&Transcript { utterance: 3, is_final: true, words });
         let imu = Imu { angular_velocity_rad_s: [0.1, 0.2, 0.3], ..Imu::default() };
         check(&imu);
-        check(&Text { text: "Hey, \"you\"!".to_owned() });
-        check(&Word { text: "hey".to_owned(), duration: std::time::Duration::from_millis(130) });
+        check(&Text { turn: 7, text: "Hey, \"you\"!".to_owned(), is_last: false });
+        let duration = std::time::Duration::from_millis(130);
+        check(&Word { turn: 1, text: "hey".to_owned(), duration, position: 5 });
+        check(&TurnEvent { turn: 2, kind: TurnEventKind::Resume });
+        check(&Interruption { reason: "speech".to_owned() });
+        check(&Played { until: Timestamp(-5), is_playing: true });
+        check(&Gain { decibels: -12.0 });
     }
 
     #[test]

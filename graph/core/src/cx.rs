@@ -10,16 +10,24 @@ use crate::{
     Timestamp,
 };
 
-/// When a source wants to be called again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// When a node wants to be called again before it takes another packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     /// As soon as what it sent has room.
-    #[default]
     Now,
     /// Not before this time.
     At(Timestamp),
-    /// Never: its stream has ended.
+    /// Not at all: it takes the next packet, and of a source the stream has ended.
     Done,
+}
+
+/// The calls without a packet that a node asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// Before another packet; `None` is [`Resume::Now`] for a source, [`Resume::Done`] for others.
+    pub resume: Option<Resume>,
+    /// At this time, while packets go on.
+    pub wake: Option<Timestamp>,
 }
 
 /// What a call gets on an input that accompanies the packet of the call.
@@ -98,7 +106,7 @@ pub struct Cx<'c> {
     /// value any more once the node took it.
     input: Option<(&'c Inbound, &'c mut Packet)>,
     sent: &'c mut Outbox,
-    resume: Resume,
+    asked: Asked,
     model_ns: u64,
 }
 
@@ -113,7 +121,7 @@ impl<'c> Cx<'c> {
         input: Option<(&'c Inbound, &'c mut Packet)>,
         sent: &'c mut Outbox,
     ) -> Self {
-        Self { caller, input, sent, resume: Resume::Now, model_ns: 0 }
+        Self { caller, input, sent, asked: Asked::default(), model_ns: 0 }
     }
 
     /// The time on the clock of the session: real, or virtual in replays and tests.
@@ -292,20 +300,36 @@ impl<'c> Cx<'c> {
         result
     }
 
-    /// For a source: not to be called again before `at`.
+    /// Asks to be called again, without a packet, as soon as what was sent has room. Packets wait
+    /// until then. A source is called again if it asks for nothing else.
+    ///
+    /// A node that has inputs says by [`Node::TIMED`] that it asks for calls.
+    pub fn resume(&mut self) {
+        self.asked.resume = Some(Resume::Now);
+    }
+
+    /// As [`Cx::resume`], but not before `at`.
     pub fn resume_at(&mut self, at: Timestamp) {
-        self.resume = Resume::At(at);
+        self.asked.resume = Some(Resume::At(at));
+    }
+
+    /// Asks to be called without a packet at `at`, while packets go on. There is one such time: it
+    /// stands until it has come, the node asks for another, or an interrupt cancels the node.
+    ///
+    /// Inputs that have ended end the node only when it waits for no time.
+    pub fn wake_at(&mut self, at: Timestamp) {
+        self.asked.wake = Some(at);
     }
 
     /// For a source: its stream has ended.
     pub fn end(&mut self) {
-        self.resume = Resume::Done;
+        self.asked.resume = Some(Resume::Done);
     }
 
-    /// What a source asked for.
+    /// The calls that the node asked for.
     #[inline]
-    pub fn resume(&self) -> Resume {
-        self.resume
+    pub fn asked(&self) -> Asked {
+        self.asked
     }
 
     /// How long models ran during this call, in nanoseconds.
@@ -370,16 +394,24 @@ impl<T: Payload> IntoLoan<T> for T {
 pub struct NodeBench<N> {
     node: N,
     outputs: Vec<(&'static str, Pool)>,
+    asked: Asked,
 }
 
 impl<N: Node> NodeBench<N> {
     /// A bench for `node`.
     pub fn new(node: N) -> Self {
         let outputs = N::PORTS.iter().filter(|port| port.kind == PortKind::Output);
-        Self { node, outputs: outputs.map(|port| (port.name, Pool::new(8))).collect() }
+        let outputs = outputs.map(|port| (port.name, Pool::new(8))).collect();
+        Self { node, outputs, asked: Asked::default() }
     }
 
-    /// Calls the node with `value` on `port`; returns what it sent: output port and packet.
+    /// The node itself.
+    pub fn node_mut(&mut self) -> &mut N {
+        &mut self.node
+    }
+
+    /// Calls the node with `value` on `port`, and again for as long as it asks for that at once;
+    /// returns what it sent: output port and packet.
     ///
     /// # Errors
     /// Those of the node.
@@ -391,15 +423,53 @@ impl<N: Node> NodeBench<N> {
     ) -> Result<Vec<(&'static str, Packet)>, NodeError> {
         let header = Header { at, ..Header::default() };
         let packet = (port.name(), Packet::new(value, header));
-        self.run(at, Some(packet), |node, cx| node.process(cx)).map(|(sent, _)| sent)
+        let mut sent = self.run(at, Some(packet), |node, cx| node.process(cx))?;
+        while self.asked.resume == Some(Resume::Now) {
+            sent.append(&mut self.poll(at)?.0);
+        }
+        Ok(sent)
     }
 
-    /// Calls a source at `now`; returns what it sent and when it wants to be called again.
+    /// Calls the node without a packet at `now`; returns what it sent and when it wants to be
+    /// called again.
     ///
     /// # Errors
     /// Those of the node.
     pub fn poll(&mut self, now: Timestamp) -> Result<Polled, NodeError> {
-        self.run(now, None, |node, cx| node.process(cx))
+        self.asked = Asked::default();
+        let sent = self.run(now, None, |node, cx| node.process(cx))?;
+        let is_source = !N::PORTS.iter().any(|port| port.kind == PortKind::Input);
+        let default = if is_source { Resume::Now } else { Resume::Done };
+        Ok((sent, self.asked.resume.unwrap_or(default)))
+    }
+
+    /// Lets time pass until `until`, with the calls that the node asked for; returns what it sent,
+    /// and when.
+    ///
+    /// # Errors
+    /// Those of the node.
+    pub fn advance(
+        &mut self,
+        until: Timestamp,
+    ) -> Result<Vec<(Timestamp, &'static str, Packet)>, NodeError> {
+        let mut sent = Vec::new();
+        let mut now = Timestamp(i64::MIN);
+        loop {
+            let due = match self.asked.resume {
+                Some(Resume::Now) => Some(now),
+                Some(Resume::At(at)) => Some(at),
+                Some(Resume::Done) | None => self.asked.wake,
+            };
+            let Some(due) = due.filter(|due| *due <= until) else { return Ok(sent) };
+            now = now.max(due);
+            let polled = self.poll(now)?.0;
+            sent.extend(polled.into_iter().map(|(port, packet)| (now, port, packet)));
+        }
+    }
+
+    /// The calls that the node asked for.
+    pub fn asked(&self) -> Asked {
+        self.asked
     }
 
     /// Ends the inputs of the node.
@@ -407,7 +477,7 @@ impl<N: Node> NodeBench<N> {
     /// # Errors
     /// Those of the node.
     pub fn finish(&mut self, now: Timestamp) -> Result<Vec<(&'static str, Packet)>, NodeError> {
-        self.run(now, None, |node, cx| node.finish(cx)).map(|(sent, _)| sent)
+        self.run(now, None, |node, cx| node.finish(cx))
     }
 
     /// Interrupts the node.
@@ -415,7 +485,8 @@ impl<N: Node> NodeBench<N> {
     /// # Errors
     /// Those of the node.
     pub fn cancel(&mut self, now: Timestamp) -> Result<Vec<(&'static str, Packet)>, NodeError> {
-        self.run(now, None, |node, cx| node.cancel(cx)).map(|(sent, _)| sent)
+        self.asked = Asked::default();
+        self.run(now, None, |node, cx| node.cancel(cx))
     }
 
     fn run(
@@ -423,7 +494,7 @@ impl<N: Node> NodeBench<N> {
         now: Timestamp,
         input: Option<(&'static str, Packet)>,
         call: impl FnOnce(&mut N, &mut Cx<'_>) -> Result<(), NodeError>,
-    ) -> Result<Polled, NodeError> {
+    ) -> Result<Vec<(&'static str, Packet)>, NodeError> {
         let mut sent = Outbox::default();
         let origin = Header { at: now, ..Header::default() };
         let origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
@@ -433,11 +504,19 @@ impl<N: Node> NodeBench<N> {
         let input = input.as_mut().map(|(inbound, packet)| (&*inbound, packet));
         let mut cx = Cx::new(caller, input, &mut sent);
         call(&mut self.node, &mut cx)?;
-        let resume = cx.resume();
+        let asked = cx.asked();
+        let has_inputs = N::PORTS.iter().any(|port| port.kind == PortKind::Input);
+        assert!(
+            N::TIMED || !has_inputs || asked == Asked::default(),
+            "{} asks for calls and does not say so by Node::TIMED",
+            N::NAME
+        );
+        self.asked.resume = asked.resume;
+        self.asked.wake = asked.wake.or(self.asked.wake);
         let sent = std::iter::from_fn(|| sent.pop());
-        Ok((sent.map(|(place, packet)| (self.outputs[place].0, packet)).collect(), resume))
+        Ok(sent.map(|(place, packet)| (self.outputs[place].0, packet)).collect())
     }
 }
 
-/// What a source sent, and when it wants to be called again.
+/// What a node sent, and when it wants to be called again.
 pub type Polled = (Vec<(&'static str, Packet)>, Resume);

@@ -1,50 +1,12 @@
-//! What a language model says, piece by piece, and the tools that it calls.
+//! What the nodes of a conversation tell each other beside sound and text.
 
 use crate::{Codec, Field, Payload, Recorded};
-
-/// Some text of an answer, as it comes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TextPiece {
-    /// Number of the answer, from 0 on.
-    pub answer: u64,
-    /// The text; the texts of an answer in a row are the whole.
-    pub text: String,
-    /// Whether the answer ends with it.
-    pub is_last: bool,
-}
-
-impl Payload for TextPiece {
-    const TYPE: &'static str = "text/Piece";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
-
-    fn fields(&self) -> Vec<(&'static str, Field)> {
-        vec![
-            ("answer", Field::Int(i64::try_from(self.answer).unwrap_or(i64::MAX))),
-            ("text", Field::Text(self.text.clone())),
-            ("is_last", Field::Bool(self.is_last)),
-        ]
-    }
-}
-
-impl Recorded for TextPiece {
-    const MESSAGE: &'static str = "afferent_msgs/msg/TextPiece";
-    const SCHEMA: &'static str = "uint64 answer\nstring text\nbool is_last\n";
-    type Wire = (u64, String, bool);
-
-    fn to_wire(&self) -> Self::Wire {
-        (self.answer, self.text.clone(), self.is_last)
-    }
-
-    fn from_wire((answer, text, is_last): Self::Wire) -> Result<Self, String> {
-        Ok(Self { answer, text, is_last })
-    }
-}
 
 /// A call of a tool, or what the tool gave.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolMessage {
-    /// Number of the answer that asks for it, from 0 on.
-    pub answer: u64,
+    /// The turn whose answer asks for it.
+    pub turn: u64,
     /// Name of the tool.
     pub tool: String,
     /// Arguments or results, a JSON object.
@@ -57,7 +19,7 @@ impl Payload for ToolMessage {
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
-            ("answer", Field::Int(i64::try_from(self.answer).unwrap_or(i64::MAX))),
+            ("turn", Field::Int(i64::try_from(self.turn).unwrap_or(i64::MAX))),
             ("tool", Field::Text(self.tool.clone())),
             ("json", Field::Text(self.json.clone())),
         ]
@@ -66,14 +28,104 @@ impl Payload for ToolMessage {
 
 impl Recorded for ToolMessage {
     const MESSAGE: &'static str = "afferent_msgs/msg/ToolMessage";
-    const SCHEMA: &'static str = "uint64 answer\nstring tool\nstring json\n";
+    const SCHEMA: &'static str = "uint64 turn\nstring tool\nstring json\n";
     type Wire = (u64, String, String);
 
     fn to_wire(&self) -> Self::Wire {
-        (self.answer, self.tool.clone(), self.json.clone())
+        (self.turn, self.tool.clone(), self.json.clone())
     }
 
-    fn from_wire((answer, tool, json): Self::Wire) -> Result<Self, String> {
-        Ok(Self { answer, tool, json })
+    fn from_wire((turn, tool, json): Self::Wire) -> Result<Self, String> {
+        Ok(Self { turn, tool, json })
+    }
+}
+
+/// What happens to a turn of the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TurnEventKind {
+    /// The user began to speak.
+    #[default]
+    Start,
+    /// The turn is over, and its text stays as it is.
+    End,
+    /// The user went on before anything of the answer was heard: the turn is not over after all.
+    Resume,
+}
+
+/// The begin or end of a turn of the user; the time of the packet is when it was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TurnEvent {
+    /// Number of the turn, from 0 on.
+    pub turn: u64,
+    /// Which of the three.
+    pub kind: TurnEventKind,
+}
+
+const TURN_EVENTS: [(TurnEventKind, &str); 3] = [
+    (TurnEventKind::Start, "turn_start"),
+    (TurnEventKind::End, "turn_end"),
+    (TurnEventKind::Resume, "turn_resume"),
+];
+
+impl Payload for TurnEvent {
+    const TYPE: &'static str = "speech/Turn";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        let name = TURN_EVENTS.iter().find(|(kind, _)| *kind == self.kind);
+        vec![
+            ("event", Field::Text(name.map_or("", |(_, name)| name).to_owned())),
+            ("turn", Field::Int(i64::try_from(self.turn).unwrap_or(i64::MAX))),
+        ]
+    }
+}
+
+impl Recorded for TurnEvent {
+    const MESSAGE: &'static str = "afferent_msgs/msg/TurnEvent";
+    const SCHEMA: &'static str =
+        "uint8 START=0\nuint8 END=1\nuint8 RESUME=2\nuint64 turn\nuint8 kind\n";
+    type Wire = (u64, u8);
+
+    fn to_wire(&self) -> Self::Wire {
+        (self.turn, self.kind as u8)
+    }
+
+    fn from_wire((turn, kind): Self::Wire) -> Result<Self, String> {
+        let found = TURN_EVENTS.get(usize::from(kind));
+        let (kind, _) = found.ok_or_else(|| format!("there is no turn event {kind}"))?;
+        Ok(Self { turn, kind: *kind })
+    }
+}
+
+/// Makes the work of a graph obsolete: an output of these is what `interrupt` of a graph names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Interruption {
+    /// Why, for people.
+    pub reason: String,
+}
+
+impl Payload for Interruption {
+    const TYPE: &'static str = "graph/Interruption";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        vec![
+            ("event", Field::Text("interrupt".to_owned())),
+            ("reason", Field::Text(self.reason.clone())),
+        ]
+    }
+}
+
+impl Recorded for Interruption {
+    const MESSAGE: &'static str = "afferent_msgs/msg/Interruption";
+    const SCHEMA: &'static str = "string reason\n";
+    type Wire = (String,);
+
+    fn to_wire(&self) -> Self::Wire {
+        (self.reason.clone(),)
+    }
+
+    fn from_wire((reason,): Self::Wire) -> Result<Self, String> {
+        Ok(Self { reason })
     }
 }

@@ -31,6 +31,7 @@ mod outbox;
 mod packet;
 mod param;
 mod payload;
+mod playout;
 mod port;
 mod speech;
 mod text;
@@ -39,8 +40,8 @@ mod time;
 
 pub use audio::{AudioBlock, SampleRate};
 pub use codec::{Codec, Recorded};
-pub use cx::{Caller, Cx, Inbound, IntoLoan, Joined, NodeBench, Polled, Resume};
-pub use dialogue::{TextPiece, ToolMessage};
+pub use cx::{Asked, Caller, Cx, Inbound, IntoLoan, Joined, NodeBench, Polled, Resume};
+pub use dialogue::{Interruption, ToolMessage, TurnEvent, TurnEventKind};
 pub use features::Features;
 pub use flight::{Flight, Seat};
 pub use imu::Imu;
@@ -51,6 +52,7 @@ pub use param::{
     Choice, Param, ParamError, ParamKind, ParamType, ParamValue, ParamValues, Params, read_param,
 };
 pub use payload::{AnyPayload, Field, OnFull, Payload};
+pub use playout::{Gain, Played, Playout};
 pub use port::{In, Out, Port, PortKind};
 pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
 pub use text::{Text, Word};

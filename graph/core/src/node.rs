@@ -32,6 +32,10 @@ pub trait Node: Send + Sized + 'static {
     /// What a call costs.
     const WEIGHT: Weight = Weight::Light;
 
+    /// Whether it asks for calls without a packet, by [`Cx::resume`] or [`Cx::wake_at`], though it
+    /// has inputs.
+    const TIMED: bool = false;
+
     /// Time from an input to the output that follows from it, for the catalogue.
     const LATENCY: &'static str;
 
@@ -51,7 +55,8 @@ pub trait Node: Send + Sized + 'static {
     /// [`NodeError`] when a setting, a file, a model or a device does not serve.
     fn open(params: Self::Params, cx: &OpenCx) -> Result<Self, NodeError>;
 
-    /// Handles one packet, or for a source makes what is due.
+    /// Handles one packet, or makes what is due when it is called without one: a source always is,
+    /// others when they ask for it.
     ///
     /// # Errors
     /// [`NodeError`] stops this node; the graph's error policy decides about the rest.
@@ -204,6 +209,8 @@ pub struct NodeDef {
     pub params: &'static [Param],
     /// [`Node::WEIGHT`].
     pub weight: Weight,
+    /// [`Node::TIMED`].
+    pub timed: bool,
     /// [`Node::LATENCY`].
     pub latency: &'static str,
     /// [`Node::check`].
@@ -221,6 +228,7 @@ impl NodeDef {
             ports: N::PORTS,
             params: N::Params::PARAMS,
             weight: N::WEIGHT,
+            timed: N::TIMED,
             latency: N::LATENCY,
             check: |values, cx| N::check(&N::Params::from_values(values)?, cx),
             open: |values, cx| Ok(Box::new(N::open(N::Params::from_values(values)?, cx)?)),

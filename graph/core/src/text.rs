@@ -4,11 +4,30 @@ use std::time::Duration;
 
 use crate::{Codec, Field, Payload, Recorded};
 
-/// Text as it is written.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Text as it is written, or a part of it as it comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// The text.
+    /// The turn of a conversation that it belongs to, from 0 on: what a user says and the answer to
+    /// it have one number.
+    pub turn: u64,
+    /// The text; the texts of a turn in a row are the whole.
     pub text: String,
+    /// Whether the text of the turn ends with it.
+    pub is_last: bool,
+}
+
+impl Default for Text {
+    /// The empty text, whole.
+    fn default() -> Self {
+        Self { turn: 0, text: String::new(), is_last: true }
+    }
+}
+
+impl From<&str> for Text {
+    /// A whole text of no conversation.
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), ..Self::default() }
+    }
 }
 
 impl Payload for Text {
@@ -16,31 +35,40 @@ impl Payload for Text {
     const CODEC: Option<Codec> = Some(Codec::of::<Self>());
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
-        vec![("text", Field::Text(self.text.clone()))]
+        vec![
+            ("turn", Field::Int(i64::try_from(self.turn).unwrap_or(i64::MAX))),
+            ("text", Field::Text(self.text.clone())),
+            ("is_last", Field::Bool(self.is_last)),
+        ]
     }
 }
 
 impl Recorded for Text {
     const MESSAGE: &'static str = "afferent_msgs/msg/Text";
-    const SCHEMA: &'static str = "string text\n";
-    type Wire = (String,);
+    const SCHEMA: &'static str = "uint64 turn\nstring text\nbool is_last\n";
+    type Wire = (u64, String, bool);
 
     fn to_wire(&self) -> Self::Wire {
-        (self.text.clone(),)
+        (self.turn, self.text.clone(), self.is_last)
     }
 
-    fn from_wire((text,): Self::Wire) -> Result<Self, String> {
-        Ok(Self { text })
+    fn from_wire((turn, text, is_last): Self::Wire) -> Result<Self, String> {
+        Ok(Self { turn, text, is_last })
     }
 }
 
-/// One spoken word; the time of the packet is when it begins.
+/// One spoken word; the time of the packet is when it begins in the sound that says it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Word {
+    /// As in [`Text`].
+    pub turn: u64,
     /// The word, in small letters.
     pub text: String,
     /// How long it lasts.
     pub duration: Duration,
+    /// How many words of the turn's text, as they are written with space between them, are said
+    /// with it.
+    pub position: u32,
 }
 
 impl Payload for Word {
@@ -49,20 +77,26 @@ impl Payload for Word {
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let duration = self.duration.as_secs_f64() * 1e3;
-        vec![("text", Field::Text(self.text.clone())), ("duration_ms", Field::Number(duration))]
+        vec![
+            ("turn", Field::Int(i64::try_from(self.turn).unwrap_or(i64::MAX))),
+            ("text", Field::Text(self.text.clone())),
+            ("duration_ms", Field::Number(duration)),
+            ("position", Field::Int(i64::from(self.position))),
+        ]
     }
 }
 
 impl Recorded for Word {
     const MESSAGE: &'static str = "afferent_msgs/msg/Word";
-    const SCHEMA: &'static str = "string text\nuint64 duration_ns\n";
-    type Wire = (String, u64);
+    const SCHEMA: &'static str = "uint64 turn\nstring text\nuint64 duration_ns\nuint32 position\n";
+    type Wire = (u64, String, u64, u32);
 
     fn to_wire(&self) -> Self::Wire {
-        (self.text.clone(), u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX))
+        let duration = u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX);
+        (self.turn, self.text.clone(), duration, self.position)
     }
 
-    fn from_wire((text, duration): Self::Wire) -> Result<Self, String> {
-        Ok(Self { text, duration: Duration::from_nanos(duration) })
+    fn from_wire((turn, text, duration, position): Self::Wire) -> Result<Self, String> {
+        Ok(Self { turn, text, duration: Duration::from_nanos(duration), position })
     }
 }

@@ -5,7 +5,7 @@
 //! | `params` | the settings of each node, then the node's own check                 |
 //! | `wiring` | every input stream: names, types, what happens under load            |
 //! | `flow`   | the whole: cycles, sources, nodes that nothing reaches or that reach nothing |
-//! | `watch`  | budgets and the interrupt                                            |
+//! | `watch`  | budgets, the waterfall and the interrupt                             |
 //!
 //! A fault is told once: what depends on a name that is not known is not looked at.
 
@@ -101,8 +101,11 @@ struct Checker<'a> {
     /// The output that interrupts.
     interrupt: Option<(usize, &'static str)>,
     budgets: Vec<CheckedBudget>,
+    waterfall: Vec<(usize, &'static str)>,
     /// Node to node, with those whose ports are faulty, and where the link is written.
     links: Vec<(usize, usize, Option<Place>)>,
+    /// Nodes that receive something.
+    fed: HashSet<usize>,
     /// Nodes with a stream whose port is not known, so that others are not missing.
     doubtful_inputs: HashSet<usize>,
     doubtful_outputs: HashSet<usize>,
@@ -128,7 +131,9 @@ impl<'a> Checker<'a> {
             edges: Vec::new(),
             interrupt: None,
             budgets: Vec::new(),
+            waterfall: Vec::new(),
             links: Vec::new(),
+            fed: HashSet::new(),
             doubtful_inputs: HashSet::new(),
             doubtful_outputs: HashSet::new(),
             used_outputs: HashSet::new(),
@@ -246,8 +251,8 @@ impl<'a> Checker<'a> {
             })
         });
         let (name, nodes) = (self.graph.name.clone(), nodes.collect());
-        let Self { edges, interrupt, budgets, .. } = self;
-        let graph = CheckedGraph { name, nodes, edges, interrupt, budgets };
+        let Self { edges, interrupt, budgets, waterfall, .. } = self;
+        let graph = CheckedGraph { name, nodes, edges, interrupt, budgets, waterfall };
         Ok(Checked { graph, warnings: faults })
     }
 }

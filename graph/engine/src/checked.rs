@@ -20,6 +20,9 @@ pub struct CheckedGraph {
     pub interrupt: Option<(usize, &'static str)>,
     /// How long it may take from one port to another.
     pub budgets: Vec<CheckedBudget>,
+    /// Outputs that work goes through one after the other, whose times are of interest: place in
+    /// `nodes`, and output name.
+    pub waterfall: Vec<(usize, &'static str)>,
 }
 
 /// How long it may take from one port to another.
@@ -104,6 +107,9 @@ pub struct Edge {
     /// On the real clock: how many of its packets may be under way behind it, up to the next edge
     /// with such a limit, or a join. The next one waits in the queue until another is done with.
     pub in_flight: Option<usize>,
+    /// Whether it leads back to a node that its sender descends from: it never makes its sender
+    /// wait, and keeps nobody from ending.
+    pub feedback: bool,
 }
 
 impl Edge {
@@ -113,7 +119,8 @@ impl Edge {
 
     /// An edge that accompanies no other, without limits.
     pub fn new(from: (usize, &'static str), to: (usize, &'static str), policy: EdgePolicy) -> Self {
-        Self { from, to, policy, sync: None, timeout: None, in_flight: None }
+        let (sync, timeout, in_flight) = (None, None, None);
+        Self { from, to, policy, sync, timeout, in_flight, feedback: false }
     }
 }
 
@@ -131,4 +138,7 @@ pub struct EdgePolicy {
 impl EdgePolicy {
     /// How many packets may wait when the graph does not say.
     pub const QUEUE: usize = 16;
+
+    /// The same on an edge that leads back, which drops what it has no room for.
+    pub const FEEDBACK_QUEUE: usize = 256;
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use afferent_graph::{Packet, Resume};
+use afferent_graph::{Packet, Resume, Timestamp};
 
 use crate::{
     Failure, FailureKind, Handled, OnError, RunError,
@@ -16,7 +16,7 @@ use crate::{
     lockstep::Sleep,
     queue::{Queue, Taken},
     ready::Ready,
-    runner::{Call, Phase, Runner},
+    runner::{Call, Input, Phase, Runner},
     shared::Shared,
     wake::Waker,
 };
@@ -82,7 +82,7 @@ impl Group {
         }
         let is_timed = |runner: &Runner| {
             let restarts = matches!(runner.on_error, OnError::Restart(_));
-            runner.is_source || runner.join.is_some() || restarts
+            runner.is_timed || runner.join.is_some() || restarts
         };
         let timed = (0..runners.len()).filter(|place| is_timed(&runners[*place])).collect();
         let receivers: Vec<_> = runners.iter().map(only_receiver).collect();
@@ -147,7 +147,7 @@ impl Group {
             match self.ready.last() {
                 _ if self.shared.stop.is_cut() => return,
                 Some(place) => self.step(place),
-                None if self.call_source() => {}
+                None if self.call_due() => {}
                 None => return,
             }
         }
@@ -187,9 +187,13 @@ impl Group {
                         self.ready.remove(place);
                         self.pass_bound(place);
                     }
+                    // It waits for a time that it asked for.
+                    Taken::Over if runner.wake.is_some() => self.ready.remove(place),
                     Taken::Over => {
-                        // Who joins does not wait for the end of what accompanies.
-                        if runner.join.is_some() {
+                        // Who joins does not wait for the end of what accompanies, and nobody for
+                        // that of what comes back.
+                        let open = |input: &Input| input.feedback;
+                        if runner.join.is_some() || runner.inputs.iter().any(open) {
                             self.close_inputs(place);
                         }
                         self.call(place, Call::Finish);
@@ -246,6 +250,8 @@ impl Group {
         runner.epoch = self.shared.interrupt.answer(runner.place);
         runner.origin.epoch = runner.epoch;
         runner.stats.interrupts += 1;
+        // Its streams begin anew, also in time: sound that was made ahead is not.
+        runner.outputs.iter_mut().for_each(|output| output.last_at = Timestamp(i64::MIN));
         let epoch = runner.epoch;
         self.discard_outbox(place, epoch, Queue::count_cancelled);
         for input in &mut self.runners[place].inputs {
@@ -256,15 +262,16 @@ impl Group {
         if let Some(join) = &mut self.runners[place].join {
             join.clear();
         }
-        if self.runners[place].phase == Phase::Running {
+        let runner = &mut self.runners[place];
+        if runner.phase == Phase::Running {
+            runner.wake = None;
             self.call(place, Call::Cancel);
         }
         self.ready.insert(place);
     }
 
-    /// Calls the source that has been due for longest, or opens a node again; whether anything
-    /// changed.
-    fn call_source(&mut self) -> bool {
+    /// Calls the node that has been due for longest, or opens one again; whether anything changed.
+    fn call_due(&mut self) -> bool {
         self.watch.read(&self.shared.clock);
         let now = self.watch.moment.now;
         if self.shared.end.is_some_and(|end| now >= end) {
@@ -279,8 +286,10 @@ impl Group {
         waiting.for_each(|other| next = next.min(other));
         let (due, _, place) = next;
         let runner = &mut self.runners[place];
-        if self.shared.stop.is_asked() {
-            runner.resume = Resume::Done;
+        // What a node still has to say is let out.
+        let has_more = !runner.is_source && runner.resume == Resume::Now;
+        if self.shared.stop.is_asked() && !has_more {
+            (runner.resume, runner.wake) = (Resume::Done, None);
             if let Some(join) = &mut runner.join {
                 join.due = None;
                 runner.granted = true;
@@ -305,8 +314,11 @@ impl Group {
             return true;
         }
         self.turns += 1;
-        self.runners[place].turn = self.turns;
-        self.call(place, Call::Source);
+        runner.turn = self.turns;
+        if runner.resume == Resume::Done {
+            runner.wake = None;
+        }
+        self.call(place, Call::Due);
         true
     }
 
@@ -378,7 +390,8 @@ impl Group {
         match opened {
             Ok(node) => {
                 runner.node = Some(node);
-                runner.resume = Resume::Now;
+                runner.resume = runner.first_resume();
+                runner.wake = None;
                 runner.stats.restarts += 1;
             }
             Err(error) => {
@@ -438,14 +451,13 @@ impl Group {
     /// Ends the streams that the node sends.
     fn end(&mut self, place: usize) {
         self.runners[place].phase = Phase::Ended;
-        let mut sends = false;
+        let is_sink = self.runners[place].is_sink;
         for output in 0..self.runners[place].outputs.len() {
             for outlet in 0..self.runners[place].outputs[output].outlets.len() {
-                sends = true;
                 self.at_outlet(place, output, outlet, Queue::end);
             }
         }
-        if !sends {
+        if is_sink {
             self.shared.sink_ended();
         }
     }

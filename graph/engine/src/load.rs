@@ -12,7 +12,7 @@
 //! | `streams` | what stands behind `in`                                    |
 //! | `supervise` | what stands behind `on_error` and `deadline`             |
 //! | `sync`    | what stands behind `sync` and `on_time_fault`              |
-//! | `watch`   | what stands behind `budget` and `interrupt`                |
+//! | `watch`   | what stands behind `budget`, `waterfall`, `interrupt`      |
 //! | `reader`  | what reading has in common: kinds, keys, texts, times      |
 
 mod fill;

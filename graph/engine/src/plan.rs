@@ -2,7 +2,7 @@
 
 use afferent_graph::Weight;
 
-use crate::CheckedGraph;
+use crate::{CheckedGraph, Edge};
 
 /// How many threads a graph gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +45,7 @@ impl Plan {
             let node = &graph.nodes[place];
             let word = node.schedule.thread.as_deref();
             let known = words.iter().find(|(other, _)| Some(*other) == word);
-            let before = graph.edges.iter().find(|edge| edge.to.0 == place);
+            let before = graph.edges.iter().find(|edge| edge.to.0 == place && !edge.feedback);
             let group = match (known, before) {
                 (Some((_, group)), _) => *group,
                 (None, Some(edge))
@@ -76,7 +76,8 @@ fn senders_first(graph: &CheckedGraph) -> Result<Vec<usize>, Vec<usize>> {
     let mut left: Vec<usize> = (0..graph.nodes.len()).collect();
     while !left.is_empty() {
         let waits = |place: usize| {
-            graph.edges.iter().any(|edge| edge.to.0 == place && left.contains(&edge.from.0))
+            let forth = |edge: &&Edge| edge.to.0 == place && !edge.feedback;
+            graph.edges.iter().filter(forth).any(|edge| left.contains(&edge.from.0))
         };
         let Some(next) = left.iter().position(|place| !waits(*place)) else { return Err(left) };
         order.push(left.remove(next));
@@ -91,7 +92,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{CheckedNode, Edge, EdgePolicy, Schedule};
+    use crate::{CheckedNode, EdgePolicy, Schedule};
 
     struct Step<const HEAVY: bool>;
 

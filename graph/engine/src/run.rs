@@ -238,10 +238,7 @@ fn shared(
         ClockKind::Real => None,
         ClockKind::Virtual => Some(Lockstep::new(wakers.to_vec(), interrupt.clone(), end)),
     };
-    let sinks = groups
-        .iter()
-        .flatten()
-        .filter(|runner| runner.outputs.iter().all(|output| output.outlets.is_empty()));
+    let sinks = groups.iter().flatten().filter(|runner| runner.is_sink);
     Shared {
         graph: Arc::new(wiring.graph.clone()),
         sinks: AtomicUsize::new(sinks.count()),

@@ -35,6 +35,8 @@ use crate::{
 pub(crate) struct Runner {
     pub(crate) phase: Phase,
     pub(crate) is_source: bool,
+    /// Whether it may ask for calls without a packet: it is a source, or says so.
+    pub(crate) is_timed: bool,
     /// Whether nobody receives what it sends.
     pub(crate) is_sink: bool,
     /// Whether a call concerns others than those who receive what it sends: who cancels it, who
@@ -69,8 +71,10 @@ pub(crate) struct Runner {
     pub(crate) join: Option<Box<Join>>,
     /// When it is to be opened again.
     pub(crate) down: Option<Timestamp>,
-    /// What a source asked for.
+    /// When it is called before it takes another packet.
     pub(crate) resume: Resume,
+    /// When it is called while packets go on.
+    pub(crate) wake: Option<Timestamp>,
     /// Nothing earlier than this follows on outputs that are in step, and receivers know that
     /// nothing earlier than the other follows.
     pub(crate) bound: Timestamp,
@@ -98,6 +102,8 @@ pub(crate) struct Input {
     /// Place in the edges of the graph.
     pub(crate) edge: usize,
     pub(crate) inlet: Inlet,
+    /// Whether it leads back to a node that its sender descends from.
+    pub(crate) feedback: bool,
     /// Whether only so many of its packets may be under way behind it.
     pub(crate) limited: bool,
     /// How often the sender of the last packet had been restarted.
@@ -133,7 +139,8 @@ pub(crate) enum Phase {
 
 /// What a call is for.
 pub(crate) enum Call<'p> {
-    Source,
+    /// Because it is time.
+    Due,
     /// For a packet, by the input at this place. Of the packet only the header is needed after it.
     Packet(usize, &'p mut Packet),
     Cancel,
@@ -161,15 +168,17 @@ impl Runner {
     ) -> Result<(), Box<Failure>> {
         let method = match call {
             Call::Packet(input, packet) => return self.call_with(shared, watch, input, packet),
-            Call::Source => Method::Process,
+            Call::Due => Method::Process,
             Call::Cancel => Method::Cancel,
             Call::Finish => Method::Finish,
         };
-        let follows = matches!(call, Call::Finish) && !self.is_source && self.stats.packets_in > 0;
-        if !follows {
-            let start = watch.moment;
+        let start = watch.moment;
+        let follows = !self.is_source && self.stats.packets_in > 0;
+        if !follows || matches!(call, Call::Cancel) {
             let (epoch, entered_ns) = (self.epoch, start.real_ns);
             self.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
+        } else if matches!(call, Call::Due) {
+            self.origin.at = start.now;
         }
         self.invoke(shared, watch, method, None)
     }
@@ -203,10 +212,13 @@ impl Runner {
         let (start, is_packet) = (watch.moment, input.is_some());
         watch.calling.store(self.place, Ordering::Relaxed);
         let (mut inbound, mut packet, mut restarted) = (None, None, false);
+        // What follows without a packet does not descend from what came back.
+        let mut before = None;
         if let Some((input, received)) = input {
             let (input, header) = (&mut self.inputs[input], &received.header);
             restarted = input.restarts != header.restarts;
             input.restarts = header.restarts;
+            before = input.feedback.then_some(self.origin);
             input.marks.iter().for_each(|mark| mark.pass(header.trace, start.real_ns));
             (inbound, packet) = (Some(&input.inbound), Some(received));
         }
@@ -232,10 +244,13 @@ impl Runner {
             };
             result.map_err(Box::new).err()
         }));
-        let (resume, model_ns) = (cx.resume(), cx.model_ns());
-        match packet {
-            Some(packet) => self.origin = packet.header.handed_down(),
-            None => self.resume = resume,
+        let (asked, model_ns) = (cx.asked(), cx.model_ns());
+        if let Some(packet) = packet {
+            self.origin = packet.header.handed_down();
+        }
+        if self.is_timed {
+            self.resume = asked.resume.unwrap_or(self.first_resume());
+            self.wake = asked.wake.or(self.wake);
         }
         let end = watch.read(&shared.clock);
         let busy_ns = end.real_ns - start.real_ns;
@@ -255,10 +270,18 @@ impl Runner {
             let Header { trace, entered_ns, .. } = self.origin;
             self.count_packet(trace, is_sampled(trace), end.real_ns.saturating_sub(entered_ns));
         }
+        if let Some(origin) = before {
+            self.origin = origin;
+        }
         match failure {
             None => Ok(()),
             Some(failure) => Err(failure),
         }
+    }
+
+    /// What it asks for before it was called, and when it does not say.
+    pub(crate) fn first_resume(&self) -> Resume {
+        if self.is_source { Resume::Now } else { Resume::Done }
     }
 
     /// Hands the only packet that was sent to another thread, which wakes while this one counts
@@ -305,6 +328,7 @@ impl Runner {
             && self.outbox.is_empty()
             && self.down.is_none()
             && self.join.is_none()
+            && self.resume == Resume::Done
             && queue.pass(now, packet)
     }
 
@@ -469,6 +493,9 @@ impl Runner {
         if self.is_source {
             return if self.resume == Resume::Done { Taken::Over } else { Taken::Empty };
         }
+        if self.resume != Resume::Done {
+            return Taken::Empty;
+        }
         if self.join.is_some() {
             return self.take_joined(now, patient, freed);
         }
@@ -502,30 +529,35 @@ impl Runner {
         mut freed: impl FnMut(usize),
     ) -> Taken<usize> {
         let epoch = self.epoch;
-        let (mut earliest, mut missing) = (None, false);
+        // Of the streams that come from before, and of those that come back.
+        let (mut earliest, mut missing) = ([None; 2], false);
         for (place, input) in self.inputs.iter_mut().enumerate() {
             let (head, sender) = input.inlet.head(now, epoch);
             sender.map(&mut freed);
+            let earliest = &mut earliest[usize::from(input.feedback)];
             match head {
                 Taken::Next(at) if earliest.is_none_or(|(other, _)| at < other) => {
-                    earliest = Some((at, place));
+                    *earliest = Some((at, place));
                 }
-                Taken::Empty => missing = true,
+                Taken::Empty => missing |= !input.feedback,
                 Taken::Next(_) | Taken::Over => {}
             }
         }
         self.held = None;
-        match earliest {
-            Some((at, _)) if patient && missing && !mem::take(&mut self.granted) => {
+        let [forth, back] = earliest;
+        let first = [forth, back].into_iter().flatten().min();
+        let granted = mem::take(&mut self.granted) || !patient;
+        match (forth, first) {
+            (_, Some((_, place))) if granted => Taken::Next(place),
+            // What comes back waits until everything rests, so that it comes at the same moment in
+            // every run.
+            (Some((_, place)), _) if !missing => Taken::Next(place),
+            (_, Some((at, _))) => {
                 self.held = Some(at);
                 Taken::Empty
             }
-            Some((_, place)) => {
-                self.granted = false;
-                Taken::Next(place)
-            }
-            None if missing => Taken::Empty,
-            None => Taken::Over,
+            (_, None) if missing => Taken::Empty,
+            (_, None) => Taken::Over,
         }
     }
 
@@ -603,8 +635,8 @@ impl Runner {
         Some(companion.map_or(join.counts, |companion| companion.counts))
     }
 
-    /// When a source wants to be called, or a node that is down is to be opened again; `None`
-    /// while it cannot be.
+    /// When it wants to be called without a packet, or is to be opened again; `None` while it cannot
+    /// be.
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
         if self.down.is_some() && self.phase == Phase::Running {
             return self.down;
@@ -612,12 +644,12 @@ impl Runner {
         if let Some(due) = self.join.as_ref().and_then(|join| join.due) {
             return Some(due).filter(|_| self.phase == Phase::Running && self.outbox.is_empty());
         }
-        let callable = self.is_source && self.phase == Phase::Running && self.outbox.is_empty();
+        let callable = self.is_timed && self.phase == Phase::Running && self.outbox.is_empty();
         match self.resume {
             _ if !callable => None,
             Resume::Now => Some(now),
             Resume::At(at) => Some(at),
-            Resume::Done => None,
+            Resume::Done => self.wake,
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct Graph {
     pub budgets: Vec<Budget>,
     /// What stops what.
     pub interrupt: Option<Interrupt>,
+    /// Outputs that work goes through one after the other, whose times are of interest.
+    pub waterfall: Vec<PortRef>,
 }
 
 /// A port of a node.
@@ -102,4 +104,6 @@ pub struct InputSpec {
     /// How many of its packets may be under way behind it. By default 2 for a stream of a source
     /// with `latest`; of others, and with `usize::MAX`, any number.
     pub in_flight: Option<usize>,
+    /// Whether the stream leads back to a node that its sender descends from.
+    pub feedback: bool,
 }

@@ -232,7 +232,7 @@ impl Wiring<'_> {
         let edges = &self.graph.edges;
         let receiver = edges[index].to.0;
         let interrupt = self.graph.nodes[receiver].cancelled.then(|| self.interrupt.clone());
-        let queue = Queue::new(effective(edges[index].policy, self.options.clock), interrupt)
+        let queue = Queue::new(effective(&edges[index], self.options.clock), interrupt)
             .with_seats(self.seats(index, &wakers[to.0]));
         if from.0 == to.0 {
             let input = edges[..index].iter().filter(|other| other.to.0 == receiver).count();
@@ -264,6 +264,7 @@ impl Wiring<'_> {
             },
             edge: index,
             inlet,
+            feedback: edge.feedback,
             limited: edge.in_flight.is_some(),
             restarts: 0,
             marks: budget::marks(&self.meters, end),
@@ -315,7 +316,8 @@ impl Wiring<'_> {
             down: None,
             epoch: u32::from(checked.cancelled),
             is_source: def.is_source(),
-            is_sink: !graph.edges.iter().any(|edge| edge.from.0 == place),
+            is_timed: def.is_source() || def.timed,
+            is_sink: !graph.edges.iter().any(|edge| edge.from.0 == place && !edge.feedback),
             inputs: Vec::new(),
             join: self.join(place).map(Box::new),
             on_time_fault: checked.on_time_fault,
@@ -331,7 +333,8 @@ impl Wiring<'_> {
             outbox: Outbox::new(16),
             taken_by: 0,
             phase: Phase::Running,
-            resume: Resume::Now,
+            resume: if def.is_source() { Resume::Now } else { Resume::Done },
+            wake: None,
             turn: 0,
             held: None,
             granted: false,
@@ -342,10 +345,13 @@ impl Wiring<'_> {
 }
 
 /// On the virtual clock no time passes while a sender waits, so none is dropped for want of room.
-fn effective(policy: EdgePolicy, clock: ClockKind) -> EdgePolicy {
+fn effective(edge: &Edge, clock: ClockKind) -> EdgePolicy {
+    let policy = edge.policy;
     let queue = if policy.on_full == OnFull::Latest { 1 } else { policy.queue };
     match clock {
         ClockKind::Real => policy,
+        // Its sender must never wait for those that wait for it.
+        ClockKind::Virtual if edge.feedback => policy,
         ClockKind::Virtual => EdgePolicy { on_full: OnFull::Block, queue, ..policy },
     }
 }

@@ -6,6 +6,7 @@
 //! | `replay`   | puts a recording in the place of the sources of a graph                |
 //! | `compare`  | hashes the streams of a run, and compares them with a recording        |
 //! | `trace`    | writes the calls of a run for `chrome://tracing` and Perfetto          |
+//! | `waterfall`| where the time of each piece of work goes, from output to output       |
 //! | `files`    | the files that a graph depends on, by their hashes                     |
 //!
 //! A recording is an [MCAP](https://mcap.dev) file: a channel for each output, called
@@ -20,11 +21,13 @@ mod files;
 mod recorder;
 mod replay;
 mod trace;
+mod waterfall;
 
 pub use compare::{Compare, Difference, StreamVerdict};
 pub use recorder::{RecordError, RecordOptions, RecordReport, Recorder, StreamRecord};
 pub use replay::{RecordedStream, Recording, ReplayError};
 pub use trace::{TraceFile, TraceReport};
+pub use waterfall::{Stage, Turn, Waterfall, svg as waterfall_svg, write_turns};
 
 /// What `error` says, with what lies behind it.
 fn reason(error: &dyn std::error::Error) -> String {

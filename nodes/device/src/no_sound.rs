@@ -60,10 +60,6 @@ impl Playback {
         match *self {}
     }
 
-    pub(crate) fn flush(&mut self) {
-        match *self {}
-    }
-
     pub(crate) fn write(&mut self, _: &[f32]) -> usize {
         match *self {}
     }

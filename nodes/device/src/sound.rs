@@ -33,8 +33,6 @@ pub(crate) struct Playback {
     device: Opened,
     samples: HeapProd<f32>,
     channels: usize,
-    /// Samples that were ever written.
-    written: u64,
 }
 
 struct Opened {
@@ -48,10 +46,6 @@ struct Opened {
 struct State {
     /// Samples that found the buffer full, and times that the device itself was late.
     lost: AtomicU64,
-    /// Samples that were ever taken out to be played.
-    played: AtomicU64,
-    /// Samples that are not to be played any more, counted as `played` is.
-    skip_to: AtomicU64,
     /// Why the device gave up.
     fault: OnceLock<String>,
 }
@@ -107,7 +101,7 @@ impl Playback {
             SampleFormat::I32 => playback::<i32>(device, config, consumer, state),
             _ => playback::<i16>(device, config, consumer, state),
         })?;
-        Ok(Self { device, samples, channels: request.channels, written: 0 })
+        Ok(Self { device, samples, channels: request.channels })
     }
 
     pub(crate) fn start(&mut self) -> Result<(), NodeError> {
@@ -124,17 +118,11 @@ impl Playback {
         self.samples.occupied_len() / self.channels
     }
 
-    /// What waits is not played any more.
-    pub(crate) fn flush(&mut self) {
-        self.device.state.skip_to.store(self.written, Ordering::Release);
-    }
-
     /// Writes samples, channel by channel for each time; returns how many of each channel there
     /// was room for.
     pub(crate) fn write(&mut self, samples: &[f32]) -> usize {
         let times = samples.len().min(self.samples.vacant_len()) / self.channels;
-        let written = self.samples.push_slice(&samples[..times * self.channels]);
-        self.written += written as u64;
+        self.samples.push_slice(&samples[..times * self.channels]);
         times
     }
 }
@@ -290,14 +278,9 @@ where
     let errors = Arc::clone(&state);
     // The rest of `data` is silence already.
     let callback = move |data: &mut [T], _: &cpal::OutputCallbackInfo| {
-        let mut played = state.played.load(Ordering::Relaxed);
-        let skip = state.skip_to.load(Ordering::Acquire).saturating_sub(played);
-        played += samples.skip(usize::try_from(skip).unwrap_or(usize::MAX)) as u64;
         for (to, sample) in data.iter_mut().zip(samples.pop_iter()) {
             *to = T::from_sample_(sample);
-            played += 1;
         }
-        state.played.store(played, Ordering::Relaxed);
     };
     device.build_output_stream(config, callback, move |error| errors.note(&error), None)
 }

@@ -1,12 +1,10 @@
 //! Sound to a loudspeaker.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Port, SampleRate, Timestamp, Weight, params,
+    AudioBlock, Cx, Gain, In, Node, NodeError, OpenCx, Out, Played, Playout, Port, SampleRate,
+    Timestamp, Weight, params,
 };
 
 use crate::{
@@ -23,53 +21,67 @@ params! {
         pub rate: u32 = "24000", range 1000.0..=768000.0, unit "Hz";
         /// Number of channels.
         pub channels: usize = "1", range 1.0..=64.0;
-        /// Sound that waits to be played; what comes when it is full is dropped.
-        pub buffer: Duration = "30s", range 0.02..=600.0;
+        /// Sound that is handed to the device ahead of time; an interrupt cannot take it back.
+        pub buffer: Duration = "40ms", range 0.02..=10.0;
+        /// How long interrupted sound takes to fade out.
+        pub fade: Duration = "8ms", range 0.0..=1.0;
     }
 }
 
 /// Plays sound.
 ///
-/// | port    | type         | unit                   | rate                     |
-/// |---------|--------------|------------------------|--------------------------|
-/// | `audio` | `AudioBlock` | full scale ±1, clipped by the device | `rate`, with `channels` channels |
+/// | port     | payload        | what                                                          |
+/// |----------|----------------|---------------------------------------------------------------|
+/// | `audio`  | `audio/Block`  | in: full scale ±1, clipped by the device; `rate`, with `channels` channels |
+/// | `gain`   | `audio/Gain`   | in: how loud it is played from now on                           |
+/// | `played` | `audio/Played` | out: how much was heard, every 20 ms                            |
+/// | `heard`  | `audio/Block`  | out: the sound at the time when it is heard, for `aec`          |
 ///
-/// Latency: what waits in the buffer, and what the device needs.
+/// Latency: `buffer`, and what the device needs.
 ///
-/// Needs the feature `audio-device`. A node does not wait while it handles a packet, so sound
-/// that comes faster than it is played, such as synthetic speech, waits in a buffer of length
-/// `buffer`; what does not fit is dropped and logged. Sound is played in the order in which it
-/// comes, whatever its time. An interrupt drops what still waits at once. Sound that comes late,
-/// after the block before it was played to its end, is logged as well. When the stream ends, the
-/// node waits until all is played.
+/// Needs the feature `audio-device`. Sound that comes faster than it is played, such as synthetic
+/// speech, waits here; of more than half a minute, whoever makes it waits. Sound is played in the
+/// order in which it comes, whatever its time. After an interrupt the device plays what it has and
+/// fades out within `fade`; the rest is never heard. Sound that comes late, after the block before
+/// it was played to its end, is logged. When the stream ends, the node waits until all is played.
 ///
 /// ```
-/// use std::time::Duration;
-///
-/// use afferent_graph::{Node, OpenCx};
+/// use afferent_graph::{Node, OpenCx, ParamValue, Params};
 /// use afferent_nodes_device::{Speaker, SpeakerParams};
 ///
-/// let (device, buffer) = ("in the next room".to_owned(), Duration::from_secs(1));
-/// let params = SpeakerParams { device, rate: 24_000, channels: 1, buffer };
+/// let device = ParamValue::Text("in the next room".to_owned());
+/// let params = SpeakerParams::from_values(&[("device".to_owned(), device)].into())?;
 /// let error = Speaker::check(&params, &OpenCx::default()).unwrap_err().to_string();
 /// assert!(error.starts_with("device \"in the next room\": "));
+/// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct Speaker {
     rate: SampleRate,
     channels: usize,
+    /// Samples of a channel that the device has ahead of time.
+    buffer: usize,
     playback: Playback,
+    playout: Playout,
     /// When the last block ended; `None` before the first.
     last_end: Option<Timestamp>,
-    /// How often sound came late, and how often it found no room.
+    /// How often sound came late.
     late: u64,
-    dropped: u64,
-    /// Channel by channel for each time.
-    interleaved: Vec<f32>,
+    /// When `played` is told next.
+    tell_at: Timestamp,
 }
 
 impl Speaker {
     /// Sound in.
     pub const AUDIO: In<AudioBlock> = In::new("audio");
+    /// How loud it is played.
+    pub const GAIN: In<Gain> = In::new("gain");
+    /// How much was heard.
+    pub const PLAYED: Out<Played> = Out::new("played");
+    /// The sound when it is heard.
+    pub const HEARD: Out<AudioBlock> = Out::new("heard");
+
+    /// How often `played` is told.
+    const TELL: Duration = Duration::from_millis(20);
 
     fn check_input(&self, block: &AudioBlock) -> Result<(), NodeError> {
         let (rate, channels) = (block.rate, block.channels());
@@ -84,23 +96,30 @@ impl Speaker {
         Err(NodeError::InvalidInput { port: Self::AUDIO.name(), reason })
     }
 
-    /// Waits until everything is played, unless the device has stopped playing or an interrupt
-    /// drops what waits.
-    fn drain(&mut self, cx: &Cx<'_>) -> Result<(), NodeError> {
-        let (mut queued, mut since) = (self.playback.queued(), Instant::now());
-        while queued > 0 && since.elapsed() < Duration::from_secs(1) {
-            self.playback.health()?;
-            if cx.cancelled() {
-                self.playback.flush();
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(5));
-            let left = self.playback.queued();
-            if left < queued {
-                (queued, since) = (left, Instant::now());
-            }
-        }
+    /// Gives the device what it should have ahead of time, and tells how much was heard.
+    fn play(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.playback.health()?;
+        let queued = self.playback.queued();
+        let room = self.buffer.saturating_sub(queued).min(self.playout.waiting());
+        let samples = self.playout.next(self.playout.position() + room as u64);
+        self.playback.write(samples);
+        let at = cx.now() + self.rate.duration(queued);
+        heard(cx, (self.rate, self.channels), at, samples)?;
+        self.tell(cx);
+        self.playout.call_again(cx);
         Ok(())
+    }
+
+    fn tell(&mut self, cx: &mut Cx<'_>) {
+        let played = self.playout.position().saturating_sub(self.playback.queued() as u64);
+        if cx.now() < self.tell_at && self.playout.is_playing() {
+            return;
+        }
+        self.tell_at = cx.now() + Self::TELL;
+        if let Some(played) = self.playout.played(played) {
+            let now = cx.now();
+            cx.send_at(Self::PLAYED, now, played);
+        }
     }
 }
 
@@ -109,11 +128,16 @@ impl Node for Speaker {
 
     const NAME: &'static str = "speaker";
     const SUMMARY: &'static str = "Plays sound.";
-    const PORTS: &'static [Port] =
-        &[Self::AUDIO.port().help("full scale ±1, rate and channels of the device")];
-    // It waits at the end, which must not hold up others.
+    const PORTS: &'static [Port] = &[
+        Self::AUDIO.port().help("full scale ±1, rate and channels of the device"),
+        Self::GAIN.port().optional().help("how loud it is played from now on"),
+        Self::PLAYED.port().optional().help("how much was heard"),
+        Self::HEARD.port().optional().help("the sound at the time when it is heard"),
+    ];
+    // The device must not wait for others.
     const WEIGHT: Weight = Weight::Heavy;
-    const LATENCY: &'static str = "what waits in the buffer, and what the device needs";
+    const TIMED: bool = true;
+    const LATENCY: &'static str = "buffer, and what the device needs";
 
     fn check(params: &SpeakerParams, _: &OpenCx) -> Result<(), NodeError> {
         sound::check(&params.device, Direction::Playback)
@@ -121,50 +145,82 @@ impl Node for Speaker {
 
     fn open(params: SpeakerParams, _: &OpenCx) -> Result<Self, NodeError> {
         let (rate, channels) = (SampleRate(params.rate), params.channels);
+        let buffer = rate.samples(params.buffer).max(1);
         let playback = Playback::open(&Request {
             device: &params.device,
             direction: Direction::Playback,
             rate: rate.0,
             channels,
-            buffer: rate.samples(params.buffer).max(1),
+            // The fade goes behind what the device has.
+            buffer: buffer + rate.samples(params.fade) + 1,
         })?;
-        let (last_end, late, dropped) = (None, 0, 0);
-        let interleaved = Vec::new();
-        Ok(Self { rate, channels, playback, last_end, late, dropped, interleaved })
+        Ok(Self {
+            rate,
+            channels,
+            buffer,
+            playback,
+            playout: Playout::new(rate, channels, params.fade),
+            last_end: None,
+            late: 0,
+            tell_at: Timestamp::ZERO,
+        })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(block) = cx.get(Self::AUDIO) else { return Ok(()) };
-        self.check_input(block)?;
-        self.playback.health()?;
-        let (at, length) = (cx.at(), block.duration());
-        match self.last_end {
-            None => self.playback.start()?,
-            Some(end) if at.since(end) < length && self.playback.queued() == 0 => {
-                self.late += 1;
-                log(self.late, "sound came late to a speaker");
+        if let Some(gain) = cx.get(Self::GAIN).copied() {
+            self.playout.set_gain(gain);
+        } else if let Some(block) = cx.get(Self::AUDIO) {
+            self.check_input(block)?;
+            let (at, length) = (cx.at(), block.duration());
+            match self.last_end {
+                None => self.playback.start()?,
+                Some(end) if at.since(end) < length && !self.playout.is_playing() => {
+                    self.late += 1;
+                    log(self.late, "sound came late to a speaker");
+                }
+                Some(_) => {}
             }
-            Some(_) => {}
+            self.last_end = Some(at + length);
+            let (samples, len) = (block.samples.data::<f32>()?, block.len());
+            let times = (0..len).flat_map(|time| samples.iter().skip(time).step_by(len));
+            self.playout.push(at, times.copied());
         }
-        self.last_end = Some(at + length);
-        let samples = block.samples.data::<f32>()?;
-        self.interleaved.clear();
-        for time in 0..block.len() {
-            self.interleaved.extend(samples.iter().skip(time).step_by(block.len()));
-        }
-        if self.playback.write(&self.interleaved) < block.len() {
-            self.dropped += 1;
-            log(self.dropped, "the buffer of a speaker was full; give it a longer one");
-        }
-        Ok(())
+        self.play(cx)
     }
 
-    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.drain(cx)
-    }
-
-    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.playback.flush();
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if !self.playout.is_playing() {
+            return Ok(());
+        }
+        let at = cx.now() + self.rate.duration(self.playback.queued());
+        let fade = self.playout.flush();
+        self.playback.write(fade);
+        heard(cx, (self.rate, self.channels), at, fade)?;
+        // What was heard until now is told at once.
+        self.tell_at = cx.now();
+        self.tell(cx);
+        self.playout.call_again(cx);
         Ok(())
     }
+}
+
+/// Tells that `samples`, channel by channel for each time, are heard from `at` on.
+fn heard(
+    cx: &mut Cx<'_>,
+    (rate, channels): (SampleRate, usize),
+    at: Timestamp,
+    samples: &[f32],
+) -> Result<(), NodeError> {
+    let len = samples.len() / channels;
+    if len == 0 {
+        return Ok(());
+    }
+    let mut block = cx.loan(Speaker::HEARD);
+    let to = block.reshape(rate, channels, len)?;
+    for (channel, to) in to.chunks_exact_mut(len).enumerate() {
+        let from = samples.iter().skip(channel).step_by(channels);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    }
+    cx.send_at(Speaker::HEARD, at, block);
+    Ok(())
 }

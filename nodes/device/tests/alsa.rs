@@ -55,8 +55,9 @@ fn microphone(device: &str) -> Result<Microphone, String> {
 }
 
 fn speaker(device: &str) -> Result<Speaker, String> {
-    let (channels, buffer) = (1, Duration::from_secs(1));
-    let params = SpeakerParams { device: device.to_owned(), rate: RATE.0, channels, buffer };
+    let (channels, buffer, fade) = (1, Duration::from_secs(1), Duration::from_millis(8));
+    let device = device.to_owned();
+    let params = SpeakerParams { device, rate: RATE.0, channels, buffer, fade };
     Speaker::open(params, &OpenCx::default()).map_err(|error| error.to_string())
 }
 
@@ -115,7 +116,14 @@ fn a_speaker_plays_every_sample_once() {
         let at = Timestamp::ZERO + RATE.duration(place * 1600);
         bench.call(Speaker::AUDIO, at, block).unwrap();
     }
-    bench.finish(Timestamp::ZERO).unwrap();
+    // The node asks to be called until all is played.
+    let mut now = Timestamp::ZERO;
+    while bench.asked().wake.is_some() {
+        std::thread::sleep(Duration::from_millis(10));
+        now = now + Duration::from_millis(10);
+        bench.advance(now).unwrap();
+    }
+    bench.finish(now).unwrap();
     drop(bench);
     let bytes = fs::read(file("AFFERENT_PLAYBACK")).unwrap();
     let samples = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));

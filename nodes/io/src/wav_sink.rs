@@ -3,20 +3,32 @@
 use std::{fs::File, io::BufWriter, path::PathBuf, time::Duration};
 
 use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Port, SampleRate, Timestamp, choices, params,
+    AudioBlock, Cx, Gain, In, Node, NodeError, OpenCx, Out, Played, Playout, Port, SampleRate,
+    Timestamp, choices, params,
 };
 use hound::{WavSpec, WavWriter};
 
-use crate::output::{self, file_error};
+use crate::{
+    Pace,
+    output::{self, file_error},
+};
 
 /// Writes sound to a WAV file.
 ///
-/// | port    | type         | unit          | rate                          |
-/// |---------|--------------|---------------|-------------------------------|
-/// | `audio` | `AudioBlock` | full scale ±1 | of the first block, to the end |
+/// | port     | payload        | what                                                          |
+/// |----------|----------------|---------------------------------------------------------------|
+/// | `audio`  | `audio/Block`  | in: full scale ±1; rate and channels of the first block, to the end |
+/// | `gain`   | `audio/Gain`   | in, for `pace: realtime`: how loud it is played from now on     |
+/// | `played` | `audio/Played` | out, for `pace: realtime`: how much was heard, every 20 ms      |
+/// | `heard`  | `audio/Block`  | out, for `pace: realtime`: the sound at the time when it is heard |
 ///
 /// Latency: none. The file is made when the graph starts, with the folders above it; one that is
 /// there is overwritten. Its header is completed when the stream ends or the node is dropped.
+///
+/// With `pace: realtime` the file is a loudspeaker: it has what would be heard, from the start of
+/// the session on. Sound that comes to a silent device is heard `buffer` later; an interrupt lets
+/// the device play what it has and fades out within `fade`, and the rest is never heard. Without,
+/// sound is written as it comes, by its times:
 ///
 /// Whole numbers are clipped to full scale. A gap in the time stamps that is longer than the
 /// block before it, up to `fill_gaps`, is filled with silence; a longer one is closed up, and a
@@ -24,14 +36,14 @@ use crate::output::{self, file_error};
 /// file of length zero at 16 kHz.
 ///
 /// ```
-/// use std::time::Duration;
-///
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, SampleRate, Timestamp};
-/// use afferent_nodes_io::{SampleFormat, WavSink, WavSinkParams};
+/// use afferent_graph::{
+///     AudioBlock, Node, NodeBench, OpenCx, ParamValue, Params, SampleRate, Timestamp,
+/// };
+/// use afferent_nodes_io::{WavSink, WavSinkParams};
 ///
 /// let path = std::env::temp_dir().join(format!("afferent-sink-{}.wav", std::process::id()));
-/// let (bits, fill_gaps) = (SampleFormat::Int16, Duration::from_secs(1));
-/// let params = WavSinkParams { path: path.clone(), bits, fill_gaps };
+/// let values = [("path".to_owned(), ParamValue::Path(path.clone()))].into();
+/// let params = WavSinkParams::from_values(&values)?;
 /// let mut bench = NodeBench::new(WavSink::open(params, &OpenCx::default())?);
 /// let mut block = AudioBlock::default();
 /// block.reshape(SampleRate(8000), 1, 2)?.copy_from_slice(&[0.5, 2.0]);
@@ -47,6 +59,11 @@ pub struct WavSink {
     /// Until the first block tells the rate.
     file: Option<File>,
     writer: Option<Writer>,
+    /// With `pace: realtime`, from the first block on.
+    playout: Option<Playout>,
+    gain: Gain,
+    /// When `played` is told next.
+    tell_at: Timestamp,
 }
 
 choices! {
@@ -66,8 +83,14 @@ params! {
         pub path: PathBuf;
         /// How a sample is written.
         pub bits: SampleFormat = "16", unit "bits";
-        /// Longest gap that is filled with silence.
+        /// Whether sound is written as it comes, or as a loudspeaker plays it.
+        pub pace: Pace = "max";
+        /// Longest gap that is filled with silence, with `pace: max`.
         pub fill_gaps: Duration = "1s", range 0.0..=3600.0;
+        /// Sound that the device has before it is heard, with `pace: realtime`.
+        pub buffer: Duration = "40ms", range 0.001..=10.0;
+        /// How long interrupted sound takes to fade out, with `pace: realtime`.
+        pub fade: Duration = "8ms", range 0.0..=1.0;
     }
 }
 
@@ -85,6 +108,15 @@ struct Writer {
 impl WavSink {
     /// Sound in.
     pub const AUDIO: In<AudioBlock> = In::new("audio");
+    /// How loud it is played.
+    pub const GAIN: In<Gain> = In::new("gain");
+    /// How much was heard.
+    pub const PLAYED: Out<Played> = Out::new("played");
+    /// The sound when it is heard.
+    pub const HEARD: Out<AudioBlock> = Out::new("heard");
+
+    /// How often `played` is told.
+    const TELL: Duration = Duration::from_millis(20);
 
     /// Bytes of samples in a file, of which a header can tell the length, with room for the
     /// header itself.
@@ -111,6 +143,58 @@ impl WavSink {
         self.writer.as_mut().ok_or_else(ended)
     }
 
+    /// Lets a block wait for the device.
+    fn queue(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Self { params, writer: Some(writer), playout, gain, .. } = self else { return Ok(()) };
+        let playout = playout.get_or_insert_with(|| {
+            let mut playout = Playout::new(writer.rate, writer.channels, params.fade);
+            playout.set_gain(*gain);
+            playout
+        });
+        if !playout.is_playing() {
+            // Until now there was silence.
+            self.tell_at = cx.now();
+            self.play(cx)?;
+        }
+        let (Some(block), Some(playout)) = (cx.get(Self::AUDIO), &mut self.playout) else {
+            return Ok(());
+        };
+        let (samples, len) = (block.samples.data::<f32>()?, block.len());
+        playout.push(
+            cx.at(),
+            (0..len).flat_map(|time| samples.iter().skip(time).step_by(len).copied()),
+        );
+        playout.call_again(cx);
+        Ok(())
+    }
+
+    /// Gives the device what it has to have by now, and tells how much was heard.
+    fn play(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Self { params, writer: Some(writer), playout: Some(playout), .. } = self else {
+            return Ok(());
+        };
+        let now = writer.rate.samples(cx.now().since(Timestamp::ZERO)) as u64;
+        let (first, had) = (playout.position(), playout.waiting());
+        let samples = playout.next(now + writer.rate.samples(params.buffer) as u64);
+        writer
+            .write_times(samples, params.bits)
+            .map_err(|error| write_error(&params.path, error))?;
+        if had > 0 {
+            let at = writer.rate.duration(usize::try_from(first).unwrap_or(usize::MAX));
+            heard(cx, writer, Timestamp::ZERO + at, samples)?;
+        }
+        let is_over = !playout.is_playing();
+        if cx.now() >= self.tell_at || is_over {
+            if let Some(played) = playout.played(now) {
+                let now = cx.now();
+                cx.send_at(Self::PLAYED, now, played);
+            }
+            self.tell_at = cx.now() + Self::TELL;
+        }
+        playout.call_again(cx);
+        Ok(())
+    }
+
     /// Completes the file.
     fn close(&mut self) -> Result<(), NodeError> {
         if self.file.is_some() {
@@ -126,9 +210,14 @@ impl Node for WavSink {
 
     const NAME: &'static str = "wav_sink";
     const SUMMARY: &'static str = "Writes sound to a WAV file.";
-    const PORTS: &'static [Port] =
-        &[Self::AUDIO.port().help("full scale ±1, rate and channels of the first block")];
-    const LATENCY: &'static str = "none";
+    const PORTS: &'static [Port] = &[
+        Self::AUDIO.port().help("full scale ±1, rate and channels of the first block"),
+        Self::GAIN.port().optional().help("with pace: realtime, how loud it is played from now on"),
+        Self::PLAYED.port().optional().help("with pace: realtime, how much was heard"),
+        Self::HEARD.port().optional().help("with pace: realtime, the sound when it is heard"),
+    ];
+    const TIMED: bool = true;
+    const LATENCY: &'static str = "none; with pace: realtime the buffer of the device";
 
     fn check(params: &WavSinkParams, _: &OpenCx) -> Result<(), NodeError> {
         output::check(&params.path)
@@ -136,13 +225,20 @@ impl Node for WavSink {
 
     fn open(params: WavSinkParams, _: &OpenCx) -> Result<Self, NodeError> {
         let file = Some(output::create(&params.path)?);
-        Ok(Self { params, file, writer: None })
+        let (gain, tell_at) = (Gain::default(), Timestamp::ZERO);
+        Ok(Self { params, file, writer: None, playout: None, gain, tell_at })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(block) = cx.get(Self::AUDIO) else { return Ok(()) };
+        if let Some(gain) = cx.get(Self::GAIN).copied() {
+            self.gain = gain;
+            self.playout.iter_mut().for_each(|playout| playout.set_gain(gain));
+            return Ok(());
+        }
+        let Some(block) = cx.get(Self::AUDIO) else { return self.play(cx) };
         let (rate, channels) = (block.rate, block.channels());
         let (bits, fill_gaps) = (self.params.bits, self.params.fill_gaps);
+        let is_device = self.params.pace == Pace::Realtime;
         let writer = self.writer(rate, channels)?;
         if (rate, channels) != (writer.rate, writer.channels) {
             return Err(input_error(format!(
@@ -150,6 +246,9 @@ impl Node for WavSink {
                  put a resample node before this one, or one sink for each stream",
                 rate.0, writer.rate.0, writer.channels,
             )));
+        }
+        if is_device {
+            return self.queue(cx);
         }
         let silence = writer.silence_before(cx.at(), fill_gaps);
         let written = writer.write(block, silence, bits);
@@ -159,6 +258,24 @@ impl Node for WavSink {
 
     fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
         self.close()
+    }
+
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if self.playout.as_ref().is_none_or(|playout| !playout.is_playing()) {
+            return Ok(());
+        }
+        // The device has been given its sound up to here.
+        self.play(cx)?;
+        let Self { params, writer: Some(writer), playout: Some(playout), .. } = self else {
+            return Ok(());
+        };
+        let at = writer.rate.duration(usize::try_from(playout.position()).unwrap_or(usize::MAX));
+        let fade = playout.flush();
+        let written = writer.write_times(fade, params.bits);
+        heard(cx, writer, Timestamp::ZERO + at, fade)?;
+        written.map_err(|error| write_error(&params.path, error))?;
+        self.tell_at = cx.now();
+        self.play(cx)
     }
 }
 
@@ -185,6 +302,22 @@ impl Writer {
         self.rate.samples(gap)
     }
 
+    /// Writes samples that stand channel by channel for each time.
+    fn write_times(&mut self, samples: &[f32], format: SampleFormat) -> hound::Result<()> {
+        let size = if format == SampleFormat::Int16 { 2 } else { 4 };
+        let room = self.room.checked_sub(samples.len() as u64 * size);
+        self.room = room.ok_or(hound::Error::TooWide)?;
+        samples.iter().try_for_each(|sample| self.write_sample(*sample, format))
+    }
+
+    fn write_sample(&mut self, sample: f32, format: SampleFormat) -> hound::Result<()> {
+        match format {
+            // Rounds, and clips to the range of the type.
+            SampleFormat::Int16 => self.wav.write_sample((sample * 32768.0).round() as i16),
+            SampleFormat::Float32 => self.wav.write_sample(sample),
+        }
+    }
+
     fn write(
         &mut self,
         block: &AudioBlock,
@@ -198,15 +331,29 @@ impl Writer {
         let silence = std::iter::repeat_n(0.0, silence * self.channels);
         let times = 0..block.len();
         let sound = times.flat_map(|time| samples.iter().skip(time).step_by(block.len()));
-        for sample in silence.chain(sound.copied()) {
-            match format {
-                // Rounds, and clips to the range of the type.
-                SampleFormat::Int16 => self.wav.write_sample((sample * 32768.0).round() as i16)?,
-                SampleFormat::Float32 => self.wav.write_sample(sample)?,
-            }
-        }
-        Ok(())
+        silence.chain(sound.copied()).try_for_each(|sample| self.write_sample(sample, format))
     }
+}
+
+/// Tells that `samples` are heard from `at` on.
+fn heard(
+    cx: &mut Cx<'_>,
+    writer: &Writer,
+    at: Timestamp,
+    samples: &[f32],
+) -> Result<(), NodeError> {
+    let (channels, len) = (writer.channels, samples.len() / writer.channels);
+    if len == 0 {
+        return Ok(());
+    }
+    let mut block = cx.loan(WavSink::HEARD);
+    let to = block.reshape(writer.rate, channels, len)?;
+    for (channel, to) in to.chunks_exact_mut(len).enumerate() {
+        let from = samples.iter().skip(channel).step_by(channels);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    }
+    cx.send_at(WavSink::HEARD, at, block);
+    Ok(())
 }
 
 fn input_error(reason: String) -> NodeError {
@@ -223,15 +370,20 @@ fn write_error(path: &std::path::Path, error: hound::Error) -> NodeError {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::NodeBench;
+    use afferent_graph::{NodeBench, ParamValue, Params};
     use hound::WavReader;
 
     use super::*;
     use crate::testing::Folder;
 
     fn open(path: PathBuf, bits: SampleFormat) -> NodeBench<WavSink> {
-        let params = WavSinkParams { path, bits, fill_gaps: Duration::from_millis(100) };
-        NodeBench::new(WavSink::open(params, &OpenCx::default()).unwrap())
+        let fill_gaps = Duration::from_millis(100);
+        NodeBench::new(WavSink::open(params(path, bits, fill_gaps), &OpenCx::default()).unwrap())
+    }
+
+    fn params(path: PathBuf, bits: SampleFormat, fill_gaps: Duration) -> WavSinkParams {
+        let values = [("path".to_owned(), ParamValue::Path(path))].into();
+        WavSinkParams { bits, fill_gaps, ..WavSinkParams::from_values(&values).unwrap() }
     }
 
     /// A block at 1 kHz, so that a sample lasts a millisecond.
@@ -291,6 +443,72 @@ mod tests {
         check(&[0, 110], 120);
         check(&[0, 111], 20);
         check(&[0, 5], 20);
+    }
+
+    /// A loudspeaker with a buffer of 40 ms that fades out in 4 ms, at 1 kHz.
+    fn device(path: PathBuf) -> NodeBench<WavSink> {
+        let (fade, pace) = (Duration::from_millis(4), Pace::Realtime);
+        let params = params(path, SampleFormat::Float32, Duration::ZERO);
+        let params = WavSinkParams { pace, fade, ..params };
+        NodeBench::new(WavSink::open(params, &OpenCx::default()).unwrap())
+    }
+
+    fn read(path: PathBuf) -> Vec<f32> {
+        WavReader::open(path).unwrap().samples().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_loudspeaker_plays_in_time() {
+        let folder = Folder::new();
+        let path = folder.path("sound.wav");
+        let mut bench = device(path.clone());
+        // Two blocks that come at once are heard one after the other.
+        bench.call(WavSink::AUDIO, ms(100), block(1, &[0.5; 30])).unwrap();
+        bench.call(WavSink::AUDIO, ms(130), block(1, &[0.25; 30])).unwrap();
+        let told = bench.advance(ms(1000)).unwrap();
+        bench.finish(ms(1000)).unwrap();
+        let sound = read(path);
+        assert_eq!(sound.iter().position(|sample| *sample != 0.0), Some(140));
+        assert_eq!((sound[140..170].to_vec(), sound[170]), (vec![0.5; 30], 0.25));
+        let heard = |(at, port, packet): &(Timestamp, &str, afferent_graph::Packet)| {
+            (*port == "played").then(|| (*at, *packet.get::<Played>().unwrap()))
+        };
+        let heard: Vec<_> = told.iter().filter_map(heard).collect();
+        assert!(heard.len() >= 3, "{heard:?}");
+        for (at, played) in &heard {
+            let until = ms(at.0 / 1_000_000 - 40).min(ms(160));
+            assert_eq!((played.until, played.is_playing), (until, until < ms(160)), "{at}");
+        }
+        let blocks = told.iter().filter_map(|(_, _, packet)| {
+            Some((packet.header.at, packet.get::<AudioBlock>()?.len()))
+        });
+        let mut end = ms(140);
+        for (at, len) in blocks {
+            assert_eq!(at, end);
+            end = end + Duration::from_millis(len as u64);
+        }
+        assert!(end >= ms(200));
+    }
+
+    #[test]
+    fn an_interrupt_is_heard_as_a_short_fade() {
+        let folder = Folder::new();
+        let path = folder.path("sound.wav");
+        let mut bench = device(path.clone());
+        bench.call(WavSink::AUDIO, ms(100), block(1, &[1.0; 500])).unwrap();
+        bench.advance(ms(300)).unwrap();
+        let told = bench.cancel(ms(305)).unwrap();
+        bench.advance(ms(400)).unwrap();
+        bench.call(WavSink::AUDIO, ms(410), block(1, &[0.5; 10])).unwrap();
+        bench.advance(ms(600)).unwrap();
+        bench.finish(ms(600)).unwrap();
+        let sound = read(path);
+        let last = sound[..440].iter().rposition(|sample| *sample != 0.0);
+        assert_eq!(last, Some(348), "40 ms of the device and 4 ms of fade");
+        assert!(sound[344] == 1.0 && sound[345..349].is_sorted_by(|a, b| a > b));
+        assert_eq!(sound[450], 0.5);
+        let played = told.iter().find_map(|(_, packet)| packet.get::<Played>()).unwrap();
+        assert_eq!((played.until, played.is_playing), (ms(265), true));
     }
 
     #[test]

@@ -2,14 +2,25 @@
 
 mod dialogue;
 
-use std::path::PathBuf;
+use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
 use afferent_graph::{
-    Cx, In, Node, NodeError, OpenCx, Out, Port, Text, TextPiece, ToolMessage, Weight, params,
+    Cx, In, Node, NodeError, OpenCx, Out, Played, Port, Text, Timestamp, ToolMessage, Weight, Word,
+    choices, params,
 };
 use afferent_text::TextError;
 
 use dialogue::{Dialogue, Said};
+
+choices! {
+    /// What stays in mind of an answer that was interrupted.
+    pub enum Remembered {
+        /// What the model had said.
+        Said = "said",
+        /// What the user has heard of it, as `words` and `played` tell.
+        Heard = "heard",
+    }
+}
 
 params! {
     /// Settings of [`Llm`].
@@ -20,22 +31,31 @@ params! {
         pub system: Option<String>;
         /// Most tokens of an answer.
         pub max_new: u32 = "64", range 1.0..=4096.0;
+        /// What stays in mind of an answer that was interrupted.
+        pub history: Remembered = "said";
+        /// How long a tool may take; after that, `apology` is the answer.
+        pub tool_timeout: Duration = "10s", range 0.01..=600.0;
+        /// What is said when a tool gives nothing, or is called by what is no call.
+        pub apology: String = "sorry, i could not find that out.";
     }
 }
 
 /// Answers what a user says with a language model, token by token.
 ///
-/// | port      | payload      | what                                                         |
-/// |-----------|--------------|--------------------------------------------------------------|
-/// | `text`    | `text/Text`  | in: what the user says                                       |
-/// | `results` | `text/Tool`  | in: what a tool gave, for the call that came last            |
-/// | `answer`  | `text/Piece` | out: the answer, piece by piece, the last one marked         |
-/// | `calls`   | `text/Tool`  | out: a call of a tool, instead of an answer                  |
+/// | port      | payload        | what                                                         |
+/// |-----------|----------------|--------------------------------------------------------------|
+/// | `text`    | `text/Text`    | in: what the user says in a turn                               |
+/// | `results` | `text/Tool`    | in: what a tool gave, for the call that came last              |
+/// | `words`   | `speech/Word`  | in: the words of the answer and when its sound says them       |
+/// | `played`  | `audio/Played` | in: how much of that sound was heard                           |
+/// | `answer`  | `text/Text`    | out: the answer, piece by piece, the last one marked           |
+/// | `calls`   | `text/Tool`    | out: a call of a tool, instead of an answer                    |
 ///
 /// What was said stays in mind until the model's context has no room for another answer; then the
 /// oldest turns are forgotten. The model reads only what is new, as long as nothing was forgotten.
-/// The result of a call that something was said after is dropped. An interrupt ends an answer
-/// between two tokens; what was said of it stays in mind.
+/// A text of the same turn as the last one takes its place: the user went on. The result of a call
+/// that something was said after is dropped. An interrupt ends an answer between two tokens; what
+/// `history` says of it stays in mind.
 ///
 /// Contract of the model: that of ExecuTorch's Llama exports, with `tokenizer` and `chat` in
 /// `model.yaml`. Tokens are the likeliest ones.
@@ -43,7 +63,7 @@ params! {
 /// Latency: for the first piece, one run of the model on what is new; for each other, one on a token.
 ///
 /// ```
-/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Text, TextPiece, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Text, Timestamp};
 /// use afferent_nodes_speech::{Llm, LlmParams};
 ///
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/llm");
@@ -52,20 +72,26 @@ params! {
 /// let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
 /// let mut llm = NodeBench::new(Llm::open(params, &cx)?);
 ///
-/// let text = Text { text: "what is the capital of france".to_owned() };
+/// let text = Text::from("what is the capital of france");
 /// let sent = llm.call(Llm::TEXT, Timestamp(0), text)?;
-/// let pieces = sent.iter().filter_map(|(_, packet)| packet.get::<TextPiece>());
+/// let pieces = sent.iter().filter_map(|(_, packet)| packet.get::<Text>());
 /// let answer: String = pieces.map(|piece| piece.text.as_str()).collect();
 /// assert_eq!(answer, "the capital of france is paris.");
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct Llm {
-    path: PathBuf,
+    params: LlmParams,
     dialogue: Dialogue,
-    /// Number of the next answer.
-    next: u64,
-    /// The answer that called a tool, and waits for what it gives.
-    waiting: Option<u64>,
+    turn: u64,
+    /// A tool was called, and its result is waited for until then.
+    waiting: Option<Timestamp>,
+    /// Words of the answer that were not heard yet: when its sound says them, and how many words
+    /// of the text are said with them.
+    unheard: VecDeque<(Timestamp, u32)>,
+    /// Written words of the answer that were heard.
+    heard: u32,
+    /// The last answer may have been cut short.
+    interrupted: bool,
 }
 
 impl Llm {
@@ -73,45 +99,81 @@ impl Llm {
     pub const TEXT: In<Text> = In::new("text");
     /// What tools gave.
     pub const RESULTS: In<ToolMessage> = In::new("results");
+    /// Words of the answer that its sound says.
+    pub const WORDS: In<Word> = In::new("words");
+    /// How much of the sound was heard.
+    pub const PLAYED: In<Played> = In::new("played");
     /// The answer, piece by piece.
-    pub const ANSWER: Out<TextPiece> = Out::new("answer");
+    pub const ANSWER: Out<Text> = Out::new("answer");
     /// Calls of tools.
     pub const CALLS: Out<ToolMessage> = Out::new("calls");
 
-    fn answer(&mut self, cx: &mut Cx<'_>, answer: u64) -> Result<(), NodeError> {
-        let Self { dialogue, waiting, .. } = self;
-        let mut fault = None;
-        let said = dialogue.answer(|said| {
-            match said {
-                Said::Text(text) if text.is_empty() => {}
-                Said::Text(text) => {
-                    cx.send(Self::ANSWER, TextPiece { answer, text, is_last: false })
+    /// Takes in what the user says.
+    fn ask(&mut self, text: &Text) -> Result<(), TextError> {
+        if std::mem::take(&mut self.interrupted) && self.params.history == Remembered::Heard {
+            self.dialogue.keep_heard(usize::try_from(self.heard).unwrap_or(usize::MAX))?;
+        }
+        self.dialogue.ask(text.turn, &text.text)?;
+        (self.turn, self.waiting, self.heard) = (text.turn, None, 0);
+        self.unheard.clear();
+        self.dialogue.begin()
+    }
+
+    /// Takes in what a tool gave; whether somebody waited for it.
+    fn give(&mut self, result: &ToolMessage) -> Result<bool, TextError> {
+        if self.waiting.is_none() || result.turn != self.turn {
+            return Ok(false);
+        }
+        self.waiting = None;
+        self.dialogue.give(&result.json)?;
+        self.dialogue.begin().map(|()| true)
+    }
+
+    /// Sends the next piece of the answer.
+    fn go_on(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let cancelled = cx.cancel_flag();
+        let said = cx.time_model(|| self.dialogue.next(cancelled));
+        match said.map_err(|error| self.fault(&error))? {
+            Said::Text(text) => {
+                if !text.is_empty() {
+                    cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last: false });
                 }
-                Said::Call(tool, json) => {
-                    *waiting = Some(answer);
-                    let json = json.to_string();
-                    cx.send(Self::CALLS, ToolMessage { answer, tool, json });
-                }
-                Said::Unreadable(text) => fault = Some(text),
-                Said::End if waiting.is_some() => {}
-                Said::End => {
-                    cx.send(Self::ANSWER, TextPiece { answer, text: String::new(), is_last: true });
-                }
+                cx.resume();
             }
-            !cx.cancelled()
-        });
-        said.map_err(|error| self.fault(&error))?;
-        match fault {
-            Some(text) => {
-                let reason = format!("it called a tool by what is no call: {text}");
-                Err(NodeError::Model { path: self.path.clone(), reason })
+            Said::Call(tool, json) => {
+                let until = cx.now() + self.params.tool_timeout;
+                self.waiting = Some(until);
+                cx.wake_at(until);
+                let json = json.to_string();
+                cx.send(Self::CALLS, ToolMessage { turn: self.turn, tool, json });
             }
-            None => Ok(()),
+            Said::Unreadable(text) => {
+                tracing::warn!("the model called a tool by what is no call: {text}");
+                self.apologise(cx);
+            }
+            Said::End => {
+                let (text, is_last) = (String::new(), true);
+                cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last });
+            }
+        }
+        Ok(())
+    }
+
+    fn apologise(&mut self, cx: &mut Cx<'_>) {
+        self.waiting = None;
+        let text = self.params.apology.clone();
+        cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last: true });
+    }
+
+    /// Counts the words that were heard until a time of the sound.
+    fn hear(&mut self, until: Timestamp) {
+        while let Some((_, position)) = self.unheard.pop_front_if(|(at, _)| *at < until) {
+            self.heard = self.heard.max(position);
         }
     }
 
     fn fault(&self, error: &TextError) -> NodeError {
-        NodeError::Model { path: self.path.clone(), reason: error.to_string() }
+        NodeError::Model { path: self.params.model.clone(), reason: error.to_string() }
     }
 }
 
@@ -121,12 +183,15 @@ impl Node for Llm {
     const NAME: &'static str = "llm";
     const SUMMARY: &'static str = "Answers what a user says.";
     const PORTS: &'static [Port] = &[
-        Self::TEXT.port().help("what the user says"),
+        Self::TEXT.port().help("what the user says in a turn"),
         Self::RESULTS.port().optional().help("what a tool gave, for the call that came last"),
+        Self::WORDS.port().optional().help("the words of the answer and when its sound says them"),
+        Self::PLAYED.port().optional().help("how much of that sound was heard"),
         Self::ANSWER.port().help("the answer, piece by piece, the last one marked"),
-        Self::CALLS.port().help("a call of a tool, instead of an answer"),
+        Self::CALLS.port().optional().help("a call of a tool, instead of an answer"),
     ];
     const WEIGHT: Weight = Weight::Heavy;
+    const TIMED: bool = true;
     const LATENCY: &'static str = "one run of the model on what is new, then one for each token";
 
     fn check(params: &LlmParams, cx: &OpenCx) -> Result<(), NodeError> {
@@ -136,30 +201,115 @@ impl Node for Llm {
     fn open(params: LlmParams, cx: &OpenCx) -> Result<Self, NodeError> {
         let max_new = usize::try_from(params.max_new).unwrap_or(usize::MAX);
         let dialogue = Dialogue::open(&params.model, params.system.as_deref(), max_new, cx)?;
-        Ok(Self { path: params.model, dialogue, next: 0, waiting: None })
+        Ok(Self {
+            params,
+            dialogue,
+            turn: 0,
+            waiting: None,
+            unheard: VecDeque::new(),
+            heard: 0,
+            interrupted: false,
+        })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        if cx.port() == Some(Self::RESULTS.name()) {
-            let Some(result) = cx.get(Self::RESULTS) else { return Ok(()) };
-            if self.waiting != Some(result.answer) {
-                return Ok(());
+        if let Some(word) = cx.get(Self::WORDS) {
+            if word.turn == self.turn {
+                let said = (cx.at(), word.position);
+                self.unheard.push_back(said);
             }
-            let given = self.dialogue.give(&result.json);
-            let answer = result.answer;
-            given.map_err(|error| self.fault(&error))?;
-            self.waiting = None;
-            return self.answer(cx, answer);
+        } else if let Some(played) = cx.get(Self::PLAYED) {
+            let until = played.until;
+            self.hear(until);
+        } else if let Some(result) = cx.get(Self::RESULTS) {
+            let given = self.give(result);
+            if given.map_err(|error| self.fault(&error))? {
+                return self.go_on(cx);
+            }
+        } else if let Some(text) = cx.get(Self::TEXT) {
+            let asked = self.ask(text);
+            asked.map_err(|error| self.fault(&error))?;
+            return self.go_on(cx);
+        } else if let Some(until) = self.waiting {
+            match cx.now() >= until {
+                true => self.apologise(cx),
+                false => cx.wake_at(until),
+            }
+        } else if self.dialogue.is_answering() {
+            return self.go_on(cx);
         }
-        let Some(text) = cx.get(Self::TEXT) else { return Ok(()) };
-        let asked = self.dialogue.ask(&text.text);
-        asked.map_err(|error| self.fault(&error))?;
-        (self.waiting, self.next) = (None, self.next + 1);
-        self.answer(cx, self.next - 1)
+        Ok(())
     }
 
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.waiting = None;
+        self.dialogue.stop();
+        (self.waiting, self.interrupted) = (None, true);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{NodeBench, ParamValue, ParamValues, Params};
+
+    use super::*;
+
+    fn assistant(history: &str) -> NodeBench<Llm> {
+        let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/llm");
+        let values: ParamValues = [
+            ("model".to_owned(), ParamValue::Path(model.into())),
+            ("history".to_owned(), ParamValue::Text(history.to_owned())),
+        ]
+        .into();
+        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        NodeBench::new(Llm::open(LlmParams::from_values(&values).unwrap(), &cx).unwrap())
+    }
+
+    fn ms(ms: i64) -> Timestamp {
+        Timestamp(ms * 1_000_000)
+    }
+
+    fn ask(turn: u64, text: &str) -> Text {
+        Text { turn, ..Text::from(text) }
+    }
+
+    /// What was sent as an answer, and as calls.
+    fn told(sent: &[(&'static str, afferent_graph::Packet)]) -> (String, Vec<ToolMessage>) {
+        let pieces = sent.iter().filter_map(|(_, packet)| packet.get::<Text>());
+        let calls = sent.iter().filter_map(|(_, packet)| packet.get::<ToolMessage>());
+        (pieces.map(|piece| piece.text.as_str()).collect(), calls.cloned().collect())
+    }
+
+    #[test]
+    fn a_tool_that_gives_nothing_is_apologised_for() {
+        let mut llm = assistant("said");
+        let sent = llm.call(Llm::TEXT, ms(5), ask(3, "what time is it")).unwrap();
+        let (answer, calls) = told(&sent);
+        assert_eq!((answer.as_str(), calls[0].tool.as_str(), calls[0].turn), ("", "get_time", 3));
+        let late = llm.advance(ms(20_000)).unwrap();
+        assert_eq!(late.len(), 1);
+        assert_eq!(late[0].0, ms(10_005));
+        let text = late[0].2.get::<Text>().unwrap();
+        assert_eq!((text.turn, text.is_last), (3, true));
+        assert!(text.text.starts_with("sorry"), "{text:?}");
+        let result = ToolMessage { json: "{}".to_owned(), ..calls[0].clone() };
+        assert!(llm.call(Llm::RESULTS, ms(20_001), result).unwrap().is_empty());
+    }
+
+    #[test]
+    fn words_that_were_played_are_heard() {
+        let mut llm = assistant("heard");
+        llm.call(Llm::TEXT, ms(0), ask(1, "what is the capital of france")).unwrap();
+        for (at, position) in [(100, 1), (200, 2), (300, 3)] {
+            let word = Word { turn: 1, position, ..Word::default() };
+            llm.call(Llm::WORDS, ms(at), word).unwrap();
+        }
+        let played = |until| Played { until: ms(until), is_playing: true };
+        llm.call(Llm::PLAYED, ms(900), played(201)).unwrap();
+        llm.cancel(ms(950)).unwrap();
+        let node = llm.node_mut();
+        assert_eq!((node.heard, node.unheard.len()), (2, 1));
+        node.ask(&ask(2, "and of spain")).unwrap();
+        assert_eq!(node.dialogue.last_answer(1), Some("the capital"));
     }
 }

@@ -10,7 +10,7 @@ mod tokens;
 mod utterance;
 mod voice;
 
-use std::path::PathBuf;
+use std::{collections::VecDeque, path::PathBuf};
 
 use afferent_graph::{
     AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, Text, Timestamp, Weight, Word, params,
@@ -55,13 +55,19 @@ params! {
 ///
 /// Metadata: `sample_rate`, `hop_size`. 16 places at each side of a window are context.
 ///
-/// Latency: one chunk of the model for the first block; blocks of one text leave together when its
-/// call ends.
+/// Latency: one chunk of the model for the first block. An interrupt ends what is said.
 pub struct Tts {
     voice: Voice,
     pace: f32,
     /// Where the sound of the last text ends.
     free_at: Timestamp,
+    /// What is being said; the text's clauses that follow.
+    saying: Option<(Utterance, Mark)>,
+    ahead: VecDeque<Clause>,
+    turn: u64,
+    /// Written words of the turn before the text, and with it.
+    position: u32,
+    next_position: u32,
 }
 
 impl Tts {
@@ -72,30 +78,59 @@ impl Tts {
     /// Its words and their times.
     pub const WORDS: Out<Word> = Out::new("words");
 
-    fn say(&mut self, cx: &mut Cx<'_>, clause: &Clause) -> Result<(), NodeError> {
+    /// Takes in a text, whose sound begins when that before it has ended.
+    fn begin(&mut self, at: Timestamp, text: &Text) {
+        if text.turn != self.turn {
+            (self.turn, self.next_position) = (text.turn, 0);
+        }
+        let written = text.text.split_whitespace().count();
+        self.position = self.next_position;
+        self.next_position += u32::try_from(written).unwrap_or(u32::MAX / 2);
+        self.free_at = self.free_at.max(at);
+        self.ahead = self.voice.clauses(&text.text).into();
+    }
+
+    /// The next clause, and the times of its words.
+    fn begin_clause(&mut self, cx: &mut Cx<'_>, clause: &Clause) -> Result<(), NodeError> {
         let (voice, pace) = (&mut self.voice, self.pace);
-        let rate = voice.rate();
-        let mut utterance = cx.time_model(|| voice.begin(clause, pace))?;
+        let utterance = cx.time_model(|| voice.begin(clause, pace))?;
         for spoken in utterance.words() {
-            let word = Word { text: spoken.text.clone(), duration: spoken.end - spoken.start };
+            let word = Word {
+                turn: self.turn,
+                text: spoken.text.clone(),
+                duration: spoken.end - spoken.start,
+                position: self.position + spoken.written,
+            };
             cx.send_at(Self::WORDS, self.free_at + spoken.start, word);
         }
-        loop {
-            if cx.cancelled() {
-                return Err(NodeError::Cancelled);
-            }
-            let chunk = cx.time_model(|| voice.next_chunk(&mut utterance))?;
-            let Some(chunk) = chunk else { break };
-            let mut block = cx.loan(Self::AUDIO);
-            block.reshape(rate, 1, chunk.len())?.copy_from_slice(chunk);
-            cx.send_at(Self::AUDIO, self.free_at, block);
-            self.free_at = self.free_at + rate.duration(chunk.len());
+        self.saying = Some((utterance, clause.mark));
+        Ok(())
+    }
+
+    /// Sends the next block of sound, if there is more.
+    fn go_on(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if self.saying.is_none()
+            && let Some(clause) = self.ahead.pop_front()
+        {
+            self.begin_clause(cx, &clause)?;
         }
-        let pause = rate.samples(Voice::pause(clause.mark));
+        let Some((utterance, mark)) = &mut self.saying else { return Ok(()) };
+        let (voice, mark) = (&mut self.voice, *mark);
+        let rate = voice.rate();
         let mut block = cx.loan(Self::AUDIO);
-        block.reshape(rate, 1, pause)?.fill(0.0);
+        match cx.time_model(|| voice.next_chunk(utterance))? {
+            Some(chunk) => block.reshape(rate, 1, chunk.len())?.copy_from_slice(chunk),
+            None => {
+                block.reshape(rate, 1, rate.samples(Voice::pause(mark)))?.fill(0.0);
+                self.saying = None;
+            }
+        }
+        let length = block.duration();
         cx.send_at(Self::AUDIO, self.free_at, block);
-        self.free_at = self.free_at + rate.duration(pause);
+        self.free_at = self.free_at + length;
+        if self.saying.is_some() || !self.ahead.is_empty() {
+            cx.resume();
+        }
         Ok(())
     }
 }
@@ -108,25 +143,45 @@ impl Node for Tts {
     const PORTS: &'static [Port] = &[
         Self::TEXT.port().help("a sentence or several, as they are written"),
         Self::AUDIO.port().help("one channel at the voice's rate, about half a second a block"),
-        Self::WORDS.port().help("each word as it is said, at the time of its begin"),
+        Self::WORDS
+            .port()
+            .optional()
+            .help("each word as it is said, at the time of its begin in the sound"),
     ];
     const WEIGHT: Weight = Weight::Heavy;
-    const LATENCY: &'static str = "a chunk of the model; blocks of one text leave together";
+    const TIMED: bool = true;
+    const LATENCY: &'static str = "one chunk of the model for the first block";
 
     fn check(params: &TtsParams, cx: &OpenCx) -> Result<(), NodeError> {
         Self::open(params.clone(), cx).map(|_| ())
     }
 
     fn open(params: TtsParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let voice = Voice::open(&params.model, cx)?;
-        Ok(Self { voice, pace: params.pace, free_at: Timestamp::ZERO })
+        Ok(Self {
+            voice: Voice::open(&params.model, cx)?,
+            pace: params.pace,
+            free_at: Timestamp::ZERO,
+            saying: None,
+            ahead: VecDeque::new(),
+            turn: 0,
+            position: 0,
+            next_position: 0,
+        })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(text) = cx.get(Self::TEXT) else { return Ok(()) };
-        let clauses = self.voice.clauses(&text.text);
-        self.free_at = self.free_at.max(cx.at());
-        clauses.iter().try_for_each(|clause| self.say(cx, clause))
+        if let Some(text) = cx.get(Self::TEXT) {
+            let at = cx.at();
+            self.begin(at, text);
+        }
+        self.go_on(cx)
+    }
+
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        // What is said next need not wait for what is not said.
+        (self.saying, self.free_at) = (None, cx.now());
+        self.ahead.clear();
+        Ok(())
     }
 }
 
@@ -148,7 +203,7 @@ mod tests {
     #[test]
     fn text_becomes_sound_without_gaps_and_words_with_times() {
         let mut voice = voice();
-        let text = Text { text: "Hello, it is 7:30. Zorgle!".to_owned() };
+        let text = Text::from("Hello, it is 7:30. Zorgle!");
         let start = Timestamp(1_000_000);
         let sent = voice.call(Tts::TEXT, start, text).unwrap();
         let (mut words, mut next) = (Vec::new(), start);
@@ -167,13 +222,26 @@ mod tests {
         }
         let texts: Vec<&str> = words.iter().map(|(_, word)| word.text.as_str()).collect();
         assert_eq!(texts, ["hello", "it", "is", "seven", "thirty", "zorgle"]);
+        let positions: Vec<u32> = words.iter().map(|(_, word)| word.position).collect();
+        assert_eq!(positions, [1, 2, 3, 4, 4, 5]);
         assert!(words.is_sorted_by_key(|(at, _)| *at));
         let spoken: Duration = words.iter().map(|(_, word)| word.duration).sum();
         assert!(spoken > Duration::from_secs(1) && loud > 0.05, "{spoken:?}, {loud}");
 
         // What comes later is said behind it.
-        let sent = voice.call(Tts::TEXT, start, Text { text: "Yes.".to_owned() }).unwrap();
+        let sent = voice.call(Tts::TEXT, start, Text::from("Yes.")).unwrap();
         assert!(sent.iter().all(|(_, packet)| packet.header.at >= next));
+        let word = sent.iter().find_map(|(_, packet)| packet.get::<Word>());
+        assert_eq!(word.map(|word| word.position), Some(6));
+    }
+
+    #[test]
+    fn an_interrupt_ends_what_is_said() {
+        let mut voice = voice();
+        let later = Timestamp(5_000_000_000);
+        assert!(voice.cancel(later).unwrap().is_empty());
+        let sent = voice.call(Tts::TEXT, Timestamp(0), Text::from("Yes.")).unwrap();
+        assert_eq!(sent[0].1.header.at, later);
     }
 
     #[test]

@@ -74,24 +74,26 @@ impl Finish {
     }
 }
 
-/// An answer that is being made: each piece is a run of the model. Dropped early, it leaves the
-/// context with the tokens so far.
-pub struct Answer<'a> {
-    generator: &'a mut Generator,
-    tokenizer: &'a Tokenizer,
+/// How far an answer has come, for whoever has other things to do between its pieces. It belongs to
+/// one generator and one tokenizer; nothing else may be done with that generator meanwhile.
+pub struct AnswerState {
     sampler: Sampler,
     stream: TextStream,
     stop: StopTexts,
     end: Vec<u32>,
     left: usize,
-    cancelled: Option<Arc<AtomicBool>>,
     finish: Option<Finish>,
 }
 
-impl<'a> Answer<'a> {
-    pub(crate) fn start(
-        generator: &'a mut Generator,
-        tokenizer: &'a Tokenizer,
+impl AnswerState {
+    /// Appends `prompt` to the context of `generator`; it goes through the model with the first
+    /// piece.
+    ///
+    /// # Errors
+    /// Those of [`Generator::push`], and [`TextError::Setting`].
+    pub fn start(
+        generator: &mut Generator,
+        tokenizer: &Tokenizer,
         prompt: &[u32],
         options: &AnswerOptions,
     ) -> Result<Self, TextError> {
@@ -102,23 +104,16 @@ impl<'a> Answer<'a> {
             [] => tokenizer.end(),
             end => end,
         };
-        let mut answer = Self {
+        let mut state = Self {
             end: end.to_vec(),
-            generator,
-            tokenizer,
             sampler,
             stream: TextStream::going_on(),
             stop: StopTexts::new(options.stop.clone()),
             left: options.max_new,
-            cancelled: options.cancelled.clone(),
             finish: None,
         };
-        match answer.generator.logits(answer.cancelled.as_deref()) {
-            Err(error) if error.is_cancelled() => answer.finish = Some(Finish::Cancelled),
-            result => _ = result?,
-        }
-        answer.look_for_end();
-        Ok(answer)
+        state.look_for_end(generator);
+        Ok(state)
     }
 
     /// Why the answer ended, once it has.
@@ -127,9 +122,9 @@ impl<'a> Answer<'a> {
     }
 
     /// Ends the answer where there is no room for a token.
-    fn look_for_end(&mut self) {
+    fn look_for_end(&mut self, generator: &Generator) {
         if self.finish.is_none() {
-            let full = self.generator.tokens().len() >= self.generator.contract().context;
+            let full = generator.tokens().len() >= generator.contract().context;
             self.finish = match self.left {
                 0 => Some(Finish::Length),
                 _ if full => Some(Finish::ContextFull),
@@ -138,30 +133,54 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn next_piece(&mut self) -> Result<Option<Piece>, TextError> {
-        let cancelled = self.cancelled.as_deref();
+    /// Runs the model over what is new, if the answer has not ended; whether it has not been
+    /// cancelled.
+    fn read(
+        &mut self,
+        generator: &mut Generator,
+        cancelled: Option<&AtomicBool>,
+    ) -> Result<bool, TextError> {
+        match generator.logits(cancelled) {
+            Err(error) if error.is_cancelled() => {
+                self.finish = Some(Finish::Cancelled);
+                Ok(false)
+            }
+            result => result.map(|_| true),
+        }
+    }
+
+    /// The next piece, by a run of the model; `None` when the answer has ended. `cancelled` ends it,
+    /// also within a run.
+    ///
+    /// # Errors
+    /// [`TextError::Model`] and those of choosing a token.
+    pub fn next(
+        &mut self,
+        generator: &mut Generator,
+        tokenizer: &Tokenizer,
+        cancelled: Option<&AtomicBool>,
+    ) -> Result<Option<Piece>, TextError> {
+        if self.finish.is_some() {
+            return Ok(None);
+        }
         if cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             self.finish = Some(Finish::Cancelled);
             return Ok(None);
         }
-        match self.generator.logits(cancelled) {
-            Err(error) if error.is_cancelled() => {
-                self.finish = Some(Finish::Cancelled);
-                return Ok(None);
-            }
-            result => _ = result?,
+        if !self.read(generator, cancelled)? {
+            return Ok(None);
         }
-        let (tokens, logits) = (self.generator.tokens(), self.generator.last_logits());
+        let (tokens, logits) = (generator.tokens(), generator.last_logits());
         let token = self.sampler.sample(logits, tokens)?;
         let mut text = if self.end.contains(&token) {
             self.finish = Some(Finish::EndToken(token));
             String::new()
         } else {
-            self.stream.push(self.tokenizer, token)?
+            self.stream.push(tokenizer, token)?
         };
-        self.generator.push(&[token])?;
+        generator.push(&[token])?;
         self.left -= 1;
-        self.look_for_end();
+        self.look_for_end(generator);
         if self.finish.is_some() {
             text.push_str(&self.stream.finish());
         }
@@ -171,7 +190,34 @@ impl<'a> Answer<'a> {
             None if self.finish.is_some() => text.push_str(&self.stop.finish()),
             None => {}
         }
-        Ok(Some(Piece { token, text, position: self.generator.tokens().len() }))
+        Ok(Some(Piece { token, text, position: generator.tokens().len() }))
+    }
+}
+
+/// An answer that is being made: each piece is a run of the model. Dropped early, it leaves the
+/// context with the tokens so far.
+pub struct Answer<'a> {
+    generator: &'a mut Generator,
+    tokenizer: &'a Tokenizer,
+    state: AnswerState,
+    cancelled: Option<Arc<AtomicBool>>,
+}
+
+impl<'a> Answer<'a> {
+    pub(crate) fn start(
+        generator: &'a mut Generator,
+        tokenizer: &'a Tokenizer,
+        prompt: &[u32],
+        options: &AnswerOptions,
+    ) -> Result<Self, TextError> {
+        let mut state = AnswerState::start(generator, tokenizer, prompt, options)?;
+        state.read(generator, options.cancelled.as_deref())?;
+        Ok(Self { generator, tokenizer, state, cancelled: options.cancelled.clone() })
+    }
+
+    /// Why the answer ended, once it has.
+    pub fn finish(&self) -> Option<Finish> {
+        self.state.finish()
     }
 }
 
@@ -179,9 +225,6 @@ impl Iterator for Answer<'_> {
     type Item = Result<Piece, TextError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.finish.is_some() {
-            return None;
-        }
-        self.next_piece().transpose()
+        self.state.next(self.generator, self.tokenizer, self.cancelled.as_deref()).transpose()
     }
 }

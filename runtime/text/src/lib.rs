@@ -37,7 +37,7 @@ mod stop;
 mod text_stream;
 mod tokenizer;
 
-pub use answer::{Answer, AnswerOptions, Finish, Piece};
+pub use answer::{Answer, AnswerOptions, AnswerState, Finish, Piece};
 pub use contract::{Contract, Positions};
 pub use error::TextError;
 pub use generator::Generator;

@@ -17,6 +17,13 @@ impl Checker<'_> {
             self.error(self.places.nodes_key.as_ref(), message.to_owned(), None);
         }
         self.idle_nodes();
+        for (node, spec) in self.graph.nodes.iter().enumerate() {
+            if !spec.inputs.is_empty() && spec.inputs.iter().all(|input| input.feedback) {
+                let message = format!("node \"{}\" has no input but \"feedback\"", spec.name);
+                let help = "nothing would tell it that the graph ends: leave out one \"feedback\"";
+                self.error(self.name_place(node), message, Some(help.to_owned()));
+            }
+        }
     }
 
     /// Cycles that share no node, each as its nodes with the first of the file in front.
@@ -68,7 +75,8 @@ impl Checker<'_> {
         let message = format!("the graph has a cycle: {}", names.collect::<Vec<_>>().join(" → "));
         let closing = self.links.iter().find(|(from, to, _)| (from, to) == (last, first));
         let place = closing.and_then(|(_, _, place)| place.clone());
-        let help = "packets must flow one way; a cycle without a declared delay never starts";
+        let help = "packets flow one way; a stream that leads back is written \
+                    {from: node.port, feedback: true}";
         self.error(place.as_ref(), message, Some(help.to_owned()));
     }
 
@@ -78,12 +86,11 @@ impl Checker<'_> {
         if !self.doubtful_inputs.is_empty() || !self.doubtful_outputs.is_empty() {
             return;
         }
-        let fed: HashSet<_> = self.links.iter().map(|(_, to, _)| *to).collect();
         for (node, def) in self.defs.iter().enumerate() {
             let Some(def) = def else { continue };
             let name = &self.graph.nodes[node].name;
             let place = self.name_place(node);
-            if !def.is_source() && !fed.contains(&node) {
+            if !def.is_source() && !self.fed.contains(&node) {
                 let message = format!("node \"{name}\" receives nothing: no input is connected");
                 self.faults.push(Diagnostic::warning(place, message));
             }

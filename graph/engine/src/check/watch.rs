@@ -1,4 +1,4 @@
-//! Looks at budgets and the interrupt.
+//! Looks at budgets, the waterfall and the interrupt.
 
 use std::collections::HashSet;
 
@@ -17,6 +17,15 @@ impl Checker<'_> {
             if let (Some(from), Some(to)) = ends {
                 let limits = [budget.p50, budget.p95, budget.p99, budget.max];
                 self.budgets.push(CheckedBudget { from, to, limits });
+            }
+        }
+        for (number, port) in graph.waterfall.iter().enumerate() {
+            let place = places.waterfall.get(number).unwrap_or(&nothing);
+            if !place.reported
+                && let Some(node) = self.find_node(&port.node, place.node.as_ref())
+                && let Some(output) = self.output_port(node, &port.port, place)
+            {
+                self.waterfall.push((node, output.name));
             }
         }
         let Some(interrupt) = &graph.interrupt else { return };

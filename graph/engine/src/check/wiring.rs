@@ -110,7 +110,10 @@ impl<'a> Checker<'a> {
         let from =
             sender.and_then(|sender| self.output_port(sender, &input.from_port, &places.from));
         if let Some(sender) = sender {
-            self.links.push((sender, node, places.from.node.clone()));
+            self.fed.insert(node);
+            if !input.feedback {
+                self.links.push((sender, node, places.from.node.clone()));
+            }
         }
         let policy = self.policy(node, input, places, from);
         let to = to?;
@@ -136,7 +139,8 @@ impl<'a> Checker<'a> {
             let limited = is_source && policy.on_full == OnFull::Latest;
             let in_flight = input.in_flight.or(limited.then_some(Edge::IN_FLIGHT));
             let in_flight = in_flight.filter(|count| *count <= MAX_QUEUE);
-            self.edges.push(Edge { sync, timeout, in_flight, ..Edge::new(from, to, policy) });
+            let edge = Edge::new(from, to, policy);
+            self.edges.push(Edge { sync, timeout, in_flight, feedback: input.feedback, ..edge });
         }
         Some(())
     }
@@ -260,8 +264,15 @@ impl<'a> Checker<'a> {
             "of the stream from \"{}\" to \"{}\"",
             input.from_node, self.graph.nodes[node].name
         );
-        let on_full = input.on_full.or(from.map(|from| from.on_full));
         let before = self.faults.len();
+        if input.feedback {
+            self.feedback(&what, input, places);
+        }
+        let on_full = match input.on_full {
+            // Whoever waits for it must not be waited for.
+            None if input.feedback => Some(OnFull::DropOldest),
+            on_full => on_full.or(from.map(|from| from.on_full)),
+        };
         let place: Option<&Place> = places.queue.as_ref();
         let queue = match (input.queue, on_full) {
             (Some(queue), _) if !(1..=MAX_QUEUE).contains(&queue) => {
@@ -276,6 +287,7 @@ impl<'a> Checker<'a> {
                 self.error(place, message, Some(help.to_owned()));
                 queue
             }
+            (None, _) if input.feedback => EdgePolicy::FEEDBACK_QUEUE,
             (queue, _) => queue.unwrap_or(EdgePolicy::QUEUE),
         };
         if input.max_age.is_some_and(|age| age.is_zero()) {
@@ -284,6 +296,23 @@ impl<'a> Checker<'a> {
         }
         let on_full = on_full.filter(|_| self.faults.len() == before)?;
         Some(EdgePolicy { on_full, queue, max_age: input.max_age })
+    }
+}
+
+impl Checker<'_> {
+    /// What a stream that leads back cannot do.
+    fn feedback(&mut self, what: &str, input: &InputSpec, places: &InputPlaces) {
+        if input.on_full == Some(OnFull::Block) {
+            let message = format!("\"on_full: block\" {what} could wait for itself");
+            let help = "a stream with \"feedback\" drops what it has no room for: write \
+                        drop_oldest, drop_newest or latest";
+            self.error(places.on_full.as_ref(), message, Some(help.to_owned()));
+        }
+        if input.sync.is_some() {
+            let message = format!("\"sync\" {what} waits for what is made of its own packets");
+            let help = "leave out \"sync\" or \"feedback\"";
+            self.error(places.sync.as_ref(), message, Some(help.to_owned()));
+        }
     }
 }
 

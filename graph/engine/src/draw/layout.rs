@@ -67,7 +67,7 @@ pub(crate) fn layout(graph: &CheckedGraph, words: &Words, label_chars: usize) ->
                 slots.push(Slot { node: None, before: Vec::new(), rect });
             }
             route.push(to);
-            for pair in route.windows(2) {
+            for pair in route.windows(2).filter(|_| !edge.feedback) {
                 slots[pair[1]].before.push(pair[0]);
             }
             route
@@ -86,7 +86,7 @@ fn columns(graph: &CheckedGraph) -> Vec<usize> {
     // A graph without cycles is settled after as many rounds as it has nodes.
     for _ in 0..graph.nodes.len() {
         let mut settled = true;
-        for edge in &graph.edges {
+        for edge in graph.edges.iter().filter(|edge| !edge.feedback) {
             let least = columns[edge.from.0] + 1;
             if columns[edge.to.0] < least && least < graph.nodes.len() {
                 columns[edge.to.0] = least;

@@ -53,7 +53,7 @@ fn is_plain(runner: &Runner) -> bool {
         return false;
     };
     let is_free = runner.deadline_ns == u64::MAX && !runner.is_watched;
-    is_free && runner.join.is_none() && marks.is_empty() && queue.is_plain()
+    is_free && !runner.is_timed && runner.join.is_none() && marks.is_empty() && queue.is_plain()
 }
 
 impl Group {

@@ -13,6 +13,7 @@ pub(crate) struct Places {
     pub(crate) nodes_key: Option<Place>,
     pub(crate) nodes: Vec<NodePlaces>,
     pub(crate) budgets: Vec<(PortPlaces, PortPlaces)>,
+    pub(crate) waterfall: Vec<PortPlaces>,
     /// `on`, and each of `cancels`.
     pub(crate) interrupt: (PortPlaces, Vec<Place>),
     /// Nodes that the profile removes, with the name of the profile.

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The keys of a graph file.
-pub(crate) const KEYS: [&str; 10] = [
+pub(crate) const KEYS: [&str; 11] = [
     "afferent",
     "name",
     "include",
@@ -24,6 +24,7 @@ pub(crate) const KEYS: [&str; 10] = [
     "outputs",
     "nodes",
     "budget",
+    "waterfall",
     "interrupt",
     "profiles",
 ];
@@ -64,6 +65,7 @@ impl Reader {
                     self.nodes(value, &mut graph, &mut places);
                 }
                 "budget" => self.budgets(value, &mut graph, &mut places),
+                "waterfall" => self.waterfall(value, &mut graph, &mut places),
                 "interrupt" => self.interrupt(value, &mut graph, &mut places),
                 _ => {}
             }

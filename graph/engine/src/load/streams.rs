@@ -8,6 +8,7 @@
 //! in: {audio: {from: mic.audio, queue: 4}}
 //! in: {image: {from: cam.image, in_flight: 3}}         # or: in_flight: unlimited
 //! in: {image: cam.image, imu: {from: imu.samples, sync: interpolate, timeout: 50ms}}
+//! in: {text: asr.text, played: {from: speaker.played, feedback: true}}
 //! ```
 
 use afferent_graph::OnFull;
@@ -20,7 +21,8 @@ use crate::{
 };
 
 /// The keys of a stream.
-const KEYS: [&str; 7] = ["from", "on_full", "queue", "max_age", "sync", "timeout", "in_flight"];
+const KEYS: [&str; 8] =
+    ["from", "on_full", "queue", "max_age", "sync", "timeout", "in_flight", "feedback"];
 
 /// What happens when a queue is full, by the word of graph files.
 pub(crate) const ON_FULL: [(&str, OnFull); 4] = [
@@ -112,6 +114,9 @@ impl Reader {
         if let Some(value) = node.get("in_flight") {
             spec.in_flight = self.in_flight(value, what);
         }
+        if let Some(value) = node.get("feedback") {
+            spec.feedback = self.flag(value, &format!("\"feedback\" of {what}"));
+        }
         let Some(from) = node.get("from") else {
             if !meant.contains(&"from") {
                 self.error(&node.place, format!("{what} does not say where it comes \"from\""));
@@ -150,6 +155,17 @@ impl Reader {
                     None
                 }
             },
+        }
+    }
+
+    fn flag(&mut self, node: &Node, what: &str) -> bool {
+        match self.text(node, what) {
+            Some("true") => true,
+            Some("false") | None => false,
+            Some(text) => {
+                self.error(&node.place, format!("{what} must be true or false, not \"{text}\""));
+                false
+            }
         }
     }
 

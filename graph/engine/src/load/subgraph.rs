@@ -208,6 +208,9 @@ impl Reader {
             from.reported |= !self.outside(&mut budget.from, from, subgraphs, 1);
             to.reported |= !self.outside(&mut budget.to, to, subgraphs, 1);
         }
+        for (port, place) in graph.waterfall.iter_mut().zip(&mut places.waterfall) {
+            place.reported |= !self.outside(port, place, subgraphs, 1);
+        }
         if let Some(interrupt) = &mut graph.interrupt {
             let on = &mut places.interrupt.0;
             on.reported |= !self.outside(&mut interrupt.on, on, subgraphs, 1);
@@ -281,7 +284,7 @@ impl Reader {
         for (_, value) in &mut params {
             self.fill(value, &nothing);
         }
-        for key in ["nodes", "budget", "interrupt", "name"] {
+        for key in ["nodes", "budget", "waterfall", "interrupt", "name"] {
             if let Some(part) = tree.get_mut(key) {
                 self.fill(part, &params);
             }

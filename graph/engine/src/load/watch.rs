@@ -1,4 +1,4 @@
-//! What stands behind `budget` and `interrupt`.
+//! What stands behind `budget`, `waterfall` and `interrupt`.
 
 use crate::{
     Budget, Graph, Interrupt, PortRef,
@@ -41,6 +41,23 @@ impl Reader {
         let (from, from_place) = self.end(node, "from", what, &meant);
         let (to, to_place) = self.end(node, "to", what, &meant);
         Some((Budget { from, to, p50, p95, p99, max }, (from_place, to_place)))
+    }
+
+    /// The outputs whose times are of interest.
+    pub(crate) fn waterfall(&mut self, node: &Node, graph: &mut Graph, places: &mut Places) {
+        let Value::Seq(items) = &node.value else {
+            self.wrong(node, "\"waterfall\"", "a list of outputs written \"node.port\"");
+            return;
+        };
+        if items.len() < 2 {
+            self.error(&node.place, "\"waterfall\" needs two outputs at least");
+        }
+        for item in items {
+            if let Some((port, place)) = self.port(item, "an output of \"waterfall\"") {
+                graph.waterfall.push(port);
+                places.waterfall.push(place);
+            }
+        }
     }
 
     /// The port that stands behind `key`.

@@ -42,7 +42,7 @@ fn the_form_of_the_file() {
         (
             "",
             &[
-                "1:1 a graph file is a map with the keys afferent, name, include, params, inputs, outputs, nodes, budget, interrupt, profiles",
+                "1:1 a graph file is a map with the keys afferent, name, include, params, inputs, outputs, nodes, budget, waterfall, interrupt, profiles",
             ],
         ),
         (
@@ -67,7 +67,7 @@ fn the_form_of_the_file() {
             "afferent: 1\nNodes: {}\nextra: 1",
             &[
                 "2:1 unknown key \"Nodes\" of a graph | did you mean \"nodes\"?",
-                "3:1 unknown key \"extra\" of a graph | the keys of a graph: afferent, name, include, params, inputs, outputs, nodes, budget, interrupt, profiles",
+                "3:1 unknown key \"extra\" of a graph | the keys of a graph: afferent, name, include, params, inputs, outputs, nodes, budget, waterfall, interrupt, profiles",
             ],
         ),
         (
@@ -249,8 +249,8 @@ fn the_whole() {
     nodes(
         " m: {use: microphone}\n x: {use: mix, in: [m, z]}\n y: {use: mix, in: x}\n z: {use: mix, in: y}\n s: {use: mix, in: s}\n p: {use: print, in: z}",
         &[
-            "4:24 the graph has a cycle: x → y → z → x | packets must flow one way; a cycle without a declared delay never starts",
-            "7:20 the graph has a cycle: s → s | packets must flow one way; a cycle without a declared delay never starts",
+            "4:24 the graph has a cycle: x → y → z → x | packets flow one way; a stream that leads back is written {from: node.port, feedback: true}",
+            "7:20 the graph has a cycle: s → s | packets flow one way; a stream that leads back is written {from: node.port, feedback: true}",
         ],
     );
     nodes(
@@ -258,6 +258,42 @@ fn the_whole() {
         &[
             "2:1 the graph has no source: none of its nodes makes packets of its own",
             "3:2 warning: node \"i\" receives nothing: no input is connected",
+        ],
+    );
+}
+
+#[test]
+fn streams_that_lead_back() {
+    let back = |back: &str| {
+        format!(
+            " m: {{use: microphone}}\n x: {{use: mix, in: [m, {{from: y, feedback: {back}}}]}}\n \
+             y: {{use: mix, in: x}}\n p: {{use: print, in: y}}"
+        )
+    };
+    nodes(&back("true"), &[]);
+    nodes(
+        &back("true, queue: 3, on_full: latest"),
+        &[
+            "4:57 \"queue\" of the stream from \"y\" to \"x\" must be 1 with \"latest\", not 3 | to keep more than the newest packet, write \"on_full: drop_oldest\"",
+        ],
+    );
+    nodes(
+        &back("true, on_full: block"),
+        &[
+            "4:66 \"on_full: block\" of the stream from \"y\" to \"x\" could wait for itself | a stream with \"feedback\" drops what it has no room for: write drop_oldest, drop_newest or latest",
+        ],
+    );
+    nodes(
+        &back("maybe"),
+        &[
+            "4:24 the graph has a cycle: x → y → x | packets flow one way; a stream that leads back is written {from: node.port, feedback: true}",
+            "4:49 \"feedback\" of \"in\" of node \"x\" must be true or false, not \"maybe\"",
+        ],
+    );
+    nodes(
+        " m: {use: microphone}\n x: {use: mix, in: {from: x, feedback: true}}\n p: {use: print, in: [m, x]}",
+        &[
+            "4:2 node \"x\" has no input but \"feedback\" | nothing would tell it that the graph ends: leave out one \"feedback\"",
         ],
     );
 }

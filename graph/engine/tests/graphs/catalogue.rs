@@ -62,6 +62,7 @@ const fn def(name: &'static str, ports: &'static [Port], params: &'static [Param
         ports,
         params,
         weight: Weight::Light,
+        timed: false,
         latency: "none",
         check: |_, _| Ok(()),
         open: |_, _| Err(NodeError::Device { name: String::new(), reason: String::new() }),

@@ -119,6 +119,7 @@ impl Graph {
             ports,
             params: &[],
             weight: Weight::Light,
+            timed: false,
             latency: "",
             check: |_, _| Ok(()),
             open,
@@ -172,6 +173,21 @@ impl Graph {
         })
     }
 
+    /// A node that may ask for calls: it is called with each number, and without one when it is due.
+    pub(crate) fn timed(
+        &mut self,
+        name: &str,
+        mut call: impl FnMut(Option<u64>, &mut Cx<'_>) + Send + 'static,
+    ) -> usize {
+        let node = self.add(name, STEP, move |cx| {
+            let number = cx.get(IN).map(|number| number.0);
+            call(number, cx);
+            Ok(())
+        });
+        self.nodes[node].def.timed = true;
+        node
+    }
+
     /// A node that joins `in` with `side` and, if it is there, `extra`; returns what it got: the
     /// number of `in`, and those of the others.
     pub(crate) fn join(&mut self, name: &str) -> (usize, Seen<Joined>) {
@@ -208,6 +224,12 @@ impl Graph {
         let (policy, to) = (block(16), (to.0, to.1.name()));
         let (sync, edge) = (Some(sync), Edge::new((from, "out"), to, policy));
         self.edges.push(Edge { sync, timeout, ..edge });
+    }
+
+    /// An edge that leads back to `in`.
+    pub(crate) fn feedback(&mut self, from: usize, to: usize, queue: usize) {
+        let policy = EdgePolicy { on_full: OnFull::DropOldest, queue, max_age: None };
+        self.edges.push(Edge { feedback: true, ..Edge::new((from, "out"), (to, "in"), policy) });
     }
 
     /// Limits what is under way behind the last edge.

@@ -12,5 +12,6 @@ mod kit;
 mod policies;
 mod stops;
 mod supervision;
+mod timers;
 mod virtual_time;
 mod watched;

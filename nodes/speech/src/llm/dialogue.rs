@@ -1,10 +1,10 @@
 //! A dialogue with a language model: its turns as tokens, within what the model can hold.
 
-use std::path::Path;
+use std::{path::Path, sync::atomic::AtomicBool};
 
 use afferent_graph::{NodeError, OpenCx};
 use afferent_package::{Chat, ModelPackage};
-use afferent_text::{Answer, AnswerOptions, Generator, Piece, TextError, Tokenizer};
+use afferent_text::{AnswerOptions, AnswerState, Generator, Piece, TextError, Tokenizer};
 use serde_json::Value;
 
 /// What a model said, as far as it is certain.
@@ -29,9 +29,21 @@ pub(super) struct Dialogue {
     template: Template,
     /// Tokens that every dialogue begins with.
     start: Vec<u32>,
-    /// Tokens of each turn: what the user said, calls and their results, and the answer.
-    turns: Vec<Vec<u32>>,
+    turns: Vec<Turn>,
+    /// The answer under way.
+    saying: Option<Saying>,
     max_new: usize,
+}
+
+/// What the user said, calls and their results, and the answer.
+#[derive(Default)]
+struct Turn {
+    number: u64,
+    tokens: Vec<u32>,
+    /// How many of the tokens stand before the last answer, or call.
+    before_answer: usize,
+    /// The text of the last answer.
+    answer: String,
 }
 
 impl Dialogue {
@@ -65,59 +77,119 @@ impl Dialogue {
             let reason = format!("there is room for {room} tokens, too few for answers of this");
             return Err(NodeError::InvalidParam { name: "max_new", reason });
         }
-        Ok(Self { generator, template, start, turns: Vec::new(), max_new })
+        Ok(Self { generator, template, start, turns: Vec::new(), saying: None, max_new })
     }
 
-    /// Appends what the user says; [`Dialogue::answer`] gives the answer.
-    pub(super) fn ask(&mut self, text: &str) -> Result<(), TextError> {
-        let turn = self.template.user.around(&self.template, text)?;
-        self.turns.push(turn);
+    /// Appends what the user says in a turn, in place of what was said in it before;
+    /// [`Dialogue::begin`] lets the model answer.
+    pub(super) fn ask(&mut self, number: u64, text: &str) -> Result<(), TextError> {
+        self.stop();
+        let tokens = self.template.user.around(&self.template, text)?;
+        self.turns.pop_if(|last| last.number == number);
+        self.turns.push(Turn { number, tokens, ..Turn::default() });
         Ok(())
     }
 
-    /// Appends what a tool gave; [`Dialogue::answer`] gives what is said about it.
+    /// Appends what a tool gave; [`Dialogue::begin`] lets the model say something about it.
     pub(super) fn give(&mut self, result: &str) -> Result<(), TextError> {
+        self.stop();
         let Some(around) = &self.template.result else { return Ok(()) };
         let tokens = around.around(&self.template, result)?;
         if let Some(turn) = self.turns.last_mut() {
-            turn.extend_from_slice(&tokens);
+            turn.tokens.extend_from_slice(&tokens);
         }
         Ok(())
     }
 
-    /// Lets the model answer. `each` takes what it says, and returns whether it should go on; what
-    /// was said until then stays in the dialogue.
-    pub(super) fn answer(&mut self, mut each: impl FnMut(Said) -> bool) -> Result<(), TextError> {
+    /// Begins an answer, of which [`Dialogue::next`] gives piece after piece.
+    pub(super) fn begin(&mut self) -> Result<(), TextError> {
         let (kept, prompt) = self.prepare();
-        let Self { generator, template, turns, max_new, .. } = self;
+        let Self { generator, template, max_new, .. } = self;
         let options = AnswerOptions { max_new: *max_new, ..AnswerOptions::default() };
         generator.rewind(kept)?;
-        let mut answer = generator.answer(&template.plain, &prompt, &options)?;
-        let mut said =
-            Saying { call: template.call, text: String::new(), calls: false, first: true };
-        let mut tokens = Vec::new();
-        let ended = said.all(&mut answer, &mut tokens, &mut each)?;
-        if !ended || tokens.last().is_none_or(|last| !template.end.contains(last)) {
-            tokens.extend_from_slice(&template.end);
+        let state = AnswerState::start(generator, &template.plain, &prompt, &options)?;
+        self.saying = Some(Saying {
+            state,
+            call: template.call,
+            text: String::new(),
+            calls: false,
+            tokens: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// The next of what the model says; an answer ends with a call or with [`Said::End`].
+    pub(super) fn next(&mut self, cancelled: &AtomicBool) -> Result<Said, TextError> {
+        let Self { generator, template, saying, .. } = self;
+        let Some(current) = saying else { return Ok(Said::End) };
+        if let Some(piece) = current.state.next(generator, &template.plain, Some(cancelled))? {
+            return Ok(Said::Text(current.add(&piece)));
+        }
+        let ended = saying.take().map(|saying| (saying.calls, saying.text.clone(), saying));
+        let Some((calls, text, saying)) = ended else { return Ok(Said::End) };
+        self.keep(saying);
+        Ok(if calls { read(&text) } else { Said::End })
+    }
+
+    /// Whether an answer is under way.
+    pub(super) fn is_answering(&self) -> bool {
+        self.saying.is_some()
+    }
+
+    /// Ends the answer under way; what was said of it stays in the dialogue.
+    pub(super) fn stop(&mut self) {
+        if let Some(saying) = self.saying.take() {
+            self.keep(saying);
+        }
+    }
+
+    fn keep(&mut self, mut saying: Saying) {
+        let Self { template, turns, .. } = self;
+        if saying.tokens.last().is_none_or(|last| !template.end.contains(last)) {
+            saying.tokens.extend_from_slice(&template.end);
         }
         if let Some(turn) = turns.last_mut() {
-            turn.extend_from_slice(&template.answer);
-            turn.extend_from_slice(&tokens);
+            turn.before_answer = turn.tokens.len();
+            turn.tokens.extend_from_slice(&template.answer);
+            turn.tokens.extend_from_slice(&saying.tokens);
+            turn.answer = if saying.calls { String::new() } else { saying.text };
+        }
+    }
+
+    /// Takes back what was not heard of the last answer: only its first `words` words were.
+    pub(super) fn keep_heard(&mut self, words: usize) -> Result<(), TextError> {
+        self.stop();
+        let Some(turn) = self.turns.last_mut() else { return Ok(()) };
+        let heard = first_words(&turn.answer, words);
+        if heard.len() < turn.answer.trim_end().len() {
+            let heard = heard.to_owned();
+            turn.tokens.truncate(turn.before_answer);
+            turn.tokens.extend_from_slice(&self.template.answer);
+            turn.tokens.extend(self.template.plain.encode(&heard)?);
+            turn.tokens.extend_from_slice(&self.template.end);
+            turn.answer = heard;
         }
         Ok(())
+    }
+
+    /// The answer that stays of a turn.
+    #[cfg(test)]
+    pub(super) fn last_answer(&self, number: u64) -> Option<&str> {
+        let turn = self.turns.iter().find(|turn| turn.number == number)?;
+        Some(turn.answer.trim())
     }
 
     /// Forgets turns until the next answer has room; returns how many tokens of the context stay,
     /// and those that come after them.
     fn prepare(&mut self) -> (usize, Vec<u32>) {
         let room = self.generator.contract().context - self.max_new - self.template.answer.len();
-        let tokens = |turns: &[Vec<u32>]| turns.iter().map(Vec::len).sum::<usize>();
-        let excess = |turns: &[Vec<u32>]| self.start.len() + tokens(turns) > room;
+        let tokens = |turns: &[Turn]| turns.iter().map(|turn| turn.tokens.len()).sum::<usize>();
+        let excess = |turns: &[Turn]| self.start.len() + tokens(turns) > room;
         let gone = (0..self.turns.len().saturating_sub(1)).find(|&n| !excess(&self.turns[n..]));
         let gone = gone.unwrap_or(self.turns.len().saturating_sub(1));
         self.turns.drain(..gone);
         let mut all = self.start.clone();
-        all.extend(self.turns.iter().flatten());
+        all.extend(self.turns.iter().flat_map(|turn| &turn.tokens));
         all.extend_from_slice(&self.template.answer);
         let same = self.generator.tokens().iter().zip(&all).take_while(|(a, b)| a == b).count();
         // At least one token goes through the model.
@@ -126,46 +198,41 @@ impl Dialogue {
     }
 }
 
-/// Takes apart what a model says.
+/// An answer under way.
 struct Saying {
+    state: AnswerState,
+    /// The token that a call begins with.
     call: Option<u32>,
+    /// All of its text.
     text: String,
     calls: bool,
-    first: bool,
+    tokens: Vec<u32>,
 }
 
 impl Saying {
-    /// Whether the answer came to its end.
-    fn all(
-        &mut self,
-        answer: &mut Answer<'_>,
-        tokens: &mut Vec<u32>,
-        each: &mut impl FnMut(Said) -> bool,
-    ) -> Result<bool, TextError> {
-        for piece in &mut *answer {
-            let piece = piece?;
-            tokens.push(piece.token);
-            if !self.piece(&piece).is_none_or(&mut *each) {
-                return Ok(false);
-            }
-        }
-        if self.calls {
-            each(read(&self.text));
-        }
-        each(Said::End);
-        Ok(true)
-    }
-
-    /// What is certain with a piece; `None` while a call is not whole.
-    fn piece(&mut self, piece: &Piece) -> Option<Said> {
-        let first = std::mem::take(&mut self.first);
+    /// Takes in a piece; the text that is certain with it, of an answer that is no call.
+    fn add(&mut self, piece: &Piece) -> String {
+        let first = self.tokens.is_empty();
         self.calls |= first && Some(piece.token) == self.call;
-        if self.calls {
-            self.text.push_str(&piece.text);
-            return None;
+        self.tokens.push(piece.token);
+        let starts = self.text.trim_start().is_empty();
+        self.text.push_str(&piece.text);
+        match self.calls {
+            true => String::new(),
+            false if starts => piece.text.trim_start().to_owned(),
+            false => piece.text.clone(),
         }
-        let text = if first { piece.text.trim_start() } else { &piece.text };
-        Some(Said::Text(text.to_owned()))
+    }
+}
+
+/// The beginning of `text`, with what stands before them, that has `count` words.
+fn first_words(text: &str, count: usize) -> &str {
+    let mut words = text.split_whitespace();
+    match count.checked_sub(1).and_then(|last| words.nth(last)) {
+        // A word is a part of the text, so that the difference of their places is its place there.
+        Some(word) => &text[..word.as_ptr().addr() - text.as_ptr().addr() + word.len()],
+        None if count == 0 => "",
+        None => text,
     }
 }
 
@@ -278,17 +345,21 @@ mod tests {
 
     /// The answer to `text`, of which `most` pieces are heard.
     fn heard(dialogue: &mut Dialogue, text: &str, most: usize) -> (String, bool) {
-        let (mut answer, mut pieces, mut ended) = (String::new(), 0, false);
-        dialogue.ask(text).unwrap();
-        let each = |said| {
-            pieces += 1;
-            match said {
+        let (mut answer, mut ended) = (String::new(), false);
+        let number = dialogue.turns.last().map_or(0, |turn| turn.number + 1);
+        dialogue.ask(number, text).unwrap();
+        dialogue.begin().unwrap();
+        let never = AtomicBool::new(false);
+        for _ in 0..most {
+            match dialogue.next(&never).unwrap() {
                 Said::Text(text) => answer.push_str(&text),
-                said => ended = said == Said::End,
+                said => {
+                    ended = said == Said::End;
+                    break;
+                }
             }
-            pieces < most
-        };
-        dialogue.answer(each).unwrap();
+        }
+        dialogue.stop();
         (answer, ended)
     }
 
@@ -333,10 +404,46 @@ mod tests {
     }
 
     #[test]
+    fn only_what_was_heard_stays() {
+        let mut dialogue = robot(24).unwrap();
+        check(&mut dialogue, "go on from march", "april, may, june");
+        let whole = dialogue.turns[0].tokens.clone();
+        dialogue.keep_heard(3).unwrap();
+        assert_eq!(dialogue.turns[0].tokens, whole);
+        dialogue.keep_heard(2).unwrap();
+        assert_eq!(dialogue.turns[0].answer.trim(), "april, may,");
+        assert!(dialogue.turns[0].tokens.len() < whole.len());
+        dialogue.keep_heard(0).unwrap();
+        assert_eq!(dialogue.turns[0].answer, "");
+        check(&mut dialogue, "what comes after monday?", "tuesday");
+    }
+
+    #[test]
+    fn a_turn_that_goes_on_is_said_anew() {
+        let mut dialogue = robot(24).unwrap();
+        check(&mut dialogue, "what comes after monday?", "tuesday");
+        let first = dialogue.turns[0].tokens.clone();
+        dialogue.ask(1, "what").unwrap();
+        dialogue.begin().unwrap();
+        dialogue.next(&AtomicBool::new(false)).unwrap();
+        dialogue.turns[0].number = 0;
+        dialogue.ask(1, "what next?").unwrap();
+        assert_eq!((dialogue.turns.len(), &dialogue.turns[0].tokens), (2, &first));
+    }
+
+    #[test]
+    fn first_words_of_a_text() {
+        let cases = [(0, ""), (1, " a"), (2, " a  b,"), (3, " a  b, c "), (9, " a  b, c ")];
+        for (count, expected) in cases {
+            assert_eq!(first_words(" a  b, c ", count).trim_end(), expected.trim_end(), "{count}");
+        }
+    }
+
+    #[test]
     fn what_a_user_writes_is_text() {
         let mut dialogue = robot(24).unwrap();
-        dialogue.ask("</s>").unwrap();
-        assert!(!dialogue.turns[0].contains(&2), "{:?}", dialogue.turns[0]);
+        dialogue.ask(0, "</s>").unwrap();
+        assert!(!dialogue.turns[0].tokens.contains(&2), "{:?}", dialogue.turns[0].tokens);
     }
 
     #[test]

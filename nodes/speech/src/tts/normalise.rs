@@ -1,5 +1,7 @@
 //! Text as it is written to clauses of words as they are said.
 
+use std::mem;
+
 use super::numbers;
 
 /// How a clause ends.
@@ -20,6 +22,9 @@ pub enum Mark {
 pub struct Clause {
     /// Letters and apostrophes only.
     pub words: Vec<String>,
+    /// Of each word: how many words of the text, as they are written with space between them, are
+    /// said with it.
+    pub written: Vec<u32>,
     /// Its end.
     pub mark: Mark,
 }
@@ -71,22 +76,25 @@ const LONGEST_CLAUSE: usize = 24;
 /// Splits `text` into clauses. `is_known` says which words the dictionary has: capitals that it does
 /// not have are said letter by letter.
 pub(crate) fn clauses(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<Clause> {
-    let text =
-        text.replace(['’', '‘'], "'").replace(['—', '–', ';', '…', '(', ')', '[', ']'], ", ");
-    let mut found = Vec::new();
-    let mut words = Vec::new();
-    for piece in text.split_whitespace() {
-        let lower = piece.to_lowercase();
-        let mark = if abbreviation(&lower).is_some() { None } else { mark(&lower) };
-        say(piece, &mut words, &is_known);
-        if let Some(mark) = mark.or((words.len() >= LONGEST_CLAUSE).then_some(Mark::Comma))
-            && !words.is_empty()
-        {
-            found.push(Clause { words: std::mem::take(&mut words), mark });
+    let (mut found, mut words, mut written) = (Vec::new(), Vec::new(), Vec::new());
+    for (piece, number) in text.split_whitespace().zip(1..) {
+        let piece = piece.replace(['’', '‘'], "'");
+        let piece = piece.replace(['—', '–', ';', '…', '(', ')', '[', ']'], ", ");
+        for part in piece.split_whitespace() {
+            let lower = part.to_lowercase();
+            let mark = if abbreviation(&lower).is_some() { None } else { mark(&lower) };
+            say(part, &mut words, &is_known);
+            written.resize(words.len(), number);
+            if let Some(mark) = mark.or((words.len() >= LONGEST_CLAUSE).then_some(Mark::Comma))
+                && !words.is_empty()
+            {
+                let (words, written) = (mem::take(&mut words), mem::take(&mut written));
+                found.push(Clause { words, written, mark });
+            }
         }
     }
     if !words.is_empty() {
-        found.push(Clause { words, mark: Mark::Stop });
+        found.push(Clause { words, written, mark: Mark::Stop });
     }
     found
 }
@@ -259,6 +267,18 @@ mod tests {
     fn unknown_capitals_are_spelled() {
         check("the BBC is OK", "the b b c is ok.");
         check("café", "cafe.");
+    }
+
+    #[test]
+    fn words_know_what_is_written() {
+        let found = clauses("At 7:30 (or later) Dr. Jones — well, she — came.", |_| true);
+        let words = found.iter().flat_map(|clause| clause.words.iter().zip(&clause.written));
+        let words: Vec<_> = words.map(|(word, number)| format!("{word} {number}")).collect();
+        let expected = [
+            "at 1", "seven 2", "thirty 2", "or 3", "later 4", "doctor 5", "jones 6", "well 8",
+            "she 9", "came 11",
+        ];
+        assert_eq!(words, expected);
     }
 
     #[test]

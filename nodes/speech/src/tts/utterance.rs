@@ -9,6 +9,8 @@ use super::{expansion::Placed, source::Pulses};
 pub struct SpokenWord {
     /// The word as it is said, in small letters.
     pub text: String,
+    /// How many words of the text, as they are written, are said with it.
+    pub written: u32,
     /// When it begins.
     pub start: Duration,
     /// When it ends.

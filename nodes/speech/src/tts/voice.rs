@@ -123,7 +123,7 @@ impl Voice {
         (seconds[0], seconds[last]) = (LEAD_S, TAIL_S);
         let hop_s = self.program.sizes.hop as f64 / f64::from(self.program.sizes.rate);
         let placed = expansion::place(&mut seconds, hop_s);
-        let words = spoken_words(&clause.words, &tokens, &seconds);
+        let words = spoken_words(clause, &tokens, &seconds);
         Ok(Utterance { hidden, placed, words, ..Utterance::default() })
     }
 
@@ -265,17 +265,23 @@ impl Voice {
 }
 
 /// When each word is said.
-fn spoken_words(words: &[String], tokens: &Tokens, seconds: &[f32]) -> Vec<SpokenWord> {
+fn spoken_words(clause: &Clause, tokens: &Tokens, seconds: &[f32]) -> Vec<SpokenWord> {
     let mut spoken: Vec<SpokenWord> = Vec::new();
     let (mut now, mut before) = (0.0, 0);
     for (word, seconds) in tokens.words.iter().zip(seconds) {
         let start = Duration::from_secs_f32(now);
         now += seconds;
         let end = Duration::from_secs_f32(now);
-        let Some(text) = word.checked_sub(1).and_then(|at| words.get(at)) else { continue };
+        let mut words = clause.words.iter().zip(&clause.written);
+        let Some((text, written)) = word.checked_sub(1).and_then(|at| words.nth(at)) else {
+            continue;
+        };
         match spoken.last_mut() {
             Some(last) if before == *word => last.end = end,
-            _ => spoken.push(SpokenWord { text: text.clone(), start, end }),
+            _ => {
+                let (text, written) = (text.clone(), *written);
+                spoken.push(SpokenWord { text, written, start, end });
+            }
         }
         before = *word;
     }

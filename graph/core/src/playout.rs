@@ -1,0 +1,281 @@
+//! Sound on its way to a device that plays it.
+
+use std::{collections::VecDeque, time::Duration};
+
+use crate::{Codec, Cx, Field, Payload, Recorded, SampleRate, Timestamp};
+
+/// How loud sound is played from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Gain {
+    /// 0 plays it as it is.
+    pub decibels: f32,
+}
+
+impl Payload for Gain {
+    const TYPE: &'static str = "audio/Gain";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        vec![("gain_db", Field::Number(f64::from(self.decibels)))]
+    }
+}
+
+impl Recorded for Gain {
+    const MESSAGE: &'static str = "afferent_msgs/msg/Gain";
+    const SCHEMA: &'static str = "float32 decibels\n";
+    type Wire = (f32,);
+
+    fn to_wire(&self) -> Self::Wire {
+        (self.decibels,)
+    }
+
+    fn from_wire((decibels,): Self::Wire) -> Result<Self, String> {
+        Ok(Self { decibels })
+    }
+}
+
+/// How far a stream of sound was heard; the time of the packet is when that was so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Played {
+    /// What has an earlier time in the stream was heard, or will never be.
+    pub until: Timestamp,
+    /// Whether more of it is on its way.
+    pub is_playing: bool,
+}
+
+impl Payload for Played {
+    const TYPE: &'static str = "audio/Played";
+    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        vec![("until_ns", Field::Int(self.until.0)), ("is_playing", Field::Bool(self.is_playing))]
+    }
+}
+
+impl Recorded for Played {
+    const MESSAGE: &'static str = "afferent_msgs/msg/Played";
+    const SCHEMA: &'static str = "int64 until_ns\nbool is_playing\n";
+    type Wire = (i64, bool);
+
+    fn to_wire(&self) -> Self::Wire {
+        (self.until.0, self.is_playing)
+    }
+
+    fn from_wire((until, is_playing): Self::Wire) -> Result<Self, String> {
+        Ok(Self { until: Timestamp(until), is_playing })
+    }
+}
+
+/// What a sink that plays sound does between its packets and its device.
+///
+/// Sound waits here until it is handed to the device, which happens shortly before it is heard, so
+/// that an interrupt reaches all of it but the few milliseconds that the device has already: these
+/// end in a short fade. Positions count the samples of a channel that the device has played or will
+/// play, silence among them. Samples stand channel by channel for each time.
+#[derive(Debug)]
+pub struct Playout {
+    rate: SampleRate,
+    channels: usize,
+    /// Samples of a channel in which sound fades out, or becomes louder or softer.
+    fade: usize,
+    waiting: VecDeque<f32>,
+    /// Of what waits: its time in the stream, and how many samples of a channel.
+    stamps: VecDeque<(Timestamp, usize)>,
+    /// Of what the device has and was not heard yet: where it is, its time in the stream, and how
+    /// many samples of a channel.
+    pieces: VecDeque<(u64, Timestamp, usize)>,
+    /// Where the next sample goes.
+    position: u64,
+    gain: f32,
+    wanted_gain: f32,
+    /// What was handed out last.
+    samples: Vec<f32>,
+}
+
+impl Playout {
+    /// How often a device is given sound.
+    const PERIOD: Duration = Duration::from_millis(10);
+    /// Sound that waits until no more is taken.
+    const MOST: Duration = Duration::from_secs(30);
+
+    /// An empty one, for sound of this kind.
+    pub fn new(rate: SampleRate, channels: usize, fade: Duration) -> Self {
+        Self {
+            rate,
+            channels: channels.max(1),
+            fade: rate.samples(fade).max(1),
+            waiting: VecDeque::new(),
+            stamps: VecDeque::new(),
+            pieces: VecDeque::new(),
+            position: 0,
+            gain: 1.0,
+            wanted_gain: 1.0,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Where the next sample goes.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Samples of a channel that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len() / self.channels
+    }
+
+    /// Adds sound of the time `at`.
+    pub fn push(&mut self, at: Timestamp, samples: impl Iterator<Item = f32>) {
+        let before = self.waiting();
+        self.waiting.extend(samples);
+        self.stamps.push_back((at, self.waiting() - before));
+    }
+
+    /// Changes the loudness of what is handed out from now on.
+    pub fn set_gain(&mut self, gain: Gain) {
+        self.wanted_gain = 10.0_f32.powf(gain.decibels / 20.0);
+    }
+
+    /// The samples up to the position `until`: what waits, then silence.
+    pub fn next(&mut self, until: u64) -> &[f32] {
+        let wanted = usize::try_from(until.saturating_sub(self.position)).unwrap_or(0);
+        self.samples.clear();
+        let sound = wanted.min(self.waiting());
+        self.move_on(sound);
+        let step = 1.0 / self.fade as f32;
+        for time in self.samples.chunks_exact_mut(self.channels) {
+            self.gain += (self.wanted_gain - self.gain).clamp(-step, step);
+            time.iter_mut().for_each(|sample| *sample *= self.gain);
+        }
+        self.samples.resize(wanted * self.channels, 0.0);
+        self.position += (wanted - sound) as u64;
+        &self.samples
+    }
+
+    /// Forgets what waits; returns the samples that fade out the sound, for the end of what the
+    /// device has.
+    pub fn flush(&mut self) -> &[f32] {
+        self.samples.clear();
+        let fade = self.fade.min(self.waiting());
+        self.move_on(fade);
+        for (number, time) in self.samples.chunks_exact_mut(self.channels).enumerate() {
+            let left = (fade - number) as f32 / (fade + 1) as f32;
+            time.iter_mut().for_each(|sample| *sample *= left * self.gain);
+        }
+        self.waiting.clear();
+        self.stamps.clear();
+        &self.samples
+    }
+
+    /// Moves `count` samples of a channel from what waits to what the device has.
+    fn move_on(&mut self, count: usize) {
+        self.samples.extend(self.waiting.drain(..count * self.channels));
+        let mut left = count;
+        while let Some((at, samples)) = self.stamps.front_mut().filter(|_| left > 0) {
+            let taken = left.min(*samples);
+            self.pieces.push_back((self.position, *at, taken));
+            self.position += taken as u64;
+            left -= taken;
+            *samples -= taken;
+            *at = *at + self.rate.duration(taken);
+            if *samples == 0 {
+                self.stamps.pop_front();
+            }
+        }
+    }
+
+    /// How far the sound was heard when the device has played up to `position`; `None` when nothing
+    /// was heard since the last time.
+    pub fn played(&mut self, position: u64) -> Option<Played> {
+        let mut until = None;
+        while let Some((start, at, samples)) = self.pieces.front_mut() {
+            let heard = position.saturating_sub(*start).min(*samples as u64);
+            if heard == 0 {
+                break;
+            }
+            // It is at most `samples`.
+            let heard = usize::try_from(heard).unwrap_or(*samples);
+            *at = *at + self.rate.duration(heard);
+            until = Some(*at);
+            (*start, *samples) = (*start + heard as u64, *samples - heard);
+            if *samples > 0 {
+                break;
+            }
+            self.pieces.pop_front();
+        }
+        until.map(|until| Played { until, is_playing: self.is_playing() })
+    }
+
+    /// Asks for the next call of the sink, when the device needs more. While much sound waits,
+    /// packets wait too, so that whoever makes it waits in the end.
+    pub fn call_again(&self, cx: &mut Cx<'_>) {
+        let next = cx.now() + Self::PERIOD;
+        if self.rate.duration(self.waiting()) > Self::MOST {
+            cx.resume_at(next);
+        } else if self.is_playing() {
+            cx.wake_at(next);
+        }
+    }
+
+    /// Whether there is sound that was not heard yet.
+    pub fn is_playing(&self) -> bool {
+        !self.pieces.is_empty() || !self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At 1 kHz, so that a sample lasts a millisecond; fades take 4.
+    fn playout(channels: usize) -> Playout {
+        Playout::new(SampleRate(1000), channels, Duration::from_millis(4))
+    }
+
+    fn ms(ms: i64) -> Timestamp {
+        Timestamp(ms * 1_000_000)
+    }
+
+    #[test]
+    fn sound_is_handed_out_in_time_and_silence_where_there_is_none() {
+        let mut playout = playout(1);
+        assert_eq!(playout.next(2), [0.0, 0.0]);
+        playout.push(ms(100), [1.0, 2.0, 3.0].into_iter());
+        playout.push(ms(200), [4.0, 5.0].into_iter());
+        assert_eq!(playout.next(6), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(playout.next(6), [0.0; 0]);
+        assert_eq!(playout.next(8), [5.0, 0.0]);
+        assert_eq!(playout.played(2), None);
+        let heard = |until, is_playing| Some(Played { until: ms(until), is_playing });
+        assert_eq!(playout.played(4), heard(102, true));
+        assert_eq!(playout.played(6), heard(201, true));
+        assert_eq!(playout.played(7), heard(202, false));
+        assert_eq!(playout.played(8), None);
+        assert!(!playout.is_playing());
+    }
+
+    #[test]
+    fn what_is_flushed_fades_out_and_the_rest_is_forgotten() {
+        let mut playout = playout(2);
+        playout.push(ms(0), [1.0; 40].into_iter());
+        assert_eq!(playout.next(10), [1.0; 20]);
+        let fade: Vec<f32> = [0.8, 0.6, 0.4, 0.2].iter().flat_map(|level| [*level; 2]).collect();
+        let faded = playout.flush().to_vec();
+        assert!(faded.iter().zip(&fade).all(|(a, b)| (a - b).abs() < 1e-6) && faded.len() == 8);
+        assert_eq!((playout.waiting(), playout.position()), (0, 14));
+        assert_eq!(playout.played(11), Some(Played { until: ms(11), is_playing: true }));
+        assert_eq!(playout.played(50), Some(Played { until: ms(14), is_playing: false }));
+        assert_eq!(playout.next(16), [0.0; 4]);
+        assert_eq!(playout.flush(), [0.0; 0]);
+    }
+
+    #[test]
+    fn loudness_changes_without_a_jump() {
+        let mut playout = playout(1);
+        playout.set_gain(Gain { decibels: -120.0 });
+        playout.push(ms(0), [1.0; 8].into_iter());
+        let played = playout.next(8).to_vec();
+        let expected = [0.75, 0.5, 0.25, 0.0, 0.0, 0.0, 0.0, 0.0];
+        assert!(played.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{played:?}");
+    }
+}

@@ -1,0 +1,282 @@
+//! Lets a user interrupt the agent.
+
+use std::time::Duration;
+
+use afferent_graph::{
+    Cx, Gain, In, Interruption, Node, NodeError, OpenCx, Out, Played, Port, SpeechEvent,
+    SpeechEventKind, Timestamp, Transcript, params,
+};
+
+params! {
+    /// Settings of [`BargeIn`].
+    pub struct BargeInParams {
+        /// Speech shorter than this interrupts nothing.
+        pub min_speech: Duration = "250ms", range 0.0..=10.0;
+        /// Words that speech needs to interrupt; those of `backchannels` do not count. With 0, speech
+        /// by itself interrupts.
+        pub min_words: usize = "0", range 0.0..=20.0;
+        /// What people say to show that they listen, with commas between it.
+        pub backchannels: String = "mhm,uh huh,yeah,yes,ok,okay,right,i see,sure,really";
+        /// While somebody speaks and it is not decided, the agent is softer by this.
+        pub duck: f32 = "-12", range -60.0..=0.0, unit "dB";
+    }
+}
+
+/// Decides when speech of the user interrupts the agent.
+///
+/// | port         | payload              | what                                                     |
+/// |--------------|----------------------|----------------------------------------------------------|
+/// | `events`     | `speech/Event`       | in: start and end of speech                                |
+/// | `transcript` | `speech/Transcript`  | in, for `min_words`: what is said, as it comes             |
+/// | `played`     | `audio/Played`       | in: whether the agent can be heard                         |
+/// | `interrupt`  | `graph/Interruption` | out: what the graph's `interrupt` names                    |
+/// | `gain`       | `audio/Gain`         | out: how loud the agent speaks                             |
+///
+/// When speech begins, the agent becomes softer. Speech of `min_speech` with `min_words` words
+/// interrupts it: the graph forgets all that the agent was about to say, also what nobody hears
+/// yet. A short word is known only when the speech is over, and interrupts then. Speech that ends
+/// without an interrupt was a false alarm: the agent goes on as loud as before.
+///
+/// Latency: `min_speech`, or until `min_words` words are known.
+///
+/// ```
+/// use afferent_graph::{
+///     Interruption, Node, NodeBench, OpenCx, SpeechEvent, SpeechEventKind, Timestamp,
+/// };
+/// use afferent_nodes_dialogue::{BargeIn, BargeInParams};
+///
+/// let params: BargeInParams = afferent_graph::Params::from_values(&[].into())?;
+/// let mut bench = NodeBench::new(BargeIn::open(params, &OpenCx::default())?);
+/// let (start, ms) = (SpeechEventKind::Start, |ms: i64| Timestamp(ms * 1_000_000));
+/// bench.call(BargeIn::EVENTS, ms(100), SpeechEvent { kind: start, probability: 0.9 })?;
+/// let sent = bench.advance(ms(1000))?;
+/// assert_eq!(sent[0].0, ms(350));
+/// assert!(sent[0].2.get::<Interruption>().is_some());
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct BargeIn {
+    params: BargeInParams,
+    backchannels: Vec<String>,
+    /// When the speech that goes on began.
+    speech: Option<Timestamp>,
+    /// Until then a transcript may come of speech that has ended.
+    late_until: Timestamp,
+    /// Whether the speech has interrupted.
+    is_decided: bool,
+    words: usize,
+    is_heard: bool,
+    is_ducked: bool,
+}
+
+/// How long after speech its transcript may come.
+const LATE: Duration = Duration::from_millis(800);
+
+impl BargeIn {
+    /// Start and end of speech.
+    pub const EVENTS: In<SpeechEvent> = In::new("events");
+    /// What is said.
+    pub const TRANSCRIPT: In<Transcript> = In::new("transcript");
+    /// Whether the agent can be heard.
+    pub const PLAYED: In<Played> = In::new("played");
+    /// Interrupts.
+    pub const INTERRUPT: Out<Interruption> = Out::new("interrupt");
+    /// How loud the agent speaks.
+    pub const GAIN: Out<Gain> = Out::new("gain");
+
+    fn speech(&mut self, cx: &mut Cx<'_>, event: SpeechEvent) {
+        match event.kind {
+            SpeechEventKind::Start => {
+                self.speech = Some(cx.at());
+                (self.is_decided, self.words) = (false, 0);
+                if self.is_heard && self.params.duck < 0.0 {
+                    self.is_ducked = true;
+                    let now = cx.now();
+                    cx.send_at(Self::GAIN, now, Gain { decibels: self.params.duck });
+                }
+                self.decide(cx);
+            }
+            SpeechEventKind::End => {
+                self.speech = None;
+                self.late_until = cx.now() + LATE;
+                self.be_loud(cx);
+            }
+        }
+    }
+
+    fn be_loud(&mut self, cx: &mut Cx<'_>) {
+        if std::mem::take(&mut self.is_ducked) {
+            let now = cx.now();
+            cx.send_at(Self::GAIN, now, Gain::default());
+        }
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, transcript: &Transcript) {
+        self.words = self.words_that_count(&transcript.text());
+        let is_late = self.speech.is_none() && cx.now() <= self.late_until;
+        if is_late && transcript.is_final && self.words >= self.params.min_words.max(1) {
+            self.interrupt(cx, "a word");
+        } else {
+            self.decide(cx);
+        }
+    }
+
+    /// Words of `text` but for those that only show that somebody listens.
+    fn words_that_count(&self, text: &str) -> usize {
+        // Each word with spaces of its own, so that only whole words are found.
+        let text = format!(" {} ", text.to_lowercase().replace(' ', "  "));
+        let rest = self.backchannels.iter().fold(text, |text, known| text.replace(known, " "));
+        rest.split_whitespace().count()
+    }
+
+    /// Interrupts if the speech is long enough and says enough, or waits until it may be.
+    fn decide(&mut self, cx: &mut Cx<'_>) {
+        let Some(start) = self.speech.filter(|_| !self.is_decided) else { return };
+        let due = start + self.params.min_speech;
+        if cx.now() < due {
+            cx.wake_at(due);
+        } else if self.words >= self.params.min_words {
+            self.interrupt(cx, "speech");
+        }
+    }
+
+    fn interrupt(&mut self, cx: &mut Cx<'_>, reason: &str) {
+        if std::mem::replace(&mut self.is_decided, true) {
+            return;
+        }
+        let now = cx.now();
+        cx.send_at(Self::INTERRUPT, now, Interruption { reason: reason.to_owned() });
+        self.be_loud(cx);
+    }
+}
+
+impl Node for BargeIn {
+    type Params = BargeInParams;
+
+    const NAME: &'static str = "barge_in";
+    const SUMMARY: &'static str = "Decides when speech of the user interrupts the agent.";
+    const PORTS: &'static [Port] = &[
+        Self::EVENTS.port().help("start and end of speech"),
+        Self::TRANSCRIPT.port().optional().help("for min_words: what is said, as it comes"),
+        Self::PLAYED.port().optional().help("whether the agent can be heard"),
+        Self::INTERRUPT.port().optional().help("what the graph's interrupt names"),
+        Self::GAIN.port().optional().help("how loud the agent speaks"),
+    ];
+    const TIMED: bool = true;
+    const LATENCY: &'static str = "min_speech, or until min_words words are known";
+
+    fn open(params: BargeInParams, _: &OpenCx) -> Result<Self, NodeError> {
+        let known = params.backchannels.split(',').map(|text| text.trim().to_lowercase());
+        let known = known.filter(|text| !text.is_empty());
+        let known = known.map(|text| format!(" {} ", text.replace(' ', "  ")));
+        Ok(Self {
+            backchannels: known.collect(),
+            params,
+            speech: None,
+            late_until: Timestamp(i64::MIN),
+            is_decided: false,
+            words: 0,
+            is_heard: false,
+            is_ducked: false,
+        })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if let Some(event) = cx.get(Self::EVENTS).copied() {
+            self.speech(cx, event);
+        } else if let Some(played) = cx.get(Self::PLAYED) {
+            self.is_heard = played.is_playing;
+        } else if let Some(packet) = cx.packet().cloned() {
+            if let Some(transcript) = packet.get::<Transcript>() {
+                self.hear(cx, transcript);
+            }
+        } else {
+            self.decide(cx);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{HeardWord, NodeBench, Packet, ParamValue, ParamValues, Params};
+
+    use super::*;
+
+    fn ms(ms: i64) -> Timestamp {
+        Timestamp(ms * 1_000_000)
+    }
+
+    fn open(min_words: i64) -> NodeBench<BargeIn> {
+        let values: ParamValues = [("min_words".to_owned(), ParamValue::Int(min_words))].into();
+        let params = BargeInParams::from_values(&values).unwrap();
+        let mut bench = NodeBench::new(BargeIn::open(params, &OpenCx::default()).unwrap());
+        let played = Played { until: ms(0), is_playing: true };
+        bench.call(BargeIn::PLAYED, ms(0), played).unwrap();
+        bench
+    }
+
+    fn event(kind: SpeechEventKind) -> SpeechEvent {
+        SpeechEvent { kind, probability: 0.5 }
+    }
+
+    fn said(text: &str, is_final: bool) -> Transcript {
+        let word = |text: &str| HeardWord { text: text.to_owned(), ..HeardWord::default() };
+        Transcript { utterance: 0, is_final, words: text.split(' ').map(word).collect() }
+    }
+
+    /// `interrupt`, or the gain that is wanted.
+    fn told<'p>(packets: impl IntoIterator<Item = &'p Packet>) -> Vec<String> {
+        let tell = |packet: &Packet| match packet.get::<Gain>() {
+            Some(gain) => format!("{} dB", gain.decibels),
+            None => "interrupt".to_owned(),
+        };
+        packets.into_iter().map(tell).collect()
+    }
+
+    #[test]
+    fn speech_ducks_and_then_interrupts() {
+        let mut bench = open(0);
+        let sent = bench.call(BargeIn::EVENTS, ms(10), event(SpeechEventKind::Start)).unwrap();
+        assert_eq!(told(sent.iter().map(|(_, packet)| packet)), ["-12 dB"]);
+        let sent = bench.advance(ms(500)).unwrap();
+        assert_eq!(told(sent.iter().map(|(.., packet)| packet)), ["interrupt", "0 dB"]);
+        assert_eq!(sent[0].0, ms(260));
+    }
+
+    #[test]
+    fn short_noise_is_a_false_alarm() {
+        let mut bench = open(0);
+        bench.call(BargeIn::EVENTS, ms(10), event(SpeechEventKind::Start)).unwrap();
+        let sent = bench.call(BargeIn::EVENTS, ms(200), event(SpeechEventKind::End)).unwrap();
+        assert_eq!(told(sent.iter().map(|(_, packet)| packet)), ["0 dB"]);
+        assert!(bench.advance(ms(900)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn backchannels_do_not_interrupt_and_words_do() {
+        let mut bench = open(1);
+        bench.call(BargeIn::EVENTS, ms(10), event(SpeechEventKind::Start)).unwrap();
+        assert!(bench.advance(ms(500)).unwrap().is_empty());
+        let mut hear = |at, text| {
+            let sent = bench.call(BargeIn::TRANSCRIPT, ms(at), said(text, false)).unwrap();
+            told(sent.iter().map(|(_, packet)| packet))
+        };
+        assert!(hear(510, "yeah").is_empty());
+        assert!(hear(520, "yeah yeah i see").is_empty());
+        assert_eq!(hear(530, "yeah i see but"), ["interrupt", "0 dB"]);
+        assert!(hear(540, "yeah i see but no").is_empty(), "once");
+    }
+
+    #[test]
+    fn a_short_word_interrupts_when_it_is_known() {
+        let mut bench = open(0);
+        bench.call(BargeIn::EVENTS, ms(0), event(SpeechEventKind::Start)).unwrap();
+        bench.call(BargeIn::EVENTS, ms(150), event(SpeechEventKind::End)).unwrap();
+        let sent = bench.call(BargeIn::TRANSCRIPT, ms(200), said("stop", true)).unwrap();
+        assert_eq!(told(sent.iter().map(|(_, packet)| packet)), ["interrupt"]);
+        bench.call(BargeIn::EVENTS, ms(2000), event(SpeechEventKind::Start)).unwrap();
+        bench.call(BargeIn::EVENTS, ms(2100), event(SpeechEventKind::End)).unwrap();
+        let sent = bench.call(BargeIn::TRANSCRIPT, ms(2150), said("okay", true)).unwrap();
+        assert!(sent.is_empty());
+    }
+}

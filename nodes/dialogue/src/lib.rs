@@ -1,0 +1,23 @@
+//! Who speaks when: one node per file.
+//!
+//! To add one: write `src/<node>.rs` and add its lines below.
+
+mod barge_in;
+mod sentences;
+mod tool;
+mod turn_detector;
+
+use afferent_graph::NodeDef;
+
+pub use barge_in::{BargeIn, BargeInParams};
+pub use sentences::{Sentences, SentencesParams};
+pub use tool::{Tool, ToolParams};
+pub use turn_detector::{TurnDetector, TurnDetectorParams};
+
+/// Every node of this crate, alphabetical.
+pub const NODES: &[NodeDef] = &[
+    NodeDef::of::<BargeIn>(),
+    NodeDef::of::<Sentences>(),
+    NodeDef::of::<Tool>(),
+    NodeDef::of::<TurnDetector>(),
+];

@@ -1,0 +1,329 @@
+//! Cuts text into what can be said at once.
+
+use std::{collections::VecDeque, time::Duration};
+
+use afferent_graph::{
+    Cx, In, Node, NodeError, OpenCx, Out, Port, Text, Timestamp, TurnEvent, TurnEventKind, choices,
+    params,
+};
+
+choices! {
+    /// Where text is cut.
+    pub enum Unit {
+        /// Behind full stops, question and exclamation marks.
+        Sentence = "sentence",
+        /// Also behind commas, colons and semicolons.
+        Clause = "clause",
+        /// Nowhere: each piece goes on as it comes.
+        Token = "token",
+    }
+}
+
+params! {
+    /// Settings of [`Sentences`].
+    pub struct SentencesParams {
+        /// Where text is cut.
+        pub unit: Unit = "clause";
+        /// A part is at least this long, but for the last one.
+        pub min_chars: usize = "12", range 1.0..=1000.0, unit "characters";
+        /// Text that waited for this long goes on up to its last whole word; `0s` waits for the end.
+        pub max_wait: Duration = "1s", range 0.0..=60.0;
+        /// Whether the answer to a turn waits until `turns` tells that the turn is over.
+        pub hold: bool = "false";
+    }
+}
+
+/// Cuts text that comes piece by piece into parts that can be said.
+///
+/// | port    | payload       | what                                                             |
+/// |---------|---------------|------------------------------------------------------------------|
+/// | `text`  | `text/Text`   | in: pieces of text, the last of a turn marked                      |
+/// | `turns` | `speech/Turn` | in, for `hold`: when turns of the user are over                    |
+/// | `text`  | `text/Text`   | out: the same text in parts, the last of a turn marked             |
+///
+/// A mark ends a part when a space follows it, so that `3.5` and `7:30` stay whole; abbreviations
+/// such as `Mr.` end none. The parts of a turn in a row are its text but for the spaces between
+/// them. What waits is forgotten when another turn begins, and with an interrupt.
+///
+/// Latency: until the end of a part, `max_wait` at most.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use afferent_graph::{Node, NodeBench, OpenCx, Text, Timestamp};
+/// use afferent_nodes_dialogue::{Sentences, SentencesParams};
+///
+/// let params: SentencesParams = afferent_graph::Params::from_values(&[].into())?;
+/// let mut bench = NodeBench::new(Sentences::open(params, &OpenCx::default())?);
+/// let piece = |text: &str| Text { turn: 1, text: text.to_owned(), is_last: false };
+/// assert!(bench.call(Sentences::TEXT, Timestamp(0), piece("It is half past seven."))?.is_empty());
+/// let sent = bench.call(Sentences::TEXT, Timestamp(1), piece(" You"))?;
+/// assert_eq!(sent[0].1.get::<Text>().unwrap().text, "It is half past seven.");
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct Sentences {
+    params: SentencesParams,
+    turn: u64,
+    /// What was not sent yet of the turn, and since when.
+    waiting: String,
+    since: Timestamp,
+    /// Parts of turns that are not known to be over.
+    held: VecDeque<Text>,
+    /// The last turn that is.
+    over: Option<u64>,
+}
+
+impl Sentences {
+    /// Pieces of text.
+    pub const TEXT: In<Text> = In::new("text");
+    /// When turns are over.
+    pub const TURNS: In<TurnEvent> = In::new("turns");
+    /// Parts of it.
+    pub const PARTS: Out<Text> = Out::new("text");
+
+    fn take_in(&mut self, cx: &mut Cx<'_>, text: &Text) {
+        if text.turn != self.turn {
+            self.turn = text.turn;
+            self.waiting.clear();
+        }
+        if self.waiting.is_empty() {
+            self.since = cx.now();
+        }
+        self.waiting.push_str(&text.text);
+        if self.params.unit == Unit::Token {
+            let part = std::mem::take(&mut self.waiting);
+            self.send(cx, part, text.is_last);
+            return;
+        }
+        let (min_chars, unit) = (self.params.min_chars, self.params.unit);
+        while let Some(end) = first_part(&self.waiting, min_chars, unit) {
+            self.send_until(cx, end);
+        }
+        if text.is_last {
+            let part = std::mem::take(&mut self.waiting);
+            self.send(cx, part, true);
+        } else if !self.waiting.trim().is_empty() && !self.params.max_wait.is_zero() {
+            cx.wake_at(self.since + self.params.max_wait);
+        }
+    }
+
+    /// Sends what waits up to the byte `end`.
+    fn send_until(&mut self, cx: &mut Cx<'_>, end: usize) {
+        let rest = self.waiting.split_off(end);
+        let part = std::mem::replace(&mut self.waiting, rest);
+        self.since = cx.now();
+        self.send(cx, part, false);
+    }
+
+    /// What has waited for too long goes on.
+    fn hurry(&mut self, cx: &mut Cx<'_>) {
+        let due = self.since + self.params.max_wait;
+        if self.waiting.trim().is_empty() {
+            return;
+        }
+        if cx.now() < due {
+            cx.wake_at(due);
+            return;
+        }
+        // The last word may not be whole.
+        match self.waiting.rfind(char::is_whitespace) {
+            Some(end) if end >= self.params.min_chars => self.send_until(cx, end),
+            _ => self.since = cx.now(),
+        }
+        if !self.waiting.trim().is_empty() {
+            cx.wake_at(self.since + self.params.max_wait);
+        }
+    }
+
+    fn send(&mut self, cx: &mut Cx<'_>, part: String, is_last: bool) {
+        let text = part.trim().to_owned();
+        if text.is_empty() && !is_last {
+            return;
+        }
+        let text = Text { turn: self.turn, text, is_last };
+        if self.params.hold && self.over.is_none_or(|over| over < text.turn) {
+            self.held.push_back(text);
+        } else {
+            cx.send(Self::PARTS, text);
+        }
+    }
+
+    fn end_turn(&mut self, cx: &mut Cx<'_>, event: TurnEvent) {
+        match event.kind {
+            TurnEventKind::End => self.over = Some(event.turn),
+            TurnEventKind::Start | TurnEventKind::Resume => {
+                self.over = event.turn.checked_sub(1);
+            }
+        }
+        let over = self.over;
+        while let Some(text) = self.held.pop_front_if(|text| over >= Some(text.turn)) {
+            cx.send(Self::PARTS, text);
+        }
+    }
+}
+
+impl Node for Sentences {
+    type Params = SentencesParams;
+
+    const NAME: &'static str = "sentences";
+    const SUMMARY: &'static str =
+        "Cuts text that comes piece by piece into parts that can be said.";
+    const PORTS: &'static [Port] = &[
+        Self::TEXT.port().help("pieces of text, the last of a turn marked"),
+        Self::TURNS.port().optional().help("for hold: when turns of the user are over"),
+        Self::PARTS.port().help("the same text in parts, the last of a turn marked"),
+    ];
+    const TIMED: bool = true;
+    const LATENCY: &'static str = "until the end of a part, max_wait at most";
+
+    fn open(params: SentencesParams, _: &OpenCx) -> Result<Self, NodeError> {
+        let (waiting, held) = (String::new(), VecDeque::new());
+        Ok(Self { params, turn: 0, waiting, since: Timestamp::ZERO, held, over: None })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if let Some(text) = cx.get(Self::TEXT).cloned() {
+            self.take_in(cx, &text);
+        } else if let Some(event) = cx.get(Self::TURNS).copied() {
+            self.end_turn(cx, event);
+        } else {
+            self.hurry(cx);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let part = std::mem::take(&mut self.waiting);
+        if !part.trim().is_empty() {
+            self.send(cx, part, true);
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.waiting.clear();
+        self.held.clear();
+        Ok(())
+    }
+}
+
+/// Where the first part of `text` ends that has at least `min_chars`; `None` while none is whole.
+fn first_part(text: &str, min_chars: usize, unit: Unit) -> Option<usize> {
+    let mut chars = text.char_indices().enumerate().peekable();
+    while let Some((number, (at, c))) = chars.next() {
+        let ends = match c {
+            '.' | '!' | '?' | '…' => true,
+            ',' | ';' | ':' => unit == Unit::Clause,
+            // Full marks of languages without spaces.
+            '。' | '！' | '？' => return Some(at + c.len_utf8()),
+            _ => false,
+        };
+        let followed = chars.peek().is_some_and(|(_, (_, next))| next.is_whitespace());
+        if ends && followed && number + 1 >= min_chars && !is_abbreviation(&text[..at], c) {
+            return Some(at + c.len_utf8());
+        }
+    }
+    None
+}
+
+/// Whether the full stop behind `text` belongs to its last word.
+fn is_abbreviation(text: &str, mark: char) -> bool {
+    const KNOWN: [&str; 11] =
+        ["mr", "mrs", "ms", "dr", "st", "vs", "e.g", "i.e", "a.m", "p.m", "no"];
+    let word = text.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or(text);
+    let is_initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
+    mark == '.' && (is_initial || KNOWN.iter().any(|known| word.eq_ignore_ascii_case(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{NodeBench, ParamValues, Params};
+
+    use super::*;
+
+    fn open(settings: &[(&str, &str)]) -> NodeBench<Sentences> {
+        let mut values = ParamValues::new();
+        for (name, text) in settings {
+            let param = SentencesParams::PARAMS.iter().find(|param| param.name == *name).unwrap();
+            values.insert((*name).to_owned(), param.parse(text).unwrap());
+        }
+        let params = SentencesParams::from_values(&values).unwrap();
+        NodeBench::new(Sentences::open(params, &OpenCx::default()).unwrap())
+    }
+
+    fn piece(turn: u64, text: &str, is_last: bool) -> Text {
+        Text { turn, text: text.to_owned(), is_last }
+    }
+
+    /// The parts of a text that comes character by character.
+    fn check(settings: &[(&str, &str)], text: &str, expected: &[&str]) {
+        let mut bench = open(settings);
+        let mut parts = Vec::new();
+        for (number, c) in text.char_indices() {
+            let is_last = number + c.len_utf8() == text.len();
+            let piece = piece(0, &c.to_string(), is_last);
+            parts.extend(bench.call(Sentences::TEXT, Timestamp(0), piece).unwrap());
+        }
+        let parts: Vec<_> = parts.iter().map(|(_, packet)| packet.get::<Text>().unwrap()).collect();
+        let texts: Vec<_> = parts.iter().map(|part| part.text.as_str()).collect();
+        assert_eq!(texts, expected, "{text}");
+        let last = parts.iter().position(|part| part.is_last);
+        assert_eq!(last, Some(parts.len() - 1), "only the last is marked");
+    }
+
+    #[test]
+    fn text_is_cut_behind_marks() {
+        let text = "Well, I know. At 7:30, Mr. Smith, it is 3.5 degrees! Really?";
+        let clauses = ["Well, I know.", "At 7:30, Mr. Smith,", "it is 3.5 degrees!", "Really?"];
+        check(&[], text, &clauses);
+        let sentences = ["Well, I know.", "At 7:30, Mr. Smith, it is 3.5 degrees!", "Really?"];
+        check(&[("unit", "sentence")], text, &sentences);
+        check(&[("min_chars", "1")], "Oh, no. A. Einstein.", &["Oh,", "no. A. Einstein."]);
+        check(&[("min_chars", "100")], text, &[text]);
+        check(&[("unit", "token")], "a b", &["a", "b"]);
+        check(&[], "你好。再见", &["你好。", "再见"]);
+    }
+
+    #[test]
+    fn what_waits_for_long_goes_on_by_words() {
+        let mut bench = open(&[("max_wait", "100ms")]);
+        let ms = |ms: i64| Timestamp(ms * 1_000_000);
+        bench.call(Sentences::TEXT, ms(0), piece(0, "the very long rop", false)).unwrap();
+        let sent = bench.advance(ms(150)).unwrap();
+        assert_eq!(sent.len(), 1);
+        assert_eq!(
+            (sent[0].0, sent[0].2.get::<Text>().unwrap().text.as_str()),
+            (ms(100), "the very long")
+        );
+        let sent = bench.call(Sentences::TEXT, ms(160), piece(0, "e", true)).unwrap();
+        assert_eq!(sent[0].1.get::<Text>(), Some(&piece(0, "rope", true)));
+    }
+
+    #[test]
+    fn an_answer_is_held_until_its_turn_is_over() {
+        let mut bench = open(&[("hold", "true")]);
+        let turn = |turn, kind| TurnEvent { turn, kind };
+        let at = Timestamp(0);
+        bench.call(Sentences::TURNS, at, turn(0, TurnEventKind::Start)).unwrap();
+        assert!(
+            bench.call(Sentences::TEXT, at, piece(0, "Yes, of course.", true)).unwrap().is_empty()
+        );
+        let sent = bench.call(Sentences::TURNS, at, turn(0, TurnEventKind::End)).unwrap();
+        assert_eq!(sent.len(), 1);
+        let sent = bench.call(Sentences::TEXT, at, piece(0, "More.", true)).unwrap();
+        assert_eq!(sent.len(), 1, "the turn is over");
+        bench.call(Sentences::TURNS, at, turn(0, TurnEventKind::Resume)).unwrap();
+        assert!(bench.call(Sentences::TEXT, at, piece(0, "No.", true)).unwrap().is_empty());
+        bench.cancel(at).unwrap();
+        assert!(bench.call(Sentences::TURNS, at, turn(0, TurnEventKind::End)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn another_turn_forgets_what_waits() {
+        let mut bench = open(&[]);
+        bench.call(Sentences::TEXT, Timestamp(0), piece(0, "unfinished", false)).unwrap();
+        let sent = bench.call(Sentences::TEXT, Timestamp(0), piece(1, "New.", true)).unwrap();
+        assert_eq!(sent[0].1.get::<Text>(), Some(&piece(1, "New.", true)));
+        assert_eq!(sent.len(), 1);
+    }
+}

@@ -1,0 +1,267 @@
+//! Does what a language model asks for.
+
+mod call;
+mod file;
+
+use std::{path::PathBuf, time::Duration};
+
+use afferent_graph::{
+    Cx, In, Node, NodeError, OpenCx, Out, Port, Text, Timestamp, ToolMessage, Weight, params,
+};
+use serde_json::{Map, Value, json};
+
+use self::file::{Kind, Tools};
+
+params! {
+    /// Settings of [`Tool`].
+    pub struct ToolParams {
+        /// File that says what each tool does.
+        pub tools: PathBuf;
+        /// How long a tool may take that does not say.
+        pub timeout: Duration = "5s", range 0.01..=600.0;
+        /// What is said when a timer is over.
+        pub alarm: String = "your timer is over.";
+    }
+}
+
+/// Does what a language model asks for: a command, a request, or something that is built in.
+///
+/// | port      | payload     | what                                                         |
+/// |-----------|-------------|--------------------------------------------------------------|
+/// | `calls`   | `text/Tool` | in: a tool and its arguments                                   |
+/// | `results` | `text/Tool` | out: what it gave, or `{"error": "..."}`; one for every call   |
+/// | `alarms`  | `text/Text` | out: `alarm`, when a timer is over                             |
+///
+/// The file `tools` has a line for each tool, by its name:
+///
+/// ```yaml
+/// get_time:  {time: {}}                              # {"time": "16:10", "day": "monday"}
+/// set_timer: {timer: {}}                             # of hours, minutes or seconds: {"ok": true}
+/// where_is:  {table: {of: thing, gives: place, rows: {keys: on the table}}}
+/// set_light: {http: "http://127.0.0.1:8080/light", timeout: 2s}
+/// play:      {command: [./play.sh, --once]}          # in the folder of the file
+/// joke:      {answer: {text: "a horse walks into a bar"}}
+/// ```
+///
+/// A command gets the arguments as JSON on its standard input, a server as the body of a `POST`;
+/// both answer with a JSON object. Whoever takes longer than `timeout` is stopped. An interrupt
+/// stops the call that is under way; timers go on.
+///
+/// Latency: that of the tool.
+///
+/// ```
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp, ToolMessage};
+/// use afferent_nodes_dialogue::{Tool, ToolParams};
+///
+/// let path = std::env::temp_dir().join(format!("afferent-tools-{}.yaml", std::process::id()));
+/// std::fs::write(&path, "where_is: {table: {of: thing, gives: place, rows: {keys: here}}}").unwrap();
+/// let values = [("tools".to_owned(), ParamValue::Path(path.clone()))].into();
+/// let mut bench = NodeBench::new(Tool::open(ToolParams::from_values(&values)?, &OpenCx::default())?);
+/// let call = |json: &str| ToolMessage { turn: 1, tool: "where_is".into(), json: json.into() };
+/// let sent = bench.call(Tool::CALLS, Timestamp(0), call("{\"thing\": \"keys\"}"))?;
+/// assert_eq!(sent[0].1.get(), Some(&call("{\"place\":\"here\"}")));
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct Tool {
+    tools: Tools,
+    params: ToolParams,
+    /// When timers are over, and the turns that set them; the first one first.
+    timers: Vec<(Timestamp, u64)>,
+}
+
+impl Tool {
+    /// Tools and their arguments.
+    pub const CALLS: In<ToolMessage> = In::new("calls");
+    /// What they gave.
+    pub const RESULTS: Out<ToolMessage> = Out::new("results");
+    /// Timers that are over.
+    pub const ALARMS: Out<Text> = Out::new("alarms");
+
+    /// What a tool gives.
+    ///
+    /// # Errors
+    /// Why it gives nothing, for people.
+    fn run(&mut self, cx: &Cx<'_>, call: &ToolMessage) -> Result<Value, String> {
+        let tool = self.tools.get(&call.tool)?;
+        let arguments: Map<String, Value> = serde_json::from_str(&call.json)
+            .map_err(|_| format!("arguments {} are no JSON object", call.json))?;
+        let timeout = tool.timeout.unwrap_or(self.params.timeout);
+        match &tool.kind {
+            Kind::Answer(value) => Ok(value.clone()),
+            Kind::Table(table) => table.find(&arguments),
+            Kind::Time => Ok(call::time()),
+            Kind::Timer => {
+                let over = cx.now() + call::length(&arguments)?;
+                let place = self.timers.partition_point(|(at, _)| *at <= over);
+                self.timers.insert(place, (over, call.turn));
+                Ok(json!({"ok": true}))
+            }
+            Kind::Command(command) => {
+                call::command(command, self.tools.folder(), &call.json, timeout, cx.cancel_flag())
+            }
+            Kind::Http(url) => call::post(url, &call.json, timeout),
+        }
+    }
+}
+
+impl Node for Tool {
+    type Params = ToolParams;
+
+    const NAME: &'static str = "tool";
+    const SUMMARY: &'static str = "Does what a language model asks for.";
+    const PORTS: &'static [Port] = &[
+        Self::CALLS.port().help("a tool and its arguments, a JSON object"),
+        Self::RESULTS.port().help("what it gave, or {\"error\": \"...\"}; one for every call"),
+        Self::ALARMS.port().optional().help("the text alarm, when a timer is over"),
+    ];
+    // It waits for others.
+    const WEIGHT: Weight = Weight::Heavy;
+    const TIMED: bool = true;
+    const LATENCY: &'static str = "that of the tool";
+
+    fn check(params: &ToolParams, _: &OpenCx) -> Result<(), NodeError> {
+        Tools::open(&params.tools).map(drop)
+    }
+
+    fn open(params: ToolParams, _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { tools: Tools::open(&params.tools)?, params, timers: Vec::new() })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if let Some(call) = cx.get(Self::CALLS).cloned() {
+            let given = self.run(cx, &call);
+            if cx.cancelled() {
+                return Err(NodeError::Cancelled);
+            }
+            let given = given.unwrap_or_else(|reason| {
+                tracing::warn!("tool {}: {reason}", call.tool);
+                json!({"error": reason})
+            });
+            let now = cx.now();
+            cx.send_at(Self::RESULTS, now, ToolMessage { json: given.to_string(), ..call });
+        }
+        while let Some((at, turn)) = self.timers.first().copied() {
+            if cx.now() < at {
+                cx.wake_at(at);
+                break;
+            }
+            self.timers.remove(0);
+            let text = self.params.alarm.clone();
+            cx.send_at(Self::ALARMS, at, Text { turn, text, is_last: true });
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if let Some((at, _)) = self.timers.first() {
+            cx.wake_at(*at);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use afferent_graph::{NodeBench, ParamValue, ParamValues, Params};
+
+    use super::*;
+
+    fn open(name: &str, tools: &str) -> Result<NodeBench<Tool>, NodeError> {
+        let folder = std::env::temp_dir().join(format!("afferent-{name}-{}", std::process::id()));
+        let path = folder.join("tools.yaml");
+        let io = |error: std::io::Error| NodeError::File {
+            path: path.clone(),
+            reason: error.to_string(),
+        };
+        fs::create_dir_all(&folder).map_err(io)?;
+        fs::write(&path, tools).map_err(io)?;
+        let values: ParamValues = [("tools".to_owned(), ParamValue::Path(path.clone()))].into();
+        let opened = Tool::open(ToolParams::from_values(&values)?, &OpenCx::default());
+        fs::remove_dir_all(&folder).map_err(io)?;
+        opened.map(NodeBench::new)
+    }
+
+    fn check(tools: &str, tool: &str, arguments: &str, expected: &str) {
+        let name = format!("tool-{}", tools.len() * 1000 + arguments.len());
+        let mut bench = open(&name, tools).unwrap();
+        let call = ToolMessage { turn: 4, tool: tool.into(), json: arguments.into() };
+        let sent = bench.call(Tool::CALLS, Timestamp(0), call).unwrap();
+        let result = sent[0].1.get::<ToolMessage>().unwrap();
+        assert_eq!((result.turn, result.tool.as_str()), (4, tool));
+        assert!(result.json.starts_with(expected), "{} for {tools} {arguments}", result.json);
+    }
+
+    #[test]
+    fn tools_that_are_built_in() {
+        check("x: {answer: {ok: true}}", "x", "{}", "{\"ok\":true}");
+        let table = "x: {table: {of: thing, gives: place, rows: {keys: here}}}";
+        check(table, "x", "{\"thing\": \"keys\"}", "{\"place\":\"here\"}");
+        check(table, "x", "{\"thing\": \"cat\"}", "{\"place\":null}");
+        check(table, "x", "{}", "{\"error\":\"there is no argument thing\"}");
+        check("x: {time: {}}", "x", "{}", "{\"day\":\"");
+        check("x: {time: {}}", "y", "{}", "{\"error\":\"there is no tool y; there are x\"}");
+        check("x: {time: {}}", "x", "[]", "{\"error\":\"arguments [] are no JSON object\"}");
+    }
+
+    #[test]
+    fn timers_are_over_in_their_order() {
+        let mut bench = open("timers", "t: {timer: {}}").unwrap();
+        for (turn, json) in [(1, "{\"seconds\": 90}"), (2, "{\"minutes\": 1}"), (3, "{}")] {
+            let call = ToolMessage { turn, tool: "t".into(), json: json.into() };
+            let sent = bench.call(Tool::CALLS, Timestamp(0), call).unwrap();
+            let ok = sent[0].1.get::<ToolMessage>().unwrap().json.contains("true");
+            assert_eq!(ok, turn < 3, "{json}");
+        }
+        bench.cancel(Timestamp(1)).unwrap();
+        let alarms = bench.advance(Timestamp(100_000_000_000)).unwrap();
+        let turns = alarms.iter().map(|(at, _, packet)| (at.0, packet.get::<Text>().unwrap().turn));
+        assert_eq!(turns.collect::<Vec<_>>(), [(60_000_000_000, 2), (90_000_000_000, 1)]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn commands_answer_in_time_or_are_stopped() {
+        check("x: {command: [cat]}", "x", "{\"a\": 1}", "{\"a\":1}");
+        check(
+            "x: {command: [echo, hello]}",
+            "x",
+            "{}",
+            "{\"error\":\"echo answered hello, which is no JSON object\"}",
+        );
+        check("x: {command: ['false']}", "x", "{}", "{\"error\":\"false failed: exit status: 1");
+        check("x: {command: [no-such-program]}", "x", "{}", "{\"error\":\"no-such-program: ");
+        let slow = "x: {command: [sleep, '60'], timeout: 50ms}";
+        check(slow, "x", "{}", "{\"error\":\"sleep took longer than 50ms\"}");
+        check(
+            "x: {command: [yes]}",
+            "x",
+            "{}",
+            "{\"error\":\"yes answered more than 65536 bytes\"}",
+        );
+    }
+
+    #[test]
+    fn servers_that_do_not_answer_are_told() {
+        check("x: {http: 'http://127.0.0.1:9/'}", "x", "{}", "{\"error\":\"http://127.0.0.1:9/: ");
+    }
+
+    #[test]
+    fn files_with_faults_are_refused() {
+        for (tools, expected) in [
+            ("x: {tiem: {}}", "tiem"),
+            ("x: {time: {}, timer: {}}", "tool x: it has to have one of"),
+            ("x: {}", "tool x: it has to have one of"),
+            ("x: {command: []}", "tool x: the command is empty"),
+            ("x: {time: {}, timeout: soon}", "soon"),
+            ("- x", "tools.yaml: "),
+        ] {
+            let Err(error) = open(&format!("faults-{}", tools.len()), tools) else {
+                panic!("{tools} was accepted")
+            };
+            assert!(error.to_string().contains(expected), "{tools}: {error}");
+        }
+    }
+}
