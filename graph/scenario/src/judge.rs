@@ -35,7 +35,7 @@ pub(crate) fn verdict(
     check: &Check,
     now: Option<Timestamp>,
 ) -> (Verdict, Option<Window>) {
-    let Some(from) = state.time_of(check.after) else {
+    let Some(from) = state.time_of(check.after).map(|time| time + check.delay) else {
         let failed = || Verdict::Failed("what it counts from never came".to_owned());
         return (now.map_or_else(failed, |_| Verdict::Waiting), None);
     };
@@ -44,7 +44,8 @@ pub(crate) fn verdict(
     let verdict = match &check.goal {
         Goal::Count { pattern, least, most } => {
             // What was sent at the very moment of an event may have come before it.
-            let behind = *most == Some(0) && matches!(check.after, Anchor::Event { .. });
+            let is_event = matches!(check.after, Anchor::Event { .. });
+            let behind = *most == Some(0) && is_event && check.delay.is_zero();
             let hits = hits(state, *pattern, window);
             let count = hits.iter().filter(|(at, _)| !behind || *at > from).count();
             counted(count, *least, *most, closed)

@@ -5,8 +5,9 @@
 use std::{str::FromStr, time::Duration};
 
 use afferent_graph::{
-    Header, HeardWord, KeywordEvent, NodeDef, Packet, Payload, SpeechEvent, SpeechEventKind, Text,
-    TextPiece, Timestamp, ToolMessage, Transcript, Word,
+    Gain, Header, HeardWord, Interruption, KeywordEvent, NodeDef, Packet, Payload, Played,
+    SpeechEvent, SpeechEventKind, Text, Timestamp, ToolMessage, Transcript, TurnEvent,
+    TurnEventKind, Word,
 };
 
 use crate::source::sender;
@@ -29,7 +30,11 @@ pub(crate) const TYPES: &[Sendable] = &[
         let kind = match fields.text("event")?.as_str() {
             "speech_start" => SpeechEventKind::Start,
             "speech_end" => SpeechEventKind::End,
-            other => return Err(format!("\"event\" must be speech_start or speech_end, not \"{other}\"")),
+            other => {
+                return Err(format!(
+                    "\"event\" must be speech_start or speech_end, not \"{other}\""
+                ));
+            }
         };
         Ok(packet(SpeechEvent { kind, probability: fields.number_or("probability", 1.0)? }, at))
     }),
@@ -48,19 +53,42 @@ pub(crate) const TYPES: &[Sendable] = &[
         let words = text.split_whitespace().map(word).collect();
         Ok(packet(Transcript { utterance: fields.number_or("utterance", 0)?, is_final, words }, at))
     }),
-    sendable::<Word>(&["text", "duration_ms"], |fields, at| {
+    sendable::<TurnEvent>(&["event", "turn"], |fields, at| {
+        let kind = match fields.text("event")?.as_str() {
+            "turn_start" => TurnEventKind::Start,
+            "turn_end" => TurnEventKind::End,
+            "turn_resume" => TurnEventKind::Resume,
+            other => {
+                return Err(format!(
+                    "\"event\" must be turn_start, turn_end or turn_resume, not \"{other}\""
+                ));
+            }
+        };
+        Ok(packet(TurnEvent { turn: fields.number_or("turn", 0)?, kind }, at))
+    }),
+    sendable::<Word>(&["turn", "text", "duration_ms", "position"], |fields, at| {
         let ms: f64 = fields.number_or("duration_ms", 0.0)?;
         let duration = Duration::try_from_secs_f64(ms / 1e3).map_err(|error| error.to_string())?;
-        Ok(packet(Word { text: fields.text("text")?, duration }, at))
+        let (turn, position) = (fields.number_or("turn", 0)?, fields.number_or("position", 1)?);
+        Ok(packet(Word { turn, text: fields.text("text")?, duration, position }, at))
     }),
-    sendable::<TextPiece>(&["answer", "text", "is_last"], |fields, at| {
-        let (answer, text) = (fields.number_or("answer", 0)?, fields.text_or("text", ""));
-        Ok(packet(TextPiece { answer, text, is_last: fields.number_or("is_last", false)? }, at))
+    sendable::<Text>(&["turn", "text", "is_last"], |fields, at| {
+        let (turn, text) = (fields.number_or("turn", 0)?, fields.text("text")?);
+        Ok(packet(Text { turn, text, is_last: fields.number_or("is_last", true)? }, at))
     }),
-    sendable::<Text>(&["text"], |fields, at| Ok(packet(Text { text: fields.text("text")? }, at))),
-    sendable::<ToolMessage>(&["answer", "tool", "json"], |fields, at| {
+    sendable::<ToolMessage>(&["turn", "tool", "json"], |fields, at| {
         let (tool, json) = (fields.text("tool")?, fields.text_or("json", "{}"));
-        Ok(packet(ToolMessage { answer: fields.number_or("answer", 0)?, tool, json }, at))
+        Ok(packet(ToolMessage { turn: fields.number_or("turn", 0)?, tool, json }, at))
+    }),
+    sendable::<Gain>(&["gain_db"], |fields, at| {
+        Ok(packet(Gain { decibels: fields.number_or("gain_db", 0.0)? }, at))
+    }),
+    sendable::<Played>(&["until_ns", "is_playing"], |fields, at| {
+        let until = Timestamp(fields.number_or("until_ns", at.0)?);
+        Ok(packet(Played { until, is_playing: fields.number_or("is_playing", true)? }, at))
+    }),
+    sendable::<Interruption>(&["reason"], |fields, at| {
+        Ok(packet(Interruption { reason: fields.text_or("reason", "the scenario") }, at))
     }),
 ];
 

@@ -82,12 +82,14 @@ impl Prepared {
             let action = prepared.action(case, number, turn, sounds, &mut reader);
             prepared.actions.extend(action);
         }
-        let needs_source = |act: &Act| matches!(act, Act::Interrupt);
-        let interrupt = case.turns.iter().find(|turn| needs_source(&turn.act));
-        if let Some(turn) = interrupt.filter(|_| prepared.hearing.is_none() && prepared.senders.is_empty())
-        {
-            let message = "nobody keeps the time of this interrupt: the graph has no source of sound";
-            reader.error(&turn.place, message);
+        let is_interrupt = |turn: &&Turn| matches!(turn.act, Act::Interrupt);
+        if let Some(turn) = case.turns.iter().find(is_interrupt) {
+            if prepared.graph.interrupt.is_none() {
+                reader.error(&turn.place, "the graph has no \"interrupt\": nothing would happen");
+            } else if prepared.hearing.is_none() && prepared.senders.is_empty() {
+                let message = "nobody can do this in time: the graph has no source of sound";
+                reader.error(&turn.place, message);
+            }
         }
         prepared.silence_logs();
         if reader.faults.is_empty() { Ok(prepared) } else { Err(reader.faults) }
@@ -210,10 +212,12 @@ impl Prepared {
         }
         let sources: Vec<_> = places.filter_map(sound).collect();
         let called = sources.iter().find(|(place, _)| self.graph.nodes[*place].name == "sound");
-        self.hearing = called.or(match sources.as_slice() {
-            [only] => Some(only),
-            _ => None,
-        }).copied();
+        self.hearing = called
+            .or(match sources.as_slice() {
+                [only] => Some(only),
+                _ => None,
+            })
+            .copied();
         let is_sound = |turn: &&Turn| matches!(turn.act, Act::Say(..) | Act::Play(..));
         let turn = case.turns.iter().find(is_sound).filter(|_| self.hearing.is_none());
         if let Some(turn) = turn {
@@ -310,8 +314,7 @@ impl Prepared {
             return Some(known);
         }
         let place = self.graph.nodes.len();
-        let policy =
-            EdgePolicy { on_full: OnFull::Block, queue: EdgePolicy::QUEUE, max_age: None };
+        let policy = EdgePolicy { on_full: OnFull::Block, queue: EdgePolicy::QUEUE, max_age: None };
         let ends: Vec<_> = match is_output {
             true => {
                 let edges = self.graph.edges.iter().filter(|edge| edge.from == (node, port.name));
@@ -320,13 +323,15 @@ impl Prepared {
             false => vec![(node, port.name)],
         };
         if ends.is_empty() {
-            reader.error(&send.to.place, format!("nothing follows {name}: nobody would hear of it"));
+            reader
+                .error(&send.to.place, format!("nothing follows {name}: nobody would hear of it"));
             return None;
         }
         for end in ends {
             if self.graph.edges.iter().any(|edge| edge.to.0 == end.0 && edge.sync.is_some()) {
                 let node = &self.graph.nodes[end.0].name;
-                let message = format!("node \"{node}\" joins its inputs: nothing can be sent to it");
+                let message =
+                    format!("node \"{node}\" joins its inputs: nothing can be sent to it");
                 reader.error(&send.to.place, message);
                 return None;
             }
@@ -366,6 +371,7 @@ impl Prepared {
         let planned = case.turns.iter().zip(&self.actions);
         let pattern = |(stream, pattern): (&usize, &crate::spec::Pattern)| Resolved {
             stream: *stream,
+            own_time: pattern.own_time,
             conditions: pattern.conditions.clone(),
         };
         let stage = Stage::new(Script {

@@ -23,8 +23,8 @@ use crate::spec::{Case, Check, Echo, Output, Pattern, SourceSpec, Turn};
 
 /// The keys of a scenario file, and of a case in it.
 const KEYS: [&str; 13] = [
-    "afferent", "scenario", "graph", "profile", "set", "nodes", "source", "duration", "tail", "vary",
-    "turns", "expect", "cases",
+    "afferent", "scenario", "graph", "profile", "set", "nodes", "source", "duration", "tail",
+    "vary", "turns", "expect", "cases",
 ];
 const CASE_KEYS: [&str; 11] = [
     "name", "graph", "profile", "set", "nodes", "source", "duration", "tail", "vary", "turns",
@@ -99,11 +99,8 @@ fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) 
         reader.error(&tree.place, "the file does not say its name: \"scenario\" is missing");
     }
     let (name, place) = name.unwrap_or_else(|| (String::new(), tree.place.clone()));
-    let base: Map = map
-        .iter()
-        .filter(|(key, _)| CASE_KEYS.contains(&key.text.as_str()))
-        .cloned()
-        .collect();
+    let base: Map =
+        map.iter().filter(|(key, _)| CASE_KEYS.contains(&key.text.as_str())).cloned().collect();
     let base = Node::leaf(tree.place.clone(), Value::Map(base));
     let Some(list) = tree.get("cases") else {
         return varied(reader, &base, &name, &place, folder, cases);
@@ -113,7 +110,9 @@ fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) 
     };
     for (number, item) in items.iter().enumerate() {
         let what = format!("case {}", number + 1);
-        let Some(map) = reader.map(item, &what, "what it changes of the scenario") else { continue };
+        let Some(map) = reader.map(item, &what, "what it changes of the scenario") else {
+            continue;
+        };
         reader.keys(map, &CASE_KEYS, &what);
         let (own, place) = match item.get("name") {
             Some(node) => {
@@ -328,7 +327,8 @@ impl Reading<'_> {
         let delay = node.get("delay");
         let delay = delay.map(|node| self.reader.span(node, "\"delay\" of \"echo\""));
         let Some(of) = node.get("of") else {
-            self.reader.error(&node.place, format!("{what} does not say what it is an echo \"of\""));
+            self.reader
+                .error(&node.place, format!("{what} does not say what it is an echo \"of\""));
             return None;
         };
         let of = self.output(of, "\"of\" of \"echo\"")?;

@@ -134,10 +134,12 @@ fn judge_run(case: &Case, prepared: &Prepared, run: &Run, outcome: &mut Outcome)
     }
     let state = run.stage.close();
     for (number, turn) in case.turns.iter().enumerate() {
-        let late = |(begin, _): (Timestamp, Timestamp)| state.over.is_some_and(|over| begin >= over);
+        let late =
+            |(begin, _): (Timestamp, Timestamp)| state.over.is_some_and(|over| begin >= over);
         if state.times[number].is_none_or(late) {
             let after = Timestamp::ZERO + run.length;
-            let message = format!("{} never began: the run ended at {after}", turn_words(case, number));
+            let message =
+                format!("{} never began: the run ended at {after}", turn_words(case, number));
             let mut fault = Fault::from(Diagnostic::error(Some(&turn.place), message));
             fault.events = nearest(prepared, &state, None, None);
             outcome.faults.push(fault);
@@ -174,9 +176,10 @@ fn help(case: &Case, prepared: &Prepared, check: &Check, state: &State) -> Optio
         let pattern = &case.patterns[pattern];
         let event = state.log.iter().find(|event| event.stream == stream)?;
         let known: Vec<_> = event.fields.iter().map(|(name, _)| *name).collect();
-        let wrong = pattern.conditions.iter().find(|condition| {
-            !known.contains(&condition.field.as_str())
-        })?;
+        let wrong = pattern
+            .conditions
+            .iter()
+            .find(|condition| !known.contains(&condition.field.as_str()))?;
         let (output, field) = (&pattern.output.name, &wrong.field);
         Some(format!("{output} has no field \"{field}\"; it has {}", known.join(", ")))
     })
@@ -216,19 +219,24 @@ fn expectation(case: &Case, check: &Check, state: &State) -> String {
             format!("a time from {} to {}", pattern(*from), pattern(*to))
         }
     };
-    if let Some(within) = check.within {
-        text += &format!(" within {within:?}");
-    }
     let of = |turn: usize| match check.turn {
         Some(own) if own == turn => "it".to_owned(),
         _ => turn_words(case, turn),
     };
+    let (within, delay) = (check.within, check.delay);
+    text += &match (within, delay.is_zero()) {
+        (Some(within), true) => format!(" within {within:?} of "),
+        (Some(within), false) => format!(" within {within:?}, from {delay:?} after "),
+        (None, true) if check.after == Anchor::Start => return text,
+        (None, true) => " after ".to_owned(),
+        (None, false) => format!(", from {delay:?} after "),
+    };
     text += &match check.after {
-        Anchor::Start => String::new(),
-        Anchor::Begin(turn) => format!(" of the begin of {}", of(turn)),
-        Anchor::End(turn) => format!(" of the end of {}", of(turn)),
-        Anchor::Event { pattern: p, nth: 1, .. } => format!(" of {}", pattern(p)),
-        Anchor::Event { pattern: p, nth, .. } => format!(" of number {nth} of {}", pattern(p)),
+        Anchor::Start => "the start".to_owned(),
+        Anchor::Begin(turn) => format!("the begin of {}", of(turn)),
+        Anchor::End(turn) => format!("the end of {}", of(turn)),
+        Anchor::Event { pattern: p, nth: 1, .. } => pattern(p),
+        Anchor::Event { pattern: p, nth, .. } => format!("number {nth} of {}", pattern(p)),
     };
     match state.time_of(check.after) {
         Some(at) if check.after != Anchor::Start => format!("{text} at {at}"),

@@ -72,7 +72,13 @@ impl Sounds {
                 samples
             }
         };
-        Ok(shaped(&samples, shape, rate))
+        let end = shape.to.map_or(samples.len(), |to| rate.samples(to));
+        let part = samples.get(rate.samples(shape.from)..end.min(samples.len()));
+        let Some(part) = part.filter(|part| !part.is_empty()) else {
+            let length = rate.duration(samples.len());
+            return Err(format!("{} lasts {length:.3?}: there is no such part", path.display()));
+        };
+        Ok(shaped(part, shape, rate))
     }
 }
 
@@ -108,8 +114,8 @@ fn read(path: &Path, rate: SampleRate) -> Result<Vec<f32>, NodeError> {
 }
 
 /// The sound as `shape` says.
-fn shaped(samples: &Arc<[f32]>, shape: &Shape, rate: SampleRate) -> Arc<[f32]> {
-    let Shape { level_dbfs, snr_db, trim } = *shape;
+fn shaped(samples: &[f32], shape: &Shape, rate: SampleRate) -> Arc<[f32]> {
+    let Shape { level_dbfs, snr_db, trim, .. } = *shape;
     let part = rate.samples(PART).max(1);
     let loud = |part: &[f32]| part.iter().fold(0.0_f32, |loud, sample| loud.max(sample.abs()));
     let limit = loud(samples) * SILENCE;
@@ -117,7 +123,7 @@ fn shaped(samples: &Arc<[f32]>, shape: &Shape, rate: SampleRate) -> Arc<[f32]> {
     let (Some(first), Some(last)) =
         (is_loud.iter().position(|loud| *loud), is_loud.iter().rposition(|loud| *loud))
     else {
-        return samples.clone();
+        return samples.into();
     };
     // The level is that of the parts that are not silent.
     let heard = samples.chunks(part).zip(&is_loud).filter(|(_, loud)| **loud);
@@ -127,7 +133,8 @@ fn shaped(samples: &Arc<[f32]>, shape: &Shape, rate: SampleRate) -> Arc<[f32]> {
     });
     let level = (power / count.max(1) as f64).sqrt();
     let gain = level_dbfs.map_or(1.0, |dbfs| amplitude(dbfs) / level);
-    let span = if trim { first * part..((last + 1) * part).min(samples.len()) } else { 0..samples.len() };
+    let span =
+        if trim { first * part..((last + 1) * part).min(samples.len()) } else { 0..samples.len() };
     let mut noise = Noise::new(snr_db.map_or(0.0, |snr| level * gain * amplitude(-snr)), 1);
     samples[span].iter().map(|sample| sample * gain as f32 + noise.next()).collect()
 }
@@ -173,11 +180,12 @@ mod tests {
         let tone = (0..3200).map(|n| (n as f32 * 0.3).sin() * 0.01);
         let silence = || std::iter::repeat_n(0.0, 1600);
         let samples: Arc<[f32]> = silence().chain(tone).chain(silence()).collect();
-        let shape = Shape { level_dbfs: Some(-20.0), trim: true, snr_db: None };
+        let shape = Shape { level_dbfs: Some(-20.0), trim: true, ..Shape::default() };
         let shaped = shaped(&samples, &shape, RATE);
         assert_eq!(shaped.len(), 3200);
         assert!((level(&shaped) + 20.0).abs() < 0.1, "{}", level(&shaped));
-        let noisy = super::shaped(&samples, &Shape { snr_db: Some(10.0), trim: false, ..shape }, RATE);
+        let noisy =
+            super::shaped(&samples, &Shape { snr_db: Some(10.0), trim: false, ..shape }, RATE);
         assert!((level(&noisy[..1600]) + 30.0).abs() < 0.5, "{}", level(&noisy[..1600]));
     }
 
@@ -194,7 +202,8 @@ mod tests {
         let mut sounds = Sounds::new(folder.path().to_owned());
         let sound = sounds.play(&path, &Shape::default(), RATE).unwrap();
         assert_eq!(sound.len(), 16_000);
-        let error = sounds.play(&folder.path().join("no.wav"), &Shape::default(), RATE).unwrap_err();
+        let error =
+            sounds.play(&folder.path().join("no.wav"), &Shape::default(), RATE).unwrap_err();
         assert!(error.contains("no.wav"), "{error}");
     }
 }

@@ -51,7 +51,12 @@ impl Hearing {
             let params = ResampleParams { rate, quality: Quality::Medium };
             let resample = NodeBench::new(Resample::open(params, &OpenCx::default())?);
             let gain = amplitude(echo.level_db) as f32;
-            Ok::<_, NodeError>(Heard { resample, gain, delay: echo.delay, waiting: VecDeque::new() })
+            Ok::<_, NodeError>(Heard {
+                resample,
+                gain,
+                delay: echo.delay,
+                waiting: VecDeque::new(),
+            })
         };
         let echo = echo.map(heard).transpose()?;
         let noise = Noise::new(noise_dbfs.map_or(0.0, amplitude), 2);
@@ -223,7 +228,8 @@ impl DynNode for Sender {
         self.packets = later;
         for sent in due {
             let made = (sent.payload.make)(&Fields(&sent.fields), now);
-            let packet = made.map_err(|reason| NodeError::InvalidInput { port: sent.port, reason })?;
+            let packet =
+                made.map_err(|reason| NodeError::InvalidInput { port: sent.port, reason })?;
             cx.send_packet(sent.port, packet);
             if sent.interrupts {
                 state.note_interrupt(&stage.script, now);

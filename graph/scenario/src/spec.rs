@@ -86,6 +86,9 @@ pub(crate) struct Shape {
     pub(crate) level_dbfs: Option<f64>,
     /// White noise with the sound, that much below it.
     pub(crate) snr_db: Option<f64>,
+    /// The part of the sound that is heard; to its end when the second is absent.
+    pub(crate) from: Duration,
+    pub(crate) to: Option<Duration>,
     /// Whether silence before and behind is cut off.
     pub(crate) trim: bool,
 }
@@ -131,6 +134,8 @@ pub(crate) enum Anchor {
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) output: Output,
+    /// Whether an event counts when it was sent, or at its own time.
+    pub(crate) own_time: bool,
     pub(crate) conditions: Vec<Condition>,
 }
 
@@ -158,6 +163,8 @@ pub(crate) struct Check {
     pub(crate) turn: Option<usize>,
     pub(crate) goal: Goal,
     pub(crate) after: Anchor,
+    /// How long after that it begins to look.
+    pub(crate) delay: Duration,
     /// To the end of the scenario when absent.
     pub(crate) within: Option<Duration>,
 }

@@ -58,6 +58,7 @@ pub(crate) enum Action {
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) stream: usize,
+    pub(crate) own_time: bool,
     pub(crate) conditions: Vec<Condition>,
 }
 
@@ -107,7 +108,8 @@ pub(crate) struct State {
     inbox: Vec<Event>,
     /// The events before, in their order.
     pub(crate) log: Vec<Event>,
-    /// For each pattern the events that fit: when, and place in `log`.
+    /// For each pattern the events that fit: their time, in whose order they stand, and place in
+    /// `log`.
     pub(crate) hits: Vec<Vec<(Timestamp, usize)>>,
     /// Of each turn begin and end, once they are known.
     pub(crate) times: Vec<Option<(Timestamp, Timestamp)>>,
@@ -242,7 +244,10 @@ impl State {
         for event in known {
             for (pattern, hits) in script.patterns.iter().zip(&mut self.hits) {
                 if pattern.stream == event.stream && fits(&pattern.conditions, &event.fields) {
-                    hits.push((event.now, self.log.len()));
+                    let time = if pattern.own_time { event.at } else { event.now };
+                    // A packet of the scenario can come between.
+                    let place = hits.partition_point(|(other, _)| *other <= time);
+                    hits.insert(place, (time, self.log.len()));
                 }
             }
             self.log.push(event);

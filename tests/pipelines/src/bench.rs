@@ -14,6 +14,7 @@ use afferent_graph::{NodeDef, OpenCx, Packet, Timestamp};
 pub(crate) const NODES: &[&[NodeDef]] = &[
     afferent_nodes_audio::NODES,
     afferent_nodes_device::NODES,
+    afferent_nodes_dialogue::NODES,
     afferent_nodes_io::NODES,
     afferent_nodes_speech::NODES,
 ];

@@ -5,4 +5,6 @@ mod bench;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod scenarios;
+#[cfg(test)]
 mod wake_word;

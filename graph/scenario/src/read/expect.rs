@@ -1,13 +1,16 @@
 //! What must happen, and what events are meant.
 
+use std::time::Duration;
+
 use afferent_engine::yaml::{Node, Value};
 
 use super::Reading;
 use crate::spec::{Anchor, Check, Condition, Goal, Pattern, Test};
 
-const KEYS: [&str; 8] = ["event", "where", "within", "after", "absent", "count", "order", "budget"];
+const KEYS: [&str; 9] =
+    ["event", "where", "time", "within", "after", "absent", "count", "order", "budget"];
 /// Within which time something must happen when it does not say.
-const WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+const WITHIN: Duration = Duration::from_secs(5);
 /// The limits of a budget.
 const LIMITS: [&str; 3] = ["p50", "p95", "max"];
 
@@ -35,9 +38,10 @@ impl Reading<'_> {
         let what = "what is expected";
         let map = self.reader.map(node, what, "\"event\", \"order\" or \"budget\" and others")?;
         let meant = self.reader.keys(map, &KEYS, what);
-        let after = match node.get("after").filter(|node| !node.is_null()) {
-            Some(after) => self.anchor(after, turn, false)?,
-            None => turn.map_or(Anchor::Start, Anchor::End),
+        let own = turn.map_or(Anchor::Start, Anchor::End);
+        let (after, delay) = match node.get("after").filter(|node| !node.is_null()) {
+            Some(after) => (self.anchor(after, turn, own)?, self.delay(after)?),
+            None => (own, Duration::ZERO),
         };
         let mut within = match node.get("within") {
             Some(within) => Some(self.reader.span(within, "\"within\"")?),
@@ -68,17 +72,18 @@ impl Reading<'_> {
                 return None;
             }
             [_, (key, second), ..] => {
-                let message = format!("\"{key}\" is another expectation: give it an item of its own");
+                let message =
+                    format!("\"{key}\" is another expectation: give it an item of its own");
                 self.reader.error(&second.place, message);
                 return None;
             }
         };
-        for key in ["where", "absent", "count"] {
+        for key in ["where", "time", "absent", "count"] {
             if let Some(value) = node.get(key).filter(|_| node.get("event").is_none()) {
                 self.reader.error(&value.place, format!("\"{key}\" belongs to an \"event\""));
             }
         }
-        Some(Check { place: place.clone(), turn, goal, after, within })
+        Some(Check { place: place.clone(), turn, goal, after, delay, within })
     }
 
     /// How often an event happens.
@@ -121,7 +126,7 @@ impl Reading<'_> {
         let mut patterns = Vec::new();
         for item in items {
             if let Some(map) = item.as_map() {
-                self.reader.keys(map, &["event", "where"], "an event of \"order\"");
+                self.reader.keys(map, &["event", "where", "time"], "an event of \"order\"");
             }
             patterns.push(self.event(item, "an event of \"order\"")?);
         }
@@ -159,7 +164,7 @@ impl Reading<'_> {
             Value::Map(_) => self.pattern(node),
             _ => {
                 let output = self.output(node, what)?;
-                self.patterns.push(Pattern { output, conditions: Vec::new() });
+                self.patterns.push(Pattern { output, own_time: false, conditions: Vec::new() });
                 Some(self.patterns.len() - 1)
             }
         }
@@ -172,6 +177,18 @@ impl Reading<'_> {
             return None;
         };
         let output = self.output(event, "\"event\"")?;
+        let own_time = match node.get("time") {
+            Some(time) => match self.reader.text(time, "\"time\"")? {
+                "sent" => false,
+                "own" => true,
+                text => {
+                    let message = format!("\"time\" must be sent or own, not \"{text}\"");
+                    self.reader.error(&time.place, message);
+                    return None;
+                }
+            },
+            None => false,
+        };
         let mut conditions = Vec::new();
         if let Some(fields) = node.get("where").filter(|node| !node.is_null()) {
             for (key, value) in self.reader.map(fields, "\"where\"", "values by field")? {
@@ -189,12 +206,25 @@ impl Reading<'_> {
                 conditions.push(Condition { field, test });
             }
         }
-        self.patterns.push(Pattern { output, conditions });
+        self.patterns.push(Pattern { output, own_time, conditions });
         Some(self.patterns.len() - 1)
     }
 
-    /// The moment that stands behind `after`, in turn `turn`, or for the turn behind it.
-    pub(super) fn anchor(&mut self, node: &Node, turn: Option<usize>, of_turn: bool) -> Option<Anchor> {
+    /// The `delay` of what stands behind `after`.
+    pub(super) fn delay(&mut self, after: &Node) -> Option<Duration> {
+        let delay = after.get("delay");
+        let delay = delay.map(|node| self.reader.span(node, "\"delay\" of \"after\""));
+        delay.unwrap_or(Some(Duration::ZERO))
+    }
+
+    /// The moment that stands behind `after`; events count from the begin of `turn`, and a delay
+    /// alone from `own`.
+    pub(super) fn anchor(
+        &mut self,
+        node: &Node,
+        turn: Option<usize>,
+        own: Anchor,
+    ) -> Option<Anchor> {
         if let Value::Scalar { text, .. } = &node.value {
             return match (text.as_str(), turn) {
                 ("start", _) => Some(Anchor::Start),
@@ -209,11 +239,8 @@ impl Reading<'_> {
             };
         }
         let map = self.reader.map(node, "\"after\"", "\"event\", \"begin\" or \"end\"")?;
-        let known: &[&str] = match of_turn {
-            true => &["event", "where", "nth", "begin", "end", "delay"],
-            false => &["event", "where", "nth", "begin", "end"],
-        };
-        let meant = self.reader.keys(map, known, "\"after\"");
+        let known = ["event", "where", "time", "nth", "begin", "end", "delay"];
+        let meant = self.reader.keys(map, &known, "\"after\"");
         for (key, make) in [("begin", Anchor::Begin as fn(usize) -> Anchor), ("end", Anchor::End)] {
             let Some(value) = node.get(key) else { continue };
             let name = self.reader.text(value, &format!("\"{key}\" of \"after\""))?;
@@ -227,11 +254,11 @@ impl Reading<'_> {
             return None;
         }
         if node.get("event").is_none() {
-            match (of_turn, node.get("delay"), meant.is_empty()) {
-                // A delay alone counts from the turn before.
-                (true, Some(_), _) => return Some(turn.map_or(Anchor::Start, Anchor::End)),
-                (_, _, false) => {}
-                _ => self.reader.error(&node.place, "\"after\" has no \"event\", \"begin\" or \"end\""),
+            if node.get("delay").is_some() {
+                return Some(own);
+            }
+            if meant.is_empty() {
+                self.reader.error(&node.place, "\"after\" has no \"event\", \"begin\" or \"end\"");
             }
             return None;
         }

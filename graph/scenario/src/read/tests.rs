@@ -64,7 +64,10 @@ turns:
     let goals: Vec<_> = case.checks.iter().map(|check| (&check.goal, check.after)).collect();
     assert!(matches!(goals[0], (Goal::Count { least: 1, most: None, .. }, Anchor::End(0))));
     assert!(matches!(goals[1], (Goal::Count { most: Some(0), .. }, Anchor::Begin(0))));
-    assert!(matches!(goals[2], (Goal::Count { least: 1, most: Some(3), .. }, Anchor::Event { .. })));
+    assert!(matches!(
+        goals[2],
+        (Goal::Count { least: 1, most: Some(3), .. }, Anchor::Event { .. })
+    ));
     assert!(matches!(goals[3], (Goal::Order(order), Anchor::Start) if order.len() == 2));
     assert!(matches!(goals[4].0, Goal::Budget { limits: [None, Some(_), None], .. }));
     assert_eq!(case.checks[1].within, None);
@@ -97,25 +100,67 @@ fn faults_have_places_and_help() {
     let cases = [
         (turn("{sya: hello}"), "2:6 unknown key \"sya\" of turn 1 | did you mean \"say\"?"),
         (turn("{say: hello, play: a.wav}"), "2:18 turn 1 does two things: make two turns of it"),
-        (turn("{at: 1s}"), "2:5 turn 1 does not say what the user does: one of say, play, send, silence, interrupt"),
+        (
+            turn("{at: 1s}"),
+            "2:5 turn 1 does not say what the user does: one of say, play, send, silence, interrupt",
+        ),
         (turn("{play: a.wav, voice: en}"), "2:19 \"voice\" means nothing for \"play\""),
-        (turn("{say: hello, at: 1s, after: 2s}"), "2:33 a turn begins \"at\" a time or \"after\" something, not both"),
-        (turn("{say: hello, rate: 5}"), "2:24 \"rate\", in words a minute, must be 80 to 450, not \"5\""),
+        (
+            turn("{say: hello, at: 1s, after: 2s}"),
+            "2:33 a turn begins \"at\" a time or \"after\" something, not both",
+        ),
+        (
+            turn("{say: hello, rate: 5}"),
+            "2:24 \"rate\", in words a minute, must be 80 to 450, not \"5\"",
+        ),
         (turn("{say: hello, level: loud}"), "2:25 \"level\" must be -90 to 0 dB, not \"loud\""),
-        (turn("{say: hello, after: {end: frist}}"), "2:31 there is no turn \"frist\" | the turns with a \"name\": there are none"),
-        (turn("{say: hello, expect: {evnt: a.b}}"), "2:27 unknown key \"evnt\" of what is expected | did you mean \"event\"?"),
-        (turn("{say: hello, expect: {event: a.b.c}}"), "2:34 \"event\" must be written \"node.port\", not \"a.b.c\""),
-        (turn("{say: hello, expect: {event: a.b, where: {x_min: y}}}"), "2:54 \"x_min\" must be a number, not \"y\""),
-        (turn("{say: hello, expect: {event: a.b, order: [a, b]}}"), "2:46 \"order\" is another expectation: give it an item of its own"),
-        (turn("{say: hello, expect: {event: a, after: later}}"), "2:44 \"after: later\" is no moment that is known here | write start, begin or end (of this turn), {begin: TURN}, {end: TURN} or {event: NODE.PORT}"),
-        (turn("{send: {payload: {text: hi}}}"), "2:12 \"send\" does not say where \"to\" | write a node and its port: \"to: asr.transcript\""),
-        (turn("{say: \"${what}\"}"), "2:11 unknown parameter \"what\" of the graph | the parameters of this graph: there are none"),
-        ("duraton: 1s\nexpect: {event: a}\n".to_owned(), "1:1 unknown key \"duraton\" of a scenario file | did you mean \"duration\"?"),
-        ("vary: {x: {from: 1s, to: 2ms, step: 1s}}\nexpect: {event: a}\n".to_owned(), "1:11 \"x\" of \"vary\" has several units: write all in one"),
+        (
+            turn("{say: hello, after: {end: frist}}"),
+            "2:31 there is no turn \"frist\" | the turns with a \"name\": there are none",
+        ),
+        (
+            turn("{say: hello, expect: {evnt: a.b}}"),
+            "2:27 unknown key \"evnt\" of what is expected | did you mean \"event\"?",
+        ),
+        (
+            turn("{say: hello, expect: {event: a.b.c}}"),
+            "2:34 \"event\" must be written \"node.port\", not \"a.b.c\"",
+        ),
+        (
+            turn("{say: hello, expect: {event: a.b, where: {x_min: y}}}"),
+            "2:54 \"x_min\" must be a number, not \"y\"",
+        ),
+        (
+            turn("{say: hello, expect: {event: a.b, order: [a, b]}}"),
+            "2:46 \"order\" is another expectation: give it an item of its own",
+        ),
+        (
+            turn("{say: hello, expect: {event: a, after: later}}"),
+            "2:44 \"after: later\" is no moment that is known here | write start, begin or end (of this turn), {begin: TURN}, {end: TURN} or {event: NODE.PORT}",
+        ),
+        (
+            turn("{send: {payload: {text: hi}}}"),
+            "2:12 \"send\" does not say where \"to\" | write a node and its port: \"to: asr.transcript\"",
+        ),
+        (
+            turn("{say: \"${what}\"}"),
+            "2:11 unknown parameter \"what\" of the graph | the parameters of this graph: there are none",
+        ),
+        (
+            "duraton: 1s\nexpect: {event: a}\n".to_owned(),
+            "1:1 unknown key \"duraton\" of a scenario file | did you mean \"duration\"?",
+        ),
+        (
+            "vary: {x: {from: 1s, to: 2ms, step: 1s}}\nexpect: {event: a}\n".to_owned(),
+            "1:11 \"x\" of \"vary\" has several units: write all in one",
+        ),
     ];
     for (body, expected) in cases {
         let found = faults(&body);
-        assert!(found.first().map(String::as_str) == Some(expected), "{body}{found:?}\n{expected:?}");
+        assert!(
+            found.first().map(String::as_str) == Some(expected),
+            "{body}{found:?}\n{expected:?}"
+        );
     }
     let Err(found) = parse("scenario: x\n", Path::new("x.yaml")) else { panic!("it was accepted") };
     assert_eq!(found.errors(), 3, "{found}");

@@ -9,9 +9,24 @@ use crate::spec::{Act, Anchor, Check, Send, Shape, Speech, Turn, When};
 
 /// What a turn can be.
 const ACTS: [&str; 5] = ["say", "play", "send", "silence", "interrupt"];
-const KEYS: [&str; 16] = [
-    "name", "say", "play", "send", "silence", "interrupt", "voice", "rate", "pitch", "level",
-    "noise", "trim", "at", "after", "expect", "payload",
+const KEYS: [&str; 17] = [
+    "name",
+    "say",
+    "play",
+    "send",
+    "silence",
+    "interrupt",
+    "voice",
+    "rate",
+    "pitch",
+    "from",
+    "to",
+    "level",
+    "noise",
+    "trim",
+    "at",
+    "after",
+    "expect",
 ];
 /// How long after the turn before a turn begins that does not say.
 const GAP: Duration = Duration::from_millis(500);
@@ -45,8 +60,9 @@ impl Reading<'_> {
     fn turn(&mut self, node: &Node, number: usize, folder: &Path) -> Option<Turn> {
         let what = format!("turn {}", number + 1);
         let map = self.reader.map(node, &what, "what the user does, and when")?;
-        let meant = self.reader.keys(map, &KEYS[..KEYS.len() - 1], &what);
-        let given: Vec<_> = map.iter().filter(|(key, _)| ACTS.contains(&key.text.as_str())).collect();
+        let meant = self.reader.keys(map, &KEYS, &what);
+        let given: Vec<_> =
+            map.iter().filter(|(key, _)| ACTS.contains(&key.text.as_str())).collect();
         let (key, value) = match given.as_slice() {
             [(key, value)] => (key.text.as_str(), value),
             [] => {
@@ -63,13 +79,16 @@ impl Reading<'_> {
                 return None;
             }
         };
-        let is_sound = matches!(key, "say" | "play");
-        let only_sound = ["voice", "rate", "pitch", "level", "noise", "trim"];
-        for (key, _) in map.iter().filter(|(key, _)| only_sound.contains(&key.text.as_str())) {
-            let said = is_sound && given[0].0.text == "say";
-            if !is_sound || (!said && ["voice", "rate", "pitch"].contains(&key.text.as_str())) {
-                let of = &given[0].0.text;
-                self.reader.error(&key.place, format!("\"{}\" means nothing for \"{of}\"", key.text));
+        let meanings = [
+            (["voice", "rate", "pitch"].as_slice(), ["say"].as_slice()),
+            (&["from", "to"], &["play"]),
+            (&["level", "noise", "trim"], &["say", "play"]),
+        ];
+        for (shaping, _) in map {
+            let meaning = meanings.iter().find(|(keys, _)| keys.contains(&shaping.text.as_str()));
+            if meaning.is_some_and(|(_, acts)| !acts.contains(&key)) {
+                let message = format!("\"{}\" means nothing for \"{key}\"", shaping.text);
+                self.reader.error(&shaping.place, message);
             }
         }
         let act = match key {
@@ -102,7 +121,12 @@ impl Reading<'_> {
         let rate = node.get("rate");
         let rate = rate.map(|rate| self.int(rate, "\"rate\", in words a minute,", 80..=450));
         let pitch = node.get("pitch").map(|pitch| self.int(pitch, "\"pitch\"", 0..=99));
-        Some(Speech { text, voice, rate: rate.unwrap_or(Some(160))?, pitch: pitch.unwrap_or(Some(50))? })
+        Some(Speech {
+            text,
+            voice,
+            rate: rate.unwrap_or(Some(160))?,
+            pitch: pitch.unwrap_or(Some(50))?,
+        })
     }
 
     fn shape(&mut self, node: &Node, is_said: bool) -> Option<Shape> {
@@ -121,6 +145,12 @@ impl Reading<'_> {
                 return None;
             };
             shape.snr_db = Some(self.decibels(snr, "\"snr\" of \"noise\"", -20.0..=90.0)?);
+        }
+        if let Some(from) = node.get("from") {
+            shape.from = self.reader.span(from, "\"from\"")?;
+        }
+        if let Some(to) = node.get("to") {
+            shape.to = Some(self.reader.duration(to, "\"to\"")?);
         }
         if let Some(trim) = node.get("trim") {
             shape.trim = self.reader.flag(trim, "\"trim\"")?;
@@ -142,7 +172,11 @@ impl Reading<'_> {
         }
         let Some(to) = node.get("to") else {
             if !meant.contains(&"to") {
-                self.fault(&node.place, "\"send\" does not say where \"to\"", "write a node and its port: \"to: asr.transcript\"");
+                self.fault(
+                    &node.place,
+                    "\"send\" does not say where \"to\"",
+                    "write a node and its port: \"to: asr.transcript\"",
+                );
             }
             return None;
         };
@@ -166,10 +200,8 @@ impl Reading<'_> {
                 None
             }
             (None, Some(after)) if after.as_map().is_some() => {
-                let delay = after.get("delay");
-                let delay = delay.map(|node| self.reader.span(node, "\"delay\" of \"after\""));
-                let anchor = self.anchor(after, number.checked_sub(1), true)?;
-                Some(When::After(anchor, delay.unwrap_or(Some(Duration::ZERO))?))
+                let anchor = self.anchor(after, number.checked_sub(1), before)?;
+                Some(When::After(anchor, self.delay(after)?))
             }
             (None, Some(after)) => Some(When::After(before, self.reader.span(after, "\"after\"")?)),
         }
