@@ -46,7 +46,7 @@ impl GraphFile {
     pub(crate) fn load_with(&self, without_sources: bool) -> anyhow::Result<Option<Checked>> {
         let measured = self.measured.as_deref().map(read_figures).transpose()?;
         let (profile, set) = (self.profile.clone(), self.set.clone());
-        let options = LoadOptions { profile, set, without_sources };
+        let options = LoadOptions { profile, set, without_sources, nodes: None };
         let colour = stderr().is_terminal();
         match load_and_check(&self.graph, &options, &nodes(), &services()) {
             Ok(mut checked) => {

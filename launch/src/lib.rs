@@ -15,6 +15,7 @@ mod replay;
 mod run;
 mod serve;
 mod table;
+mod test;
 mod top;
 
 use std::{
@@ -39,6 +40,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run a graph again on what a run recorded, on a virtual clock
     Replay(replay::ReplayArgs),
+    /// Run scenarios: what a user does, and what a graph must do then
+    Test(test::TestArgs),
     /// Show live what a graph does that runs with --serve
     Top(top::TopArgs),
     /// Show every fault of a graph; exit with 0 only if it would start
@@ -61,6 +64,7 @@ pub fn main(nodes: &'static [NodeDef]) -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => replay::replay(&args),
+        Command::Test(args) => test::test(&args),
         Command::Top(args) => top::top(&args),
         Command::Check(args) => graph::check(&args),
         Command::Graph(args) => graph::draw(&args),

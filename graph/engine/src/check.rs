@@ -215,7 +215,7 @@ impl<'a> Checker<'a> {
         if found.is_none() {
             let mut removed = self.places.removed.iter();
             let help = match removed.find(|(removed, _)| removed == name) {
-                Some((_, profile)) => Some(format!("profile \"{profile}\" removes it")),
+                Some((_, by)) => Some(format!("{by} removes it")),
                 None => {
                     let names = self.graph.nodes.iter().map(|node| node.name.as_str());
                     suggest::help(&self.faults, name, names, "the nodes")

@@ -127,18 +127,18 @@ impl Place {
 
 impl Diagnostic {
     /// An error.
-    pub(crate) fn error(place: Option<&Place>, message: impl Into<String>) -> Self {
+    pub fn error(place: Option<&Place>, message: impl Into<String>) -> Self {
         let (message, place) = (message.into(), place.cloned());
         Self { severity: Severity::Error, message, help: None, place }
     }
 
     /// A warning.
-    pub(crate) fn warning(place: Option<&Place>, message: impl Into<String>) -> Self {
+    pub fn warning(place: Option<&Place>, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(place, message) }
     }
 
     /// The same with help.
-    pub(crate) fn help(self, help: impl Into<Option<String>>) -> Self {
+    pub fn help(self, help: impl Into<Option<String>>) -> Self {
         Self { help: help.into(), ..self }
     }
 
@@ -168,7 +168,7 @@ impl Diagnostics {
     pub(crate) const SHOWN: usize = 100;
 
     /// Sorts `faults` by place and leaves out repetitions.
-    pub(crate) fn new(mut faults: Vec<Diagnostic>) -> Self {
+    pub fn new(mut faults: Vec<Diagnostic>) -> Self {
         let key = |fault: &Diagnostic| fault.place.as_ref().map(Place::sort_key);
         faults.sort_by_key(key);
         let mut seen = std::collections::HashSet::new();

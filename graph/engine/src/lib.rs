@@ -60,7 +60,7 @@ mod wake;
 mod watch;
 mod weigh;
 mod wire;
-mod yaml;
+pub mod yaml;
 
 pub use check::{Checked, check, load_and_check};
 pub use checked::{CheckedBudget, CheckedGraph, CheckedNode, Edge, EdgePolicy, End};

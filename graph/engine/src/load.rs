@@ -20,7 +20,7 @@ mod include;
 mod overlay;
 pub(crate) mod places;
 mod read;
-mod reader;
+pub(crate) mod reader;
 mod schedule;
 mod streams;
 mod subgraph;
@@ -53,6 +53,9 @@ pub struct LoadOptions {
     pub set: Vec<String>,
     /// Something stands in for every source: their files and devices are not looked at.
     pub without_sources: bool,
+    /// Changes of nodes by another file, as the `nodes` of a profile, which come before `set`. Paths
+    /// are relative to that file.
+    pub nodes: Option<Node>,
 }
 
 /// A graph, where its parts are written, and the faults that reading found.
@@ -123,6 +126,9 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     reader.check_profiles(&tree);
     if let Some(profile) = &options.profile {
         removed = reader.apply_profile(&mut tree, profile);
+    }
+    if let Some(nodes) = &options.nodes {
+        removed.extend(reader.apply_nodes(&mut tree, nodes));
     }
     for (number, set) in options.set.iter().enumerate() {
         reader.apply_set(&mut tree, set, number + 1);

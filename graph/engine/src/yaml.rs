@@ -1,4 +1,5 @@
-//! YAML text as a tree that knows the place of every key and value.
+//! YAML text as a tree that knows the place of every key and value: graph files, and other files
+//! that are read the same way by a [`Reader`].
 //!
 //! The tree is built from the events of granit-parser, the parser under serde-saphyr. A serde
 //! deserialiser stops at the first fault, and the spanned trees of saphyr and marked-yaml know
@@ -11,8 +12,9 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
-pub(crate) use node::{Key, Map, Node, Value};
+pub use node::{Key, Map, Node, Value};
 
+pub use crate::load::reader::Reader;
 use crate::{Diagnostic, Place, diagnostic::Source};
 
 /// Longest text in bytes.
@@ -71,7 +73,7 @@ pub(crate) fn parse(
         match builder.open.last_mut() {
             Some(open) => open.push(node, builder.faults),
             None if root.is_some() => {
-                let message = "a graph file holds one document; this is a second one";
+                let message = "the file holds one document; this is a second one";
                 builder.faults.push(Diagnostic::error(Some(&node.place), message));
             }
             None => root = Some(node),
@@ -113,7 +115,7 @@ impl Builder<'_> {
     /// The value that ends with this event, if one does.
     fn handle(&mut self, event: Event<'_>, place: Place) -> Result<Option<Node>, Diagnostic> {
         if event.tag().is_some_and(|tag| !tag.is_yaml_core_schema()) {
-            let message = "a graph file has no tags; quote a text that starts with \"!\"";
+            let message = "tags mean nothing here; quote a text that starts with \"!\"";
             self.faults.push(Diagnostic::error(Some(&place), message));
         }
         let (anchor, node) = match event {
@@ -231,8 +233,8 @@ mod tests {
         let cases = [
             ("a: 1\nb: 2\na: 3", "\"a\" is given twice"),
             ("[a]: 1", "a key must be a word, not a list"),
-            ("a: !x 1", "a graph file has no tags; quote a text that starts with \"!\""),
-            ("a\n---\nb", "a graph file holds one document; this is a second one"),
+            ("a: !x 1", "tags mean nothing here; quote a text that starts with \"!\""),
+            ("a\n---\nb", "the file holds one document; this is a second one"),
             ("a: &a [*a]", "the alias stands inside of what it refers to"),
             ("a: [1, 2", "not valid YAML: "),
             ("{---", "not valid YAML: "),

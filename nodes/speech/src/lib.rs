@@ -3,8 +3,12 @@
 //! To add one: write `src/<node>.rs` and add its lines below.
 
 mod asr;
+mod fake_asr;
+mod fake_llm;
+mod fake_tts;
 mod llm;
 mod recurrent;
+mod script;
 mod tts;
 mod vad;
 mod wake_word;
@@ -12,6 +16,9 @@ mod wake_word;
 use afferent_graph::NodeDef;
 
 pub use asr::{Asr, AsrParams};
+pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
+pub use fake_llm::{FakeLlm, FakeLlmParams};
+pub use fake_tts::{FakeTts, FakeTtsParams};
 pub use llm::{Llm, LlmParams};
 pub use tts::{Clause, Mark, SpokenWord, Tts, TtsParams, Utterance, Voice};
 pub use vad::{Vad, VadParams};
@@ -20,6 +27,9 @@ pub use wake_word::{WakeWord, WakeWordParams};
 /// Every node of this crate, alphabetical.
 pub const NODES: &[NodeDef] = &[
     NodeDef::of::<Asr>(),
+    NodeDef::of::<FakeAsr>(),
+    NodeDef::of::<FakeLlm>(),
+    NodeDef::of::<FakeTts>(),
     NodeDef::of::<Llm>(),
     NodeDef::of::<Tts>(),
     NodeDef::of::<Vad>(),

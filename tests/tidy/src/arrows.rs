@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("graph/core", &["runtime/core"]),
     ("graph/engine", &["runtime/core", "graph/core"]),
     ("graph/record", &["graph/core", "graph/engine"]),
+    ("graph/scenario", &["graph/core", "graph/engine", "nodes/audio", "nodes/io"]),
     ("graph/transport", &["runtime/core", "graph/core"]),
     (
         "nodes/*",

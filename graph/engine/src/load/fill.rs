@@ -15,7 +15,7 @@ use crate::{
 
 impl Reader {
     /// Puts values into every text below `node`; `params` are those of the graph.
-    pub(crate) fn fill(&mut self, node: &mut Node, params: &Map) {
+    pub fn fill(&mut self, node: &mut Node, params: &Map) {
         match &mut node.value {
             Value::Seq(items) => items.iter_mut().for_each(|item| self.fill(item, params)),
             Value::Map(map) => map.iter_mut().for_each(|(_, value)| self.fill(value, params)),

@@ -11,7 +11,7 @@ use crate::{
     diagnostic::Source,
     load::reader::Reader,
     suggest,
-    yaml::{self, Key, Node, Value},
+    yaml::{self, Key, Map, Node, Value},
 };
 
 impl Reader {
@@ -24,25 +24,28 @@ impl Reader {
             let Some(map) = self.map(profile, &what, "what it changes") else { continue };
             self.keys(map, &["nodes"], &what);
             let Some(nodes) = profile.get("nodes") else { continue };
-            let what = format!("\"nodes\" of {what}");
-            let Some(nodes) = self.map(nodes, &what, "nodes by name") else { continue };
-            for (key, change) in nodes {
-                self.check_change(tree, &name.text, key, change);
-            }
+            self.check_changes(tree, &what, nodes);
         }
     }
 
-    fn check_change(&mut self, tree: &Node, profile: &str, key: &Key, change: &Node) {
+    /// Looks at the changes of nodes that `by` makes.
+    fn check_changes(&mut self, tree: &Node, by: &str, nodes: &Node) {
+        let what = format!("\"nodes\" of {by}");
+        let Some(nodes) = self.map(nodes, &what, "nodes by name") else { return };
+        for (key, change) in nodes {
+            self.check_change(tree, by, key, change);
+        }
+    }
+
+    fn check_change(&mut self, tree: &Node, by: &str, key: &Key, change: &Node) {
         let known = node_names(tree);
         if !known.contains(&key.text.as_str())
             && change.get("use").is_none()
             && change.get("graph").is_none()
         {
             let does = if change.is_null() { "removes" } else { "changes" };
-            let message = format!(
-                "profile \"{profile}\" {does} node \"{}\", which the graph does not have",
-                key.text
-            );
+            let message =
+                format!("{by} {does} node \"{}\", which the graph does not have", key.text);
             let help = suggest::help(&self.faults, &key.text, known, "the nodes");
             self.faults.push(Diagnostic::error(Some(&key.place), message).help(help));
         } else if !change.is_null() && change.get("graph").is_none() {
@@ -65,19 +68,16 @@ impl Reader {
             return Vec::new();
         };
         let changes = profile.get("nodes").and_then(Node::as_map).cloned().unwrap_or_default();
-        let mut removed = Vec::new();
-        let Some(nodes) = tree.get_mut("nodes") else { return removed };
-        for (key, change) in changes {
-            if change.is_null() {
-                nodes.remove(&key.text);
-                removed.push((key.text, name.to_owned()));
-            } else if let Some(node) = nodes.get_mut(&key.text) {
-                change_node(node, change);
-            } else if change.get("use").is_some() || change.get("graph").is_some() {
-                nodes.set(key, change);
-            }
-        }
-        removed
+        change_nodes(tree, changes, &format!("profile \"{name}\""))
+    }
+
+    /// Changes the nodes of `tree` as [`LoadOptions::nodes`] says; returns those that it removes.
+    ///
+    /// [`LoadOptions::nodes`]: crate::LoadOptions::nodes
+    pub(crate) fn apply_nodes(&mut self, tree: &mut Node, nodes: &Node) -> Vec<(String, String)> {
+        let by = format!("the file \"{}\"", nodes.place.file());
+        self.check_changes(tree, &by, nodes);
+        change_nodes(tree, nodes.as_map().cloned().unwrap_or_default(), &by)
     }
 
     /// Changes one setting of `tree` as `set` says, the `number`th of its kind.
@@ -110,6 +110,23 @@ impl Reader {
         };
         set_param(node, key, value);
     }
+}
+
+/// Changes the nodes of `tree`; returns those that are removed, with who does it.
+fn change_nodes(tree: &mut Node, changes: Map, by: &str) -> Vec<(String, String)> {
+    let mut removed = Vec::new();
+    let Some(nodes) = tree.get_mut("nodes") else { return removed };
+    for (key, change) in changes {
+        if change.is_null() {
+            nodes.remove(&key.text);
+            removed.push((key.text, by.to_owned()));
+        } else if let Some(node) = nodes.get_mut(&key.text) {
+            change_node(node, change);
+        } else if change.get("use").is_some() || change.get("graph").is_some() {
+            nodes.set(key, change);
+        }
+    }
+    removed
 }
 
 /// The nodes of the graph.

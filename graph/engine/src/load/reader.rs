@@ -1,20 +1,22 @@
 //! What reading the parts of a graph has in common: kinds, keys, texts, times.
 
-use std::time::Duration;
+use std::{path::Path, sync::Arc, time::Duration};
 
 use afferent_graph::{Param, ParamKind, ParamValue};
 
 use crate::{
     Diagnostic, Place, PortRef,
-    load::{places::PortPlaces, subgraph::Subgraph},
+    diagnostic::Source,
+    load::{places::PortPlaces, read_file, subgraph::Subgraph},
     suggest,
-    yaml::{Map, Node, Value},
+    yaml::{self, Map, Node, Value},
 };
 
 /// Reads trees and collects what is wrong with them.
 #[derive(Default)]
-pub(crate) struct Reader {
-    pub(crate) faults: Vec<Diagnostic>,
+pub struct Reader {
+    /// What is wrong, in the order in which it was found.
+    pub faults: Vec<Diagnostic>,
     /// Graph files around the one that is being read, and those that were read in all.
     pub(crate) depth: usize,
     pub(crate) files: usize,
@@ -25,13 +27,32 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    /// The tree of the file `path`, which is no graph file; `None` when it is no YAML.
+    pub fn open(&mut self, path: &Path) -> Option<Node> {
+        match read_file(path) {
+            Ok(text) => self.parse(&text, path),
+            Err(reason) => {
+                let message = format!("cannot read {}: {reason}", path.display());
+                self.faults.push(Diagnostic::error(None, message));
+                None
+            }
+        }
+    }
+
+    /// The same of the `text` of the file.
+    pub fn parse(&mut self, text: &str, path: &Path) -> Option<Node> {
+        let (name, text) = (path.display().to_string(), text.to_owned());
+        let source = Arc::new(Source { name, text, order: Source::PARTS });
+        yaml::parse(&source, 0..source.text.len(), &mut self.faults)
+    }
+
     /// Notes an error at `place`.
-    pub(crate) fn error(&mut self, place: &Place, message: impl Into<String>) {
+    pub fn error(&mut self, place: &Place, message: impl Into<String>) {
         self.faults.push(Diagnostic::error(Some(place), message));
     }
 
     /// Notes that `what` must be `expected`.
-    pub(crate) fn wrong(&mut self, node: &Node, what: &str, expected: &str) {
+    pub fn wrong(&mut self, node: &Node, what: &str, expected: &str) {
         if matches!(node.value, Value::Faulty) {
             return;
         }
@@ -39,7 +60,7 @@ impl Reader {
     }
 
     /// The entries of a map.
-    pub(crate) fn map<'n>(&mut self, node: &'n Node, what: &str, of: &str) -> Option<&'n Map> {
+    pub fn map<'n>(&mut self, node: &'n Node, what: &str, of: &str) -> Option<&'n Map> {
         if node.as_map().is_none() {
             self.wrong(node, what, &format!("a map of {of}"));
         }
@@ -47,7 +68,7 @@ impl Reader {
     }
 
     /// A single value as text.
-    pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+    pub fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
         match &node.value {
             Value::Scalar { text, .. } if !node.is_null() => Some(text),
             _ => {
@@ -59,7 +80,7 @@ impl Reader {
 
     /// Notes the keys that do not belong; returns the known keys that they were probably meant
     /// to be, which are then not missing.
-    pub(crate) fn keys<'k>(&mut self, map: &Map, known: &[&'k str], what: &str) -> Vec<&'k str> {
+    pub fn keys<'k>(&mut self, map: &Map, known: &[&'k str], what: &str) -> Vec<&'k str> {
         let mut meant = Vec::new();
         for (key, _) in map {
             if known.contains(&key.text.as_str()) {
@@ -67,15 +88,40 @@ impl Reader {
             }
             let message = format!("unknown key \"{}\" of {what}", key.text);
             let keys = format!("the keys of {what}");
-            let help = suggest::help(&self.faults, &key.text, known.iter().copied(), &keys);
-            self.faults.push(Diagnostic::error(Some(&key.place), message).help(help));
+            self.unknown(&key.place, message, &key.text, known.iter().copied(), &keys);
             meant.extend(suggest::closest(&key.text, known.iter().copied()));
         }
         meant
     }
 
+    /// Notes that `word` is not known: says which of the `candidates` was probably meant, or all of
+    /// them when they are few, as `what`.
+    pub fn unknown<'c>(
+        &mut self,
+        place: &Place,
+        message: String,
+        word: &str,
+        candidates: impl IntoIterator<Item = &'c str> + Clone,
+        what: &str,
+    ) {
+        let help = suggest::help(&self.faults, word, candidates, what);
+        self.faults.push(Diagnostic::error(Some(place), message).help(help));
+    }
+
+    /// A truth value.
+    pub fn flag(&mut self, node: &Node, what: &str) -> Option<bool> {
+        match self.text(node, what)? {
+            "true" => Some(true),
+            "false" => Some(false),
+            text => {
+                self.error(&node.place, format!("{what} must be true or false, not \"{text}\""));
+                None
+            }
+        }
+    }
+
     /// A time with its unit, longer than none.
-    pub(crate) fn duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
+    pub fn duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let span = self.span(node, what)?;
         if span.is_zero() {
             self.error(&node.place, format!("{what} must be longer than none"));
@@ -85,7 +131,7 @@ impl Reader {
     }
 
     /// A time with its unit.
-    pub(crate) fn span(&mut self, node: &Node, what: &str) -> Option<Duration> {
+    pub fn span(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let text = self.text(node, what)?;
         if text.trim_start().starts_with('-') {
             self.error(&node.place, format!("{what} must not be negative"));

@@ -115,7 +115,7 @@ impl Reader {
             spec.in_flight = self.in_flight(value, what);
         }
         if let Some(value) = node.get("feedback") {
-            spec.feedback = self.flag(value, &format!("\"feedback\" of {what}"));
+            spec.feedback = self.flag(value, &format!("\"feedback\" of {what}")).unwrap_or(false);
         }
         let Some(from) = node.get("from") else {
             if !meant.contains(&"from") {
@@ -155,17 +155,6 @@ impl Reader {
                     None
                 }
             },
-        }
-    }
-
-    fn flag(&mut self, node: &Node, what: &str) -> bool {
-        match self.text(node, what) {
-            Some("true") => true,
-            Some("false") | None => false,
-            Some(text) => {
-                self.error(&node.place, format!("{what} must be true or false, not \"{text}\""));
-                false
-            }
         }
     }
 

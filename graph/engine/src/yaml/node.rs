@@ -3,10 +3,12 @@
 use crate::Place;
 
 /// A value.
-#[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) place: Place,
-    pub(crate) value: Value,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Where it is written.
+    pub place: Place,
+    /// What it is.
+    pub value: Value,
     /// How many levels lie in it, itself included.
     pub(super) depth: usize,
     /// How many values lie in it, itself included.
@@ -14,10 +16,15 @@ pub(crate) struct Node {
 }
 
 /// What a value is.
-#[derive(Debug, Clone)]
-pub(crate) enum Value {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
     /// A word; quoted ones are never null.
-    Scalar { text: String, quoted: bool },
+    Scalar {
+        /// The word.
+        text: String,
+        /// Whether it stands in quotes.
+        quoted: bool,
+    },
     /// A list.
     Seq(Vec<Node>),
     /// A map in the order of the file; each key once.
@@ -27,28 +34,30 @@ pub(crate) enum Value {
 }
 
 /// The entries of a map.
-pub(crate) type Map = Vec<(Key, Node)>;
+pub type Map = Vec<(Key, Node)>;
 
 /// The key of a map entry.
-#[derive(Debug, Clone)]
-pub(crate) struct Key {
-    pub(crate) text: String,
-    pub(crate) place: Place,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// The word.
+    pub text: String,
+    /// Where it is written.
+    pub place: Place,
 }
 
 impl Node {
     /// A value without others in it.
-    pub(super) fn leaf(place: Place, value: Value) -> Self {
+    pub fn leaf(place: Place, value: Value) -> Self {
         Self { place, value, depth: 1, size: 1 }
     }
 
     /// An empty map.
-    pub(crate) fn empty_map(place: Place) -> Self {
+    pub fn empty_map(place: Place) -> Self {
         Self::leaf(place, Value::Map(Map::new()))
     }
 
     /// Whether it says that there is nothing: `~`, `null`, or empty.
-    pub(crate) fn is_null(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         match &self.value {
             Value::Scalar { text, quoted: false } => {
                 matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL")
@@ -58,7 +67,7 @@ impl Node {
     }
 
     /// What it is, for messages.
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match &self.value {
             _ if self.is_null() => "nothing",
             Value::Scalar { .. } | Value::Faulty => "a single value",
@@ -68,24 +77,24 @@ impl Node {
     }
 
     /// The entries of a map.
-    pub(crate) fn as_map(&self) -> Option<&Map> {
+    pub fn as_map(&self) -> Option<&Map> {
         if let Value::Map(map) = &self.value { Some(map) } else { None }
     }
 
     /// The entry `key` of a map.
-    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+    pub fn get(&self, key: &str) -> Option<&Self> {
         let (_, value) = self.as_map()?.iter().find(|(found, _)| found.text == key)?;
         Some(value)
     }
 
     /// As [`Node::get`], to change it.
-    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         let Value::Map(map) = &mut self.value else { return None };
         map.iter_mut().find(|(found, _)| found.text == key).map(|(_, value)| value)
     }
 
     /// Replaces or adds the entry `key` of a map.
-    pub(crate) fn set(&mut self, key: Key, value: Self) {
+    pub fn set(&mut self, key: Key, value: Self) {
         let Value::Map(map) = &mut self.value else { return };
         match map.iter_mut().find(|(found, _)| found.text == key.text) {
             Some(entry) => *entry = (key, value),
@@ -94,7 +103,7 @@ impl Node {
     }
 
     /// Removes the entry `key` of a map.
-    pub(crate) fn remove(&mut self, key: &str) {
+    pub fn remove(&mut self, key: &str) {
         if let Value::Map(map) = &mut self.value {
             map.retain(|(found, _)| found.text != key);
         }

@@ -1,0 +1,178 @@
+//! What came of a case, for people and for programs.
+
+use std::{fmt::Write as _, time::Duration};
+
+use afferent_engine::Diagnostic;
+use afferent_graph::Field;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+
+use crate::{
+    judge::Window,
+    prepare::Prepared,
+    spec::Case,
+    stage::{Event, State},
+};
+
+/// What came of a case.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The case.
+    pub name: String,
+    /// Its file.
+    pub file: String,
+    /// Its line in it.
+    pub line: usize,
+    /// How long it took on the clock of the session.
+    pub length: Duration,
+    /// How long all runs took on the clock of the machine.
+    pub real: Duration,
+    /// How often it ran.
+    pub runs: usize,
+    /// What was expected and did not happen; it passed when there is nothing.
+    pub faults: Vec<Fault>,
+}
+
+/// Something that was expected and did not happen, or is wrong with the case.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// What, and where it is written.
+    pub diagnostic: Diagnostic,
+    /// The nearest events that did happen, one a line.
+    pub events: Vec<Happened>,
+}
+
+/// An event that happened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Happened {
+    /// When it was sent, in seconds on the clock of the session.
+    pub t_s: f64,
+    /// The output, as `node.port`.
+    pub event: String,
+    /// Its fields.
+    pub fields: String,
+    /// Whether it is of an output that was looked at.
+    pub is_looked_for: bool,
+}
+
+impl From<Diagnostic> for Fault {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self { diagnostic, events: Vec::new() }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn new(case: &Case) -> Self {
+        Self {
+            name: case.name.clone(),
+            file: case.place.file().to_owned(),
+            line: case.place.line(),
+            length: Duration::ZERO,
+            real: Duration::ZERO,
+            runs: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    /// Whether everything happened as expected.
+    pub fn passed(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// What went wrong, like a compiler writes it, with terminal colours or without.
+    pub fn render(&self, colour: bool) -> String {
+        self.faults.iter().map(|fault| fault.render(colour)).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+impl Fault {
+    /// The fault like a compiler writes it, and below it what happened instead.
+    pub fn render(&self, colour: bool) -> String {
+        let mut text = self.diagnostic.render(colour);
+        if self.events.is_empty() {
+            return text;
+        }
+        text.push_str("\nwhat happened:");
+        let width = self.events.iter().map(|event| event.event.chars().count()).max().unwrap_or(0);
+        for Happened { t_s, event, fields, is_looked_for } in &self.events {
+            let mark = if *is_looked_for { '>' } else { ' ' };
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n{mark} {t_s:>8.3} s  {event:width$}  {fields}");
+        }
+        text
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Outcome", 8)?;
+        object.serialize_field("case", &self.name)?;
+        object.serialize_field("file", &self.file)?;
+        object.serialize_field("line", &self.line)?;
+        object.serialize_field("passed", &self.passed())?;
+        object.serialize_field("virtual_s", &self.length.as_secs_f64())?;
+        object.serialize_field("real_s", &self.real.as_secs_f64())?;
+        object.serialize_field("runs", &self.runs)?;
+        object.serialize_field("faults", &self.faults)?;
+        object.end()
+    }
+}
+
+impl Serialize for Fault {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Diagnostic { message, help, place, .. } = &self.diagnostic;
+        let mut object = serializer.serialize_struct("Fault", 6)?;
+        object.serialize_field("message", message)?;
+        object.serialize_field("help", help)?;
+        object.serialize_field("file", &place.as_ref().map(|place| place.file()))?;
+        object.serialize_field("line", &place.as_ref().map(|place| place.line()))?;
+        object.serialize_field("column", &place.as_ref().map(|place| place.column()))?;
+        object.serialize_field("events", &self.events)?;
+        object.end()
+    }
+}
+
+/// Most events that are shown of the outputs that were looked at, and of others.
+const SHOWN: (usize, usize) = (8, 8);
+
+/// The events that happened next to `window`, or the last ones: first those of `streams`.
+pub(crate) fn nearest(
+    prepared: &Prepared,
+    state: &State,
+    window: Option<Window>,
+    streams: Option<Vec<usize>>,
+) -> Vec<Happened> {
+    let distance = |event: &Event| match window {
+        Some(Window { from, until }) => {
+            let after = until.map_or(Duration::ZERO, |until| event.now.since(until));
+            (from.since(event.now).max(after), event.now.since(from))
+        }
+        None => (state.over.map_or(Duration::ZERO, |over| over.since(event.now)), Duration::ZERO),
+    };
+    let is_meant = |stream: usize| streams.as_ref().is_some_and(|all| all.contains(&stream));
+    let mut chosen: Vec<&Event> = Vec::new();
+    for (meant, most) in [(true, SHOWN.0), (false, SHOWN.1)] {
+        let fits = |event: &&Event| {
+            is_meant(event.stream) == meant && (meant || !prepared.streams[event.stream].is_bulk)
+        };
+        let mut events: Vec<_> = state.log.iter().filter(fits).collect();
+        events.sort_by_key(|event| distance(event));
+        chosen.extend(events.into_iter().take(most));
+    }
+    chosen.sort_by_key(|event| event.key());
+    let happened = |event: &Event| Happened {
+        t_s: event.now.as_secs_f64(),
+        event: prepared.streams[event.stream].name.clone(),
+        fields: event.fields.iter().map(text_of).collect::<Vec<_>>().join("  "),
+        is_looked_for: is_meant(event.stream),
+    };
+    chosen.into_iter().map(happened).collect()
+}
+
+fn text_of((name, field): &(&'static str, Field)) -> String {
+    match field {
+        Field::Text(text) => format!("{name} {text:?}"),
+        Field::Number(number) => format!("{name} {}", (number * 1000.0).round() / 1000.0),
+        Field::Int(number) => format!("{name} {number}"),
+        Field::Bool(flag) => format!("{name} {flag}"),
+    }
+}

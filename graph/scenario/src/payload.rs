@@ -1,0 +1,126 @@
+//! Packets that a scenario sends: payloads made of fields.
+//!
+//! Another payload type: its row in `TYPES`.
+
+use std::{str::FromStr, time::Duration};
+
+use afferent_graph::{
+    Gain, Header, HeardWord, Interruption, KeywordEvent, NodeDef, Packet, Payload, Played,
+    SpeechEvent, SpeechEventKind, Text, Timestamp, ToolMessage, Transcript, TurnEvent,
+    TurnEventKind, Word,
+};
+
+use crate::source::sender;
+
+/// A payload type that can be sent.
+pub(crate) struct Sendable {
+    /// [`Payload::TYPE`].
+    pub(crate) ty: &'static str,
+    /// The fields that it may be made of.
+    pub(crate) fields: &'static [&'static str],
+    /// Makes the packet of a moment.
+    pub(crate) make: fn(&Fields<'_>, Timestamp) -> Result<Packet, String>,
+    /// A source of it.
+    pub(crate) source: NodeDef,
+}
+
+/// Every one of them, by its name.
+pub(crate) const TYPES: &[Sendable] = &[
+    sendable::<SpeechEvent>(&["event", "probability"], |fields, at| {
+        let kind = match fields.text("event")?.as_str() {
+            "speech_start" => SpeechEventKind::Start,
+            "speech_end" => SpeechEventKind::End,
+            other => {
+                return Err(format!(
+                    "\"event\" must be speech_start or speech_end, not \"{other}\""
+                ));
+            }
+        };
+        Ok(packet(SpeechEvent { kind, probability: fields.number_or("probability", 1.0)? }, at))
+    }),
+    sendable::<KeywordEvent>(&["label", "score"], |fields, at| {
+        let (label, score) = (fields.text("label")?, fields.number_or("score", 1.0)?);
+        Ok(packet(KeywordEvent { label, score }, at))
+    }),
+    sendable::<Transcript>(&["event", "utterance", "text"], |fields, at| {
+        let is_final = match fields.text_or("event", "final").as_str() {
+            "final" => true,
+            "partial" => false,
+            other => return Err(format!("\"event\" must be final or partial, not \"{other}\"")),
+        };
+        let text = fields.text("text")?;
+        let word = |text: &str| HeardWord { text: text.to_owned(), start: at, end: at };
+        let words = text.split_whitespace().map(word).collect();
+        Ok(packet(Transcript { utterance: fields.number_or("utterance", 0)?, is_final, words }, at))
+    }),
+    sendable::<TurnEvent>(&["event", "turn"], |fields, at| {
+        let kind = match fields.text("event")?.as_str() {
+            "turn_start" => TurnEventKind::Start,
+            "turn_end" => TurnEventKind::End,
+            "turn_resume" => TurnEventKind::Resume,
+            other => {
+                return Err(format!(
+                    "\"event\" must be turn_start, turn_end or turn_resume, not \"{other}\""
+                ));
+            }
+        };
+        Ok(packet(TurnEvent { turn: fields.number_or("turn", 0)?, kind }, at))
+    }),
+    sendable::<Word>(&["turn", "text", "duration_ms", "position"], |fields, at| {
+        let ms: f64 = fields.number_or("duration_ms", 0.0)?;
+        let duration = Duration::try_from_secs_f64(ms / 1e3).map_err(|error| error.to_string())?;
+        let (turn, position) = (fields.number_or("turn", 0)?, fields.number_or("position", 1)?);
+        Ok(packet(Word { turn, text: fields.text("text")?, duration, position }, at))
+    }),
+    sendable::<Text>(&["turn", "text", "is_last"], |fields, at| {
+        let (turn, text) = (fields.number_or("turn", 0)?, fields.text("text")?);
+        Ok(packet(Text { turn, text, is_last: fields.number_or("is_last", true)? }, at))
+    }),
+    sendable::<ToolMessage>(&["turn", "tool", "json"], |fields, at| {
+        let (tool, json) = (fields.text("tool")?, fields.text_or("json", "{}"));
+        Ok(packet(ToolMessage { turn: fields.number_or("turn", 0)?, tool, json }, at))
+    }),
+    sendable::<Gain>(&["gain_db"], |fields, at| {
+        Ok(packet(Gain { decibels: fields.number_or("gain_db", 0.0)? }, at))
+    }),
+    sendable::<Played>(&["until_ns", "is_playing"], |fields, at| {
+        let until = Timestamp(fields.number_or("until_ns", at.0)?);
+        Ok(packet(Played { until, is_playing: fields.number_or("is_playing", true)? }, at))
+    }),
+    sendable::<Interruption>(&["reason"], |fields, at| {
+        Ok(packet(Interruption { reason: fields.text_or("reason", "the scenario") }, at))
+    }),
+];
+
+const fn sendable<T: Payload>(
+    fields: &'static [&'static str],
+    make: fn(&Fields<'_>, Timestamp) -> Result<Packet, String>,
+) -> Sendable {
+    Sendable { ty: T::TYPE, fields, make, source: sender::<T>() }
+}
+
+fn packet<T: Payload>(value: T, at: Timestamp) -> Packet {
+    Packet::new(value, Header { at, ..Header::default() })
+}
+
+/// Fields by name, as they are written.
+pub(crate) struct Fields<'f>(pub(crate) &'f [(String, String)]);
+
+impl Fields<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(field, _)| field == name).map(|(_, text)| text.as_str())
+    }
+
+    fn text(&self, name: &str) -> Result<String, String> {
+        self.get(name).map(str::to_owned).ok_or_else(|| format!("the field \"{name}\" is missing"))
+    }
+
+    fn text_or(&self, name: &str, default: &str) -> String {
+        self.get(name).unwrap_or(default).to_owned()
+    }
+
+    fn number_or<N: FromStr>(&self, name: &str, default: N) -> Result<N, String> {
+        let Some(text) = self.get(name) else { return Ok(default) };
+        text.parse().map_err(|_| format!("\"{name}\" cannot be \"{text}\""))
+    }
+}

@@ -1,0 +1,472 @@
+//! From a case to a graph that can run: names are resolved, sounds made, sources replaced.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use afferent_engine::{
+    CheckedGraph, CheckedNode, Diagnostic, Edge, EdgePolicy, LoadOptions, Place, StandIn,
+    load_and_check, yaml::Reader,
+};
+use afferent_graph::{
+    AudioBlock, Cx, DynNode, Features, NodeDef, NodeError, OnFull, OpenCx, Payload, Port,
+    SampleRate, Timestamp,
+};
+
+use crate::{
+    payload::{Fields, Sendable, TYPES},
+    sound::Sounds,
+    source::{Hearing, Interrupts, PACKETS, Sender, Sent},
+    spec::{Act, Case, Output, Send, Turn},
+    stage::{Action, Planned, Resolved, Script, Stage, Stream},
+    witness::Witness,
+};
+
+/// A case that can run, again and again.
+pub(crate) struct Prepared {
+    graph: CheckedGraph,
+    /// Streams in their order, and those of each node.
+    pub(crate) streams: Vec<Stream>,
+    outputs: HashMap<String, Vec<(&'static str, usize)>>,
+    /// The stream of the output that interrupts, and that of all interrupts.
+    interrupting: Option<usize>,
+    interrupts: usize,
+    patterns: Vec<usize>,
+    echo: Option<usize>,
+    actions: Vec<(Action, Duration)>,
+    /// The source that hears the user, and its output.
+    hearing: Option<(usize, &'static str)>,
+    /// Sources that send packets, and what.
+    senders: Vec<(usize, Vec<Sent>)>,
+}
+
+/// The stream of interrupts, whoever causes them.
+const INTERRUPT: &str = "interrupt";
+
+impl Prepared {
+    /// Loads the graph of `case` and makes it ready.
+    ///
+    /// # Errors
+    /// Every fault of the graph and of what the case says about it.
+    pub(crate) fn new(
+        case: &Case,
+        catalogue: &[&[NodeDef]],
+        services: &OpenCx,
+        sounds: &mut Sounds,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let options = LoadOptions {
+            profile: case.profile.as_ref().map(|(name, _)| name.clone()),
+            nodes: case.nodes.clone(),
+            without_sources: !case.turns.is_empty(),
+            ..LoadOptions::default()
+        };
+        let graph = match load_and_check(&case.graph, &options, catalogue, services) {
+            Ok(checked) => checked.graph,
+            Err(faults) => return Err(faults.iter().map(|fault| placed(fault, case)).collect()),
+        };
+        let mut prepared = Self {
+            streams: Vec::new(),
+            outputs: HashMap::new(),
+            interrupting: None,
+            interrupts: 0,
+            patterns: Vec::new(),
+            echo: None,
+            actions: Vec::new(),
+            hearing: None,
+            senders: Vec::new(),
+            graph,
+        };
+        let mut reader = Reader::default();
+        prepared.list_streams();
+        prepared.resolve(case, &mut reader);
+        prepared.hear(case, &mut reader);
+        for (number, turn) in case.turns.iter().enumerate() {
+            let action = prepared.action(case, number, turn, sounds, &mut reader);
+            prepared.actions.extend(action);
+        }
+        let is_interrupt = |turn: &&Turn| matches!(turn.act, Act::Interrupt);
+        if let Some(turn) = case.turns.iter().find(is_interrupt) {
+            if prepared.graph.interrupt.is_none() {
+                reader.error(&turn.place, "the graph has no \"interrupt\": nothing would happen");
+            } else if prepared.hearing.is_none() && prepared.senders.is_empty() {
+                let message = "nobody can do this in time: the graph has no source of sound";
+                reader.error(&turn.place, message);
+            }
+        }
+        prepared.silence_logs();
+        if reader.faults.is_empty() { Ok(prepared) } else { Err(reader.faults) }
+    }
+
+    fn list_streams(&mut self) {
+        for (place, node) in self.graph.nodes.iter().enumerate() {
+            for port in node.def.outputs() {
+                let stream = self.streams.len();
+                let is_bulk = [AudioBlock::TYPE, Features::TYPE].contains(&port.ty);
+                let name = format!("{}.{}", node.name, port.name);
+                self.streams.push(Stream { name, is_bulk, is_looked_for: false });
+                self.outputs.entry(node.name.clone()).or_default().push((port.name, stream));
+                if self.graph.interrupt == Some((place, port.name)) {
+                    self.interrupting = Some(stream);
+                }
+            }
+        }
+        self.interrupts = self.streams.len();
+        let name = INTERRUPT.to_owned();
+        self.streams.push(Stream { name, is_bulk: false, is_looked_for: false });
+    }
+
+    /// Finds the outputs of patterns and of the echo.
+    fn resolve(&mut self, case: &Case, reader: &mut Reader) {
+        for pattern in &case.patterns {
+            let stream = self.stream(&pattern.output, reader);
+            if let Some(stream) = stream {
+                self.streams[stream].is_looked_for = true;
+            }
+            self.patterns.push(stream.unwrap_or(0));
+        }
+        if let Some(echo) = &case.source.echo {
+            self.echo = self.stream(&echo.of, reader);
+            if let Some((place, port)) = self.port(&echo.of, reader, true)
+                && port.ty != AudioBlock::TYPE
+            {
+                let node = &self.graph.nodes[place].name;
+                let message = format!("{node}.{} is no sound, but {}", port.name, port.ty);
+                reader.error(&echo.of.place, message);
+            }
+        }
+    }
+
+    fn stream(&self, output: &Output, reader: &mut Reader) -> Option<usize> {
+        if output.name == INTERRUPT {
+            return Some(self.interrupts);
+        }
+        let (place, port) = self.port(output, reader, true)?;
+        let node = &self.graph.nodes[place].name;
+        let mut outputs = self.outputs.get(node).into_iter().flatten();
+        outputs.find(|(name, _)| *name == port.name).map(|(_, stream)| *stream)
+    }
+
+    /// The port that `output` names: an output, or unless `only_outputs` an input.
+    fn port(
+        &self,
+        output: &Output,
+        reader: &mut Reader,
+        only_outputs: bool,
+    ) -> Option<(usize, &'static Port)> {
+        let (name, port) = output.name.split_once('.').unwrap_or((&output.name, ""));
+        let Some(place) = self.graph.nodes.iter().position(|node| node.name == name) else {
+            let names = self.graph.nodes.iter().map(|node| node.name.as_str());
+            let message = format!("the graph has no node \"{name}\"");
+            reader.unknown(&output.place, message, name, names, "the nodes");
+            return None;
+        };
+        let def = &self.graph.nodes[place].def;
+        let known = || def.outputs().chain(def.inputs().filter(|_| !only_outputs));
+        if port.is_empty() {
+            let mut outputs = def.outputs();
+            if let (Some(port), None) = (outputs.next(), outputs.next()) {
+                return Some((place, port));
+            }
+            let names: Vec<_> = known().map(|port| format!("{name}.{}", port.name)).collect();
+            let message = format!("node \"{name}\" has several ports: which is meant?");
+            let fault = Diagnostic::error(Some(&output.place), message);
+            reader.faults.push(fault.help(Some(format!("write one of {}", names.join(", ")))));
+            return None;
+        }
+        let found = known().find(|known| known.name == port).map(|port| (place, port));
+        if found.is_none() {
+            let kind = if only_outputs { "output" } else { "port" };
+            let message = format!("node \"{name}\" has no {kind} \"{port}\"");
+            let names = known().map(|port| port.name).collect::<Vec<_>>();
+            let what = format!("the {kind}s of \"{name}\"");
+            reader.unknown(&output.place, message, port, names.iter().copied(), &what);
+        }
+        found
+    }
+
+    /// Finds the source that hears the user: the one that is named, or called "sound", or the only
+    /// one with sound.
+    fn hear(&mut self, case: &Case, reader: &mut Reader) {
+        let sound = |place: usize| {
+            let def = &self.graph.nodes[place].def;
+            let port = def.outputs().find(|port| port.ty == AudioBlock::TYPE)?;
+            def.is_source().then_some((place, port.name))
+        };
+        let places = 0..self.graph.nodes.len();
+        if let Some((name, place)) = &case.source.node {
+            let found = self.graph.nodes.iter().position(|node| node.name == *name);
+            self.hearing = found.and_then(sound);
+            if self.hearing.is_none() {
+                let names = places.filter(|place| sound(*place).is_some());
+                let names: Vec<_> =
+                    names.map(|place| self.graph.nodes[place].name.clone()).collect();
+                let message = match found {
+                    Some(_) => format!("node \"{name}\" is no source of sound"),
+                    None => format!("the graph has no node \"{name}\""),
+                };
+                let names = names.iter().map(String::as_str);
+                reader.unknown(place, message, name, names, "the sources of sound");
+            }
+            return;
+        }
+        if case.turns.is_empty() {
+            return;
+        }
+        let sources: Vec<_> = places.filter_map(sound).collect();
+        let called = sources.iter().find(|(place, _)| self.graph.nodes[*place].name == "sound");
+        self.hearing = called
+            .or(match sources.as_slice() {
+                [only] => Some(only),
+                _ => None,
+            })
+            .copied();
+        let is_sound = |turn: &&Turn| matches!(turn.act, Act::Say(..) | Act::Play(..));
+        let turn = case.turns.iter().find(is_sound).filter(|_| self.hearing.is_none());
+        if let Some(turn) = turn {
+            let names: Vec<_> =
+                sources.iter().map(|(place, _)| self.graph.nodes[*place].name.as_str()).collect();
+            let (message, help) = match names.as_slice() {
+                [] => ("the graph has no source of sound that could hear this", None),
+                names => (
+                    "the graph has several sources of sound",
+                    Some(format!("write \"source:\" and one of {}", names.join(", "))),
+                ),
+            };
+            reader.faults.push(Diagnostic::error(Some(&turn.place), message).help(help));
+        }
+    }
+
+    /// What a turn does, and how long it takes.
+    fn action(
+        &mut self,
+        case: &Case,
+        number: usize,
+        turn: &Turn,
+        sounds: &mut Sounds,
+        reader: &mut Reader,
+    ) -> Option<(Action, Duration)> {
+        let rate = SampleRate(case.source.rate);
+        let sound = match &turn.act {
+            Act::Say(speech, shape) => sounds.say(speech, shape, rate),
+            Act::Play(path, shape) => sounds.play(path, shape, rate),
+            Act::Silence(length) => return Some((Action::Silence, *length)),
+            Act::Interrupt => return Some((Action::Interrupt, Duration::ZERO)),
+            Act::Send(send) => {
+                self.send(number, send, reader)?;
+                return Some((Action::Send, Duration::ZERO));
+            }
+        };
+        match sound {
+            Ok(sound) => {
+                let length = rate.duration(sound.len());
+                Some((Action::Sound(sound), length))
+            }
+            Err(reason) => {
+                reader.error(&turn.place, reason);
+                None
+            }
+        }
+    }
+
+    /// Finds who sends a packet, or adds a source that does.
+    fn send(&mut self, turn: usize, send: &Send, reader: &mut Reader) -> Option<()> {
+        let (node, port) = self.port(&send.to, reader, false)?;
+        let name = format!("{}.{}", self.graph.nodes[node].name, port.name);
+        let payload = sendable(send, port, &name, reader)?;
+        let fields = send.fields.iter().map(|(name, text, _)| (name.clone(), text.clone()));
+        let fields: Vec<_> = fields.collect();
+        if let Err(reason) = (payload.make)(&Fields(&fields), Timestamp::ZERO) {
+            reader.error(&send.to.place, format!("a {} for {name}: {reason}", port.ty));
+            return None;
+        }
+        let is_output = self.graph.nodes[node].def.outputs().any(|known| std::ptr::eq(known, port));
+        let interrupts = is_output && self.graph.interrupt == Some((node, port.name));
+        let is_source = self.graph.nodes[node].def.is_source();
+        if is_source && self.hearing.is_some_and(|(hearing, _)| hearing == node) {
+            let message = format!("\"{name}\" belongs to the source that hears the user");
+            reader.error(&send.to.place, message);
+            return None;
+        }
+        let (sender, out) = match is_source {
+            true => (node, port.name),
+            false => (self.sender(node, port, is_output, payload, &name, send, reader)?, PACKETS),
+        };
+        let sent = Sent { turn, port: out, payload, fields, interrupts };
+        match self.senders.iter_mut().find(|(known, _)| *known == sender) {
+            Some((_, packets)) => packets.push(sent),
+            None => self.senders.push((sender, vec![sent])),
+        }
+        Some(())
+    }
+
+    /// The source that sends to who receives from an output, or to an input.
+    #[expect(clippy::too_many_arguments, reason = "what is known of the port of one packet")]
+    fn sender(
+        &mut self,
+        node: usize,
+        port: &'static Port,
+        is_output: bool,
+        payload: &'static Sendable,
+        name: &str,
+        send: &Send,
+        reader: &mut Reader,
+    ) -> Option<usize> {
+        let source = format!("scenario:{name}");
+        if let Some(known) = self.graph.nodes.iter().position(|node| node.name == source) {
+            return Some(known);
+        }
+        let place = self.graph.nodes.len();
+        let policy = EdgePolicy { on_full: OnFull::Block, queue: EdgePolicy::QUEUE, max_age: None };
+        let ends: Vec<_> = match is_output {
+            true => {
+                let edges = self.graph.edges.iter().filter(|edge| edge.from == (node, port.name));
+                edges.map(|edge| edge.to).collect()
+            }
+            false => vec![(node, port.name)],
+        };
+        if ends.is_empty() {
+            reader
+                .error(&send.to.place, format!("nothing follows {name}: nobody would hear of it"));
+            return None;
+        }
+        for end in ends {
+            if self.graph.edges.iter().any(|edge| edge.to.0 == end.0 && edge.sync.is_some()) {
+                let node = &self.graph.nodes[end.0].name;
+                let message =
+                    format!("node \"{node}\" joins its inputs: nothing can be sent to it");
+                reader.error(&send.to.place, message);
+                return None;
+            }
+            self.graph.edges.push(Edge::new((place, PACKETS), end, policy));
+        }
+        let stream = if is_output {
+            let mut outputs = self.outputs.get(&self.graph.nodes[node].name).into_iter().flatten();
+            outputs.find(|(known, _)| *known == port.name).map(|(_, stream)| *stream)
+        } else {
+            let name = name.to_owned();
+            self.streams.push(Stream { name, is_bulk: false, is_looked_for: false });
+            Some(self.streams.len() - 1)
+        };
+        self.graph.nodes.push(CheckedNode::new(source.clone(), payload.source));
+        self.outputs.insert(source, stream.map(|stream| (PACKETS, stream)).into_iter().collect());
+        Some(place)
+    }
+
+    /// Logs that would be printed are not.
+    fn silence_logs(&mut self) {
+        let is_printed = |node: &&mut CheckedNode| {
+            node.def.name == "event_log" && !node.params.contains_key("path")
+        };
+        for node in self.graph.nodes.iter_mut().filter(is_printed) {
+            node.stand_in = Some(StandIn::new(|_| Ok(Box::new(Nothing))));
+        }
+    }
+
+    /// The stream of a pattern.
+    pub(crate) fn stream_of(&self, pattern: usize) -> usize {
+        self.patterns[pattern]
+    }
+
+    /// The graph of one run, who looks on, and what they know together.
+    pub(crate) fn run(&self, case: &Case) -> (CheckedGraph, Arc<Witness>, Arc<Stage>) {
+        let rate = SampleRate(case.source.rate);
+        let planned = case.turns.iter().zip(&self.actions);
+        let pattern = |(stream, pattern): (&usize, &crate::spec::Pattern)| Resolved {
+            stream: *stream,
+            own_time: pattern.own_time,
+            conditions: pattern.conditions.clone(),
+        };
+        let stage = Stage::new(Script {
+            turns: planned
+                .map(|(turn, (action, length))| Planned {
+                    when: turn.when,
+                    length: *length,
+                    action: action.clone(),
+                })
+                .collect(),
+            checks: case.checks.clone(),
+            patterns: self.patterns.iter().zip(&case.patterns).map(pattern).collect(),
+            streams: self.streams.clone(),
+            interrupts: self.interrupts,
+            echo: self.echo,
+            duration: case.duration,
+            tail: case.tail,
+            rate,
+            block: rate.samples(case.source.block).max(1),
+        });
+        let mut graph = self.graph.clone();
+        let turns = 0..self.actions.len();
+        let turns = turns.filter(|turn| matches!(self.actions[*turn].0, Action::Interrupt));
+        // One source sees to interrupts.
+        let mut interrupts = Some(Interrupts { turns: turns.collect() });
+        if let Some((place, port)) = self.hearing {
+            let (stage, source) = (stage.clone(), case.source.clone());
+            let interrupts = interrupts.take().unwrap_or_default();
+            graph.nodes[place].stand_in = Some(StandIn::new(move |_| {
+                let (stage, interrupts) = (stage.clone(), interrupts.clone());
+                let hearing =
+                    Hearing::new(stage, port, source.noise_dbfs, source.echo.as_ref(), interrupts)?;
+                Ok(Box::new(hearing))
+            }));
+        }
+        for (place, packets) in &self.senders {
+            let (stage, packets) = (stage.clone(), packets.clone());
+            let interrupts = interrupts.take().unwrap_or_default();
+            graph.nodes[*place].stand_in = Some(StandIn::new(move |_| {
+                let (stage, packets) = (stage.clone(), packets.clone());
+                Ok(Box::new(Sender { stage, packets, interrupts: interrupts.clone() }))
+            }));
+        }
+        let witness = Witness::new(stage.clone(), self.outputs.clone(), self.interrupting);
+        (graph, Arc::new(witness), stage)
+    }
+}
+
+/// A fault of the graph, at the place of the scenario that it comes from where it has none.
+fn placed(fault: &Diagnostic, case: &Case) -> Diagnostic {
+    let at = |place: &Place| Diagnostic { place: Some(place.clone()), ..fault.clone() };
+    match (&fault.place, &case.profile) {
+        (None, _) => at(&case.graph_place),
+        (Some(place), Some((_, profile))) if place.file() == "--profile" => at(profile),
+        _ => fault.clone(),
+    }
+}
+
+/// How packets of the port are made.
+fn sendable(
+    send: &Send,
+    port: &'static Port,
+    name: &str,
+    reader: &mut Reader,
+) -> Option<&'static Sendable> {
+    let Some(payload) = TYPES.iter().find(|known| known.ty == port.ty) else {
+        let known: Vec<_> = TYPES.iter().map(|known| known.ty).collect();
+        let message = format!("{name} takes {}, which a scenario cannot send", port.ty);
+        let fault = Diagnostic::error(Some(&send.to.place), message);
+        reader.faults.push(fault.help(Some(format!("what can be sent: {}", known.join(", ")))));
+        return None;
+    };
+    for (field, _, place) in &send.fields {
+        if !payload.fields.contains(&field.as_str()) {
+            let message = format!("{} has no field \"{field}\"", port.ty);
+            let known = payload.fields.iter().copied();
+            reader.unknown(place, message, field, known, &format!("the fields of {}", port.ty));
+        }
+    }
+    Some(payload)
+}
+
+/// Runs in the place of a log.
+struct Nothing;
+
+impl DynNode for Nothing {
+    fn process(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,366 @@
+//! From a scenario file to its cases.
+//!
+//! | module   | holds                                                   |
+//! |----------|---------------------------------------------------------|
+//! | `vary`   | one case for every combination of values                |
+//! | `turns`  | what the user does, and when                            |
+//! | `expect` | what must happen, and what events are meant             |
+//! | `values` | levels, numbers, words                                  |
+
+mod expect;
+mod turns;
+mod values;
+mod vary;
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use afferent_engine::{
+    Diagnostic, Diagnostics, Place,
+    yaml::{Key, Map, Node, Reader, Value},
+};
+
+use crate::spec::{Case, Check, Echo, Output, Pattern, SourceSpec, Turn};
+
+/// The keys of a scenario file, and of a case in it.
+const KEYS: [&str; 13] = [
+    "afferent", "scenario", "graph", "profile", "set", "nodes", "source", "duration", "tail",
+    "vary", "turns", "expect", "cases",
+];
+const CASE_KEYS: [&str; 11] = [
+    "name", "graph", "profile", "set", "nodes", "source", "duration", "tail", "vary", "turns",
+    "expect",
+];
+const SOURCE_KEYS: [&str; 5] = ["node", "rate", "block", "noise", "echo"];
+/// The version of scenario files that is read.
+const VERSION: &str = "1";
+/// Most cases of a file.
+const MAX_CASES: usize = 1000;
+
+/// Reads the scenario file `path`: its cases, in the order of the file.
+///
+/// # Errors
+/// Every fault of the file with its place. Graphs are looked at when a case runs.
+pub fn load(path: &Path) -> Result<Vec<Case>, Diagnostics> {
+    let mut reader = Reader::default();
+    let tree = reader.open(path);
+    cases(reader, tree, path)
+}
+
+/// The same of the `text` of the file; `path` gives its folder and its name in messages.
+///
+/// # Errors
+/// As [`load`].
+///
+/// ```
+/// let text = "afferent: 1\nscenario: lights\ngraph: lights.yaml\nturns:\n  - {sya: on}\n";
+/// let faults = afferent_scenario::parse(text, "lights_test.yaml".as_ref()).unwrap_err();
+/// assert!(faults.to_string().contains("did you mean \"say\"?"), "{faults}");
+/// ```
+pub fn parse(text: &str, path: &Path) -> Result<Vec<Case>, Diagnostics> {
+    let mut reader = Reader::default();
+    let tree = reader.parse(text, path);
+    cases(reader, tree, path)
+}
+
+fn cases(mut reader: Reader, tree: Option<Node>, path: &Path) -> Result<Vec<Case>, Diagnostics> {
+    let mut cases = Vec::new();
+    if let Some(tree) = tree {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        file(&mut reader, &tree, folder, &mut cases);
+    }
+    let faults = Diagnostics::new(reader.faults);
+    if faults.errors() > 0 { Err(faults) } else { Ok(cases) }
+}
+
+/// Reads a whole file.
+fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) {
+    let Some(map) = reader.map(tree, "a scenario file", &KEYS.join(", ")) else { return };
+    let meant = reader.keys(map, &KEYS, "a scenario file");
+    match tree.get("afferent") {
+        Some(node) => {
+            let version = reader.text(node, "\"afferent\"").unwrap_or(VERSION);
+            if version != VERSION {
+                let message =
+                    format!("version \"{version}\" of scenario files is not known; this is 1");
+                reader.error(&node.place, message);
+            }
+        }
+        None if meant.contains(&"afferent") => {}
+        None => {
+            let message = "the file does not begin with \"afferent: 1\", the version of its form";
+            reader.error(&tree.place, message);
+        }
+    }
+    let name = tree.get("scenario").and_then(|node| {
+        let text = reader.text(node, "\"scenario\"")?.to_owned();
+        Some((text, node.place.clone()))
+    });
+    if name.is_none() && tree.get("scenario").is_none() && !meant.contains(&"scenario") {
+        reader.error(&tree.place, "the file does not say its name: \"scenario\" is missing");
+    }
+    let (name, place) = name.unwrap_or_else(|| (String::new(), tree.place.clone()));
+    let base: Map =
+        map.iter().filter(|(key, _)| CASE_KEYS.contains(&key.text.as_str())).cloned().collect();
+    let base = Node::leaf(tree.place.clone(), Value::Map(base));
+    let Some(list) = tree.get("cases") else {
+        return varied(reader, &base, &name, &place, folder, cases);
+    };
+    let Value::Seq(items) = &list.value else {
+        return reader.wrong(list, "\"cases\"", "a list of cases");
+    };
+    for (number, item) in items.iter().enumerate() {
+        let what = format!("case {}", number + 1);
+        let Some(map) = reader.map(item, &what, "what it changes of the scenario") else {
+            continue;
+        };
+        reader.keys(map, &CASE_KEYS, &what);
+        let (own, place) = match item.get("name") {
+            Some(node) => {
+                let text = reader.text(node, &format!("\"name\" of {what}")).unwrap_or_default();
+                (text.to_owned(), node.place.clone())
+            }
+            None => ((number + 1).to_string(), item.place.clone()),
+        };
+        let mut tree = base.clone();
+        for (key, value) in map {
+            merge(&mut tree, key, value);
+        }
+        varied(reader, &tree, &format!("{name}/{own}"), &place, folder, cases);
+    }
+}
+
+/// Puts what a case says under `key` on top of what the file says.
+fn merge(tree: &mut Node, key: &Key, value: &Node) {
+    let adds = ["set", "nodes", "vary"].contains(&key.text.as_str());
+    match (tree.get_mut(&key.text).filter(|_| adds), value.as_map()) {
+        (Some(known), Some(entries)) if known.as_map().is_some() => {
+            entries.iter().for_each(|(key, value)| known.set(key.clone(), value.clone()));
+        }
+        _ => tree.set(key.clone(), value.clone()),
+    }
+}
+
+/// Adds a case for every combination of values of `tree`.
+fn varied(
+    reader: &mut Reader,
+    tree: &Node,
+    name: &str,
+    place: &Place,
+    folder: &Path,
+    cases: &mut Vec<Case>,
+) {
+    for params in vary::combinations(reader, tree.get("vary")) {
+        if cases.len() >= MAX_CASES {
+            return reader.error(place, format!("a scenario file has at most {MAX_CASES} cases"));
+        }
+        let mut tree = tree.clone();
+        tree.remove("vary");
+        reader.fill(&mut tree, &params);
+        let values: Vec<_> = params
+            .iter()
+            .filter_map(|(key, value)| match &value.value {
+                Value::Scalar { text, .. } => Some(format!("{}={text}", key.text)),
+                _ => None,
+            })
+            .collect();
+        let name = match values.as_slice() {
+            [] => name.to_owned(),
+            values => format!("{name} [{}]", values.join(", ")),
+        };
+        let case = Reading { reader, patterns: Vec::new(), names: BTreeMap::new() };
+        cases.extend(case.case(&tree, name, place, folder));
+    }
+}
+
+/// Reads one case.
+struct Reading<'r> {
+    reader: &'r mut Reader,
+    patterns: Vec<Pattern>,
+    /// The turns that have names.
+    names: BTreeMap<String, usize>,
+}
+
+impl Reading<'_> {
+    fn case(mut self, tree: &Node, name: String, place: &Place, folder: &Path) -> Option<Case> {
+        let faults = self.reader.faults.len();
+        let graph = match tree.get("graph") {
+            Some(node) => {
+                let path = self.reader.text(node, "\"graph\"").map(|text| folder.join(text));
+                path.map(|path| (path, node.place.clone()))
+            }
+            None => {
+                let message = "the scenario does not say which \"graph\" it runs";
+                self.reader.error(place, message);
+                None
+            }
+        };
+        let profile = tree.get("profile").filter(|node| !node.is_null()).and_then(|node| {
+            let text = self.reader.text(node, "\"profile\"")?.to_owned();
+            Some((text, node.place.clone()))
+        });
+        let nodes = self.nodes(tree);
+        let source = self.source(tree.get("source"));
+        let duration = self.time(tree, "duration").unwrap_or(DURATION);
+        let tail = self.time(tree, "tail").unwrap_or(TAIL);
+        let (turns, checks) = self.turns_and_checks(tree, folder);
+        if ["turns", "expect"].iter().all(|key| tree.get(key).is_none_or(Node::is_null)) {
+            let message = "the scenario has no \"turns\", and expects nothing";
+            self.reader.error(place, message);
+        }
+        let (graph, graph_place) = graph.filter(|_| self.reader.faults.len() == faults)?;
+        let (patterns, place) = (self.patterns, place.clone());
+        Some(Case {
+            name,
+            place,
+            graph,
+            graph_place,
+            profile,
+            nodes,
+            source,
+            duration,
+            tail,
+            turns,
+            checks,
+            patterns,
+        })
+    }
+
+    fn turns_and_checks(&mut self, tree: &Node, folder: &Path) -> (Vec<Turn>, Vec<Check>) {
+        let (mut turns, mut checks) = (Vec::new(), Vec::new());
+        if let Some(list) = tree.get("turns").filter(|node| !node.is_null()) {
+            match &list.value {
+                Value::Seq(items) => self.turns(items, folder, &mut turns, &mut checks),
+                _ => self.reader.wrong(list, "\"turns\"", "a list of turns"),
+            }
+        }
+        if let Some(list) = tree.get("expect").filter(|node| !node.is_null()) {
+            self.checks(list, None, &mut checks);
+        }
+        (turns, checks)
+    }
+
+    fn time(&mut self, tree: &Node, key: &str) -> Option<Duration> {
+        let node = tree.get(key).filter(|node| !node.is_null())?;
+        self.reader.span(node, &format!("\"{key}\""))
+    }
+
+    /// The changes of nodes by `nodes` and `set` together.
+    fn nodes(&mut self, tree: &Node) -> Option<Node> {
+        let given = tree.get("nodes").filter(|node| !node.is_null());
+        let set = tree.get("set").filter(|node| !node.is_null());
+        let mut nodes = given.or(set).map(|node| Node::empty_map(node.place.clone()))?;
+        if let Some(given) = given {
+            let map = self.reader.map(given, "\"nodes\"", "changes of nodes by name")?;
+            map.iter().for_each(|(key, value)| nodes.set(key.clone(), value.clone()));
+        }
+        let Some(set) = set else { return Some(nodes) };
+        for (key, value) in self.reader.map(set, "\"set\"", "values by \"node.param\"")? {
+            let Some((name, param)) = key.text.split_once('.') else {
+                let message = format!("\"{}\" is not written \"node.param\"", key.text);
+                self.reader.error(&key.place, message);
+                continue;
+            };
+            let key = |text: &str| Key { text: text.to_owned(), place: key.place.clone() };
+            let empty = || Node::empty_map(key("").place);
+            if nodes.get(name).is_none_or(Node::is_null) {
+                nodes.set(key(name), empty());
+            }
+            let Some(node) = nodes.get_mut(name) else { continue };
+            if node.get("params").is_none_or(Node::is_null) {
+                node.set(key("params"), empty());
+            }
+            if let Some(params) = node.get_mut("params") {
+                params.set(key(param), value.clone());
+            }
+        }
+        Some(nodes)
+    }
+
+    /// Who hears the user.
+    fn source(&mut self, node: Option<&Node>) -> SourceSpec {
+        let mut spec = SourceSpec {
+            node: None,
+            rate: 16_000,
+            block: Duration::from_millis(20),
+            noise_dbfs: None,
+            echo: None,
+        };
+        let Some(node) = node.filter(|node| !node.is_null()) else { return spec };
+        if let Value::Scalar { text, .. } = &node.value {
+            spec.node = Some((text.clone(), node.place.clone()));
+            return spec;
+        }
+        let what = "\"source\"";
+        let Some(map) = self.reader.map(node, what, &SOURCE_KEYS.join(", ")) else { return spec };
+        self.reader.keys(map, &SOURCE_KEYS, what);
+        if let Some(name) = node.get("node") {
+            let text = self.reader.text(name, "\"node\" of \"source\"").map(str::to_owned);
+            spec.node = text.map(|text| (text, name.place.clone()));
+        }
+        if let Some(rate) = node.get("rate") {
+            let what = "\"rate\" of \"source\", in Hz,";
+            spec.rate = self.int(rate, what, 1000..=192_000).unwrap_or(spec.rate);
+        }
+        if let Some(block) = node.get("block") {
+            let what = "\"block\" of \"source\"";
+            let found = self.reader.span(block, what);
+            let range = Duration::from_millis(1)..=Duration::from_secs(1);
+            match found {
+                Some(found) if range.contains(&found) => spec.block = found,
+                Some(_) => self.reader.error(&block.place, format!("{what} must be 1ms to 1s")),
+                None => {}
+            }
+        }
+        if let Some(noise) = node.get("noise") {
+            spec.noise_dbfs = self.decibels(noise, "\"noise\" of \"source\"", -120.0..=0.0);
+        }
+        spec.echo = node.get("echo").and_then(|node| self.echo(node));
+        spec
+    }
+
+    fn echo(&mut self, node: &Node) -> Option<Echo> {
+        let what = "\"echo\" of \"source\"";
+        let map = self.reader.map(node, what, "\"of\", \"level\" and \"delay\"")?;
+        self.reader.keys(map, &["of", "level", "delay"], what);
+        let level = node.get("level");
+        let level = level.map(|node| self.decibels(node, "\"level\" of \"echo\"", -120.0..=40.0));
+        let delay = node.get("delay");
+        let delay = delay.map(|node| self.reader.span(node, "\"delay\" of \"echo\""));
+        let Some(of) = node.get("of") else {
+            self.reader
+                .error(&node.place, format!("{what} does not say what it is an echo \"of\""));
+            return None;
+        };
+        let of = self.output(of, "\"of\" of \"echo\"")?;
+        Some(Echo {
+            of,
+            level_db: level.unwrap_or(Some(-6.0))?,
+            delay: delay.unwrap_or(Some(Duration::from_millis(40)))?,
+        })
+    }
+
+    /// A port, written `node.port` or `node`.
+    fn output(&mut self, node: &Node, what: &str) -> Option<Output> {
+        let name = self.reader.text(node, what)?.to_owned();
+        if name.split('.').count() > 2 || name.split('.').any(str::is_empty) {
+            let message = format!("{what} must be written \"node.port\", not \"{name}\"");
+            self.reader.error(&node.place, message);
+            return None;
+        }
+        Some(Output { name, place: node.place.clone() })
+    }
+
+    /// Notes a fault with help.
+    fn fault(&mut self, place: &Place, message: impl Into<String>, help: impl Into<String>) {
+        let fault = Diagnostic::error(Some(place), message);
+        self.reader.faults.push(fault.help(Some(help.into())));
+    }
+}
+
+/// How long a case may take when it does not say.
+const DURATION: Duration = Duration::from_secs(60);
+/// How long it goes on when everything is settled.
+const TAIL: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

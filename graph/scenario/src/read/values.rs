@@ -1,0 +1,48 @@
+//! Levels and numbers.
+
+use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
+
+use afferent_engine::yaml::Node;
+
+use super::Reading;
+
+impl Reading<'_> {
+    /// A level, with or without its unit.
+    pub(super) fn decibels(
+        &mut self,
+        node: &Node,
+        what: &str,
+        range: RangeInclusive<f64>,
+    ) -> Option<f64> {
+        let text = self.reader.text(node, what)?.trim();
+        let number = text.strip_suffix("dB").unwrap_or(text).trim_end();
+        match number.parse::<f64>() {
+            Ok(number) if range.contains(&number) => Some(number),
+            _ => {
+                let (least, most) = (range.start(), range.end());
+                let message = format!("{what} must be {least} to {most} dB, not \"{text}\"");
+                self.reader.error(&node.place, message);
+                None
+            }
+        }
+    }
+
+    /// A number in `range`.
+    pub(super) fn int<N: FromStr + PartialOrd + Display>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        range: RangeInclusive<N>,
+    ) -> Option<N> {
+        let text = self.reader.text(node, what)?;
+        match text.trim().parse() {
+            Ok(number) if range.contains(&number) => Some(number),
+            _ => {
+                let (least, most) = (range.start(), range.end());
+                let message = format!("{what} must be {least} to {most}, not \"{text}\"");
+                self.reader.error(&node.place, message);
+                None
+            }
+        }
+    }
+}

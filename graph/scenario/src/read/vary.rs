@@ -1,0 +1,91 @@
+//! One case for every combination of values.
+//!
+//! ```yaml
+//! vary:
+//!   delay: [0ms, 50ms, 100ms]
+//!   level: {from: -30dB, to: -10dB, step: 5dB}
+//! ```
+
+use afferent_engine::yaml::{Key, Map, Node, Reader, Value};
+
+/// Most values of one name.
+const MAX_VALUES: usize = 1000;
+
+/// The values of every case: one map, where nothing varies.
+pub(super) fn combinations(reader: &mut Reader, vary: Option<&Node>) -> Vec<Map> {
+    let mut all = vec![Map::new()];
+    let Some(vary) = vary.filter(|vary| !vary.is_null()) else { return all };
+    let Some(map) = reader.map(vary, "\"vary\"", "lists of values by name") else { return all };
+    for (key, list) in map {
+        let values = values(reader, key, list);
+        let with = |known: &Map, value: &Node| {
+            let mut known = known.clone();
+            known.push((key.clone(), value.clone()));
+            known
+        };
+        all = all.iter().flat_map(|known| values.iter().map(|value| with(known, value))).collect();
+        if all.len() > MAX_VALUES {
+            reader.error(&key.place, format!("\"vary\" gives more than {MAX_VALUES} cases"));
+            return Vec::new();
+        }
+    }
+    all
+}
+
+fn values(reader: &mut Reader, key: &Key, list: &Node) -> Vec<Node> {
+    let what = format!("\"{}\" of \"vary\"", key.text);
+    match &list.value {
+        Value::Seq(items) => {
+            if items.is_empty() {
+                reader.error(&list.place, format!("{what} has no values"));
+            }
+            let scalar = |item: &&Node| matches!(item.value, Value::Scalar { .. });
+            for item in items.iter().filter(|item| !scalar(item)) {
+                reader.wrong(item, &format!("a value of {what}"), "a single value");
+            }
+            items.iter().filter(scalar).cloned().collect()
+        }
+        Value::Map(_) => steps(reader, list, &what).unwrap_or_default(),
+        _ => {
+            reader.wrong(list, &what, "a list of values, or \"from\", \"to\" and \"step\"");
+            Vec::new()
+        }
+    }
+}
+
+/// The values from one number to another, with the unit that they have in common.
+fn steps(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Node>> {
+    let map = reader.map(node, what, "\"from\", \"to\" and \"step\"")?;
+    reader.keys(map, &["from", "to", "step"], what);
+    let mut part = |key: &str| {
+        let Some(value) = node.get(key) else {
+            reader.error(&node.place, format!("{what} has no \"{key}\""));
+            return None;
+        };
+        let text = reader.text(value, &format!("\"{key}\" of {what}"))?.trim();
+        let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || ".-+".contains(c));
+        match text[..text.len() - unit.len()].parse::<f64>() {
+            Ok(number) if number.is_finite() => Some((number, unit.trim().to_owned())),
+            _ => {
+                reader.error(&value.place, format!("\"{key}\" of {what} is no number: \"{text}\""));
+                None
+            }
+        }
+    };
+    let ((from, unit), (to, last), (step, width)) = (part("from")?, part("to")?, part("step")?);
+    if unit != last || unit != width {
+        reader.error(&node.place, format!("{what} has several units: write all in one"));
+        return None;
+    }
+    let count = ((to - from) / step + 1e-9).floor();
+    if !(0.0..MAX_VALUES as f64).contains(&count) {
+        let message = format!("{what} has no values, or more than {MAX_VALUES}");
+        reader.error(&node.place, message);
+        return None;
+    }
+    // Bounded above, and whole.
+    let numbers = (0..=count as usize).map(|n| from + step * n as f64);
+    let rounded = numbers.map(|number| (number * 1e6).round() / 1e6);
+    let text = |number: f64| Value::Scalar { text: format!("{number}{unit}"), quoted: false };
+    Some(rounded.map(|number| Node::leaf(node.place.clone(), text(number))).collect())
+}

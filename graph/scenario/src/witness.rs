@@ -1,0 +1,61 @@
+//! Looks on at a run and writes every packet down.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use afferent_engine::Observer;
+use afferent_graph::{AnyPayload, Packet, Timestamp};
+
+use crate::stage::{Event, Stage};
+
+/// Tells a stage what nodes send.
+pub(crate) struct Witness {
+    stage: Arc<Stage>,
+    /// Of each node: its outputs, and their streams.
+    outputs: HashMap<String, Vec<(&'static str, usize)>>,
+    /// The stream of the output that interrupts.
+    interrupting: Option<usize>,
+}
+
+impl Witness {
+    pub(crate) fn new(
+        stage: Arc<Stage>,
+        outputs: HashMap<String, Vec<(&'static str, usize)>>,
+        interrupting: Option<usize>,
+    ) -> Self {
+        Self { stage, outputs, interrupting }
+    }
+}
+
+impl Observer for Witness {
+    fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
+        let outputs = self.outputs.get(node).into_iter().flatten();
+        let Some((_, stream)) = outputs.into_iter().find(|(name, _)| *name == port) else { return };
+        let (header, value) = (&packet.header, packet.payload());
+        let info = &self.stage.script.streams[*stream];
+        let fields = if info.is_bulk && !info.is_looked_for {
+            Vec::new()
+        } else {
+            value.map(AnyPayload::fields).unwrap_or_default()
+        };
+        let (number, at) = (header.sequence, header.at);
+        let hash = value.map_or(0, hash);
+        self.stage.take(Event { now, stream: *stream, number, at, hash, fields }, packet);
+        if self.interrupting == Some(*stream) {
+            self.stage.note_interrupt(now);
+        }
+    }
+}
+
+/// A hash of a value, of its fields where it cannot be written.
+fn hash(value: &dyn AnyPayload) -> u64 {
+    let (mut hasher, mut bytes) = (DefaultHasher::new(), Vec::new());
+    match value.codec().map(|codec| codec.encode(value, &mut bytes)) {
+        Some(Ok(())) => bytes.hash(&mut hasher),
+        _ => format!("{:?}", value.fields()).hash(&mut hasher),
+    }
+    hasher.finish()
+}

@@ -1,0 +1,238 @@
+//! Says text as a tone.
+
+use std::{collections::VecDeque, f32::consts::TAU, time::Duration};
+
+use afferent_graph::{
+    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Text, Timestamp, Word,
+    params,
+};
+
+params! {
+    /// Settings of [`FakeTts`].
+    pub struct FakeTtsParams {
+        /// Sample rate of the tone.
+        pub rate: u32 = "24000", range 8000.0..=192000.0, unit "Hz";
+        /// How long a letter, a space or a mark of the text sounds.
+        pub letter: Duration = "60ms", range 0.001..=1.0;
+        /// Length of a chunk of sound.
+        pub chunk: Duration = "200ms", range 0.01..=5.0;
+        /// Time from a text to its first chunk.
+        pub first_chunk: Duration = "80ms", range 0.0..=60.0;
+        /// Time from one chunk to the next; a shorter one than `chunk` is faster than it sounds.
+        pub next_chunk: Duration = "20ms", range 0.0..=60.0;
+        /// Frequency of the tone.
+        pub tone_hz: f32 = "300", range 20.0..=4000.0, unit "Hz";
+        /// Level of the tone (peak).
+        pub level_dbfs: f32 = "-14", range -90.0..=0.0;
+    }
+}
+
+/// Says text as a tone that is as long as the text, in the place of `tts` in tests of the rest of a
+/// graph.
+///
+/// | port    | payload       | what                                                  |
+/// |---------|---------------|-------------------------------------------------------|
+/// | `text`  | `text/Text`   | in: what is to be said                                 |
+/// | `audio` | `audio/Block` | out: the tone, one channel, `chunk` a block            |
+/// | `words` | `speech/Word` | out: each word as it is said, at the time of its begin |
+///
+/// Sound begins at the time of its text, or where the sound of the text before it ends. Between two
+/// words the tone pauses for a letter. What comes during a text waits for its end, and an interrupt
+/// ends the text. Times are those of the clock of the session, so that on the virtual clock it does
+/// the same in every run.
+///
+/// Latency: `first_chunk`, then `next_chunk` for each chunk.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use afferent_graph::{Node, NodeBench, OpenCx, Params, Text, Timestamp};
+/// use afferent_nodes_speech::{FakeTts, FakeTtsParams};
+///
+/// let params = FakeTtsParams::from_values(&[].into()).unwrap();
+/// let mut tts = NodeBench::new(FakeTts::open(params, &OpenCx::default())?);
+/// tts.call(FakeTts::TEXT, Timestamp(0), Text::from("good morning"))?;
+/// let sent = tts.advance(Timestamp::ZERO + Duration::from_secs(1))?;
+/// let ms: Vec<_> = sent.iter().map(|(now, ..)| now.0 / 1_000_000).collect();
+/// assert_eq!(ms, [80, 80, 80, 100, 120, 140], "two words, 720 ms of sound");
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct FakeTts {
+    params: FakeTtsParams,
+    /// The rest of the text as parts that sound or pause, in samples.
+    parts: VecDeque<(bool, usize)>,
+    /// Words of the text, which go out before its sound.
+    words: Vec<(Timestamp, Word)>,
+    turn: u64,
+    /// Words of the turn so far.
+    position: u32,
+    due: Timestamp,
+    /// Where the sound that was sent ends.
+    free_at: Timestamp,
+    /// Samples of tone that were sent.
+    phase: usize,
+}
+
+impl FakeTts {
+    /// What is to be said.
+    pub const TEXT: In<Text> = In::new("text");
+    /// The sound of it.
+    pub const AUDIO: Out<AudioBlock> = Out::new("audio");
+    /// Its words and their times.
+    pub const WORDS: Out<Word> = Out::new("words");
+
+    fn begin(&mut self, text: &Text, at: Timestamp, now: Timestamp) {
+        if text.turn != self.turn {
+            (self.turn, self.position) = (text.turn, 0);
+        }
+        self.free_at = self.free_at.max(at);
+        self.due = now + self.params.first_chunk;
+        let rate = SampleRate(self.params.rate);
+        let letter = rate.samples(self.params.letter);
+        let mut begin = 0;
+        for word in text.text.split_whitespace() {
+            let length = word.chars().count() * letter;
+            let spoken = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+            let duration = rate.duration(length);
+            let at = self.free_at + rate.duration(begin);
+            self.position += 1;
+            let (turn, position) = (self.turn, self.position);
+            self.words.push((at, Word { turn, text: spoken, duration, position }));
+            self.parts.extend([(true, length), (false, letter)]);
+            begin += length + letter;
+        }
+        // Behind the last word there is none.
+        self.parts.pop_back();
+    }
+
+    fn send_due(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let rate = SampleRate(self.params.rate);
+        while self.due <= cx.now() && !self.parts.is_empty() {
+            for (at, word) in self.words.drain(..) {
+                cx.send_at(Self::WORDS, at, word);
+            }
+            let left: usize = self.parts.iter().map(|(_, length)| length).sum();
+            let len = rate.samples(self.params.chunk).max(1).min(left);
+            let mut block = cx.loan(Self::AUDIO);
+            self.sound(block.reshape(rate, 1, len)?);
+            cx.send_at(Self::AUDIO, self.free_at, block);
+            self.free_at = self.free_at + rate.duration(len);
+            self.due = self.due + self.params.next_chunk;
+        }
+        if !self.parts.is_empty() {
+            cx.resume_at(self.due);
+        }
+        Ok(())
+    }
+
+    /// Fills `samples` with what comes next.
+    fn sound(&mut self, samples: &mut [f32]) {
+        let peak = 10.0_f32.powf(self.params.level_dbfs / 20.0);
+        let step = self.params.tone_hz / self.params.rate as f32;
+        for sample in samples {
+            while self.parts.front().is_some_and(|(_, length)| *length == 0) {
+                self.parts.pop_front();
+            }
+            let Some((sounds, length)) = self.parts.front_mut() else { return };
+            *length -= 1;
+            self.phase += 1;
+            // Whole turns are left out, so that large numbers stay exact.
+            let turns = (self.phase % self.params.rate as usize) as f32 * step;
+            *sample = if *sounds { peak * (turns.fract() * TAU).sin() } else { 0.0 };
+        }
+        while self.parts.front().is_some_and(|(_, length)| *length == 0) {
+            self.parts.pop_front();
+        }
+    }
+}
+
+impl Node for FakeTts {
+    type Params = FakeTtsParams;
+
+    const NAME: &'static str = "fake_tts";
+    const SUMMARY: &'static str = "Says text as a tone, for tests.";
+    const PORTS: &'static [Port] = &[
+        Self::TEXT.port().help("what is to be said"),
+        Self::AUDIO.port().help("the tone, one channel"),
+        Self::WORDS.port().optional().help("each word as it is said, at the time of its begin"),
+    ];
+    const TIMED: bool = true;
+    const LATENCY: &'static str = "`first_chunk`, then `next_chunk` for each chunk";
+
+    fn open(params: FakeTtsParams, _: &OpenCx) -> Result<Self, NodeError> {
+        let (parts, words) = (VecDeque::new(), Vec::new());
+        let (due, free_at) = (Timestamp::ZERO, Timestamp::ZERO);
+        Ok(Self { params, parts, words, turn: 0, position: 0, due, free_at, phase: 0 })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let (at, now) = (cx.at(), cx.now());
+        if let Some(text) = cx.get(Self::TEXT).cloned() {
+            self.begin(&text, at, now);
+        }
+        self.send_due(cx)
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.parts.clear();
+        self.words.clear();
+        // What was sent is not heard any more.
+        self.free_at = Timestamp::ZERO;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{NodeBench, Params};
+
+    use super::*;
+
+    fn ms(ms: i64) -> Timestamp {
+        Timestamp(ms * 1_000_000)
+    }
+
+    fn open() -> NodeBench<FakeTts> {
+        let params = FakeTtsParams::from_values(&[].into()).expect("every setting has a default");
+        NodeBench::new(FakeTts::open(params, &OpenCx::default()).expect("it opens always"))
+    }
+
+    fn say(tts: &mut NodeBench<FakeTts>, at: Timestamp, text: &str) {
+        tts.call(FakeTts::TEXT, at, Text::from(text)).expect("it takes every text");
+    }
+
+    #[test]
+    fn sound_is_without_gaps_and_words_have_times() {
+        let mut tts = open();
+        say(&mut tts, ms(0), "One, two!");
+        let sent = tts.advance(ms(1000)).unwrap();
+        let (mut next, mut words, mut loud) = (ms(0), Vec::new(), 0.0_f32);
+        for (_, _, packet) in &sent {
+            if let Some(word) = packet.get::<Word>() {
+                words.push((word.text.clone(), packet.header.at.0 / 1_000_000));
+            }
+            let Some(block) = packet.get::<AudioBlock>() else { continue };
+            assert_eq!(packet.header.at, next);
+            next = next + block.duration();
+            let samples = block.channel(0).unwrap();
+            loud = samples.iter().fold(loud, |loud, sample| loud.max(sample.abs()));
+        }
+        assert_eq!(words, [("one".to_owned(), 0), ("two".to_owned(), 300)]);
+        assert_eq!(next, ms(540), "nine letters");
+        assert!((loud - 0.2).abs() < 0.01, "{loud}");
+        say(&mut tts, ms(200), "more");
+        let sent = tts.advance(ms(2000)).unwrap();
+        assert_eq!(sent[0].2.header.at, next, "it is said behind what is being said");
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_text() {
+        let mut tts = open();
+        say(&mut tts, ms(0), "a text that is long");
+        assert_eq!(tts.advance(ms(100)).unwrap().len(), 5 + 2);
+        tts.cancel(ms(100)).unwrap();
+        assert!(tts.advance(ms(1000)).unwrap().is_empty());
+        say(&mut tts, ms(1000), "new");
+        assert_eq!(tts.advance(ms(1100)).unwrap()[0].2.header.at, ms(1000));
+    }
+}
