@@ -495,6 +495,8 @@ impl Runner {
             return if self.resume == Resume::Done { Taken::Over } else { Taken::Empty };
         }
         if self.resume != Resume::Done {
+            // It takes nothing, even if it may.
+            (self.held, self.granted) = (None, false);
             return Taken::Empty;
         }
         if self.join.is_some() {
