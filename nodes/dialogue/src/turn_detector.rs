@@ -85,7 +85,7 @@ pub struct TurnDetector {
     /// When speech ended, or words came that nobody saw spoken.
     silent_since: Timestamp,
     state: State,
-    /// Whether something of the answer was heard; nobody tells without `played`.
+    /// Whether something of the answer was heard, and whether anybody tells.
     is_heard: bool,
     hears: bool,
     /// The text that was sent last.
@@ -237,6 +237,7 @@ impl Node for TurnDetector {
     fn open(params: TurnDetectorParams, cx: &OpenCx) -> Result<Self, NodeError> {
         Self::check(&params, cx)?;
         let words = params.hesitation.split(',').map(|word| word.trim().to_lowercase());
+        let hears = cx.connected.iter().any(|port| *port == Self::PLAYED.name());
         let pause = params.model.as_deref().map(|path| Pause::open(path, cx)).transpose()?;
         Ok(Self {
             pause,
@@ -250,7 +251,7 @@ impl Node for TurnDetector {
             silent_since: Timestamp::ZERO,
             state: State::Idle,
             is_heard: false,
-            hears: false,
+            hears,
             sent: String::new(),
         })
     }
@@ -263,7 +264,7 @@ impl Node for TurnDetector {
                 pause.hear(Self::AUDIO.name(), block)?;
             }
         } else if cx.get(Self::PLAYED).is_some() {
-            (self.hears, self.is_heard) = (true, true);
+            self.is_heard = true;
         } else if let Some(packet) = cx.packet().cloned() {
             if let Some(transcript) = packet.get::<Transcript>() {
                 self.add(cx, transcript);
@@ -285,10 +286,12 @@ mod tests {
         Timestamp(ms * 1_000_000)
     }
 
+    /// With `played` connected.
     fn open(eager: bool) -> NodeBench<TurnDetector> {
         let values: ParamValues = [("eager".to_owned(), ParamValue::Bool(eager))].into();
         let params = TurnDetectorParams::from_values(&values).unwrap();
-        NodeBench::new(TurnDetector::open(params, &OpenCx::default()).unwrap())
+        let cx = OpenCx { connected: vec!["events", "transcript", "played"], ..OpenCx::default() };
+        NodeBench::new(TurnDetector::open(params, &cx).unwrap())
     }
 
     fn tell<'p>(packets: impl IntoIterator<Item = &'p Packet>) -> Vec<String> {
@@ -321,6 +324,8 @@ mod tests {
     fn a_turn_is_all_that_was_said_until_a_silence() {
         let mut bench = open(false);
         assert_eq!(speak(&mut bench, 1000, "stop"), [vec!["0 Start"], vec!["0 stop", "0 End"]]);
+        let played = Played { until: ms(0), is_playing: true };
+        bench.call(TurnDetector::PLAYED, ms(3500), played).unwrap();
         assert_eq!(speak(&mut bench, 5000, "go"), [vec!["1 Start"], vec!["1 go", "1 End"]]);
     }
 
@@ -330,6 +335,8 @@ mod tests {
         assert_eq!(speak(&mut bench, 1000, "lights and"), [vec!["0 Start"], vec![]]);
         let rest = speak(&mut bench, 3400, "music");
         assert_eq!(rest, [vec![], vec!["0 lights and music", "0 End"]]);
+        let played = Played { until: ms(0), is_playing: true };
+        bench.call(TurnDetector::PLAYED, ms(6000), played).unwrap();
         assert_eq!(speak(&mut bench, 9000, "to"), [vec!["1 Start"], vec![]]);
         let sent = bench.advance(ms(11_500)).unwrap();
         assert_eq!(tell(sent.iter().map(|(.., packet)| packet)), ["1 to", "1 End"]);
@@ -338,11 +345,10 @@ mod tests {
     #[test]
     fn who_goes_on_before_the_answer_is_heard_goes_on_with_the_turn() {
         let mut bench = open(false);
-        let played = Played { until: ms(0), is_playing: true };
-        bench.call(TurnDetector::PLAYED, ms(0), played).unwrap();
         speak(&mut bench, 1000, "the capital");
         let rest = speak(&mut bench, 4000, "of france");
         assert_eq!(rest, [vec!["0 Resume"], vec!["0 the capital of france", "0 End"]]);
+        let played = Played { until: ms(0), is_playing: true };
         bench.call(TurnDetector::PLAYED, ms(7000), played).unwrap();
         assert_eq!(speak(&mut bench, 9000, "thanks")[0], ["1 Start"]);
     }
