@@ -12,6 +12,8 @@ use afferent_graph::{
 use canceller::{BLOCK, Canceller};
 use reference::Reference;
 
+use crate::timeline::{Run, place};
+
 params! {
     /// Settings of [`Aec`].
     pub struct AecParams {
@@ -76,15 +78,10 @@ pub struct Aec {
 
 /// Blocks of the microphone that follow each other.
 struct Running {
-    /// Samples that came in, that the canceller saw, and that went out.
-    taken: usize,
+    run: Run,
+    /// Samples that the canceller saw.
     seen: usize,
-    sent: usize,
-    /// Time of the first sample, as the last block has it.
-    start: Timestamp,
-    /// Time of the sample that should come next.
-    next_at: Timestamp,
-    /// Place of the reference for the next sample that the canceller sees.
+    /// Place of the reference for the next of them.
     place: i64,
 }
 
@@ -107,25 +104,16 @@ impl Aec {
     fn hear(&mut self, cx: &mut Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
         check_microphone(block)?;
         let at = cx.at();
-        let tolerance = block.duration() / 2;
-        let far = |running: &Running| {
-            running.next_at.since(at).max(at.since(running.next_at)) > tolerance
-        };
-        if self.stream.as_ref().is_some_and(far) {
+        if self.stream.as_ref().is_some_and(|running| !running.run.goes_on(at)) {
             self.send_tail(cx)?;
         }
         let lead = self.lead;
         let running = self.stream.get_or_insert_with(|| Running {
-            taken: 0,
+            run: Run::new(RATE, at),
             seen: 0,
-            sent: 0,
-            start: at,
-            next_at: at,
-            place: place(at) + lead,
+            place: place(RATE, at) + lead,
         });
-        running.start = at - RATE.duration(running.taken);
-        running.next_at = at + block.duration();
-        running.taken += block.len();
+        running.run.take(block, at);
         self.pending.extend_from_slice(block.channel(0)?);
         self.work(self.wait.max(block.len()));
         self.send_made(cx)
@@ -155,18 +143,17 @@ impl Aec {
         }
         self.pending.drain(..done);
         // A second is kept for a jump back.
-        self.reference.forget(running.place - i64::from(RATE.0));
+        self.reference.forget(running.place.saturating_sub(i64::from(RATE.0)));
     }
 
     /// Sends what was made, but no more than came in.
     fn send_made(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Some(running) = &mut self.stream else { return Ok(()) };
-        let len = self.made.len().min(running.taken - running.sent);
+        let (len, at) = running.run.send(self.made.len());
         if len > 0 {
             let mut block = cx.loan(Self::OUT);
             block.reshape(RATE, 1, len)?.copy_from_slice(&self.made[..len]);
-            cx.send_at(Self::OUT, running.start + RATE.duration(running.sent), block);
-            running.sent += len;
+            cx.send_at(Self::OUT, at, block);
         }
         self.made.clear();
         Ok(())
@@ -187,20 +174,13 @@ impl Aec {
 impl Running {
     /// Keeps the reference where the time stamps say.
     fn follow(&mut self, lead: i64) {
-        let expected = place(self.start) + self.seen as i64 + lead;
+        let expected = place(RATE, self.run.start()) + self.seen as i64 + lead;
         match expected - self.place {
             off if off.abs() > JUMP => self.place = expected,
             off if off.abs() > SLACK => self.place += off.signum(),
             _ => (),
         }
     }
-}
-
-/// The place of a time: the number of samples since the start of the session.
-fn place(at: Timestamp) -> i64 {
-    let place = i128::from(at.0) * i128::from(RATE.0);
-    // Sixteen samples are a million nanoseconds, so this is less than the time was.
-    ((place + 500_000_000).div_euclid(1_000_000_000)) as i64
 }
 
 fn check_microphone(block: &AudioBlock) -> Result<(), NodeError> {

@@ -8,6 +8,7 @@ mod attention;
 mod call;
 mod callgrind;
 mod damaged;
+mod echo;
 mod figures;
 mod flow;
 mod gemm;
@@ -51,6 +52,7 @@ enum Command {
     Damaged(damaged::Options),
     #[command(hide = true)]
     DamagedOnce(damaged::OnceOptions),
+    Echo(echo::Options),
     Flow(flow::Options),
     Gemm(gemm::Options),
     Generate(generate::Options),
@@ -75,6 +77,7 @@ fn main() -> anyhow::Result<()> {
         Command::Call(options) => call::run(&options)?,
         Command::Damaged(options) => damaged::run(&options)?,
         Command::DamagedOnce(options) => return damaged::once(&options),
+        Command::Echo(options) => echo::run(&options)?,
         Command::Flow(options) => return show(flow::run(&options, cli.json)?),
         Command::Gemm(options) => gemm::run(&options)?,
         Command::Generate(options) => generate::run(&options)?,

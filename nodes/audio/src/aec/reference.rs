@@ -1,24 +1,20 @@
 //! What the loudspeaker plays, by its place on the clock.
 
-use std::collections::VecDeque;
-
 use afferent_graph::{AudioBlock, NodeError, SampleRate, Timestamp};
 
-use super::{Aec, RATE, place};
-use crate::polyphase::{Filter, Stream};
+use super::{Aec, RATE};
+use crate::{
+    polyphase::{Filter, Stream},
+    timeline::{Timeline, follows, place},
+};
 
 /// More than this is not kept; the oldest is forgotten.
 const KEPT: usize = 60 * RATE.0 as usize;
 
-/// How far time stamps may be from the samples before they count as a gap or a jump.
-const TOLERANCE_NS: u64 = 10_000_000;
-
 /// Sound of the loudspeaker at [`RATE`], one channel; silence where there is none.
 #[derive(Default)]
 pub(super) struct Reference {
-    samples: VecDeque<f32>,
-    /// Place of the first of `samples`.
-    first: i64,
+    line: Timeline,
     stream: Option<Running>,
     /// One channel of a block.
     mono: Vec<f32>,
@@ -38,25 +34,19 @@ impl Reference {
     /// Whether some of the `len` samples from `place` on are not known, but ended no more than `wait`
     /// samples ago, so that more may come.
     pub(super) fn is_awaited(&self, place: i64, len: usize, wait: usize) -> bool {
-        let since = place - self.end();
-        self.stream.is_some() && since + len as i64 > 0 && since <= wait as i64
-    }
-
-    /// The place behind the last sample that is known.
-    fn end(&self) -> i64 {
-        self.first + self.samples.len() as i64
+        let since = place.saturating_sub(self.line.end());
+        self.stream.is_some() && since > -(len as i64) && since <= wait as i64
     }
 
     /// Adds a block that is audible from `at`. What was to be heard behind `at` is replaced where
     /// the block does not follow the one before.
     pub(super) fn push(&mut self, block: &AudioBlock, at: Timestamp) -> Result<(), NodeError> {
-        let follows = |running: &Running| {
-            running.rate == block.rate && running.next_at.0.abs_diff(at.0) <= TOLERANCE_NS
-        };
-        if !self.stream.as_ref().is_some_and(follows) {
+        let goes_on =
+            |running: &Running| running.rate == block.rate && follows(running.next_at, at);
+        if !self.stream.as_ref().is_some_and(goes_on) {
             self.end_stream();
             self.stream = Some(Running::new(block.rate, at)?);
-            self.move_end(place(at));
+            self.line.move_end(place(RATE, at), KEPT);
         }
         self.mix(block)?;
         if let Some(running) = &mut self.stream {
@@ -73,8 +63,7 @@ impl Reference {
     pub(super) fn read(&self, from: i64, to: &mut [f32]) -> bool {
         let mut sounds = false;
         for (sample, place) in to.iter_mut().zip(from..) {
-            let known = usize::try_from(place - self.first).ok();
-            *sample = known.and_then(|at| self.samples.get(at)).copied().unwrap_or(0.0);
+            *sample = self.line.sample(place);
             sounds |= *sample != 0.0;
         }
         sounds
@@ -82,9 +71,7 @@ impl Reference {
 
     /// Forgets what lies before `place`.
     pub(super) fn forget(&mut self, place: i64) {
-        let count = usize::try_from(place - self.first).unwrap_or(0).min(self.samples.len());
-        self.samples.drain(..count);
-        self.first += count as i64;
+        self.line.forget(place);
     }
 
     /// The mean of the channels.
@@ -105,12 +92,10 @@ impl Reference {
             Some((filter, stream)) => {
                 self.resampled.resize(stream.ready(filter), 0.0);
                 stream.pull(filter, &mut self.resampled);
-                self.samples.extend(&self.resampled);
+                self.line.extend(self.resampled.iter().copied(), KEPT);
             }
-            None => self.samples.extend(&self.mono),
+            None => self.line.extend(self.mono.iter().copied(), KEPT),
         }
-        let excess = self.samples.len().saturating_sub(KEPT);
-        self.forget(self.first + excess as i64);
     }
 
     /// Adds what the resampler holds back.
@@ -121,17 +106,6 @@ impl Reference {
             self.append();
         }
         self.stream = None;
-    }
-
-    /// Makes `end` the end: what lies behind it is dropped, a gap before it is silence.
-    fn move_end(&mut self, end: i64) {
-        match usize::try_from(end - self.first) {
-            Ok(len) if len <= KEPT => self.samples.resize(len, 0.0),
-            _ => {
-                self.samples.clear();
-                self.first = end;
-            }
-        }
     }
 }
 
@@ -178,17 +152,17 @@ mod tests {
         reference.push(&block(16_000, &[2.0; 320]), Timestamp(40_000_000)).unwrap();
         let known = read(&reference, 1000);
         assert_eq!((known[319], known[320], known[639], known[640]), (1.0, 0.0, 0.0, 2.0));
-        assert_eq!((known[959], known[960], reference.end()), (2.0, 0.0, 960));
+        assert_eq!((known[959], known[960], reference.line.end()), (2.0, 0.0, 960));
 
         reference.push(&block(16_000, &[3.0; 16]), Timestamp(10_000_000)).unwrap();
         let known = read(&reference, 1000);
         assert_eq!((known[159], known[160], known[175], known[176]), (1.0, 3.0, 3.0, 0.0));
-        assert_eq!(reference.end(), 176);
+        assert_eq!(reference.line.end(), 176);
 
         reference.forget(170);
         assert_eq!(read(&reference, 176)[169..=170], [0.0, 3.0]);
         reference.push(&block(16_000, &[4.0; 4]), Timestamp(-1_000_000)).unwrap();
-        assert_eq!((reference.first, reference.end()), (-16, -12), "before all that is known");
+        assert_eq!((reference.line.first(), reference.line.end()), (-16, -12), "before all that is known");
     }
 
     #[test]
@@ -205,7 +179,7 @@ mod tests {
         let known = read(&reference, 1648);
         assert!(known[..300].iter().all(|x| x.abs() < 1e-3) && known[367].abs() < 0.05);
         assert!(known[450..1500].iter().all(|x| (x - 0.5).abs() < 1e-3));
-        assert!((1600..=1648).contains(&reference.end()), "{}", reference.end());
+        assert!((1600..=1648).contains(&reference.line.end()), "{}", reference.line.end());
     }
 
     #[test]
@@ -225,6 +199,6 @@ mod tests {
             reference.push(&block(16_000, &[0.5; 16_000]), at).unwrap();
             at = Timestamp(at.0 + 1_000_000_000);
         }
-        assert_eq!((reference.samples.len(), reference.end()), (KEPT, 70 * 16_000));
+        assert_eq!((reference.line.first(), reference.line.end()), (10 * 16_000, 70 * 16_000));
     }
 }
