@@ -17,4 +17,9 @@ pub use log_mel::{LogMel, LogMelParams};
 pub use resample::{Quality, Resample, ResampleParams};
 
 /// Every node of this crate, alphabetical.
-pub const NODES: &[NodeDef] = &[NodeDef::of::<Aec>(), NodeDef::of::<Agc>(), NodeDef::of::<LogMel>(), NodeDef::of::<Resample>()];
+pub const NODES: &[NodeDef] = &[
+    NodeDef::of::<Aec>(),
+    NodeDef::of::<Agc>(),
+    NodeDef::of::<LogMel>(),
+    NodeDef::of::<Resample>(),
+];

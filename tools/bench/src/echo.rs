@@ -19,7 +19,7 @@ use crate::{
     asr::read_wav,
     subject::BACKENDS,
     table::{Table, figure},
-    timing,
+    timing, tts,
 };
 use scene::{RATE, Room};
 
@@ -28,7 +28,7 @@ use scene::{RATE, Room};
 /// The shipped voice speaks in a room, whose echo the microphone hears; `aec` removes it, `vad`
 /// listens behind it. `starts` counts the speech that `vad` finds while only the agent speaks,
 /// without and with `aec`; `removed` is the power of the echo by that of what is left of it, after
-/// the first two seconds. Then somebody speaks into the agent's words: `heard` counts utterances
+/// its first two seconds. Then somebody speaks into the agent's words: `heard` counts utterances
 /// whose start `vad` finds before their end, `after` the time from the start until it does, `false`
 /// what it finds beside them, and `loss` says how much of the words does not pass. `real time` is
 /// the time of the calls of `aec` by that of the sound.
@@ -43,6 +43,9 @@ pub(crate) struct Options {
     /// Level of whoever interrupts, in dBFS.
     #[arg(long, default_value_t = -26.0, allow_negative_numbers = true)]
     near: f32,
+    /// Level of the noise that the microphone hears always, in dBFS.
+    #[arg(long, default_value_t = -66.0, allow_negative_numbers = true)]
+    noise: f32,
     /// Time in milliseconds in which the reverberation falls by 60 dB.
     #[arg(long, default_value_t = 200)]
     decay: u64,
@@ -52,6 +55,9 @@ pub(crate) struct Options {
     /// Settings of `aec`, as in a graph file: `lead=20ms`.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
+    /// Folder for what the microphone heard and what passed: `ROOM, alone.wav` and so on.
+    #[arg(long)]
+    output: Option<PathBuf>,
     /// Speech that interrupts: a WAV file of one channel and 16 kHz.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/assets/other_speech.wav"))]
     speech: PathBuf,
@@ -71,28 +77,22 @@ const ROOMS: &[Room] = &[
     Room { is_late: true, ..room("20 ms, late reference", 20) },
     Room { distorts: true, ..room("50 ms, distorted", 50) },
     Room { changes: true, ..room("50 ms, changes", 50) },
+    Room { is_early: true, ..room("50 ms, speaks at once", 50) },
 ];
 
 const fn room(name: &'static str, delay_ms: u64) -> Room {
     let delay = Duration::from_millis(delay_ms);
-    Room { name, delay, distorts: false, changes: false, is_late: false }
+    Room { name, delay, distorts: false, changes: false, is_late: false, is_early: false }
 }
 
 /// Samples of a block.
 const BLOCK: usize = 320;
 
-/// Level of the noise of the microphone.
-const NOISE_DBFS: f32 = -66.0;
-
 /// Where somebody speaks: first sample, and the one behind the last.
 type Span = (usize, usize);
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
-    let cx = OpenCx {
-        kernels: afferent_kernels::KERNELS,
-        backends: BACKENDS,
-        ..OpenCx::default()
-    };
+    let cx = OpenCx { kernels: afferent_kernels::KERNELS, backends: BACKENDS, ..OpenCx::default() };
     let played = scene::agent(&options.voice, &cx, options.seconds)?;
     let (near, spans) = interruptions(options, &cx, played.len())?;
     let columns = [
@@ -114,7 +114,17 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     );
     let mut table = Table::new(title, &columns);
     for room in ROOMS.iter().filter(|room| room.name.contains(&options.room)) {
-        let figures = measure(options, &cx, room, &played, (&near, &spans))?;
+        let skipped = if room.is_early { scene::LEAD } else { 0 };
+        let spans: Vec<Span> =
+            spans.iter().map(|(from, to)| (from - skipped, to - skipped)).collect();
+        let near = (&near[skipped..], spans.as_slice());
+        let figures = measure(options, &cx, room, &played[skipped..], near)?;
+        for at in &figures.starts {
+            table.note(format!("{}: took the agent for somebody at {}", room.name, seconds(*at)));
+        }
+        for at in &figures.missed {
+            table.note(format!("{}: did not hear who spoke at {}", room.name, seconds(*at)));
+        }
         table.row(figures.cells(room.name));
     }
     Ok(vec![table])
@@ -124,9 +134,12 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 #[derive(Debug)]
 struct Figures {
     starts_without: usize,
-    starts: usize,
+    /// Where speech was found while only the agent spoke.
+    starts: Vec<usize>,
     removed_db: f64,
     heard_after_ms: Vec<f64>,
+    /// Where utterances begin that were not heard.
+    missed: Vec<usize>,
     utterances: usize,
     false_starts: usize,
     loss_db: f64,
@@ -140,7 +153,7 @@ impl Figures {
         vec![
             name.to_owned(),
             self.starts_without.to_string(),
-            self.starts.to_string(),
+            self.starts.len().to_string(),
             figure(self.removed_db),
             self.heard_after_ms.len().to_string(),
             self.utterances.to_string(),
@@ -161,7 +174,7 @@ fn measure(
     (near, spans): (&[f32], &[Span]),
 ) -> Result<Figures> {
     let echo = room.echo(played, Duration::from_millis(options.decay), options.level);
-    let noise = scene::noise(played.len(), NOISE_DBFS);
+    let noise = scene::noise(played.len(), options.noise);
     let alone: Vec<f32> = echo.iter().zip(&noise).map(|(echo, noise)| echo + noise).collect();
     let both: Vec<f32> = alone.iter().zip(near).map(|(alone, near)| alone + near).collect();
     let listen = |microphone: &[f32], aec| {
@@ -171,23 +184,38 @@ fn measure(
     let without = listen(&alone, false)?;
     let with = listen(&alone, true)?;
     let over = listen(&both, true)?;
-    let mut heard_after_ms = Vec::new();
+    if let Some(folder) = &options.output {
+        let sounds = [&alone, &with.sound, &both, &over.sound];
+        let names = ["alone", "alone passed", "interrupted", "interrupted passed"];
+        for (sound, name) in sounds.into_iter().zip(names) {
+            tts::write(&folder.join(format!("{}, {name}.wav", room.name)), RATE.0, sound)?;
+        }
+    }
+    let (mut heard_after_ms, mut missed) = (Vec::new(), Vec::new());
     for &(from, to) in spans {
         let start = over.starts.iter().find(|start| in_span((from, to), start.at));
         let found = start.filter(|start| start.found <= to.max(from + RATE.0 as usize / 2));
-        heard_after_ms.extend(found.map(|start| (start.found - from) as f64 / 16.0));
+        match found {
+            Some(start) => heard_after_ms.push((start.found as f64 - from as f64) / 16.0),
+            None => missed.push(from),
+        }
     }
     let beside = |start: &&Start| !spans.iter().any(|span| in_span(*span, start.at));
     Ok(Figures {
         starts_without: without.starts.len(),
-        starts: with.starts.len(),
+        starts: with.starts.iter().map(|start| start.at).collect(),
         removed_db: removed_db(&echo, &with.sound),
         heard_after_ms,
+        missed,
         utterances: spans.len(),
         false_starts: over.starts.iter().filter(beside).count(),
         loss_db: loss_db(near, spans, &over.sound),
         real_time: with.busy.as_secs_f64() / RATE.duration(played.len()).as_secs_f64(),
     })
+}
+
+fn seconds(samples: usize) -> String {
+    format!("{:.2} s", samples as f64 / f64::from(RATE.0))
 }
 
 /// Whether speech that starts at `at` is that of `span`: its begin may be taken for earlier, and a
@@ -197,10 +225,10 @@ fn in_span((from, to): Span, at: usize) -> bool {
     (from.saturating_sub(early)..to + early).contains(&at)
 }
 
-/// The power of the echo by what is left, where there is an echo, after two seconds.
+/// The power of the echo by what is left, where there is an echo, after the first seconds.
 fn removed_db(echo: &[f32], left: &[f32]) -> f64 {
     let (mut before, mut after) = (0.0, 0.0);
-    for (echo, left) in echo.chunks(BLOCK).zip(left.chunks(BLOCK)).skip(2 * 50) {
+    for (echo, left) in echo.chunks(BLOCK).zip(left.chunks(BLOCK)).skip(4 * 50) {
         if scene::power(echo) > 1e-5 {
             before += f64::from(scene::power(echo));
             after += f64::from(scene::power(left));
@@ -232,7 +260,7 @@ fn interruptions(options: &Options, cx: &OpenCx, len: usize) -> Result<(Vec<f32>
         ends.filter(|(from, to)| to - from > second / 2 && to - from < 3 * second).collect();
     ensure!(!utterances.is_empty(), "{} has no utterance", options.speech.display());
     let (mut near, mut spans) = (vec![0.0; len], Vec::new());
-    let mut from = 3 * second;
+    let mut from = 6 * second;
     for utterance in utterances.iter().cycle() {
         let sound = scene::at_level(&speech[utterance.0..utterance.1], options.near);
         let to = from + sound.len();
@@ -355,4 +383,34 @@ fn block(samples: &[f32]) -> Result<AudioBlock> {
     let mut block = AudioBlock::default();
     block.reshape(RATE, 1, samples.len())?.copy_from_slice(samples);
     Ok(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn an_agent_does_not_interrupt_itself_and_is_interrupted() {
+        let options = Words::parse_from(["echo", "--seconds", "20"]).options;
+        let cx = OpenCx {
+            kernels: afferent_kernels::KERNELS,
+            backends: BACKENDS,
+            ..OpenCx::default()
+        };
+        let played = scene::agent(&options.voice, &cx, options.seconds).unwrap();
+        let (near, spans) = interruptions(&options, &cx, played.len()).unwrap();
+        let figures = measure(&options, &cx, &ROOMS[1], &played, (&near, &spans)).unwrap();
+        assert!(figures.starts_without > 2, "nothing to remove: {figures:?}");
+        assert!(figures.starts.is_empty() && figures.false_starts == 0, "{figures:?}");
+        assert!(figures.missed.is_empty() && figures.utterances > 2, "{figures:?}");
+        assert!(figures.removed_db > 25.0 && figures.loss_db < 3.0, "{figures:?}");
+    }
 }

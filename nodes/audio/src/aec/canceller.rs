@@ -9,8 +9,14 @@ use super::RATE;
 /// Samples of a block; also how much later a sample comes out than it went in.
 pub(super) const BLOCK: usize = BLOCK_SIZE;
 
-/// Blocks of a silent reference behind which no echo is left: a second.
-const IDLE: usize = RATE.0 as usize / BLOCK;
+/// Blocks of a silent reference behind which no echo is left: half a minute, so that the noise of
+/// the room is known from then when the loudspeaker sounds again.
+const IDLE: usize = 30 * RATE.0 as usize / BLOCK;
+
+/// Blocks of noise that it hears before the first sound, and their least and greatest level: -66 and
+/// -36 dBFS.
+const PRIMING: usize = 250;
+const PRIMED: (f32, f32) = (5e-4, 1.6e-2);
 
 /// Full scale of the canceller.
 const FULL_SCALE: f32 = 32_768.0;
@@ -36,8 +42,25 @@ impl Canceller {
             processor: BlockProcessor::new(&config, RATE.0 as usize, 1, 1),
             render: Block::new(1, 1),
             capture: Block::new(1, 1),
-            silent: IDLE,
+            silent: 0,
             last: [0.0; BLOCK],
+        }
+    }
+
+    /// Lets it hear noise of the level of `sound`, the first that there is, so that what it puts in
+    /// the place of an echo is not much louder or softer than the room.
+    pub(super) fn prime(&mut self, sound: &[f32]) {
+        let power = |block: &[f32; BLOCK]| block.iter().map(|x| x * x).sum::<f32>() / BLOCK as f32;
+        let quietest = sound.as_chunks().0.iter().map(power).fold(f32::INFINITY, f32::min);
+        let level = quietest.sqrt().clamp(PRIMED.0, PRIMED.1) * 3.0_f32.sqrt();
+        let mut seed = 1_u32;
+        for _ in 0..PRIMING {
+            let noise = &mut [0.0; BLOCK];
+            for sample in noise.iter_mut() {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                *sample = level * (seed as f32 / 2_147_483_648.0 - 1.0);
+            }
+            self.run(noise, &[0.0; BLOCK]);
         }
     }
 

@@ -11,6 +11,9 @@ use crate::{
 /// More than this is not kept; the oldest is forgotten.
 const KEPT: usize = 60 * RATE.0 as usize;
 
+/// What is not louder than this, -80 dBFS, has no echo.
+const SILENCE: f32 = 1e-4;
+
 /// Sound of the loudspeaker at [`RATE`], one channel; silence where there is none.
 #[derive(Default)]
 pub(super) struct Reference {
@@ -64,7 +67,7 @@ impl Reference {
         let mut sounds = false;
         for (sample, place) in to.iter_mut().zip(from..) {
             *sample = self.line.sample(place);
-            sounds |= *sample != 0.0;
+            sounds |= sample.abs() > SILENCE;
         }
         sounds
     }
@@ -162,7 +165,11 @@ mod tests {
         reference.forget(170);
         assert_eq!(read(&reference, 176)[169..=170], [0.0, 3.0]);
         reference.push(&block(16_000, &[4.0; 4]), Timestamp(-1_000_000)).unwrap();
-        assert_eq!((reference.line.first(), reference.line.end()), (-16, -12), "before all that is known");
+        assert_eq!(
+            (reference.line.first(), reference.line.end()),
+            (-16, -12),
+            "before all that is known"
+        );
     }
 
     #[test]

@@ -10,6 +10,9 @@ use fastrand::Rng;
 /// The rate of all sounds here.
 pub(super) const RATE: SampleRate = SampleRate(16_000);
 
+/// Samples before the agent's first words.
+pub(super) const LEAD: usize = 2 * RATE.0 as usize;
+
 /// Samples after which a changing room is another one.
 const CHANGE: usize = 20 * RATE.0 as usize;
 
@@ -41,6 +44,8 @@ pub(super) struct Room {
     pub(super) changes: bool,
     /// Whether a block of the reference comes behind that of the microphone with the same time.
     pub(super) is_late: bool,
+    /// Whether the agent speaks as soon as the microphone is on.
+    pub(super) is_early: bool,
 }
 
 /// `seconds` of the agent's voice, with pauses between its answers.
@@ -48,7 +53,7 @@ pub(super) fn agent(model: &Path, cx: &OpenCx, seconds: usize) -> Result<Vec<f32
     let mut voice = Voice::open(model, cx)?;
     let rate = voice.rate();
     ensure!(rate == RATE, "the voice has {} Hz, but the rooms have {} Hz", rate.0, RATE.0);
-    let (mut rng, mut sound) = (Rng::with_seed(7), Vec::new());
+    let (mut rng, mut sound) = (Rng::with_seed(7), vec![0.0; LEAD]);
     for number in 0.. {
         let text = ANSWERS[number % ANSWERS.len()];
         let text = text.replace('#', &(2 + (number * 37) % 97).to_string());
@@ -155,6 +160,7 @@ mod tests {
             distorts: false,
             changes: false,
             is_late: false,
+            is_early: false,
         };
         let mut played = vec![0.0; 8000];
         played[100..4000].copy_from_slice(&noise(3900, -20.0));
