@@ -10,7 +10,10 @@ use afferent_graph::{AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, Sam
 use canceller::{BLOCK, Canceller};
 use reference::Reference;
 
-use crate::timeline::{Run, place};
+use crate::{
+    denoise::expect_speech,
+    timeline::{Run, place},
+};
 
 params! {
     /// Settings of [`Aec`].
@@ -103,7 +106,7 @@ impl Aec {
     pub const OUT: Out<AudioBlock> = Out::new("audio");
 
     fn hear(&mut self, cx: &mut Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
-        check_microphone(block)?;
+        expect_speech(block, Self::AUDIO)?;
         let at = cx.at();
         if self.stream.as_ref().is_some_and(|running| !running.run.goes_on(at)) {
             self.send_tail(cx)?;
@@ -185,22 +188,6 @@ impl Running {
             _ => (),
         }
     }
-}
-
-fn check_microphone(block: &AudioBlock) -> Result<(), NodeError> {
-    let reason = if block.rate != RATE {
-        format!(
-            "the sound has {} Hz, but the canceller hears {} Hz; put a resample node with rate: {} \
-             before it",
-            block.rate.0, RATE.0, RATE.0
-        )
-    } else if block.channels() != 1 {
-        let channels = block.channels();
-        format!("the sound has {channels} channels, but the canceller hears one; mix them before")
-    } else {
-        return Ok(());
-    };
-    Err(NodeError::InvalidInput { port: Aec::AUDIO.name(), reason })
 }
 
 impl Node for Aec {

@@ -4,6 +4,8 @@
 
 mod aec;
 mod agc;
+mod audio_mixer;
+mod denoise;
 mod log_mel;
 mod polyphase;
 mod resample;
@@ -13,6 +15,8 @@ use afferent_graph::NodeDef;
 
 pub use aec::{Aec, AecParams};
 pub use agc::{Agc, AgcParams};
+pub use audio_mixer::{AudioMixer, AudioMixerParams};
+pub use denoise::{Denoise, DenoiseParams, NoiseLevel};
 pub use log_mel::{LogMel, LogMelParams};
 pub use resample::{Quality, Resample, ResampleParams};
 
@@ -20,6 +24,8 @@ pub use resample::{Quality, Resample, ResampleParams};
 pub const NODES: &[NodeDef] = &[
     NodeDef::of::<Aec>(),
     NodeDef::of::<Agc>(),
+    NodeDef::of::<AudioMixer>(),
+    NodeDef::of::<Denoise>(),
     NodeDef::of::<LogMel>(),
     NodeDef::of::<Resample>(),
 ];

@@ -400,11 +400,8 @@ mod tests {
     #[test]
     fn an_agent_does_not_interrupt_itself_and_is_interrupted() {
         let options = Words::parse_from(["echo", "--seconds", "20"]).options;
-        let cx = OpenCx {
-            kernels: afferent_kernels::KERNELS,
-            backends: BACKENDS,
-            ..OpenCx::default()
-        };
+        let cx =
+            OpenCx { kernels: afferent_kernels::KERNELS, backends: BACKENDS, ..OpenCx::default() };
         let played = scene::agent(&options.voice, &cx, options.seconds).unwrap();
         let (near, spans) = interruptions(&options, &cx, played.len()).unwrap();
         let figures = measure(&options, &cx, &ROOMS[1], &played, (&near, &spans)).unwrap();
