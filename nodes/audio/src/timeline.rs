@@ -53,9 +53,11 @@ impl Timeline {
     }
 
     /// Makes `end` the end: what lies behind it is dropped, and a gap before it is silence, or the
-    /// begin of all that is known if it is longer than `longest` samples.
+    /// begin of all that is known if it is longer than `longest` samples or nothing is known before.
     pub(crate) fn move_end(&mut self, end: i64, longest: usize) {
-        let is_within = end >= self.first && end.saturating_sub(self.end()) <= longest as i64;
+        let is_within = end >= self.first
+            && !self.samples.is_empty()
+            && end.saturating_sub(self.end()) <= longest as i64;
         match usize::try_from(end.saturating_sub(self.first)) {
             Ok(len) if is_within => self.samples.resize(len, 0.0),
             _ => {
