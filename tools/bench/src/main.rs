@@ -11,6 +11,7 @@ mod call;
 mod callgrind;
 mod conversation;
 mod damaged;
+mod echo;
 mod figures;
 mod flow;
 mod gemm;
@@ -56,6 +57,7 @@ enum Command {
     Damaged(damaged::Options),
     #[command(hide = true)]
     DamagedOnce(damaged::OnceOptions),
+    Echo(echo::Options),
     Flow(flow::Options),
     Gemm(gemm::Options),
     Generate(generate::Options),
@@ -82,6 +84,7 @@ fn main() -> anyhow::Result<()> {
         Command::Damaged(options) => damaged::run(&options)?,
         Command::DamagedOnce(options) => return damaged::once(&options),
         Command::Conversation(options) => return show(conversation::run(&options, cli.json)?),
+        Command::Echo(options) => echo::run(&options)?,
         Command::Flow(options) => return show(flow::run(&options, cli.json)?),
         Command::Gemm(options) => gemm::run(&options)?,
         Command::Generate(options) => generate::run(&options)?,
