@@ -24,7 +24,7 @@ SETS = {"known-clean": (False, False, None, 0), "known-15dB": (False, False, "no
 
 
 def voice(rng, part):
-    return speech.random_voice(rng, True) if part == "test" else spoken.random_voice(rng, True)
+    return speech.random_voice(rng, True) if part == "test" else spoken.random_voice(rng, True, rng.random() < 0.5)
 
 
 def speak(rng, part, new, in_room):
