@@ -12,7 +12,7 @@ import speech
 import texts
 from speech import ACTIVE_LEVEL, RATE
 
-SEEDS = {"tuning": 70001, "test": 80001}
+SEEDS = {"tuning": 70002, "test": 80002}
 BABBLE_TALKERS = 6
 TAIL_S = 0.6
 LEVEL_DB = (-10, 6)

@@ -178,6 +178,8 @@ def samples(arguments):
 
 
 def measure(arguments):
+    if not os.path.exists(os.path.join(WORK, "test.pickle")):
+        corpus.build(arguments.seed, ["test"])
     items = corpus.load("test")[:arguments.items]
     speaker = speaking.Speaker("xnnpack")
     start = time.time()
@@ -205,6 +207,7 @@ def measure(arguments):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=600, help="test clauses")
+    parser.add_argument("--seed", type=int, default=1, help="of the clauses, where they are not made yet")
     parser.add_argument("--bench", default=os.path.join(ROOT, "target/release/afferent-bench"), help="afferent-bench; empty to leave our runtime out")
     parser.add_argument("--read-back", action="store_true", help="let the recogniser read the voice and the teacher")
     parser.add_argument("--recogniser", help="another afferent-bench for the recogniser")

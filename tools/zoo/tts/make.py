@@ -8,7 +8,7 @@ from steps import finish, main, run, start  # noqa: E402
 
 
 def make(seed):
-    if not os.path.exists(os.path.join(corpus.WORK, "test.pickle")):
+    if not all(os.path.exists(os.path.join(corpus.WORK, f"{part}.pickle")) for part in ("train", "test")):
         run("tts/corpus.py", "--seed", seed)
     acoustic, vocoder = start("tts/train.py", "acoustic", "--seed", seed), start("tts/train.py", "vocoder", "--seed", seed)
     finish(vocoder, start("tts/train.py", "speller", "--seed", seed), acoustic)
