@@ -18,7 +18,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from checkpoint import save
 
 WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
-STEPS, BATCH_TOKENS, DRAWN = 6000, 2304, 96
+STEPS, BATCH_TOKENS, DRAWN = 5000, 2304, 96
 RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 150, 0.05
 SAVE_EVERY, REPORT_EVERY = 50, 20
 

@@ -16,7 +16,7 @@ import spelling
 from checkpoint import save, update_mean
 from corpus import HOP, WORK
 
-STEPS = {"acoustic": 2700, "vocoder": 3000, "speller": 1600}
+STEPS = {"acoustic": 3200, "vocoder": 3000, "speller": 1600}
 BATCH = {"acoustic": 24, "vocoder": 10, "speller": 128}
 PEAK_RATE = {"acoustic": 2e-3, "vocoder": 2e-3, "speller": 3e-3}
 FALL_FROM = 0.4
@@ -26,6 +26,8 @@ SEGMENT, EDGE = 72, 3
 SAVE_EVERY = 100
 # Of these the kept weights and statistics of norms are a running mean: those of the last batches alone are too rough.
 KEPT_MEAN = {"acoustic": 0.99}
+# From these steps on the norms use that mean of their statistics. Those of a batch, of clauses of one length, tell the length.
+FROZEN = {"acoustic": 2700}
 
 
 class Acoustic(nn.Module):
@@ -161,6 +163,15 @@ def learning_rate(name, step, steps):
     return PEAK_RATE[name] * min(1, (step + 1) / 100) * (0.5 * (1 + math.cos(math.pi * falling)) + 1e-3)
 
 
+def freeze(model, mean):
+    """Let the norms of a model in training use the kept statistics."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.BatchNorm1d) and module.training:
+            module.eval()
+            module.running_mean.copy_(mean[f"{name}.running_mean"])
+            module.running_var.copy_(mean[f"{name}.running_var"])
+
+
 def train(name, seed, steps):
     torch.set_num_threads(1)
     model, batch, loss_of = {"acoustic": acoustic, "vocoder": vocoder, "speller": speller}[name](seed)
@@ -177,6 +188,8 @@ def train(name, seed, steps):
     model.train()
     start, totals, first = time.time(), {}, step
     while step < steps:
+        if step >= FROZEN.get(name, steps):
+            freeze(model, mean)
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(name, step, steps)
         loss, parts = loss_of(model, batch(step))

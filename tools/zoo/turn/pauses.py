@@ -30,7 +30,9 @@ FILLERS = ["um", "uh", "er", "[[V:m]]", "[[3:]]", "[[V:]]", "[[@m]]", "[[3::m]]"
 TEST_FILLERS = ["um", "[[a#::]]", "[[@::m]]", "[[V:m::]]", "hmm"]
 JOINTS = ["and", "and then", "but", "because", "or", "so", "if", "when", "with", "to the", "in the", "the", "a", "for", "my", "that"]
 BEGINNINGS = ["um, ", "uh, ", "well, ", "okay, ", "so, ", "[[3:]], ", "oh, "]
-QUESTIONS = set("what when where who why how which is are do does did can could will would have has".split())
+# Questions that rise, as a clause does that goes on: mostly those for yes or no.
+YES_OR_NO = set("are is do does did can could will would have has".split())
+RISING_SHARE = {True: 0.6, False: 0.04}
 # The last word of what is cut, or of a filler's clause, is held this long; and some ends too, so that this alone says nothing.
 HELD, HELD_AT_END = (1.0, 1.9), (0.9, 1.3)
 FRAME, SEARCH = 480, 120
@@ -98,8 +100,8 @@ def text_of(rng, part):
 
 def marked(rng, text):
     """A sentence with the mark that gives it its intonation."""
-    asks = text.split()[0].lower() in QUESTIONS
-    return text + ("?" if asks and rng.random() < 0.7 else str(rng.choice([".", ".", ".", ".", "!"])))
+    rises = rng.random() < RISING_SHARE[text.split()[0].lower() in YES_OR_NO]
+    return text + ("?" if rises else str(rng.choice([".", ".", ".", ".", "!"])))
 
 
 def say(rng, text, voice, part):

@@ -16,7 +16,7 @@ from checkpoint import save, update_mean
 from models import mel_matrix
 from speech import ACTIVE_LEVEL, RATE
 
-STEPS, BATCH, PEAK_RATE, WARM = 4000, 48, 3e-3, 100
+STEPS, BATCH, PEAK_RATE, WARM = 2500, 48, 3e-3, 100
 KEPT_MEAN = 0.998
 NOISE_SHARE, SNR_DB, BABBLE_SHARE = 0.75, (5, 30), 0.2
 LEVEL_DB = (-16, 8)
@@ -109,7 +109,7 @@ def train(seed, steps):
         model.train()
         sounds = torch.from_numpy(np.stack([pool.heard(rng, i) for i in picked]))
         with torch.no_grad():
-            chosen = tracts[torch.from_numpy(rng.integers(len(tracts), size=BATCH))][:, None]
+            chosen = tracts[torch.from_numpy(rng.integers(len(tracts), size=BATCH))]
             windows = sounds.unfold(1, model.power.window.shape[0], 320)
             features = model.features(model.power.in_batch(windows, chosen))
             for row in features:
