@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from checkpoint import save, update_mean
 from speech import ACTIVE_LEVEL
 
-STEPS, BATCH, PEAK_RATE, WARM = 8000, 32, 3e-3, 300
+STEPS, BATCH, PEAK_RATE, WARM = 7500, 32, 3e-3, 300
 # The learning rate falls along half a cosine from this part of the training on.
 FALL_FROM = 0.35
 KEPT_MEAN = 0.999
