@@ -15,7 +15,7 @@ from speech import RATE
 
 LANGUAGE = "language.arpa"
 # Found by tune.py on voices, sentences and templates kept from training, not on those of the test.
-DECODER = {"language_model": LANGUAGE, "language_weight": 0.7, "word_bonus": 2.5, "start_delay_ms": 250.0,
+DECODER = {"language_model": LANGUAGE, "language_weight": 0.9, "word_bonus": 3.5, "start_delay_ms": 250.0,
            "end_delay_ms": 150.0}
 LIMITS = [
     "Trained and measured on synthetic English speech only; nothing here says how it does on people.",
