@@ -20,7 +20,6 @@ const LARGE: &[(&str, &str)] = &[
     ("pipelines/models/asr/asr_xnnpack.pte", "the same for XNNPACK"),
     ("pipelines/models/llm/llm_8da4w.pte", "weights of a language model, 4 bits"),
     ("pipelines/models/llm/llm_portable.pte", "the same for machines without XNNPACK, fp32"),
-    ("pipelines/models/llm/llm_xnnpack.pte", "the same with exact weights, fp32"),
     ("pipelines/models/tts/tts_portable.pte", "the weights of a voice"),
     ("pipelines/models/tts/tts_xnnpack.pte", "the weights of a voice"),
 ];
