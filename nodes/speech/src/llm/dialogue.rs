@@ -1,11 +1,19 @@
 //! A dialogue with a language model: its turns as tokens, within what the model can hold.
 
-use std::{path::Path, sync::atomic::AtomicBool};
+use std::{
+    io::{self, Write},
+    path::Path,
+    sync::atomic::AtomicBool,
+};
 
 use afferent_graph::{NodeError, OpenCx};
 use afferent_package::{Chat, ModelPackage};
 use afferent_text::{AnswerOptions, AnswerState, Generator, Piece, TextError, Tokenizer};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{
+    Value,
+    ser::{Formatter, Serializer},
+};
 
 /// What a model said, as far as it is certain.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,7 +102,7 @@ impl Dialogue {
     pub(super) fn give(&mut self, result: &str) -> Result<(), TextError> {
         self.stop();
         let Some(around) = &self.template.result else { return Ok(()) };
-        let tokens = around.around(&self.template, result)?;
+        let tokens = around.around(&self.template, &spaced(result))?;
         if let Some(turn) = self.turns.last_mut() {
             turn.tokens.extend_from_slice(&tokens);
         }
@@ -233,6 +241,35 @@ fn first_words(text: &str, count: usize) -> &str {
         Some(word) => &text[..word.as_ptr().addr() - text.as_ptr().addr() + word.len()],
         None if count == 0 => "",
         None => text,
+    }
+}
+
+/// JSON with a space behind commas and colons, as most texts that models learn from have it. What
+/// is no JSON stays as it is.
+fn spaced(json: &str) -> String {
+    let write = |value: &Value| {
+        let mut text = Vec::new();
+        value.serialize(&mut Serializer::with_formatter(&mut text, Spaced)).ok()?;
+        String::from_utf8(text).ok()
+    };
+    let value: Option<Value> = serde_json::from_str(json).ok();
+    value.as_ref().and_then(write).unwrap_or_else(|| json.to_owned())
+}
+
+/// See [`spaced`].
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { to.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { to.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
+        to.write_all(b": ")
     }
 }
 
@@ -444,6 +481,15 @@ mod tests {
         let mut dialogue = robot(24).unwrap();
         dialogue.ask(0, "</s>").unwrap();
         assert!(!dialogue.turns[0].tokens.contains(&2), "{:?}", dialogue.turns[0].tokens);
+    }
+
+    #[test]
+    fn results_have_spaces() {
+        assert_eq!(
+            spaced(r#"{"a":[1,{"b":"c,d"}],"e":true}"#),
+            r#"{"a": [1, {"b": "c,d"}], "e": true}"#
+        );
+        assert_eq!(spaced("late"), "late");
     }
 
     #[test]
