@@ -177,7 +177,8 @@ impl<'c> Cx<'c> {
         self.caller.real_ns
     }
 
-    /// The time of the packet of this call.
+    /// The time of the packet of this call; without one, of the packet that [`Cx::resume`] goes on
+    /// with, or the time that [`Cx::wake_at`] waited for.
     #[inline]
     pub fn at(&self) -> Timestamp {
         self.origin().at

@@ -87,6 +87,9 @@ pub trait Node: Send + Sized + 'static {
 pub struct OpenCx {
     /// Name of the node in its graph.
     pub name: String,
+    /// Its inputs that something is connected to. Empty where that is not known, as in
+    /// [`Node::check`].
+    pub connected: Vec<&'static str>,
     /// The operators for models, the preferred lists first.
     pub kernels: KernelLists<'static>,
     /// The backends for models.

@@ -518,7 +518,9 @@ impl Group {
         let due = self.timed.iter().filter_map(|place| self.runners[*place].due(now)).min();
         let deadline = self.shared.stop.deadline();
         if let Some(lockstep) = &self.shared.clock.lockstep {
-            let held = self.runners.iter().filter_map(|runner| Some((runner.held?, runner.place)));
+            // Who still has something to hand on takes nothing.
+            let held = self.runners.iter().filter(|runner| runner.outbox.is_empty());
+            let held = held.filter_map(|runner| Some((runner.held?, runner.place)));
             let stuck = self.runners.iter().filter_map(Runner::stuck).min();
             let sleep = Sleep { due, held: held.min(), stuck };
             let granted = lockstep.sleep(self.watch.thread, sleep, deadline);

@@ -177,8 +177,9 @@ impl Runner {
         if !follows || matches!(call, Call::Cancel) {
             let (epoch, entered_ns) = (self.epoch, start.real_ns);
             self.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
-        } else if matches!(call, Call::Due) {
-            self.origin.at = start.now;
+        } else if matches!(call, Call::Due) && self.resume == Resume::Done {
+            // What is said of a packet by and by has its time, what waited for a time has that.
+            self.origin.at = self.origin.at.max(start.now);
         }
         self.invoke(shared, watch, method, None)
     }
@@ -494,6 +495,8 @@ impl Runner {
             return if self.resume == Resume::Done { Taken::Over } else { Taken::Empty };
         }
         if self.resume != Resume::Done {
+            // It takes nothing, even if it may.
+            (self.held, self.granted) = (None, false);
             return Taken::Empty;
         }
         if self.join.is_some() {
@@ -530,11 +533,12 @@ impl Runner {
     ) -> Taken<usize> {
         let epoch = self.epoch;
         // Of the streams that come from before, and of those that come back.
-        let (mut earliest, mut missing) = ([None; 2], false);
+        let (mut earliest, mut missing, mut circles) = ([None; 2], false, false);
         for (place, input) in self.inputs.iter_mut().enumerate() {
             let (head, sender) = input.inlet.head(now, epoch);
             sender.map(&mut freed);
             let earliest = &mut earliest[usize::from(input.feedback)];
+            circles |= input.feedback;
             match head {
                 Taken::Next(at) if earliest.is_none_or(|(other, _)| at < other) => {
                     *earliest = Some((at, place));
@@ -557,6 +561,12 @@ impl Runner {
                 Taken::Empty
             }
             (_, None) if missing => Taken::Empty,
+            // More may come back of what is under way.
+            (_, None) if circles && !granted => {
+                // Time has to pass first for a node that waits for one.
+                self.held = Some(NEVER).filter(|_| self.wake.is_none());
+                Taken::Empty
+            }
             (_, None) => Taken::Over,
         }
     }

@@ -12,8 +12,8 @@ use afferent_graph::{
 };
 
 use crate::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, End, InterruptHandle, JoinCounts,
-    OnError, Plan, RunError, RunOptions, StandIn,
+    CheckedGraph, ClockKind, Edge, EdgePolicy, End, InterruptHandle, JoinCounts, OnError, Plan,
+    RunError, RunOptions, StandIn,
     budget::{self, Meter},
     edge::{FarEdge, Inlet, Outlet},
     join::{Companion, Join},
@@ -30,7 +30,7 @@ use crate::{
 /// # Errors
 /// [`RunError::Open`] and [`RunError::OpenPanic`].
 pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynNode>>, RunError> {
-    graph.nodes.iter().map(|node| Opener::new(node, cx).open()).collect()
+    (0..graph.nodes.len()).map(|place| Opener::new(graph, place, cx).open()).collect()
 }
 
 /// What it takes to open a node, again and again.
@@ -43,8 +43,11 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    fn new(node: &CheckedNode, cx: &OpenCx) -> Self {
-        let cx = OpenCx { name: node.name.clone(), ..cx.clone() };
+    fn new(graph: &CheckedGraph, place: usize, cx: &OpenCx) -> Self {
+        let node = &graph.nodes[place];
+        let inputs = graph.edges.iter().filter(|edge| edge.to.0 == place);
+        let connected = inputs.map(|edge| edge.to.1).collect();
+        let cx = OpenCx { name: node.name.clone(), connected, ..cx.clone() };
         Self { def: node.def, stand_in: node.stand_in.clone(), params: node.params.clone(), cx }
     }
 
@@ -307,7 +310,7 @@ impl Wiring<'_> {
             place,
             name: checked.name.clone(),
             node: Some(node),
-            opener: Opener::new(checked, self.cx),
+            opener: Opener::new(graph, place, self.cx),
             on_error: checked.on_error,
             deadline_ns: checked.deadline.filter(|_| is_real).map_or(u64::MAX, |deadline| {
                 u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use afferent_graph::{
     Cx, Gain, In, Interruption, Node, NodeError, OpenCx, Out, Played, Port, SpeechEvent,
-    SpeechEventKind, Timestamp, Transcript, params,
+    SpeechEventKind, Timestamp, Transcript, TurnEvent, TurnEventKind, params,
 };
 
 params! {
@@ -29,8 +29,12 @@ params! {
 /// | `events`     | `speech/Event`       | in: start and end of speech                                |
 /// | `transcript` | `speech/Transcript`  | in, for `min_words`: what is said, as it comes             |
 /// | `played`     | `audio/Played`       | in: whether the agent can be heard                         |
+/// | `turns`      | `speech/Turn`        | in: when it is the agent's turn                            |
 /// | `interrupt`  | `graph/Interruption` | out: what the graph's `interrupt` names                    |
 /// | `gain`       | `audio/Gain`         | out: how loud the agent speaks                             |
+///
+/// With `turns` and `played` connected, only an agent whose turn it is can be interrupted: from the
+/// end of the user's turn until all of the answer was heard.
 ///
 /// When speech begins, the agent becomes softer. Speech of `min_speech` with `min_words` words
 /// interrupts it: the graph forgets all that the agent was about to say, also what nobody hears
@@ -66,6 +70,8 @@ pub struct BargeIn {
     words: usize,
     is_heard: bool,
     is_ducked: bool,
+    /// Whether it is the agent's turn; `None` when nobody tells.
+    is_its_turn: Option<bool>,
 }
 
 /// How long after speech its transcript may come.
@@ -78,6 +84,8 @@ impl BargeIn {
     pub const TRANSCRIPT: In<Transcript> = In::new("transcript");
     /// Whether the agent can be heard.
     pub const PLAYED: In<Played> = In::new("played");
+    /// When it is the agent's turn.
+    pub const TURNS: In<TurnEvent> = In::new("turns");
     /// Interrupts.
     pub const INTERRUPT: Out<Interruption> = Out::new("interrupt");
     /// How loud the agent speaks.
@@ -140,9 +148,10 @@ impl BargeIn {
     }
 
     fn interrupt(&mut self, cx: &mut Cx<'_>, reason: &str) {
-        if std::mem::replace(&mut self.is_decided, true) {
+        if self.is_its_turn == Some(false) || std::mem::replace(&mut self.is_decided, true) {
             return;
         }
+        self.is_its_turn = self.is_its_turn.map(|_| false);
         let now = cx.now();
         cx.send_at(Self::INTERRUPT, now, Interruption { reason: reason.to_owned() });
         self.be_loud(cx);
@@ -158,13 +167,16 @@ impl Node for BargeIn {
         Self::EVENTS.port().help("start and end of speech"),
         Self::TRANSCRIPT.port().optional().help("for min_words: what is said, as it comes"),
         Self::PLAYED.port().optional().help("whether the agent can be heard"),
+        Self::TURNS.port().optional().help("when it is the agent's turn"),
         Self::INTERRUPT.port().optional().help("what the graph's interrupt names"),
         Self::GAIN.port().optional().help("how loud the agent speaks"),
     ];
     const TIMED: bool = true;
     const LATENCY: &'static str = "min_speech, or until min_words words are known";
 
-    fn open(params: BargeInParams, _: &OpenCx) -> Result<Self, NodeError> {
+    fn open(params: BargeInParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        let connected = |port: &str| cx.connected.iter().any(|name| *name == port);
+        let knows = connected(Self::TURNS.name()) && connected(Self::PLAYED.name());
         let known = params.backchannels.split(',').map(|text| text.trim().to_lowercase());
         let known = known.filter(|text| !text.is_empty());
         let known = known.map(|text| format!(" {} ", text.replace(' ', "  ")));
@@ -177,6 +189,7 @@ impl Node for BargeIn {
             words: 0,
             is_heard: false,
             is_ducked: false,
+            is_its_turn: knows.then_some(false),
         })
     }
 
@@ -185,6 +198,13 @@ impl Node for BargeIn {
             self.speech(cx, event);
         } else if let Some(played) = cx.get(Self::PLAYED) {
             self.is_heard = played.is_playing;
+            if !self.is_heard {
+                self.is_its_turn = self.is_its_turn.map(|_| false);
+            }
+        } else if let Some(event) = cx.get(Self::TURNS).copied() {
+            let begins = event.kind == TurnEventKind::End;
+            self.is_its_turn = self.is_its_turn.map(|_| begins);
+            self.decide(cx);
         } else if let Some(packet) = cx.packet().cloned() {
             if let Some(transcript) = packet.get::<Transcript>() {
                 self.hear(cx, transcript);

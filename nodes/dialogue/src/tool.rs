@@ -166,27 +166,22 @@ mod tests {
     use std::fs;
 
     use afferent_graph::{NodeBench, ParamValue, ParamValues, Params};
+    use tempfile::TempDir;
 
     use super::*;
 
-    fn open(name: &str, tools: &str) -> Result<NodeBench<Tool>, NodeError> {
-        let folder = std::env::temp_dir().join(format!("afferent-{name}-{}", std::process::id()));
-        let path = folder.join("tools.yaml");
-        let io = |error: std::io::Error| NodeError::File {
-            path: path.clone(),
-            reason: error.to_string(),
-        };
-        fs::create_dir_all(&folder).map_err(io)?;
-        fs::write(&path, tools).map_err(io)?;
-        let values: ParamValues = [("tools".to_owned(), ParamValue::Path(path.clone()))].into();
+    /// A node with these tools; its folder is there as long as the second value.
+    fn open(tools: &str) -> Result<(NodeBench<Tool>, TempDir), NodeError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tools.yaml");
+        fs::write(&path, tools).unwrap();
+        let values: ParamValues = [("tools".to_owned(), ParamValue::Path(path))].into();
         let opened = Tool::open(ToolParams::from_values(&values)?, &OpenCx::default());
-        fs::remove_dir_all(&folder).map_err(io)?;
-        opened.map(NodeBench::new)
+        opened.map(|node| (NodeBench::new(node), folder))
     }
 
     fn check(tools: &str, tool: &str, arguments: &str, expected: &str) {
-        let name = format!("tool-{}", tools.len() * 1000 + arguments.len());
-        let mut bench = open(&name, tools).unwrap();
+        let (mut bench, _folder) = open(tools).unwrap();
         let call = ToolMessage { turn: 4, tool: tool.into(), json: arguments.into() };
         let sent = bench.call(Tool::CALLS, Timestamp(0), call).unwrap();
         let result = sent[0].1.get::<ToolMessage>().unwrap();
@@ -208,7 +203,7 @@ mod tests {
 
     #[test]
     fn timers_are_over_in_their_order() {
-        let mut bench = open("timers", "t: {timer: {}}").unwrap();
+        let (mut bench, _folder) = open("t: {timer: {}}").unwrap();
         for (turn, json) in [(1, "{\"seconds\": 90}"), (2, "{\"minutes\": 1}"), (3, "{}")] {
             let call = ToolMessage { turn, tool: "t".into(), json: json.into() };
             let sent = bench.call(Tool::CALLS, Timestamp(0), call).unwrap();
@@ -258,9 +253,7 @@ mod tests {
             ("x: {time: {}, timeout: soon}", "soon"),
             ("- x", "tools.yaml: "),
         ] {
-            let Err(error) = open(&format!("faults-{}", tools.len()), tools) else {
-                panic!("{tools} was accepted")
-            };
+            let Err(error) = open(tools) else { panic!("{tools} was accepted") };
             assert!(error.to_string().contains(expected), "{tools}: {error}");
         }
     }

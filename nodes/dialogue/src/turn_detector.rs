@@ -1,19 +1,25 @@
 //! Decides when it is the agent's turn.
 
-use std::time::Duration;
+mod pause;
+
+use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{
-    Cx, In, Node, NodeError, OpenCx, Out, Played, Port, SpeechEvent, SpeechEventKind, Text,
-    Timestamp, Transcript, TurnEvent, TurnEventKind, params,
+    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Played, Port, SpeechEvent, SpeechEventKind,
+    Text, Timestamp, Transcript, TurnEvent, TurnEventKind, params,
 };
+
+use self::pause::Pause;
 
 params! {
     /// Settings of [`TurnDetector`].
     pub struct TurnDetectorParams {
         /// Silence after speech that ends a turn.
         pub min_delay: Duration = "300ms", range 0.0..=60.0;
-        /// The same after words of `hesitation`.
+        /// The same after words of `hesitation`, and where the model hears that the turn goes on.
         pub max_delay: Duration = "2.5s", range 0.0..=60.0;
+        /// Model package that hears in a pause whether the turn goes on; needs the input `audio`.
+        pub model: Option<PathBuf>;
         /// Last words of a turn that will go on, with commas between them.
         pub hesitation: String = "and,but,or,because,so,um,uh,the,a,an,of,to,with";
         /// Whether the text is sent as soon as speech pauses. The answer then has to wait for the
@@ -29,14 +35,19 @@ params! {
 /// | `events`     | `speech/Event`      | in: start and end of speech                                 |
 /// | `transcript` | `speech/Transcript` | in: what was said; only final ones count                    |
 /// | `played`     | `audio/Played`      | in: what was heard of answers                               |
+/// | `audio`      | `audio/Block`       | in, for `model`: all sound, one channel at the model's rate |
 /// | `text`       | `text/Text`         | out: what was said in a turn, all of it                     |
 /// | `turns`      | `speech/Turn`       | out: start and end of turns, and turns that go on after all |
 ///
 /// A turn ends when there was silence for `min_delay`, counted from the end of speech, and what was
-/// said is known; after a word of `hesitation` it takes `max_delay`. A user who goes on before
+/// said is known; after a word of `hesitation`, or when `model` hears that it goes on, it takes
+/// `max_delay`. A user who goes on before
 /// anything of the answer was heard goes on with the same turn: its whole text is sent again under
 /// the same number, and takes the place of the first. Without `played`, every turn that has ended
 /// counts as answered. Speech without words is no turn.
+///
+/// Contract of the model: `forward(sound f32[1, window_size]) -> probability f32[1, 1]`, metadata
+/// `sample_rate`, `window_size`; the sound ends in the pause, as soon as `events` tell of it.
 ///
 /// Latency: `min_delay` after the end of speech, `max_delay` at most; with `eager`, none for the
 /// text.
@@ -62,6 +73,9 @@ params! {
 pub struct TurnDetector {
     params: TurnDetectorParams,
     hesitation: Vec<String>,
+    pause: Option<Pause>,
+    /// Whether the model hears that the turn goes on.
+    goes_on: bool,
     turn: u64,
     /// What was said in the turn so far.
     text: String,
@@ -71,7 +85,7 @@ pub struct TurnDetector {
     /// When speech ended, or words came that nobody saw spoken.
     silent_since: Timestamp,
     state: State,
-    /// Whether something of the answer was heard; nobody tells without `played`.
+    /// Whether something of the answer was heard, and whether anybody tells.
     is_heard: bool,
     hears: bool,
     /// The text that was sent last.
@@ -94,6 +108,8 @@ impl TurnDetector {
     pub const TRANSCRIPT: In<Transcript> = In::new("transcript");
     /// What was heard of answers.
     pub const PLAYED: In<Played> = In::new("played");
+    /// All sound.
+    pub const AUDIO: In<AudioBlock> = In::new("audio");
     /// What was said in a turn.
     pub const TEXT: Out<Text> = Out::new("text");
     /// What happens to turns.
@@ -104,16 +120,20 @@ impl TurnDetector {
         cx.send_at(Self::TURNS, now, TurnEvent { turn: self.turn, kind });
     }
 
-    fn speech(&mut self, cx: &mut Cx<'_>, event: SpeechEvent) {
+    fn speech(&mut self, cx: &mut Cx<'_>, event: SpeechEvent) -> Result<(), NodeError> {
         self.sees_speech = true;
         match event.kind {
             SpeechEventKind::Start => self.is_speaking = true,
             SpeechEventKind::End => {
                 self.is_speaking = false;
                 self.silent_since = cx.at();
+                if let Some(pause) = &mut self.pause {
+                    self.goes_on = !cx.time_model(|| pause.is_end())?;
+                }
                 self.wait(cx);
             }
         }
+        Ok(())
     }
 
     /// Adds what was said, to the turn or to the one that begins with it.
@@ -171,7 +191,7 @@ impl TurnDetector {
     fn delay(&self) -> Duration {
         let last = self.text.rsplit(' ').next().unwrap_or_default();
         let hesitates = self.hesitation.iter().any(|word| word == last);
-        if hesitates { self.params.max_delay } else { self.params.min_delay }
+        if hesitates || self.goes_on { self.params.max_delay } else { self.params.min_delay }
     }
 
     /// Sends the text, if it is another than before.
@@ -195,6 +215,7 @@ impl Node for TurnDetector {
         Self::EVENTS.port().optional().help("start and end of speech"),
         Self::TRANSCRIPT.port().help("what was said; only final ones count"),
         Self::PLAYED.port().optional().help("what was heard of answers"),
+        Self::AUDIO.port().optional().help("for model: all sound, one channel at its rate"),
         Self::TEXT.port().help("what was said in a turn, all of it"),
         Self::TURNS
             .port()
@@ -204,9 +225,9 @@ impl Node for TurnDetector {
     const TIMED: bool = true;
     const LATENCY: &'static str = "min_delay after the end of speech, max_delay at most";
 
-    fn check(params: &TurnDetectorParams, _: &OpenCx) -> Result<(), NodeError> {
+    fn check(params: &TurnDetectorParams, cx: &OpenCx) -> Result<(), NodeError> {
         if params.max_delay >= params.min_delay {
-            return Ok(());
+            return params.model.as_deref().map_or(Ok(()), |path| Pause::open(path, cx).map(drop));
         }
         let (min, max) = (params.min_delay, params.max_delay);
         let reason = format!("{max:?} is shorter than min_delay, {min:?}");
@@ -216,7 +237,11 @@ impl Node for TurnDetector {
     fn open(params: TurnDetectorParams, cx: &OpenCx) -> Result<Self, NodeError> {
         Self::check(&params, cx)?;
         let words = params.hesitation.split(',').map(|word| word.trim().to_lowercase());
+        let hears = cx.connected.iter().any(|port| *port == Self::PLAYED.name());
+        let pause = params.model.as_deref().map(|path| Pause::open(path, cx)).transpose()?;
         Ok(Self {
+            pause,
+            goes_on: false,
             hesitation: words.filter(|word| !word.is_empty()).collect(),
             params,
             turn: 0,
@@ -226,16 +251,20 @@ impl Node for TurnDetector {
             silent_since: Timestamp::ZERO,
             state: State::Idle,
             is_heard: false,
-            hears: false,
+            hears,
             sent: String::new(),
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(event) = cx.get(Self::EVENTS).copied() {
-            self.speech(cx, event);
+            self.speech(cx, event)?;
+        } else if let Some(block) = cx.get(Self::AUDIO) {
+            if let Some(pause) = &mut self.pause {
+                pause.hear(Self::AUDIO.name(), block)?;
+            }
         } else if cx.get(Self::PLAYED).is_some() {
-            (self.hears, self.is_heard) = (true, true);
+            self.is_heard = true;
         } else if let Some(packet) = cx.packet().cloned() {
             if let Some(transcript) = packet.get::<Transcript>() {
                 self.add(cx, transcript);
@@ -257,10 +286,12 @@ mod tests {
         Timestamp(ms * 1_000_000)
     }
 
+    /// With `played` connected.
     fn open(eager: bool) -> NodeBench<TurnDetector> {
         let values: ParamValues = [("eager".to_owned(), ParamValue::Bool(eager))].into();
         let params = TurnDetectorParams::from_values(&values).unwrap();
-        NodeBench::new(TurnDetector::open(params, &OpenCx::default()).unwrap())
+        let cx = OpenCx { connected: vec!["events", "transcript", "played"], ..OpenCx::default() };
+        NodeBench::new(TurnDetector::open(params, &cx).unwrap())
     }
 
     fn tell<'p>(packets: impl IntoIterator<Item = &'p Packet>) -> Vec<String> {
@@ -293,6 +324,8 @@ mod tests {
     fn a_turn_is_all_that_was_said_until_a_silence() {
         let mut bench = open(false);
         assert_eq!(speak(&mut bench, 1000, "stop"), [vec!["0 Start"], vec!["0 stop", "0 End"]]);
+        let played = Played { until: ms(0), is_playing: true };
+        bench.call(TurnDetector::PLAYED, ms(3500), played).unwrap();
         assert_eq!(speak(&mut bench, 5000, "go"), [vec!["1 Start"], vec!["1 go", "1 End"]]);
     }
 
@@ -302,6 +335,8 @@ mod tests {
         assert_eq!(speak(&mut bench, 1000, "lights and"), [vec!["0 Start"], vec![]]);
         let rest = speak(&mut bench, 3400, "music");
         assert_eq!(rest, [vec![], vec!["0 lights and music", "0 End"]]);
+        let played = Played { until: ms(0), is_playing: true };
+        bench.call(TurnDetector::PLAYED, ms(6000), played).unwrap();
         assert_eq!(speak(&mut bench, 9000, "to"), [vec!["1 Start"], vec![]]);
         let sent = bench.advance(ms(11_500)).unwrap();
         assert_eq!(tell(sent.iter().map(|(.., packet)| packet)), ["1 to", "1 End"]);
@@ -310,11 +345,10 @@ mod tests {
     #[test]
     fn who_goes_on_before_the_answer_is_heard_goes_on_with_the_turn() {
         let mut bench = open(false);
-        let played = Played { until: ms(0), is_playing: true };
-        bench.call(TurnDetector::PLAYED, ms(0), played).unwrap();
         speak(&mut bench, 1000, "the capital");
         let rest = speak(&mut bench, 4000, "of france");
         assert_eq!(rest, [vec!["0 Resume"], vec!["0 the capital of france", "0 End"]]);
+        let played = Played { until: ms(0), is_playing: true };
         bench.call(TurnDetector::PLAYED, ms(7000), played).unwrap();
         assert_eq!(speak(&mut bench, 9000, "thanks")[0], ["1 Start"]);
     }

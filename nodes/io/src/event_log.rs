@@ -30,7 +30,8 @@ use crate::output::{self, file_error};
 ///
 /// For programs it is a JSON object: `t_s`, `node`, `type`, `sequence`, the fields of the payload
 /// (but those with one of these names), `model_ms`, `framework_ms`. Where the engine does not tell
-/// the real time, the last is absent.
+/// the real time, the last is absent. `plain` writes the texts of packets and nothing else; partial
+/// transcripts are left out.
 ///
 /// ```
 /// use afferent_graph::{In, KeywordEvent, Node, NodeBench, OpenCx, Timestamp};
@@ -62,6 +63,8 @@ choices! {
         Text = "text",
         /// A JSON object, for programs.
         Json = "json",
+        /// The text alone, where there is one that stays as it is.
+        Plain = "plain",
     }
 }
 
@@ -114,6 +117,13 @@ impl Node for EventLog {
                 Ok(())
             }
             LogFormat::Json => write_json(&mut self.line, packet, cx.source(), &cost),
+            LogFormat::Plain => match plain(packet) {
+                Some(text) => {
+                    self.line.extend_from_slice(text.as_bytes());
+                    Ok(())
+                }
+                None => return Ok(()),
+            },
         };
         let written = written.map_err(io::Error::from).and_then(|()| {
             self.line.push(b'\n');
@@ -121,6 +131,17 @@ impl Node for EventLog {
             self.writer.flush()
         });
         written.map_err(|error| file_error(&self.path, format!("it cannot be written: {error}")))
+    }
+}
+
+/// The text of a packet, unless it is empty or may become another one.
+fn plain(packet: &Packet) -> Option<String> {
+    let fields = packet.payload()?.fields();
+    let field = |wanted| fields.iter().find(|(name, _)| *name == wanted).map(|(_, field)| field);
+    match (field("event"), field("text")) {
+        (Some(Field::Text(event)), _) if event == "partial" => None,
+        (_, Some(Field::Text(text))) if !text.is_empty() => Some(text.clone()),
+        _ => None,
     }
 }
 

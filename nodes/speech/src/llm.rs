@@ -199,6 +199,13 @@ impl Node for Llm {
     }
 
     fn open(params: LlmParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        let lacks = |port: &str| !cx.connected.is_empty() && !cx.connected.contains(&port);
+        if params.history == Remembered::Heard
+            && (lacks(Self::WORDS.name()) || lacks(Self::PLAYED.name()))
+        {
+            let reason = "heard needs the inputs words and played, from tts and speaker".to_owned();
+            return Err(NodeError::InvalidParam { name: "history", reason });
+        }
         let max_new = usize::try_from(params.max_new).unwrap_or(usize::MAX);
         let dialogue = Dialogue::open(&params.model, params.system.as_deref(), max_new, cx)?;
         Ok(Self {

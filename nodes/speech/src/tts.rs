@@ -241,7 +241,7 @@ mod tests {
         let later = Timestamp(5_000_000_000);
         assert!(voice.cancel(later).unwrap().is_empty());
         let sent = voice.call(Tts::TEXT, Timestamp(0), Text::from("Yes.")).unwrap();
-        assert_eq!(sent[0].1.header.at, later);
+        assert!(sent.iter().all(|(_, packet)| packet.header.at >= later));
     }
 
     #[test]

@@ -137,6 +137,8 @@ pub struct Decision {
     pub smooth_ms: Option<u32>,
     /// Time after a detection in which the same is not detected again, in milliseconds.
     pub refractory_ms: Option<u32>,
+    /// How long it has been silent when the model is asked, in milliseconds.
+    pub silence_ms: Option<u32>,
 }
 
 /// How a recogniser's decoder makes words of letters.

@@ -133,6 +133,7 @@ fn def(ports: &'static [Port], heavy: bool) -> NodeDef {
         ports,
         params: &[],
         weight: if heavy { Weight::Heavy } else { Weight::Light },
+        timed: false,
         latency: "",
         check: |_, _| Ok(()),
         open: if ports.len() == 1 {

@@ -78,6 +78,7 @@ const IN: In<Number> = In::new("in");
 const SIDE: In<Number> = In::new("side");
 const EXTRA: In<Event> = In::new("extra");
 const OUT: Out<Number> = Out::new("out");
+const BACK: In<Number> = In::new("back");
 const OTHER: Out<Number> = Out::new("other");
 const EVENTS: Out<Event> = Out::new("events");
 
@@ -205,6 +206,77 @@ impl Node for Split {
     }
 }
 
+params! {
+    /// Of a node that says more than it hears.
+    pub(crate) struct EchoParams {
+        /// How often it says a number once more, before it hears the next.
+        pub repeats: u32 = "1", range 0.0..=5.0;
+        /// Every fifth number is said again after so long, while others go on.
+        pub later: Duration = "50us", range 0.0..=1.0;
+        /// It rests so long after each number.
+        pub rest: Option<Duration>;
+    }
+}
+
+/// Says numbers again, at once and later, and hears what comes back of them.
+struct Echo {
+    params: EchoParams,
+    heard: u32,
+    left: u32,
+}
+
+impl Echo {
+    fn go_on(&mut self, cx: &mut Cx<'_>) {
+        match (self.left, self.params.rest) {
+            (0, None) => {}
+            (0, Some(rest)) => cx.resume_at(cx.now() + rest),
+            _ => cx.resume(),
+        }
+    }
+}
+
+impl Node for Echo {
+    type Params = EchoParams;
+    const NAME: &'static str = "echo";
+    const SUMMARY: &'static str = "Says numbers again.";
+    const PORTS: &'static [Port] = &[IN.port(), BACK.port().optional(), OUT.port()];
+    const TIMED: bool = true;
+    const LATENCY: &'static str = "none";
+
+    fn open(params: EchoParams, _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { params, heard: 0, left: 0 })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        count_thread();
+        if cx.get(BACK).is_some() {
+            return Ok(());
+        }
+        if let Some(number) = cx.get(IN).cloned() {
+            assert_eq!(self.left, 0, "a packet came before what was still to be said");
+            self.heard += 1;
+            self.left = self.params.repeats;
+            if self.heard.is_multiple_of(5) {
+                cx.wake_at(cx.now() + self.params.later);
+            }
+            cx.send(OUT, number);
+            self.go_on(cx);
+        } else if self.left > 0 {
+            self.left -= 1;
+            cx.send(OUT, Number(u64::from(self.left)));
+            self.go_on(cx);
+        } else {
+            cx.send(OUT, Number(1 << 40));
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.left = 0;
+        Ok(())
+    }
+}
+
 /// Takes several streams; joins them where the graph says so.
 struct Merge;
 
@@ -256,5 +328,6 @@ pub(crate) const NODES: &[NodeDef] = &[
     NodeDef::of::<Pass<true>>(),
     NodeDef::of::<Split>(),
     NodeDef::of::<Merge>(),
+    NodeDef::of::<Echo>(),
     NodeDef::of::<Sink>(),
 ];

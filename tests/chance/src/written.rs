@@ -13,6 +13,9 @@ fn choice<'a>(random: &mut Rng, words: &[&'a str]) -> &'a str {
     words[random.usize(0..words.len())]
 }
 
+/// Stands for a stream that leads back until all nodes are known.
+const BACK: &str = ", @";
+
 /// Outputs that send numbers, and those that send events.
 #[derive(Default)]
 struct Streams {
@@ -30,7 +33,10 @@ pub(crate) fn graph(random: &mut Rng) -> String {
         let kind = match place {
             0 => "source",
             _ if place + 1 == nodes => "sink",
-            _ => choice(random, &["source", "pass", "pass", "heavy", "split", "merge", "sink"]),
+            _ => choice(
+                random,
+                &["source", "pass", "pass", "heavy", "split", "merge", "echo", "sink"],
+            ),
         };
         let inputs = inputs(random, kind, &streams, harm);
         let kind = if random.u32(0..100) < harm { "sours" } else { kind };
@@ -46,6 +52,15 @@ pub(crate) fn graph(random: &mut Rng) -> String {
             "sink" => {}
             _ => streams.numbers.push(format!("n{place}.out")),
         }
+    }
+    // What comes back comes from anywhere.
+    while let Some(at) = text.find(BACK) {
+        let from = choose(random, &streams.numbers);
+        let queue = at_times(random, 50, |random| format!(", queue: {}", random.u32(1..6)));
+        text.replace_range(
+            at..at + BACK.len(),
+            &format!(", back: {{from: {from}, feedback: true{queue}}}"),
+        );
     }
     text += &at_times(random, 30, |random| {
         let cancels: Vec<_> = (0..random.usize(1..4)).map(|_| node(random, nodes)).collect();
@@ -99,6 +114,10 @@ fn inputs(random: &mut Rng, kind: &str, streams: &Streams, harm: u32) -> String 
             }
             format!(", in: {{in: [{}]}}", all.join(", "))
         }
+        "echo" => {
+            let back = at_times(random, 60, |_| BACK.to_owned());
+            format!(", in: {{in: {}{back}}}", stream(random, number, ""))
+        }
         _ => format!(", in: {{in: {}}}", stream(random, number, "")),
     }
 }
@@ -142,6 +161,11 @@ fn settings(random: &mut Rng, kind: &str, harm: u32) -> String {
         }
         if random.u32(0..100) < 20 {
             params.push(format!("burst: {}", random.u32(1..17)));
+        }
+    } else if kind == "echo" {
+        params.push(format!("repeats: {}, later: {}us", random.u32(0..4), random.u32(0..200)));
+        if random.u32(0..100) < 20 {
+            params.push(format!("rest: {}us", random.u32(0..50)));
         }
     } else if matches!(kind, "pass" | "heavy") && random.u32(0..100) < 25 {
         params.push(format!("fails: {}, panics: {}", random.u32(1..40), random.bool()));

@@ -3,8 +3,12 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod captions;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod scenarios;
+#[cfg(test)]
+mod voice_agent;
 #[cfg(test)]
 mod wake_word;

@@ -273,7 +273,8 @@ fn pass(
     Ok(transcripts)
 }
 
-fn read_wav(path: &Path) -> Result<(SampleRate, Vec<f32>)> {
+/// The rate and the samples of a file of one channel.
+pub(crate) fn read_wav(path: &Path) -> Result<(SampleRate, Vec<f32>)> {
     let mut reader = hound::WavReader::open(path)?;
     let spec = reader.spec();
     ensure!(spec.channels == 1 && spec.bits_per_sample == 16, "it is not 16 bits of one channel");

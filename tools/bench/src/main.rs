@@ -1,13 +1,17 @@
 //! Prints every figure that the project claims, with its peers in the same run.
 
 #![expect(clippy::print_stdout, reason = "figures are what this program is for")]
+#![expect(clippy::print_stderr, reason = "long work shows how far it is")]
 
+mod agent;
 mod allocations;
 mod asr;
 mod attention;
 mod call;
 mod callgrind;
+mod conversation;
 mod damaged;
+mod echo;
 mod figures;
 mod flow;
 mod gemm;
@@ -45,12 +49,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Agent(agent::Options),
     Asr(asr::Options),
     Attention(attention::Options),
     Call(call::Options),
+    Conversation(conversation::Options),
     Damaged(damaged::Options),
     #[command(hide = true)]
     DamagedOnce(damaged::OnceOptions),
+    Echo(echo::Options),
     Flow(flow::Options),
     Gemm(gemm::Options),
     Generate(generate::Options),
@@ -70,11 +77,14 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let tables = match cli.command {
+        Command::Agent(options) => agent::run(&options)?,
         Command::Asr(options) => asr::run(&options)?,
         Command::Attention(options) => attention::run(&options)?,
         Command::Call(options) => call::run(&options)?,
         Command::Damaged(options) => damaged::run(&options)?,
         Command::DamagedOnce(options) => return damaged::once(&options),
+        Command::Conversation(options) => return show(conversation::run(&options, cli.json)?),
+        Command::Echo(options) => echo::run(&options)?,
         Command::Flow(options) => return show(flow::run(&options, cli.json)?),
         Command::Gemm(options) => gemm::run(&options)?,
         Command::Generate(options) => generate::run(&options)?,

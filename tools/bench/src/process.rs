@@ -17,6 +17,22 @@ pub(crate) fn resident_bytes() -> Result<u64> {
     Ok(field(std::str::from_utf8(&text[..length])?, "VmRSS:")? * 1024)
 }
 
+/// The time that process `id` has spent on processors, in seconds, to a hundredth.
+pub(crate) fn cpu_seconds_of(id: u32) -> Result<f64> {
+    let text = fs::read_to_string(format!("/proc/{id}/stat"))?;
+    // The name of the program, in brackets, may hold anything.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    let ticks: f64 = ticks.sum::<Result<f64, _>>().context("/proc has no processor time")?;
+    // Linux tells it in hundredths on every machine.
+    Ok(ticks / 100.0)
+}
+
+/// The memory that process `id` has resident, in bytes.
+pub(crate) fn resident_bytes_of(id: u32) -> Result<u64> {
+    Ok(field(&fs::read_to_string(format!("/proc/{id}/status"))?, "VmRSS:")? * 1024)
+}
+
 /// The most memory that process `id` had resident so far, in bytes.
 pub(crate) fn peak_bytes(id: u32) -> Result<u64> {
     Ok(field(&fs::read_to_string(format!("/proc/{id}/status"))?, "VmHWM:")? * 1024)

@@ -97,7 +97,8 @@ fn say(voice: &mut Voice, text: &str) -> Result<Said> {
     Ok(Said { sound, took: start.elapsed(), first })
 }
 
-fn write(path: &Path, rate: u32, sound: &[f32]) -> Result<()> {
+/// Writes a file of one channel.
+pub(crate) fn write(path: &Path, rate: u32, sound: &[f32]) -> Result<()> {
     let format = WavSpec {
         channels: 1,
         sample_rate: rate,

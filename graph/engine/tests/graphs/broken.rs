@@ -280,14 +280,14 @@ fn streams_that_lead_back() {
     nodes(
         &back("true, on_full: block"),
         &[
-            "4:66 \"on_full: block\" of the stream from \"y\" to \"x\" could wait for itself | a stream with \"feedback\" drops what it has no room for: write drop_oldest, drop_newest or latest",
+            "4:59 \"on_full: block\" of the stream from \"y\" to \"x\" could wait for itself | a stream with \"feedback\" drops what it has no room for: write drop_oldest, drop_newest or latest",
         ],
     );
     nodes(
         &back("maybe"),
         &[
-            "4:24 the graph has a cycle: x → y → x | packets flow one way; a stream that leads back is written {from: node.port, feedback: true}",
-            "4:49 \"feedback\" of \"in\" of node \"x\" must be true or false, not \"maybe\"",
+            "4:31 the graph has a cycle: x → y → x | packets flow one way; a stream that leads back is written {from: node.port, feedback: true}",
+            "4:44 \"feedback\" of \"in\" of node \"x\" must be true or false, not \"maybe\"",
         ],
     );
     nodes(

@@ -38,9 +38,9 @@ fn what_a_node_still_has_to_say_goes_before_its_next_packet() {
         graph.edge(numbers, node);
         graph.edge(node, sink);
         graph.heavy(&[node, sink]);
-        graph.run(options).unwrap();
+        graph.run(options.clone()).unwrap();
         let expected: Vec<u64> = (0..20).flat_map(|n| [10 * n, 10 * n + 1, 10 * n + 2]).collect();
-        assert_eq!(*seen.lock().unwrap(), expected);
+        assert_eq!(*seen.lock().unwrap(), expected, "{:?} {:?}", options.clock, options.threads);
     });
 }
 

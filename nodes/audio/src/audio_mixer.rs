@@ -1,0 +1,359 @@
+//! Makes one stream of several.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use afferent_graph::{
+    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Timestamp, params,
+};
+
+use crate::timeline::{Timeline, follows, place, time};
+
+params! {
+    /// Settings of [`AudioMixer`].
+    pub struct AudioMixerParams {
+        /// Gains in decibels by the names of the nodes that send, `music: -12, tts: 0`; 0 dB for
+        /// those that are not named.
+        pub gains_db: String = "";
+        /// How long the others wait for an input that is late.
+        pub wait: Duration = "40ms", range 0.0..=10.0;
+    }
+}
+
+/// Makes one stream of several: the sum of what sounds at the same time.
+///
+/// | port    | payload       | what                                                          |
+/// |---------|---------------|---------------------------------------------------------------|
+/// | `audio` | `audio/Block` | in: several streams of one rate and number of channels        |
+/// | `audio` | `audio/Block` | out: their sum, full scale ±1                                 |
+///
+/// Samples are brought together by their time stamps, to the nearest sample. Gaps in an input are
+/// silence; where no input has sound, nothing is sent. What all inputs have is sent at once. For an
+/// input that is late, or silent, the others wait until the session's clock and the begin of some
+/// block are `wait` behind the time of what they have, or they have a minute; what comes later still
+/// is dropped. So one input may send ahead of the clock. Sums beyond ±0.8 are bent to stay within
+/// ±1. Inputs are told apart by the node that sends.
+///
+/// Latency: none while all inputs sound, otherwise `wait` and a block.
+///
+/// ```
+/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
+/// use afferent_graph::SampleRate;
+/// use afferent_nodes_audio::{AudioMixer, AudioMixerParams};
+///
+/// let params = AudioMixerParams::from_values(&ParamValues::new()).unwrap();
+/// let mut mixer = NodeBench::new(AudioMixer::open(params, &OpenCx::default())?);
+/// let mut block = AudioBlock::default();
+/// block.reshape(SampleRate(16_000), 1, 1600)?.fill(0.25);
+/// // Another input may still begin.
+/// assert!(mixer.call(AudioMixer::AUDIO, Timestamp::ZERO, block)?.is_empty());
+/// let sent = mixer.finish(Timestamp::ZERO)?;
+/// assert_eq!(sent[0].1.get::<AudioBlock>().unwrap().len(), 1600);
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct AudioMixer {
+    gains: BTreeMap<String, f32>,
+    wait: Duration,
+    /// Rate and channels of all inputs, once there is one.
+    format: Option<(SampleRate, usize)>,
+    inputs: Vec<Input>,
+    /// Place behind the last sample that was sent.
+    sent: i64,
+    /// Begin of the first block, and of the newest.
+    first: i64,
+    newest: i64,
+}
+
+/// What one node sent.
+struct Input {
+    source: String,
+    gain: f32,
+    channels: Vec<Timeline>,
+    /// Time of the sample that should come next.
+    next_at: Timestamp,
+}
+
+/// Longest sound that waits, in seconds.
+const LONGEST_S: usize = 60;
+
+/// Where sums begin to be bent.
+const KNEE: f32 = 0.8;
+
+impl AudioMixer {
+    /// Sounds in.
+    pub const AUDIO: In<AudioBlock> = In::new("audio");
+    /// Their sum.
+    pub const OUT: Out<AudioBlock> = Out::new("audio");
+
+    /// Takes in the block that `source` sent.
+    fn take(&mut self, block: &AudioBlock, at: Timestamp, source: &str) -> Result<(), NodeError> {
+        let format = (block.rate, block.channels());
+        let own = *self.format.get_or_insert(format);
+        if format != own || block.rate.0 == 0 {
+            let (rate, channels) = format;
+            let reason = format!(
+                "{source:?} sends {} Hz and {channels} channels, the first sound had {} Hz and {}; \
+                 put a resample node before it",
+                rate.0, own.0.0, own.1
+            );
+            return Err(NodeError::InvalidInput { port: Self::AUDIO.name(), reason });
+        }
+        let begin = place(block.rate, at);
+        if self.inputs.is_empty() {
+            (self.sent, self.first, self.newest) = (begin, begin, begin);
+        }
+        self.newest = self.newest.max(begin);
+        let known = self.inputs.iter().position(|input| input.source == source);
+        let goes_on = known.is_some_and(|known| follows(self.inputs[known].next_at, at));
+        let known = known.unwrap_or_else(|| {
+            let gain = self.gains.get(source).copied().unwrap_or(1.0);
+            let channels = (0..block.channels()).map(|_| Timeline::default()).collect();
+            self.inputs.push(Input { source: source.to_owned(), gain, channels, next_at: at });
+            self.inputs.len() - 1
+        });
+        let (input, sent, longest) = (&mut self.inputs[known], self.sent, longest(block.rate));
+        for (channel, line) in input.channels.iter_mut().enumerate() {
+            if !goes_on {
+                line.move_end(begin, longest);
+            }
+            let gain = input.gain;
+            line.extend(block.channel(channel)?.iter().map(|sample| gain * sample), 2 * longest);
+            line.forget(sent);
+        }
+        input.next_at = at + block.duration();
+        Ok(())
+    }
+
+    /// The place up to which nothing more is expected at `now`.
+    fn known(&self, now: Timestamp) -> i64 {
+        let Some((rate, _)) = self.format else { return self.sent };
+        let wait = i64::try_from(rate.samples(self.wait)).unwrap_or(i64::MAX);
+        let patient = self.newest.min(place(rate, now)).saturating_sub(wait);
+        let ends = || self.inputs.iter().filter_map(|input| Some(input.channels.first()?.end()));
+        let full = ends().max().unwrap_or(0).saturating_sub(longest(rate) as i64);
+        // Not all inputs may have begun yet.
+        let has_settled = self.newest > self.first.saturating_add(wait);
+        let all = ends().min().filter(|_| has_settled).unwrap_or(patient);
+        all.max(patient).max(full)
+    }
+
+    /// Sends what lies before `until`.
+    fn send_until(&mut self, cx: &mut Cx<'_>, until: i64) -> Result<(), NodeError> {
+        let Some((rate, channels)) = self.format else { return Ok(()) };
+        loop {
+            // The next stretch in which some input has sound.
+            let lines = self.inputs.iter().filter_map(|input| input.channels.first());
+            let lines = lines.filter(|line| line.end() > self.sent && line.end() > line.first());
+            let first = lines.clone().map(|line| line.first().max(self.sent)).min();
+            let Some(first) = first.filter(|first| *first < until) else { return Ok(()) };
+            let mut end = first;
+            for _ in 0..self.inputs.len() {
+                let touching = lines.clone().filter(|line| line.first() <= end);
+                end = touching.map(Timeline::end).max().unwrap_or(end).max(end);
+            }
+            let end = end.min(until);
+            let len = usize::try_from(end - first).unwrap_or(0);
+            let mut block = cx.loan(Self::OUT);
+            let samples = block.reshape(rate, channels, len)?;
+            for (channel, samples) in samples.chunks_exact_mut(len).enumerate() {
+                for (sample, place) in samples.iter_mut().zip(first..) {
+                    let all = self.inputs.iter().map(|input| input.channels[channel].sample(place));
+                    *sample = bend(all.sum());
+                }
+            }
+            cx.send_at(Self::OUT, time(rate, first), block);
+            self.sent = end;
+            let lines = self.inputs.iter_mut().flat_map(|input| &mut input.channels);
+            lines.for_each(|line| line.forget(end));
+        }
+    }
+}
+
+/// How many samples wait at most.
+fn longest(rate: SampleRate) -> usize {
+    LONGEST_S * rate.0 as usize
+}
+
+/// A sample within full scale: what is beyond the knee is bent towards ±1.
+fn bend(sample: f32) -> f32 {
+    let beyond = sample.abs() - KNEE;
+    if beyond <= 0.0 {
+        return sample;
+    }
+    let room = 1.0 - KNEE;
+    sample.signum() * (KNEE + room * (beyond / room).tanh())
+}
+
+/// Reads `music: -12, tts: 0`.
+fn parse_gains(text: &str) -> Result<BTreeMap<String, f32>, String> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let gain = |part: &str| {
+        let (name, db) = part.split_once(':').ok_or_else(|| {
+            format!("{part:?} is not a name and a gain in decibels, such as music: -12")
+        })?;
+        let db: Option<f32> = db.trim().parse().ok();
+        let db = db.filter(|db| (-120.0..=60.0).contains(db)).ok_or_else(|| {
+            format!("the gain of {:?} is not a number from -120 to 60 dB", name.trim())
+        })?;
+        Ok((name.trim().to_owned(), 10.0_f32.powf(db / 20.0)))
+    };
+    parts.map(gain).collect()
+}
+
+impl Node for AudioMixer {
+    type Params = AudioMixerParams;
+
+    const NAME: &'static str = "audio_mixer";
+    const SUMMARY: &'static str = "Makes one stream of several: the sum of what sounds together.";
+    const PORTS: &'static [Port] = &[
+        Self::AUDIO.port().help("several streams of one rate and number of channels").many(),
+        Self::OUT.port().help("their sum, full scale ±1"),
+    ];
+    const LATENCY: &'static str = "none while all inputs sound, otherwise wait and a block";
+
+    fn check(params: &AudioMixerParams, cx: &OpenCx) -> Result<(), NodeError> {
+        Self::open(params.clone(), cx).map(drop)
+    }
+
+    fn open(params: AudioMixerParams, _: &OpenCx) -> Result<Self, NodeError> {
+        let gains = parse_gains(&params.gains_db);
+        let gains = gains.map_err(|reason| NodeError::InvalidParam { name: "gains_db", reason })?;
+        let (format, inputs) = (None, Vec::new());
+        Ok(Self { gains, wait: params.wait, format, inputs, sent: 0, first: 0, newest: 0 })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        // A second holder, so that sound can be sent while the packet is read.
+        let Some(packet) = cx.packet().cloned() else { return Ok(()) };
+        let Some(block) = packet.get::<AudioBlock>() else { return Ok(()) };
+        self.take(block, cx.at(), cx.source())?;
+        let until = self.known(cx.now());
+        self.send_until(cx, until)
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.send_until(cx, i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{
+        Caller, Header, Inbound, NodeBench, Outbox, Packet, ParamValue, Params, Pool,
+    };
+
+    use super::*;
+
+    fn open(gains_db: &str) -> Result<AudioMixer, NodeError> {
+        let values = [("gains_db".to_owned(), ParamValue::Text(gains_db.to_owned()))].into();
+        AudioMixer::open(AudioMixerParams::from_values(&values).unwrap(), &OpenCx::default())
+    }
+
+    fn block(rate: u32, samples: &[f32]) -> AudioBlock {
+        let mut block = AudioBlock::default();
+        let to = block.reshape(SampleRate(rate), 1, samples.len()).unwrap();
+        to.copy_from_slice(samples);
+        block
+    }
+
+    fn ms(ms: i64) -> Timestamp {
+        Timestamp(ms * 1_000_000)
+    }
+
+    /// Start in milliseconds, length, and first and last sample of each block.
+    type Sent = Vec<(i64, usize, f32, f32)>;
+
+    /// Gives the mixer `len` ms of `level` from `source` at `at` ms, when the clock is at `now`.
+    fn call(
+        mixer: &mut AudioMixer,
+        source: &str,
+        (now, at): (i64, i64),
+        len: usize,
+        level: f32,
+    ) -> Sent {
+        let outputs = [("audio", Pool::new(4))];
+        let mut sent = Outbox::default();
+        let header = Header { at: ms(at), ..Header::default() };
+        let mut packet = Packet::new(block(16_000, &vec![level; 16 * len]), header);
+        let inbound = Inbound { port: "audio", source: source.to_owned() };
+        let caller = Caller { now: ms(now), outputs: &outputs, ..Caller::default() };
+        let mut cx = Cx::new(caller, Some((&inbound, &mut packet)), &mut sent);
+        mixer.process(&mut cx).unwrap();
+        let mut all = Vec::new();
+        while let Some((_, packet)) = sent.pop() {
+            let samples = packet.get::<AudioBlock>().unwrap().channel(0).unwrap();
+            let at = packet.header.at.0 / 1_000_000;
+            all.push((at, samples.len() / 16, samples[0], samples[samples.len() - 1]));
+        }
+        all
+    }
+
+    #[test]
+    fn what_sounds_together_is_summed_with_gains() {
+        let mut mixer = open("music: -20.0, other: 3").unwrap();
+        for at in [0, 20, 40] {
+            assert!(call(&mut mixer, "voice", (at, at), 20, 0.25).is_empty(), "at {at}");
+            assert!(call(&mut mixer, "music", (at, at), 20, 0.5).is_empty(), "at {at}");
+        }
+        // Both inputs are known now.
+        let sent = call(&mut mixer, "voice", (60, 60), 20, 0.25);
+        assert_eq!(sent, [(0, 60, 0.3, 0.3)]);
+        assert_eq!(call(&mut mixer, "music", (60, 60), 20, 0.5), [(60, 20, 0.3, 0.3)]);
+        assert!(call(&mut mixer, "music", (80, 80), 10, 0.5).is_empty());
+        assert_eq!(call(&mut mixer, "voice", (80, 80), 20, 0.0), [(80, 10, 0.05, 0.05)]);
+    }
+
+    #[test]
+    fn nobody_waits_for_long_and_gaps_of_all_are_gaps() {
+        let mut mixer = open("").unwrap();
+        for at in [0, 20, 40, 60] {
+            call(&mut mixer, "a", (at, at), 20, 0.25);
+            call(&mut mixer, "b", (at, at), 20, 0.25);
+        }
+        assert!(call(&mut mixer, "a", (80, 80), 20, 0.25).is_empty());
+        assert!(call(&mut mixer, "a", (100, 100), 20, 0.25).is_empty());
+        assert!(call(&mut mixer, "a", (120, 120), 20, 0.25).is_empty());
+        assert_eq!(call(&mut mixer, "a", (140, 140), 20, 0.25), [(80, 20, 0.25, 0.25)]);
+        // What comes too late is dropped, up to what may still be sent.
+        let sent = call(&mut mixer, "b", (140, 95), 70, 0.5);
+        assert_eq!(sent, [(100, 60, 0.75, 0.75)]);
+        let sent = call(&mut mixer, "a", (1000, 1000), 20, 0.25);
+        assert_eq!(sent, [(160, 5, 0.5, 0.5)]);
+        assert_eq!(call(&mut mixer, "b", (1010, 1010), 10, 0.25), [(1000, 20, 0.25, 0.5)]);
+    }
+
+    #[test]
+    fn an_input_may_send_ahead_of_the_clock() {
+        let mut mixer = open("").unwrap();
+        for at in [0, 20, 40, 60] {
+            call(&mut mixer, "music", (at, at), 20, 0.25);
+        }
+        assert!(call(&mut mixer, "voice", (60, 80), 500, 0.25).is_empty());
+        assert!(call(&mut mixer, "voice", (60, 580), 500, 0.25).is_empty());
+        assert_eq!(call(&mut mixer, "music", (80, 80), 20, 0.25), [(80, 20, 0.5, 0.5)]);
+    }
+
+    #[test]
+    fn sums_stay_within_full_scale() {
+        let mut mixer = NodeBench::new(open("").unwrap());
+        let loud = [0.5, 0.8, 0.9, 1.5, 40.0, -3.0];
+        mixer.call(AudioMixer::AUDIO, ms(0), block(16_000, &loud)).unwrap();
+        let sent = mixer.finish(ms(0)).unwrap();
+        let found = sent[0].1.get::<AudioBlock>().unwrap().channel(0).unwrap().to_vec();
+        assert_eq!(found[..2], [0.5, 0.8]);
+        assert!(found.iter().all(|x| x.abs() <= 1.0) && found[2] > 0.88 && found[5] < -0.99);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut mixer = NodeBench::new(open("").unwrap());
+        mixer.call(AudioMixer::AUDIO, ms(0), block(16_000, &[0.0])).unwrap();
+        let error = mixer.call(AudioMixer::AUDIO, ms(0), block(8000, &[0.0])).unwrap_err();
+        assert!(error.to_string().contains("put a resample node before it"), "{error}");
+        for (gains, reason) in
+            [("music", "is not a name and a gain"), ("a: loud", "\"a\""), ("a: 90", "60 dB")]
+        {
+            let Err(error) = open(gains) else { panic!("{gains} was accepted") };
+            assert!(error.to_string().contains(reason), "{error}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A model that hears whether a pause ends a turn.
+
+use std::{collections::VecDeque, path::Path};
+
+use afferent_core::TensorView;
+use afferent_graph::{AudioBlock, NodeError, OpenCx, SampleRate};
+use afferent_package::{ModelPackage, Threshold};
+use afferent_runtime::{Input, Model};
+
+/// A model with the contract `forward(sound f32[1, window]) -> probability f32[1, 1]`, and the last
+/// sound that it may be asked about.
+pub(super) struct Pause {
+    model: Model,
+    path: std::path::PathBuf,
+    rate: SampleRate,
+    window: usize,
+    threshold: f32,
+    /// The newest sample last; never more than a window and what came since.
+    sound: VecDeque<f32>,
+    /// What the model is given.
+    asked: Vec<f32>,
+}
+
+/// A probability of this is taken for an end where the package does not say.
+const THRESHOLD: f32 = 0.5;
+
+impl Pause {
+    /// # Errors
+    /// [`NodeError::Model`].
+    pub(super) fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
+        let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
+        let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
+        package.expect_task("end_of_turn").map_err(|error| failed(error.to_string()))?;
+        let model = package.load(cx.kernels, cx.backends);
+        let model = model.map_err(|error| failed(error.to_string()))?;
+        let number = |name: &str| {
+            let value = model.file().metadata_int(name);
+            let value =
+                value.and_then(|value| u32::try_from(value).ok()).filter(|value| *value > 0);
+            value.ok_or_else(|| failed(format!("it has no {name}")))
+        };
+        let (rate, window) = (SampleRate(number("sample_rate")?), number("window_size")? as usize);
+        let threshold = match &package.manifest.decision.threshold {
+            Some(Threshold::All(threshold)) => *threshold,
+            _ => THRESHOLD,
+        };
+        let (path, sound) = (path.to_owned(), VecDeque::with_capacity(2 * window));
+        Ok(Self { model, path, rate, window, threshold, sound, asked: Vec::new() })
+    }
+
+    /// Takes in sound.
+    ///
+    /// # Errors
+    /// [`NodeError::InvalidInput`].
+    pub(super) fn hear(&mut self, port: &'static str, block: &AudioBlock) -> Result<(), NodeError> {
+        if (block.rate, block.channels()) != (self.rate, 1) {
+            let reason = format!(
+                "sound of {} Hz and {} channels, but the model hears one of {} Hz; put a resample \
+                 node before it",
+                block.rate.0,
+                block.channels(),
+                self.rate.0
+            );
+            return Err(NodeError::InvalidInput { port, reason });
+        }
+        self.sound.extend(block.channel(0)?);
+        let excess = self.sound.len().saturating_sub(self.window);
+        self.sound.drain(..excess);
+        Ok(())
+    }
+
+    /// Whether the pause that goes on now is the end of a turn.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`] and [`NodeError::Tensor`].
+    pub(super) fn is_end(&mut self) -> Result<bool, NodeError> {
+        // Zeros stand for what came before the first sample.
+        self.asked.clear();
+        self.asked.resize(self.window - self.sound.len().min(self.window), 0.0);
+        self.asked.extend(&self.sound);
+        let sizes = [1, self.window];
+        let input = Input::Tensor(TensorView::new(&sizes, &self.asked)?);
+        let failed = |reason: String| NodeError::Model { path: self.path.clone(), reason };
+        let outputs = self.model.run("forward", &[input]);
+        let outputs = outputs.map_err(|error| failed(error.to_string()))?;
+        let probability = outputs.tensor(0)?.data::<f32>()?.first().copied();
+        let probability = probability.ok_or_else(|| failed("it gave nothing".to_owned()))?;
+        Ok(probability >= self.threshold)
+    }
+}
