@@ -44,12 +44,12 @@ fn what_is_played_is_heard_in_time_and_what_is_not_is_shown() {
         .collect();
     let expected = [
         (
-            18,
+            17,
             17,
             "expected asr.transcript with text that contains \"lights\" within 5s of the start: it did not come",
         ),
         (
-            19,
+            18,
             17,
             "expected asr.transcript with txt \"timer\" within 5s of the start: it did not come",
         ),
