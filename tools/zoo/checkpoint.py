@@ -1,12 +1,19 @@
-"""What trainings keep: files that are whole or not there, so that a run continues, and means of weights."""
+"""What the zoo keeps: files that are whole or not there, so that a run continues, and means of weights."""
 import os
 
+import numpy as np
 import torch
 
 
 def save(content, path):
     torch.save(content, f"{path}.part")
     os.replace(f"{path}.part", path)
+
+
+def save_arrays(path, **arrays):
+    with open(path + ".part", "wb") as file:
+        np.savez(file, **arrays)
+    os.replace(path + ".part", path)
 
 
 def update_mean(mean, state, step, most):

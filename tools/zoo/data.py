@@ -10,6 +10,7 @@ import sounds
 import speech
 import texts
 import voices
+from checkpoint import save_arrays
 from models import LogMel, Vad, WakeWord
 from speech import ACTIVE_LEVEL, HOP, RATE
 
@@ -87,7 +88,7 @@ def _speak_shard(path, kind, count, seed, made):
         except ValueError:
             continue
     loud = [np.clip(s.sound * 16384, -32767, 32767).astype(np.int16) for s in spoken]
-    save(path, sound=np.concatenate(loud), sizes=[len(s) for s in loud],
+    save_arrays(path, sound=np.concatenate(loud), sizes=[len(s) for s in loud],
          active=np.concatenate([s.active for s in spoken]), hops=[len(s.active) for s in spoken],
          ends=[s.end for s in spoken])
 
@@ -95,14 +96,7 @@ def _speak_shard(path, kind, count, seed, made):
 def _noise_shard(path, kind, count, seed):
     rng = np.random.default_rng(seed)
     clips = np.stack([sounds.TRAIN_NOISES[kind](rng, NOISE_SECONDS * RATE) for _ in range(count)])
-    save(path, clips=clips.astype(np.float16))
-
-
-def save(path, **arrays):
-    """Whole or not at all, so that an interrupted run can be continued."""
-    with open(path + ".part", "wb") as file:
-        np.savez(file, **arrays)
-    os.replace(path + ".part", path)
+    save_arrays(path, clips=clips.astype(np.float16))
 
 
 def shards(name, part=1.0):

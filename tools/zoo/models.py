@@ -37,7 +37,8 @@ class MelPower(nn.Module):
     computed: the other bins of a real signal mirror these, so the mel matrix takes their power there.
     """
 
-    def __init__(self, rows, columns, window, count, bands, low_hz=60, high_hz=7600):
+    def __init__(self, rows, columns, window, count, bands, low_hz=60, high_hz=7600, filters=None):
+        """Mel filters unless others are given, [bands, bins]."""
         super().__init__()
         size, kept = rows * columns, rows // 2 + 1
         self.rows, self.columns, self.kept, self.padding = rows, columns, kept, size - window
@@ -52,7 +53,7 @@ class MelPower(nn.Module):
         self.register_buffer("cos", constant(np.cos(twiddle)), persistent=False)
         self.register_buffer("sin", constant(np.sin(twiddle)), persistent=False)
         self.register_buffer("second", constant(np.block([[c, s], [-s, c]])), persistent=False)
-        filters = mel_matrix(bands, low_hz, high_hz, size)
+        filters = mel_matrix(bands, low_hz, high_hz, size) if filters is None else filters
         self.filters = constant(filters.T)
         mel = np.zeros((kept * columns, bands))
         for i in range(kept):

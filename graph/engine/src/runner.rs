@@ -213,7 +213,8 @@ impl Runner {
         let (start, is_packet) = (watch.moment, input.is_some());
         watch.calling.store(self.place, Ordering::Relaxed);
         let (mut inbound, mut packet, mut restarted) = (None, None, false);
-        // What follows without a packet does not descend from what came back.
+        // What a node says when it is time does not descend from what came back, unless it still
+        // has something to say of that.
         let mut before = None;
         if let Some((input, received)) = input {
             let (input, header) = (&mut self.inputs[input], &received.header);
@@ -271,7 +272,7 @@ impl Runner {
             let Header { trace, entered_ns, .. } = self.origin;
             self.count_packet(trace, is_sampled(trace), end.real_ns.saturating_sub(entered_ns));
         }
-        if let Some(origin) = before {
+        if let Some(origin) = before.filter(|_| self.resume == Resume::Done) {
             self.origin = origin;
         }
         match failure {

@@ -192,7 +192,7 @@ impl Asr {
         if silent || self.decoder.heard() >= self.limits.max_utterance {
             let now = self.decoder.now();
             self.send_final(cx, now);
-            self.decoder.restart(now);
+            self.decoder.go_on();
             self.sent.clear();
         } else if self.limits.partials {
             self.send_partial(cx);
@@ -267,6 +267,7 @@ impl Node for Asr {
         };
         let clock = Clock {
             origin: Timestamp::ZERO,
+            earliest: Timestamp::ZERO,
             step: rate.duration(window) / u32::try_from(steps).unwrap_or(1),
             start_delay_s: delay_s(|decoder| decoder.start_delay_ms),
             end_delay_s: delay_s(|decoder| decoder.end_delay_ms),

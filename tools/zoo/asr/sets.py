@@ -12,7 +12,7 @@ import speech
 import texts
 from speech import ACTIVE_LEVEL, RATE
 
-SEEDS = {"tuning": 70001, "test": 80001}
+SEEDS = {"tuning": 70002, "test": 80002}
 BABBLE_TALKERS = 6
 TAIL_S = 0.6
 LEVEL_DB = (-10, 6)
@@ -24,7 +24,7 @@ SETS = {"known-clean": (False, False, None, 0), "known-15dB": (False, False, "no
 
 
 def voice(rng, part):
-    return speech.random_voice(rng, True) if part == "test" else spoken.random_voice(rng, True)
+    return speech.random_voice(rng, True) if part == "test" else spoken.random_voice(rng, True, rng.random() < 0.5)
 
 
 def speak(rng, part, new, in_room):

@@ -13,6 +13,7 @@ import grammar
 import sounds
 import speech
 import voices
+from checkpoint import save_arrays
 from models import mel_matrix
 from speech import ACTIVE_LEVEL, HOP, RATE
 
@@ -26,8 +27,9 @@ SHARD, SHARDS = 1000, 40
 RANDOM_SHARE, ROOM_SHARE = 0.3, 0.5
 # How often an utterance comes from a made-up variant, and from a made-up accent.
 MADE_VARIANT_SHARE, MADE_ACCENT_SHARE = 0.4, 0.3
-# More shards behind those, by accents that also change consonants, as many people's do; for the end of training.
-ACCENTED_SHARDS, ACCENTED_SHARE, ACCENTS = 12, 0.7, 96
+# More shards behind those, by accents that also change consonants, as many people's do; the accents behind
+# the first ones are kept for tuning.
+ACCENTED_SHARDS, ACCENTED_SHARE, ACCENTS, HELD_ACCENTS = 32, 0.7, 256, 32
 CONSONANT_SHIFTS = ("D d|D d|D z|D v|T t|T t|T f|T s|N n|v w|w v|z s|dZ j|dZ tS|tS S|S s|r R|t t2|l l/|h x|p b|d t").split("|")
 NOISES = {"shaped": 90, "hum": 30, "clicks": 40, "tones": 40, "music": 40}
 NOISE_SECONDS = 10
@@ -70,7 +72,7 @@ class Spoken(NamedTuple):
 def random_voice(rng, held, accented=False):
     """A voice of the private copy of espeak-ng's data; a held one has a variant kept from training."""
     if accented and rng.random() < ACCENTED_SHARE:
-        accent = f"made/accent{rng.integers(ACCENTS):03}"
+        accent = f"made/accent{rng.integers(ACCENTS) if not held else ACCENTS + rng.integers(HELD_ACCENTS):03}"
     elif rng.random() < MADE_ACCENT_SHARE:
         accent = "made/" + voices._number(rng, voices.ACCENTS, held)
     else:
@@ -84,7 +86,7 @@ def random_voice(rng, held, accented=False):
 def accents():
     """Add accents with other consonants to the private copy of espeak-ng's data; returns its folder."""
     home = voices.folder(WORK)
-    for number in range(ACCENTS):
+    for number in range(ACCENTS + HELD_ACCENTS):
         rng = np.random.default_rng([voices.SEED, 3, number])
         shifts = rng.choice(CONSONANT_SHIFTS, rng.integers(1, 5), False)
         path = os.path.join(home, "espeak-ng-data", "lang", "made", f"accent{number:03}")
@@ -126,17 +128,10 @@ def mel_power(sound):
     return (spectrum.real ** 2 + spectrum.imag ** 2) @ FILTERS
 
 
-def save(path, **arrays):
-    """Whole or not at all, so that an interrupted run can be continued."""
-    with open(path + ".part", "wb") as file:
-        np.savez(file, **arrays)
-    os.replace(path + ".part", path)
-
-
 def pack(path, utterances):
     """Write utterances as logarithms of mel powers, with their texts and phones."""
     mels = [np.log(mel_power(u.sound) + FLOOR / 100).astype(np.float16) for u in utterances]
-    save(path, mels=np.concatenate(mels), sizes=[len(m) for m in mels], texts=[u.text for u in utterances],
+    save_arrays(path, mels=np.concatenate(mels), sizes=[len(m) for m in mels], texts=[u.text for u in utterances],
          starts=np.concatenate([u.starts for u in utterances]), names=np.concatenate([u.names for u in utterances]),
          counts=[len(u.names) for u in utterances])
 
@@ -161,7 +156,7 @@ def _noises(path, seed):
     rng = np.random.default_rng(seed)
     clips = [mel_power(sounds.TRAIN_NOISES[kind](rng, NOISE_SECONDS * RATE))
              for kind, count in NOISES.items() for _ in range(count)]
-    save(path, clips=np.log(np.stack(clips) + FLOOR / 100).astype(np.float16))
+    save_arrays(path, clips=np.log(np.stack(clips) + FLOOR / 100).astype(np.float16))
 
 
 def _run(task):

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from checkpoint import save, update_mean
 from speech import ACTIVE_LEVEL
 
-STEPS, BATCH, PEAK_RATE, WARM = 7200, 32, 3e-3, 300
+STEPS, BATCH, PEAK_RATE, WARM = 7500, 32, 3e-3, 300
 # The learning rate falls along half a cosine from this part of the training on.
 FALL_FROM = 0.35
 KEPT_MEAN = 0.999
@@ -144,12 +144,12 @@ def mask(rng, features):
         features[start:start + width] = 0
 
 
-def batches(seed, first, last, phones, noises, from_shard=0):
+def batches(seed, first, last, phones, noises):
     """Features, letters, phones of the steps of training; each depends on the pool, the seed and its number."""
     window, number = [], first
     while number < last:
         turn = number // BATCHES_PER_SHARD
-        order = from_shard + np.random.default_rng([seed, turn]).permutation(_count() - from_shard)
+        order = np.random.default_rng([seed, turn]).permutation(_count())
         window = window[-(WINDOW_SHARDS - 1):] + [Shard(spoken.shard_path(order[0]), phones)]
         while len(window) < WINDOW_SHARDS:
             window.append(Shard(spoken.shard_path(order[len(window)]), phones))
@@ -232,9 +232,17 @@ def greedy_error(model, shard):
     return 100 * wrong / words
 
 
-def learning_rate(step, steps, peak):
+def learning_rate(step, steps):
     part = (step / steps - FALL_FROM) / (1 - FALL_FROM)
-    return peak * min(1, (step + 1) / WARM) * (0.5 * (1 + math.cos(math.pi * min(1, max(0, part)))) + 1e-3)
+    return PEAK_RATE * min(1, (step + 1) / WARM) * (0.5 * (1 + math.cos(math.pi * min(1, max(0, part)))) + 1e-3)
+
+
+def optimisers(model):
+    """Muon for the matrices of the blocks, AdamW for everything else."""
+    inner = [p for name, p in model.named_parameters() if p.dim() == 2 and not name.startswith(("out", "phones"))]
+    outer = [p for name, p in model.named_parameters() if p.dim() != 2 or name.startswith(("out", "phones"))]
+    return [torch.optim.Muon(inner, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(outer, weight_decay=0.01, betas=(0.9, 0.98))]
 
 
 def loss_of(model, features, letters, phones):
@@ -249,33 +257,33 @@ def loss_of(model, features, letters, phones):
     return ctc, ctc + PHONE_WEIGHT * F.cross_entropy(phone_logits.float().flatten(0, 1), phones.flatten())
 
 
-def train(seed, steps, name, begin=None, peak=PEAK_RATE, from_shard=0):
+def train(seed, steps, name):
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     phones = phone_numbers(spoken.shard_path(0))
     model, noises = Recogniser(len(phones) + 1), Noises()
     known, new = (Shard(os.path.join(WORK, f"tuning-{kind}.npz"), phones) for kind in ("known", "new"))
-    if begin:
-        model.load_state_dict(torch.load(os.path.join(WORK, f"{begin}.pt"), weights_only=True))
-    optimiser = torch.optim.AdamW(model.parameters(), weight_decay=0.01, betas=(0.9, 0.98))
+    both = optimisers(model)
     mean = {key: value.clone() for key, value in model.state_dict().items()}
     checkpoint, step = os.path.join(WORK, f"{name}-checkpoint.pt"), 0
     if os.path.exists(checkpoint):
         saved = torch.load(checkpoint, weights_only=True)
         model.load_state_dict(saved["model"])
-        optimiser.load_state_dict(saved["optimiser"])
+        for optimiser, state in zip(both, saved["optimisers"]):
+            optimiser.load_state_dict(state)
         mean, step = saved["mean"], saved["step"]
     averaged = Recogniser(len(phones) + 1).eval()
     start, total, count, first = time.time(), 0.0, 0, step
-    for features, letters, target in batches(seed, step, steps, phones, noises, from_shard):
+    for features, letters, target in batches(seed, step, steps, phones, noises):
         model.train()
-        for group in optimiser.param_groups:
-            group["lr"] = learning_rate(step, steps, peak)
+        for group in both[0].param_groups + both[1].param_groups:
+            group["lr"] = learning_rate(step, steps)
         ctc, loss = loss_of(model, features, letters, target)
-        optimiser.zero_grad()
+        model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimiser.step()
+        for optimiser in both:
+            optimiser.step()
         update_mean(mean, model.state_dict(), step, KEPT_MEAN)
         total, count, step = total + ctc.item(), count + 1, step + 1
         if step % 100 == 0 or step == steps:
@@ -284,7 +292,7 @@ def train(seed, steps, name, begin=None, peak=PEAK_RATE, from_shard=0):
                   f"{(steps - step) / rate / 60:.0f} min left", flush=True)
             total, count = 0.0, 0
         if step % SAVE_EVERY == 0 or step == steps:
-            save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "mean": mean, "step": step},
+            save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in both], "mean": mean, "step": step},
                  checkpoint)
             averaged.load_state_dict(mean)
             print(f"asr: step {step}: greedy word error {greedy_error(averaged, known):.1f} % known templates, "
@@ -297,8 +305,5 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--name", default="asr", help="of the checkpoint and the weights in tools/zoo/work/asr")
-    parser.add_argument("--begin", help="weights to begin with, in the same folder")
-    parser.add_argument("--peak", type=float, default=PEAK_RATE, help="highest learning rate")
-    parser.add_argument("--from-shard", type=int, default=0, help="leave out the shards before this one")
     arguments = parser.parse_args()
-    train(arguments.seed, arguments.steps, arguments.name, arguments.begin, arguments.peak, arguments.from_shard)
+    train(arguments.seed, arguments.steps, arguments.name)

@@ -5,7 +5,7 @@ import itertools
 import sets
 from evaluate import bench
 
-LANGUAGE, WORD = (0.4, 0.6, 0.8, 1.0), (-0.5, 0.5, 1.5)
+LANGUAGE, WORD = (0.7, 0.9, 1.1), (1.5, 2.5, 3.5)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

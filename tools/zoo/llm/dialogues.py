@@ -103,11 +103,12 @@ def duration(slots, rng):
 class Speaker:
     """Makes turns of a dialogue, and keeps in mind what was told.
 
-    `part` is that of the phrasings, `unseen` says whether slots are filled with values that training never sees.
+    `part` is that of the phrasings, `unseen` says whether slots are filled with values that training never sees, `varied`
+    whether with more that nobody has heard.
     """
 
-    def __init__(self, rng, part="train", unseen=False):
-        self.rng, self.slots, self.phraser = rng, Slots(rng, unseen), Phraser(rng, part)
+    def __init__(self, rng, part="train", unseen=False, varied=False):
+        self.rng, self.slots, self.phraser = rng, Slots(rng, unseen, varied), Phraser(rng, part)
         self.known = {}
 
     def say(self, intent, bare=False, **slots):
@@ -364,7 +365,7 @@ class Speaker:
 
 def dialogue(rng, turns):
     """(system text or None, turns) for training."""
-    speaker = Speaker(rng)
+    speaker = Speaker(rng, varied=True)
     system = speaker.remembered() if rng.random() < SYSTEM_SHARE else None
     made = []
     while len(made) < turns:

@@ -1,21 +1,15 @@
-"""Makes the package llm again from a seed: training, export, evaluation; a training that was interrupted continues."""
-import argparse
-import pathlib
-import subprocess
+"""Makes the package llm again from a seed; a training that was interrupted continues."""
+import os
 import sys
 
-HERE = pathlib.Path(__file__).parent
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from steps import main, run  # noqa: E402
 
 
-def run(*arguments):
-    subprocess.run([sys.executable, HERE / arguments[0], *map(str, arguments[1:])], check=True)
+def make(seed):
+    run("llm/train.py", "--seed", seed)
+    run("llm/export.py", "--seed", seed)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--binary", help="the built afferent, for the evaluation; target/release/afferent without it")
-    arguments = parser.parse_args()
-    run("train.py", "--seed", arguments.seed)
-    run("export.py", "--seed", arguments.seed)
-    run("evaluate.py", *(["--binary", arguments.binary] if arguments.binary else []))
+    main(__doc__, make)

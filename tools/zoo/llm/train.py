@@ -1,7 +1,6 @@
 """Trains the tokenizer and the small Llama on dialogues made as it goes; a run that was interrupted continues."""
 import argparse
 import itertools
-import math
 import pathlib
 import random
 import sys
@@ -18,7 +17,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from checkpoint import save
 
 WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
-STEPS, BATCH_TOKENS, DRAWN = 6000, 2304, 96
+STEPS, BATCH_TOKENS, DRAWN = 4800, 2304, 96
 RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 150, 0.05
 SAVE_EVERY, REPORT_EVERY = 50, 20
 
@@ -73,8 +72,7 @@ def optimisers(model):
 
 
 def learning_rate(step, steps):
-    falling = 0.5 * (1 + math.cos(math.pi * step / steps))
-    return RATE * min(1, (step + 1) / WARM_UP) * (falling + 1e-3)
+    return RATE * min(1, (step + 1) / WARM_UP) * (1 - step / steps + 1e-3)
 
 
 def train(seed, steps, name):

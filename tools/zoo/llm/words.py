@@ -5,6 +5,9 @@ import hashlib
 HELD = 20
 # In training, this share of the values of open slots are made-up words, so that copying is learnt rather than lists.
 MADE_UP = 0.25
+# In the dialogues of training, some more are made of the beginning of one word and the end of another, and some of these
+# have a second word: so every piece of the tokenizer is copied, not only those of made-up syllables.
+SPLICED, SPLICED_PAIRS = 0.3, 0.35
 
 LISTS = {
     "name": """anna ben clara david emma felix grace henry iris jack kate leo mia noah olivia paul quinn rose sam tina
@@ -119,6 +122,10 @@ KNOWN = {kind: [value for value in listed(kind) if not is_held(kind, value)] for
 UNSEEN = {kind: [value for value in listed(kind) if is_held(kind, value)] for kind in LISTS}
 
 
+PARTS = sorted({word for values in KNOWN.values() for value in values for word in value.split() if len(word) > 3})
+KEPT = {word for values in UNSEEN.values() for value in values for word in value.split()}
+
+
 def in_words(number):
     """0 to 100 in words."""
     if number < 20:
@@ -145,20 +152,35 @@ def made_up(rng, plural=False):
             return word + "s" if plural else word
 
 
+def spliced(rng, pair):
+    """A word, or two, with the spelling of English; none that is kept for tests."""
+    while True:
+        first, second = rng.choice(PARTS), rng.choice(PARTS)
+        word = first[:rng.randint(1, 5)] + second[-rng.randint(2, 5):]
+        if len(word) > 3 and word not in KEPT:
+            return f"{word} {rng.choice(PARTS)}" if pair else word
+
+
 def is_plural(thing):
     return thing.endswith("s") and not thing.endswith("ss")
 
 
 class Slots:
-    """Draws what fills slots: known values and made-up ones in training, values kept from it in tests."""
+    """Draws what fills slots: known values and made-up ones in training, values kept from it in tests.
 
-    def __init__(self, rng, unseen):
-        self.rng, self.unseen = rng, unseen
+    `varied` adds spliced words.
+    """
+
+    def __init__(self, rng, unseen, varied=False):
+        self.rng, self.unseen, self.varied = rng, unseen, varied
 
     def draw(self, kind):
         pool = UNSEEN if self.unseen else KNOWN
         if kind in CLOSED:
             return self.rng.choice(KNOWN[kind])
+        if self.varied and self.rng.random() < SPLICED:
+            word = spliced(self.rng, self.rng.random() < SPLICED_PAIRS)
+            return f"{self.relation()} the {word}" if kind == "spot" else word
         if self.rng.random() < MADE_UP:
             return self.invented(kind)
         if kind == "spot" and self.rng.random() < 0.15:
@@ -167,9 +189,11 @@ class Slots:
 
     def invented(self, kind):
         if kind == "spot":
-            relation = self.rng.choice(("in", "on", "under", "behind", "next to"))
-            return f"{relation} the {made_up(self.rng)}"
+            return f"{self.relation()} the {made_up(self.rng)}"
         return made_up(self.rng, plural=kind == "thing" and self.rng.random() < 0.4)
+
+    def relation(self):
+        return self.rng.choice(("in", "on", "under", "behind", "next to"))
 
     def number(self, lowest, highest):
         """A number of which one in eight is kept from training."""

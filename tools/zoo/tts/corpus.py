@@ -119,8 +119,8 @@ def symbols_of(lexicon):
     return {phone: i + 2 for i, phone in enumerate(found)}
 
 
-def build(seed):
-    """Make and keep the dictionary and the clauses for training and test."""
+def build(seed, parts=("train", "test")):
+    """Make and keep the dictionary and the clauses for training and test, or for one of them."""
     os.makedirs(WORK, exist_ok=True)
     torch.set_num_threads(1)
     words = sentences.inflected()
@@ -135,7 +135,9 @@ def build(seed):
             for clause in sentences.draw(rng, part == "test", words):
                 if clause not in seen and all(word in lexicon for word in clause.words):
                     seen.add(clause)
-                    items.append(listen(clause, lexicon, symbols))
+                    items.append(listen(clause, lexicon, symbols) if part in parts else None)
+        if part not in parts:
+            continue
         keep((part, items))
         print(f"tts corpus: {part}: {len(items)} clauses, {sum(len(i.sound) for i in items) / RATE / 60:.0f} minutes", flush=True)
 

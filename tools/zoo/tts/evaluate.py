@@ -127,7 +127,9 @@ def times(arguments, items):
     paths, table = speak_all(arguments, "said", texts)
     speaker = speaking.Speaker("xnnpack")
     apart = []
-    for path, item in list(zip(paths, items))[:100]:
+    # The product reads "pm" as two words, letter by letter, these clauses as one.
+    same = [(path, item) for path, item in zip(paths, items) if "pm" not in item.clause.words]
+    for path, item in same[:100]:
         ours, theirs = read_wav(path), speaker.say(item.clause)
         apart.append(float(np.abs(ours[:len(theirs)] - theirs).max()))
     return {"sentences": int(table["sentences"]), "sound_s": table["sound s"], "real_time": table["real time"],
@@ -178,6 +180,19 @@ def samples(arguments):
 
 
 def measure(arguments):
+    with open(os.path.join(package.PACKAGE, "model.yaml")) as file:
+        card = yaml.safe_load(file)
+    if not arguments.only_read_back:
+        card["quality"] = measure_sound(arguments)
+    if arguments.read_back or arguments.only_read_back:
+        card["quality"]["word_error_rate_read_back"] = read_back(arguments)
+        print(card["quality"]["word_error_rate_read_back"], flush=True)
+    package.write_card(card)
+
+
+def measure_sound(arguments):
+    if not os.path.exists(os.path.join(WORK, "test.pickle")):
+        corpus.build(arguments.seed, ["test"])
     items = corpus.load("test")[:arguments.items]
     speaker = speaking.Speaker("xnnpack")
     start = time.time()
@@ -193,20 +208,16 @@ def measure(arguments):
     if arguments.bench:
         quality["on_our_runtime"], quality["official_runtime"] = times(arguments, items)
         print(quality["on_our_runtime"], quality["official_runtime"], flush=True)
-    if arguments.read_back:
-        quality["word_error_rate_read_back"] = read_back(arguments)
-        print(quality["word_error_rate_read_back"], flush=True)
-    with open(os.path.join(package.PACKAGE, "model.yaml")) as file:
-        card = yaml.safe_load(file)
-    card["quality"] = quality
-    package.write_card(card)
+    return quality
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=600, help="test clauses")
+    parser.add_argument("--seed", type=int, default=1, help="of the clauses, where they are not made yet")
     parser.add_argument("--bench", default=os.path.join(ROOT, "target/release/afferent-bench"), help="afferent-bench; empty to leave our runtime out")
     parser.add_argument("--read-back", action="store_true", help="let the recogniser read the voice and the teacher")
+    parser.add_argument("--only-read-back", action="store_true", help="keep the other figures")
     parser.add_argument("--recogniser", help="another afferent-bench for the recogniser")
     parser.add_argument("--recogniser-package", help="another package of the recogniser")
     parser.add_argument("--samples", action="store_true", help="only write ten samples")

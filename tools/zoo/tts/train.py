@@ -13,10 +13,10 @@ import corpus
 import networks
 import source
 import spelling
-from checkpoint import save
+from checkpoint import save, update_mean
 from corpus import HOP, WORK
 
-STEPS = {"acoustic": 2300, "vocoder": 3000, "speller": 1600}
+STEPS = {"acoustic": 3200, "vocoder": 3000, "speller": 1600}
 BATCH = {"acoustic": 24, "vocoder": 10, "speller": 128}
 PEAK_RATE = {"acoustic": 2e-3, "vocoder": 2e-3, "speller": 3e-3}
 FALL_FROM = 0.4
@@ -24,6 +24,10 @@ FALL_FROM = 0.4
 PITCH_WEIGHT, LATE_PITCH_WEIGHT, LATE = 0.5, 1.5, 2000
 SEGMENT, EDGE = 72, 3
 SAVE_EVERY = 100
+# Of these the kept weights and statistics of norms are a running mean: those of the last batches alone are too rough.
+KEPT_MEAN = {"acoustic": 0.99}
+# From these steps on the norms use that mean of their statistics. Those of a batch, of clauses of one length, tell the length.
+FROZEN = {"acoustic": 2700}
 
 
 class Acoustic(nn.Module):
@@ -159,21 +163,33 @@ def learning_rate(name, step, steps):
     return PEAK_RATE[name] * min(1, (step + 1) / 100) * (0.5 * (1 + math.cos(math.pi * falling)) + 1e-3)
 
 
+def freeze(model, mean):
+    """Let the norms of a model in training use the kept statistics."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.BatchNorm1d) and module.training:
+            module.eval()
+            module.running_mean.copy_(mean[f"{name}.running_mean"])
+            module.running_var.copy_(mean[f"{name}.running_var"])
+
+
 def train(name, seed, steps):
     torch.set_num_threads(1)
     model, batch, loss_of = {"acoustic": acoustic, "vocoder": vocoder, "speller": speller}[name](seed)
     optimiser = torch.optim.AdamW(model.parameters(), weight_decay=1e-3, betas=(0.9, 0.98))
-    checkpoint, step = os.path.join(WORK, f"{name}-checkpoint.pt"), 0
+    checkpoint, step, kept = os.path.join(WORK, f"{name}-checkpoint.pt"), 0, KEPT_MEAN.get(name, 0.0)
+    mean = {key: value.clone() for key, value in model.state_dict().items()}
     if os.path.exists(checkpoint):
         saved = torch.load(checkpoint, weights_only=True)
         if saved["seed"] == seed and saved["step"] <= steps:
             model.load_state_dict(saved["model"])
             optimiser.load_state_dict(saved["optimiser"])
-            step = saved["step"]
+            mean, step = saved["mean"], saved["step"]
     print(f"{name}: {sum(p.numel() for p in model.parameters())} parameters, {steps} steps", flush=True)
     model.train()
     start, totals, first = time.time(), {}, step
     while step < steps:
+        if step >= FROZEN.get(name, steps):
+            freeze(model, mean)
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(name, step, steps)
         loss, parts = loss_of(model, batch(step))
@@ -181,6 +197,7 @@ def train(name, seed, steps):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 3.0)
         optimiser.step()
+        update_mean(mean, model.state_dict(), step, kept)
         for key, value in parts.items():
             totals[key] = totals.get(key, 0) + value.item() / SAVE_EVERY
         step += 1
@@ -188,8 +205,9 @@ def train(name, seed, steps):
             print(f"{name}: step {step} of {steps}, " + ", ".join(f"{k} {v:.4f}" for k, v in totals.items())
                   + f", {(time.time() - start) / (step - first):.3f} s a step", flush=True)
             totals = {}
-            save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step, "seed": seed}, checkpoint)
-    save(model.state_dict(), os.path.join(WORK, f"{name}.pt"))
+            save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "mean": mean, "step": step, "seed": seed},
+                 checkpoint)
+    save(mean, os.path.join(WORK, f"{name}.pt"))
 
 
 if __name__ == "__main__":

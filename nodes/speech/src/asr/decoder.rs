@@ -34,6 +34,8 @@ pub(super) enum Search {
 pub(super) struct Clock {
     /// When the first step of the utterance began.
     pub(super) origin: Timestamp,
+    /// No word begins before this: where sound began, or the last letter was heard.
+    pub(super) earliest: Timestamp,
     /// Time from step to step.
     pub(super) step: Duration,
     /// How long after the begin of a word its first letter appears, in seconds.
@@ -61,13 +63,21 @@ impl Decoder {
         Self { search, labels, space, clock, steps: 0, letter_step: None }
     }
 
+    /// Begins a new utterance in the same sound. Its first word may have begun before: letters appear
+    /// after their sound.
+    pub(super) fn go_on(&mut self) {
+        let earliest = self.letter_step.map_or(self.clock.earliest, |step| self.clock.end(step));
+        self.restart(self.now());
+        self.clock.earliest = earliest;
+    }
+
     /// Begins a new utterance at `origin`.
     pub(super) fn restart(&mut self, origin: Timestamp) {
         match &mut self.search {
             Search::Beam(beam) => beam.restart(),
             Search::Greedy(greedy) => greedy.restart(),
         }
-        self.clock.origin = origin;
+        (self.clock.origin, self.clock.earliest) = (origin, origin);
         self.steps = 0;
         self.letter_step = None;
     }
@@ -121,7 +131,7 @@ impl Decoder {
         let clock = self.clock;
         // A word ends where the next one begins, at the latest.
         let mut add = |text: String, first: u32, last: u32| {
-            let start = clock.time(first, clock.start_delay_s).max(clock.origin);
+            let start = clock.time(first, clock.start_delay_s).max(clock.earliest);
             if let Some(before) = words.last_mut() {
                 let before: &mut HeardWord = before;
                 before.end = before.end.min(start.max(before.start));

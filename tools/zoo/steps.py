@@ -1,0 +1,33 @@
+"""Starts scripts of the zoo, each in a process of its own, one after the other or side by side."""
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+ZOO = os.path.dirname(os.path.abspath(__file__))
+
+
+def start(script, *arguments):
+    """Start a script, named from this folder."""
+    return subprocess.Popen([sys.executable, os.path.join(ZOO, script), *map(str, arguments)])
+
+
+def finish(*processes):
+    """Wait for scripts; the whole run ends with the first that fails."""
+    for process in processes:
+        if process.wait() != 0:
+            sys.exit(f"{process.args[1]} failed")
+
+
+def run(script, *arguments):
+    finish(start(script, *arguments))
+
+
+def main(about, make):
+    """A script that makes something from a seed; one that was interrupted continues."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments, began = parser.parse_args(), time.time()
+    make(arguments.seed)
+    print(f"{os.path.relpath(sys.argv[0])}: done in {(time.time() - began) / 60:.0f} minutes", flush=True)
