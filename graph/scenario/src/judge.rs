@@ -65,7 +65,7 @@ pub(crate) fn verdict(
 }
 
 /// The events of a pattern in a window, its ends included.
-fn hits(state: &State, pattern: usize, window: Window) -> &[(Timestamp, usize)] {
+pub(crate) fn hits(state: &State, pattern: usize, window: Window) -> &[(Timestamp, usize)] {
     let hits = &state.hits[pattern];
     let first = hits.partition_point(|(at, _)| *at < window.from);
     let last = hits.partition_point(|(at, _)| window.until.is_none_or(|until| *at <= until));

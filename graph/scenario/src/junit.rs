@@ -9,7 +9,7 @@ use crate::Outcome;
 /// # Errors
 /// What XML cannot hold.
 pub fn junit(outcomes: &[Outcome]) -> Result<String, String> {
-    let mut report = Report::new("afferent test");
+    let mut suites: Vec<TestSuite> = Vec::new();
     for outcome in outcomes {
         let mut case = TestCase::new(outcome.name.as_str(), TestCaseStatus::success());
         if let [first, ..] = outcome.faults.as_slice() {
@@ -23,15 +23,15 @@ pub fn junit(outcomes: &[Outcome]) -> Result<String, String> {
         case.set_time(outcome.real);
         case.extra.insert("file".into(), outcome.file.as_str().into());
         case.extra.insert("line".into(), outcome.line.to_string().into());
-        let suite = report.test_suites.iter_mut().find(|suite| suite.name.as_str() == outcome.file);
-        match suite {
-            Some(suite) => drop(suite.add_test_case(case)),
-            None => {
-                let mut suite = TestSuite::new(outcome.file.as_str());
-                suite.add_test_case(case);
-                report.add_test_suite(suite);
-            }
-        }
+        let known = suites.iter().position(|suite| suite.name.as_str() == outcome.file);
+        let place = known.unwrap_or_else(|| {
+            suites.push(TestSuite::new(outcome.file.as_str()));
+            suites.len() - 1
+        });
+        suites[place].add_test_case(case);
     }
+    let mut report = Report::new("afferent test");
+    // The report counts what its suites have by then.
+    report.add_test_suites(suites);
     report.to_string().map_err(|error| error.to_string())
 }

@@ -50,8 +50,8 @@ pub struct Happened {
     pub event: String,
     /// Its fields.
     pub fields: String,
-    /// Whether it is of an output that was looked at.
-    pub is_looked_for: bool,
+    /// Whether it is one that was looked for.
+    pub fits: bool,
 }
 
 impl From<Diagnostic> for Fault {
@@ -93,8 +93,8 @@ impl Fault {
         }
         text.push_str("\nwhat happened:");
         let width = self.events.iter().map(|event| event.event.chars().count()).max().unwrap_or(0);
-        for Happened { t_s, event, fields, is_looked_for } in &self.events {
-            let mark = if *is_looked_for { '>' } else { ' ' };
+        for Happened { t_s, event, fields, fits } in &self.events {
+            let mark = if *fits { '>' } else { ' ' };
             // Writing to a string cannot fail.
             let _ = write!(text, "\n{mark} {t_s:>8.3} s  {event:width$}  {fields}");
         }
@@ -131,39 +131,56 @@ impl Serialize for Fault {
     }
 }
 
-/// Most events that are shown of the outputs that were looked at, and of others.
-const SHOWN: (usize, usize) = (8, 8);
+/// Most events that are shown of those that fit, of others of their outputs, and of other outputs.
+const SHOWN: [usize; 3] = [8, 8, 8];
 
-/// The events that happened next to `window`, or the last ones: first those of `streams`.
-pub(crate) fn nearest(
-    prepared: &Prepared,
-    state: &State,
-    window: Option<Window>,
-    streams: Option<Vec<usize>>,
-) -> Vec<Happened> {
-    let distance = |event: &Event| match window {
+/// What a check looked for: in which time, on which streams, and the places of what fits in the log.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    pub(crate) window: Option<Window>,
+    pub(crate) streams: Vec<usize>,
+    pub(crate) fits: Vec<usize>,
+}
+
+/// The events that happened next to what was looked for, or the last ones.
+pub(crate) fn nearest(prepared: &Prepared, state: &State, looked: &Looked) -> Vec<Happened> {
+    let distance = |event: &Event| match looked.window {
         Some(Window { from, until }) => {
             let after = until.map_or(Duration::ZERO, |until| event.now.since(until));
-            (from.since(event.now).max(after), event.now.since(from))
+            from.since(event.now).max(after)
         }
-        None => (state.over.map_or(Duration::ZERO, |over| over.since(event.now)), Duration::ZERO),
+        None => state.over.map_or(Duration::ZERO, |over| over.since(event.now)),
     };
-    let is_meant = |stream: usize| streams.as_ref().is_some_and(|all| all.contains(&stream));
-    let mut chosen: Vec<&Event> = Vec::new();
-    for (meant, most) in [(true, SHOWN.0), (false, SHOWN.1)] {
-        let fits = |event: &&Event| {
-            is_meant(event.stream) == meant && (meant || !prepared.streams[event.stream].is_bulk)
-        };
-        let mut events: Vec<_> = state.log.iter().filter(fits).collect();
-        events.sort_by_key(|event| distance(event));
-        chosen.extend(events.into_iter().take(most));
+    let fits = |place: &usize| looked.fits.contains(place);
+    let kind = |place: &usize| {
+        let stream = state.log[*place].stream;
+        match looked.streams.contains(&stream) {
+            true => Some(usize::from(!fits(place))),
+            false if prepared.streams[stream].is_bulk => None,
+            false => Some(2),
+        }
+    };
+    let mut chosen = Vec::new();
+    for (number, most) in SHOWN.into_iter().enumerate() {
+        let places = 0..state.log.len();
+        let mut places: Vec<_> = places.filter(|place| kind(place) == Some(number)).collect();
+        places.sort_by_key(|place| distance(&state.log[*place]));
+        let within = places.partition_point(|place| distance(&state.log[*place]).is_zero());
+        // Of many in its time, the first and the last.
+        if within > most && looked.window.is_some() {
+            places.drain(most / 2..within - most / 2);
+        }
+        chosen.extend(places.into_iter().take(most));
     }
-    chosen.sort_by_key(|event| event.key());
-    let happened = |event: &Event| Happened {
-        t_s: event.now.as_secs_f64(),
-        event: prepared.streams[event.stream].name.clone(),
-        fields: event.fields.iter().map(text_of).collect::<Vec<_>>().join("  "),
-        is_looked_for: is_meant(event.stream),
+    chosen.sort_unstable();
+    let happened = |place: usize| {
+        let event = &state.log[place];
+        Happened {
+            t_s: event.now.as_secs_f64(),
+            event: prepared.streams[event.stream].name.clone(),
+            fields: event.fields.iter().map(text_of).collect::<Vec<_>>().join("  "),
+            fits: fits(&place),
+        }
     };
     chosen.into_iter().map(happened).collect()
 }

@@ -12,11 +12,11 @@ use afferent_engine::{
 use afferent_graph::{NodeDef, OpenCx, Timestamp};
 
 use crate::{
-    judge::{self, Verdict},
-    outcome::{Fault, Outcome, nearest},
+    judge::{self, Verdict, Window},
+    outcome::{Fault, Looked, Outcome, nearest},
     prepare::Prepared,
     sound::Sounds,
-    spec::{Case, Check, Goal},
+    spec::{Anchor, Case, Check, Goal},
     stage::{Event, Stage, State},
 };
 
@@ -141,7 +141,7 @@ fn judge_run(case: &Case, prepared: &Prepared, run: &Run, outcome: &mut Outcome)
             let message =
                 format!("{} never began: the run ended at {after}", turn_words(case, number));
             let mut fault = Fault::from(Diagnostic::error(Some(&turn.place), message));
-            fault.events = nearest(prepared, &state, None, None);
+            fault.events = nearest(prepared, &state, &Looked::default());
             outcome.faults.push(fault);
         }
     }
@@ -151,14 +151,18 @@ fn judge_run(case: &Case, prepared: &Prepared, run: &Run, outcome: &mut Outcome)
         let message = format!("{}: {what}", expectation(case, check, &state));
         let mut fault = Fault::from(Diagnostic::error(Some(&check.place), message));
         fault.diagnostic.help = help(case, prepared, check, &state);
-        fault.events = nearest(prepared, &state, window, Some(streams(prepared, check)));
+        fault.events = nearest(prepared, &state, &looked(prepared, check, window, &state));
         outcome.faults.push(fault);
     }
 }
 
-/// The streams that a check looks at.
-fn streams(prepared: &Prepared, check: &Check) -> Vec<usize> {
-    patterns(check).into_iter().map(|pattern| prepared.stream_of(pattern)).collect()
+/// What a check looked for.
+fn looked(prepared: &Prepared, check: &Check, window: Option<Window>, state: &State) -> Looked {
+    let patterns = patterns(check);
+    let streams = patterns.iter().map(|pattern| prepared.stream_of(*pattern)).collect();
+    let hits = |pattern: &usize| window.map(|window| judge::hits(state, *pattern, window));
+    let fits = patterns.iter().filter_map(hits).flatten().map(|(_, event)| *event);
+    Looked { window, streams, fits: fits.collect() }
 }
 
 fn patterns(check: &Check) -> Vec<usize> {
@@ -194,7 +198,6 @@ fn turn_words(case: &Case, number: usize) -> String {
 
 /// What a check expects, for people.
 fn expectation(case: &Case, check: &Check, state: &State) -> String {
-    use crate::spec::Anchor;
     let pattern = |pattern: usize| case.patterns[pattern].text();
     let mut text = match check.turn {
         Some(turn) => format!("{} expects ", turn_words(case, turn)),

@@ -1,8 +1,13 @@
 //! Scenario files: what they find, what they report, and that every run is the same.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use afferent_engine::Threads;
+use afferent_graph::{AudioBlock, Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port, Text};
 use afferent_scenario::{Case, Options, Outcome, Runner, junit, load};
 
 use crate::bench::{NODES, pipelines, services};
@@ -39,16 +44,16 @@ fn what_is_played_is_heard_in_time_and_what_is_not_is_shown() {
         .collect();
     let expected = [
         (
-            18,
+            17,
             17,
             "expected asr.transcript with text that contains \"lights\" within 5s of the start: it did not come",
         ),
         (
-            19,
+            18,
             17,
             "expected asr.transcript with txt \"timer\" within 5s of the start: it did not come",
         ),
-        (20, 16, "expected no asr.transcript with event \"final\": it came"),
+        (19, 16, "expected no asr.transcript with event \"final\": it came"),
     ];
     assert_eq!(found, expected);
     let help = lights.faults[1].diagnostic.help.as_deref();
@@ -56,7 +61,10 @@ fn what_is_played_is_heard_in_time_and_what_is_not_is_shown() {
     assert!(text.contains("text \"set a timer"), "the events that did happen:\n{text}");
 
     let xml = junit(&outcomes).unwrap();
-    assert!(xml.contains("tests=\"2\"") && xml.contains("failures=\"1\""), "{xml}");
+    // Of all, and of the file.
+    for part in ["tests=\"2\"", "failures=\"1\""] {
+        assert_eq!(xml.matches(part).count(), 2, "{part}: {xml}");
+    }
     assert!(xml.contains("name=\"heard/lights\"") && xml.contains("it did not come"), "{xml}");
 }
 
@@ -92,7 +100,7 @@ turns: [{{silence: 1s}}]
     let case = load(&path).unwrap();
     let text = run(&case, Threads::Auto)[0].render(false);
     println!("{text}");
-    for part in ["wrong.yaml:4:7", "\"asr\"", "wrong.yaml:5:23", "did you mean \"threshold\"?"] {
+    for part in ["wrong.yaml:4:7", "\"asr\"", "wrong.yaml:5:24", "did you mean \"threshold\"?"] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     let text = format!(
@@ -119,6 +127,54 @@ turns:
     ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
+}
+
+/// Sends another text in every run.
+struct Fickle;
+
+static RUNS: AtomicU64 = AtomicU64::new(0);
+
+impl Fickle {
+    const AUDIO: In<AudioBlock> = In::new("audio");
+    const TEXT: Out<Text> = Out::new("text");
+}
+
+impl Node for Fickle {
+    type Params = ();
+
+    const NAME: &'static str = "fickle";
+    const SUMMARY: &'static str = "Sends another text in every run.";
+    const PORTS: &'static [Port] = &[Self::AUDIO.port(), Self::TEXT.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        RUNS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let text = format!("run {}", RUNS.load(Ordering::Relaxed));
+        cx.send(Self::TEXT, Text::from(text.as_str()));
+        Ok(())
+    }
+}
+
+#[test]
+fn runs_that_differ_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    let (graph, path) = (folder.path().join("graph.yaml"), folder.path().join("fickle.yaml"));
+    let text = "afferent: 1\nnodes:\n  sound: {use: wav_source, params: {path: no.wav}}\n  \
+                odd: {use: fickle, in: sound.audio}\n  log: {use: event_log, in: odd.text}\n";
+    fs::write(&graph, text).unwrap();
+    let text = "afferent: 1\nscenario: fickle\ngraph: graph.yaml\nturns: [{silence: 100ms}]\n";
+    fs::write(&path, text).unwrap();
+    let (services, cases) = (services(), load(&path).unwrap());
+    let own = [NodeDef::of::<Fickle>()];
+    let catalogue: Vec<_> = NODES.iter().copied().chain([own.as_slice()]).collect();
+    let mut runner = Runner::new(&catalogue, &services, Options::default());
+    let text = runner.run(&cases[0]).render(false);
+    let expected = "run 2 is not as run 1: they differ from 0.020 s, number 0 of odd.text, on";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
