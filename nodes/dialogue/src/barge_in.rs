@@ -175,7 +175,7 @@ impl Node for BargeIn {
     const LATENCY: &'static str = "min_speech, or until min_words words are known";
 
     fn open(params: BargeInParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let connected = |port: &str| cx.connected.iter().any(|name| *name == port);
+        let connected = |port: &str| cx.connected.contains(&port);
         let knows = connected(Self::TURNS.name()) && connected(Self::PLAYED.name());
         let known = params.backchannels.split(',').map(|text| text.trim().to_lowercase());
         let known = known.filter(|text| !text.is_empty());

@@ -237,7 +237,7 @@ impl Node for TurnDetector {
     fn open(params: TurnDetectorParams, cx: &OpenCx) -> Result<Self, NodeError> {
         Self::check(&params, cx)?;
         let words = params.hesitation.split(',').map(|word| word.trim().to_lowercase());
-        let hears = cx.connected.iter().any(|port| *port == Self::PLAYED.name());
+        let hears = cx.connected.contains(&Self::PLAYED.name());
         let pause = params.model.as_deref().map(|path| Pause::open(path, cx)).transpose()?;
         Ok(Self {
             pause,
