@@ -45,7 +45,7 @@ params! {
 ///
 /// A command gets the arguments as JSON on its standard input, a server as the body of a `POST`;
 /// both answer with a JSON object. Whoever takes longer than `timeout` is stopped. An interrupt
-/// stops the call that is under way; timers go on.
+/// stops the call that is under way; timers go on, also behind the end of the stream of calls.
 ///
 /// Latency: that of the tool.
 ///

@@ -68,7 +68,7 @@ const QUESTIONS: [(&str, &str); 20] = [
 /// What the tools give, the same at any time of day.
 const TOOLS: &str = r#"
 get_time:  {answer: {time: "16:10", day: monday}}
-set_timer: {timer: {}}
+set_timer: {answer: {ok: true}}
 set_light: {answer: {ok: true}}
 where_is:  {table: {of: thing, gives: place, rows: {keys: on the table, phone: in the kitchen, wallet: in your bag}}}
 "#;
