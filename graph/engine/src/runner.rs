@@ -253,6 +253,8 @@ impl Runner {
         if self.is_timed {
             self.resume = asked.resume.unwrap_or(self.first_resume());
             self.wake = asked.wake.or(self.wake);
+            // What it says next of the same packet has had that, too.
+            self.origin.model_ns += model_ns;
         }
         let end = watch.read(&shared.clock);
         let busy_ns = end.real_ns - start.real_ns;
