@@ -88,7 +88,7 @@ pub struct TurnDetector {
     /// Whether something of the answer was heard, and whether anybody tells.
     is_heard: bool,
     hears: bool,
-    /// The text that was sent last.
+    /// The text of the turn that was sent last.
     sent: String,
 }
 
@@ -170,6 +170,7 @@ impl TurnDetector {
 
     fn begin(&mut self, cx: &mut Cx<'_>) {
         (self.state, self.is_heard) = (State::Open, false);
+        self.sent.clear();
         self.tell(cx, TurnEventKind::Start);
     }
 
@@ -194,9 +195,9 @@ impl TurnDetector {
         if hesitates || self.goes_on { self.params.max_delay } else { self.params.min_delay }
     }
 
-    /// Sends the text, if it is another than before.
+    /// Sends the text of the turn, if it is another than before.
     fn send(&mut self, cx: &mut Cx<'_>) {
-        if self.text != self.sent || self.state == State::Idle {
+        if self.text != self.sent {
             self.sent.clone_from(&self.text);
             let now = cx.now();
             let text = Text { turn: self.turn, text: self.text.clone(), is_last: true };
@@ -327,6 +328,15 @@ mod tests {
         let played = Played { until: ms(0), is_playing: true };
         bench.call(TurnDetector::PLAYED, ms(3500), played).unwrap();
         assert_eq!(speak(&mut bench, 5000, "go"), [vec!["1 Start"], vec!["1 go", "1 End"]]);
+    }
+
+    #[test]
+    fn what_is_said_again_is_a_turn_again() {
+        let mut bench = open(false);
+        assert_eq!(speak(&mut bench, 1000, "stop")[1], ["0 stop", "0 End"]);
+        let played = Played { until: ms(0), is_playing: true };
+        bench.call(TurnDetector::PLAYED, ms(3500), played).unwrap();
+        assert_eq!(speak(&mut bench, 5000, "stop"), [vec!["1 Start"], vec!["1 stop", "1 End"]]);
     }
 
     #[test]
