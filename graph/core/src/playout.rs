@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::{Codec, Cx, Field, Payload, Recorded, SampleRate, Timestamp};
+use afferent_core::Error;
+
+use crate::{AudioBlock, Codec, Cx, Field, Out, Payload, Recorded, SampleRate, Timestamp};
 
 /// How loud sound is played from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -124,11 +126,39 @@ impl Playout {
         self.waiting.len() / self.channels
     }
 
-    /// Adds sound of the time `at`.
-    pub fn push(&mut self, at: Timestamp, samples: impl Iterator<Item = f32>) {
-        let before = self.waiting();
-        self.waiting.extend(samples);
-        self.stamps.push_back((at, self.waiting() - before));
+    /// Adds sound of the time `at`, of the rate and channels that it was made for.
+    ///
+    /// # Errors
+    /// When the tensor of the block is not of `f32`.
+    pub fn push(&mut self, at: Timestamp, block: &AudioBlock) -> Result<(), Error> {
+        let (samples, len) = (block.samples.data::<f32>()?, block.len());
+        self.waiting.extend((0..len).flat_map(|time| samples.iter().skip(time).step_by(len)));
+        self.stamps.push_back((at, len));
+        Ok(())
+    }
+
+    /// Sends by `port` what was handed out last, which is heard from `at` on.
+    ///
+    /// # Errors
+    /// When the size overflows.
+    pub fn send_heard(
+        &self,
+        cx: &mut Cx<'_>,
+        port: Out<AudioBlock>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let len = self.samples.len() / self.channels;
+        if len == 0 {
+            return Ok(());
+        }
+        let mut block = cx.loan(port);
+        let to = block.reshape(self.rate, self.channels, len)?;
+        for (channel, to) in to.chunks_exact_mut(len).enumerate() {
+            let from = self.samples.iter().skip(channel).step_by(self.channels);
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        }
+        cx.send_at(port, at, block);
+        Ok(())
     }
 
     /// Changes the loudness of what is handed out from now on.
@@ -236,12 +266,19 @@ mod tests {
         Timestamp(ms * 1_000_000)
     }
 
+    fn block(channels: usize, samples: &[f32]) -> AudioBlock {
+        let mut block = AudioBlock::default();
+        let len = samples.len() / channels;
+        block.reshape(SampleRate(1000), channels, len).unwrap().copy_from_slice(samples);
+        block
+    }
+
     #[test]
     fn sound_is_handed_out_in_time_and_silence_where_there_is_none() {
         let mut playout = playout(1);
         assert_eq!(playout.next(2), [0.0, 0.0]);
-        playout.push(ms(100), [1.0, 2.0, 3.0].into_iter());
-        playout.push(ms(200), [4.0, 5.0].into_iter());
+        playout.push(ms(100), &block(1, &[1.0, 2.0, 3.0])).unwrap();
+        playout.push(ms(200), &block(1, &[4.0, 5.0])).unwrap();
         assert_eq!(playout.next(6), [1.0, 2.0, 3.0, 4.0]);
         assert_eq!(playout.next(6), [0.0; 0]);
         assert_eq!(playout.next(8), [5.0, 0.0]);
@@ -257,7 +294,7 @@ mod tests {
     #[test]
     fn what_is_flushed_fades_out_and_the_rest_is_forgotten() {
         let mut playout = playout(2);
-        playout.push(ms(0), [1.0; 40].into_iter());
+        playout.push(ms(0), &block(2, &[1.0; 40])).unwrap();
         assert_eq!(playout.next(10), [1.0; 20]);
         let fade: Vec<f32> = [0.8, 0.6, 0.4, 0.2].iter().flat_map(|level| [*level; 2]).collect();
         let faded = playout.flush().to_vec();
@@ -273,7 +310,7 @@ mod tests {
     fn loudness_changes_without_a_jump() {
         let mut playout = playout(1);
         playout.set_gain(Gain { decibels: -120.0 });
-        playout.push(ms(0), [1.0; 8].into_iter());
+        playout.push(ms(0), &block(1, &[1.0; 8])).unwrap();
         let played = playout.next(8).to_vec();
         let expected = [0.75, 0.5, 0.25, 0.0, 0.0, 0.0, 0.0, 0.0];
         assert!(played.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{played:?}");

@@ -104,7 +104,7 @@ impl Speaker {
         let samples = self.playout.next(self.playout.position() + room as u64);
         self.playback.write(samples);
         let at = cx.now() + self.rate.duration(queued);
-        heard(cx, (self.rate, self.channels), at, samples)?;
+        self.playout.send_heard(cx, Self::HEARD, at)?;
         self.tell(cx);
         self.playout.call_again(cx);
         Ok(())
@@ -181,9 +181,7 @@ impl Node for Speaker {
                 Some(_) => {}
             }
             self.last_end = Some(at + length);
-            let (samples, len) = (block.samples.data::<f32>()?, block.len());
-            let times = (0..len).flat_map(|time| samples.iter().skip(time).step_by(len));
-            self.playout.push(at, times.copied());
+            self.playout.push(at, block)?;
         }
         self.play(cx)
     }
@@ -195,32 +193,11 @@ impl Node for Speaker {
         let at = cx.now() + self.rate.duration(self.playback.queued());
         let fade = self.playout.flush();
         self.playback.write(fade);
-        heard(cx, (self.rate, self.channels), at, fade)?;
+        self.playout.send_heard(cx, Self::HEARD, at)?;
         // What was heard until now is told at once.
         self.tell_at = cx.now();
         self.tell(cx);
         self.playout.call_again(cx);
         Ok(())
     }
-}
-
-/// Tells that `samples`, channel by channel for each time, are heard from `at` on.
-fn heard(
-    cx: &mut Cx<'_>,
-    (rate, channels): (SampleRate, usize),
-    at: Timestamp,
-    samples: &[f32],
-) -> Result<(), NodeError> {
-    let len = samples.len() / channels;
-    if len == 0 {
-        return Ok(());
-    }
-    let mut block = cx.loan(Speaker::HEARD);
-    let to = block.reshape(rate, channels, len)?;
-    for (channel, to) in to.chunks_exact_mut(len).enumerate() {
-        let from = samples.iter().skip(channel).step_by(channels);
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-    }
-    cx.send_at(Speaker::HEARD, at, block);
-    Ok(())
 }

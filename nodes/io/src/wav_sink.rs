@@ -159,11 +159,7 @@ impl WavSink {
         let (Some(block), Some(playout)) = (cx.get(Self::AUDIO), &mut self.playout) else {
             return Ok(());
         };
-        let (samples, len) = (block.samples.data::<f32>()?, block.len());
-        playout.push(
-            cx.at(),
-            (0..len).flat_map(|time| samples.iter().skip(time).step_by(len).copied()),
-        );
+        playout.push(cx.at(), block)?;
         playout.call_again(cx);
         Ok(())
     }
@@ -177,11 +173,11 @@ impl WavSink {
         let (first, had) = (playout.position(), playout.waiting());
         let samples = playout.next(now + writer.rate.samples(params.buffer) as u64);
         writer
-            .write_times(samples, params.bits)
+            .write_times(samples.iter().copied(), samples.len(), params.bits)
             .map_err(|error| write_error(&params.path, error))?;
         if had > 0 {
             let at = writer.rate.duration(usize::try_from(first).unwrap_or(usize::MAX));
-            heard(cx, writer, Timestamp::ZERO + at, samples)?;
+            playout.send_heard(cx, Self::HEARD, Timestamp::ZERO + at)?;
         }
         let is_over = !playout.is_playing();
         if cx.now() >= self.tell_at || is_over {
@@ -271,8 +267,8 @@ impl Node for WavSink {
         };
         let at = writer.rate.duration(usize::try_from(playout.position()).unwrap_or(usize::MAX));
         let fade = playout.flush();
-        let written = writer.write_times(fade, params.bits);
-        heard(cx, writer, Timestamp::ZERO + at, fade)?;
+        let written = writer.write_times(fade.iter().copied(), fade.len(), params.bits);
+        playout.send_heard(cx, Self::HEARD, Timestamp::ZERO + at)?;
         written.map_err(|error| write_error(&params.path, error))?;
         self.tell_at = cx.now();
         self.play(cx)
@@ -302,20 +298,21 @@ impl Writer {
         self.rate.samples(gap)
     }
 
-    /// Writes samples that stand channel by channel for each time.
-    fn write_times(&mut self, samples: &[f32], format: SampleFormat) -> hound::Result<()> {
+    /// Writes `count` samples that stand channel by channel for each time, if the file has room.
+    fn write_times(
+        &mut self,
+        mut samples: impl Iterator<Item = f32>,
+        count: usize,
+        format: SampleFormat,
+    ) -> hound::Result<()> {
         let size = if format == SampleFormat::Int16 { 2 } else { 4 };
-        let room = self.room.checked_sub(samples.len() as u64 * size);
+        let room = self.room.checked_sub(count as u64 * size);
         self.room = room.ok_or(hound::Error::TooWide)?;
-        samples.iter().try_for_each(|sample| self.write_sample(*sample, format))
-    }
-
-    fn write_sample(&mut self, sample: f32, format: SampleFormat) -> hound::Result<()> {
-        match format {
+        samples.try_for_each(|sample| match format {
             // Rounds, and clips to the range of the type.
             SampleFormat::Int16 => self.wav.write_sample((sample * 32768.0).round() as i16),
             SampleFormat::Float32 => self.wav.write_sample(sample),
-        }
+        })
     }
 
     fn write(
@@ -324,36 +321,13 @@ impl Writer {
         silence: usize,
         format: SampleFormat,
     ) -> hound::Result<()> {
-        let size = if format == SampleFormat::Int16 { 2 } else { 4 };
-        let bytes = (silence as u64 + block.len() as u64) * self.channels as u64 * size;
-        self.room = self.room.checked_sub(bytes).ok_or(hound::Error::TooWide)?;
         let samples = block.samples.data::<f32>().unwrap_or_default();
         let silence = std::iter::repeat_n(0.0, silence * self.channels);
         let times = 0..block.len();
         let sound = times.flat_map(|time| samples.iter().skip(time).step_by(block.len()));
-        silence.chain(sound.copied()).try_for_each(|sample| self.write_sample(sample, format))
+        let count = silence.len() + samples.len();
+        self.write_times(silence.chain(sound.copied()), count, format)
     }
-}
-
-/// Tells that `samples` are heard from `at` on.
-fn heard(
-    cx: &mut Cx<'_>,
-    writer: &Writer,
-    at: Timestamp,
-    samples: &[f32],
-) -> Result<(), NodeError> {
-    let (channels, len) = (writer.channels, samples.len() / writer.channels);
-    if len == 0 {
-        return Ok(());
-    }
-    let mut block = cx.loan(WavSink::HEARD);
-    let to = block.reshape(writer.rate, channels, len)?;
-    for (channel, to) in to.chunks_exact_mut(len).enumerate() {
-        let from = samples.iter().skip(channel).step_by(channels);
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-    }
-    cx.send_at(WavSink::HEARD, at, block);
-    Ok(())
 }
 
 fn input_error(reason: String) -> NodeError {
