@@ -1,15 +1,15 @@
 //! `afferent run`: runs a graph and shows what happened.
 
-use std::{fs, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
 
 use afferent_engine::{
     CheckedGraph, ClockKind, Observer, Report, RunError, RunOptions, Session, Threads,
 };
-use afferent_graph::{Param, ParamKind, ParamValue};
+use afferent_graph::{ParamValue, read_duration};
 use afferent_record::{
     RecordOptions, Recorder, TraceFile, Turn, Waterfall, waterfall_svg, write_turns,
 };
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Args;
 
 use crate::{
@@ -62,7 +62,8 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let duration = args.duration.as_deref().map(parse_duration).transpose()?;
+    let duration = args.duration.as_deref().map(|text| read_duration(text, None)).transpose();
+    let duration = duration.context("--duration")?;
     let Some(mut checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
     if args.json {
         for node in checked.graph.nodes.iter_mut().filter(|node| node.def.name == "event_log") {
@@ -239,22 +240,4 @@ fn enforce_budget(args: &RunArgs, report: &Report) -> ExitCode {
         code = ExitCode::FAILURE;
     }
     code
-}
-
-/// A time as graph files write it.
-fn parse_duration(text: &str) -> anyhow::Result<Duration> {
-    let param = Param {
-        name: "duration",
-        kind: ParamKind::Duration,
-        default: None,
-        optional: false,
-        range: None,
-        unit: "",
-        help: "",
-    };
-    match param.parse(text) {
-        Ok(ParamValue::Duration(duration)) => Ok(duration),
-        Ok(_) => Err(anyhow!("--duration: {text:?} is not a time")),
-        Err(error) => Err(anyhow!("--duration: {error}")),
-    }
 }

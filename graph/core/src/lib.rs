@@ -49,7 +49,8 @@ pub use node::{DynNode, Node, NodeDef, NodeError, OpenCx, Weight};
 pub use outbox::Outbox;
 pub use packet::{Header, Loan, Packet, Pool};
 pub use param::{
-    Choice, Param, ParamError, ParamKind, ParamType, ParamValue, ParamValues, Params, read_param,
+    Choice, Param, ParamError, ParamKind, ParamType, ParamValue, ParamValues, Params,
+    read_duration, read_param,
 };
 pub use payload::{AnyPayload, Field, OnFull, Payload};
 pub use playout::{Gain, Played, Playout};

@@ -191,6 +191,19 @@ impl Param {
     }
 }
 
+/// Reads a time as settings are written, such as `20ms`; `range` is in seconds.
+///
+/// # Errors
+/// [`ParamError::Kind`] and [`ParamError::Range`].
+pub fn read_duration(text: &str, range: Option<(f64, f64)>) -> Result<Duration, ParamError> {
+    let (kind, text) = (ParamKind::Duration, text.trim());
+    let param = Param { name: "", kind, default: None, optional: false, range, unit: "", help: "" };
+    let wrong = || ParamError::Kind { found: text.to_owned(), expected: kind.to_string() };
+    let duration = parse_duration(text).ok_or_else(wrong)?;
+    param.check_range(&ParamValue::Duration(duration), text)?;
+    Ok(duration)
+}
+
 fn seconds(seconds: f64) -> String {
     if seconds != 0.0 && seconds < 1.0 {
         format!("{}ms", seconds * 1e3)

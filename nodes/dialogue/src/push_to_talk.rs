@@ -10,8 +10,8 @@ use std::{
 };
 
 use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Param, ParamKind, ParamValue, Port,
-    SpeechEvent, SpeechEventKind, Timestamp, params,
+    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SpeechEvent, SpeechEventKind,
+    Timestamp, params, read_duration,
 };
 
 params! {
@@ -154,10 +154,9 @@ fn enter() -> Result<Arc<AtomicUsize>, NodeError> {
 /// Times such as `0.5s-2s, 4s-6s`.
 fn read(held: &str) -> Result<Vec<[Timestamp; 2]>, NodeError> {
     let failed = |reason: String| NodeError::InvalidParam { name: "held", reason };
-    let time = |text: &str| match TIME.parse(text.trim()) {
-        Ok(ParamValue::Duration(time)) => Ok(Timestamp::ZERO + time),
-        Ok(_) => Err(failed(format!("{text:?} is no time"))),
-        Err(error) => Err(failed(error.to_string())),
+    let time = |text: &str| {
+        let time = read_duration(text, None).map_err(|error| failed(error.to_string()))?;
+        Ok::<_, NodeError>(Timestamp::ZERO + time)
     };
     let mut times = Vec::new();
     let mut last = Timestamp::ZERO;
@@ -175,16 +174,6 @@ fn read(held: &str) -> Result<Vec<[Timestamp; 2]>, NodeError> {
     }
     Ok(times)
 }
-
-const TIME: Param = Param {
-    name: "held",
-    kind: ParamKind::Duration,
-    default: None,
-    optional: false,
-    range: None,
-    unit: "",
-    help: "",
-};
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use afferent_graph::{Param, ParamKind, ParamValue};
+use afferent_graph::read_duration;
 
 use crate::{
     Diagnostic, Place, PortRef,
@@ -137,18 +137,8 @@ impl Reader {
             self.error(&node.place, format!("{what} must not be negative"));
             return None;
         }
-        let param = Param {
-            name: "",
-            kind: ParamKind::Duration,
-            default: None,
-            optional: false,
-            range: None,
-            unit: "",
-            help: "",
-        };
-        match param.parse(text) {
-            Ok(ParamValue::Duration(duration)) => Some(duration),
-            Ok(_) => None,
+        match read_duration(text, None) {
+            Ok(duration) => Some(duration),
             Err(error) => {
                 self.error(&node.place, format!("{what}: {error}"));
                 None

@@ -7,20 +7,12 @@ use std::{
     time::Duration,
 };
 
-use afferent_graph::{NodeError, Param, ParamKind, ParamValue};
+use afferent_graph::{NodeError, read_duration};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// How a time-out is written.
-const TIMEOUT: Param = Param {
-    name: "timeout",
-    kind: ParamKind::Duration,
-    default: None,
-    optional: false,
-    range: Some((0.01, 600.0)),
-    unit: "",
-    help: "",
-};
+/// The shortest and the longest time-out, in seconds.
+const TIMEOUT: (f64, f64) = (0.01, 600.0);
 
 /// Tools by their names.
 pub(super) struct Tools {
@@ -125,16 +117,9 @@ impl Line {
             }
             _ => {}
         }
-        let timeout = timeout.map(|text| duration(&text)).transpose()?;
+        let timeout = timeout.map(|text| read_duration(&text, Some(TIMEOUT))).transpose();
+        let timeout = timeout.map_err(|error| format!("timeout: {error}"))?;
         Ok(Entry { kind, timeout })
-    }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    match TIMEOUT.parse(text) {
-        Ok(ParamValue::Duration(timeout)) => Ok(timeout),
-        Ok(_) => Err(format!("timeout {text} is no time")),
-        Err(error) => Err(format!("timeout: {error}")),
     }
 }
 
