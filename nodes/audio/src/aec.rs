@@ -156,14 +156,7 @@ impl Aec {
     /// Sends what was made, but no more than came in.
     fn send_made(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Some(running) = &mut self.stream else { return Ok(()) };
-        let (len, at) = running.run.send(self.made.len());
-        if len > 0 {
-            let mut block = cx.loan(Self::OUT);
-            block.reshape(RATE, 1, len)?.copy_from_slice(&self.made[..len]);
-            cx.send_at(Self::OUT, at, block);
-        }
-        self.made.clear();
-        Ok(())
+        running.run.send(cx, Self::OUT, &mut self.made)
     }
 
     /// Sends the rest of a stream that has ended.

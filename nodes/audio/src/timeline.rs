@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{AudioBlock, SampleRate, Timestamp};
+use afferent_graph::{AudioBlock, Cx, NodeError, Out, SampleRate, Timestamp};
 
 /// How far a time stamp may be from where the samples before it end, before it counts as a gap or a
 /// jump.
@@ -118,8 +118,25 @@ impl Run {
         self.start
     }
 
+    /// Sends what was made of it by `port`, one channel, but no more than came in.
+    pub(crate) fn send(
+        &mut self,
+        cx: &mut Cx<'_>,
+        port: Out<AudioBlock>,
+        made: &mut Vec<f32>,
+    ) -> Result<(), NodeError> {
+        let (len, at) = self.let_out(made.len());
+        if len > 0 {
+            let mut block = cx.loan(port);
+            block.reshape(self.rate, 1, len)?.copy_from_slice(&made[..len]);
+            cx.send_at(port, at, block);
+        }
+        made.clear();
+        Ok(())
+    }
+
     /// How many of `made` samples go out now, and the time of the first.
-    pub(crate) fn send(&mut self, made: usize) -> (usize, Timestamp) {
+    fn let_out(&mut self, made: usize) -> (usize, Timestamp) {
         let at = self.start + self.rate.duration(self.sent);
         let len = made.min(self.taken - self.sent);
         self.sent += len;
@@ -167,11 +184,11 @@ mod tests {
         block.reshape(RATE, 1, 160).unwrap();
         let mut run = Run::new(RATE, Timestamp(5_000_000));
         run.take(&block, Timestamp(5_000_000));
-        assert_eq!(run.send(100), (100, Timestamp(5_000_000)));
-        assert_eq!(run.send(100), (60, Timestamp(11_250_000)));
+        assert_eq!(run.let_out(100), (100, Timestamp(5_000_000)));
+        assert_eq!(run.let_out(100), (60, Timestamp(11_250_000)));
         assert!(run.goes_on(Timestamp(24_000_000)) && !run.goes_on(Timestamp(26_000_000)));
         // The clock of the device is followed.
         run.take(&block, Timestamp(16_000_000));
-        assert_eq!(run.send(1000), (160, Timestamp(16_000_000)));
+        assert_eq!(run.let_out(1000), (160, Timestamp(16_000_000)));
     }
 }

@@ -6,7 +6,10 @@ use afferent_graph::{
     Cx, In, Node, NodeError, OpenCx, Out, Played, Port, Text, Timestamp, ToolMessage, Word, params,
 };
 
-use crate::script::{Script, no_text};
+use crate::{
+    heard::Heard,
+    script::{Script, no_text},
+};
 
 params! {
     /// Settings of [`FakeLlm`].
@@ -71,10 +74,8 @@ pub struct FakeLlm {
     waiting: Option<Timestamp>,
     /// The answer.
     answer: String,
-    /// Words of it that were not heard yet: when they are said, and their number.
-    unheard: VecDeque<(Timestamp, u32)>,
-    /// How many words of it were heard.
-    heard: u32,
+    /// How much of it was heard.
+    heard: Heard,
 }
 
 /// A part of an answer.
@@ -100,12 +101,10 @@ impl FakeLlm {
 
     /// Takes in what the user says.
     fn ask(&mut self, text: &Text, now: Timestamp) {
-        let heard = usize::try_from(self.heard).unwrap_or(usize::MAX);
-        let heard: Vec<_> = self.answer.split_whitespace().take(heard).collect();
+        let heard: Vec<_> = self.answer.split_whitespace().take(self.heard.words()).collect();
         let heard = heard.join(" ");
         (self.turn, self.text, self.waiting) = (text.turn, text.text.clone(), None);
-        self.unheard.clear();
-        self.heard = 0;
+        self.heard = Heard::of(text.turn);
         let answer = self.script.next().replace("{heard}", &heard);
         self.begin(&answer, now);
     }
@@ -157,13 +156,6 @@ impl FakeLlm {
             cx.wake_at(until);
         }
     }
-
-    /// Counts the words that were heard until a time of the sound.
-    fn hear(&mut self, until: Timestamp) {
-        while let Some((_, position)) = self.unheard.pop_front_if(|(at, _)| *at < until) {
-            self.heard = self.heard.max(position);
-        }
-    }
 }
 
 impl Node for FakeLlm {
@@ -197,21 +189,16 @@ impl Node for FakeLlm {
             due: Timestamp::ZERO,
             waiting: None,
             answer: String::new(),
-            unheard: VecDeque::new(),
-            heard: 0,
+            heard: Heard::default(),
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let now = cx.now();
         if let Some(word) = cx.get(Self::WORDS) {
-            if word.turn == self.turn {
-                let said = (cx.at(), word.position);
-                self.unheard.push_back(said);
-            }
+            self.heard.said_at(cx.at(), word);
         } else if let Some(played) = cx.get(Self::PLAYED) {
-            let until = played.until;
-            self.hear(until);
+            self.heard.played(played);
         } else if let Some(result) = cx.get(Self::RESULTS) {
             if self.waiting.is_some() && result.turn == self.turn {
                 self.waiting = None;

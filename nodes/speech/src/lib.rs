@@ -6,6 +6,7 @@ mod asr;
 mod fake_asr;
 mod fake_llm;
 mod fake_tts;
+mod heard;
 mod llm;
 mod recurrent;
 mod script;

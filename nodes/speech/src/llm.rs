@@ -2,7 +2,7 @@
 
 mod dialogue;
 
-use std::{collections::VecDeque, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{
     Cx, In, Node, NodeError, OpenCx, Out, Played, Port, Text, Timestamp, ToolMessage, Weight, Word,
@@ -11,6 +11,8 @@ use afferent_graph::{
 use afferent_text::TextError;
 
 use dialogue::{Dialogue, Said};
+
+use crate::heard::Heard;
 
 choices! {
     /// What stays in mind of an answer that was interrupted.
@@ -85,11 +87,8 @@ pub struct Llm {
     turn: u64,
     /// A tool was called, and its result is waited for until then.
     waiting: Option<Timestamp>,
-    /// Words of the answer that were not heard yet: when its sound says them, and how many words
-    /// of the text are said with them.
-    unheard: VecDeque<(Timestamp, u32)>,
-    /// Written words of the answer that were heard.
-    heard: u32,
+    /// How much of the answer was heard.
+    heard: Heard,
     /// The last answer may have been cut short.
     interrupted: bool,
 }
@@ -111,11 +110,10 @@ impl Llm {
     /// Takes in what the user says.
     fn ask(&mut self, text: &Text) -> Result<(), TextError> {
         if std::mem::take(&mut self.interrupted) && self.params.history == Remembered::Heard {
-            self.dialogue.keep_heard(usize::try_from(self.heard).unwrap_or(usize::MAX))?;
+            self.dialogue.keep_heard(self.heard.words())?;
         }
         self.dialogue.ask(text.turn, &text.text)?;
-        (self.turn, self.waiting, self.heard) = (text.turn, None, 0);
-        self.unheard.clear();
+        (self.turn, self.waiting, self.heard) = (text.turn, None, Heard::of(text.turn));
         self.dialogue.begin()
     }
 
@@ -165,13 +163,6 @@ impl Llm {
         cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last: true });
     }
 
-    /// Counts the words that were heard until a time of the sound.
-    fn hear(&mut self, until: Timestamp) {
-        while let Some((_, position)) = self.unheard.pop_front_if(|(at, _)| *at < until) {
-            self.heard = self.heard.max(position);
-        }
-    }
-
     fn fault(&self, error: &TextError) -> NodeError {
         NodeError::Model { path: self.params.model.clone(), reason: error.to_string() }
     }
@@ -213,21 +204,16 @@ impl Node for Llm {
             dialogue,
             turn: 0,
             waiting: None,
-            unheard: VecDeque::new(),
-            heard: 0,
+            heard: Heard::default(),
             interrupted: false,
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(word) = cx.get(Self::WORDS) {
-            if word.turn == self.turn {
-                let said = (cx.at(), word.position);
-                self.unheard.push_back(said);
-            }
+            self.heard.said_at(cx.at(), word);
         } else if let Some(played) = cx.get(Self::PLAYED) {
-            let until = played.until;
-            self.hear(until);
+            self.heard.played(played);
         } else if let Some(result) = cx.get(Self::RESULTS) {
             let given = self.give(result);
             if given.map_err(|error| self.fault(&error))? {
@@ -315,7 +301,7 @@ mod tests {
         llm.call(Llm::PLAYED, ms(900), played(201)).unwrap();
         llm.cancel(ms(950)).unwrap();
         let node = llm.node_mut();
-        assert_eq!((node.heard, node.unheard.len()), (2, 1));
+        assert_eq!(node.heard.words(), 2);
         node.ask(&ask(2, "and of spain")).unwrap();
         assert_eq!(node.dialogue.last_answer(1), Some("the capital"));
     }
