@@ -11,6 +11,8 @@ use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 use serde_json::Value;
 
 use crate::{
+    figures::quantile,
+    process::afferent_run,
     table::{Table, figure},
     timing,
 };
@@ -128,23 +130,17 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let all = |value: fn(&Answer) -> Option<f64>| -> Vec<f64> {
         answers.iter().filter_map(value).collect()
     };
-    let (sound, framework) =
+    let (mut sound, mut framework) =
         (all(|answer| answer.first_sound_ms), all(|answer| answer.framework_ms));
     sums.row([
         answers.iter().filter(|answer| answer.is_right).count().to_string(),
         answers.len().to_string(),
         figure(timing::median(sound.clone())),
-        figure(high(sound)),
+        figure(quantile(&mut sound, 0.95)),
         figure(timing::median(framework.clone())),
-        figure(high(framework)),
+        figure(quantile(&mut framework, 0.95)),
     ]);
     Ok(vec![table, sums])
-}
-
-/// The value that a twentieth exceeds.
-fn high(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() * 19 / 20).copied().unwrap_or(f64::NAN)
 }
 
 fn ask(options: &Options, folder: &Path, sound: &Path, tools: &Path, keys: &str) -> Result<Answer> {
@@ -195,17 +191,12 @@ fn afferent(
     settings: &[String],
     virtual_clock: bool,
 ) -> Result<Vec<Value>> {
-    let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("afferent"));
-    let program = options.afferent.clone().map_or_else(beside, Ok)?;
-    let mut command = Command::new(&program);
-    command.arg("run").arg(options.pipelines.join(graph)).arg("--json");
+    let mut command = afferent_run(options.afferent.as_deref(), &options.pipelines.join(graph))?;
     settings.iter().for_each(|setting| _ = command.args(["--set", setting]));
     if virtual_clock {
         command.arg("--virtual");
     }
-    let ran = command.stderr(Stdio::inherit()).output().with_context(|| {
-        format!("{}: build it with cargo build --release -p afferent", program.display())
-    })?;
+    let ran = command.stderr(Stdio::inherit()).output().context("afferent")?;
     ensure!(ran.status.success(), "{graph} ended with {}", ran.status);
     let text = String::from_utf8_lossy(&ran.stdout);
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())

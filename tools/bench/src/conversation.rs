@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -269,13 +269,9 @@ fn idle(options: &Options) -> Result<Figure> {
 }
 
 fn start(options: &Options, graph: &str, arguments: &[&str]) -> Result<Child> {
-    let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("afferent"));
-    let program = options.afferent.clone().map_or_else(beside, Ok)?;
-    let mut command = Command::new(&program);
-    command.arg("run").arg(options.pipelines.join(graph)).arg("--json").args(arguments);
-    command.stdout(Stdio::piped()).spawn().with_context(|| {
-        format!("{}: build it with cargo build --release -p afferent", program.display())
-    })
+    let graph = options.pipelines.join(graph);
+    let mut command = process::afferent_run(options.afferent.as_deref(), &graph)?;
+    command.args(arguments).stdout(Stdio::piped()).spawn().context("afferent")
 }
 
 #[cfg(test)]

@@ -1,12 +1,24 @@
-//! What Linux knows about this process: memory, processor time, sleeps.
+//! What Linux knows about processes: memory, processor time, sleeps; and how ours is started.
 
 use std::{
     fs::{self, File},
     io::Read,
-    path::PathBuf,
+    path::{Path, PathBuf},
+    process::Command,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+
+/// `afferent run GRAPH --json`, by `program` or by the one beside this one.
+pub(crate) fn afferent_run(program: Option<&Path>, graph: &Path) -> Result<Command> {
+    let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("afferent"));
+    let program = program.map_or_else(beside, |program| Ok(program.to_owned()))?;
+    let shown = program.display();
+    ensure!(program.is_file(), "{shown} is not there: cargo build --release -p afferent");
+    let mut command = Command::new(program);
+    command.arg("run").arg(graph).arg("--json");
+    Ok(command)
+}
 
 /// Resident memory in bytes. Allocates nothing, so that it can be asked for while allocations are
 /// counted.
