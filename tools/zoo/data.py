@@ -1,7 +1,5 @@
 """The pool of utterances and noises, and the scenes that training draws from it."""
-import multiprocessing
 import os
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +11,7 @@ import voices
 from checkpoint import save_arrays
 from models import LogMel, Vad, WakeWord
 from speech import ACTIVE_LEVEL, HOP, RATE
+from steps import make_files
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORK = os.path.join(HERE, "work")
@@ -110,10 +109,6 @@ def noise_path(kind):
     return os.path.join(WORK, f"noise-{kind}.npz")
 
 
-def _run(task):
-    task[0](*task[1:])
-
-
 def build(seed, names=tuple(POOLS), jobs=2):
     """Make what the pools still lack, the first part of each kind first; every shard by a fresh espeak-ng."""
     os.makedirs(WORK, exist_ok=True)
@@ -125,11 +120,7 @@ def build(seed, names=tuple(POOLS), jobs=2):
         for kind, i, path in sorted(shards(name), key=lambda s: s not in first):
             made = name == "wake_word"
             tasks.append((_speak_shard, path, kind, SHARD, [seed, KIND_NUMBERS[kind], i, *[1] * made], made))
-    tasks = [t for t in tasks if not os.path.exists(t[1])]
-    start = time.time()
-    with multiprocessing.Pool(jobs, maxtasksperchild=1) as workers:
-        for done, _ in enumerate(workers.imap(_run, tasks), 1):
-            print(f"pool: {done} of {len(tasks)} shards, {time.time() - start:.0f} s", flush=True)
+    make_files("pool", tasks, jobs)
 
 
 class Pool:

@@ -11,6 +11,7 @@ import yaml
 import data
 import sounds
 import speech
+from cards import write_card
 from models import LogMel, Vad, WakeWord, multiplications
 from speech import ACTIVE_LEVEL, RATE
 from streaming import (MODELS, STEP_S, Program, ShippedVad, ShippedWakeWord, WholeVad, WholeWakeWord, decide,
@@ -330,5 +331,4 @@ if __name__ == "__main__":
             content = yaml.safe_load(file)
         content["quality"] = measure(name, arguments.share, arguments.jobs, content.get("decision"))
         print(f"{name}: {content['quality'].get('summary', content['quality'])}", flush=True)
-        with open(path, "w") as file:
-            yaml.safe_dump(content, file, sort_keys=False, width=110, allow_unicode=True)
+        write_card(os.path.join(MODELS, name), content)

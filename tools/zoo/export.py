@@ -1,15 +1,14 @@
 """Writes the packages: portable and XNNPACK programs of the three models, and their model.yaml."""
 import argparse
 import collections
-import hashlib
 import os
 
 import torch
-import yaml
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
 import data
+from cards import file_row, write_card
 from models import LogMel, RATE, Vad, WakeWord
 from streaming import MODELS, trained
 
@@ -79,28 +78,15 @@ def write(path, buffer):
         file.write(buffer)
 
 
-def file_row(name, variant):
-    file = f"{name}_{variant}.pte"
-    with open(os.path.join(MODELS, name, file), "rb") as opened:
-        content = opened.read()
-    return {"file": file, "backend": VARIANTS[variant][0], "precision": "fp32", "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest()}
-
-
 def card(name, seed, quality=None):
     """model.yaml of a package, for the files as they are."""
     about = {"afferent_model": 1, "name": name, **CARDS[name]}
     about["provenance"] = about["provenance"].format(seed=seed)
     order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "labels", "decision",
              "licence", "provenance", "quality", "limits"]
-    about |= {"sample_rate": RATE, "variants": [file_row(name, v) for v in VARIANTS],
+    about |= {"sample_rate": RATE, "variants": [file_row(os.path.join(MODELS, name), f"{name}_{v}.pte", VARIANTS[v][0]) for v in VARIANTS],
               "licence": "Apache-2.0", "quality": quality or {}}
     return {key: about[key] for key in order if key in about}
-
-
-def write_card(name, content):
-    with open(os.path.join(MODELS, name, "model.yaml"), "w") as file:
-        yaml.safe_dump(content, file, sort_keys=False, width=110, allow_unicode=True)
 
 
 def export(name, seed):
@@ -111,7 +97,7 @@ def export(name, seed):
         write(os.path.join(MODELS, name, f"{name}_{variant}.pte"), buffer)
         print(f"{name}_{variant}.pte: {len(buffer)} bytes, "
               + ", ".join(f"{op} x{n}" for op, n in sorted(operators.items())), flush=True)
-    write_card(name, card(name, seed))
+    write_card(os.path.join(MODELS, name), card(name, seed))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Starts scripts of the zoo, each in a process of its own, one after the other or side by side."""
+"""Starts scripts of the zoo and makes files, each in a process of its own, one after the other or side by side."""
 import argparse
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -22,6 +23,18 @@ def finish(*processes):
 
 def run(script, *arguments):
     finish(start(script, *arguments))
+
+
+def _make(task):
+    task[0](*task[1:])
+
+
+def make_files(name, tasks, jobs):
+    """Run tasks (function, path of the file that it makes, further arguments) of which the file is not there yet."""
+    tasks, began = [task for task in tasks if not os.path.exists(task[1])], time.time()
+    with multiprocessing.Pool(jobs, maxtasksperchild=1) as workers:
+        for done, _ in enumerate(workers.imap(_make, tasks), 1):
+            print(f"{name}: {done} of {len(tasks)} files, {time.time() - began:.0f} s", flush=True)
 
 
 def main(about, make):

@@ -9,8 +9,10 @@ import numpy as np
 import sets
 import torch
 from model import Streaming
-from package import card, write_card
+from package import card
 from paths import PACKAGE, ROOT
+
+from cards import write_card
 
 VAD = os.path.join(ROOT, "pipelines", "models", "vad")
 COMPARED = 40               # calls on our runtime and the official one
@@ -103,6 +105,6 @@ if __name__ == "__main__":
     parser.add_argument("--afferent", default="cargo run --release -q -p afferent --")
     arguments = parser.parse_args()
     measured = measure(arguments.items, arguments.bench.split(), arguments.afferent.split())
-    write_card(card(arguments.seed, measured))
+    write_card(PACKAGE, card(arguments.seed, measured))
     for set_name, row in measured.items():
         print(set_name, row)

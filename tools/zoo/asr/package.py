@@ -1,15 +1,14 @@
 """Writes the package of the recogniser: its programs, its language model and model.yaml."""
 import argparse
-import hashlib
 import os
 
 import language
 import model
 import torch
-import yaml
 from model import LETTERS, Recogniser, Streaming
 from paths import PACKAGE, WORK
 
+from cards import file_row, write_card
 from export import VARIANTS, lower, write
 from speech import RATE
 
@@ -25,30 +24,17 @@ LIMITS = [
 ]
 
 
-def file_row(variant):
-    file = f"asr_{variant}.pte"
-    with open(os.path.join(PACKAGE, file), "rb") as opened:
-        content = opened.read()
-    return {"file": file, "backend": VARIANTS[variant][0], "precision": "fp32", "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest()}
-
-
 def card(seed, quality=None):
     """model.yaml for the files as they are."""
     return {
         "afferent_model": 1, "name": "asr", "task": "speech_recognition", "contract": "streaming_ctc",
-        "sample_rate": RATE, "variants": [file_row(variant) for variant in VARIANTS],
+        "sample_rate": RATE, "variants": [file_row(PACKAGE, f"asr_{variant}.pte", VARIANTS[variant][0]) for variant in VARIANTS],
         "labels": ["", *LETTERS[1:]], "decoder": DECODER, "licence": "Apache-2.0",
         "provenance": "Trained from random weights on synthetic speech of espeak-ng by tools/zoo: "
                       f"`python tools/zoo/asr/make.py --seed {seed}`. "
                       "The number of steps was lowered while the shipped weights trained, so that command makes like ones, not the same.",
         "quality": quality or {}, "limits": LIMITS,
     }
-
-
-def write_card(content):
-    with open(os.path.join(PACKAGE, "model.yaml"), "w") as file:
-        yaml.safe_dump(content, file, sort_keys=False, width=110, allow_unicode=True)
 
 
 def difference(program, features_of):
@@ -80,7 +66,7 @@ def build(seed, name):
         write(os.path.join(PACKAGE, f"asr_{variant}.pte"), buffer)
         print(f"asr_{variant}.pte: {len(buffer)} bytes, "
               + ", ".join(f"{op} x{n}" for op, n in sorted(operators.items())), flush=True)
-    write_card(card(seed))
+    write_card(PACKAGE, card(seed))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """The pool of the recogniser's training: utterances as mel powers with the phone of every hop, and noises."""
 import argparse
-import multiprocessing
 import os
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +14,7 @@ import voices
 from checkpoint import save_arrays
 from models import mel_matrix
 from speech import ACTIVE_LEVEL, HOP, RATE
+from steps import make_files
 
 BANDS, LENGTH, DFT = 64, 400, 512
 # Mel power below this counts as nothing; it is the hearing of 16-bit sound.
@@ -159,10 +158,6 @@ def _noises(path, seed):
     save_arrays(path, clips=np.log(np.stack(clips) + FLOOR / 100).astype(np.float16))
 
 
-def _run(task):
-    task[0](*task[1:])
-
-
 def build(seed, shards=SHARDS, jobs=1):
     """Make what the pool still lacks; every shard by a fresh espeak-ng."""
     os.makedirs(WORK, exist_ok=True)
@@ -173,11 +168,7 @@ def build(seed, shards=SHARDS, jobs=1):
     tasks += [(_shard, shard_path(i), [seed, 10, i], "training", False, SHARD) for i in range(shards)]
     tasks += [(_shard, shard_path(i), [seed, 10, i], "training", False, SHARD, True)
               for i in range(shards, shards + ACCENTED_SHARDS)]
-    tasks = [t for t in tasks if not os.path.exists(t[1])]
-    start = time.time()
-    with multiprocessing.Pool(jobs, maxtasksperchild=1) as workers:
-        for done, _ in enumerate(workers.imap(_run, tasks), 1):
-            print(f"asr pool: {done} of {len(tasks)} shards, {time.time() - start:.0f} s", flush=True)
+    make_files("asr pool", tasks, jobs)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ INTENTS, ANSWERS = load()
 ALONE = [name for name in INTENTS if name in ANSWERS and name != "bot_favourite" and not name.startswith("fact ")]
 FACTS = [name for name in INTENTS if name.startswith("fact ")]
 TABLES = ("capital", "colour", "sound", "legs", "opposite", "next", "before", "plus", "minus", "times", "count")
+# Sums and products have the most answers.
+TABLE_WEIGHTS = (1, 1, 0.7, 0.7, 1, 1, 1, 2.5, 2, 2, 0.7)
 TOOLS = ("time", "day", "timer", "timer_open", "light", "light_on", "light_off", "light_all", "light_open", "where")
 MEMORIES = {"name": 1.3, "fav": 2, "rel": 1.5, "place": 2.2, "event": 1.2, "city": 0.7, "age": 0.5, "job": 0.6}
 
@@ -68,6 +70,11 @@ def not_told(kind, key):
 
 def call(name, **arguments):
     return json.dumps({"name": name, "arguments": arguments})
+
+
+def result(rng, **fields):
+    """What a tool gives: JSON with or without a space behind commas and colons."""
+    return json.dumps(fields, separators=rng.choice(((", ", ": "), (",", ":"))))
 
 
 def duration(slots, rng):
@@ -142,10 +149,10 @@ class Speaker:
     def fact(self):
         if self.rng.random() < 0.4:
             return self.alone(self.rng.choice(FACTS))
-        return self.table(self.rng.choice(TABLES))
+        return self.table(self.rng.choices(TABLES, TABLE_WEIGHTS)[0])
 
     def tool(self):
-        weights = (1, 0.5, 2.2, 0.5, 2.2, 0.6, 0.6, 0.5, 0.7, 2)
+        weights = (1.8, 1, 2.2, 0.5, 2.2, 0.6, 0.6, 0.5, 0.7, 2)
         return self.use_tool(self.rng.choices(TOOLS, weights)[0])
 
     def refuse(self):
@@ -240,9 +247,9 @@ class Speaker:
 
     def clock(self, intent, user):
         hour, minute, day = self.rng.randint(0, 23), self.rng.randint(0, 59), self.rng.choice(DAYS)
-        result = json.dumps({"time": f"{hour:02}:{minute:02}", "day": day})
+        now = result(self.rng, time=f"{hour:02}:{minute:02}", day=day)
         answer = f"it is {clock(hour, minute)}." if intent == "time" else f"today is {day}."
-        return self.turn(user, answer, intent, Call(call("get_time"), result))
+        return self.turn(user, answer, intent, Call(call("get_time"), now))
 
     def tool_timer(self):
         words, arguments, back = duration(self.slots, self.rng)
@@ -251,7 +258,7 @@ class Speaker:
     def timer(self, intent, user, arguments, back):
         fine = self.rng.random() < 0.9
         answer = f"your timer is set for {back}." if fine else "sorry, i could not set the timer."
-        return self.turn(user, answer, intent, Call(call("set_timer", **arguments), json.dumps({"ok": fine})))
+        return self.turn(user, answer, intent, Call(call("set_timer", **arguments), result(self.rng, ok=fine)))
 
     def tool_timer_open(self):
         words, arguments, back = duration(self.slots, self.rng)
@@ -288,7 +295,8 @@ class Speaker:
             answer = f"all lights are {state}." if fine else "sorry, the lights do not answer."
         else:
             answer = f"the {room} light is {state}." if fine else f"sorry, the {room} light does not answer."
-        return self.turn(user, answer, intent, Call(call("set_light", room=room, state=state), json.dumps({"ok": fine})))
+        made = Call(call("set_light", room=room, state=state), result(self.rng, ok=fine))
+        return self.turn(user, answer, intent, made)
 
     def tool_where(self):
         return self.where(self.new_key("place"))
@@ -300,7 +308,7 @@ class Speaker:
             return self.turn(user, sentence("place", thing, self.known["place", thing]), "ask_place")
         place = self.slots.draw("spot") if self.rng.random() < 0.8 else None
         answer = sentence("place", thing, place) if place else f"i do not know where your {thing} {are(thing)}."
-        return self.turn(user, answer, "where", Call(call("where_is", thing=thing), json.dumps({"place": place})))
+        return self.turn(user, answer, "where", Call(call("where_is", thing=thing), result(self.rng, place=place)))
 
     # Memory
 

@@ -15,6 +15,8 @@ import tokens
 from dialogues import Speaker, MEMORIES
 from items import items
 
+from cards import write_card
+
 SEED, LONGEST, KEPT_OVER = 90001, 80, 3
 BINARY = export.ROOT / "target" / "release" / "afferent"
 TOOLS = {tool["name"]: tool["arguments"] for tool in export.CHAT["tools"]}
@@ -195,7 +197,7 @@ def main():
         quality.setdefault("programs", {})[file] = measure(arguments.binary, file, arguments.count, arguments.show)
         print(file, json.dumps(quality["programs"][file], indent=1), flush=True)
     content["quality"] = quality
-    export.write_card(content)
+    write_card(export.PACKAGE, content)
 
 
 if __name__ == "__main__":

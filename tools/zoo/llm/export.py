@@ -1,13 +1,11 @@
 """Writes the package: the trained Llama by the official export in two forms, its tokenizer, and model.yaml."""
 import argparse
-import hashlib
 import pathlib
 import shutil
 import sys
 import tempfile
 
 import torch
-import yaml
 from executorch.examples.models.llama.llama_transformer import construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 
@@ -15,6 +13,8 @@ import tokens
 from dialogues import INSTRUCTIONS
 from model import CONTEXT, Llama, shape
 from train import WORK
+
+from cards import file_row, write_card
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "runtime" / "text" / "tests"))
@@ -81,28 +81,17 @@ def checkpoint(name, folder):
     return tokenizer
 
 
-def row(file, backend, precision):
-    content = (PACKAGE / file).read_bytes()
-    return {"file": file, "backend": backend, "precision": precision, "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest()}
-
-
 def card(seed, quality):
     """model.yaml for the files as they are."""
     return {
         "afferent_model": 1, "name": "llm", "task": "chat", "contract": "llama", "tokenizer": "tokenizer.json",
-        "variants": [row(file, backend, precision) for file, (backend, precision, _) in VARIANTS.items()],
+        "variants": [file_row(PACKAGE, file, backend, precision) for file, (backend, precision, _) in VARIANTS.items()],
         "chat": CHAT, "licence": "Apache-2.0",
         "provenance": f"Trained from random weights on generated dialogues by tools/zoo/llm: `python tools/zoo/llm/make.py --seed {seed}`. "
                       "The shipped weights met spliced words from step 3,950 on, and another schedule of the learning rate before step 4,200, so that "
                       "command makes like ones, not the same.",
         "quality": quality, "limits": LIMITS,
     }
-
-
-def write_card(content):
-    text = yaml.safe_dump(content, sort_keys=False, width=110, allow_unicode=True)
-    (PACKAGE / "model.yaml").write_text(text)
 
 
 def export(name, seed):
@@ -114,7 +103,7 @@ def export(name, seed):
         for file, (_, _, options) in VARIANTS.items():
             llama_export.export(folder, PACKAGE / file, CONTEXT, begin, [end], custom=True, **options)
     shutil.copyfile(WORK / f"{name}.json", PACKAGE / "tokenizer.json")
-    write_card(card(seed, {}))
+    write_card(PACKAGE, card(seed, {}))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ import argparse
 import itertools
 import pathlib
 import random
+import shutil
 import sys
 import time
 
@@ -15,7 +16,9 @@ from model import CONTEXT, Llama, shape
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from checkpoint import save
+from shipped import constants, fill
 
+PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "pipelines" / "models" / "llm"
 WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
 STEPS, BATCH_TOKENS, DRAWN = 4800, 2304, 96
 RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 150, 0.05
@@ -75,11 +78,25 @@ def learning_rate(step, steps):
     return RATE * min(1, (step + 1) / WARM_UP) * (1 - step / steps + 1e-3)
 
 
-def train(seed, steps, name):
+def shipped(model):
+    """The weights of the package, in the order in which its program uses them."""
+    names = [name for name, _ in model.named_parameters()]
+    inside = ["attention_norm", "attention.wq", "attention.wk", "attention.wv", "attention.wo",
+              "ffn_norm", "feed_forward.w1", "feed_forward.w3", "feed_forward.w2"]
+    order = ["tok_embeddings.weight", *(f"layers.{layer}.{part}.weight" for layer in range(len(model.layers)) for part in inside),
+             "norm.weight"]
+    assert sorted(order) == sorted(names)
+    return fill(order, {name: weights.shape for name, weights in model.named_parameters()},
+                constants(PACKAGE / "llm_portable.pte"))
+
+
+def train(seed, steps, name, go_on):
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     WORK.mkdir(parents=True, exist_ok=True)
     words = WORK / f"{name}.json"
+    if go_on and not words.exists():
+        shutil.copyfile(PACKAGE / "tokenizer.json", words)
     tokenizer = tokens.load(words) if words.exists() else tokens.train(seed, words)
     model = Llama(shape(tokenizer.get_vocab_size()))
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {tokenizer.get_vocab_size()} tokens", flush=True)
@@ -90,6 +107,8 @@ def train(seed, steps, name):
         for optimiser, state in zip(both, saved["optimisers"]):
             optimiser.load_state_dict(state)
         step = saved["step"]
+    elif go_on:
+        model.load_state_dict(shipped(model))
     start, seen, total = time.time(), 0, []
     drawn = batches(tokenizer, seed, step)
     for inputs, targets in itertools.islice(drawn, steps - step):
@@ -118,5 +137,6 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--name", default="llm", help="of the files in tools/zoo/work/llm")
+    parser.add_argument("--go-on", action="store_true", help="from the weights of the package, with its tokenizer")
     arguments = parser.parse_args()
-    train(arguments.seed, arguments.steps, arguments.name)
+    train(arguments.seed, arguments.steps, arguments.name, arguments.go_on)

@@ -19,6 +19,7 @@ import phones
 import sentences
 import speaking
 import spelling
+from cards import write_card
 from corpus import HOP, RATE, WORK
 
 DB = 20 / np.log(10)
@@ -187,7 +188,7 @@ def measure(arguments):
     if arguments.read_back or arguments.only_read_back:
         card["quality"]["word_error_rate_read_back"] = read_back(arguments)
         print(card["quality"]["word_error_rate_read_back"], flush=True)
-    package.write_card(card)
+    write_card(package.PACKAGE, card)
 
 
 def measure_sound(arguments):

@@ -1,11 +1,9 @@
 """Writes the package of the voice: its dictionary, its programs, its model.yaml."""
 import argparse
 import collections
-import hashlib
 import os
 
 import torch
-import yaml
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 from torch import nn
@@ -15,6 +13,7 @@ import networks
 import phones
 import sentences
 import spelling
+from cards import file_row, write_card
 from train import Acoustic
 
 PACKAGE = os.path.join(sentences.HERE, "../../../pipelines/models/tts")
@@ -133,21 +132,10 @@ def dictionary(lexicon, speller):
 
 def card(seed, quality):
     """model.yaml for the files as they are."""
-    rows = []
-    for variant, (backend, _) in VARIANTS.items():
-        file = f"tts_{variant}.pte"
-        with open(os.path.join(PACKAGE, file), "rb") as opened:
-            content = opened.read()
-        rows.append({"file": file, "backend": backend, "precision": "fp32", "bytes": len(content),
-                     "sha256": hashlib.sha256(content).hexdigest()})
+    rows = [file_row(PACKAGE, f"tts_{variant}.pte", backend) for variant, (backend, _) in VARIANTS.items()]
     order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "licence", "provenance", "quality", "limits"]
     about = CARD | {"variants": rows, "provenance": CARD["provenance"].format(seed=seed), "quality": quality}
     return {key: about[key] for key in order}
-
-
-def write_card(content):
-    with open(os.path.join(PACKAGE, "model.yaml"), "w") as file:
-        yaml.safe_dump(content, file, sort_keys=False, width=110, allow_unicode=True)
 
 
 def export(seed):
@@ -162,7 +150,7 @@ def export(seed):
         print(f"tts_{variant}.pte: {len(buffer)} bytes", flush=True)
         for method, counted in operators.items():
             print(f"  {method}: " + ", ".join(f"{op} x{n}" for op, n in sorted(counted.items())))
-    write_card(card(seed, {}))
+    write_card(PACKAGE, card(seed, {}))
 
 
 if __name__ == "__main__":

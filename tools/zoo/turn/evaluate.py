@@ -8,12 +8,12 @@ import time
 import numpy as np
 import pauses
 import yaml
-from package import write_card
 from paths import PACKAGE, ROOT
 from pauses import WINDOW
 from train import area
 
 import sounds
+from cards import write_card
 from speech import ACTIVE_LEVEL, RATE
 
 SEED = 90501
@@ -98,6 +98,6 @@ if __name__ == "__main__":
     with open(os.path.join(PACKAGE, "model.yaml")) as file:
         content = yaml.safe_load(file)
     content["quality"] = measure(arguments.items, arguments.afferent.split(), content["decision"]["threshold"])
-    write_card(content)
+    write_card(PACKAGE, content)
     for name, row in content["quality"].items():
         print(f"turn: {name}: {row}", flush=True)

@@ -1,16 +1,15 @@
 """Writes the package of the turn detector: its programs and model.yaml."""
 import argparse
-import hashlib
 import os
 
 import model
 import numpy as np
 import torch
-import yaml
 from model import Turn
 from paths import PACKAGE, WORK
 from train import Pool, scores
 
+from cards import file_row, write_card
 from export import VARIANTS, lower, write
 from speech import RATE
 
@@ -26,14 +25,6 @@ LIMITS = [
 ]
 
 
-def file_row(variant):
-    file = f"turn_{variant}.pte"
-    with open(os.path.join(PACKAGE, file), "rb") as opened:
-        content = opened.read()
-    return {"file": file, "backend": VARIANTS[variant][0], "precision": "fp32", "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest()}
-
-
 def threshold(trained):
     """The least one at which no more than FALSE_CUTS of the pauses of tuning are taken for ends."""
     pool = Pool("tuning")
@@ -45,16 +36,11 @@ def card(seed, decision, quality=None):
     """model.yaml for the files as they are."""
     return {
         "afferent_model": 1, "name": "turn", "task": "end_of_turn", "contract": "end_of_turn", "sample_rate": RATE,
-        "variants": [file_row(variant) for variant in VARIANTS], "decision": decision, "licence": "Apache-2.0",
+        "variants": [file_row(PACKAGE, f"turn_{variant}.pte", VARIANTS[variant][0]) for variant in VARIANTS], "decision": decision, "licence": "Apache-2.0",
         "provenance": "Trained from random weights on synthetic speech of espeak-ng by tools/zoo: "
                       f"`python tools/zoo/turn/make.py --seed {seed}`.",
         "quality": quality or {}, "limits": LIMITS,
     }
-
-
-def write_card(content):
-    with open(os.path.join(PACKAGE, "model.yaml"), "w") as file:
-        yaml.safe_dump(content, file, sort_keys=False, width=110, allow_unicode=True)
 
 
 def build(seed):
@@ -67,7 +53,7 @@ def build(seed):
         write(os.path.join(PACKAGE, f"turn_{variant}.pte"), buffer)
         print(f"turn_{variant}.pte: {len(buffer)} bytes, "
               + ", ".join(f"{op} x{n}" for op, n in sorted(operators.items())), flush=True)
-    write_card(card(seed, {"threshold": threshold(trained), "silence_ms": Turn.SILENCE_MS}))
+    write_card(PACKAGE, card(seed, {"threshold": threshold(trained), "silence_ms": Turn.SILENCE_MS}))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
 """Speech that ends a turn, and speech that only pauses: the last seconds of each, with the silence behind it."""
 import argparse
 import importlib.util
-import multiprocessing
 import os
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +13,7 @@ import texts
 import voices
 from checkpoint import save_arrays
 from speech import ACTIVE_LEVEL, HOP, RATE
+from steps import make_files
 
 WINDOW = 2 * RATE           # what the detector hears
 SILENCE_MS = (150, 300)     # how long ago the speech ended
@@ -193,10 +192,6 @@ def _noises(path, seed):
     save_arrays(path, clips=noises(np.random.default_rng(seed), sounds.TRAIN_NOISES, NOISES))
 
 
-def _run(task):
-    task[0](*task[1:])
-
-
 def build(seed, jobs=1):
     """Make what the pool still lacks."""
     os.makedirs(WORK, exist_ok=True)
@@ -204,11 +199,7 @@ def build(seed, jobs=1):
     tasks = [(_noises, os.path.join(WORK, "noises.npz"), [seed, 0])]
     tasks += [(_shard, shard_path(part, i), [seed, SEEDS[part], i], part, count)
               for part, (count, shards) in POOL.items() for i in range(shards)]
-    tasks = [t for t in tasks if not os.path.exists(t[1])]
-    start = time.time()
-    with multiprocessing.Pool(jobs, maxtasksperchild=1) as workers:
-        for done, _ in enumerate(workers.imap(_run, tasks), 1):
-            print(f"turn pool: {done} of {len(tasks)} parts, {time.time() - start:.0f} s", flush=True)
+    make_files("turn pool", tasks, jobs)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,18 @@
+"""What the model.yaml files of the packages have in common."""
+import hashlib
+import os
+
+import yaml
+
+
+def file_row(folder, file, backend, precision="fp32"):
+    """A program of a package as model.yaml lists it."""
+    with open(os.path.join(folder, file), "rb") as opened:
+        content = opened.read()
+    return {"file": file, "backend": backend, "precision": precision, "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def write_card(folder, content):
+    with open(os.path.join(folder, "model.yaml"), "w") as file:
+        yaml.safe_dump(content, file, sort_keys=False, width=110, allow_unicode=True)
