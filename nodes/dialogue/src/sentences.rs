@@ -35,15 +35,17 @@ params! {
 
 /// Cuts text that comes piece by piece into parts that can be said.
 ///
-/// | port    | payload       | what                                                             |
-/// |---------|---------------|------------------------------------------------------------------|
-/// | `text`  | `text/Text`   | in: pieces of text, the last of a turn marked                      |
-/// | `turns` | `speech/Turn` | in, for `hold`: when turns of the user are over                    |
-/// | `text`  | `text/Text`   | out: the same text in parts, the last of a turn marked             |
+/// | port      | payload       | what                                                           |
+/// |-----------|---------------|----------------------------------------------------------------|
+/// | `text`    | `text/Text`   | in: pieces of text, the last of a turn marked                    |
+/// | `turns`   | `speech/Turn` | in, for `hold`: when turns of the user are over                  |
+/// | `notices` | `text/Text`   | in: whole texts that nobody asked for, such as that a timer is over |
+/// | `text`    | `text/Text`   | out: the same text in parts, the last of a turn marked           |
 ///
 /// A mark ends a part when a space follows it, so that `3.5` and `7:30` stay whole; abbreviations
 /// such as `Mr.` end none. The parts of a turn in a row are its text but for the spaces between
-/// them. What waits is forgotten when another turn begins, and with an interrupt.
+/// them. What waits is forgotten when another turn begins, and with an interrupt. A notice goes on as
+/// it is, behind the answer that is under way; after an interrupt it waits for `max_wait`.
 ///
 /// Latency: until the end of a part, `max_wait` at most.
 ///
@@ -71,6 +73,10 @@ pub struct Sentences {
     held: VecDeque<Text>,
     /// The last turn that is.
     over: Option<u64>,
+    /// Notices that wait for the end of an answer, and until when at most after an interrupt.
+    notices: VecDeque<Text>,
+    is_answering: bool,
+    quiet_until: Timestamp,
 }
 
 impl Sentences {
@@ -78,10 +84,13 @@ impl Sentences {
     pub const TEXT: In<Text> = In::new("text");
     /// When turns are over.
     pub const TURNS: In<TurnEvent> = In::new("turns");
+    /// Texts that nobody asked for.
+    pub const NOTICES: In<Text> = In::new("notices");
     /// Parts of it.
     pub const PARTS: Out<Text> = Out::new("text");
 
     fn take_in(&mut self, cx: &mut Cx<'_>, text: &Text) {
+        self.is_answering = !text.is_last;
         if text.turn != self.turn {
             self.turn = text.turn;
             self.waiting.clear();
@@ -148,6 +157,18 @@ impl Sentences {
         }
     }
 
+    /// Sends notices, unless there is an answer under way or there was an interrupt just now.
+    fn notify(&mut self, cx: &mut Cx<'_>) {
+        if self.notices.is_empty() || self.is_answering {
+            return;
+        }
+        if cx.now() < self.quiet_until {
+            cx.wake_at(self.quiet_until);
+            return;
+        }
+        self.notices.drain(..).for_each(|text| cx.send(Self::PARTS, text));
+    }
+
     fn end_turn(&mut self, cx: &mut Cx<'_>, event: TurnEvent) {
         match event.kind {
             TurnEventKind::End => self.over = Some(event.turn),
@@ -171,14 +192,24 @@ impl Node for Sentences {
     const PORTS: &'static [Port] = &[
         Self::TEXT.port().help("pieces of text, the last of a turn marked"),
         Self::TURNS.port().optional().help("for hold: when turns of the user are over"),
+        Self::NOTICES.port().optional().help("texts that nobody asked for, as of a timer"),
         Self::PARTS.port().help("the same text in parts, the last of a turn marked"),
     ];
     const TIMED: bool = true;
     const LATENCY: &'static str = "until the end of a part, max_wait at most";
 
     fn open(params: SentencesParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let (waiting, held) = (String::new(), VecDeque::new());
-        Ok(Self { params, turn: 0, waiting, since: Timestamp::ZERO, held, over: None })
+        Ok(Self {
+            params,
+            turn: 0,
+            waiting: String::new(),
+            since: Timestamp::ZERO,
+            held: VecDeque::new(),
+            over: None,
+            notices: VecDeque::new(),
+            is_answering: false,
+            quiet_until: Timestamp::ZERO,
+        })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -186,9 +217,12 @@ impl Node for Sentences {
             self.take_in(cx, &text);
         } else if let Some(event) = cx.get(Self::TURNS).copied() {
             self.end_turn(cx, event);
+        } else if let Some(notice) = cx.get(Self::NOTICES).cloned() {
+            self.notices.push_back(Text { is_last: true, ..notice });
         } else {
             self.hurry(cx);
         }
+        self.notify(cx);
         Ok(())
     }
 
@@ -197,12 +231,16 @@ impl Node for Sentences {
         if !part.trim().is_empty() {
             self.send(cx, part, true);
         }
+        self.notices.drain(..).for_each(|text| cx.send(Self::PARTS, text));
         Ok(())
     }
 
-    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         self.waiting.clear();
         self.held.clear();
+        self.is_answering = false;
+        self.quiet_until = cx.now() + self.params.max_wait;
+        self.notify(cx);
         Ok(())
     }
 }
@@ -316,6 +354,28 @@ mod tests {
         assert!(bench.call(Sentences::TEXT, at, piece(0, "No.", true)).unwrap().is_empty());
         bench.cancel(at).unwrap();
         assert!(bench.call(Sentences::TURNS, at, turn(0, TurnEventKind::End)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_notice_waits_for_the_end_of_an_answer_and_survives_an_interrupt() {
+        let mut bench = open(&[("max_wait", "1s")]);
+        let ms = |ms: i64| Timestamp(ms * 1_000_000);
+        let over = piece(1, "your timer is over.", true);
+        let sent = bench.call(Sentences::NOTICES, ms(0), over.clone()).unwrap();
+        assert_eq!(sent[0].1.get::<Text>(), Some(&over), "nobody is answering");
+
+        bench.call(Sentences::TEXT, ms(1), piece(2, "no", false)).unwrap();
+        assert!(bench.call(Sentences::NOTICES, ms(2), over.clone()).unwrap().is_empty());
+        let sent = bench.call(Sentences::TEXT, ms(3), piece(2, "on.", true)).unwrap();
+        let texts: Vec<_> = sent.iter().filter_map(|(_, packet)| packet.get::<Text>()).collect();
+        assert_eq!(texts, [&piece(2, "noon.", true), &over]);
+
+        bench.call(Sentences::TEXT, ms(10), piece(3, "no", false)).unwrap();
+        bench.call(Sentences::NOTICES, ms(11), over.clone()).unwrap();
+        bench.cancel(ms(20)).unwrap();
+        let sent = bench.advance(ms(5000)).unwrap();
+        let sent: Vec<_> = sent.iter().map(|(at, _, packet)| (*at, packet.get::<Text>())).collect();
+        assert_eq!(sent, [(ms(1020), Some(&over))]);
     }
 
     #[test]

@@ -1,13 +1,18 @@
-"""The language model of the recogniser's decoder: words in threes, counted in sentences of training, as an ARPA file."""
+"""The language model of the recogniser's decoder: words in threes, counted in sentences of training and in what people
+say to the language model `llm`, as an ARPA file."""
 import argparse
 import collections
+import itertools
 import math
 import os
 
 import grammar
 import numpy as np
+import questions
 
 SENTENCES, ORDER = 60_000, 3
+# How many more sentences are what people say to the assistant's language model.
+QUESTIONS = 10_000
 DISCOUNT = 0.9
 # Sequences whose loss would cost the sentences counted less than this many nepers are left out.
 LEAST_GAIN = {2: 1.5, 3: 6.0}
@@ -16,14 +21,20 @@ BEGIN, END = "<s>", "</s>"
 JOINED_SHARE, JOINTS = 0.08, ["and", "and", "and then", "or"]
 
 
-def counted(seed, sentences):
-    """How often each word, pair and triple stands in sentences of training."""
+def said(seed, sentences):
+    """Sentences of training."""
     rng = np.random.default_rng([seed, 4])
-    counts = [None] + [collections.Counter() for _ in range(ORDER)]
     for _ in range(sentences):
         text = grammar.sentence(rng)
         if rng.random() < JOINED_SHARE:
             text += f" {JOINTS[rng.integers(len(JOINTS))]} {grammar.sentence(rng)}"
+        yield text
+
+
+def counted(texts):
+    """How often each word, pair and triple stands in texts."""
+    counts = [None] + [collections.Counter() for _ in range(ORDER)]
+    for text in texts:
         words = [BEGIN, *text.split(), END]
         for order in range(1, ORDER + 1):
             for at in range(len(words) - order + 1):
@@ -107,7 +118,10 @@ class Model:
 
 
 def build(seed, path, sentences=SENTENCES):
-    model = Model(continued(counted(seed, sentences)), grammar.vocabulary())
+    asked = questions.said(seed, QUESTIONS)
+    words = {*grammar.vocabulary(), *(word for text in asked for word in text.split())}
+    counts = counted(itertools.chain(said(seed, sentences), asked))
+    model = Model(continued(counts), sorted(words))
     model.write(path)
     rng = np.random.default_rng([seed, 5])
     for name, part, new in (("known templates", "tuning", False), ("new templates", "tuning", True)):
