@@ -12,6 +12,8 @@ UNKNOWN, UNABLE = "sorry, i do not know that.", "sorry, i can not do that."
 # How often each family is spoken of.
 FAMILIES = {"talk": 0.16, "fact": 0.16, "tool": 0.27, "memory": 0.28, "refuse": 0.13}
 SYSTEM_SHARE, REMEMBERED_SHARE = 0.85, 0.3
+# Some dialogues of training are nothing but sums and products: there are too many to meet each often otherwise.
+DRILL_SHARE, DRILLED = 0.25, ("plus", "minus", "times")
 
 # A tool's call and result, both JSON objects.
 Call = collections.namedtuple("Call", "call result")
@@ -375,9 +377,9 @@ def dialogue(rng, turns):
     """(system text or None, turns) for training."""
     speaker = Speaker(rng, varied=True)
     system = speaker.remembered() if rng.random() < SYSTEM_SHARE else None
-    made = []
+    made, is_drill = [], rng.random() < DRILL_SHARE
     while len(made) < turns:
-        made += speaker.any_turns()
+        made += speaker.table(rng.choice(DRILLED)) if is_drill else speaker.any_turns()
     return system, made
 
 

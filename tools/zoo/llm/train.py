@@ -20,7 +20,7 @@ from shipped import constants, fill
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "pipelines" / "models" / "llm"
 WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
-STEPS, BATCH_TOKENS, DRAWN = 4800, 2304, 96
+STEPS, BATCH_TOKENS, DRAWN = 8500, 2304, 96
 RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 150, 0.05
 SAVE_EVERY, REPORT_EVERY = 50, 20
 
@@ -74,8 +74,8 @@ def optimisers(model):
             torch.optim.AdamW(outer, weight_decay=0.0, betas=(0.9, 0.98))]
 
 
-def learning_rate(step, steps):
-    return RATE * min(1, (step + 1) / WARM_UP) * (1 - step / steps + 1e-3)
+def learning_rate(step, steps, rate):
+    return rate * min(1, (step + 1) / WARM_UP) * (1 - step / steps + 1e-3)
 
 
 def shipped(model):
@@ -90,7 +90,7 @@ def shipped(model):
                 constants(PACKAGE / "llm_portable.pte"))
 
 
-def train(seed, steps, name, go_on):
+def train(seed, steps, name, rate, go_on):
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     WORK.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def train(seed, steps, name, go_on):
     drawn = batches(tokenizer, seed, step)
     for inputs, targets in itertools.islice(drawn, steps - step):
         for group in both[0].param_groups + both[1].param_groups:
-            group["lr"] = learning_rate(step, steps)
+            group["lr"] = learning_rate(step, steps, rate)
         loss = loss_of(model, inputs, targets)
         model.zero_grad()
         loss.backward()
@@ -137,6 +137,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--name", default="llm", help="of the files in tools/zoo/work/llm")
+    parser.add_argument("--rate", type=float, default=RATE, help="the highest learning rate")
     parser.add_argument("--go-on", action="store_true", help="from the weights of the package, with its tokenizer")
     arguments = parser.parse_args()
-    train(arguments.seed, arguments.steps, arguments.name, arguments.go_on)
+    train(arguments.seed, arguments.steps, arguments.name, arguments.rate, arguments.go_on)
