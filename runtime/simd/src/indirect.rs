@@ -156,16 +156,18 @@ impl<T: Numbers> Indirect<'_, T> {
             step: out.step,
             end,
         };
+        let is_single = self.rows == 1 && width > isa.lanes();
+        let run = if is_single { tile::run_single } else { tile::run };
         parallel::for_each(workers, pieces, |piece| {
             // Panels when there are enough, since each is read once then; else rows.
             if panels >= 4 * pieces {
                 let share = panels.div_ceil(pieces);
                 let from = panels.min(piece * share);
-                tile::run(isa, part((0, self.rows), (from, panels.min(from + share))));
+                run(isa, part((0, self.rows), (from, panels.min(from + share))));
             } else {
                 let share = self.rows.div_ceil(pieces);
                 let from = self.rows.min(piece * share);
-                tile::run(isa, part((from, self.rows.min(from + share)), (0, panels)));
+                run(isa, part((from, self.rows.min(from + share)), (0, panels)));
             }
         });
         Some(())

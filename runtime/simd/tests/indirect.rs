@@ -4,6 +4,7 @@ use afferent_simd::{
     Isa,
     channels::{Bounded, Channels},
     indirect::{Indirect, Place, Places, Scaled, ZEROS, pack, pack_columns, packed_len, panel},
+    pool,
 };
 
 /// Small numbers, the same every time.
@@ -23,9 +24,14 @@ fn places(rows: usize, taps: usize, pixels: usize, channels: usize) -> Vec<u32> 
 #[test]
 fn sums_of_numbers() {
     for isa in Isa::available() {
-        for (rows, cols, taps, channels) in
-            [(1, 1, 1, 1), (7, 17, 3, 5), (13, 40, 9, 4), (30, 8, 1, 33)]
-        {
+        for (rows, cols, taps, channels) in [
+            (1, 1, 1, 1),
+            (7, 17, 3, 5),
+            (13, 40, 9, 4),
+            (30, 8, 1, 33),
+            (1, 300, 2, 11),
+            (1, 40, 1, 14_000),
+        ] {
             let inner = taps * channels;
             let x: Vec<f32> = (0..20 * channels).map(|at| number(at) as f32 / 16.0).collect();
             let columns: Vec<f32> =
@@ -52,7 +58,7 @@ fn sums_of_numbers() {
             let end =
                 Scaled { rows: &[], cols: &[], bias: &bias, clamp: (-20.0, 20.0), adds: false };
             let place = Place { data: &mut out, at: 0, step: cols };
-            product.write(isa, &end, place, None).unwrap();
+            product.write(isa, &end, place, pool::workers(2)).unwrap();
             for (index, found) in out.iter().enumerate() {
                 let (row, col) = (index / cols, index % cols);
                 let mut sum = col as f32;

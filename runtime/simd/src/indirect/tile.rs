@@ -19,6 +19,9 @@ const AHEAD: usize = 8;
 /// Products of one row that are added up apart from each other, since each sum waits for the last.
 const CHAINS: usize = 4;
 
+/// Panels that a single row meets together: so many streams of weights come from the memory.
+const STREAMS: usize = 4;
+
 /// Numbers of 32 bits that are multiplied and summed up.
 pub trait Numbers: Copy + Default + Send + Sync + 'static {
     /// A vector of sums.
@@ -254,6 +257,40 @@ pub(super) fn run<T: Numbers, E: End<T>>(isa: Isa, area: Area<'_, '_, T, E>) {
     isa.run(area);
 }
 
+/// Computes `area`, which was checked, when it has at most one row and panels are two vectors wide.
+#[inline(never)]
+pub(super) fn run_single<T: Numbers, E: End<T>>(isa: Isa, area: Area<'_, '_, T, E>) {
+    isa.run(Single(area));
+}
+
+/// The only row of an area: compiled apart, so that it takes no registers from tiles.
+struct Single<'p, 'd, T: Numbers, E: End<T>>(Area<'p, 'd, T, E>);
+
+impl<T: Numbers, E: End<T>> Routine for Single<'_, '_, T, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self(area) = self;
+        // Threads that get no row.
+        if area.rows.0 == area.rows.1 {
+            return;
+        }
+        let (mut panel, last) = area.panels;
+        while panel + STREAMS <= last {
+            area.streams(simd, panel);
+            panel += STREAMS;
+        }
+        for panel in panel..last {
+            if area.product.cols - panel * area.width <= S::LANES {
+                area.tile::<S, 1, 1>(simd, panel, area.rows.0);
+            } else {
+                area.tile::<S, 1, 2>(simd, panel, area.rows.0);
+            }
+        }
+    }
+}
+
 /// Rows such that two vectors of sums each, with those of the operands, fill the registers.
 const fn tile_rows<S: Simd>() -> usize {
     match (S::LANES, S::REGISTERS) {
@@ -294,6 +331,52 @@ impl<T: Numbers, E: End<T>> Routine for Area<'_, '_, T, E> {
 }
 
 impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
+    /// The only row and several panels, from `panel` on.
+    #[inline(always)]
+    fn streams<S: Simd>(&self, simd: S, panel: usize) {
+        let Indirect { x, zeros, places, channels, weights, cols, .. } = self.product;
+        let (row, size) = (self.rows.0, self.width * self.inner);
+        let mut sums = [[T::zero(simd); 2]; STREAMS];
+        // SAFETY: `write` saw that all panels are in `weights`.
+        let mut b = unsafe { weights.as_ptr().add(panel * size) };
+        let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
+        for tap in 0..taps {
+            let a = match places {
+                Places::Rows { step } => x.as_ptr().wrapping_add(row * step),
+                Places::Taps { at, taps } => match at[row * taps + tap] {
+                    ZEROS => zeros.as_ptr(),
+                    place => x.as_ptr().wrapping_add(place as usize),
+                },
+            };
+            // A copy, of which nothing else is asked than these sums, stays in registers.
+            let mut running = sums;
+            for k in 0..channels {
+                // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
+                let factor = unsafe { *a.wrapping_add(k) }.splat(simd);
+                for (stream, sums) in running.iter_mut().enumerate() {
+                    for (c, sum) in sums.iter_mut().enumerate() {
+                        let at = b.wrapping_add(stream * size + c * S::LANES);
+                        // SAFETY: each panel has `inner` rows of two vectors.
+                        let column = unsafe { T::load(simd, at) };
+                        // SAFETY: all are vectors already.
+                        *sum = unsafe { T::add(simd, *sum, factor, column) };
+                    }
+                }
+                b = b.wrapping_add(self.width);
+            }
+            sums = running;
+        }
+        for (at, sum) in sums.into_iter().flatten().enumerate() {
+            let col = panel * self.width + at * S::LANES;
+            let Some(len) = cols.checked_sub(col).filter(|len| *len > 0) else { continue };
+            // SAFETY: `write` saw that the target holds the row, and threads have panels of their
+            // own.
+            let to = unsafe { self.out.pointer(self.at + row * self.step + col) };
+            // SAFETY: as above; `write` asked `fits`.
+            unsafe { self.end.write(simd, sum, (row, col), to, len.min(S::LANES)) };
+        }
+    }
+
     /// Computes a tile of at most `left` rows, and returns its height.
     #[inline(always)]
     fn strip<S: Simd, const C: usize>(
