@@ -1,6 +1,7 @@
 //! Operations that only move elements: transposition, padding, slices, concatenation, copies.
 
 use afferent_core::{Element, Error};
+use afferent_simd::Isa;
 
 use super::{Cx, Input, Op, elements, only};
 use crate::shape::{MISFIT, MOST_DIMS, Room, Shape, advance};
@@ -93,7 +94,7 @@ impl Op for Move {
         Ok(out)
     }
 
-    fn run(&self, _: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
         let pads = matches!(self.change, Change::Pad { .. });
         match self.fill {
@@ -102,14 +103,14 @@ impl Op for Move {
                 if pads {
                     out.fill(value);
                 }
-                self.walk.copy(input.data()?, out)
+                self.walk.copy(cx.isa, input.data()?, out)
             }
             Fill::Word(value) => {
                 let out = elements::<f32>(out)?;
                 if pads {
                     out.fill(value);
                 }
-                self.walk.copy(input.data()?, out)
+                self.walk.copy(cx.isa, input.data()?, out)
             }
         }
     }
@@ -196,7 +197,7 @@ impl Walk {
         walk
     }
 
-    fn copy<T: Element>(&self, from: &[T], to: &mut [T]) -> Result<(), Error> {
+    fn copy<T: Element>(&self, isa: Isa, from: &[T], to: &mut [T]) -> Result<(), Error> {
         if self.loops.iter().any(|(len, _)| *len == 0) {
             return Ok(());
         }
@@ -216,7 +217,7 @@ impl Walk {
         let mut at = [0; MOST_DIMS];
         let mut start = self.start;
         loop {
-            block(&from[start[0]..], &mut to[start[1]..], inner, around);
+            block(isa, &from[start[0]..], &mut to[start[1]..], inner, around);
             if !advance(&loops, &mut at[..loops.len()], &mut start) {
                 return Ok(());
             }
@@ -226,6 +227,7 @@ impl Walk {
 
 /// Two loops, in tiles where neighbours that are read are not neighbours that are written.
 fn block<T: Element>(
+    isa: Isa,
     from: &[T],
     to: &mut [T],
     (inner, inner_steps): (usize, [usize; 2]),
@@ -237,9 +239,17 @@ fn block<T: Element>(
     }
     if inner_steps[1] == 1 && around_steps == [1, inner] {
         match inner {
-            2 => return interleave::<T, 2>(from, to, inner_steps[0], around),
-            3 => return interleave::<T, 3>(from, to, inner_steps[0], around),
-            4 => return interleave::<T, 4>(from, to, inner_steps[0], around),
+            2 => return isa.call(|| interleave::<T, 2>(from, to, inner_steps[0], around)),
+            3 => return isa.call(|| interleave::<T, 3>(from, to, inner_steps[0], around)),
+            4 => return isa.call(|| interleave::<T, 4>(from, to, inner_steps[0], around)),
+            _ => {}
+        }
+    }
+    if inner_steps == [around, 1] && around_steps[0] == 1 && around_steps[1] >= inner {
+        match around {
+            2 => return isa.call(|| separate::<T, 2>(from, to, around_steps[1], inner)),
+            3 => return isa.call(|| separate::<T, 3>(from, to, around_steps[1], inner)),
+            4 => return isa.call(|| separate::<T, 4>(from, to, around_steps[1], inner)),
             _ => {}
         }
     }
@@ -264,10 +274,23 @@ fn block<T: Element>(
 }
 
 /// The first `len` elements of `N` planes that begin `step` apart, in turn.
+#[inline(always)]
 fn interleave<T: Element, const N: usize>(from: &[T], to: &mut [T], step: usize, len: usize) {
     let planes: [&[T]; N] = std::array::from_fn(|plane| &from[plane * step..][..len]);
     for (at, to) in to.as_chunks_mut::<N>().0[..len].iter_mut().enumerate() {
-        *to = planes.map(|plane| plane[at]);
+        for (to, plane) in to.iter_mut().zip(planes) {
+            *to = plane[at];
+        }
+    }
+}
+
+/// The reverse: each `N`th of the first elements goes to one of `N` planes of `len` elements that
+/// begin `step` apart.
+#[inline(always)]
+fn separate<T: Element, const N: usize>(from: &[T], to: &mut [T], step: usize, len: usize) {
+    let from = &from.as_chunks::<N>().0[..len];
+    for (plane, to) in to.chunks_mut(step).enumerate().take(N) {
+        from.iter().zip(&mut to[..len]).for_each(|(from, to)| *to = from[plane]);
     }
 }
 
