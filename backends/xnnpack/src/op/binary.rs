@@ -1,7 +1,7 @@
 //! Functions of two numbers, with broadcasting and bounds.
 
 use afferent_core::Error;
-use afferent_simd::Isa;
+use afferent_simd::{Isa, Routine, Simd};
 
 use super::{Cx, Input, Op, both, elements, unary::bound};
 use crate::{
@@ -70,7 +70,7 @@ impl Op for Combine {
     }
 }
 
-/// Calls `row` with the operands of each row of `out`; one that is a single number is repeated.
+/// Calls `row` with the operands of each row of `out`; an operand that is shorter is repeated.
 pub(crate) fn operands<T, O>(
     of: &Combine,
     a: &[T],
@@ -82,42 +82,60 @@ pub(crate) fn operands<T, O>(
     if out.is_empty() {
         return Ok(());
     }
+    let mut lens = steps.map(|step| if step == 0 { 1 } else { len });
+    let (mut len, mut depth) = (len, MOST_DIMS - 1);
+    // Rows that one operand has in common are one row of the other.
+    let (rows, around) = of.loops[depth - 1];
+    if steps == [1, 1] && (around == [0, len] || around == [len, 0]) {
+        lens = around.map(|step| if step == 0 { len } else { rows * len });
+        (len, depth) = (rows * len, depth - 1);
+    }
     let mut at = [0; MOST_DIMS - 1];
     let mut start = [0_usize; 2];
     for out in out.chunks_exact_mut(len) {
-        let operand = |side: usize, data: &[T]| -> Option<(usize, usize)> {
-            let from = start[side];
-            let len = if steps[side] == 0 { 1 } else { len };
-            (from.checked_add(len)? <= data.len()).then_some((from, len))
-        };
-        let (Some((i, m)), Some((j, n))) = (operand(0, a), operand(1, b)) else {
-            return Err(MISFIT);
-        };
-        row(&a[i..i + m], &b[j..j + n], out);
-        advance(&of.loops[..MOST_DIMS - 1], &mut at, &mut start);
+        let a = a.get(start[0]..).and_then(|a| a.get(..lens[0])).ok_or(MISFIT)?;
+        let b = b.get(start[1]..).and_then(|b| b.get(..lens[1])).ok_or(MISFIT)?;
+        row(a, b, out);
+        advance(&of.loops[..depth], &mut at[..depth], &mut start);
     }
     Ok(())
 }
 
-/// One row; an operand of one number is repeated.
+/// `f` of both operands of a row; one that is shorter is repeated.
+pub(crate) struct Each<'d, T, O, F> {
+    pub(crate) a: &'d [T],
+    pub(crate) b: &'d [T],
+    pub(crate) out: &'d mut [O],
+    pub(crate) f: F,
+}
+
+impl<T: Copy, O: Copy, F: Fn(T, T) -> O> Routine for Each<'_, T, O, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Self { a, b, out, f } = self;
+        match (a, b) {
+            ([a], [b]) => out.fill(f(*a, *b)),
+            ([a], b) => b.iter().zip(out).for_each(|(b, out)| *out = f(*a, *b)),
+            (a, [b]) => a.iter().zip(out).for_each(|(a, out)| *out = f(*a, *b)),
+            _ => {
+                let len = a.len().min(b.len());
+                for (row, out) in out.chunks_exact_mut(len).enumerate() {
+                    let of_row = |all: &'_ [T]| if all.len() > len { row * len } else { 0 };
+                    let (a, b) = (&a[of_row(a)..][..len], &b[of_row(b)..][..len]);
+                    a.iter().zip(b).zip(out).for_each(|((a, b), out)| *out = f(*a, *b));
+                }
+            }
+        }
+    }
+}
+
+/// One row; an operand that is shorter is repeated.
 fn combine(isa: Isa, function: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
     macro_rules! each {
         ($f:expr) => {
-            isa.call(|| match (a, b) {
-                ([a], b) if out.len() > 1 => {
-                    let a = *a;
-                    if let [b] = b {
-                        out.fill($f(a, *b));
-                    } else {
-                        b.iter().zip(&mut *out).for_each(|(b, out)| *out = $f(a, *b));
-                    }
-                }
-                (a, [b]) if out.len() > 1 => {
-                    let b = *b;
-                    a.iter().zip(&mut *out).for_each(|(a, out)| *out = $f(*a, b));
-                }
-                _ => a.iter().zip(b).zip(&mut *out).for_each(|((a, b), out)| *out = $f(*a, *b)),
-            })
+            isa.run(Each { a, b, out, f: $f })
         };
     }
     match function {

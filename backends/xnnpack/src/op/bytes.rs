@@ -8,7 +8,7 @@ use afferent_simd::{Isa, integer::table::look_up};
 
 use super::{
     Cx, Input, Op,
-    binary::{Combine, operands},
+    binary::{Combine, Each, operands},
     both, elements, only,
     pool::GlobalMean,
     quantise::{rounded, to_bytes, within},
@@ -56,8 +56,10 @@ impl Op for Pairs {
         operands(&self.combine, a, b, elements::<i8>(out)?, |a, b, out| {
             if self.function == Binary::Multiply {
                 let factor = p * q / scale;
-                let one = move |a: f32, b: f32| finish((a - zero_a) * (b - zero_b) * factor + zero);
-                return cx.isa.call(move || each(a, b, out, one));
+                let one = move |a: i8, b: i8| {
+                    finish((f32::from(a) - zero_a) * (f32::from(b) - zero_b) * factor + zero)
+                };
+                return cx.isa.run(Each { a, b, out, f: one });
             }
             let sign = if self.function == Binary::Subtract { -1.0 } else { 1.0 };
             let (p, q) = (p / scale, sign * q / scale);
@@ -65,12 +67,15 @@ impl Op for Pairs {
                 let zero = self.to.quantum.1;
                 let (low, high) = (low as i32, high as i32);
                 // Bounds come from the blob, and may stand the wrong way round.
-                let one = move |a: i32, b: i32| (sum.of_pair(a, b) + zero).max(low).min(high) as i8;
-                return cx.isa.call(move || each(a, b, out, one));
+                let one = move |a: i8, b: i8| {
+                    let sum = sum.of_pair(i32::from(a), i32::from(b));
+                    (sum + zero).max(low).min(high) as i8
+                };
+                return cx.isa.run(Each { a, b, out, f: one });
             }
             let rest = zero - p * zero_a - q * zero_b;
-            let one = move |a: f32, b: f32| finish(a * p + b * q + rest);
-            cx.isa.call(move || each(a, b, out, one));
+            let one = move |a: i8, b: i8| finish(f32::from(a) * p + f32::from(b) * q + rest);
+            cx.isa.run(Each { a, b, out, f: one });
         })
     }
 }
@@ -104,27 +109,6 @@ impl FixedSum {
     #[inline(always)]
     fn of_pair(self, a: i32, b: i32) -> i32 {
         (self.start + a * self.factors[0] + b * self.factors[1]) >> self.digits
-    }
-}
-
-/// One row; an operand of one number is repeated.
-#[inline(always)]
-fn each<T: From<i8> + Copy>(a: &[i8], b: &[i8], out: &mut [i8], f: impl Fn(T, T) -> i8) {
-    match (a, b) {
-        (a, [b]) if out.len() > 1 && a.len() > 1 => {
-            let b = T::from(*b);
-            a.iter().zip(out).for_each(|(a, out)| *out = f(T::from(*a), b));
-        }
-        ([a], b) if out.len() > 1 && b.len() > 1 => {
-            let a = T::from(*a);
-            b.iter().zip(out).for_each(|(b, out)| *out = f(a, T::from(*b)));
-        }
-        ([a], [b]) => out.fill(f(T::from(*a), T::from(*b))),
-        _ => {
-            for ((a, b), out) in a.iter().zip(b).zip(out) {
-                *out = f(T::from(*a), T::from(*b));
-            }
-        }
     }
 }
 
