@@ -64,6 +64,16 @@ impl Sizes {
         let plain = !matches!(self.kind, ConvKind::Transposed(more) if more != [0; 2]);
         plain && (kernel, stride, before, after) == ([1; 2], [1; 2], [0; 2], [0; 2])
     }
+
+    /// Whether the taps of each result lie one after the other in a picture of this shape, and
+    /// results equally far apart.
+    fn is_line(&self, input: &Shape) -> bool {
+        let Window { kernel, dilation, before, after, .. } = self.window;
+        !matches!(self.kind, ConvKind::Transposed(_))
+            && self.groups == 1
+            && (kernel[1], dilation[0], before, after) == (1, 1, [0; 2], [0; 2])
+            && (input[0], input[2]) == (1, 1)
+    }
 }
 
 /// Where the taps of all results of a convolution lie, in pictures of one shape.
@@ -197,7 +207,7 @@ impl Op for Conv {
     fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let out = self.sizes.output(input)?;
-        if !self.sizes.is_direct() {
+        if !self.sizes.is_direct() && !self.sizes.is_line(input) {
             self.table.find(&self.sizes, input, input[3], room)?;
         }
         Ok(out)
@@ -209,6 +219,8 @@ impl Op for Conv {
         let Sizes { groups, inputs, outputs, window, .. } = self.sizes;
         let places = if self.sizes.is_direct() {
             Places::Rows { step: groups * inputs }
+        } else if self.sizes.is_line(&input.shape) {
+            Places::Rows { step: window.stride[0] * inputs }
         } else {
             Places::Taps { at: self.table.at(), taps: window.taps() }
         };
