@@ -15,6 +15,17 @@ const TOGETHER: usize = 6;
 /// Vectors of channels of a position at the edge that are computed together.
 const WIDE: usize = 4;
 
+/// Neighbours of a row whose sums wait in registers while columns of the input pass by: widths of
+/// pictures often are a multiple of it.
+const SLIDE: usize = 7;
+
+/// Which of [`SLIDE`] neighbours, each `step` columns after the last, column `column` of the input
+/// is multiplied for with tap `tap`; `SLIDE` when there is none.
+const fn neighbour(column: usize, tap: usize, step: usize) -> usize {
+    let is_any = column >= tap && (column - tap).is_multiple_of(step);
+    if is_any && (column - tap) / step < SLIDE { (column - tap) / step } else { SLIDE }
+}
+
 /// Numbers of a picture.
 pub trait Source: Copy + Sync + 'static {
     /// A vector of the first `len` numbers.
@@ -186,6 +197,15 @@ impl<T: Source, K: Sink> Routine for Row<'_, '_, T, K> {
             }
             channel += S::LANES;
         }
+        let slides = kernel[1] == 5 && dilation[1] == 1 && output[1] >= SLIDE;
+        while slides && channel + S::LANES <= channels {
+            match stride[1] {
+                1 => self.slide::<S, 1>(simd, rows, channel),
+                2 => self.slide::<S, 2>(simd, rows, channel),
+                _ => break,
+            }
+            channel += S::LANES;
+        }
         // Columns of the result whose whole kernel meets the picture.
         let first = padding[1].div_ceil(stride[1]).min(output[1]);
         let span = (kernel[1].max(1) - 1) * dilation[1] + 1;
@@ -321,6 +341,66 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
             self.put(simd, sums, at, channel);
             sums = new;
         }
+    }
+
+    /// A row of results for a vector of channels, of a kernel five wide, each result `STEP` columns
+    /// after the last.
+    #[inline(always)]
+    fn slide<S: Simd, const STEP: usize>(&mut self, simd: S, rows: (usize, usize), channel: usize) {
+        let last = self.of.output[1] - SLIDE;
+        for col in (0..self.of.output[1]).step_by(SLIDE) {
+            // What is left over is computed with some that were written before.
+            let col = col.min(last);
+            let sums = self.neighbours::<S, STEP>(simd, rows, col, channel);
+            for (n, sums) in sums.into_iter().enumerate() {
+                self.put(simd, sums, col + n, channel);
+            }
+        }
+    }
+
+    /// The sums of neighbours from column `col` on: for each row of the kernel, every column of the
+    /// input is read once.
+    #[inline(always)]
+    fn neighbours<S: Simd, const STEP: usize>(
+        &self,
+        simd: S,
+        rows: (usize, usize),
+        col: usize,
+        channel: usize,
+    ) -> [S::F32; SLIDE] {
+        let Channels { channels, input, padding, .. } = self.of;
+        // Columns on the left of the picture wrap, and are not inside of it.
+        let first = (col * STEP).wrapping_sub(padding[1]);
+        let mut sums = [simd.load(&self.of.bias[channel..]); SLIDE];
+        for i in rows.0..rows.1 {
+            let (line, from) = self.line(i, channel);
+            let mut weights = [simd.zero(); 5];
+            for (j, weight) in weights.iter_mut().enumerate() {
+                // SAFETY: `write` saw that the weights have all taps and channels.
+                *weight = unsafe { simd.load_at(from.wrapping_add(j * channels)) };
+            }
+            macro_rules! taps {
+                ($column:literal, $x:ident, $($tap:literal)*) => {$(
+                    let n = const { neighbour($column, $tap, STEP) };
+                    if n < SLIDE {
+                        sums[n] = $x.mul_add(weights[$tap], sums[n]);
+                    }
+                )*};
+            }
+            macro_rules! columns {
+                ($($column:literal)*) => {$(
+                    let at = first.wrapping_add($column);
+                    if const { $column < STEP * (SLIDE - 1) + 5 } && at < input[1] {
+                        // SAFETY: the row and the column are in the picture, which `write` saw
+                        // inside `x`.
+                        let x = unsafe { T::load(simd, line.wrapping_add(at * channels), S::LANES) };
+                        taps!($column, x, 0 1 2 3 4);
+                    }
+                )*};
+            }
+            columns!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+        }
+        sums
     }
 
     /// Writes a vector of sums of column `col`.

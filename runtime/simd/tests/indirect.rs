@@ -91,14 +91,19 @@ fn kernels_of_single_channels() {
             (3, [3, 3], [1, 1], [1, 1], [1, 1]),
             (17, [3, 5], [2, 1], [1, 2], [2, 0]),
             (33, [2, 2], [2, 3], [3, 1], [3, 4]),
+            (40, [3, 3], [1, 1], [2, 1], [0, 0]),
+            (16, [3, 3], [2, 2], [1, 1], [1, 1]),
+            (32, [5, 5], [1, 1], [1, 1], [2, 2]),
+            (21, [5, 5], [2, 2], [1, 1], [2, 2]),
         ] {
-            let input = [9, 11];
+            let input = [9, 17];
             let output: [usize; 2] = std::array::from_fn(|dim| {
                 (input[dim] + 2 * padding[dim] - (kernel[dim] - 1) * dilation[dim] - 1)
                     / stride[dim]
                     + 1
             });
-            let x: Vec<f32> = (0..2 * 99 * channels).map(|at| number(at) as f32).collect();
+            let x: Vec<f32> =
+                (0..2 * input[0] * input[1] * channels).map(|at| number(at) as f32).collect();
             let taps = kernel[0] * kernel[1];
             let weights: Vec<f32> = (0..taps * channels).map(|at| number(at + 9) as f32).collect();
             let bias = vec![2.0; channels];
