@@ -4,7 +4,7 @@
 use afferent_core::{Error, Workers};
 use afferent_simd::indirect::{Place, Places, ZEROS};
 
-use super::{Cx, Input, Op, elements, linear::Packed, only};
+use super::{Cx, Input, Op, elements, linear::Packed, narrow::Patches, only};
 use crate::{
     graph::ConvKind,
     shape::{MISFIT, MOST_BYTES, Room, Shape, TOO_LARGE, Window},
@@ -189,14 +189,30 @@ impl Conv {
         let packed = self.packed.first().ok_or(MISFIT)?;
         packed.write(workers, (x, rows, Places::Rows { step: inputs }), &[], self.clamp, out)
     }
+}
 
-    /// The convolution of so many patches, whose places are without zeros, by the first group.
-    pub(crate) fn patches(
+impl Patches for Conv {
+    type Number = f32;
+
+    fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    fn zero(&self) -> f32 {
+        0.0
+    }
+
+    fn memory(&self, _: usize) -> usize {
+        0
+    }
+
+    fn patches(
         &self,
         x: &[f32],
         count: usize,
         places: Places<'_>,
         out: Place<'_, f32>,
+        _: &mut [i32],
     ) -> Result<(), Error> {
         let packed = self.packed.first().ok_or(MISFIT)?;
         packed.write(None, (x, count, places), x, self.clamp, out)

@@ -15,6 +15,7 @@ use super::{
     conv::{Sizes, Table},
     elements,
     linear::connected,
+    narrow::Patches,
     only,
     quantise::quantise,
     some, zeros,
@@ -256,6 +257,60 @@ impl Integer {
         let Scratch { zeros: of_rows, floats, .. } = cx.scratch;
         (*of_rows, *floats) = (zeros, steps);
         result
+    }
+}
+
+/// A convolution of one group, of integers that have the same scale before, and after.
+pub(crate) struct StaticPatches {
+    pub(crate) of: Integer,
+    pub(crate) sizes: Sizes,
+    /// What zero is stored as before.
+    pub(crate) from: i8,
+    /// Bounds, without the zero point.
+    pub(crate) clamp: (f32, f32),
+    /// What zero is stored as after.
+    pub(crate) to: i32,
+}
+
+impl Patches for StaticPatches {
+    type Number = i8;
+
+    fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    fn zero(&self) -> i8 {
+        self.from
+    }
+
+    fn memory(&self, count: usize) -> usize {
+        let Sizes { window, inputs, outputs, .. } = self.sizes;
+        scratch_len(Isa::best(), window.taps() * inputs, outputs, count, 1)
+    }
+
+    fn patches(
+        &self,
+        x: &[i8],
+        rows: usize,
+        places: Places<'_>,
+        out: Place<'_, i8>,
+        memory: &mut [i32],
+    ) -> Result<(), Error> {
+        let Sizes { window, inputs, outputs, .. } = self.sizes;
+        let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
+        let group = self.of.groups.first().ok_or(MISFIT)?;
+        let product = Product {
+            x,
+            zero: Zero::All(self.from),
+            places,
+            rows,
+            channels: window.taps() * inputs / taps,
+            weights: &group.weights,
+            cols: outputs,
+        };
+        let (bias, scale) = (&group.integer_bias[..], &group.scale[..]);
+        let end = Bytes { bias, scale, clamp: self.clamp, zero_point: self.to };
+        product.write(Isa::best(), &end, out, memory, None).ok_or(MISFIT)
     }
 }
 

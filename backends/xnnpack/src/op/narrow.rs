@@ -5,17 +5,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use afferent_core::{Error, Workers};
+use afferent_core::{Element, Error, Workers};
 use afferent_simd::{
     indirect::{Place, Places},
     parallel,
 };
 
-use super::{
-    Cx, Input, Op,
-    conv::{Conv, Sizes},
-    elements, only, some,
-};
+use super::{Cx, Input, Op, conv::Sizes, elements, only, some};
 use crate::{
     graph::ConvKind,
     shape::{MISFIT, Room, Shape, TOO_LARGE},
@@ -27,9 +23,36 @@ const COPIED: usize = 12 * 1024;
 /// The most channels of a picture.
 const CHANNELS: usize = 8;
 
+/// A convolution whose patches may lie anywhere.
+pub(crate) trait Patches: Send + Sync {
+    /// What is convolved, and what the results are.
+    type Number: Element;
+
+    fn sizes(&self) -> &Sizes;
+
+    /// What zero is stored as.
+    fn zero(&self) -> Self::Number;
+
+    /// Words of memory for so many patches.
+    fn memory(&self, count: usize) -> usize;
+
+    /// The convolution of so many patches, whose places are without zeros.
+    ///
+    /// # Errors
+    /// When something does not fit its slice.
+    fn patches(
+        &self,
+        x: &[Self::Number],
+        count: usize,
+        places: Places<'_>,
+        out: Place<'_, Self::Number>,
+        memory: &mut [i32],
+    ) -> Result<(), Error>;
+}
+
 /// A convolution of a picture of few channels.
-pub(crate) struct Narrow {
-    conv: Conv,
+pub(crate) struct Narrow<C> {
+    conv: C,
     /// Rows and columns of the picture, and of the result.
     input: [usize; 2],
     output: [usize; 2],
@@ -41,23 +64,31 @@ pub(crate) struct Narrow {
     places: Vec<u32>,
 }
 
-impl Narrow {
-    /// Whether it computes convolutions of these sizes.
-    pub(crate) fn fits(sizes: &Sizes) -> bool {
-        sizes.kind == ConvKind::Plain
-            && sizes.groups == 1
-            && sizes.inputs <= CHANNELS
-            && sizes.window.kernel[1] > 1
-            && sizes.window.dilation[1] == 1
-    }
+/// Whether [`Narrow`] computes convolutions of these sizes.
+pub(crate) fn fits(sizes: &Sizes) -> bool {
+    sizes.kind == ConvKind::Plain
+        && sizes.groups == 1
+        && sizes.inputs <= CHANNELS
+        && sizes.window.kernel[1] > 1
+        && sizes.window.dilation[1] == 1
+}
 
-    pub(crate) fn new(conv: Conv) -> Self {
+impl<C: Patches> Narrow<C> {
+    pub(crate) fn new(conv: C) -> Self {
         Self { conv, input: [0; 2], output: [0; 2], row: 0, strip: [1; 2], places: Vec::new() }
     }
 
     /// The rows of a picture's result from `first` on.
-    fn rows(&self, x: &[f32], first: usize, out: &mut [f32], copy: &mut [f32]) -> Option<()> {
-        let Sizes { window, inputs, outputs, .. } = self.conv.sizes;
+    fn rows(
+        &self,
+        x: &[C::Number],
+        first: usize,
+        out: &mut [C::Number],
+        memory: &mut [i32],
+    ) -> Option<()> {
+        let (Sizes { window, inputs, outputs, .. }, zero) = (*self.conv.sizes(), self.conv.zero());
+        let (copy, memory) = memory.split_at_mut_checked(self.copied())?;
+        let copy: &mut [C::Number] = bytemuck::cast_slice_mut(copy);
         let (row, width) = (self.row, self.input[1] * inputs);
         let left = window.before[1] * inputs;
         for (at, out) in out.chunks_mut(self.strip[0] * self.output[1] * outputs).enumerate() {
@@ -69,26 +100,31 @@ impl Narrow {
                 match from {
                     Some(from) => {
                         to_picture.copy_from_slice(x.get(from * width..(from + 1) * width)?);
-                        to[..left].fill(0.0);
-                        to[left + width..].fill(0.0);
+                        to[..left].fill(zero);
+                        to[left + width..].fill(zero);
                     }
-                    None => to.fill(0.0),
+                    None => to.fill(zero),
                 }
             }
             let (pixels, taps) = (out.len() / outputs, window.kernel[0]);
             let places = Places::Taps { at: self.places.get(..pixels * taps)?, taps };
             let out = Place { data: out, at: 0, step: outputs };
-            self.conv.patches(copy, pixels, places, out).ok()?;
+            self.conv.patches(copy, pixels, places, out, memory).ok()?;
         }
         Some(())
     }
+
+    /// Words that rows of the picture are copied to.
+    fn copied(&self) -> usize {
+        (self.strip[1] * self.row * size_of::<C::Number>()).div_ceil(size_of::<i32>())
+    }
 }
 
-impl Op for Narrow {
+impl<C: Patches> Op for Narrow<C> {
     fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
-        let Sizes { window, inputs, .. } = self.conv.sizes;
-        let out = self.conv.sizes.output(input)?;
+        let Sizes { window, inputs, .. } = *self.conv.sizes();
+        let out = self.conv.sizes().output(input)?;
         let [batch, height, width, _] = input.picture()?;
         let [_, rows, cols, _] = out.picture()?;
         let padded = width + window.before[1] + window.after[1];
@@ -115,8 +151,8 @@ impl Op for Narrow {
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
-        let (x, out) = (only(inputs)?.data::<f32>()?, elements::<f32>(out)?);
-        let Sizes { inputs, outputs, .. } = self.conv.sizes;
+        let (x, out) = (only(inputs)?.data()?, elements(out)?);
+        let Sizes { inputs, outputs, .. } = *self.conv.sizes();
         let line = self.output[1] * outputs;
         let (before, after) = (self.input[0] * self.input[1] * inputs, self.output[0] * line);
         if before == 0 || after == 0 {
@@ -125,17 +161,76 @@ impl Op for Narrow {
         let strips = self.output[0].div_ceil(self.strip[0]);
         let threads = cx.workers.map_or(1, Workers::threads).min(strips);
         let share = strips.div_ceil(threads) * self.strip[0];
-        let len = self.strip[1] * self.row;
-        let buffer = some(&mut cx.scratch.floats, len * threads, &mut cx.scratch.room)?;
+        let len = self.copied() + self.conv.memory(self.strip[0] * self.output[1]);
+        let buffer = some(&mut cx.scratch.words, len * threads, &mut cx.scratch.room)?;
         let failed = AtomicBool::new(false);
         for (x, out) in x.chunks_exact(before).zip(out.chunks_exact_mut(after)) {
             let parts = (out, share * line);
-            parallel::for_each_pair(cx.workers, parts, (&mut *buffer, len), |part, out, copy| {
-                if self.rows(x, part * share, out, copy).is_none() {
+            parallel::for_each_pair(cx.workers, parts, (&mut *buffer, len), |part, out, memory| {
+                if self.rows(x, part * share, out, memory).is_none() {
                     failed.store(true, Relaxed);
                 }
             });
         }
         if failed.into_inner() { Err(MISFIT) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_simd::{Isa, pool};
+
+    use super::*;
+    use crate::{
+        op::{
+            Scratch,
+            integer::{Bias, Integer, Layout, StaticPatches, Stored, Weights},
+        },
+        shape::Window,
+    };
+
+    fn run(op: &mut dyn Op, x: &[i8], shape: Shape, threads: usize) -> Vec<i8> {
+        let to = op.shape(&[shape], &mut Room::of(usize::MAX)).unwrap();
+        let mut out = vec![0; to.numel().unwrap()];
+        let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
+        let workers = pool::workers(threads);
+        let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
+        let input = Input { shape, bytes: bytemuck::cast_slice(x) };
+        op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut out)).unwrap();
+        out
+    }
+
+    #[test]
+    fn integers_are_what_the_convolution_gives() {
+        let bytes = |len: usize| (0..len).map(|at| (at * 7919 + 13) as i8).collect::<Vec<_>>();
+        for (inputs, outputs, size, kernel, stride) in
+            [(3, 16, 40, 3, 2), (3, 70, 33, 7, 2), (1, 5, 50, 5, 1), (4, 33, 16, 16, 16)]
+        {
+            let (from, clamp, to) = (3, (-100.0, 90.0), 5);
+            let window = Window {
+                kernel: [kernel; 2],
+                stride: [stride; 2],
+                dilation: [1; 2],
+                before: [kernel / 2; 2],
+                after: [kernel / 2; 2],
+            };
+            let sizes = Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
+            let integers = bytes(outputs * kernel * kernel * inputs);
+            let (scales, bias) = (vec![1e-4; outputs], vec![9; outputs]);
+            let conv = || {
+                let weights = Weights { integers: &integers, scales: &scales, transposed: false };
+                let stored = Stored::Static { from, clamp, to };
+                let layout = Layout::Patches(sizes);
+                Integer::new(layout, &weights, &Bias::Integers(&bias), stored).unwrap()
+            };
+            let shape = Shape::of([2, size, size, inputs]);
+            let x = bytes(shape.numel().unwrap());
+            let expected = run(&mut conv(), &x, shape, 1);
+            for threads in [1, 2] {
+                let patches = StaticPatches { of: conv(), sizes, from, clamp, to };
+                assert!(fits(&sizes));
+                assert!(run(&mut Narrow::new(patches), &x, shape, threads) == expected);
+            }
+        }
     }
 }

@@ -15,10 +15,10 @@ use crate::{
         bytes,
         conv::{Conv, Sizes},
         depthwise::{Depthwise, IntegerDepthwise},
-        integer::{self, Bias, Integer, Layout, Weights},
+        integer::{self, Bias, Integer, Layout, StaticPatches, Weights},
         linear::{Linear, Packed, Product},
         moves::{Change, Concatenate, Fill, Move},
-        narrow::Narrow,
+        narrow::{self, Narrow},
         nibbles::Nibbles,
         pool::{Give, GlobalMean, Pool, Resize},
         quantised::{self, ByNumbers, MOST_INPUTS, bounds, to_integer},
@@ -369,7 +369,7 @@ impl<'a> Prepare<'_, 'a> {
             return Ok(Box::new(self.number_depthwise(sizes)?));
         }
         let conv = self.number_conv(sizes)?;
-        Ok(if Narrow::fits(&sizes) { Box::new(Narrow::new(conv)) } else { Box::new(conv) })
+        Ok(if narrow::fits(&sizes) { Box::new(Narrow::new(conv)) } else { Box::new(conv) })
     }
 
     fn expect_filter(&self, sizes: Sizes) -> Result<(), Error> {
@@ -470,7 +470,14 @@ impl<'a> Prepare<'_, 'a> {
         }
         weights.scales = &factors;
         let stored = integer::Stored::Static { from: from_zero, clamp, to: to_zero };
-        Ok(Box::new(Integer::new(layout, &weights, &Bias::Integers(&bias), stored)?))
+        let op = Integer::new(layout, &weights, &Bias::Integers(&bias), stored)?;
+        if let Layout::Patches(sizes) = layout
+            && narrow::fits(&sizes)
+        {
+            let patches = StaticPatches { of: op, sizes, from: from_zero, clamp, to: to_zero };
+            return Ok(Box::new(Narrow::new(patches)));
+        }
+        Ok(Box::new(op))
     }
 
     /// The bias in steps of the products.

@@ -102,6 +102,23 @@ fn flipped(x: i8) -> u8 {
     x.cast_unsigned() ^ 0x80
 }
 
+/// Flips the first `len` integers of `x`, and perhaps some behind them: short runs are written in
+/// whole words.
+#[inline(always)]
+fn flip(x: &[i8], to: &mut [u8], len: usize) {
+    const SHORT: usize = 32;
+    const SIGNS: u64 = u64::from_ne_bytes([0x80; 8]);
+    let whole = len.next_multiple_of(8);
+    if len < SHORT && whole <= x.len().min(to.len()) {
+        let x: &[u8] = bytemuck::cast_slice(&x[..whole]);
+        for (x, to) in x.as_chunks().0.iter().zip(to.as_chunks_mut().0) {
+            *to = (u64::from_ne_bytes(*x) ^ SIGNS).to_ne_bytes();
+        }
+    } else {
+        x[..len].iter().zip(to).for_each(|(x, to)| *to = flipped(*x));
+    }
+}
+
 /// Rows and panels of a product that one thread computes.
 pub(super) struct Area<'p, 'd, E: End> {
     pub(super) product: Product<'d>,
@@ -145,11 +162,12 @@ impl<E: End> Routine for Area<'_, '_, E> {
                 let block: &mut [u8] = bytemuck::cast_slice_mut(block);
                 x.iter().zip(block).for_each(|(x, to)| *to = flipped(*x));
             } else {
-                for (row, to) in (from..).zip(block.chunks_exact_mut(words.max(1))) {
+                for row in 0..count {
+                    let to = &mut block[row * words..];
                     if const { S::QUADS } {
-                        self.flip(row, bytemuck::cast_slice_mut(to));
+                        self.flip(from + row, bytemuck::cast_slice_mut(to));
                     } else {
-                        self.widen(row, bytemuck::cast_slice_mut(to));
+                        self.widen(from + row, bytemuck::cast_slice_mut(to));
                     }
                 }
             }
@@ -177,42 +195,51 @@ impl<E: End> Area<'_, '_, E> {
     #[inline(always)]
     fn widen(&self, row: usize, to: &mut [i16]) {
         let zero = i16::from(self.zero(row));
-        self.prepare(row, to, 0, |x| i16::from(x) - zero);
+        self.prepare(row, to, 0, |x, to, len| {
+            x[..len].iter().zip(to).for_each(|(x, to)| *to = i16::from(*x) - zero);
+        });
     }
 
     /// Takes the sign off a row: each integer is 128 more.
     #[inline(always)]
     fn flip(&self, row: usize, to: &mut [u8]) {
-        self.prepare(row, to, flipped(self.zero(row)), flipped);
+        self.prepare(row, to, flipped(self.zero(row)), flip);
     }
 
-    /// Of each integer of a row what `one` gives, and `zero` for taps of zeros.
+    /// Writes a row to the beginning of `to`, as `copy` writes so many integers, and `zero` for
+    /// taps of zeros. What comes behind the row may be written over.
     #[inline(always)]
-    fn prepare<T: Copy>(&self, row: usize, to: &mut [T], zero: T, one: impl Fn(i8) -> T) {
+    fn prepare<T: Copy>(
+        &self,
+        row: usize,
+        to: &mut [T],
+        zero: T,
+        copy: impl Fn(&[i8], &mut [T], usize),
+    ) {
         let Product { x, places, channels, .. } = self.product;
-        let (mut to, rest) = to.split_at_mut(self.inner);
-        // Weights are zero there.
-        rest.iter_mut().for_each(|to| *to = zero);
-        let all = |x: &[i8], to: &mut [T]| x.iter().zip(to).for_each(|(x, to)| *to = one(*x));
         match places {
-            Places::Rows { step } => all(&x[row * step..][..channels], to),
+            Places::Rows { step } => copy(&x[row * step..], to, channels),
             Places::Taps { at, taps } => {
                 let mut places = &at[row * taps..][..taps];
+                let mut to = &mut *to;
                 while let Some(&first) = places.first() {
                     // Taps that follow each other are copied together.
                     let next = |at: usize| first.wrapping_add((at * channels) as u32);
                     let follows = |at: &usize| first != ZEROS && places[*at] == next(*at);
                     let count = 1 + (1..places.len()).take_while(follows).count();
-                    let (run, more) = to.split_at_mut(count * channels);
+                    let len = count * channels;
                     if first == ZEROS {
-                        run.fill(zero);
+                        to[..len].fill(zero);
                     } else {
-                        all(&x[first as usize..][..run.len()], run);
+                        copy(&x[first as usize..], to, len);
                     }
-                    (places, to) = (&places[count..], more);
+                    (places, to) = (&places[count..], &mut to[len..]);
                 }
             }
         }
+        // Weights are zero there.
+        let whole = self.inner.next_multiple_of(size_of::<i32>() / size_of::<T>());
+        to[self.inner..whole].fill(zero);
     }
 
     /// What zero is stored as.
