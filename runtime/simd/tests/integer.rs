@@ -173,7 +173,7 @@ fn depthwise_convolutions() {
                 channels::pack(isa, (taps, count), weight, &mut packed);
                 let bias: Vec<i32> = (0..count as i32).map(|channel| 70 * channel).collect();
                 let scale: Vec<f32> = (0..count).map(|at| (1 + at) as f32 / 1e6).collect();
-                let zeros = bytes(count, seed + 2);
+                let zeros = bytes(count.max(32), seed + 2);
                 let (biases, scales): (Vec<_>, Vec<_>) =
                     (channels::zip(isa, &bias).collect(), channels::zip(isa, &scale).collect());
                 let clamp = (-128.0, 120.0);

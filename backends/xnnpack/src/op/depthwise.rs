@@ -4,7 +4,7 @@ use afferent_core::Error;
 use afferent_simd::{
     Isa,
     channels::{Bounded, Channels},
-    integer::{Bytes, channels},
+    integer::{Bytes, channels, width},
 };
 
 use super::{
@@ -105,7 +105,7 @@ impl IntegerDepthwise {
             bias: channels::zip(isa, &bias).collect(),
             scale: channels::zip(isa, scale).collect(),
             clamp,
-            zeros: vec![from; count],
+            zeros: vec![from; count.max(width(isa))],
             to,
             table: Table::default(),
         })

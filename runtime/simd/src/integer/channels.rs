@@ -19,7 +19,8 @@ const WORTH: usize = 1 << 17;
 pub struct Channels<'d> {
     /// Pixels of `channels` integers.
     pub x: &'d [i8],
-    /// What taps are that [`ZEROS`] stands for: what zero is stored as, in each channel.
+    /// What taps are that [`ZEROS`] stands for: what zero is stored as, in each channel. Few
+    /// channels are faster with as many as [`width`].
     pub zeros: &'d [i8],
     /// The first integer of each tap of each result.
     pub places: &'d [u32],
@@ -155,15 +156,20 @@ impl Part<'_, '_> {
     /// Kernels of an odd number of taps, `PAIRS` pairs of them.
     #[inline(always)]
     fn pixels<S: Simd, const PAIRS: usize>(mut self, simd: S) {
-        let Channels { places, taps, channels, .. } = self.of;
-        if channels < 2 * S::LANES {
-            return self.any(simd);
-        }
+        let Channels { x, zeros, places, taps, channels, .. } = self.of;
         let rows = self.out.len() / channels;
         // A copy, which no result can overwrite.
         let end = *self.end;
+        // Taps from which two vectors can be read; what follows the channels is multiplied by zeros.
+        let enough = x.len().checked_sub(2 * S::LANES).filter(|_| zeros.len() >= 2 * S::LANES);
+        let is_wide =
+            |place: &u32| enough.is_some_and(|last| *place == ZEROS || *place as usize <= last);
         for row in 0..rows {
             let places = &places[(self.first + row) * taps..][..taps];
+            if channels < 2 * S::LANES && !places.iter().all(is_wide) {
+                self.pixel(simd, &end, row);
+                continue;
+            }
             let mut pointers = [[self.of.zeros.as_ptr(); 2]; PAIRS];
             for (pair, to) in pointers.iter_mut().enumerate() {
                 *to = [self.tap(places, 2 * pair), self.tap(places, 2 * pair + 1)];
@@ -175,7 +181,7 @@ impl Part<'_, '_> {
                 let weights = self.of.weights[block * size..][..size].as_ptr();
                 for (pair, [a, b]) in pointers.iter().enumerate() {
                     // SAFETY: taps are inside `x` or `zeros`, which have so many channels, and
-                    // the block ends before the last of them.
+                    // the block ends before the last of them, or all is wide.
                     let tap =
                         |from: *const i8| unsafe { simd.load_pairs_at(from.wrapping_add(first)) };
                     let b = if pair + 1 == PAIRS { simd.splat_i32(0) } else { tap(*b) };
@@ -188,35 +194,41 @@ impl Part<'_, '_> {
         }
     }
 
-    /// Kernels of any size, and few channels.
+    /// Kernels of any size.
     #[inline(always)]
     fn any<S: Simd>(mut self, simd: S) {
-        let Channels { places, taps, channels, .. } = self.of;
-        let (rows, pairs) = (self.out.len() / channels, taps.div_ceil(2));
         let end = *self.end;
-        for row in 0..rows {
-            let places = &places[(self.first + row) * taps..][..taps];
-            for block in 0..channels.div_ceil(2 * S::LANES) {
-                let first = first(2 * S::LANES, channels, block);
-                let len = channels.min(2 * S::LANES);
-                let mut sums = end.start(simd, block * 2 * S::LANES);
-                let size = pairs * 2 * S::LANES;
-                let weights = self.of.weights[block * size..][..size].as_ptr();
-                for pair in 0..pairs {
-                    let tap = |tap: usize| {
-                        let from = self.tap(places, tap).wrapping_add(first);
-                        let mut all = [0_i8; 32];
-                        // SAFETY: the tap has so many channels from there on.
-                        unsafe { core::ptr::copy_nonoverlapping(from, all.as_mut_ptr(), len) };
-                        // SAFETY: the array is as long as the widest pairs.
-                        unsafe { simd.load_pairs_at(all.as_ptr()) }
-                    };
-                    let zipped = tap(2 * pair).zip_halves(tap(2 * pair + 1));
-                    // SAFETY: the weights of a block have two vectors for each pair.
-                    sums = unsafe { add(simd, sums, zipped, weights, pair) };
-                }
-                self.store(simd, &end, sums, row, (block, first));
+        for row in 0..self.out.len() / self.of.channels {
+            self.pixel(simd, &end, row);
+        }
+    }
+
+    /// A result of a kernel of any size, and of few channels.
+    #[inline(always)]
+    fn pixel<S: Simd>(&mut self, simd: S, end: &Bytes<'_>, row: usize) {
+        let Channels { places, taps, channels, .. } = self.of;
+        let pairs = taps.div_ceil(2);
+        let places = &places[(self.first + row) * taps..][..taps];
+        for block in 0..channels.div_ceil(2 * S::LANES) {
+            let first = first(2 * S::LANES, channels, block);
+            let len = channels.min(2 * S::LANES);
+            let mut sums = end.start(simd, block * 2 * S::LANES);
+            let size = pairs * 2 * S::LANES;
+            let weights = self.of.weights[block * size..][..size].as_ptr();
+            for pair in 0..pairs {
+                let tap = |tap: usize| {
+                    let from = self.tap(places, tap).wrapping_add(first);
+                    let mut all = [0_i8; 32];
+                    // SAFETY: the tap has so many channels from there on.
+                    unsafe { core::ptr::copy_nonoverlapping(from, all.as_mut_ptr(), len) };
+                    // SAFETY: the array is as long as the widest pairs.
+                    unsafe { simd.load_pairs_at(all.as_ptr()) }
+                };
+                let zipped = tap(2 * pair).zip_halves(tap(2 * pair + 1));
+                // SAFETY: the weights of a block have two vectors for each pair.
+                sums = unsafe { add(simd, sums, zipped, weights, pair) };
             }
+            self.store(simd, end, sums, row, (block, first));
         }
     }
 
