@@ -1,5 +1,7 @@
 //! A checked graph: values, and nodes in the order in which they run.
 
+use afferent_simd::Activation;
+
 use crate::shape::{Shape, Window};
 
 /// A graph whose every reference was checked: nodes read only constants, inputs and what earlier
@@ -76,6 +78,15 @@ pub(crate) struct Node {
     pub(crate) positions: Option<usize>,
     /// Bounds of the result.
     pub(crate) clamp: (f32, f32),
+    /// Whether hardswish of what is within the bounds is the result.
+    pub(crate) hardswish: bool,
+}
+
+impl Node {
+    /// What follows the sums of products.
+    pub(crate) fn activation(&self) -> Activation {
+        Activation { clamp: self.clamp, hardswish: self.hardswish }
+    }
 }
 
 /// A function of one number.

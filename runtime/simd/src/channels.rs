@@ -4,7 +4,7 @@
 
 use afferent_core::Workers;
 
-use crate::{Float, Isa, Routine, Simd, parallel};
+use crate::{Activation, Float, Isa, Routine, Simd, parallel};
 
 /// The least multiplications that are worth another thread.
 const WORTH: usize = 1 << 17;
@@ -70,11 +70,7 @@ pub trait Sink: Sync {
     );
 }
 
-/// Sums within bounds; NaN stays.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounded(pub f32, pub f32);
-
-impl Sink for Bounded {
+impl Sink for Activation {
     type Out = f32;
 
     fn fits(&self, _: usize) -> bool {
@@ -83,7 +79,7 @@ impl Sink for Bounded {
 
     #[inline(always)]
     unsafe fn write<S: Simd>(&self, simd: S, sums: S::F32, _: usize, to: *mut f32, len: usize) {
-        let sums = simd.splat(self.1).min(simd.splat(self.0).max(sums));
+        let sums = self.of(simd, sums);
         if len >= S::LANES {
             // SAFETY: demanded of the caller.
             unsafe { simd.store_at(sums, to) }

@@ -9,7 +9,7 @@ mod tile;
 use afferent_core::Workers;
 
 use crate::{Isa, parallel};
-pub use tile::{End, Numbers, Scaled};
+pub use tile::{Biased, End, Numbers};
 
 /// The place of a tap that is all zeros.
 pub const ZEROS: u32 = u32::MAX;

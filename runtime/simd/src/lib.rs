@@ -22,6 +22,7 @@
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 
+mod activation;
 pub mod attention;
 pub mod channels;
 pub mod conv;
@@ -37,5 +38,6 @@ pub mod pool;
 pub mod softmax;
 pub mod vector;
 
+pub use activation::Activation;
 pub use isa::{Isa, Routine};
 pub use vector::{Float, Int, Mask, Simd};

@@ -45,6 +45,7 @@ functions! {
     Erf: erf, "[`erf`]";
     Gelu: gelu, "[`gelu`]";
     GeluTanh: gelu_tanh, "[`gelu_tanh`]";
+    Hardswish: hardswish, "[`hardswish`]";
 }
 
 /// Writes `function` of each number of `from` to `to`, as far as both reach.
@@ -220,6 +221,14 @@ pub fn gelu_tanh<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     let cube = simd.splat(0.044_715) * x * x * x;
     let tanh = tanh(simd, simd.splat(SQRT_2_OVER_PI) * (x + cube));
     simd.splat(0.5) * x * (simd.splat(1.0) + tanh)
+}
+
+/// `x / 6 · (x + 3 within 0 and 6)`.
+#[inline(always)]
+pub fn hardswish<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    let gate = x + simd.splat(3.0);
+    let gate = simd.splat(6.0).min(simd.zero().max(gate));
+    x * gate * simd.splat(1.0 / 6.0)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Indirect products and depthwise convolutions against plain loops, on every instruction set.
 
 use afferent_simd::{
-    Isa,
-    channels::{Bounded, Channels},
-    indirect::{Indirect, Place, Places, Scaled, ZEROS, pack, pack_columns, packed_len, panel},
+    Activation, Isa,
+    channels::Channels,
+    indirect::{Biased, Indirect, Place, Places, ZEROS, pack, pack_columns, packed_len, panel},
     pool,
 };
 
@@ -55,8 +55,8 @@ fn sums_of_numbers() {
                 weights: &weights,
                 cols,
             };
-            let end =
-                Scaled { rows: &[], cols: &[], bias: &bias, clamp: (-20.0, 20.0), adds: false };
+            let then = Activation { clamp: (-20.0, 20.0), hardswish: rows % 2 == 1 };
+            let end = Biased { bias: &bias, then };
             let place = Place { data: &mut out, at: 0, step: cols };
             product.write(isa, &end, place, pool::workers(2)).unwrap();
             for (index, found) in out.iter().enumerate() {
@@ -68,10 +68,11 @@ fn sums_of_numbers() {
                         sum += x[from as usize + k % channels] * columns[col * inner + k];
                     }
                 }
-                assert!(
-                    (found - sum.clamp(-20.0, 20.0)).abs() < 1e-3,
-                    "{isa:?}: {found}, not {sum}"
-                );
+                let mut wanted = sum.clamp(-20.0, 20.0);
+                if then.hardswish {
+                    wanted *= (wanted + 3.0).clamp(0.0, 6.0) / 6.0;
+                }
+                assert!((found - wanted).abs() < 1e-3, "{isa:?}: {found}, not {wanted}");
             }
             // What does not fit is refused.
             let short = Indirect { x: &x[..channels * 3], ..product };
@@ -121,7 +122,8 @@ fn kernels_of_single_channels() {
                 bias: &bias,
             };
             let mut out = vec![f32::NAN; 2 * output[0] * output[1] * channels];
-            conv.write(isa, &Bounded(f32::NEG_INFINITY, f32::INFINITY), &mut out, None).unwrap();
+            let open = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
+            conv.write(isa, &open, &mut out, None).unwrap();
             for (index, found) in out.iter().enumerate() {
                 let (channel, pixel) = (index % channels, index / channels);
                 let (col, row) = (pixel % output[1], pixel / output[1] % output[0]);
@@ -141,7 +143,7 @@ fn kernels_of_single_channels() {
                 }
                 assert_eq!(*found, sum, "{isa:?}, channel {channel}, row {row}, column {col}");
             }
-            assert_eq!(conv.write(isa, &Bounded(0.0, 1.0), &mut out[1..], None), None);
+            assert_eq!(conv.write(isa, &open, &mut out[1..], None), None);
         }
     }
 }

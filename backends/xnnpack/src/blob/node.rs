@@ -201,7 +201,7 @@ impl Fields<'_, '_, '_> {
 
 fn node(kind: Kind, inputs: Vec<usize>, output: usize) -> Node {
     let clamp = (f32::NEG_INFINITY, f32::INFINITY);
-    Node { kind, inputs, output, positions: None, clamp }
+    Node { kind, inputs, output, positions: None, clamp, hardswish: false }
 }
 
 /// Reads a node.

@@ -6,11 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use afferent_core::{Error, Workers};
-use afferent_simd::{
-    Isa,
-    channels::{Bounded, Channels},
-    parallel,
-};
+use afferent_simd::{Isa, channels::Channels, parallel};
 
 use super::{Cx, Input, Op, conv::Conv, depthwise::Depthwise, elements, only, some};
 use crate::shape::{MISFIT, Room, Shape};
@@ -111,9 +107,7 @@ impl Block {
                 weights: &self.middle.weights,
                 bias: &self.middle.bias,
             };
-            let (low, high) = self.middle.clamp;
-            let sink = Bounded(low, high);
-            conv.write(Isa::best(), &sink, deep, workers).ok_or(MISFIT)?;
+            conv.write(Isa::best(), &self.middle.then, deep, workers).ok_or(MISFIT)?;
             self.project.pixels(workers, deep, out)?;
         }
         Ok(())
@@ -204,7 +198,7 @@ mod tests {
     fn conv(inputs: usize, outputs: usize, window: Window) -> Conv {
         let sizes = conv::Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
         let weights = numbers(inputs * outputs * window.taps());
-        Conv::new(sizes, &weights, Some(&numbers(outputs)), CLAMP).unwrap()
+        Conv::new(sizes, &weights, Some(&numbers(outputs)), CLAMP.into()).unwrap()
     }
 
     fn window(kernel: usize, stride: usize) -> Window {
@@ -216,7 +210,7 @@ mod tests {
         let sizes =
             conv::Sizes { kind: ConvKind::Depthwise, window, groups, inputs: 1, outputs: 1 };
         let (weights, bias) = (numbers(groups * window.taps()), numbers(groups));
-        Depthwise { sizes, weights, bias, clamp: CLAMP }
+        Depthwise { sizes, weights, bias, then: CLAMP.into() }
     }
 
     fn close(found: &[f32], expected: &[f32]) {

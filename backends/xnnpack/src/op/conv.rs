@@ -2,7 +2,10 @@
 //! with patches that are found by their places.
 
 use afferent_core::{Error, Workers};
-use afferent_simd::indirect::{Place, Places, ZEROS};
+use afferent_simd::{
+    Activation,
+    indirect::{Place, Places, ZEROS},
+};
 
 use super::{Cx, Input, Op, elements, linear::Packed, narrow::Patches, only};
 use crate::{
@@ -142,7 +145,7 @@ impl Table {
 /// A convolution.
 pub(crate) struct Conv {
     pub(crate) sizes: Sizes,
-    clamp: (f32, f32),
+    then: Activation,
     /// Of each group.
     packed: Vec<Packed>,
     zeros: Vec<f32>,
@@ -154,7 +157,7 @@ impl Conv {
         sizes: Sizes,
         filter: &[f32],
         bias: Option<&[f32]>,
-        clamp: (f32, f32),
+        then: Activation,
     ) -> Result<Self, Error> {
         let Sizes { groups, inputs, outputs, window, .. } = sizes;
         let inner = window.taps().checked_mul(inputs).ok_or(TOO_LARGE)?;
@@ -170,7 +173,7 @@ impl Conv {
         };
         let packed = (0..groups).map(pack).collect::<Result<_, _>>()?;
         let zeros = vec![0.0; inputs];
-        Ok(Self { sizes, clamp, packed, zeros, table: Table::default() })
+        Ok(Self { sizes, then, packed, zeros, table: Table::default() })
     }
 }
 
@@ -187,7 +190,7 @@ impl Conv {
         let rows = out.len() / outputs.max(1);
         let out = Place { data: out, at: 0, step: outputs };
         let packed = self.packed.first().ok_or(MISFIT)?;
-        packed.write(workers, (x, rows, Places::Rows { step: inputs }), &[], self.clamp, out)
+        packed.write(workers, (x, rows, Places::Rows { step: inputs }), &[], self.then, out)
     }
 }
 
@@ -215,7 +218,7 @@ impl Patches for Conv {
         _: &mut [i32],
     ) -> Result<(), Error> {
         let packed = self.packed.first().ok_or(MISFIT)?;
-        packed.write(None, (x, count, places), x, self.clamp, out)
+        packed.write(None, (x, count, places), x, self.then, out)
     }
 }
 
@@ -245,7 +248,7 @@ impl Op for Conv {
         for (group, packed) in self.packed.iter().enumerate() {
             let x = x.get(group * inputs..).unwrap_or_default();
             let out = Place { data: &mut *data, at: group * outputs, step };
-            packed.write(cx.workers, (x, rows, places), &self.zeros, self.clamp, out)?;
+            packed.write(cx.workers, (x, rows, places), &self.zeros, self.then, out)?;
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use afferent_core::Error;
 use afferent_simd::{
-    Isa,
-    channels::{Bounded, Channels},
+    Activation, Isa,
+    channels::Channels,
     integer::{Bytes, channels, width},
 };
 
@@ -20,7 +20,7 @@ pub(crate) struct Depthwise {
     /// Rows and columns of the kernel, channels.
     pub(crate) weights: Vec<f32>,
     pub(crate) bias: Vec<f32>,
-    pub(crate) clamp: (f32, f32),
+    pub(crate) then: Activation,
 }
 
 impl Op for Depthwise {
@@ -31,8 +31,7 @@ impl Op for Depthwise {
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
         let conv = self.channels(input, input.data::<f32>()?)?;
-        let sink = Bounded(self.clamp.0, self.clamp.1);
-        conv.write(cx.isa, &sink, elements(out)?, cx.workers).ok_or(MISFIT)
+        conv.write(cx.isa, &self.then, elements(out)?, cx.workers).ok_or(MISFIT)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use afferent_core::{Error, Workers};
 use afferent_simd::{
-    Isa,
+    Activation, Isa,
     gemm::{Addend, Gemm, Lines, Target},
-    indirect::{Indirect, Place, Places, Scaled, pack, pack_columns, packed_len, panel},
+    indirect::{Biased, Indirect, Place, Places, pack, pack_columns, packed_len, panel},
 };
 
 use super::{Cx, Input, Op, both, elements, only, some, zeros};
@@ -50,14 +50,14 @@ impl Packed {
         workers: Option<&dyn Workers>,
         (x, rows, places): (&[f32], usize, Places<'_>),
         zeros: &[f32],
-        clamp: (f32, f32),
+        then: Activation,
         out: Place<'_, f32>,
     ) -> Result<(), Error> {
         let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
         let channels = self.inner / taps.max(1);
         let product =
             Indirect { x, zeros, places, rows, channels, weights: &self.weights, cols: self.cols };
-        let end = Scaled { rows: &[], cols: &[], bias: &self.bias, clamp, adds: false };
+        let end = Biased { bias: &self.bias, then };
         product.write(Isa::best(), &end, out, workers).ok_or(MISFIT)
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn connected(input: &Shape, inner: usize, cols: usize) -> Result<Shap
 /// A fully connected layer whose weights are constant.
 pub(crate) struct Linear {
     pub(crate) packed: Packed,
-    pub(crate) clamp: (f32, f32),
+    pub(crate) then: Activation,
 }
 
 impl Op for Linear {
@@ -99,7 +99,7 @@ impl Op for Linear {
         let places = Places::Rows { step: inner };
         let rows = data.len() / cols.max(1);
         let out = Place { data, at: 0, step: cols };
-        self.packed.write(cx.workers, (x, rows, places), &[], self.clamp, out)
+        self.packed.write(cx.workers, (x, rows, places), &[], self.then, out)
     }
 }
 

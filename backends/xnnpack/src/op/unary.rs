@@ -50,7 +50,7 @@ pub(crate) fn map(isa: Isa, function: Unary, clamp: (f32, f32), from: &[f32], to
         Unary::Exp => math::map(isa, math::Exp, from, to),
         Unary::Floor => each!(f32::floor),
         Unary::Gelu => math::map(isa, math::Gelu, from, to),
-        Unary::Hardswish => math::map(isa, Hardswish, from, to),
+        Unary::Hardswish => math::map(isa, math::Hardswish, from, to),
         Unary::LeakyRelu(slope) => each!(|x| if x < 0.0 { x * slope } else { x }),
         Unary::Log => math::map(isa, math::Ln, from, to),
         Unary::Negate => each!(|x: f32| -x),
@@ -89,18 +89,6 @@ impl Function for Elu {
         let near = x.abs().lt(simd.splat(0.02));
         let below = near.select(series * simd.splat(self.0), below);
         x.lt(simd.zero()).select(below, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Hardswish;
-
-impl Function for Hardswish {
-    #[inline(always)]
-    fn apply<S: Simd>(self, simd: S, x: S::F32) -> S::F32 {
-        let gate = x + simd.splat(3.0);
-        let gate = simd.splat(6.0).min(simd.zero().max(gate));
-        x * gate * simd.splat(1.0 / 6.0)
     }
 }
 

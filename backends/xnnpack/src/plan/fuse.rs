@@ -1,7 +1,7 @@
 //! Nodes that become a part of their neighbours.
 
 use super::{Store, same, store};
-use crate::graph::{Binary, Graph, Kind, Node, Quant, Role, Unary, Value};
+use crate::graph::{Binary, Dtype, Graph, Kind, Node, Quant, Role, Unary, Value};
 
 /// Who writes and reads values.
 struct Uses {
@@ -27,6 +27,7 @@ impl Uses {
 pub(crate) fn nodes(graph: &mut Graph<'_>) {
     bounds(graph);
     tables(graph);
+    activations(graph);
 }
 
 /// Takes the nodes away that are marked.
@@ -95,6 +96,36 @@ fn bounds(graph: &mut Graph<'_>) {
         node.output = output;
         writer[output] = Some(first);
         *gone = true;
+    }
+    drop(graph, dropped);
+}
+
+/// Takes away nodes of hardswish whose input no other node reads: the convolution or the layer of
+/// numbers before does that when it writes the result.
+fn activations(graph: &mut Graph<'_>) {
+    let Uses { readers, writer } = Uses::of(graph);
+    let mut dropped = vec![false; graph.nodes.len()];
+    let is_number = |value: &Value<'_>| {
+        store(value) == Store::F32 && value.dtype != Dtype::Dynamic && !value.quantised
+    };
+    for (index, gone) in dropped.iter_mut().enumerate() {
+        let node = &graph.nodes[index];
+        let (Kind::Unary(Unary::Hardswish), [input]) = (&node.kind, &*node.inputs) else {
+            continue;
+        };
+        let (before, after) = (&graph.values[*input], &graph.values[node.output]);
+        let alone = readers[*input] == 1 && before.role == Role::Inner && same(before, after);
+        let is_open = node.clamp == (f32::NEG_INFINITY, f32::INFINITY);
+        let numbers = alone && is_open && is_number(before) && is_number(after);
+        let Some(first) = writer[*input].filter(|_| numbers) else { continue };
+        let (output, first) = (node.output, &mut graph.nodes[first]);
+        let sums = matches!(first.kind, Kind::Conv { .. } | Kind::FullyConnected { .. });
+        if sums
+            && is_number(&graph.values[first.inputs[0]])
+            && graph.values[first.inputs[1]].data.is_some()
+        {
+            (first.hardswish, first.output, *gone) = (true, output, true);
+        }
     }
     drop(graph, dropped);
 }

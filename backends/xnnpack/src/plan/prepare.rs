@@ -339,7 +339,7 @@ impl<'a> Prepare<'_, 'a> {
         } else {
             Packed::of_columns((inner, cols), &weights, bias.as_deref())?
         };
-        Ok((Box::new(Linear { packed, clamp }), 1))
+        Ok((Box::new(Linear { packed, then: self.node.activation() }), 1))
     }
 
     fn expect_numbers(&self) -> Result<(), Error> {
@@ -384,7 +384,7 @@ impl<'a> Prepare<'_, 'a> {
         self.expect_numbers()?;
         let outputs = sizes.groups * sizes.outputs;
         let (weights, bias) = (numbers(self.input(1))?, self.bias(outputs)?);
-        Conv::new(sizes, &weights, bias.as_deref(), self.node.clamp)
+        Conv::new(sizes, &weights, bias.as_deref(), self.node.activation())
     }
 
     /// A convolution with one output for each channel.
@@ -394,7 +394,7 @@ impl<'a> Prepare<'_, 'a> {
         let outputs = sizes.groups * sizes.outputs;
         let (weights, bias) = (numbers(self.input(1))?.into_owned(), self.bias(outputs)?);
         let bias = bias.map_or_else(|| vec![0.0; outputs], Cow::into_owned);
-        Ok(Depthwise { sizes, weights, bias, clamp: self.node.clamp })
+        Ok(Depthwise { sizes, weights, bias, then: self.node.activation() })
     }
 
     /// A convolution or a fully connected layer of integers with so many outputs.

@@ -5,7 +5,7 @@
 use core::ops::Add;
 
 use super::{Indirect, Places, ZEROS};
-use crate::{Float, Isa, Routine, Simd, parallel::Shared};
+use crate::{Activation, Float, Isa, Routine, Simd, parallel::Shared};
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 14;
@@ -117,68 +117,20 @@ pub trait End<T: Numbers>: Sync {
     }
 }
 
-/// Sums with a bias, within bounds.
+/// Sums with a bias, and what follows them.
 #[derive(Debug, Clone, Copy)]
-pub struct Scaled<'d> {
-    /// A factor for each row; none is one.
-    pub rows: &'d [f32],
-    /// A factor for each column of whole panels; none is one.
-    pub cols: &'d [f32],
+pub struct Biased<'d> {
     /// What is added to each column of whole panels.
     pub bias: &'d [f32],
-    /// The bounds; NaN stays.
-    pub clamp: (f32, f32),
-    /// Whether the sums are added to what the target holds.
-    pub adds: bool,
+    /// What follows.
+    pub then: Activation,
 }
 
-impl Scaled<'_> {
-    #[inline(always)]
-    unsafe fn end<S: Simd>(
-        &self,
-        simd: S,
-        sums: S::F32,
-        place: (usize, usize),
-        to: *mut f32,
-        len: usize,
-    ) {
-        let (row, col) = place;
-        let mut sums = sums;
-        if !self.rows.is_empty() {
-            sums = sums * simd.splat(self.rows[row]);
-        }
-        if !self.cols.is_empty() {
-            sums = sums * simd.load(&self.cols[col..]);
-        }
-        if !self.bias.is_empty() {
-            sums = sums + simd.load(&self.bias[col..]);
-        }
-        if self.adds {
-            // SAFETY: demanded of the caller.
-            sums = sums + unsafe { simd.load_first_at(to, len) };
-        }
-        // The operand that is kept where one is NaN is the second.
-        let sums = simd.splat(self.clamp.1).min(simd.splat(self.clamp.0).max(sums));
-        if len >= S::LANES {
-            // SAFETY: demanded of the caller.
-            unsafe { simd.store_at(sums, to) };
-        } else {
-            // SAFETY: demanded of the caller.
-            unsafe { simd.store_first_at(sums, to, len) };
-        }
-    }
-
-    fn holds(&self, rows: usize, cols: usize) -> bool {
-        let enough = |have: &[f32], need| have.is_empty() || have.len() >= need;
-        enough(self.rows, rows) && enough(self.cols, cols) && enough(self.bias, cols)
-    }
-}
-
-impl End<f32> for Scaled<'_> {
+impl End<f32> for Biased<'_> {
     type Out = f32;
 
-    fn fits(&self, rows: usize, cols: usize) -> bool {
-        self.holds(rows, cols)
+    fn fits(&self, _: usize, cols: usize) -> bool {
+        self.bias.len() >= cols
     }
 
     #[inline(always)]
@@ -186,12 +138,18 @@ impl End<f32> for Scaled<'_> {
         &self,
         simd: S,
         sums: S::F32,
-        place: (usize, usize),
+        (_, col): (usize, usize),
         to: *mut f32,
         len: usize,
     ) {
-        // SAFETY: demanded of the caller.
-        unsafe { self.end(simd, sums, place, to, len) }
+        let sums = self.then.of(simd, sums + simd.load(&self.bias[col..]));
+        if len >= S::LANES {
+            // SAFETY: demanded of the caller.
+            unsafe { simd.store_at(sums, to) };
+        } else {
+            // SAFETY: demanded of the caller.
+            unsafe { simd.store_first_at(sums, to, len) };
+        }
     }
 
     #[inline(always)]
@@ -203,23 +161,21 @@ impl End<f32> for Scaled<'_> {
         to: *mut f32,
         step: usize,
     ) {
-        if !self.rows.is_empty() || !self.cols.is_empty() || self.adds {
+        if self.then.hardswish {
             for (r, sums) in sums.into_iter().enumerate() {
                 for (c, sum) in sums.into_iter().enumerate() {
                     let (place, at) = ((row + r, col + c * S::LANES), r * step + c * S::LANES);
                     // SAFETY: demanded of the caller.
-                    unsafe { self.end(simd, sum, place, to.wrapping_add(at), S::LANES) };
+                    unsafe { self.write(simd, sum, place, to.wrapping_add(at), S::LANES) };
                 }
             }
             return;
         }
         // Few instructions a vector, so that the loops are unrolled and sums stay in registers.
-        let (low, high) = (simd.splat(self.clamp.0), simd.splat(self.clamp.1));
+        let (low, high) = (simd.splat(self.then.clamp.0), simd.splat(self.then.clamp.1));
         let mut bias = [simd.zero(); C];
-        if !self.bias.is_empty() {
-            for (c, bias) in bias.iter_mut().enumerate() {
-                *bias = simd.load(&self.bias[col + c * S::LANES..]);
-            }
+        for (c, bias) in bias.iter_mut().enumerate() {
+            *bias = simd.load(&self.bias[col + c * S::LANES..]);
         }
         for (r, sums) in sums.into_iter().enumerate() {
             for (c, (sum, bias)) in sums.into_iter().zip(bias).enumerate() {
