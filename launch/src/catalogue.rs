@@ -1,6 +1,9 @@
 //! The one place where kernels, backends and nodes are put together.
 
-use std::sync::OnceLock;
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 use afferent_core::{Backend, KernelLists};
 use afferent_graph::{NodeDef, OpenCx};
@@ -31,6 +34,11 @@ pub(crate) fn add(nodes: &'static [NodeDef]) {
 /// All nodes; of two with one name the first counts, so that a program can replace one.
 pub(crate) fn nodes() -> Vec<&'static [NodeDef]> {
     ADDED.get().copied().into_iter().chain(NODES.iter().copied()).collect()
+}
+
+/// A folder that models use as long as the program runs.
+pub(crate) fn kept(folder: PathBuf) -> &'static Path {
+    Box::leak(folder.into_boxed_path())
 }
 
 /// What nodes may use.

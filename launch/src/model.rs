@@ -75,6 +75,32 @@ impl ProgramFile {
     }
 }
 
+/// Where weights are kept between starts.
+#[derive(Args)]
+struct CacheArgs {
+    /// Keep prepared weights in this folder, so that the next start maps them
+    #[arg(long, value_name = "DIR")]
+    weight_cache: Option<PathBuf>,
+}
+
+impl CacheArgs {
+    /// An instance of `file` whose method `name` is loaded; what is wrong with the cache is printed.
+    fn load(
+        &self,
+        file: Arc<ModelFile>,
+        name: &str,
+        options: ModelOptions,
+    ) -> anyhow::Result<Model> {
+        let weight_cache = self.weight_cache.clone().map(crate::catalogue::kept);
+        let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
+        model.load_method(name)?;
+        for problem in model.cache_problems() {
+            eprintln!("warning: {problem}");
+        }
+        Ok(model)
+    }
+}
+
 /// An instance of `file` with all kernels and backends of this build.
 fn instance(file: Arc<ModelFile>) -> Model {
     Model::new(file, options())

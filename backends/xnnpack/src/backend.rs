@@ -1,10 +1,12 @@
 //! The entry of the list of backends.
 
 use afferent_core::{Backend, DelegateHandle, DelegateSource, Error};
+use afferent_simd::Isa;
 
 use crate::{
     blob,
     delegate::Runner,
+    op::keep::LAYOUT,
     plan::{Plan, fuse},
 };
 
@@ -22,10 +24,14 @@ impl Backend for Xnnpack {
         true
     }
 
+    fn layout(&self) -> (u32, &'static str) {
+        (LAYOUT, Isa::best().name())
+    }
+
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
         let mut graph = blob::read(source.blob, source.named_data)?;
         fuse::nodes(&mut graph);
-        let plan = Plan::new(&graph)?;
+        let plan = Plan::new(&graph, source.prepared)?;
         Ok(DelegateHandle::Owned(Box::new(Runner::new(plan, source.memory_limit)?)))
     }
 }

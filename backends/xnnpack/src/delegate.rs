@@ -1,8 +1,10 @@
 //! The steps of a plan, run.
 
+use std::ops::Range;
+
 use afferent_core::{
-    AlignedBytes, Args, Delegate, Error, KernelContext, MAX_DIMS, ScalarType, TensorMut,
-    TensorView, bf16, f16,
+    Args, Delegate, Error, KernelContext, MAX_DIMS, ScalarType, TensorMut, TensorView, Workers,
+    bf16, f16,
 };
 use afferent_simd::Isa;
 
@@ -13,14 +15,19 @@ use crate::{
     shape::{MISFIT, MOST_BYTES, Room, Shape, TOO_LARGE},
 };
 
-/// A plan with its memory.
+/// Alignment of values.
+const ALIGNMENT: usize = 64;
+
+/// A plan, and what it needs to run on inputs of some sizes.
 pub(crate) struct Runner<'a> {
     plan: Plan<'a>,
     /// Of all values, for the inputs of the last run.
     shapes: Vec<Shape>,
     /// Whether all shapes fit each other.
     is_shaped: bool,
-    slots: Vec<AlignedBytes>,
+    /// Where each slot is in the memory of a run, and how long that is.
+    slots: Vec<Range<usize>>,
+    memory: usize,
     /// Of slots, what steps prepare for shapes, and scratch memory together.
     most_bytes: usize,
     scratch: Scratch,
@@ -32,14 +39,14 @@ impl<'a> Runner<'a> {
     /// `most_bytes`.
     pub(crate) fn new(plan: Plan<'a>, most_bytes: usize) -> Result<Self, Error> {
         let shapes = plan.values.iter().map(|value| value.shape).collect();
-        let slots = (0..plan.slots).map(|_| AlignedBytes::default()).collect();
+        let scratch = Scratch::default();
         let mut runner =
-            Self { plan, shapes, is_shaped: false, slots, most_bytes, scratch: Scratch::default() };
+            Self { plan, shapes, is_shaped: false, slots: vec![], memory: 0, most_bytes, scratch };
         runner.shape()?;
         Ok(runner)
     }
 
-    /// Finds the shapes of all values from those of the inputs, and memory for them.
+    /// Finds the shapes of all values from those of the inputs, and places for them.
     fn shape(&mut self) -> Result<(), Error> {
         self.is_shaped = false;
         let mut room = Room::of(self.most_bytes.min(MOST_BYTES));
@@ -51,20 +58,23 @@ impl<'a> Runner<'a> {
             }
             self.shapes[step.output] = step.op.shape(&inputs[..step.inputs.len()], &mut room)?;
         }
-        let mut needed = vec![0_usize; self.slots.len()];
+        let mut needed = vec![0_usize; self.plan.slots];
         for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
             if let Home::Slot(slot) = value.home {
                 let bytes = shape.numel()?.checked_mul(value.store.width()).ok_or(TOO_LARGE)?;
                 needed[slot] = needed[slot].max(bytes);
             }
         }
-        needed.iter().try_for_each(|bytes| room.take::<u8>(*bytes))?;
-        self.scratch.room = room;
-        for (slot, bytes) in self.slots.iter_mut().zip(needed) {
-            if slot.as_slice().len() < bytes {
-                *slot = AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE)?;
-            }
+        self.slots.clear();
+        self.memory = 0;
+        for bytes in needed {
+            let start = self.memory;
+            let end = start.checked_add(bytes).ok_or(TOO_LARGE)?;
+            self.slots.push(start..end);
+            self.memory = end.checked_next_multiple_of(ALIGNMENT).ok_or(TOO_LARGE)?;
         }
+        room.take::<u8>(self.memory)?;
+        self.scratch.room = room;
         self.is_shaped = true;
         Ok(())
     }
@@ -87,40 +97,45 @@ impl<'a> Runner<'a> {
         if is_new { self.shape() } else { Ok(()) }
     }
 
-    fn run(&mut self, cx: &KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-        for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
+    /// Runs the steps with this memory for their results.
+    fn run(
+        &mut self,
+        workers: Option<&dyn Workers>,
+        memory: &mut [u8],
+        args: &mut Args<'_>,
+    ) -> Result<(), Error> {
+        let Self { plan, shapes, slots, scratch, .. } = self;
+        for (value, shape) in plan.values.iter().zip(&*shapes) {
             if let (Role::Input(argument), Home::Slot(slot)) = (value.role, &value.home) {
                 let view = args.tensor(argument)?;
-                let to = &mut self.slots[*slot].as_mut_slice()[..bytes(value, shape)?];
+                let to = &mut memory[slots[*slot].clone()][..bytes(value, shape)?];
                 widen(&view, value.dtype, to)?;
             }
         }
-        let mut cx = Cx { isa: Isa::best(), workers: cx.workers(), scratch: &mut self.scratch };
-        for step in self.plan.steps.iter().filter(|step| !step.renames) {
-            let value = &self.plan.values[step.output];
-            let len = bytes(value, &self.shapes[step.output])?;
+        let mut cx = Cx { isa: Isa::best(), workers, scratch };
+        for step in plan.steps.iter().filter(|step| !step.renames) {
+            let value = &plan.values[step.output];
+            let len = bytes(value, &shapes[step.output])?;
             match value.home {
                 Home::Slot(slot) => {
-                    let mut memory = std::mem::take(&mut self.slots[slot]);
-                    let values =
-                        Values { plan: &self.plan, shapes: &self.shapes, slots: &self.slots };
-                    let out = memory.as_mut_slice().get_mut(..len);
-                    let result =
-                        out.ok_or(MISFIT).and_then(|out| values.run(&mut cx, step, args, out));
-                    self.slots[slot] = memory;
-                    result?;
+                    // The result is no slot that the step reads.
+                    let (before, rest) = memory.split_at_mut(slots[slot].start);
+                    let (out, after) = rest.split_at_mut(slots[slot].len());
+                    let memory = [(0, &*before), (slots[slot].end, &*after)];
+                    let values = Values { plan, shapes, slots, memory };
+                    values.run(&mut cx, step, args, out.get_mut(..len).ok_or(MISFIT)?)?;
                 }
                 Home::Result(argument) => {
-                    let values =
-                        Values { plan: &self.plan, shapes: &self.shapes, slots: &self.slots };
+                    let memory = [(0, &*memory), (0, &[][..])];
+                    let values = Values { plan, shapes, slots, memory };
                     values.run_to(&mut cx, step, args, argument, len)?;
                 }
                 _ => return Err(Error::Internal { reason: "a step has a place for its result" }),
             }
         }
-        for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
+        for (value, shape) in plan.values.iter().zip(&*shapes) {
             if let (Role::Output(argument), Home::Slot(slot)) = (value.role, &value.home) {
-                let from = &self.slots[*slot].as_slice()[..bytes(value, shape)?];
+                let from = &memory[slots[*slot].clone()][..bytes(value, shape)?];
                 narrow(from, value.store, &mut args.out(argument)?)?;
             }
         }
@@ -135,12 +150,17 @@ impl Delegate for Runner<'_> {
 
     fn execute(&mut self, cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         self.reshape(args)?;
+        let workers = cx.workers();
+        // Other delegates and kernels of the method use the same memory in their turn.
+        let memory = cx.scratch::<u8>(self.memory + ALIGNMENT)?;
+        let skip = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+        let memory = &mut memory[skip..][..self.memory];
         for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
             if let Role::Output(argument) = value.role {
                 resize(&mut args.out(argument)?, shape)?;
             }
         }
-        self.run(cx, args)
+        self.run(workers, memory, args)
     }
 }
 
@@ -168,10 +188,21 @@ fn resize(out: &mut TensorMut<'_, '_>, shape: &Shape) -> Result<(), Error> {
 struct Values<'r, 'a> {
     plan: &'r Plan<'a>,
     shapes: &'r [Shape],
-    slots: &'r [AlignedBytes],
+    slots: &'r [Range<usize>],
+    /// The memory of a run before the result and behind it, and where each part begins.
+    memory: [(usize, &'r [u8]); 2],
 }
 
 impl Values<'_, '_> {
+    /// The first bytes of a slot that is not the result.
+    fn slot(&self, slot: usize, len: usize) -> Option<&[u8]> {
+        let Range { start, end } = self.slots[slot].clone();
+        let [(_, before), (behind, after)] = self.memory;
+        let (from, part) = if end <= before.len() { (0, before) } else { (behind, after) };
+        let start = start.checked_sub(from)?;
+        part.get(start..start.checked_add(len)?)
+    }
+
     fn run(
         &self,
         cx: &mut Cx<'_>,
@@ -216,9 +247,7 @@ impl Values<'_, '_> {
         let bytes = match &found.home {
             Home::Constant(bytes) => bytes,
             Home::Argument(argument) => argument_bytes(args, *argument, found)?,
-            Home::Slot(slot) => {
-                self.slots[*slot].as_slice().get(..bytes(found, &shape)?).ok_or(MISFIT)?
-            }
+            Home::Slot(slot) => self.slot(*slot, bytes(found, &shape)?).ok_or(MISFIT)?,
             Home::Result(_) | Home::Nowhere => {
                 return Err(Error::Internal { reason: "a step reads what lies somewhere" });
             }

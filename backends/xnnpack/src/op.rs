@@ -8,6 +8,7 @@
 //! | `conv`      | convolutions, plain and transposed, of `f32`                           |
 //! | `depthwise` | convolutions with a kernel for each channel, of `f32` and integers     |
 //! | `integer`   | convolutions and fully connected layers of integers                    |
+//! | `keep`      | prepared constants that several may share                              |
 //! | `linear`    | fully connected layers and products of matrices, of `f32`              |
 //! | `moves`     | transposition, padding, slices, concatenation, copies                  |
 //! | `narrow`    | convolutions over pictures of few channels                             |
@@ -24,6 +25,7 @@ pub(crate) mod bytes;
 pub(crate) mod conv;
 pub(crate) mod depthwise;
 pub(crate) mod integer;
+pub(crate) mod keep;
 pub(crate) mod linear;
 pub(crate) mod moves;
 pub(crate) mod narrow;

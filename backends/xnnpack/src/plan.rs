@@ -10,8 +10,9 @@ mod prepare;
 
 use std::borrow::Cow;
 
-use afferent_core::Error;
+use afferent_core::{Error, Prepared};
 use blocks::Part;
+use prepare::Prepare;
 
 use crate::{
     graph::{Dtype, Graph, Kind, Role, Unary, Value},
@@ -78,17 +79,18 @@ pub(crate) enum Home<'a> {
 impl<'a> Plan<'a> {
     /// # Errors
     /// When a node asks for what no operation does.
-    pub(crate) fn new(graph: &Graph<'a>) -> Result<Self, Error> {
+    pub(crate) fn new(graph: &Graph<'a>, prepared: Option<&dyn Prepared>) -> Result<Self, Error> {
         let mut steps = Vec::new();
         // The value whose place each value has.
         let mut roots: Vec<usize> = (0..graph.values.len()).collect();
         let parts = blocks::parts(graph);
+        let prepare = Prepare { graph, prepared };
         for (index, node) in graph.nodes.iter().enumerate() {
             match parts[index] {
                 Part::Alone => {}
                 Part::Inside => continue,
                 Part::Block { expand, middle } => {
-                    steps.push(prepare::block(graph, expand, middle, index)?);
+                    steps.push(prepare.block(expand, middle, index)?);
                     continue;
                 }
             }
@@ -101,7 +103,7 @@ impl<'a> Plan<'a> {
             if renames {
                 roots[node.output] = roots[input];
             }
-            prepare::steps(graph, index, renames, &mut steps)?;
+            prepare.steps(index, renames, &mut steps)?;
         }
         let mut values = Vec::new();
         for value in &graph.values {

@@ -1,6 +1,6 @@
 //! What a node is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use afferent_core::{Backend, KernelLists};
 
@@ -94,6 +94,8 @@ pub struct OpenCx {
     pub kernels: KernelLists<'static>,
     /// The backends for models.
     pub backends: &'static [&'static dyn Backend],
+    /// A folder for prepared weights of models, if they are kept.
+    pub weight_cache: Option<&'static Path>,
 }
 
 /// Why a node could not start, or stopped.

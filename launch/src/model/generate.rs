@@ -8,13 +8,13 @@ use std::{
     time::Instant,
 };
 
-use afferent_runtime::{Model, ModelOptions};
+use afferent_runtime::ModelOptions;
 use afferent_simd::pool;
 use afferent_text::{AnswerOptions, Finish, Generator, Sampling, Tokenizer};
 use anyhow::Context;
 use clap::Args;
 
-use super::{ProgramFile, limits::Limits, options};
+use super::{CacheArgs, ProgramFile, limits::Limits, options};
 
 /// Prints what a language model answers, as it comes, and then how many tokens it took and gave in
 /// a second.
@@ -55,6 +55,8 @@ pub(crate) struct GenerateArgs {
     /// Threads that kernels may use
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
+    #[command(flatten)]
+    cache: CacheArgs,
     #[command(flatten)]
     limits: Limits,
     /// Print one JSON object
@@ -115,7 +117,8 @@ pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     let tokenizer = Tokenizer::open(&args.tokenizer)?;
     let workers = pool::workers(args.threads as usize);
     let of_model = ModelOptions { workers, ..args.limits.of_model(options()) };
-    let generator = Generator::new(Model::new(args.program.open()?, of_model))?;
+    let model = args.cache.load(args.program.open()?, "forward", of_model)?;
+    let generator = Generator::new(model)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let mut asked = Asked { tokenizer, generator, options: answer_options, load_ms };
     if let Some(prompt) = &args.prompt {

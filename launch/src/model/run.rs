@@ -8,13 +8,13 @@ use std::{
     time::Instant,
 };
 
-use afferent_runtime::{Input, Model, ModelOutputs, Output, RunOptions};
+use afferent_runtime::{Input, ModelOutputs, Output, RunOptions};
 use afferent_simd::pool;
 use anyhow::Context;
 use clap::Args;
 
 use super::{
-    ProgramFile,
+    CacheArgs, ProgramFile,
     input::{Given, given},
     limits::Limits,
     options,
@@ -52,6 +52,8 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
     #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
     limits: Limits,
     /// Write the time of each instruction to this file: an ETDump for the Inspector of ExecuTorch
     /// (.etdp), or means (.json)
@@ -66,8 +68,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let origin = Instant::now();
     let file = args.program.open()?;
     let method = Instant::now();
-    let mut model = Model::new(Arc::clone(&file), args.limits.of_model(options()));
-    model.load_method(&args.method)?;
+    let of_model = args.limits.of_model(options());
+    let mut model = args.cache.load(Arc::clone(&file), &args.method, of_model)?;
     let load_ms = origin.elapsed().as_secs_f64() * 1e3;
     let profile = args.profile.as_deref().map(|path| Profile::new(path, origin, method));
     let profile = profile.transpose()?;

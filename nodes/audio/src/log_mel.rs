@@ -145,7 +145,7 @@ impl Node for LogMel {
         let path = params.model;
         let package = ModelPackage::open(&path).map_err(|error| model_error(&path, error))?;
         package.expect_task("features").map_err(|error| model_error(&path, error))?;
-        let model = package.load(cx.kernels, cx.backends);
+        let model = package.load(cx.kernels, cx.backends, cx.weight_cache);
         let model = model.map_err(|error| model_error(&path, error))?;
         let contract = Contract::of(&model).map_err(|reason| model_error(&path, reason))?;
         let mut node = Self { path, model, contract, pending: Vec::new(), next_at: None };

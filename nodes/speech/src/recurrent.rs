@@ -31,7 +31,7 @@ impl RecurrentModel {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
         package.expect_task(task).map_err(|error| failed(error.to_string()))?;
-        let model = package.load(cx.kernels, cx.backends);
+        let model = package.load(cx.kernels, cx.backends, cx.weight_cache);
         let model = model.map_err(|error| failed(error.to_string()))?;
         let Contract { input: input_sizes, result: result_sizes, state: state_sizes } =
             contract(&model).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! What runs a delegated part of a method.
 
 #[cfg(feature = "alloc")]
-use alloc::boxed::Box;
+use alloc::{boxed::Box, sync::Arc};
 use core::ops::{Deref, DerefMut};
 
 use crate::{Args, Error, KernelContext};
@@ -16,6 +16,12 @@ pub trait Backend: Sync {
 
     /// Whether this machine can run it.
     fn is_available(&self) -> bool;
+
+    /// The number of the layout of constants that it prepares, and the instruction set that they are
+    /// prepared for: what they depend on besides their source and form.
+    fn layout(&self) -> (u32, &'static str) {
+        (0, "any")
+    }
 
     /// Prepares a blob for execution.
     ///
@@ -44,6 +50,32 @@ pub struct DelegateSource<'a, 'c> {
     pub named_data: &'c dyn Fn(&str) -> Option<&'a [u8]>,
     /// Bytes that it may take for values between its operations.
     pub memory_limit: usize,
+    /// Keeps what the backend makes of constants.
+    #[cfg(feature = "alloc")]
+    pub prepared: Option<&'c dyn Prepared>,
+}
+
+/// Bytes that several owners share, aligned to 64.
+#[cfg(feature = "alloc")]
+pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// Keeps what backends make of the constants of a file, so that it is made once for all who use
+/// the file at a time, and perhaps for those who use it later.
+#[cfg(feature = "alloc")]
+pub trait Prepared: Sync {
+    /// The `len` bytes that were made of `source`, which is a part of the file, in this form.
+    /// Where nobody has made them yet, `make` does, of zeros. Equal forms of equal sources are
+    /// equal bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfResources`] when there is no memory, and those of `make`.
+    fn get(
+        &self,
+        source: &[u8],
+        form: u64,
+        len: usize,
+        make: &mut dyn FnMut(&mut [u8]) -> Result<(), Error>,
+    ) -> Result<SharedBytes, Error>;
 }
 
 /// One part of a method that a backend runs.

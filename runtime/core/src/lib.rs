@@ -38,6 +38,8 @@ mod view;
 pub use args::{Args, IntList, Signature, TensorList};
 pub use backend::{Backend, CompileSpec, Delegate, DelegateHandle, DelegateSource};
 #[cfg(feature = "alloc")]
+pub use backend::{Prepared, SharedBytes};
+#[cfg(feature = "alloc")]
 pub use call::{Argument, Call};
 pub use error::{BlobEntry, Error};
 pub use kernel::{

@@ -1,6 +1,8 @@
 //! An owned tensor: what payloads hold and what callers make inputs from.
 
-use alloc::{vec, vec::Vec};
+use alloc::{boxed::Box, vec, vec::Vec};
+
+use bytemuck::allocation::try_zeroed_slice_box;
 
 use crate::{
     CONTIGUOUS, Element, Error, ScalarType, TensorView, numel,
@@ -12,7 +14,7 @@ use crate::{
 pub struct AlignedBytes {
     /// More than `len` bytes, of which those from `start` on are aligned. The allocator takes
     /// zeroed pages from the system for these, but writes zeros itself for a greater alignment.
-    words: Vec<u64>,
+    words: Box<[u64]>,
     start: usize,
     len: usize,
 }
@@ -21,21 +23,20 @@ impl AlignedBytes {
     const ALIGNMENT: usize = 64;
 
     /// `len` zero bytes.
+    ///
+    /// # Panics
+    /// When there is no memory for them.
     pub fn zeroed(len: usize) -> Self {
-        if len == 0 {
-            return Self::default();
-        }
-        let words = vec![0_u64; len.div_ceil(8) + Self::ALIGNMENT / 8];
-        let start = words.as_ptr().addr().wrapping_neg() % Self::ALIGNMENT;
-        Self { words, start, len }
+        Self::try_zeroed(len).expect("there is memory for what is asked for")
     }
 
     /// `len` zero bytes; `None` when there is no memory for them.
     pub fn try_zeroed(len: usize) -> Option<Self> {
+        if len == 0 {
+            return Some(Self::default());
+        }
         let count = len.div_ceil(8).checked_add(Self::ALIGNMENT / 8)?;
-        let mut words = Vec::new();
-        words.try_reserve_exact(count).ok()?;
-        words.resize(count, 0_u64);
+        let words = try_zeroed_slice_box::<u64>(count).ok()?;
         let start = words.as_ptr().addr().wrapping_neg() % Self::ALIGNMENT;
         Some(Self { words, start, len })
     }
@@ -61,6 +62,12 @@ impl AlignedBytes {
     /// The bytes.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[self.start..][..self.len]
+    }
+}
+
+impl AsRef<[u8]> for AlignedBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
     }
 }
 

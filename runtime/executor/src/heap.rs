@@ -95,7 +95,9 @@ mod global {
             let more = bytes.saturating_sub(self.scratch.as_slice().len());
             let granted = self.reserve(more);
             if granted && more > 0 {
-                self.scratch.resize(bytes);
+                // Its contents are arbitrary: the old memory may go before the new one comes.
+                self.scratch = AlignedBytes::default();
+                self.scratch = AlignedBytes::zeroed(bytes);
             }
             granted
         }

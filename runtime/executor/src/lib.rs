@@ -42,7 +42,9 @@ pub use input::Input;
 pub use load::{FindData, Report, Services};
 pub use method::{Method, Output, Outputs, RunObserver, RunOptions};
 #[cfg(feature = "std")]
-pub use model::{FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs};
+pub use model::{
+    CacheProblem, FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs,
+};
 pub use planned::PlannedBuffer;
 
 pub use afferent_core as core;

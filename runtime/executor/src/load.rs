@@ -7,6 +7,8 @@ use core::{
     ptr::NonNull,
 };
 
+#[cfg(feature = "alloc")]
+use afferent_core::Prepared;
 use afferent_core::{
     Arg, Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel,
     KernelLists, TensorSlot, find_kernel,
@@ -45,6 +47,9 @@ pub struct Services<'s, 'a> {
     pub named_data: Option<&'s FindData<'s, 'a>>,
     /// Bytes that each delegate may take for its values; as many as it needs when absent.
     pub delegate_limit: Option<usize>,
+    /// Keeps what backends make of constants.
+    #[cfg(feature = "alloc")]
+    pub prepared: Option<&'s dyn Prepared>,
 }
 
 impl<'a> Services<'_, 'a> {
@@ -377,6 +382,8 @@ fn delegate<'a>(
         spec: &|at| delegate.compile_spec(at),
         named_data: &|key| services.data(plan.program(), key),
         memory_limit: services.delegate_limit.unwrap_or(usize::MAX),
+        #[cfg(feature = "alloc")]
+        prepared: services.prepared,
     };
     match backend.init(&source) {
         Ok(handle) => Some(handle),

@@ -1,8 +1,11 @@
 //! Programs in files: all their methods, with memory from the heap.
 
 mod bytes;
+mod cache;
 mod error;
 mod file;
+mod opened;
+mod prepared;
 mod shared;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
@@ -15,6 +18,7 @@ use crate::{GlobalHeap, Input, Method, Output, PlannedBuffer, RunError, RunOptio
 use shared::SharedBuffer;
 
 pub use bytes::FileAccess;
+pub use cache::CacheProblem;
 pub use error::ModelError;
 pub use file::ModelFile;
 
@@ -34,6 +38,9 @@ pub struct ModelOptions {
     pub workers: Option<&'static dyn Workers>,
     /// How [`Model::open`] opens its file.
     pub file_access: FileAccess,
+    /// A folder for what backends make of weights, so that the next start finds it: a file for each
+    /// model and processor, which may be deleted at any time. It is made when it is missing.
+    pub weight_cache: Option<&'static Path>,
 }
 
 impl ModelOptions {
@@ -46,6 +53,7 @@ impl ModelOptions {
             instruction_limit: RunOptions::INSTRUCTION_LIMIT,
             workers: None,
             file_access: FileAccess::Map,
+            weight_cache: None,
         }
     }
 
@@ -57,7 +65,7 @@ impl ModelOptions {
 }
 
 /// One instance of a program: its methods and their state. Instances of one [`ModelFile`] share
-/// its constants and nothing else.
+/// its constants, and what backends made of them, and nothing else.
 pub struct Model {
     file: Arc<ModelFile>,
     options: ModelOptions,
@@ -66,6 +74,7 @@ pub struct Model {
     shared: Vec<SharedBuffer>,
     /// Bytes of each of these buffers.
     shared_sizes: Vec<usize>,
+    cache_problems: Vec<CacheProblem>,
 }
 
 struct Loaded {
@@ -96,7 +105,8 @@ impl Model {
     /// [`Model::load_method`].
     pub fn new(file: Arc<ModelFile>, options: ModelOptions) -> Self {
         let shared_sizes = shared_sizes(file.program());
-        Self { file, options, methods: BTreeMap::new(), shared: Vec::new(), shared_sizes }
+        let (methods, shared, cache_problems) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { file, options, methods, shared, shared_sizes, cache_problems }
     }
 
     /// Opens the program at `path`, without data files, and loads its method `forward`.
@@ -113,6 +123,12 @@ impl Model {
     /// The program.
     pub fn file(&self) -> &Arc<ModelFile> {
         &self.file
+    }
+
+    /// Why the weight cache did not serve, if one was asked for: none of it keeps the model from
+    /// running.
+    pub fn cache_problems(&self) -> &[CacheProblem] {
+        &self.cache_problems
     }
 
     /// What its methods may use.
@@ -149,7 +165,12 @@ impl Model {
             self.shared.push(SharedBuffer::new(size));
         }
         let shared = self.shared.iter().take(sizes.len()).map(SharedBuffer::planned).collect();
+        let ModelOptions { backends, weight_cache, .. } = self.options;
+        let opened = weight_cache.map(|folder| file.open_cache(folder, backends));
         let method = self.build(name, memory, shared)?;
+        let written = weight_cache.map(|_| file.write_cache(backends));
+        let results = opened.into_iter().chain(written);
+        self.cache_problems.extend(results.filter_map(Result::err));
         self.methods.insert(name.to_owned(), method);
         Ok(())
     }
@@ -171,6 +192,7 @@ impl Model {
                 named_data: Some(&named_data),
                 external: &[],
                 delegate_limit: Some(self.options.memory_limit),
+                prepared: Some(&*owner.file),
             };
             let Memory { tables, planned } = owner.memory.borrow_mut();
             let own = PlannedBuffer::new(planned.as_mut_slice());

@@ -142,7 +142,8 @@ impl ModelPackage {
         Err(PackageError::Task { path, found, needed: task })
     }
 
-    /// Loads the first variant that runs with `kernels` and `backends`, and its method `forward`.
+    /// Loads the first variant that runs with `kernels` and `backends`, and its method `forward`,
+    /// with prepared weights kept in the folder `weight_cache`, if there is one.
     ///
     /// # Errors
     /// [`PackageError::Model`] when a variant that should run here does not,
@@ -151,6 +152,7 @@ impl ModelPackage {
         &self,
         kernels: KernelLists<'static>,
         backends: &'static [&'static dyn Backend],
+        weight_cache: Option<&'static Path>,
     ) -> Result<Model, PackageError> {
         let runs = |variant: &&Variant| {
             self.is_bare()
@@ -165,8 +167,12 @@ impl ModelPackage {
         };
         let data: Vec<_> = variant.data.iter().map(|file| self.folder.join(file)).collect();
         let file: Arc<ModelFile> = ModelFile::open(self.folder.join(&variant.file), &data)?;
-        let mut model = Model::new(file, ModelOptions::new(kernels).with_backends(backends));
+        let options = ModelOptions::new(kernels).with_backends(backends);
+        let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
         model.load_method("forward")?;
+        for problem in model.cache_problems() {
+            tracing::warn!("{problem}");
+        }
         Ok(model)
     }
 
@@ -218,7 +224,7 @@ mod tests {
         let variants = package.manifest.variants.iter();
         assert!(variants.clone().any(|variant| variant.backend != Variant::PORTABLE));
         // Without kernels the portable program fails to load, and says what is missing.
-        let Err(error) = package.load(&[], &[]) else { panic!("it cannot load") };
+        let Err(error) = package.load(&[], &[], None) else { panic!("it cannot load") };
         assert!(error.to_string().contains("vad_portable.pte"), "{error}");
         assert!(error.to_string().contains("has no kernel here"), "{error}");
     }

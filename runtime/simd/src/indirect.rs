@@ -103,19 +103,38 @@ pub fn pack<T: Numbers>(
 /// When a column is shorter than `inner`, or `to` than [`packed_len`].
 pub fn pack_columns<'w, T: Numbers>(
     isa: Isa,
+    sizes: (usize, usize),
+    column: impl Fn(usize) -> &'w [T],
+    to: &mut [T],
+) {
+    match panel(isa, sizes.1) {
+        32 => pack_panels::<32, _>(sizes, column, to),
+        16 => pack_panels::<16, _>(sizes, column, to),
+        8 => pack_panels::<8, _>(sizes, column, to),
+        4 => pack_panels::<4, _>(sizes, column, to),
+        _ => pack(isa, sizes, |k, col| column(col)[k], to),
+    }
+}
+
+/// [`pack_columns`] in panels of `W` columns.
+fn pack_panels<'w, const W: usize, T: Numbers>(
     (inner, cols): (usize, usize),
     column: impl Fn(usize) -> &'w [T],
     to: &mut [T],
 ) {
     /// Numbers of a column that are written at a time, so that both sides stay in the cache.
     const TILE: usize = 16;
-    let width = panel(isa, cols);
-    for (panel, to) in to.chunks_mut((width * inner).max(1)).enumerate().take(cols.div_ceil(width))
-    {
-        for (tile, to) in to.chunks_mut(TILE * width).enumerate() {
-            for col in 0..width.min(cols - panel * width) {
-                let from = &column(panel * width + col)[tile * TILE..inner];
-                to[col..].iter_mut().step_by(width).zip(from).for_each(|(to, from)| *to = *from);
+    for (panel, to) in to.chunks_mut((W * inner).max(1)).enumerate().take(cols.div_ceil(W)) {
+        let count = W.min(cols - panel * W);
+        let (tiles, rest) = to.as_chunks_mut::<W>().0.as_chunks_mut::<TILE>();
+        for col in 0..count {
+            let last = column(panel * W + col)[..inner].as_chunks::<TILE>().1;
+            last.iter().zip(&mut *rest).for_each(|(from, to)| to[col] = *from);
+        }
+        for (tile, to) in tiles.iter_mut().enumerate() {
+            for col in 0..count {
+                let from = &column(panel * W + col)[..inner].as_chunks::<TILE>().0[tile];
+                from.iter().zip(&mut *to).for_each(|(from, to)| to[col] = *from);
             }
         }
     }

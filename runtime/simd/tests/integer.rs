@@ -1,5 +1,7 @@
 //! Products of integers against plain loops, on every instruction set, extreme values included.
 
+use std::array;
+
 use afferent_simd::{
     Isa,
     indirect::{Place, Places, ZEROS},
@@ -221,15 +223,22 @@ fn products_with_nibbles() {
             let weight = |k: usize, col: usize| weights[k * cols + col];
             let mut packed = vec![0; nibbles::packed_len(isa, chunks, cols).unwrap()];
             let factor = |chunk: usize, col: usize| (1 + chunk + col) as f32 / 1024.0;
-            nibbles::pack(isa, (chunks, cols), weight, factor, &mut packed);
+            let raw = |chunk: usize, col: usize| {
+                let nibble = |k: usize| (weight(chunk * CHUNK + k, col) + 8).cast_unsigned();
+                let raw = array::from_fn(|at| nibble(2 * at) | nibble(2 * at + 1) << 4);
+                (raw, factor(chunk, col))
+            };
+            let mut unscaled = vec![0.0; cols];
+            nibbles::pack(isa, (chunks, cols), raw, &mut packed, &mut unscaled);
             let whole = cols.next_multiple_of(isa.lanes());
             let scales: Vec<f32> = (0..whole).map(|col| 1.0 + col as f32 / 16.0).collect();
-            let of_column = |col: usize| {
-                let one =
-                    |k: usize| f32::from(weight(k, col)) * factor(k / CHUNK, col) * scales[col];
-                if col < cols { (0..inner).map(one).sum() } else { 0.0 }
-            };
-            let sums: Vec<f32> = (0..whole).map(of_column).collect();
+            for (col, sum) in unscaled.iter().enumerate() {
+                let one = |k: usize| f32::from(weight(k, col)) * factor(k / CHUNK, col);
+                let wanted: f32 = (0..inner).map(one).sum();
+                assert!((sum - wanted).abs() <= 1e-3, "{isa:?}, case {case}, {col}");
+            }
+            unscaled.resize(whole, 0.0);
+            let sums: Vec<f32> = unscaled.iter().zip(&scales).map(|(a, b)| a * b).collect();
             let offsets: Vec<i32> = x
                 .chunks(CHUNK)
                 .map(|chunk| -8 * chunk.iter().map(|x| i32::from(*x)).sum::<i32>())

@@ -17,6 +17,9 @@ use crate::{
 pub(crate) const PROGRAM: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conformance/data/programs/add/model.pte");
 
+/// Few calls and many, whose instructions are compared.
+const CALLS: (usize, usize) = (100, 2100);
+
 /// Time of a call: what the runtime adds to the arithmetic.
 ///
 /// A method with a single `add` of four numbers is called over and over, in rounds that alternate
@@ -93,11 +96,12 @@ fn long(path: &Path, options: &Options) -> Result<Table> {
 
 fn instructions(subject: &Subject, options: &Options) -> Result<Table> {
     let mut table = Table::new("instructions of the same call", &["runtime", "instructions"]);
-    let own = callgrind::per_call(|calls| callgrind::own_command(subject, calls))?;
+    let own = callgrind::per_call(CALLS, |calls| callgrind::own_command(subject, calls))?;
     table.row(["afferent".to_owned(), format!("{own:.0}")]);
     match options.peer.program.as_deref() {
         Some(program) => {
-            let peer = callgrind::per_call(|calls| Ok(subject.peer_command(program, calls)))?;
+            let peer =
+                callgrind::per_call(CALLS, |calls| Ok(subject.peer_command(program, calls)))?;
             table.row(["official runtime, with its clock reads".to_owned(), format!("{peer:.0}")]);
         }
         None => table.note(peer::SKIPPED),

@@ -24,13 +24,14 @@ pub(crate) fn own_command(subject: &Subject, repeat: usize) -> Result<Vec<String
     Ok(vec![program, "loop".to_owned(), path, repeat.to_string()])
 }
 
-/// Instructions of one call: the difference between two runs of `command`, which is given the
-/// number of calls, divided by that of the calls.
-pub(crate) fn per_call(command: impl Fn(usize) -> Result<Vec<String>>) -> Result<f64> {
-    const FEW: usize = 100;
-    const MANY: usize = 2100;
-    let (few, many) = (instructions(&command(FEW)?)?, instructions(&command(MANY)?)?);
-    Ok((many - few) / (MANY - FEW) as f64)
+/// Instructions of one call: the difference between runs of `command` with few calls and with many,
+/// divided by that of the calls.
+pub(crate) fn per_call(
+    (few, many): (usize, usize),
+    command: impl Fn(usize) -> Result<Vec<String>>,
+) -> Result<f64> {
+    let more = instructions(&command(many)?)? - instructions(&command(few)?)?;
+    Ok(more / (many - few) as f64)
 }
 
 fn instructions(command: &[String]) -> Result<f64> {

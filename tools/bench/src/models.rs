@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::{
+    callgrind,
     peer::{self, PeerOption},
     subject::{self, Subject},
     table::{Table, figure},
@@ -44,6 +45,10 @@ pub(crate) struct Options {
     /// Leave out what is not delegated.
     #[arg(long)]
     delegated: bool,
+    /// Count instructions of a call too, with Valgrind, which takes minutes. Processors seem to have
+    /// no AVX-512 there, so that both sides run what they have for AVX2.
+    #[arg(long)]
+    instructions: bool,
     /// Only models whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
@@ -58,6 +63,12 @@ const STEPS: (f64, f64) = (2.0, 1e-3);
 
 /// Microseconds that the calls of a round take at least.
 const ROUND_US: f64 = 1e5;
+
+/// Few calls and many, whose instructions are compared.
+const CALLS: (usize, usize) = (1, 3);
+
+const COUNTED: [&str; 4] =
+    ["model", "afferent M instructions", "official M instructions", "ours / official"];
 
 const DELEGATED: [&str; 9] = [
     "model",
@@ -78,6 +89,8 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let title = |what| format!("{what}, {threads} threads, medians of {rounds} rounds");
     let mut delegated = Table::new(title("models with XNNPACK"), &DELEGATED);
     let mut plain = Table::new(title("models with portable kernels"), &PLAIN);
+    let title = "instructions of a call of models with XNNPACK, one thread, on AVX2";
+    let mut counted = Table::new(title.to_owned(), &COUNTED);
     let entries = fs::read_dir(&options.folder);
     let entries = entries.with_context(|| format!("cannot read {}", options.folder.display()))?;
     let mut names = Vec::new();
@@ -92,6 +105,9 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         let files = Files::new(&options.folder, name);
         let row = files.delegated(options).with_context(|| format!("model {name}"))?;
         delegated.row(row);
+        if options.instructions {
+            counted.row(files.instructions(options).with_context(|| format!("model {name}"))?);
+        }
         if !options.delegated && files.plain.exists() {
             let times = files.times(&files.plain, options, true);
             plain.row(times.with_context(|| format!("model {name}, without delegate"))?);
@@ -100,7 +116,10 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     if options.peer.program.is_none() {
         delegated.note(peer::SKIPPED);
     }
-    Ok(if options.delegated { vec![delegated] } else { vec![delegated, plain] })
+    let mut tables = vec![delegated];
+    tables.extend((!options.delegated).then_some(plain));
+    tables.extend(options.instructions.then_some(counted));
+    Ok(tables)
 }
 
 /// The files of a model.
@@ -147,6 +166,24 @@ impl<'n> Files<'n> {
             }
         }
         row.extend(figures.map(|values| figure(timing::median(values))));
+        Ok(row)
+    }
+
+    /// Name, millions of instructions of a call here and by the peer, and what remains of them.
+    fn instructions(&self, options: &Options) -> Result<Vec<String>> {
+        let subject = Subject::with_inputs(1, &self.program, &self.inputs)?;
+        let count = |command: &dyn Fn(usize) -> Result<Vec<String>>| {
+            Ok::<_, anyhow::Error>(callgrind::per_call(CALLS, command)? / 1e6)
+        };
+        let own = count(&|calls| callgrind::own_command(&subject, calls))?;
+        let mut row = vec![self.name.to_owned(), figure(own)];
+        row.extend(match options.peer.program.as_deref() {
+            Some(peer) => {
+                let official = count(&|calls| Ok(subject.peer_command(peer, calls)))?;
+                [figure(official), figure(own / official)]
+            }
+            None => ["-".to_owned(), "-".to_owned()],
+        });
         Ok(row)
     }
 

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::{
         graph::ConvKind,
-        op::{Scratch, conv, narrow::Narrow},
+        op::{Scratch, conv, keep::Keep, narrow::Narrow},
         shape::Window,
     };
 
@@ -198,7 +198,7 @@ mod tests {
     fn conv(inputs: usize, outputs: usize, window: Window) -> Conv {
         let sizes = conv::Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
         let weights = numbers(inputs * outputs * window.taps());
-        Conv::new(sizes, &weights, Some(&numbers(outputs)), CLAMP.into()).unwrap()
+        Conv::new(&Keep::default(), sizes, &weights, Some(&numbers(outputs)), CLAMP.into()).unwrap()
     }
 
     fn window(kernel: usize, stride: usize) -> Window {

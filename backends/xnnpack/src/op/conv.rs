@@ -7,7 +7,13 @@ use afferent_simd::{
     indirect::{Place, Places, ZEROS},
 };
 
-use super::{Cx, Input, Op, elements, linear::Packed, narrow::Patches, only};
+use super::{
+    Cx, Input, Op, elements,
+    keep::{Form, Keep},
+    linear::Packed,
+    narrow::Patches,
+    only,
+};
 use crate::{
     graph::ConvKind,
     shape::{MISFIT, MOST_BYTES, Room, Shape, TOO_LARGE, Window},
@@ -154,6 +160,7 @@ pub(crate) struct Conv {
 
 impl Conv {
     pub(crate) fn new(
+        keep: &Keep<'_>,
         sizes: Sizes,
         filter: &[f32],
         bias: Option<&[f32]>,
@@ -166,10 +173,9 @@ impl Conv {
                 |k: usize, col: usize| filter[sizes.weight(group, col, k / inputs, k % inputs)];
             let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
             if sizes.kind == ConvKind::Depthwise {
-                return Packed::new((inner, outputs), weight, bias);
+                return Packed::new(keep, (Form::Taps, group), (inner, outputs), weight, bias);
             }
-            let size = inner * outputs;
-            Packed::of_columns((inner, outputs), &filter[group * size..][..size], bias)
+            Packed::of_columns(keep, (inner, outputs), group * inner * outputs, filter, bias)
         };
         let packed = (0..groups).map(pack).collect::<Result<_, _>>()?;
         let zeros = vec![0.0; inputs];

@@ -10,7 +10,9 @@ use afferent_simd::{
 use super::{
     Cx, Input, Op,
     conv::{Sizes, Table},
-    elements, only, zeros,
+    elements,
+    keep::{Form, Keep, Kept},
+    only,
 };
 use crate::shape::{MISFIT, Room, Shape, TOO_LARGE};
 
@@ -59,7 +61,7 @@ impl Depthwise {
 /// A convolution of integers with one result for each channel.
 pub(crate) struct IntegerDepthwise {
     sizes: Sizes,
-    weights: Vec<i32>,
+    weights: Kept<i32>,
     /// What sums start with, in the order of the weights.
     bias: Vec<i32>,
     /// A factor for each channel, in the same order.
@@ -77,6 +79,7 @@ impl IntegerDepthwise {
     /// `weights`: rows and columns of the kernel, channels; `from` and `to` are what zero is
     /// stored as in the input and in the result.
     pub(crate) fn new(
+        keep: &Keep<'_>,
         sizes: Sizes,
         (weights, scale, bias): (&[i8], &[f32], &[i32]),
         (from, to): (i8, i32),
@@ -85,13 +88,11 @@ impl IntegerDepthwise {
         let isa = Isa::best();
         let (taps, count) = (sizes.window.taps(), sizes.groups);
         let len = channels::packed_len(isa, taps, count).ok_or(TOO_LARGE)?;
-        let mut packed = zeros(len)?;
-        channels::pack(
-            isa,
-            (taps, count),
-            |tap, channel| weights[tap * count + channel],
-            &mut packed,
-        );
+        let weight = |tap: usize, channel: usize| weights[tap * count + channel];
+        let packed = keep.numbers(Form::Channels, &[taps, count], len, |to| {
+            channels::pack(isa, (taps, count), weight, to);
+            Ok(())
+        })?;
         // Sums are of integers as they are stored; what zero adds to them is taken away here.
         let rest = |(channel, bias): (usize, &i32)| {
             let sum: i32 = (0..taps).map(|tap| i32::from(weights[tap * count + channel])).sum();

@@ -14,11 +14,12 @@ use super::{
     Cx, Input, Op, Scratch,
     conv::{Sizes, Table},
     elements,
+    keep::{Form, Keep, Kept},
     linear::connected,
     narrow::Patches,
     only,
     quantise::quantise,
-    some, zeros,
+    some,
 };
 use crate::{
     graph::ConvKind,
@@ -36,7 +37,7 @@ pub(crate) enum Layout {
 
 /// Weights and what belongs to the columns of one group.
 struct Group {
-    weights: Vec<i8>,
+    weights: Kept<i8>,
     /// Factor of each column, zipped.
     scale: Vec<f32>,
     integer_bias: Vec<i32>,
@@ -106,6 +107,7 @@ fn zipped<T: Copy + Default>(isa: Isa, columns: &[T]) -> Vec<T> {
 
 impl Integer {
     pub(crate) fn new(
+        keep: &Keep<'_>,
         layout: Layout,
         weights: &Weights<'_>,
         bias: &Bias<'_>,
@@ -115,7 +117,8 @@ impl Integer {
         let Parts { groups, outputs, taps, inputs } = layout.parts();
         let inner = taps.checked_mul(inputs).ok_or(TOO_LARGE)?;
         let make = |group: usize| {
-            let mut packed = zeros(packed_len(isa, inner, outputs).ok_or(TOO_LARGE)?)?;
+            let len = packed_len(isa, inner, outputs).ok_or(TOO_LARGE)?;
+            let form = if weights.transposed { Form::IntegerRows } else { Form::Integers };
             let all = weights.integers;
             let column = |col: usize, first: usize, to: &mut [i8]| match layout {
                 Layout::Patches(sizes) if sizes.kind == ConvKind::Depthwise => {
@@ -131,7 +134,10 @@ impl Integer {
                     to.copy_from_slice(&all[from..][..to.len()]);
                 }
             };
-            pack(isa, (inner, outputs), column, &mut packed);
+            let packed = keep.numbers(form, &[group, inputs, outputs], len, |to| {
+                pack(isa, (inner, outputs), column, to);
+                Ok(())
+            })?;
             let of_group = group * outputs..(group + 1) * outputs;
             Ok(Group {
                 weights: packed,

@@ -7,40 +7,54 @@ use afferent_simd::{
     indirect::{Biased, Indirect, Place, Places, pack, pack_columns, packed_len, panel},
 };
 
-use super::{Cx, Input, Op, both, elements, only, some, zeros};
+use super::{
+    Cx, Input, Op, both, elements,
+    keep::{Form, Keep, Kept},
+    only, some,
+};
 use crate::shape::{MISFIT, Room, Shape, TOO_LARGE, advance};
 
 /// Weights in panels, and a bias for each column of whole panels.
 pub(crate) struct Packed {
-    weights: Vec<f32>,
+    weights: Kept<f32>,
     bias: Vec<f32>,
     inner: usize,
     cols: usize,
 }
 
 impl Packed {
-    /// Packs `weight(k, col)`.
+    /// Packs `weight(k, col)`, of a group of weights that lie in this form.
     pub(crate) fn new(
+        keep: &Keep<'_>,
+        (form, group): (Form, usize),
         (inner, cols): (usize, usize),
         weight: impl Fn(usize, usize) -> f32,
         bias: Option<&[f32]>,
     ) -> Result<Self, Error> {
         let isa = Isa::best();
-        let mut weights = zeros(packed_len(isa, inner, cols).ok_or(TOO_LARGE)?)?;
-        pack(isa, (inner, cols), weight, &mut weights);
+        let len = packed_len(isa, inner, cols).ok_or(TOO_LARGE)?;
+        let weights = keep.numbers(form, &[group, inner, cols], len, |to| {
+            pack(isa, (inner, cols), &weight, to);
+            Ok(())
+        })?;
         Ok(Self { weights, bias: padded(isa, cols, bias), inner, cols })
     }
 
-    /// Packs columns that lie one after the other.
+    /// Packs columns that lie one after the other, the first at `first`.
     pub(crate) fn of_columns(
+        keep: &Keep<'_>,
         (inner, cols): (usize, usize),
+        first: usize,
         columns: &[f32],
         bias: Option<&[f32]>,
     ) -> Result<Self, Error> {
         let isa = Isa::best();
-        let mut weights = zeros(packed_len(isa, inner, cols).ok_or(TOO_LARGE)?)?;
-        let column = |col: usize| &columns[col * inner..][..inner];
-        pack_columns(isa, (inner, cols), column, &mut weights);
+        let len = packed_len(isa, inner, cols).ok_or(TOO_LARGE)?;
+        let column = |col: usize| &columns[first + col * inner..][..inner];
+        let weights = keep.numbers(Form::Columns, &[first, inner, cols], len, |to| {
+            pack_columns(isa, (inner, cols), column, to);
+            Ok(())
+        })?;
         Ok(Self { weights, bias: padded(isa, cols, bias), inner, cols })
     }
 

@@ -1,14 +1,20 @@
 //! Fully connected layers with weights of 4 bits, of rows that are quantised when they come.
 
+use std::array;
+
 use afferent_core::Error;
 use afferent_simd::{
     Isa,
-    integer::nibbles::{self, CHUNK, pack, packed_len},
+    integer::nibbles::{self, CHUNK, Raw, pack, packed_len},
 };
 
 use super::{
-    Cx, Input, Op, Scratch, elements, integer::Weights, linear::connected, only,
-    quantise::quantise, some, zeros,
+    Cx, Input, Op, Scratch, elements,
+    keep::{Form, Keep, Kept},
+    linear::connected,
+    only,
+    quantise::quantise,
+    some, zeros,
 };
 use crate::shape::{MISFIT, Room, Shape, TOO_LARGE};
 
@@ -17,56 +23,99 @@ pub(crate) struct Nibbles {
     inner: usize,
     cols: usize,
     clamp: (f32, f32),
-    weights: Vec<i32>,
+    /// Packed weights, behind which are the sums of the columns.
+    weights: Kept<i32>,
     scales: Vec<f32>,
-    sums: Vec<f32>,
     bias: Vec<f32>,
 }
 
+/// Weights as the file has them: two in a byte, each row in whole bytes.
+pub(crate) struct Weights<'w> {
+    pub(crate) bytes: &'w [u8],
+    /// Of each block of each column.
+    pub(crate) scales: &'w [f32],
+    /// Numbers of a column that have a scale of their own: all of them, or a multiple of [`CHUNK`].
+    pub(crate) block: usize,
+    /// Whether rows of the file are rows of the matrix, not columns.
+    pub(crate) transposed: bool,
+}
+
 impl Nibbles {
-    /// `block` numbers of a row have a scale of their own: all of them, or a multiple of [`CHUNK`].
     /// None when scales of blocks are no `bf16`.
     pub(crate) fn new(
+        keep: &Keep<'_>,
         (inner, cols): (usize, usize),
         weights: &Weights<'_>,
-        block: usize,
         bias: Option<&[f32]>,
         clamp: (f32, f32),
     ) -> Result<Option<Self>, Error> {
+        let &Weights { bytes, scales, block, transposed } = weights;
         let isa = Isa::best();
-        let (lanes, chunks) = (isa.lanes(), inner.div_ceil(CHUNK));
-        let weight = |k: usize, col: usize| match k {
-            k if k >= inner => 0,
-            k if weights.transposed => weights.integers[k * cols + col],
-            k => weights.integers[col * inner + k],
-        };
+        let (chunks, whole) = (inner.div_ceil(CHUNK), cols.next_multiple_of(isa.lanes()));
         let blocks = inner.checked_div(block).unwrap_or(0);
-        // Of columns with one scale each, it is the factor of all their chunks.
-        let of_column = |col: usize| if blocks == 1 { weights.scales[col] } else { 1.0 };
-        let of_chunk = |chunk: usize, col: usize| match blocks {
-            1 => 1.0,
-            _ => weights.scales[col * blocks + chunk * CHUNK / block],
-        };
-        if blocks > 1 && weights.scales.iter().any(|scale| scale.to_bits() & 0xffff != 0) {
+        if blocks > 1 && scales.iter().any(|scale| scale.to_bits() & 0xffff != 0) {
             return Ok(None);
         }
-        let mut packed = zeros(packed_len(isa, chunks, cols).ok_or(TOO_LARGE)?)?;
-        pack(isa, (chunks, cols), weight, of_chunk, &mut packed);
-        let whole = cols.next_multiple_of(lanes);
-        let (mut scales, mut sums) = (zeros(whole)?, zeros(whole)?);
-        for (col, (scale, sum)) in scales.iter_mut().zip(&mut sums).enumerate().take(cols) {
-            let of_chunk = |chunk: usize| {
-                let integers = (0..CHUNK).map(|k| i32::from(weight(chunk * CHUNK + k, col)));
-                f64::from(of_chunk(chunk, col)) * f64::from(integers.sum::<i32>())
-            };
-            *scale = of_column(col);
-            *sum = ((0..chunks).map(of_chunk).sum::<f64>() * f64::from(*scale)) as f32;
-        }
-        let mut all = zeros(whole)?;
-        all.iter_mut().zip(bias.unwrap_or_default()).for_each(|(to, from)| *to = *from);
-        let weights = packed;
-        Ok(Some(Self { inner, cols, clamp, weights, scales, sums, bias: all }))
+        // Of columns with one scale each, it is the factor of all their chunks.
+        let factor = |chunk: usize, col: usize| match blocks {
+            1 => 1.0,
+            _ => scales[col * blocks + chunk * CHUNK / block],
+        };
+        let raw = |chunk: usize, col: usize| match transposed {
+            true => gathered(bytes, (inner, cols), (chunk, col)),
+            false => {
+                let column = &bytes[col * inner.div_ceil(2)..][..inner.div_ceil(2)];
+                cut(&column[chunk * CHUNK / 2..], inner - chunk * CHUNK)
+            }
+        };
+        let len = packed_len(isa, chunks, cols).ok_or(TOO_LARGE)?;
+        let form = if transposed { Form::NibbleRows } else { Form::Nibbles };
+        let all = len.checked_add(whole).ok_or(TOO_LARGE)?;
+        let weights = keep.numbers(form, &[inner, cols], all, |to: &mut [i32]| {
+            let (to, sums) = to.split_at_mut(len);
+            let sums: &mut [f32] = bytemuck::cast_slice_mut(sums);
+            let one = |chunk, col| (raw(chunk, col), factor(chunk, col));
+            pack(isa, (chunks, cols), one, to, sums);
+            if blocks == 1 {
+                sums.iter_mut().zip(scales).for_each(|(sum, scale)| *sum *= scale);
+            }
+            Ok(())
+        })?;
+        let padded = |numbers: &[f32]| {
+            let mut all = zeros(whole)?;
+            all.iter_mut().zip(numbers).for_each(|(to, from)| *to = *from);
+            Ok(all)
+        };
+        let scales = if blocks == 1 { padded(scales)? } else { vec![1.0; whole] };
+        let bias = padded(bias.unwrap_or_default())?;
+        Ok(Some(Self { inner, cols, clamp, weights, scales, bias }))
     }
+}
+
+/// A chunk of which only `len` numbers are there.
+fn cut(bytes: &[u8], len: usize) -> Raw {
+    if let Some(chunk) = bytes.first_chunk().filter(|_| len >= CHUNK) {
+        return *chunk;
+    }
+    let byte = |at: usize| match len.saturating_sub(2 * at) {
+        0 => ZEROS,
+        1 => bytes[at] & 0x0f | ZEROS & 0xf0,
+        _ => bytes[at],
+    };
+    array::from_fn(byte)
+}
+
+/// Two zeros.
+const ZEROS: u8 = 0x88;
+
+/// A chunk of a column of a matrix whose rows lie together.
+fn gathered(bytes: &[u8], (inner, cols): (usize, usize), (chunk, col): (usize, usize)) -> Raw {
+    let nibble = |k: usize| match k {
+        k if k >= inner => ZEROS & 15,
+        k => bytes[k * cols.div_ceil(2) + col / 2] >> (col % 2 * 4) & 15,
+    };
+    let pair = |k: usize| nibble(k) | nibble(k + 1) << 4;
+    array::from_fn(|at| pair(chunk * CHUNK + 2 * at))
 }
 
 impl Op for Nibbles {
@@ -97,6 +146,8 @@ impl Op for Nibbles {
             });
             (zero_points[row], steps[row]) = (zero_point as f32, step);
         }
+        let sums = self.weights.len() - self.scales.len();
+        let (weights, sums) = self.weights.split_at(sums);
         let product = nibbles::Nibbles {
             x: bytes,
             offsets,
@@ -104,9 +155,9 @@ impl Op for Nibbles {
             steps,
             chunks,
             cols: self.cols,
-            weights: &self.weights,
+            weights,
             scales: &self.scales,
-            sums: &self.sums,
+            sums: bytemuck::cast_slice(sums),
             bias: &self.bias,
             clamp: self.clamp,
         };

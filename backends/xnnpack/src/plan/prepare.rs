@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use afferent_core::{BlobEntry, Error};
+use afferent_core::{BlobEntry, Error, Prepared};
 use afferent_simd::integer::nibbles::CHUNK;
 
 use super::{Step, Store, blocks, store};
@@ -16,10 +16,11 @@ use crate::{
         conv::{Conv, Sizes},
         depthwise::{Depthwise, IntegerDepthwise},
         integer::{self, Bias, Integer, Layout, StaticPatches, Weights},
+        keep::{Form, Keep},
         linear::{Linear, Packed, Product},
         moves::{Change, Concatenate, Fill, Move},
         narrow::{self, Narrow},
-        nibbles::Nibbles,
+        nibbles::{self, Nibbles},
         pool::{Give, GlobalMean, Pool, Resize},
         quantised::{self, ByNumbers, MOST_INPUTS, bounds, to_integer},
         unary::{Map, Softmax},
@@ -30,62 +31,81 @@ use crate::{
 
 const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
-/// Appends the steps of the node at `index`.
-pub(super) fn steps(
-    graph: &Graph<'_>,
-    index: usize,
-    renames: bool,
-    steps: &mut Vec<Step>,
-) -> Result<(), Error> {
-    let node = &graph.nodes[index];
-    let cx = Prepare { graph, node, index: u32::try_from(index).unwrap_or(u32::MAX) };
-    if node.inputs.len() > MOST_INPUTS {
-        return Err(cx.unsupported("more than five inputs"));
+/// Makes steps of the nodes of a graph.
+#[derive(Clone, Copy)]
+pub(super) struct Prepare<'g, 'a> {
+    pub(super) graph: &'g Graph<'a>,
+    pub(super) prepared: Option<&'g dyn Prepared>,
+}
+
+impl<'g, 'a> Prepare<'g, 'a> {
+    fn at(&self, index: usize) -> One<'g, 'a> {
+        let Self { graph, prepared } = *self;
+        let (node, index) = (&graph.nodes[index], u32::try_from(index).unwrap_or(u32::MAX));
+        One { graph, node, index, prepared }
     }
-    let (op, inputs) = cx.op(renames)?;
-    let inputs = node.inputs[..inputs].to_vec();
-    if let (Some(output), Kind::ArgMaxPool(window)) = (node.positions, &node.kind) {
-        let op = Box::new(Pool { window: *window, give: Give::Place, clamp: OPEN, bytes: false });
-        if cx.stored(0) != Store::F32 || store(&graph.values[output]) != Store::I32 {
-            return Err(cx.unsupported("the types of the largest and its place"));
+
+    /// Appends the steps of the node at `index`.
+    pub(super) fn steps(
+        &self,
+        index: usize,
+        renames: bool,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), Error> {
+        let (node, cx) = (&self.graph.nodes[index], self.at(index));
+        if node.inputs.len() > MOST_INPUTS {
+            return Err(cx.unsupported("more than five inputs"));
         }
-        steps.push(Step { op, inputs: inputs.clone(), output, renames: false });
+        let (op, inputs) = cx.op(renames)?;
+        let inputs = node.inputs[..inputs].to_vec();
+        if let (Some(output), Kind::ArgMaxPool(window)) = (node.positions, &node.kind) {
+            let (window, give) = (*window, Give::Place);
+            let op = Box::new(Pool { window, give, clamp: OPEN, bytes: false });
+            if cx.stored(0) != Store::F32 || store(&self.graph.values[output]) != Store::I32 {
+                return Err(cx.unsupported("the types of the largest and its place"));
+            }
+            steps.push(Step { op, inputs: inputs.clone(), output, renames: false });
+        }
+        steps.push(Step { op, inputs, output: node.output, renames });
+        Ok(())
     }
-    steps.push(Step { op, inputs, output: node.output, renames });
-    Ok(())
+
+    /// The step of convolutions that follow each other.
+    pub(super) fn block(
+        &self,
+        expand: Option<usize>,
+        middle: usize,
+        last: usize,
+    ) -> Result<Step, Error> {
+        let Self { graph, .. } = *self;
+        let sizes = |index: usize| {
+            let sizes = blocks::sizes(graph, index);
+            sizes.ok_or(Error::Internal { reason: "blocks are of convolutions" })
+        };
+        let first = expand.map(|index| self.at(index).number_conv(sizes(index)?)).transpose()?;
+        let deep = self.at(middle).number_depthwise(sizes(middle)?)?;
+        let project = self.at(last).number_conv(sizes(last)?)?;
+        let op = Block::new(first, deep, project);
+        let input = graph.nodes[expand.unwrap_or(middle)].inputs[0];
+        let output = graph.nodes[last].output;
+        Ok(Step { op: Box::new(op), inputs: vec![input], output, renames: false })
+    }
 }
 
-/// The step of convolutions that follow each other.
-pub(super) fn block(
-    graph: &Graph<'_>,
-    expand: Option<usize>,
-    middle: usize,
-    last: usize,
-) -> Result<Step, Error> {
-    let at = |index: usize| Prepare {
-        graph,
-        node: &graph.nodes[index],
-        index: u32::try_from(index).unwrap_or(u32::MAX),
-    };
-    let sizes = |index: usize| {
-        blocks::sizes(graph, index).ok_or(Error::Internal { reason: "blocks are of convolutions" })
-    };
-    let first = expand.map(|index| at(index).number_conv(sizes(index)?)).transpose()?;
-    let deep = at(middle).number_depthwise(sizes(middle)?)?;
-    let project = at(last).number_conv(sizes(last)?)?;
-    let op = Block::new(first, deep, project);
-    let input = graph.nodes[expand.unwrap_or(middle)].inputs[0];
-    let output = graph.nodes[last].output;
-    Ok(Step { op: Box::new(op), inputs: vec![input], output, renames: false })
-}
-
-struct Prepare<'g, 'a> {
+/// Makes a step of one node.
+struct One<'g, 'a> {
     graph: &'g Graph<'a>,
     node: &'g Node,
     index: u32,
+    prepared: Option<&'g dyn Prepared>,
 }
 
-impl<'a> Prepare<'_, 'a> {
+impl<'a> One<'_, 'a> {
+    /// Where what is made of the weights is kept.
+    fn keep(&self) -> Keep<'_> {
+        Keep::of(self.prepared, self.input(1))
+    }
+
     fn unsupported(&self, what: &'static str) -> Error {
         Error::UnsupportedBlob { entry: BlobEntry::Node, index: self.index, what }
     }
@@ -334,10 +354,11 @@ impl<'a> Prepare<'_, 'a> {
         self.expect_numbers()?;
         let (weights, bias) = (numbers(filter)?, self.bias(cols)?);
         let weight = |k: usize, col: usize| weights[k * cols + col];
+        let (keep, sizes) = (self.keep(), (inner, cols));
         let packed = if transposed {
-            Packed::new((inner, cols), weight, bias.as_deref())?
+            Packed::new(&keep, (Form::Rows, 0), sizes, weight, bias.as_deref())?
         } else {
-            Packed::of_columns((inner, cols), &weights, bias.as_deref())?
+            Packed::of_columns(&keep, sizes, 0, &weights, bias.as_deref())?
         };
         Ok((Box::new(Linear { packed, then: self.node.activation() }), 1))
     }
@@ -384,7 +405,7 @@ impl<'a> Prepare<'_, 'a> {
         self.expect_numbers()?;
         let outputs = sizes.groups * sizes.outputs;
         let (weights, bias) = (numbers(self.input(1))?, self.bias(outputs)?);
-        Conv::new(sizes, &weights, bias.as_deref(), self.node.activation())
+        Conv::new(&self.keep(), sizes, &weights, bias.as_deref(), self.node.activation())
     }
 
     /// A convolution with one output for each channel.
@@ -423,8 +444,6 @@ impl<'a> Prepare<'_, 'a> {
         if zero_point != 0 {
             return Err(self.unsupported("weights whose zero is not stored as zero"));
         }
-        let all = integers(filter)?;
-        let mut weights = Weights { integers: &all, scales: &scales, transposed };
         let clamp = self.node.clamp;
         let dynamic = match (&input.quant, input.quantised) {
             (Quant::Dynamic { dims }, _) => Some(*dims),
@@ -441,14 +460,21 @@ impl<'a> Prepare<'_, 'a> {
                 if block != inner && !block.is_multiple_of(CHUNK) {
                     return Err(self.unsupported("blocks that are no multiple of 32 weights"));
                 }
-                let sizes = (inner, cols);
-                let op = Nibbles::new(sizes, &weights, block, bias.as_deref(), clamp)?;
+                let weights = nibbles::Weights {
+                    bytes: filter.data.unwrap_or_default(),
+                    scales: &scales,
+                    block,
+                    transposed,
+                };
+                let op =
+                    Nibbles::new(&self.keep(), (inner, cols), &weights, bias.as_deref(), clamp)?;
                 let op = op.ok_or(self.unsupported("scales of blocks that are no bf16"))?;
                 return Ok(Box::new(op));
             }
             let bias = bias.as_deref().map_or(Bias::None, Bias::Numbers);
             let stored = integer::Stored::Dynamic { clamp };
-            return Ok(Box::new(Integer::new(layout, &weights, &bias, stored)?));
+            let weights = Weights { integers: &integers(filter)?, scales: &scales, transposed };
+            return Ok(Box::new(Integer::new(&self.keep(), layout, &weights, &bias, stored)?));
         }
         let (from, from_zero) = self.steps(input)?;
         let from_zero = i8::try_from(from_zero).map_err(|_| {
@@ -461,16 +487,18 @@ impl<'a> Prepare<'_, 'a> {
         let factors: Vec<f32> = scales.iter().map(|scale| from * scale / to).collect();
         let clamp = bounds(clamp, to, to_zero);
         let bias = self.integer_bias(outputs, from, &scales)?;
+        let all = integers(filter)?;
         if let Layout::Patches(sizes) = layout
             && sizes.kind == ConvKind::Depthwise
             && sizes.outputs == 1
         {
             let parts = (&*all, &*factors, &*bias);
-            return Ok(Box::new(IntegerDepthwise::new(sizes, parts, (from_zero, to_zero), clamp)?));
+            let zeros = (from_zero, to_zero);
+            return Ok(Box::new(IntegerDepthwise::new(&self.keep(), sizes, parts, zeros, clamp)?));
         }
-        weights.scales = &factors;
+        let weights = Weights { integers: &all, scales: &factors, transposed };
         let stored = integer::Stored::Static { from: from_zero, clamp, to: to_zero };
-        let op = Integer::new(layout, &weights, &Bias::Integers(&bias), stored)?;
+        let op = Integer::new(&self.keep(), layout, &weights, &Bias::Integers(&bias), stored)?;
         if let Layout::Patches(sizes) = layout
             && narrow::fits(&sizes)
         {

@@ -31,7 +31,7 @@ impl Pause {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
         package.expect_task("end_of_turn").map_err(|error| failed(error.to_string()))?;
-        let model = package.load(cx.kernels, cx.backends);
+        let model = package.load(cx.kernels, cx.backends, cx.weight_cache);
         let model = model.map_err(|error| failed(error.to_string()))?;
         let number = |name: &str| {
             let value = model.file().metadata_int(name);

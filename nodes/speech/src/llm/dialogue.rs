@@ -66,7 +66,7 @@ impl Dialogue {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
         package.expect_task("chat").map_err(|error| failed(error.to_string()))?;
-        let model = package.load(cx.kernels, cx.backends);
+        let model = package.load(cx.kernels, cx.backends, cx.weight_cache);
         let model = model.map_err(|error| failed(error.to_string()))?;
         let manifest = &package.manifest;
         let (Some(chat), Some(tokenizer)) = (&manifest.chat, &manifest.tokenizer) else {

@@ -55,8 +55,9 @@ impl Program {
     pub(crate) fn open(package: &ModelPackage, cx: &OpenCx) -> Result<Self, NodeError> {
         let path = package.folder().to_owned();
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
-        let mut model =
-            package.load(cx.kernels, cx.backends).map_err(|error| failed(error.to_string()))?;
+        let mut model = package
+            .load(cx.kernels, cx.backends, cx.weight_cache)
+            .map_err(|error| failed(error.to_string()))?;
         for method in [SPECTRUM, SOUND, SPELL] {
             model.load_method(method).map_err(|error| failed(error.to_string()))?;
         }

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "maps files")]
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io::{self, Read as _},
     path::Path,
 };
@@ -26,9 +26,37 @@ pub enum FileAccess {
     Read,
 }
 
+/// Which file was mapped, and in which state: equal ones have equal bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    len: u64,
+    modified: (i64, i64),
+}
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(metadata: &Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        Some(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+
+    /// Other systems do not tell.
+    #[cfg(not(unix))]
+    fn of(_: &Metadata) -> Option<Self> {
+        None
+    }
+}
+
 /// The bytes of a file, aligned to 64.
 pub(super) enum FileBytes {
-    Mapped(Mmap),
+    Mapped(Mmap, Option<Identity>),
     Owned(AlignedBytes),
 }
 
@@ -44,7 +72,8 @@ impl FileBytes {
             // SAFETY: the bytes are only read. That nobody changes the file meanwhile is demanded
             // of the user (`FileAccess::Map`), as by every loader that maps; a file that may
             // change is read instead (`FileAccess::Read`).
-            return Ok(Self::Mapped(unsafe { Mmap::map(&file) }?));
+            let map = unsafe { Mmap::map(&file) }?;
+            return Ok(Self::Mapped(map, Identity::of(&metadata)));
         }
         let too_large = |_| io::Error::from(io::ErrorKind::FileTooLarge);
         let mut bytes = AlignedBytes::zeroed(usize::try_from(metadata.len()).map_err(too_large)?);
@@ -54,8 +83,16 @@ impl FileBytes {
 
     pub(super) fn as_slice(&self) -> &[u8] {
         match self {
-            Self::Mapped(map) => map,
+            Self::Mapped(map, _) => map,
             Self::Owned(bytes) => bytes.as_slice(),
+        }
+    }
+
+    /// Which file this is, if it is mapped.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        match self {
+            Self::Mapped(_, identity) => *identity,
+            Self::Owned(_) => None,
         }
     }
 }
@@ -74,7 +111,7 @@ mod tests {
             assert!(bytes.as_slice().as_ptr().addr().is_multiple_of(64));
             assert!(FileBytes::open(Path::new("no/such/file"), access).is_err());
         }
-        assert!(matches!(FileBytes::open(path, FileAccess::Map), Ok(FileBytes::Mapped(_))));
+        assert!(matches!(FileBytes::open(path, FileAccess::Map), Ok(FileBytes::Mapped(..))));
     }
 
     #[test]

@@ -3,21 +3,27 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use afferent_program::{BundledProgram, ExternalData, MethodPlan, Program, Value};
 use self_cell::self_cell;
+use twox_hash::XxHash3_128;
 
 use super::{
     ModelError,
-    bytes::{FileAccess, FileBytes},
+    bytes::{FileAccess, FileBytes, Identity},
+    opened,
+    prepared::Constants,
 };
 
-/// A program in memory, with its data files. Instances share it.
+/// A program in memory, with its data files, and what backends made of its constants. Instances
+/// share it.
 pub struct ModelFile {
     path: PathBuf,
     parsed: ParsedFile,
+    pub(super) constants: Constants,
+    contents: OnceLock<u128>,
 }
 
 struct Files {
@@ -42,7 +48,8 @@ self_cell!(
 
 impl ModelFile {
     /// Maps the program at `path`, a `.pte` or a `.bpte`, and its data files: [`FileAccess::Map`]
-    /// says what that asks of the files.
+    /// says what that asks of the files. Whoever maps files that are mapped already, and did not
+    /// change since, shares them.
     ///
     /// # Errors
     /// [`ModelError::Read`] and [`ModelError::Program`].
@@ -68,7 +75,14 @@ impl ModelFile {
         };
         let program = open(path)?;
         let data = data.iter().map(|path| Ok((path.clone(), open(path)?)));
-        Self::parse(path, program, data.collect::<Result<_, _>>()?)
+        let data = data.collect::<Result<Vec<_>, ModelError>>()?;
+        let all = std::iter::once(&program).chain(data.iter().map(|(_, bytes)| bytes));
+        let identity: Option<Vec<_>> = all.map(FileBytes::identity).collect();
+        if let Some(same) = identity.as_deref().and_then(|identity| opened::find(path, identity)) {
+            return Ok(same);
+        }
+        let file = Self::parse(path, program, data)?;
+        Ok(if identity.is_some() { opened::share(file) } else { file })
     }
 
     /// A program that is in memory already; `path` stands for it in messages.
@@ -105,7 +119,32 @@ impl ModelFile {
             }
             Ok(Parsed { program, bundled, named_data })
         })?;
-        Ok(Arc::new(Self { path: path.to_owned(), parsed }))
+        let constants = Constants::default();
+        Ok(Arc::new(Self { path: path.to_owned(), parsed, constants, contents: OnceLock::new() }))
+    }
+
+    /// The bytes of the program file and of its data files.
+    pub(super) fn all_bytes(&self) -> impl Iterator<Item = &[u8]> {
+        let Files { program, data } = self.parsed.borrow_owner();
+        std::iter::once(program).chain(data).map(FileBytes::as_slice)
+    }
+
+    /// Which files these are, if all of them are mapped.
+    pub(super) fn identity(&self) -> Option<Vec<Identity>> {
+        let Files { program, data } = self.parsed.borrow_owner();
+        std::iter::once(program).chain(data).map(FileBytes::identity).collect()
+    }
+
+    /// A number that stands for all these bytes.
+    pub(super) fn contents(&self) -> u128 {
+        *self.contents.get_or_init(|| {
+            let mut all = XxHash3_128::new();
+            for bytes in self.all_bytes() {
+                all.write(&(bytes.len() as u64).to_le_bytes());
+                all.write(bytes);
+            }
+            all.finish_128()
+        })
     }
 
     /// The data called `key`, of the program or of a data file.

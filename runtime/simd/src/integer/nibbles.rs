@@ -62,41 +62,68 @@ pub fn packed_len(isa: Isa, chunks: usize, cols: usize) -> Option<usize> {
     columns.checked_mul(chunks.div_ceil(2))?.checked_mul(PAIR)
 }
 
-/// Packs weights: `weight(k, col)`, from -8 to 7, for each number of whole chunks and each column,
-/// and `factor(chunk, col)`, of which the upper half is kept.
+/// A chunk of weights as files have them: two in a byte, the first in the lower half, zero as 8.
+pub type Raw = [u8; CHUNK / 2];
+
+/// Packs weights: `chunk(chunk, col)` and its factor, of which the upper half is kept, for each
+/// chunk of each column, into zeros. The sums of the columns, chunks times their factors, go to
+/// `sums`.
 ///
 /// # Panics
-/// When `to` is shorter than [`packed_len`].
+/// When `to` is shorter than [`packed_len`], or `sums` than the columns.
 pub fn pack(
     isa: Isa,
     (chunks, cols): (usize, usize),
-    weight: impl Fn(usize, usize) -> i8,
-    factor: impl Fn(usize, usize) -> f32,
+    chunk: impl Fn(usize, usize) -> (Raw, f32),
     to: &mut [i32],
+    sums: &mut [f32],
 ) {
     let (lanes, pairs) = (isa.lanes(), chunks.div_ceil(2));
-    for (at, to) in to.iter_mut().enumerate() {
-        let (lane, word, pair) = (at % lanes, at / lanes % PAIR, at / lanes / PAIR);
-        let (first, col) = (pair % pairs * 2, pair / pairs * lanes + lane);
-        let chunk = first + word / WORDS;
-        let half =
-            |chunk: usize| if chunk < chunks { factor(chunk, col).to_bits() >> 16 } else { 0 };
-        let nibble = |k: usize| (weight(chunk * CHUNK + k, col) + 8) as u8 & 15;
-        let byte = |byte: usize| {
-            nibble(4 * word_of(word) + byte) | nibble(CHUNK / 2 + 4 * word_of(word) + byte) << 4
-        };
-        *to = match word {
-            _ if col >= cols => 0,
-            word if word == 2 * WORDS => (half(first) << 16 | half(first + 1)).cast_signed(),
-            _ if chunk >= chunks => 0,
-            _ => i32::from_le_bytes(core::array::from_fn(byte)),
-        };
+    let panels = to.chunks_exact_mut((pairs * PAIR * lanes).max(1));
+    for ((panel, to), sums) in panels.enumerate().zip(sums[..cols].chunks_mut(lanes)) {
+        let mut all = [0.0; MOST_LANES];
+        for (pair, to) in to.chunks_exact_mut(PAIR * lanes).enumerate() {
+            for (lane, all) in all.iter_mut().enumerate().take(sums.len()) {
+                let mut factors = 0;
+                for half in 0..2.min(chunks - 2 * pair) {
+                    let (raw, factor) = chunk(2 * pair + half, panel * lanes + lane);
+                    let (words, sum) = halves(raw);
+                    for (word, to) in words
+                        .iter()
+                        .zip(to[half * WORDS * lanes + lane..].iter_mut().step_by(lanes))
+                    {
+                        *to = *word;
+                    }
+                    let bits = factor.to_bits() & 0xffff_0000;
+                    factors |= bits >> (16 * half);
+                    *all += f64::from(f32::from_bits(bits)) * f64::from(sum);
+                }
+                to[2 * WORDS * lanes + lane] = factors.cast_signed();
+            }
+        }
+        sums.iter_mut().zip(all).for_each(|(to, sum)| *to = sum as f32);
     }
 }
 
-/// The word of its chunk that a word of two chunks is.
-fn word_of(word: usize) -> usize {
-    word % WORDS
+/// Lanes of the widest vectors.
+const MOST_LANES: usize = 16;
+
+/// A chunk with the number of its first half in the lower half of each byte and that of its second
+/// in the upper, and the sum of its weights.
+fn halves(raw: Raw) -> ([i32; WORDS], i32) {
+    const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+    let both = u128::from_le_bytes(raw);
+    let (first, second) = (both as u64, (both >> 64) as u64);
+    let even = ((first & LOW) | (second & LOW) << 4).to_le_bytes();
+    let odd = (first >> 4 & LOW | second & !LOW).to_le_bytes();
+    let mut bytes = [0; CHUNK / 2];
+    for (to, (even, odd)) in bytes.as_chunks_mut().0.iter_mut().zip(even.into_iter().zip(odd)) {
+        *to = [even, odd];
+    }
+    let sum: u32 = raw.iter().map(|byte| u32::from(byte & 15) + u32::from(byte >> 4)).sum();
+    let words = bytes.as_chunks().0;
+    let words = core::array::from_fn(|at| i32::from_le_bytes(words[at]));
+    (words, sum.cast_signed() - 8 * CHUNK as i32)
 }
 
 impl Nibbles<'_> {

@@ -1,0 +1,114 @@
+//! Constants as operations read them, made once for all who use the same file.
+
+use std::{hash::Hasher, marker::PhantomData, ops::Deref, sync::Arc};
+
+use afferent_core::{AlignedBytes, Element, Error, Prepared, SharedBytes};
+use afferent_simd::Isa;
+use twox_hash::XxHash3_64;
+
+use crate::{
+    graph::{Quant, Value},
+    shape::TOO_LARGE,
+};
+
+/// Raised whenever something is packed otherwise than before.
+pub(crate) const LAYOUT: u32 = 1;
+
+/// What is made of weights.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    /// Panels of numbers, of weights column after column.
+    Columns,
+    /// The same, row after row.
+    Rows,
+    /// The same, of a kernel for each channel.
+    Taps,
+    /// Panels of integers.
+    Integers,
+    /// Panels of integers, row after row.
+    IntegerRows,
+    /// Integers of channels, tap after tap.
+    Channels,
+    /// Panels of 4 bits.
+    Nibbles,
+    /// The same, row after row.
+    NibbleRows,
+}
+
+/// Where what is made of one constant is kept, if anywhere.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Keep<'k>(Option<(&'k dyn Prepared, &'k Value<'k>)>);
+
+/// Numbers that are kept.
+pub(crate) struct Kept<T> {
+    bytes: SharedBytes,
+    of: PhantomData<T>,
+}
+
+impl<'k> Keep<'k> {
+    pub(crate) fn of(prepared: Option<&'k dyn Prepared>, value: &'k Value<'k>) -> Self {
+        Self(prepared.map(|prepared| (prepared, value)))
+    }
+
+    /// `len` numbers that `make` writes into zeros, unless somebody did. They depend on nothing but
+    /// the value, the instruction set, the form and its `sizes`.
+    ///
+    /// # Errors
+    /// When there is no memory for them, and those of `make`.
+    pub(crate) fn numbers<T: Element>(
+        &self,
+        form: Form,
+        sizes: &[usize],
+        len: usize,
+        mut make: impl FnMut(&mut [T]) -> Result<(), Error>,
+    ) -> Result<Kept<T>, Error> {
+        let bytes = len.checked_mul(size_of::<T>()).ok_or(TOO_LARGE)?;
+        let mut make = |bytes: &mut [u8]| make(bytemuck::cast_slice_mut(bytes));
+        let bytes: SharedBytes = match &self.0 {
+            Some((prepared, value)) => {
+                let source = value.data.unwrap_or_default();
+                prepared.get(source, number(value, form, sizes), bytes, &mut make)?
+            }
+            None => {
+                let mut memory = AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE)?;
+                make(memory.as_mut_slice())?;
+                Arc::new(memory)
+            }
+        };
+        Ok(Kept { bytes, of: PhantomData })
+    }
+}
+
+/// A number that stands for a form of a value.
+fn number(value: &Value<'_>, form: Form, sizes: &[usize]) -> u64 {
+    let mut all = XxHash3_64::new();
+    let mut add = |words: &[usize]| {
+        all.write(&(words.len() as u64).to_le_bytes());
+        words.iter().for_each(|word| all.write(&(*word as u64).to_le_bytes()));
+    };
+    add(&[LAYOUT as usize, value.dtype as usize, form as usize]);
+    add(&value.shape);
+    add(sizes);
+    match &value.quant {
+        Quant::None => add(&[0]),
+        Quant::Tensor { scale, zero_point } => {
+            add(&[1, scale.to_bits() as usize, zero_point.cast_unsigned() as usize]);
+        }
+        Quant::Channel { dim, .. } => add(&[2, *dim]),
+        Quant::Blocks { size, .. } => add(&[3, *size]),
+        Quant::Dynamic { dims } => add(&[4, *dims]),
+    }
+    if let Quant::Channel { scales, .. } | Quant::Blocks { scales, .. } = &value.quant {
+        all.write(bytemuck::cast_slice(scales));
+    }
+    all.write(Isa::best().name().as_bytes());
+    all.finish()
+}
+
+impl<T: Element> Deref for Kept<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        bytemuck::cast_slice((*self.bytes).as_ref())
+    }
+}

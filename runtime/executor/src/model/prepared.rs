@@ -1,0 +1,119 @@
+//! What backends made of the constants of a file: made once, and perhaps found on disk.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use afferent_core::{AlignedBytes, Backend, Error, Prepared, SharedBytes};
+
+use super::{
+    ModelFile,
+    cache::{self, CacheFile, CacheProblem, Key},
+};
+
+/// The prepared constants of a file, as long as a method uses them.
+#[derive(Default)]
+pub(super) struct Constants(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    in_use: HashMap<Key, Weak<dyn AsRef<[u8]> + Send + Sync>>,
+    cache: Option<Cache>,
+}
+
+/// A file on disk that later starts find them in.
+struct Cache {
+    path: PathBuf,
+    /// What is in it, if it is good.
+    file: Option<CacheFile>,
+    /// Whether something was made that is not in it.
+    is_behind: bool,
+}
+
+impl Constants {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a backend that panicked made is not in the maps.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ModelFile {
+    /// Opens the file in `folder` that has what `backends` made of these constants.
+    pub(super) fn open_cache(
+        &self,
+        folder: &Path,
+        backends: &[&dyn Backend],
+    ) -> Result<(), CacheProblem> {
+        let about = cache::About::new(self.contents(), backends);
+        let path = folder.join(about.file_name());
+        let mut state = self.constants.state();
+        if state.cache.as_ref().is_some_and(|cache| cache.path == path) {
+            return Ok(());
+        }
+        let opened = CacheFile::open(&path, &about);
+        let (file, result) = match opened {
+            Ok(file) => (file, Ok(())),
+            Err(problem) => (None, Err(problem)),
+        };
+        state.cache = Some(Cache { path, file, is_behind: false });
+        result
+    }
+
+    /// Writes what is in use and not in the file that was opened.
+    pub(super) fn write_cache(&self, backends: &[&dyn Backend]) -> Result<(), CacheProblem> {
+        let mut state = self.constants.state();
+        let State { in_use, cache } = &mut *state;
+        let Some(cache) = cache.as_mut().filter(|cache| cache.is_behind) else { return Ok(()) };
+        // Another try would fail as well.
+        cache.is_behind = false;
+        let in_use = in_use.iter().filter_map(|(key, bytes)| Some((*key, bytes.upgrade()?)));
+        let mut all: HashMap<Key, SharedBytes> = in_use.collect();
+        for (key, bytes) in cache.file.iter().flat_map(CacheFile::entries) {
+            all.entry(key).or_insert(bytes);
+        }
+        cache::write(&cache.path, &cache::About::new(self.contents(), backends), &all)
+    }
+
+    /// Where a part of the file or of one of its data files is.
+    fn key(&self, part: &[u8], form: u64) -> Option<Key> {
+        let start = part.as_ptr().addr();
+        (0..).zip(self.all_bytes()).find_map(|(file, bytes)| {
+            let at = start.checked_sub(bytes.as_ptr().addr())?;
+            (at.checked_add(part.len())? <= bytes.len()).then_some(())?;
+            Some(Key { file, start: at as u64, len: part.len() as u64, form })
+        })
+    }
+}
+
+impl Prepared for ModelFile {
+    fn get(
+        &self,
+        source: &[u8],
+        form: u64,
+        len: usize,
+        make: &mut dyn FnMut(&mut [u8]) -> Result<(), Error>,
+    ) -> Result<SharedBytes, Error> {
+        let key = self.key(source, form);
+        let mut state = self.constants.state();
+        let State { in_use, cache } = &mut *state;
+        if let Some(key) = key {
+            let found = in_use.get(&key).and_then(Weak::upgrade);
+            let found = found.or_else(|| cache.as_ref()?.file.as_ref()?.get(key));
+            if let Some(bytes) = found.filter(|bytes| (**bytes).as_ref().len() == len) {
+                in_use.insert(key, Arc::downgrade(&bytes));
+                return Ok(bytes);
+            }
+        }
+        let mut bytes =
+            AlignedBytes::try_zeroed(len).ok_or(Error::OutOfResources { bytes: len })?;
+        make(bytes.as_mut_slice())?;
+        let bytes: SharedBytes = Arc::new(bytes);
+        if let Some(key) = key {
+            in_use.insert(key, Arc::downgrade(&bytes));
+            cache.iter_mut().for_each(|cache| cache.is_behind = true);
+        }
+        Ok(bytes)
+    }
+}
