@@ -39,7 +39,8 @@ pub struct ModelOptions {
     /// How [`Model::open`] opens its file.
     pub file_access: FileAccess,
     /// A folder for what backends make of weights, so that the next start finds it: a file for each
-    /// model and processor, which may be deleted at any time. It is made when it is missing.
+    /// model and processor, which may be deleted at any time but not written in place, as
+    /// [`FileAccess::Map`] says of models. It is made when it is missing.
     pub weight_cache: Option<&'static Path>,
 }
 

@@ -239,15 +239,16 @@ fn products_with_nibbles() {
             }
             unscaled.resize(whole, 0.0);
             let sums: Vec<f32> = unscaled.iter().zip(&scales).map(|(a, b)| a * b).collect();
-            let offsets: Vec<i32> = x
-                .chunks(CHUNK)
-                .map(|chunk| -8 * chunk.iter().map(|x| i32::from(*x)).sum::<i32>())
-                .collect();
+            let chunk = |chunk: usize, row: usize| &x[row * inner + chunk * CHUNK..][..CHUNK];
+            let each = |chunk_at| (0..rows).flat_map(move |row| chunk(chunk_at, row));
+            let by_chunks: Vec<i8> = (0..chunks).flat_map(each).copied().collect();
             let zero_points: Vec<f32> = (0..rows).map(|row| (row % 256) as f32 - 100.0).collect();
+            let sum = |chunk: &[i8]| -8 * chunk.iter().map(|x| i32::from(*x)).sum::<i32>();
+            let offsets: Vec<i32> = by_chunks.chunks(CHUNK).map(sum).collect();
             let steps: Vec<f32> = (0..rows).map(|row| 0.25 + row as f32 / 64.0).collect();
             let bias = vec![1.5; whole];
             let product = Nibbles {
-                x: &x,
+                x: &by_chunks,
                 offsets: &offsets,
                 zero_points: &zero_points,
                 steps: &steps,
@@ -276,7 +277,7 @@ fn products_with_nibbles() {
                     "{isa:?}, case {case}: {found}, not {wanted}"
                 );
             }
-            assert_eq!(Nibbles { x: &x[1..], ..product }.write(isa, &mut out, None), None);
+            assert_eq!(Nibbles { x: &by_chunks[1..], ..product }.write(isa, &mut out, None), None);
             assert_eq!(
                 Nibbles { scales: &scales[1..], ..product }.write(isa, &mut out, None),
                 None

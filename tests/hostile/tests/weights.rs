@@ -70,10 +70,10 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a folder");
         let model = "../../pipelines/models/wake_word/wake_word_xnnpack.pte";
         let model = Path::new(env!("CARGO_MANIFEST_DIR")).join(model);
-        fs::copy(model, folder.path().join("model.pte")).unwrap();
+        fs::copy(model, folder.path().join("model.pte")).expect("the model is copied");
         let watched: &'static Watched = Box::leak(Box::default());
         let backends: &'static [&'static dyn Backend] = Box::leak(Box::new([watched as _]));
         Self { folder, watched, backends }
@@ -89,7 +89,8 @@ impl Place {
     }
 
     fn open(&self, cache: Option<PathBuf>) -> Model {
-        Model::open(self.folder.path().join("model.pte"), self.options(cache)).unwrap()
+        Model::open(self.folder.path().join("model.pte"), self.options(cache))
+            .expect("the model loads")
     }
 
     /// Bytes that `work` packs.
@@ -112,7 +113,8 @@ impl Place {
 
     /// The only file of the cache.
     fn cached(&self) -> PathBuf {
-        let mut files = fs::read_dir(self.cache()).unwrap().map(|entry| entry.unwrap().path());
+        let mut files =
+            fs::read_dir(self.cache()).expect("a folder").flatten().map(|entry| entry.path());
         let file = files.next().expect("the cache was written");
         assert_eq!(files.next(), None, "nothing but the cache is left");
         file
@@ -121,20 +123,21 @@ impl Place {
 
 fn run(model: &mut Model) -> Vec<f32> {
     use afferent_runtime::program::Value;
-    let plan = model.file().method("forward").unwrap();
+    let plan = model.file().method("forward").expect("a method");
     let inputs = plan.inputs().iter().map(|id| match plan.value(id as usize) {
         Value::Tensor(meta) => {
             let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
             let numbers: Vec<f32> =
                 (0..sizes.iter().product()).map(|at| (at % 17) as f32 / 8.0 - 1.0).collect();
-            Tensor::new(&sizes, &numbers).unwrap()
+            Tensor::new(&sizes, &numbers).expect("as many numbers")
         }
         _ => panic!("an input is no tensor"),
     });
     let inputs: Vec<Tensor> = inputs.collect();
     let inputs: Vec<_> = inputs.iter().map(|input| Input::Tensor(input.view())).collect();
-    let outputs = model.run("forward", &inputs).unwrap();
-    outputs.tensor(0).unwrap().data::<f32>().unwrap().to_vec()
+    let outputs = model.run("forward", &inputs).expect("a result");
+    let result = outputs.tensor(0).and_then(|tensor| tensor.data::<f32>());
+    result.expect("numbers").to_vec()
 }
 
 #[test]

@@ -130,17 +130,19 @@ impl Op for Nibbles {
         }
         let (rows, chunks) = (out.len() / self.cols, self.inner.div_ceil(CHUNK));
         let Scratch { words, bytes, floats, room, .. } = &mut *cx.scratch;
-        let bytes = some(bytes, rows * chunks * CHUNK, room)?;
+        let len = rows * chunks * CHUNK;
+        let (bytes, one) = some(bytes, len + chunks * CHUNK, room)?.split_at_mut(len);
         let offsets = some(words, rows * chunks, room)?;
         let (zero_points, steps) = some(floats, 2 * rows, room)?.split_at_mut(rows);
-        let each = x.chunks_exact(self.inner).zip(bytes.chunks_exact_mut(chunks * CHUNK));
-        for (row, (x, to)) in each.enumerate() {
-            let offsets = &mut offsets[row * chunks..][..chunks];
+        let places = bytes.as_chunks_mut::<CHUNK>().0;
+        for (row, x) in x.chunks_exact(self.inner).take(rows).enumerate() {
             let (step, zero_point) = cx.isa.call(|| {
-                to[self.inner..].fill(0);
-                let found = quantise(x, &mut to[..self.inner]);
-                for (offset, chunk) in offsets.iter_mut().zip(to.as_chunks::<CHUNK>().0) {
-                    *offset = -8 * chunk.iter().map(|x| i32::from(*x)).sum::<i32>();
+                one[self.inner..].fill(0);
+                let found = quantise(x, &mut one[..self.inner]);
+                for (at, chunk) in one.as_chunks::<CHUNK>().0.iter().enumerate() {
+                    let at = at * rows + row;
+                    places[at] = *chunk;
+                    offsets[at] = -8 * chunk.iter().map(|x| i32::from(*x)).sum::<i32>();
                 }
                 found
             });

@@ -7,11 +7,15 @@ use std::{
 };
 
 use afferent_core::{AlignedBytes, Backend, Error, Prepared, SharedBytes};
+use memmap2::MmapMut;
 
 use super::{
     ModelFile,
     cache::{self, CacheFile, CacheProblem, Key},
 };
+
+/// Bytes from which on it is worth to ask for large pages.
+const LARGE: usize = 4 << 20;
 
 /// The prepared constants of a file, as long as a method uses them.
 #[derive(Default)]
@@ -106,14 +110,31 @@ impl Prepared for ModelFile {
                 return Ok(bytes);
             }
         }
-        let mut bytes =
-            AlignedBytes::try_zeroed(len).ok_or(Error::OutOfResources { bytes: len })?;
-        make(bytes.as_mut_slice())?;
-        let bytes: SharedBytes = Arc::new(bytes);
+        let bytes = prepared(len, make)?;
         if let Some(key) = key {
             in_use.insert(key, Arc::downgrade(&bytes));
             cache.iter_mut().for_each(|cache| cache.is_behind = true);
         }
         Ok(bytes)
     }
+}
+
+/// `len` bytes that `make` writes into zeros.
+fn prepared(
+    len: usize,
+    make: &mut dyn FnMut(&mut [u8]) -> Result<(), Error>,
+) -> Result<SharedBytes, Error> {
+    let missing = Error::OutOfResources { bytes: len };
+    if len < LARGE {
+        let mut bytes = AlignedBytes::try_zeroed(len).ok_or(missing)?;
+        make(bytes.as_mut_slice())?;
+        return Ok(Arc::new(bytes));
+    }
+    let mut bytes = MmapMut::map_anon(len).map_err(|_| missing)?;
+    // Such pages come with fewer faults, and products that read them once miss fewer entries of
+    // page tables. Where the system has none, it does without.
+    #[cfg(target_os = "linux")]
+    let _ = bytes.advise(memmap2::Advice::HugePage);
+    make(&mut bytes)?;
+    Ok(Arc::new(bytes))
 }

@@ -26,15 +26,21 @@ const ROWS: usize = 64;
 /// Panels that are read at a time for a single row.
 const STREAMS: usize = 4;
 
+/// Rows whose sums are added up next to each other, since each sum waits for the last.
+const GROUP: usize = 4;
+
+/// Pairs of chunks that are asked for before they are needed.
+const AHEAD: usize = 4;
+
 /// The least multiplications that are worth another thread.
 const WORTH: usize = 1 << 18;
 
 /// A product of quantised rows with packed weights.
 #[derive(Debug, Clone, Copy)]
 pub struct Nibbles<'d> {
-    /// Rows of `chunks` chunks.
+    /// The first chunk of all rows, then the second of all rows, and so on.
     pub x: &'d [i8],
-    /// For each chunk of each row its sum, times -8.
+    /// For each of these chunks its sum, times -8.
     pub offsets: &'d [i32],
     /// Of each row what zero is stored as.
     pub zero_points: &'d [f32],
@@ -110,20 +116,18 @@ const MOST_LANES: usize = 16;
 
 /// A chunk with the number of its first half in the lower half of each byte and that of its second
 /// in the upper, and the sum of its weights.
+#[inline(always)]
 fn halves(raw: Raw) -> ([i32; WORDS], i32) {
-    const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-    let both = u128::from_le_bytes(raw);
-    let (first, second) = (both as u64, (both >> 64) as u64);
-    let even = ((first & LOW) | (second & LOW) << 4).to_le_bytes();
-    let odd = (first >> 4 & LOW | second & !LOW).to_le_bytes();
-    let mut bytes = [0; CHUNK / 2];
-    for (to, (even, odd)) in bytes.as_chunks_mut().0.iter_mut().zip(even.into_iter().zip(odd)) {
-        *to = [even, odd];
+    let (first, second) = raw.split_at(CHUNK / 4);
+    let (mut pairs, mut sum) = ([0_u16; CHUNK / 4], 0);
+    for (pair, (a, b)) in pairs.iter_mut().zip(first.iter().zip(second)) {
+        let (a, b) = (u16::from(*a), u16::from(*b));
+        *pair = a & 0x0f | (a & 0xf0) << 4 | (b & 0x0f) << 4 | (b & 0xf0) << 8;
+        sum += (a & 0x0f) + (a >> 4) + (b & 0x0f) + (b >> 4);
     }
-    let sum: u32 = raw.iter().map(|byte| u32::from(byte & 15) + u32::from(byte >> 4)).sum();
-    let words = bytes.as_chunks().0;
-    let words = core::array::from_fn(|at| i32::from_le_bytes(words[at]));
-    (words, sum.cast_signed() - 8 * CHUNK as i32)
+    let word = |at: usize| u32::from(pairs[2 * at]) | u32::from(pairs[2 * at + 1]) << 16;
+    let words = core::array::from_fn(|at| word(at).cast_signed());
+    (words, i32::from(sum) - 8 * CHUNK as i32)
 }
 
 impl Nibbles<'_> {
@@ -206,32 +210,40 @@ impl Area<'_, '_> {
         let chunks = self.of.chunks;
         let size = chunks.div_ceil(2) * PAIR * S::LANES;
         let weights = self.of.weights[panel * size..][..((P - 1) * apart + 1) * size].as_ptr();
-        let x = self.of.x[row * chunks * CHUNK..][..chunks * CHUNK].as_ptr();
-        let offsets = &self.of.offsets[row * chunks..][..chunks];
+        let x = self.of.x[..self.rows * chunks * CHUNK].as_ptr();
+        let offsets = &self.of.offsets[..self.rows * chunks];
         let mut all = [simd.zero(); P];
-        for (chunk, offset) in offsets.iter().enumerate() {
-            let x = x.wrapping_add(chunk * CHUNK).cast::<i32>();
+        for chunk in (0..chunks).step_by(2) {
             let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
-            let first = chunk % 2 * WORDS;
-            let mut sums = [simd.splat_i32(0); P];
-            for word in 0..WORDS {
-                let [low, high] = [word, WORDS + word].map(|word| {
-                    // SAFETY: the chunk has eight words.
-                    simd.splat_i32(unsafe { x.wrapping_add(word).read_unaligned() })
-                });
-                for (p, sum) in sums.iter_mut().enumerate() {
-                    let from = weights.wrapping_add(p * apart * size + (first + word) * S::LANES);
-                    // SAFETY: a panel has `PAIR` vectors for each two chunks.
-                    let packed = unsafe { simd.load_at(from.cast()) };
-                    let [a, b] = packed.to_bits().nibbles();
-                    *sum = sum.add_products(a, low).add_products(b, high);
+            for half in 0..2 {
+                if chunk + half == chunks {
+                    break;
                 }
-            }
-            for (p, (all, sum)) in all.iter_mut().zip(sums).enumerate() {
-                let sum = (sum.gather() + simd.splat_i32(*offset)).to_f32();
-                // SAFETY: as above.
-                let scale = unsafe { factors(simd, weights.wrapping_add(p * apart * size), chunk) };
-                *all = sum.mul_add(scale, *all);
+                let at = (chunk + half) * self.rows + row;
+                let x = x.wrapping_add(at * CHUNK).cast::<i32>();
+                let mut sums = [simd.splat_i32(0); P];
+                for word in 0..WORDS {
+                    let [low, high] = [word, WORDS + word].map(|word| {
+                        // SAFETY: the chunk has eight words.
+                        simd.splat_i32(unsafe { x.wrapping_add(word).read_unaligned() })
+                    });
+                    for (p, sum) in sums.iter_mut().enumerate() {
+                        let from = (half * WORDS + word) * S::LANES;
+                        let from = weights.wrapping_add(p * apart * size + from);
+                        simd.prefetch(from.wrapping_add(AHEAD * PAIR * S::LANES));
+                        // SAFETY: a panel has `PAIR` vectors for each two chunks.
+                        let packed = unsafe { simd.load_at(from.cast()) };
+                        let [a, b] = packed.to_bits().nibbles();
+                        *sum = sum.add_products(a, low).add_products(b, high);
+                    }
+                }
+                for (p, (all, sum)) in all.iter_mut().zip(sums).enumerate() {
+                    let sum = (sum.gather() + simd.splat_i32(offsets[at])).to_f32();
+                    let weights = weights.wrapping_add(p * apart * size);
+                    // SAFETY: as above.
+                    let scale = unsafe { factors(simd, weights, half) };
+                    *all = sum.mul_add(scale, *all);
+                }
             }
         }
         for (p, all) in all.into_iter().enumerate() {
@@ -245,8 +257,8 @@ impl Area<'_, '_> {
         let chunks = self.of.chunks;
         let size = chunks.div_ceil(2) * PAIR * S::LANES;
         let weights = self.of.weights[panel * size..][..size].as_ptr();
-        let x = self.of.x[from * chunks * CHUNK..to * chunks * CHUNK].as_ptr();
-        let offsets = self.of.offsets[from * chunks..to * chunks].as_ptr();
+        let x = self.of.x[..self.rows * chunks * CHUNK].as_ptr();
+        let offsets = self.of.offsets[..self.rows * chunks].as_ptr();
         let mut all = [simd.zero(); ROWS];
         for chunk in 0..chunks {
             let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
@@ -257,24 +269,19 @@ impl Area<'_, '_> {
                 *nibbles = unsafe { simd.load_at(from.cast()) }.to_bits().nibbles();
             }
             // SAFETY: as above.
-            let scale = unsafe { factors(simd, weights, chunk) };
-            for (row, all) in all.iter_mut().enumerate().take(to - from) {
-                let at = row * chunks + chunk;
-                let x = x.wrapping_add(at * CHUNK).cast::<i32>();
-                // Two sums, neither of which waits for the other.
-                let mut sums = [simd.splat_i32(0); 2];
-                for (word, nibbles) in nibbles.iter().enumerate() {
-                    for (half, sum) in sums.iter_mut().enumerate() {
-                        let from = x.wrapping_add(half * WORDS + word);
-                        // SAFETY: the chunk has eight words.
-                        let x = unsafe { from.read_unaligned() };
-                        *sum = sum.add_products(nibbles[half], simd.splat_i32(x));
-                    }
-                }
-                // SAFETY: each row has an offset for each chunk.
-                let offset = simd.splat_i32(unsafe { *offsets.wrapping_add(at) });
-                let sum = sums[0].gather() + sums[1].gather() + offset;
-                *all = sum.to_f32().mul_add(scale, *all);
+            let scale = unsafe { factors(simd, weights, chunk % 2) };
+            let first = chunk * self.rows + from;
+            let (mut x, mut offsets) = (x.wrapping_add(first * CHUNK), offsets.wrapping_add(first));
+            let (groups, rest) = all[..to - from].as_chunks_mut::<GROUP>();
+            for all in groups {
+                // SAFETY: each row has a chunk and an offset.
+                unsafe { add(simd, (&nibbles, scale), x, offsets, all) };
+                (x, offsets) = (x.wrapping_add(GROUP * CHUNK), offsets.wrapping_add(GROUP));
+            }
+            for all in rest {
+                // SAFETY: as above.
+                unsafe { add(simd, (&nibbles, scale), x, offsets, core::array::from_mut(all)) };
+                (x, offsets) = (x.wrapping_add(CHUNK), offsets.wrapping_add(1));
             }
         }
         for (row, all) in (from..to).zip(all) {
@@ -301,15 +308,47 @@ impl Area<'_, '_> {
     }
 }
 
-/// The factors of a chunk, whose two chunks begin at `weights`.
+/// Adds to the sums of `R` rows those of a chunk, whose weights are `nibbles`.
+///
+/// # Safety
+/// `R` chunks can be read at `x`, and `R` integers at `offsets`.
+#[inline(always)]
+unsafe fn add<S: Simd, const R: usize>(
+    simd: S,
+    (nibbles, scale): (&[[S::I32; 2]; WORDS], S::F32),
+    x: *const i8,
+    offsets: *const i32,
+    all: &mut [S::F32; R],
+) {
+    let mut starts = [simd.splat_i32(0); R];
+    for (row, start) in starts.iter_mut().enumerate() {
+        // SAFETY: demanded of the caller.
+        *start = simd.splat_i32(unsafe { *offsets.wrapping_add(row) });
+    }
+    // Where sums need not be gathered, they may begin anywhere.
+    let mut sums = if const { S::QUADS } { starts } else { [simd.splat_i32(0); R] };
+    for word in 0..2 * WORDS {
+        for (row, sum) in sums.iter_mut().enumerate() {
+            let from = x.wrapping_add(row * CHUNK).cast::<i32>().wrapping_add(word);
+            // SAFETY: as above; a chunk has eight words.
+            let x = simd.splat_i32(unsafe { from.read_unaligned() });
+            *sum = sum.add_products(nibbles[word % WORDS][word / WORDS], x);
+        }
+    }
+    for ((all, sum), start) in all.iter_mut().zip(sums).zip(starts) {
+        let sum = if const { S::QUADS } { sum } else { sum.gather() + start };
+        *all = sum.to_f32().mul_add(scale, *all);
+    }
+}
+
+/// The factors of the first or the second of two chunks that begin at `weights`.
 ///
 /// # Safety
 /// So many words as two chunks take can be read there.
 #[inline(always)]
-unsafe fn factors<S: Simd>(simd: S, weights: *const i32, chunk: usize) -> S::F32 {
+unsafe fn factors<S: Simd>(simd: S, weights: *const i32, half: usize) -> S::F32 {
     // SAFETY: demanded of the caller.
     let both = unsafe { simd.load_at(weights.wrapping_add(2 * WORDS * S::LANES).cast()) }.to_bits();
-    let bits =
-        if chunk.is_multiple_of(2) { both & simd.splat_i32(-1 << 16) } else { both.shl::<16>() };
+    let bits = if half == 0 { both & simd.splat_i32(-1 << 16) } else { both.shl::<16>() };
     bits.bitcast()
 }
