@@ -5,11 +5,14 @@
 use std::{
     fs::{self, File, Metadata},
     io::{self, Read as _},
+    ops::Range,
     path::Path,
 };
 
 use afferent_core::AlignedBytes;
 use memmap2::Mmap;
+#[cfg(unix)]
+use memmap2::UncheckedAdvice;
 
 /// How the bytes of a file come into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,6 +89,22 @@ impl FileBytes {
             Self::Mapped(map, _) => map,
             Self::Owned(bytes) => bytes.as_slice(),
         }
+    }
+
+    /// Says that these bytes are hardly read again: where the file is mapped, they take no memory
+    /// of the process until then.
+    pub(super) fn release(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Self::Mapped(map, _) = self {
+            let (start, len) = (range.start, range.len());
+            // SAFETY: the mapping is read-only, so that pages that are left come back from the file
+            // as they were.
+            let left = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) };
+            // Where that cannot be, the pages stay.
+            let _ = left;
+        }
+        #[cfg(not(unix))]
+        let _ = range;
     }
 
     /// Which file this is, if it is mapped.

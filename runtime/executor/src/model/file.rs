@@ -123,23 +123,22 @@ impl ModelFile {
         Ok(Arc::new(Self { path: path.to_owned(), parsed, constants, contents: OnceLock::new() }))
     }
 
-    /// The bytes of the program file and of its data files.
-    pub(super) fn all_bytes(&self) -> impl Iterator<Item = &[u8]> {
+    /// The program file and its data files.
+    pub(super) fn files(&self) -> impl Iterator<Item = &FileBytes> {
         let Files { program, data } = self.parsed.borrow_owner();
-        std::iter::once(program).chain(data).map(FileBytes::as_slice)
+        std::iter::once(program).chain(data)
     }
 
     /// Which files these are, if all of them are mapped.
     pub(super) fn identity(&self) -> Option<Vec<Identity>> {
-        let Files { program, data } = self.parsed.borrow_owner();
-        std::iter::once(program).chain(data).map(FileBytes::identity).collect()
+        self.files().map(FileBytes::identity).collect()
     }
 
     /// A number that stands for all these bytes.
     pub(super) fn contents(&self) -> u128 {
         *self.contents.get_or_init(|| {
             let mut all = XxHash3_128::new();
-            for bytes in self.all_bytes() {
+            for bytes in self.files().map(FileBytes::as_slice) {
                 all.write(&(bytes.len() as u64).to_le_bytes());
                 all.write(bytes);
             }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ops::Range,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -11,6 +12,7 @@ use memmap2::MmapMut;
 
 use super::{
     ModelFile,
+    bytes::FileBytes,
     cache::{self, CacheFile, CacheProblem, Key},
 };
 
@@ -80,13 +82,13 @@ impl ModelFile {
         cache::write(&cache.path, &cache::About::new(self.contents(), backends), &all)
     }
 
-    /// Where a part of the file or of one of its data files is.
-    fn key(&self, part: &[u8], form: u64) -> Option<Key> {
-        let start = part.as_ptr().addr();
-        (0..).zip(self.all_bytes()).find_map(|(file, bytes)| {
-            let at = start.checked_sub(bytes.as_ptr().addr())?;
-            (at.checked_add(part.len())? <= bytes.len()).then_some(())?;
-            Some(Key { file, start: at as u64, len: part.len() as u64, form })
+    /// The number of the file, the program or one of its data files, that a part is of, and where
+    /// in it.
+    fn place(&self, part: &[u8]) -> Option<(usize, Range<usize>)> {
+        self.files().map(FileBytes::as_slice).enumerate().find_map(|(file, bytes)| {
+            let start = part.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
+            let end = start.checked_add(part.len())?;
+            (end <= bytes.len()).then_some((file, start..end))
         })
     }
 }
@@ -99,7 +101,11 @@ impl Prepared for ModelFile {
         len: usize,
         make: &mut dyn FnMut(&mut [u8]) -> Result<(), Error>,
     ) -> Result<SharedBytes, Error> {
-        let key = self.key(source, form);
+        let place = self.place(source);
+        let key = place.clone().map(|(file, Range { start, end })| {
+            let (start, len) = (start as u64, (end - start) as u64);
+            Key { file: file as u64, start, len, form }
+        });
         let mut state = self.constants.state();
         let State { in_use, cache } = &mut *state;
         if let Some(key) = key {
@@ -111,6 +117,11 @@ impl Prepared for ModelFile {
             }
         }
         let bytes = prepared(len, make)?;
+        if let Some((file, range)) =
+            place.and_then(|(at, range)| Some((self.files().nth(at)?, range)))
+        {
+            file.release(range);
+        }
         if let Some(key) = key {
             in_use.insert(key, Arc::downgrade(&bytes));
             cache.iter_mut().for_each(|cache| cache.is_behind = true);
