@@ -185,6 +185,7 @@ mod tests {
         op::{
             Scratch,
             integer::{Bias, Integer, Layout, StaticPatches, Stored, Weights},
+            keep::Keep,
         },
         shape::Window,
     };
@@ -221,7 +222,8 @@ mod tests {
                 let weights = Weights { integers: &integers, scales: &scales, transposed: false };
                 let stored = Stored::Static { from, clamp, to };
                 let layout = Layout::Patches(sizes);
-                Integer::new(layout, &weights, &Bias::Integers(&bias), stored).unwrap()
+                Integer::new(&Keep::default(), layout, &weights, &Bias::Integers(&bias), stored)
+                    .unwrap()
             };
             let shape = Shape::of([2, size, size, inputs]);
             let x = bytes(shape.numel().unwrap());
