@@ -97,7 +97,11 @@ mod global {
             if granted && more > 0 {
                 // Its contents are arbitrary: the old memory may go before the new one comes.
                 self.scratch = AlignedBytes::default();
-                self.scratch = AlignedBytes::zeroed(bytes);
+                let Some(scratch) = AlignedBytes::try_zeroed(bytes) else {
+                    self.used -= bytes;
+                    return false;
+                };
+                self.scratch = scratch;
             }
             granted
         }
@@ -108,10 +112,28 @@ mod global {
             if !self.reserve(bytes) {
                 return None;
             }
-            let mut block = AlignedBytes::zeroed(bytes);
+            let Some(mut block) = AlignedBytes::try_zeroed(bytes) else {
+                self.used -= bytes;
+                return None;
+            };
             let data = NonNull::from(block.as_mut_slice()).cast();
             self.outgrown.extend(self.tensors.insert(slot, block));
             Some((data, bytes))
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn scratch_memory_that_the_system_does_not_have_is_refused() {
+            let mut heap = GlobalHeap::new(usize::MAX);
+            assert!(heap.grow_scratch(100));
+            assert!(!heap.grow_scratch(isize::MAX.unsigned_abs() - 1000));
+            assert!(heap.scratch().is_empty());
+            assert!(heap.grow_scratch(100));
+            assert_eq!(heap.used, 100);
         }
     }
 }
