@@ -455,22 +455,10 @@ impl<'a> One<'_, 'a> {
             if dims != wanted || store(output) != Store::F32 {
                 return Err(self.unsupported("this kind of dynamic quantisation"));
             }
-            let bias = self.bias(outputs)?;
             if let (Dtype::I4, Layout::Rows { inner, cols }) = (filter.dtype, layout) {
-                if block != inner && !block.is_multiple_of(CHUNK) {
-                    return Err(self.unsupported("blocks that are no multiple of 32 weights"));
-                }
-                let weights = nibbles::Weights {
-                    bytes: filter.data.unwrap_or_default(),
-                    scales: &scales,
-                    block,
-                    transposed,
-                };
-                let op =
-                    Nibbles::new(&self.keep(), (inner, cols), &weights, bias.as_deref(), clamp)?;
-                let op = op.ok_or(self.unsupported("scales of blocks that are no bf16"))?;
-                return Ok(Box::new(op));
+                return self.nibbles((inner, cols), &scales, block, transposed);
             }
+            let bias = self.bias(outputs)?;
             let bias = bias.as_deref().map_or(Bias::None, Bias::Numbers);
             let stored = integer::Stored::Dynamic { clamp };
             let weights = Weights { integers: &integers(filter)?, scales: &scales, transposed };
@@ -506,6 +494,24 @@ impl<'a> One<'_, 'a> {
             return Ok(Box::new(Narrow::new(patches)));
         }
         Ok(Box::new(op))
+    }
+
+    /// A fully connected layer with weights of 4 bits, so many of which have a scale in common.
+    fn nibbles(
+        &self,
+        (inner, cols): (usize, usize),
+        scales: &[f32],
+        block: usize,
+        transposed: bool,
+    ) -> Result<Box<dyn Op>, Error> {
+        if block != inner && !block.is_multiple_of(CHUNK) {
+            return Err(self.unsupported("blocks that are no multiple of 32 weights"));
+        }
+        let bytes = self.input(1).data.unwrap_or_default();
+        let weights = nibbles::Weights { bytes, scales, block, transposed };
+        let (bias, clamp) = (self.bias(cols)?, self.node.clamp);
+        let op = Nibbles::new(&self.keep(), (inner, cols), &weights, bias.as_deref(), clamp)?;
+        Ok(Box::new(op.ok_or(self.unsupported("scales of blocks that are no bf16"))?))
     }
 
     /// The bias in steps of the products.
