@@ -19,12 +19,13 @@ mod test;
 mod top;
 
 use std::{
-    io::{ErrorKind, Write, stdout},
+    io::{ErrorKind, Write, stderr, stdout},
     process::ExitCode,
 };
 
 use afferent_graph::NodeDef;
 use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
 
 /// Streaming dataflow for robots, glasses and headsets, with ExecuTorch models.
 #[derive(Parser)]
@@ -61,6 +62,7 @@ enum Command {
 /// Runs the command of the arguments of the process, with `nodes` beside those that come along.
 pub fn main(nodes: &'static [NodeDef]) -> ExitCode {
     catalogue::add(nodes);
+    show_warnings();
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => replay::replay(&args),
@@ -79,6 +81,12 @@ pub fn main(nodes: &'static [NodeDef]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What nodes warn of goes to standard error, unless the program has its own place for it.
+fn show_warnings() {
+    let shown = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN);
+    let _ = shown.with_writer(stderr).without_time().with_target(false).try_init();
 }
 
 /// Writes `text` to standard output. That nobody reads it any more is no error.
