@@ -29,9 +29,6 @@ const STREAMS: usize = 4;
 /// Rows whose sums are added up next to each other, since each sum waits for the last.
 const GROUP: usize = 4;
 
-/// Pairs of chunks that are asked for before they are needed.
-const AHEAD: usize = 4;
-
 /// The least multiplications that are worth another thread.
 const WORTH: usize = 1 << 18;
 
@@ -230,7 +227,6 @@ impl Area<'_, '_> {
                     for (p, sum) in sums.iter_mut().enumerate() {
                         let from = (half * WORDS + word) * S::LANES;
                         let from = weights.wrapping_add(p * apart * size + from);
-                        simd.prefetch(from.wrapping_add(AHEAD * PAIR * S::LANES));
                         // SAFETY: a panel has `PAIR` vectors for each two chunks.
                         let packed = unsafe { simd.load_at(from.cast()) };
                         let [a, b] = packed.to_bits().nibbles();
