@@ -1,9 +1,6 @@
 //! The one place where kernels, backends and nodes are put together.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::{path::Path, sync::OnceLock};
 
 use afferent_core::{Backend, KernelLists};
 use afferent_graph::{NodeDef, OpenCx};
@@ -37,11 +34,12 @@ pub(crate) fn nodes() -> Vec<&'static [NodeDef]> {
 }
 
 /// A folder that models use as long as the program runs.
-pub(crate) fn kept(folder: PathBuf) -> &'static Path {
-    Box::leak(folder.into_boxed_path())
+pub(crate) fn kept(folder: &Path) -> &'static Path {
+    Box::leak(folder.to_owned().into_boxed_path())
 }
 
-/// What nodes may use.
-pub(crate) fn services() -> OpenCx {
-    OpenCx { kernels: KERNELS, backends: BACKENDS, ..OpenCx::default() }
+/// What nodes may use; prepared weights are kept in the folder `weight_cache`, if there is one.
+pub(crate) fn services(weight_cache: Option<&Path>) -> OpenCx {
+    let weight_cache = weight_cache.map(kept);
+    OpenCx { kernels: KERNELS, backends: BACKENDS, weight_cache, ..OpenCx::default() }
 }

@@ -11,7 +11,7 @@ use afferent_engine::{
     Checked, CheckedGraph, DrawFormat, LoadOptions, Plan, Report, Reweighed, Schedule, Threads,
     draw as draw_graph, load_and_check, pools, weigh,
 };
-use afferent_graph::{OnFull, Weight};
+use afferent_graph::{OnFull, OpenCx, Weight};
 use anyhow::Context;
 use clap::Args;
 
@@ -34,9 +34,17 @@ pub(crate) struct GraphFile {
     /// Replace a setting; may be given several times
     #[arg(long, value_name = "NODE.PARAM=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Keep prepared weights of models in this folder, so that the next start maps them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) weight_cache: Option<PathBuf>,
 }
 
 impl GraphFile {
+    /// What nodes may use.
+    pub(crate) fn services(&self) -> OpenCx {
+        services(self.weight_cache.as_deref())
+    }
+
     /// Reads and checks the graph. Shows what was found; `None` when it cannot run.
     pub(crate) fn load(&self) -> anyhow::Result<Option<Checked>> {
         self.load_with(false)
@@ -48,7 +56,7 @@ impl GraphFile {
         let (profile, set) = (self.profile.clone(), self.set.clone());
         let options = LoadOptions { profile, set, without_sources, nodes: None };
         let colour = stderr().is_terminal();
-        match load_and_check(&self.graph, &options, &nodes(), &services()) {
+        match load_and_check(&self.graph, &options, &nodes(), &self.services()) {
             Ok(mut checked) => {
                 for changed in measured.iter().flat_map(|found| weigh(&mut checked.graph, found)) {
                     let Reweighed { node, weight, call_ns } = changed;

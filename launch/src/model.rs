@@ -91,7 +91,7 @@ impl CacheArgs {
         name: &str,
         options: ModelOptions,
     ) -> anyhow::Result<Model> {
-        let weight_cache = self.weight_cache.clone().map(crate::catalogue::kept);
+        let weight_cache = self.weight_cache.as_deref().map(crate::catalogue::kept);
         let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
         model.load_method(name)?;
         for problem in model.cache_problems() {

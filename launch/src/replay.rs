@@ -7,7 +7,6 @@ use afferent_record::{Compare, Recording, StreamVerdict};
 use clap::Args;
 
 use crate::{
-    catalogue::services,
     graph::GraphFile,
     run::{ended, stop_on_ctrl_c},
     table::aligned,
@@ -44,7 +43,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         observers: vec![compare.clone() as std::sync::Arc<dyn Observer>],
         ..RunOptions::default()
     };
-    let session = Session::start(&checked.graph, &services(), options)?;
+    let session = Session::start(&checked.graph, &args.file.services(), options)?;
     stop_on_ctrl_c(&session)?;
     let (report, failed) = ended(session.wait())?;
     let verdicts = compare.verdicts();

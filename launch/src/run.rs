@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
 use afferent_engine::{
     CheckedGraph, ClockKind, Observer, Report, RunError, RunOptions, Session, Threads,
 };
-use afferent_graph::{OpenCx, ParamValue, read_duration};
+use afferent_graph::{ParamValue, read_duration};
 use afferent_record::{
     RecordOptions, Recorder, TraceFile, Turn, Waterfall, waterfall_svg, write_turns,
 };
@@ -13,7 +13,6 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::{
-    catalogue::{self, services},
     graph::GraphFile,
     serve::{ADDRESS, Figures},
 };
@@ -50,9 +49,6 @@ pub(crate) struct RunArgs {
     /// is the same every time
     #[arg(long = "virtual")]
     virtual_clock: bool,
-    /// Keep prepared weights of models in this folder, so that the next start maps them
-    #[arg(long, value_name = "DIR")]
-    weight_cache: Option<PathBuf>,
     /// Run everything on one thread
     #[arg(long)]
     single_thread: bool,
@@ -81,9 +77,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         observers: witnesses.observers(),
         ..RunOptions::default()
     };
-    let weight_cache = args.weight_cache.clone().map(catalogue::kept);
-    let services = OpenCx { weight_cache, ..services() };
-    let session = Session::start(&checked.graph, &services, options)?;
+    let session = Session::start(&checked.graph, &args.file.services(), options)?;
     for notice in session.notices() {
         eprintln!("note: {notice}");
     }

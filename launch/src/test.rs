@@ -80,7 +80,7 @@ pub(crate) fn test(args: &TestArgs) -> anyhow::Result<ExitCode> {
         repeat: args.repeat,
         cache: args.cache.clone().unwrap_or(defaults.cache),
     };
-    let (catalogue, services) = (nodes(), services());
+    let (catalogue, services) = (nodes(), services(None));
     let mut runner = Runner::new(&catalogue, &services, options);
     let mut outcomes = Vec::new();
     for case in &cases {

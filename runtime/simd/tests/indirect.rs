@@ -1,24 +1,18 @@
 //! Indirect products and depthwise convolutions against plain loops, on every instruction set.
 
+mod taps;
+
 use afferent_simd::{
     Activation, Isa,
     channels::Channels,
     indirect::{Biased, Indirect, Place, Places, ZEROS, pack, pack_columns, packed_len, panel},
     pool,
 };
+use taps::places;
 
 /// Small numbers, the same every time.
 fn number(at: usize) -> i32 {
     (at * 7919 % 251) as i32 - 125
-}
-
-/// Taps of each row, some of zeros, over `pixels` runs of `channels` numbers.
-fn places(rows: usize, taps: usize, pixels: usize, channels: usize) -> Vec<u32> {
-    let place = |at: usize| match at % 5 {
-        4 => ZEROS,
-        _ => (at * 13 % pixels * channels) as u32,
-    };
-    (0..rows * taps).map(place).collect()
 }
 
 #[test]

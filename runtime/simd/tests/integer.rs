@@ -1,5 +1,7 @@
 //! Products of integers against plain loops, on every instruction set, extreme values included.
 
+mod taps;
+
 use std::array;
 
 use afferent_simd::{
@@ -12,6 +14,7 @@ use afferent_simd::{
         pack, packed_len, scratch_len, width, zip,
     },
 };
+use taps::places;
 
 /// Integers that depend on `seed`: any, or only the least and the greatest.
 fn bytes(len: usize, seed: u32) -> Vec<i8> {
@@ -52,12 +55,6 @@ fn rounded(sum: i32, scale: f32, clamp: (f32, f32), zero_point: i32) -> i32 {
     (value + zero_point).clamp(-128, 127)
 }
 
-/// Taps of each row over 25 pixels, some of zeros.
-fn places(rows: usize, taps: usize, channels: usize) -> Vec<u32> {
-    let one = |at: usize| if at % 5 == 4 { ZEROS } else { (at * 13 % 25 * channels) as u32 };
-    (0..rows * taps).map(one).collect()
-}
-
 const SHAPES: [(usize, usize, usize, usize); 8] = [
     (1, 1, 1, 1),
     (1, 70, 1, 96),
@@ -76,7 +73,7 @@ fn products_with_bytes() {
             let (inner, seed) = (taps * channels, case);
             let x = bytes(25 * channels, seed);
             let weights = bytes(inner * cols, seed + 1);
-            let at = places(rows, taps, channels);
+            let at = places(rows, taps, 25, channels);
             let packed = packed(isa, (inner, cols), &weights);
             let bias: Vec<i32> = (0..cols as i32).map(|col| col * 100 - 1000).collect();
             let scale: Vec<f32> =

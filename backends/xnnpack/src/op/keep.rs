@@ -3,7 +3,6 @@
 use std::{hash::Hasher, marker::PhantomData, ops::Deref, sync::Arc};
 
 use afferent_core::{AlignedBytes, Element, Error, Prepared, SharedBytes};
-use afferent_simd::Isa;
 use twox_hash::XxHash3_64;
 
 use crate::{
@@ -86,7 +85,7 @@ fn number(value: &Value<'_>, form: Form, sizes: &[usize]) -> u64 {
         all.write(&(words.len() as u64).to_le_bytes());
         words.iter().for_each(|word| all.write(&(*word as u64).to_le_bytes()));
     };
-    add(&[LAYOUT as usize, value.dtype as usize, form as usize]);
+    add(&[value.dtype as usize, form as usize]);
     add(&value.shape);
     add(sizes);
     match &value.quant {
@@ -101,7 +100,6 @@ fn number(value: &Value<'_>, form: Form, sizes: &[usize]) -> u64 {
     if let Quant::Channel { scales, .. } | Quant::Blocks { scales, .. } = &value.quant {
         all.write(bytemuck::cast_slice(scales));
     }
-    all.write(Isa::best().name().as_bytes());
     all.finish()
 }
 
