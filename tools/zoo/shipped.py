@@ -1,4 +1,6 @@
 """Weights out of shipped programs, so that a training can go on from them when its checkpoints are gone."""
+import math
+
 import numpy as np
 import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
@@ -16,7 +18,8 @@ def constants(path, method="forward"):
                 seen.append(at)
     for at in seen:
         tensor = plan.values[at].val
-        values = np.frombuffer(program.constant_buffer[tensor.data_buffer_idx].storage, np.float32)
+        count = math.prod(tensor.sizes)
+        values = np.frombuffer(program.constant_buffer[tensor.data_buffer_idx].storage, np.float32, count)
         yield torch.from_numpy(values.reshape(tensor.sizes).copy())
 
 

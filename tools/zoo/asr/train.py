@@ -2,22 +2,26 @@
 import argparse
 import math
 import os
+import pathlib
 import time
 
 import numpy as np
 import spoken
 import torch
-from model import LETTERS, STACK, Recogniser, normalised
-from paths import WORK
+from model import LETTERS, STACK, Recogniser, Streaming, normalised
+from paths import PACKAGE, WORK
 from spoken import BANDS, FILTERS, FLOOR
 from torch.nn import functional as F
 
 from checkpoint import save, update_mean
+from shipped import constants, fill
 from speech import ACTIVE_LEVEL
 
 STEPS, BATCH, PEAK_RATE, WARM = 7500, 32, 3e-3, 300
 # The learning rate falls along half a cosine from this part of the training on.
 FALL_FROM = 0.35
+# What goes on from shipped weights starts with a lower rate, which falls from the start.
+GO_ON_RATE, GO_ON_SAMPLES = 2e-3, 256
 KEPT_MEAN = 0.999
 PHONE_WEIGHT, PHONE_DELAY = 0.5, 2
 SAVE_EVERY = 500
@@ -120,7 +124,8 @@ def augmented(rng, mels, noises, talk):
     noise = torch.zeros_like(power)
     for i, mel in enumerate(mels):
         if rng.random() < NOISE_SHARE:
-            noise[i] = noises.piece(rng, hops, talk) * (ACTIVE_LEVEL ** 2 * 10 ** (-rng.uniform(*SNR_DB) / 10))
+            level = ACTIVE_LEVEL ** 2 * 10 ** (-rng.uniform(*SNR_DB) / 10)
+            noise[i] = noises.piece(rng, hops, talk) * torch.from_numpy(equaliser(rng)).exp() * level
             if rng.random() < 0.15:
                 noise[i, lead + len(mel) + 3:] = 0
     phase = torch.randn(power.shape, generator=torch.Generator().manual_seed(int(rng.integers(1 << 40))))
@@ -232,9 +237,9 @@ def greedy_error(model, shard):
     return 100 * wrong / words
 
 
-def learning_rate(step, steps):
-    part = (step / steps - FALL_FROM) / (1 - FALL_FROM)
-    return PEAK_RATE * min(1, (step + 1) / WARM) * (0.5 * (1 + math.cos(math.pi * min(1, max(0, part)))) + 1e-3)
+def learning_rate(step, steps, peak, fall_from):
+    part = (step / steps - fall_from) / (1 - fall_from)
+    return peak * min(1, (step + 1) / WARM) * (0.5 * (1 + math.cos(math.pi * min(1, max(0, part)))) + 1e-3)
 
 
 def optimisers(model):
@@ -243,6 +248,36 @@ def optimisers(model):
     outer = [p for name, p in model.named_parameters() if p.dim() != 2 or name.startswith(("out", "phones"))]
     return [torch.optim.Muon(inner, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
             torch.optim.AdamW(outer, weight_decay=0.01, betas=(0.9, 0.98))]
+
+
+def load_shipped(model, features):
+    """The weights of the package. Its normalisations are folded into the layers before them: they start as what
+    changes nothing for these features."""
+    program = Streaming(model).state_dict()
+    state = fill([name for name in program if not name.startswith("power")],
+                 {name: weights.shape for name, weights in program.items()},
+                 constants(pathlib.Path(PACKAGE) / "asr_portable.pte"))
+    biases = {}
+    for name, weights in state.items():
+        layer, kind = name.rsplit(".", 1)
+        target = dict(model.named_parameters())
+        if kind == "bias" and f"{layer}_norm.bias" in target:
+            biases[model.get_submodule(f"{layer}_norm")] = weights
+        else:
+            target[name].data.copy_(weights.reshape(target[name].shape))
+
+    def unchanged(norm, inputs):
+        variance, mean = torch.var_mean(inputs[0].float(), 0, correction=0)
+        norm.running_var.copy_(variance)
+        norm.running_mean.copy_(mean)
+        norm.weight.data.copy_((variance + norm.eps).sqrt())
+        norm.bias.data.copy_(biases[norm] + mean)
+
+    hooks = [norm.register_forward_pre_hook(unchanged) for norm in biases]
+    with torch.no_grad():
+        model.eval().whole(features)
+    for hook in hooks:
+        hook.remove()
 
 
 def loss_of(model, features, letters, phones):
@@ -254,14 +289,19 @@ def loss_of(model, features, letters, phones):
     sizes = torch.tensor([len(text) for text in letters])
     ctc = F.ctc_loss(chances, torch.cat(letters), steps, sizes, zero_infinity=True, reduction="none")
     ctc = (ctc / sizes).mean()
+    if phone_logits.shape[-1] == 1:
+        return ctc, ctc
     return ctc, ctc + PHONE_WEIGHT * F.cross_entropy(phone_logits.float().flatten(0, 1), phones.flatten())
 
 
-def train(seed, steps, name):
+def train(seed, steps, name, go_on):
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     phones = phone_numbers(spoken.shard_path(0))
-    model, noises = Recogniser(len(phones) + 1), Noises()
+    # The phones help a training to begin; the program does not have them.
+    classes = 1 if go_on else len(phones) + 1
+    peak, fall_from = (GO_ON_RATE, 0) if go_on else (PEAK_RATE, FALL_FROM)
+    model, noises = Recogniser(classes), Noises()
     known, new = (Shard(os.path.join(WORK, f"tuning-{kind}.npz"), phones) for kind in ("known", "new"))
     both = optimisers(model)
     mean = {key: value.clone() for key, value in model.state_dict().items()}
@@ -272,12 +312,19 @@ def train(seed, steps, name):
         for optimiser, state in zip(both, saved["optimisers"]):
             optimiser.load_state_dict(state)
         mean, step = saved["mean"], saved["step"]
-    averaged = Recogniser(len(phones) + 1).eval()
+    elif go_on:
+        load_shipped(model, clean_features(known.mels[:GO_ON_SAMPLES]))
+        mean = {key: value.clone() for key, value in model.state_dict().items()}
+    averaged = Recogniser(classes).eval()
+    if go_on and step == 0:
+        averaged.load_state_dict(mean)
+        print(f"asr: shipped: greedy word error {greedy_error(averaged, known):.1f} % known templates, "
+              f"{greedy_error(averaged, new):.1f} % new ones", flush=True)
     start, total, count, first = time.time(), 0.0, 0, step
     for features, letters, target in batches(seed, step, steps, phones, noises):
         model.train()
         for group in both[0].param_groups + both[1].param_groups:
-            group["lr"] = learning_rate(step, steps)
+            group["lr"] = learning_rate(step, steps, peak, fall_from)
         ctc, loss = loss_of(model, features, letters, target)
         model.zero_grad()
         loss.backward()
@@ -305,5 +352,6 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--name", default="asr", help="of the checkpoint and the weights in tools/zoo/work/asr")
+    parser.add_argument("--go-on", action="store_true", help="from the weights of the package")
     arguments = parser.parse_args()
-    train(arguments.seed, arguments.steps, arguments.name)
+    train(arguments.seed, arguments.steps, arguments.name, arguments.go_on)

@@ -27,12 +27,9 @@ def load():
         for name, lines in sections(file).items():
             if lines[0].startswith("="):
                 answers[name] = lines.pop(0)[2:]
-            if name != "fact":
-                intents[name] = Intent(name, lines)
-    for answer, nouns, questions, indirect in facts.FACTS:
-        name = f"fact {answer[0]}"
-        lines = [f"np {x}" for x in nouns] + [f"q {x}" for x in questions] + [f"iq {x}" for x in indirect]
-        intents[name], answers[name] = Intent(name, lines), answer[0]
+            if name.startswith("fact "):
+                answers[name] = name.removeprefix("fact ")
+            intents[name] = Intent(name, lines)
     return intents, answers
 
 
