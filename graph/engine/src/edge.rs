@@ -122,12 +122,6 @@ impl Inlet {
         }
     }
 
-    /// Whether a packet of this thread may pass it.
-    #[inline]
-    pub(crate) fn is_clear(&self) -> bool {
-        matches!(self, Self::Near { queue, .. } if queue.is_clear())
-    }
-
     pub(crate) fn is_far(&self) -> bool {
         matches!(self, Self::Far(_))
     }

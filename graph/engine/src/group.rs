@@ -23,7 +23,7 @@ use crate::{
 
 mod lane;
 
-use lane::{HOPS, Hop};
+use lane::{HOPS, Hop, Rows};
 
 /// The nodes of one thread, senders before receivers.
 ///
@@ -45,6 +45,8 @@ pub(crate) struct Group {
     lanes: Vec<Option<usize>>,
     /// Hops in the lane that are not counted yet.
     hops: Vec<Hop>,
+    /// Rows of calls in the lane that were timed as a whole only.
+    rows: Rows,
     /// The node that was called last in the lane, and the one before it.
     receiver: usize,
     sender: usize,
@@ -92,6 +94,7 @@ impl Group {
             Some(_) => vec![None; runners.len()],
         };
         let watch = Watch::new(&shared.clock, index, shared.calling[index].clone());
+        let rows = Rows::new(runners.len());
         Self {
             runners,
             ready,
@@ -100,6 +103,7 @@ impl Group {
             receivers,
             lanes,
             hops: Vec::with_capacity(HOPS),
+            rows,
             receiver: 0,
             sender: 0,
             waker,
@@ -127,6 +131,7 @@ impl Group {
         if let Some(lockstep) = &self.shared.clock.lockstep {
             lockstep.leave(self.watch.thread);
         }
+        self.share_rest();
         self.tell_figures(true);
         self.runners
     }
@@ -271,8 +276,9 @@ impl Group {
     }
 
     /// Calls the node that has been due for longest, or opens one again; whether anything changed.
+    ///
+    /// The clock was read after the last call, or the last sleep: that is now.
     fn call_due(&mut self) -> bool {
-        self.watch.read(&self.shared.clock);
         let now = self.watch.moment.now;
         if self.shared.end.is_some_and(|end| now >= end) {
             self.shared.stop.stop();
@@ -514,6 +520,7 @@ impl Group {
 
     /// Waits until another thread, a source that is due, or the end of the run gives work.
     fn sleep(&mut self) {
+        self.rows.rested = true;
         let now = self.watch.moment.now;
         let due = self.timed.iter().filter_map(|place| self.runners[*place].due(now)).min();
         let deadline = self.shared.stop.deadline();

@@ -14,6 +14,7 @@ pub(crate) struct NodeStats {
     pub(crate) model_ns: u64,
     pub(crate) packets_in: u64,
     pub(crate) packets_out: u64,
+    pub(crate) restarts: u32,
     call: Times,
     latency: Times,
     /// The earliest and the latest packet that a source sent.
@@ -22,7 +23,6 @@ pub(crate) struct NodeStats {
     pub(crate) errors: u64,
     pub(crate) interrupts: u64,
     pub(crate) cancelled: u64,
-    pub(crate) restarts: u32,
     pub(crate) degraded: u64,
     pub(crate) overruns: u64,
     pub(crate) last_error: Option<String>,
@@ -60,6 +60,14 @@ impl NodeStats {
         self.busy_ns += busy_ns;
         self.model_ns += model_ns;
         self.call.record(busy_ns);
+    }
+
+    /// Counts a call with a packet that was not timed.
+    #[inline]
+    pub(crate) fn count_untimed(&mut self, model_ns: u64) {
+        self.calls += 1;
+        self.packets_in += 1;
+        self.model_ns += model_ns;
     }
 
     /// Counts the packet of a call, which left its source `latency_ns` before the end of the call.

@@ -13,8 +13,17 @@ use crate::{
 ///
 /// Every packet that is accepted is later delivered, dropped for one counted reason, or still
 /// there: `sent == delivered + dropped + depth`.
+///
+/// What a packet needs that passes stands together.
+#[repr(C)]
 pub(crate) struct Queue {
     packets: VecDeque<Packet>,
+    /// Packets that were sent and taken at once, which are not among `counts`.
+    passed: u64,
+    /// The receiver takes no more.
+    closed: bool,
+    /// Every packet may pass that finds nothing before it.
+    is_plain: bool,
     on_full: OnFull,
     capacity: usize,
     max_age: Option<Duration>,
@@ -22,19 +31,13 @@ pub(crate) struct Queue {
     interrupt: Option<InterruptHandle>,
     /// Packets that may be under way behind the edge; any number when there are none.
     seats: Box<[Seat]>,
-    /// Every packet may pass that finds nothing before it.
-    is_plain: bool,
     /// The sender has told that nothing earlier comes.
     bound: Timestamp,
     /// The sender sends no more.
     ended: bool,
-    /// The receiver takes no more.
-    closed: bool,
     /// The sender was refused and wants to know when there is room.
     sender_waits: bool,
     counts: EdgeCounts,
-    /// Packets that were sent and taken at once, which are not among those.
-    passed: u64,
     /// How old packets were when they were delivered.
     ages: Times,
 }
@@ -123,6 +126,12 @@ impl Queue {
     pub(crate) fn count_passed(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
         self.passed += 1;
         self.count_age(now, at, is_sampled);
+    }
+
+    /// The same of a packet whose age is not looked at.
+    #[inline]
+    pub(crate) fn count_untimed(&mut self) {
+        self.passed += 1;
     }
 
     /// Whether a packet may pass, no matter when and which, if it finds the queue clear.

@@ -96,29 +96,31 @@ pub(crate) struct Runner {
     pub(crate) opener: Opener,
 }
 
-/// An input stream.
+/// An input stream. What every packet needs stands together.
+#[repr(C)]
 pub(crate) struct Input {
     pub(crate) inbound: Inbound,
-    /// Place in the edges of the graph.
-    pub(crate) edge: usize,
-    pub(crate) inlet: Inlet,
+    /// How often the sender of the last packet had been restarted.
+    pub(crate) restarts: u32,
     /// Whether it leads back to a node that its sender descends from.
     pub(crate) feedback: bool,
     /// Whether only so many of its packets may be under way behind it.
     pub(crate) limited: bool,
-    /// How often the sender of the last packet had been restarted.
-    pub(crate) restarts: u32,
+    pub(crate) inlet: Inlet,
+    /// Place in the edges of the graph.
+    pub(crate) edge: usize,
     /// Budgets that are measured here.
     pub(crate) marks: Vec<Mark>,
 }
 
-/// An output stream.
+/// An output stream. What every packet needs stands together.
+#[repr(C)]
 pub(crate) struct Output {
-    pub(crate) port: &'static str,
-    pub(crate) outlets: Vec<Outlet>,
     pub(crate) next: u64,
     /// Time of the last packet. Nothing earlier may follow; several events may have one time.
     pub(crate) last_at: Timestamp,
+    pub(crate) outlets: Vec<Outlet>,
+    pub(crate) port: &'static str,
     /// Whether its packets interrupt the graph.
     pub(crate) interrupts: bool,
     /// Whether receivers want to know when it has nothing to say.
@@ -272,7 +274,7 @@ impl Runner {
         self.stats.count_call(busy_ns, model_ns);
         if is_packet {
             let Header { trace, entered_ns, .. } = self.origin;
-            self.count_packet(trace, is_sampled(trace), end.real_ns.saturating_sub(entered_ns));
+            self.count_packet(is_sampled(trace), end.real_ns.saturating_sub(entered_ns));
         }
         if let Some(origin) = before.filter(|_| self.resume == Resume::Done) {
             self.origin = origin;
@@ -302,10 +304,16 @@ impl Runner {
 
     /// Counts the packet of a call that ended `latency_ns` after its trace began.
     #[inline]
-    pub(crate) fn count_packet(&mut self, trace: u64, is_sampled: bool, latency_ns: u64) {
+    pub(crate) fn count_packet(&mut self, is_sampled: bool, latency_ns: u64) {
         self.stats.count_packet(is_sampled, latency_ns);
+        self.count_path(latency_ns);
+    }
+
+    /// The same for the way of the packet, if it ends here.
+    #[inline]
+    pub(crate) fn count_path(&mut self, latency_ns: u64) {
         if self.is_sink
-            && let Some(source) = source_of(trace)
+            && let Some(source) = source_of(self.origin.trace)
         {
             self.stats.count_path(source, latency_ns);
         }

@@ -10,11 +10,17 @@ const OFFSET: u64 = 1 << DIGITS;
 const LARGEST: u64 = (1 << 40) - OFFSET - 1;
 
 /// Whether packets with this trace are looked at: the first thousand of each source, and of those
-/// that follow one of eight. It is picked by a hash, so that a node that treats every eighth packet
-/// differently does not matter.
+/// that follow one of eight.
 #[inline]
 pub(crate) fn is_sampled(trace: u64) -> bool {
-    trace << 16 < ALL << 16 || trace.wrapping_mul(HASH) < u64::MAX / 8
+    is_one_of(8, trace)
+}
+
+/// The same, but of those that follow one of `each`. It is picked by a hash, so that a node that
+/// treats every eighth packet differently does not matter.
+#[inline]
+pub(crate) fn is_one_of(each: u64, trace: u64) -> bool {
+    trace << 16 < ALL << 16 || trace.wrapping_mul(HASH) < u64::MAX / each
 }
 
 /// So many packets of a source are all looked at.

@@ -3,11 +3,17 @@
 //! What a call costs beside the work of the node is there for what can happen: several inputs,
 //! deadlines, budgets, observers, interrupts. Between two nodes that have none of these, a packet
 //! goes along a lane: as many nodes as it passes are called in a row, and of each hop only the
-//! ticks of the processor are taken down. What they mean is counted behind the last hop; nothing
-//! that is measured is left out. What goes wrong leaves the lane.
+//! ticks of the processor are taken down. What they mean is counted behind the last hop. What goes
+//! wrong leaves the lane.
+//!
+//! Reading the ticks costs more than such a hop. So a thread that does not come to rest between
+//! packets, and whose rows are short, times each hop of the first packets and of a few that follow,
+//! and of the others the row as a whole: that time is shared out among the nodes
+//! as the next timed row that ends where it ended tells. Calls and packets are counted one by one.
 
 use std::{
     any::Any,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::Ordering,
 };
@@ -19,14 +25,14 @@ use crate::{
     clock::Moment,
     edge::Inlet,
     runner::{Input, Method, Phase, Runner},
-    times::is_sampled,
+    times::{is_one_of, is_sampled},
 };
 
 /// A node that was called in the lane.
 pub(super) struct Hop {
     /// In the group.
     place: usize,
-    /// When the call had ended.
+    /// When the call had ended; once it is counted, the nanoseconds that it took.
     ticks: u64,
     /// The time of its packet.
     at: Timestamp,
@@ -35,6 +41,34 @@ pub(super) struct Hop {
 
 /// Hops that are counted together, at most.
 pub(super) const HOPS: usize = 32;
+
+/// The hops of a row that takes longer are all timed: what that costs does not matter there.
+const SHORT_ROW_NS: u64 = 2000;
+
+/// Of so many short rows one has its hops timed.
+const ROWS: u64 = 32;
+
+/// Rows of calls whose hops are not all timed.
+pub(super) struct Rows {
+    /// Whether the thread has slept since the last row.
+    pub(super) rested: bool,
+    /// How long the last row took.
+    last_ns: u64,
+    /// For each node the time of rows that ended there which is not shared out yet.
+    untold_ns: Vec<u64>,
+}
+
+impl Rows {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self { rested: true, last_ns: 0, untold_ns: vec![0; nodes] }
+    }
+
+    /// Whether the hops of the next row are timed, which begins with a packet of this trace.
+    #[inline]
+    fn times(&mut self, trace: u64) -> bool {
+        mem::take(&mut self.rested) || self.last_ns > SHORT_ROW_NS || is_one_of(ROWS, trace)
+    }
+}
 
 /// How a call ended.
 type Ended = Result<Option<Box<NodeError>>, Box<dyn Any + Send>>;
@@ -64,13 +98,25 @@ impl Group {
             return place;
         }
         (self.sender, self.receiver) = (place, place);
-        match catch_unwind(AssertUnwindSafe(|| self.hop_on())) {
+        let trace = self.runners[place].outbox.iter().next().map(|(_, packet)| packet.header.trace);
+        let is_timed = self.rows.times(trace.unwrap_or_default());
+        let ended = catch_unwind(AssertUnwindSafe(|| match is_timed {
+            true => self.hop_on::<true>(),
+            false => self.hop_on::<false>(),
+        }));
+        match ended {
             Ok(Ok(())) => {
+                let start = self.watch.moment.real_ns;
                 let last = &mut self.runners[self.receiver];
                 if last.sends_far {
                     last.send_far();
                 }
-                self.count_hops();
+                if is_timed {
+                    self.count_hops();
+                } else if place != self.receiver {
+                    self.count_row();
+                }
+                self.rows.last_ns = self.watch.moment.real_ns - start;
             }
             Ok(Err(error)) => self.leave_lane(Ok(Some(error))),
             Err(panic) => self.leave_lane(Err(panic)),
@@ -82,12 +128,13 @@ impl Group {
         self.receiver
     }
 
-    /// Calls one node after the other; `self.sender` and `self.receiver` say where it is.
+    /// Calls one node after the other; `self.sender` and `self.receiver` say where it is. Hops that
+    /// are not `TIMED` are counted here.
     ///
     /// # Errors
     /// That of the node that was called last. It and what it sent are left as they are.
     #[inline]
-    fn hop_on(&mut self) -> Result<(), Box<NodeError>> {
+    fn hop_on<const TIMED: bool>(&mut self) -> Result<(), Box<NodeError>> {
         let mut place = self.receiver;
         while let Some(receiver) = self.lanes[place] {
             let Ok([sender, runner]) = self.runners.get_disjoint_mut([place, receiver]) else {
@@ -97,13 +144,11 @@ impl Group {
             let (Some(node), [input]) = (&mut runner.node, runner.inputs.as_mut_slice()) else {
                 break;
             };
-            let Header { at, restarts, .. } = packet.header;
-            if runner.phase != Phase::Running
-                || !runner.outbox.is_empty()
-                || !input.inlet.is_clear()
-            {
+            let Inlet::Near { queue, .. } = &mut input.inlet else { break };
+            if runner.phase != Phase::Running || !runner.outbox.is_empty() || !queue.is_clear() {
                 break;
             }
+            let Header { at, restarts, .. } = packet.header;
             (self.sender, self.receiver) = (place, receiver);
             self.watch.calling.store(runner.place, Ordering::Relaxed);
             let caller = Caller {
@@ -119,20 +164,38 @@ impl Group {
             let mut cx = Cx::new(caller, Some((&input.inbound, packet)), &mut runner.outbox);
             node.process(&mut cx).map_err(Box::new)?;
             let model_ns = cx.model_ns();
-            let (ticks, is_near) = self.watch.ticks();
-            self.hops.push(Hop { place: receiver, ticks, at, model_ns });
+            let mut is_far = false;
+            if TIMED {
+                let (ticks, is_near) = self.watch.ticks();
+                self.hops.push(Hop { place: receiver, ticks, at, model_ns });
+                is_far = !is_near || self.hops.len() == HOPS;
+            } else {
+                runner.stats.count_untimed(model_ns);
+                queue.count_untimed();
+            }
             runner.origin = packet.header.handed_down();
             runner.stamp(self.watch.moment);
             sender.outbox.drop_only();
             place = receiver;
-            if !is_near || self.hops.len() == HOPS {
+            if is_far {
                 self.count_hops();
             }
         }
         Ok(())
     }
 
-    /// What a call needs that went wrong in the lane.
+    /// Counts the time of a row whose hops were not timed.
+    #[inline]
+    fn count_row(&mut self) {
+        let start = self.watch.moment.real_ns;
+        let end = self.watch.read(&self.shared.clock).real_ns;
+        self.rows.untold_ns[self.receiver] += end - start;
+        let last = &mut self.runners[self.receiver];
+        last.count_path(end.saturating_sub(last.origin.entered_ns));
+    }
+
+    /// What a call needs that went wrong in the lane. Where hops were not timed, it gets the time of
+    /// its row.
     #[cold]
     fn leave_lane(&mut self, ended: Ended) {
         let (sender, receiver) = (self.sender, self.receiver);
@@ -157,22 +220,43 @@ impl Group {
 
     /// Counts the hops that were made, as calls and edges are counted elsewhere.
     fn count_hops(&mut self) {
-        let Self { hops, runners, watch, shared, receiver, .. } = self;
+        let Self { hops, rows, runners, watch, shared, receiver, .. } = self;
         // What is made of a packet keeps its trace.
         let Header { trace, entered_ns, .. } = runners[*receiver].origin;
         let is_sampled = is_sampled(trace);
         let mut start = watch.moment.real_ns;
-        for hop in &*hops {
+        let row = start;
+        for hop in hops.iter_mut() {
             let end = watch.ns_at(&shared.clock, hop.ticks);
             let runner = &mut runners[hop.place];
             runner.stats.count_call(end - start, hop.model_ns);
-            runner.count_packet(trace, is_sampled, end.saturating_sub(entered_ns));
+            runner.count_packet(is_sampled, end.saturating_sub(entered_ns));
             if let [Input { inlet: Inlet::Near { queue, .. }, .. }] = runner.inputs.as_mut_slice() {
                 queue.count_passed(Timestamp(start.cast_signed()), hop.at, is_sampled);
             }
+            hop.ticks = end - start;
             start = end;
+        }
+        let untold_ns = mem::take(&mut rows.untold_ns[*receiver]);
+        if untold_ns > 0 {
+            for hop in &*hops {
+                runners[hop.place].stats.busy_ns += share(untold_ns, hop.ticks, start - row);
+            }
         }
         hops.clear();
         watch.moment = Moment { now: Timestamp(start.cast_signed()), real_ns: start };
     }
+
+    /// At the end, what no timed row told about goes to the nodes where the rows ended.
+    pub(super) fn share_rest(&mut self) {
+        for (runner, rest) in self.runners.iter_mut().zip(&mut self.rows.untold_ns) {
+            runner.stats.busy_ns += mem::take(rest);
+        }
+    }
+}
+
+/// The part of `all` that `part` is of `whole`.
+fn share(all: u64, part: u64, whole: u64) -> u64 {
+    // No part is larger than the whole.
+    (u128::from(all) * u128::from(part) / u128::from(whole.max(1))) as u64
 }
