@@ -29,6 +29,7 @@ mod subject;
 mod table;
 mod timing;
 mod tts;
+mod vad;
 
 use clap::{Parser, Subcommand};
 
@@ -70,6 +71,7 @@ enum Command {
     Packages(packages::Options),
     Soak(soak::Options),
     Tts(tts::Options),
+    Vad(vad::Options),
     #[command(hide = true)]
     Loop(callgrind::LoopOptions),
 }
@@ -96,6 +98,7 @@ fn main() -> anyhow::Result<()> {
         Command::Packages(options) => packages::run(&options)?,
         Command::Soak(options) => return show(soak::run(&options, cli.json)?),
         Command::Tts(options) => tts::run(&options)?,
+        Command::Vad(options) => return show(vad::run(&options, cli.json)?),
         Command::Loop(options) => return callgrind::run_loop(&options),
     };
     if cli.json {

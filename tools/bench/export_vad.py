@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Writes the shipped detector of speech as ONNX, with the inputs and outputs of Silero's, for `afferent-bench vad`.
+
+    python tools/bench/export_vad.py VAD.onnx
+
+Needs what tools/zoo needs, and onnxscript. The weights are those of pipelines/models/vad.
+"""
+import argparse
+import pathlib
+import sys
+
+import onnx
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools" / "zoo"))
+from models import Vad  # noqa: E402
+from shipped import constants, fill  # noqa: E402
+
+NAMES = ["near.weight", "near.bias", "all.weight", "all.bias", "lstm.weight_ih_l0", "lstm.bias_ih_l0",
+         "lstm.weight_hh_l0", "lstm.bias_hh_l0", "out.weight", "out.bias"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("output", type=pathlib.Path)
+    arguments = parser.parse_args()
+    vad = Vad().eval()
+    shapes = {name: weights.shape for name, weights in vad.named_parameters()}
+    state = fill(NAMES, shapes, constants(ROOT / "pipelines/models/vad/vad_portable.pte"))
+    vad.load_state_dict(state, strict=False)
+    inputs = (torch.zeros(1, Vad.CONTEXT + Vad.WINDOW), torch.zeros(2, 1, Vad.HIDDEN))
+    torch.onnx.export(vad, inputs, arguments.output, input_names=["input", "state"], output_names=["output", "stateN"],
+                      dynamo=True, external_data=False)
+    model = onnx.load(arguments.output)
+    # Silero's is told the sample rate.
+    model.graph.input.append(onnx.helper.make_tensor_value_info("sr", onnx.TensorProto.INT64, []))
+    onnx.save(model, arguments.output)
+
+
+if __name__ == "__main__":
+    main()
