@@ -63,6 +63,8 @@ impl Outbox {
                 self.first = first;
                 self.slots[first] = (output, packet);
             }
+            // It was the only one, and its slot is free again.
+            None if self.is_empty() => self.push(output, packet),
             None => {
                 self.slots.insert(0, (output, packet));
                 self.end += 1;
@@ -177,6 +179,17 @@ mod tests {
             outbox.put_back(output, first);
         }
         assert_eq!(sequences(&outbox), [(0, 0), (0, 1), (0, 2)]);
+    }
+
+    #[test]
+    fn a_packet_that_is_refused_again_and_again_needs_no_more_slots() {
+        let mut outbox = Outbox::new(1);
+        outbox.push(2, packet(5));
+        for _ in 0..100 {
+            let (output, refused) = outbox.pop().unwrap();
+            outbox.put_back(output, refused);
+        }
+        assert_eq!((outbox.slots.len(), sequences(&outbox)), (1, vec![(2, 5)]));
     }
 
     #[test]
