@@ -5,7 +5,10 @@ import random
 import re
 import sys
 
-sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "llm"))
+from paths import ZOO
+
+# Behind the zoo's shared modules, of which it has others by the same name.
+sys.path.append(os.path.join(ZOO, "llm"))
 from dialogues import Speaker  # noqa: E402
 from phrasing import AMERICAN, SHORT  # noqa: E402
 
