@@ -123,7 +123,7 @@ impl Llm {
             return Ok(false);
         }
         self.waiting = None;
-        self.dialogue.give(&result.json)?;
+        self.dialogue.give(&result.tool, &result.json)?;
         self.dialogue.begin().map(|()| true)
     }
 

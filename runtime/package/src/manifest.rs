@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, de::IgnoredAny};
 
 /// What a model says about itself.
@@ -121,10 +122,10 @@ pub struct Tool {
     pub about: String,
     /// Names and meanings of its arguments.
     #[serde(default)]
-    pub arguments: BTreeMap<String, String>,
-    /// Names and meanings of what it gives back.
+    pub arguments: IndexMap<String, String>,
+    /// Names and meanings of what it gives back, in the order that the model knows.
     #[serde(default)]
-    pub result: BTreeMap<String, String>,
+    pub result: IndexMap<String, String>,
 }
 
 /// Defaults for a node that decides on scores.

@@ -98,11 +98,13 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Appends what a tool gave; [`Dialogue::begin`] lets the model say something about it.
-    pub(super) fn give(&mut self, result: &str) -> Result<(), TextError> {
+    /// Appends what `tool` gave; [`Dialogue::begin`] lets the model say something about it.
+    pub(super) fn give(&mut self, tool: &str, result: &str) -> Result<(), TextError> {
         self.stop();
         let Some(around) = &self.template.result else { return Ok(()) };
-        let tokens = around.around(&self.template, &spaced(result))?;
+        let fields = self.template.results.iter().find(|(name, _)| name == tool);
+        let fields = fields.map_or(&[][..], |(_, fields)| fields);
+        let tokens = around.around(&self.template, &learnt(result, fields))?;
         if let Some(turn) = self.turns.last_mut() {
             turn.tokens.extend_from_slice(&tokens);
         }
@@ -244,16 +246,29 @@ fn first_words(text: &str, count: usize) -> &str {
     }
 }
 
-/// JSON with a space behind commas and colons, as most texts that models learn from have it. What
-/// is no JSON stays as it is.
-fn spaced(json: &str) -> String {
-    let write = |value: &Value| {
-        let mut text = Vec::new();
-        value.serialize(&mut Serializer::with_formatter(&mut text, Spaced)).ok()?;
-        String::from_utf8(text).ok()
-    };
+/// A result as models learn it: its `fields` in their order, what else it has behind them, and a
+/// space behind commas and colons. What is no JSON stays as it is.
+fn learnt(json: &str, fields: &[String]) -> String {
     let value: Option<Value> = serde_json::from_str(json).ok();
-    value.as_ref().and_then(write).unwrap_or_else(|| json.to_owned())
+    let written = value.as_ref().and_then(|value| {
+        let Value::Object(object) = value else { return spaced(value) };
+        let place = |name: &String| fields.iter().position(|field| field == name);
+        let mut pairs: Vec<_> = object.iter().collect();
+        pairs.sort_by_key(|(name, _)| place(name).unwrap_or(fields.len()));
+        let pair = |(name, value): (&String, &Value)| {
+            Some(format!("{}: {}", spaced(&Value::from(name.as_str()))?, spaced(value)?))
+        };
+        let pairs = pairs.into_iter().map(pair).collect::<Option<Vec<_>>>()?;
+        Some(format!("{{{}}}", pairs.join(", ")))
+    });
+    written.unwrap_or_else(|| json.to_owned())
+}
+
+/// JSON with a space behind commas and colons.
+fn spaced(value: &Value) -> Option<String> {
+    let mut text = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut text, Spaced)).ok()?;
+    String::from_utf8(text).ok()
 }
 
 /// See [`spaced`].
@@ -296,6 +311,8 @@ struct Template {
     end: Vec<u32>,
     call: Option<u32>,
     result: Option<Around>,
+    /// Names of tools, and of what each gives.
+    results: Vec<(String, Vec<String>)>,
 }
 
 /// The text around what is said, cut where that stands.
@@ -320,6 +337,11 @@ impl Template {
             end: encoded(&chat.end)?,
             call: chat.call.as_deref().and_then(|name| special.token(name)),
             result: chat.result.as_ref().map(around).transpose()?,
+            results: chat
+                .tools
+                .iter()
+                .map(|tool| (tool.name.clone(), tool.result.keys().cloned().collect()))
+                .collect(),
             plain: special.without_special(),
         })
     }
@@ -484,12 +506,17 @@ mod tests {
     }
 
     #[test]
-    fn results_have_spaces() {
+    fn results_are_written_as_the_model_learnt_them() {
+        let nested = r#"{"a":[1,{"b":"c,d"}],"e":true}"#;
+        assert_eq!(learnt(nested, &[]), r#"{"a": [1, {"b": "c,d"}], "e": true}"#);
+        let fields = ["time", "day"].map(str::to_owned);
+        let now = r#"{"day":"monday","other":1,"time":"16:10"}"#;
+        let expected = r#"{"time": "16:10", "day": "monday", "other": 1}"#;
+        assert_eq!(learnt(now, &fields), expected);
         assert_eq!(
-            spaced(r#"{"a":[1,{"b":"c,d"}],"e":true}"#),
-            r#"{"a": [1, {"b": "c,d"}], "e": true}"#
+            (learnt("late", &fields), learnt("[1,2]", &fields)),
+            ("late".into(), "[1, 2]".into())
         );
-        assert_eq!(spaced("late"), "late");
     }
 
     #[test]
