@@ -8,8 +8,8 @@
 //!
 //! Reading the ticks costs more than such a hop. So a thread that does not come to rest between
 //! packets, and whose rows are short, times each hop of the first packets and of a few that follow,
-//! and of the others the row as a whole: that time is shared out among the nodes
-//! as the next timed row that ends where it ended tells. Calls and packets are counted one by one.
+//! and of the others the row as a whole: that time is shared out among the nodes as the next timed
+//! row that ends where it ended tells. Calls and packets are counted one by one.
 
 use std::{
     any::Any,
@@ -100,13 +100,13 @@ impl Group {
         (self.sender, self.receiver) = (place, place);
         let trace = self.runners[place].outbox.iter().next().map(|(_, packet)| packet.header.trace);
         let is_timed = self.rows.times(trace.unwrap_or_default());
+        let start = self.watch.moment.real_ns;
         let ended = catch_unwind(AssertUnwindSafe(|| match is_timed {
             true => self.hop_on::<true>(),
             false => self.hop_on::<false>(),
         }));
         match ended {
             Ok(Ok(())) => {
-                let start = self.watch.moment.real_ns;
                 let last = &mut self.runners[self.receiver];
                 if last.sends_far {
                     last.send_far();
