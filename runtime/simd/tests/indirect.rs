@@ -1,5 +1,6 @@
 //! Indirect products and depthwise convolutions against plain loops, on every instruction set.
 
+#[path = "taps/places.rs"]
 mod taps;
 
 use afferent_simd::{

@@ -1,5 +1,6 @@
 //! Products of integers against plain loops, on every instruction set, extreme values included.
 
+#[path = "taps/places.rs"]
 mod taps;
 
 use std::array;
