@@ -47,7 +47,9 @@ pub(crate) fn figures(
     for runner in runners {
         figures.nodes.push((runner.place, node(index, runner)));
         for input in &runner.inputs {
-            let (counts, age) = input.inlet.counts();
+            let (mut counts, age) = input.inlet.counts();
+            // A node that is called untimed has no other input.
+            counts.add_passed(runner.stats.untimed());
             let (crosses, join) = (input.inlet.is_far(), runner.join_counts(input.edge));
             figures.edges.push((input.edge, EdgeFigures { crosses, counts, age, join }));
         }
@@ -79,8 +81,8 @@ fn node(thread: usize, runner: &Runner) -> NodeReport {
     NodeReport {
         name: runner.name.clone(),
         thread,
-        calls: stats.calls,
-        packets_in: stats.packets_in,
+        calls: stats.calls(),
+        packets_in: stats.packets_in(),
         packets_out: stats.packets_out,
         timestamp_faults: stats.timestamp_faults,
         errors: stats.errors,

@@ -9,10 +9,12 @@ use crate::{Spread, times::Times};
 /// What every call changes stands first, together.
 #[repr(C)]
 pub(crate) struct NodeStats {
-    pub(crate) calls: u64,
+    calls: u64,
+    /// Calls with a packet that were not timed; they are not among the other counts.
+    untimed: u64,
     pub(crate) busy_ns: u64,
     pub(crate) model_ns: u64,
-    pub(crate) packets_in: u64,
+    packets_in: u64,
     pub(crate) packets_out: u64,
     pub(crate) restarts: u32,
     call: Times,
@@ -34,6 +36,7 @@ impl NodeStats {
     pub(crate) fn new() -> Self {
         Self {
             calls: 0,
+            untimed: 0,
             packets_in: 0,
             packets_out: 0,
             timestamp_faults: 0,
@@ -65,9 +68,25 @@ impl NodeStats {
     /// Counts a call with a packet that was not timed.
     #[inline]
     pub(crate) fn count_untimed(&mut self, model_ns: u64) {
-        self.calls += 1;
-        self.packets_in += 1;
-        self.model_ns += model_ns;
+        self.untimed += 1;
+        if model_ns > 0 {
+            self.model_ns += model_ns;
+        }
+    }
+
+    /// All calls.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls + self.untimed
+    }
+
+    /// The packets of all calls.
+    pub(crate) fn packets_in(&self) -> u64 {
+        self.packets_in + self.untimed
+    }
+
+    /// Calls with a packet that were not timed.
+    pub(crate) fn untimed(&self) -> u64 {
+        self.untimed
     }
 
     /// Counts the packet of a call, which left its source `latency_ns` before the end of the call.
@@ -121,7 +140,7 @@ mod tests {
         }
         let Spread { p50_ns, p99_ns, .. } = stats.call();
         assert!(p50_ns.abs_diff(500_000) <= 5_000 && p99_ns.abs_diff(990_000) <= 10_000);
-        assert_eq!((stats.calls, stats.packets_in, stats.busy_ns), (1000, 0, 500_500_000));
+        assert_eq!((stats.calls(), stats.packets_in(), stats.busy_ns), (1000, 0, 500_500_000));
         assert_eq!(stats.latency(), Spread::default());
     }
 

@@ -128,12 +128,6 @@ impl Queue {
         self.count_age(now, at, is_sampled);
     }
 
-    /// The same of a packet whose age is not looked at.
-    #[inline]
-    pub(crate) fn count_untimed(&mut self) {
-        self.passed += 1;
-    }
-
     /// Whether a packet may pass, no matter when and which, if it finds the queue clear.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
@@ -262,14 +256,9 @@ impl Queue {
     }
 
     pub(crate) fn counts(&self) -> EdgeCounts {
-        let EdgeCounts { sent, delivered, peak, .. } = self.counts;
-        EdgeCounts {
-            sent: sent + self.passed,
-            delivered: delivered + self.passed,
-            peak: peak.max(usize::from(self.passed > 0)),
-            depth: self.packets.len(),
-            ..self.counts
-        }
+        let mut counts = EdgeCounts { depth: self.packets.len(), ..self.counts };
+        counts.add_passed(self.passed);
+        counts
     }
 
     /// How old packets were when they were delivered.

@@ -218,6 +218,13 @@ impl EdgeCounts {
     pub fn dropped(&self) -> u64 {
         self.dropped_full + self.dropped_age + self.dropped_epoch + self.dropped_closed
     }
+
+    /// Counts packets that were handed to the receiver as soon as they were sent.
+    pub(crate) fn add_passed(&mut self, packets: u64) {
+        self.sent += packets;
+        self.delivered += packets;
+        self.peak = self.peak.max(usize::from(packets > 0));
+    }
 }
 
 /// A call, or a node, that failed.

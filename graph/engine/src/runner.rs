@@ -175,7 +175,7 @@ impl Runner {
             Call::Finish => Method::Finish,
         };
         let start = watch.moment;
-        let follows = !self.is_source && self.stats.packets_in > 0;
+        let follows = !self.is_source && self.stats.packets_in() > 0;
         if !follows || matches!(call, Call::Cancel) {
             let (epoch, entered_ns) = (self.epoch, start.real_ns);
             self.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };

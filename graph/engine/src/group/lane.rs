@@ -46,7 +46,7 @@ pub(super) const HOPS: usize = 32;
 const SHORT_ROW_NS: u64 = 2000;
 
 /// Of so many short rows one has its hops timed.
-const ROWS: u64 = 32;
+const ROWS: u64 = 64;
 
 /// Rows of calls whose hops are not all timed.
 pub(super) struct Rows {
@@ -171,7 +171,6 @@ impl Group {
                 is_far = !is_near || self.hops.len() == HOPS;
             } else {
                 runner.stats.count_untimed(model_ns);
-                queue.count_untimed();
             }
             runner.origin = packet.header.handed_down();
             runner.stamp(self.watch.moment);
