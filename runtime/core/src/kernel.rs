@@ -168,12 +168,9 @@ pub trait Workers: Sync {
     /// all calls are over. A piece should be worth some ten microseconds.
     fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync));
 
-    /// The threads will be wanted soon: until [`Workers::rest`] they wait without sleeping, for a
-    /// bounded time. The executor says so once a run.
+    /// The threads will be wanted soon: they wait for work without sleeping, for a bounded time. The
+    /// executor says so at the start of a run.
     fn wake(&self) {}
-
-    /// The threads may sleep.
-    fn rest(&self) {}
 }
 
 /// What the executor gives to a kernel call besides its arguments.

@@ -152,9 +152,7 @@ impl<'a> Method<'a> {
         }
         self.bind_inputs(inputs)?;
         options.workers.inspect(|workers| workers.wake());
-        let result = self.execute(heap, options);
-        options.workers.inspect(|workers| workers.rest());
-        result?;
+        self.execute(heap, options)?;
         self.interrupted = false;
         Ok(self.outputs())
     }

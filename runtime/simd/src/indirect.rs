@@ -17,6 +17,9 @@ pub const ZEROS: u32 = u32::MAX;
 /// The least multiplications that are worth another thread.
 const WORTH: usize = 1 << 18;
 
+/// The same of a single row, which takes as long as its weights take to be read.
+const WORTH_SINGLE: usize = 1 << 15;
+
 /// Where the taps of each row are.
 #[derive(Debug, Clone, Copy)]
 pub enum Places<'d> {
@@ -162,7 +165,8 @@ impl<T: Numbers> Indirect<'_, T> {
         let width = panel(isa, self.cols);
         let panels = self.cols.div_ceil(width);
         let work = self.rows.saturating_mul(self.cols).saturating_mul(inner);
-        let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
+        let worth = if self.rows == 1 { WORTH_SINGLE } else { WORTH };
+        let pieces = workers.map_or(1, Workers::threads).min(work / worth).max(1);
         let target = parallel::Shared::new(out.data);
         let part = |rows: (usize, usize), panels: (usize, usize)| tile::Area {
             product: *self,

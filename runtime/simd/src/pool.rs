@@ -1,8 +1,8 @@
 //! The threads of the process that share the work of one operator.
 //!
 //! A model that asks for more than one thread gets a team. All teams share the same helpers, which
-//! sleep until a run begins, wait awake between its operators for a bounded time, and sleep again
-//! when it ends. Work is claimed piece by piece, also by the caller, so that a helper that the
+//! sleep until a run begins, and wait awake for a bounded time after it and between its operators:
+//! steps that follow each other find them awake. Work is claimed piece by piece, also by the caller, so that a helper that the
 //! system does not run costs time and never a stall. Who finds the helpers busy works alone.
 
 #![expect(unsafe_code, reason = "lends the work of a call to other threads until it returns")]
@@ -21,7 +21,7 @@ use std::{
 
 use afferent_core::Workers;
 
-/// Pauses of a helper between two operators of a run before it sleeps.
+/// Pauses of a helper behind its last work before it sleeps: some ten microseconds.
 const PAUSES: usize = 2000;
 
 /// The most threads of a team.
@@ -54,18 +54,12 @@ impl Workers for Team {
     }
 
     fn wake(&self) {
-        CREW.runs.fetch_add(1, SeqCst);
         CREW.wake(self.threads - 1);
-    }
-
-    fn rest(&self) {
-        CREW.runs.fetch_sub(1, SeqCst);
     }
 }
 
 static CREW: Crew = Crew {
     helpers: Mutex::new(Vec::new()),
-    runs: AtomicUsize::new(0),
     turn: Mutex::new(()),
     job: UnsafeCell::new(None),
     open: AtomicBool::new(false),
@@ -77,8 +71,6 @@ static CREW: Crew = Crew {
 /// The helpers, and the job that they may take pieces of.
 struct Crew {
     helpers: Mutex<Vec<Thread>>,
-    /// Runs of models that may have work soon.
-    runs: AtomicUsize,
     /// Held by the caller whose job it is.
     turn: Mutex<()>,
     /// Written while the job is closed and nobody is inside.
@@ -126,7 +118,7 @@ impl Crew {
         loop {
             if self.open.load(SeqCst) && self.help() {
                 pauses = 0;
-            } else if self.runs.load(SeqCst) > 0 && pauses < PAUSES {
+            } else if pauses < PAUSES {
                 pauses += 1;
                 hint::spin_loop();
             } else {
@@ -227,7 +219,6 @@ mod tests {
                 team.run(pieces, &|piece| {
                     counts[piece].fetch_add(1, SeqCst);
                 });
-                team.rest();
                 assert!(counts.iter().all(|count| count.load(SeqCst) == 1));
             }
         }
