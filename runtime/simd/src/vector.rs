@@ -82,6 +82,22 @@ pub trait Simd: Copy + Send + Sync + 'static {
         unsafe { self.load_at(all.as_ptr().cast()) }.to_bits()
     }
 
+    /// Twice `LANES` bytes of each of three rows, with 128 added so that they have no sign: in each
+    /// lane one of each row, and zero. The lanes are zipped (see [`Int::zip_halves`]).
+    ///
+    /// # Safety
+    /// So many can be read in each row.
+    #[inline(always)]
+    unsafe fn load_triples_at(self, rows: [*const i8; 3]) -> [Self::I32; 2] {
+        let (byte, sign) = (self.splat_i32(0x00ff_00ff), self.splat_i32(0x0080_0080));
+        let [a, b, c] = rows.map(|row| {
+            // SAFETY: demanded of the caller.
+            let words = unsafe { self.load_pairs_at(row) };
+            ((words & byte) + sign) & byte
+        });
+        (a | b.shl::<8>()).zip_halves(c)
+    }
+
     /// Writes the first `len` of two zipped vectors (see [`Int::zip_halves`]) in their order, each
     /// number within `bounds`, which are whole numbers, rounded, and `zero_point`, which is one of
     /// 8 bits, added.

@@ -14,6 +14,7 @@ use afferent_simd::{
         nibbles::{self, CHUNK, Nibbles},
         pack, packed_len, scratch_len, width, zip,
     },
+    pool,
 };
 use taps::places;
 
@@ -204,6 +205,59 @@ fn depthwise_convolutions() {
                 let short = Channels { x: &x[count..], ..conv };
                 assert!(short.write(isa, &end, &mut out, None).is_none() || rows * taps < 12);
                 assert_eq!(conv.write(isa, &end, &mut out[1..], None), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn depthwise_pictures() {
+    let [height, width] = [9_usize, 23];
+    for isa in Isa::available() {
+        for (count, stride) in [(32, 1), (40, 2), (96, 1), (600, 1), (33, 3)] {
+            let x = bytes(height * width * count, 3);
+            let weights = bytes(9 * count, 4);
+            let weight = |tap: usize, channel: usize| weights[tap * count + channel];
+            let mut packed = vec![0; channels::packed_len(isa, 9, count).unwrap()];
+            channels::pack(isa, (9, count), weight, &mut packed);
+            let (rows, cols) = (height.div_ceil(stride), width.div_ceil(stride));
+            let place = |at: usize| {
+                let (result, tap) = (at / 9, at % 9);
+                let row = (result / cols * stride + tap / 3).wrapping_sub(1);
+                let col = (result % cols * stride + tap % 3).wrapping_sub(1);
+                let inside = row < height && col < width;
+                if inside { ((row * width + col) * count) as u32 } else { ZEROS }
+            };
+            let places: Vec<u32> = (0..rows * cols * 9).map(place).collect();
+            let bias: Vec<i32> = (0..count as i32).map(|channel| 70 * channel).collect();
+            let scale: Vec<f32> = (0..count).map(|at| (1 + at) as f32 / 1e7).collect();
+            let (biases, scales): (Vec<_>, Vec<_>) =
+                (channels::zip(isa, &bias).collect(), channels::zip(isa, &scale).collect());
+            let clamp = (-128.0, 127.0);
+            let end = Bytes { bias: &biases, scale: &scales, clamp, zero_point: 0 };
+            let zeros = vec![-5; count];
+            let conv = Channels {
+                x: &x,
+                zeros: &zeros,
+                places: &places,
+                taps: 9,
+                channels: count,
+                weights: &packed,
+            };
+            let mut out = vec![0; rows * cols * count];
+            conv.write(isa, &end, &mut out, pool::workers(2)).unwrap();
+            for (index, found) in out.iter().enumerate() {
+                let (row, channel) = (index / count, index % count);
+                let one = |tap: usize| {
+                    let x = match places[row * 9 + tap] {
+                        ZEROS => -5,
+                        place => x[place as usize + channel],
+                    };
+                    i32::from(x) * i32::from(weight(tap, channel))
+                };
+                let sum = bias[channel] + (0..9).map(one).sum::<i32>();
+                let wanted = rounded(sum, scale[channel], clamp, 0);
+                assert_eq!(i32::from(*found), wanted, "{isa:?}, {count}, {stride}, {index}");
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Raised whenever something is packed otherwise than before.
-pub(crate) const LAYOUT: u32 = 1;
+pub(crate) const LAYOUT: u32 = 2;
 
 /// What is made of weights.
 #[derive(Clone, Copy)]

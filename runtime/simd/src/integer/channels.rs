@@ -1,10 +1,14 @@
-//! Depthwise convolutions of integers of 8 bits: taps are widened and summed up in pairs.
+//! Depthwise convolutions of integers of 8 bits.
+//!
+//! Taps are widened and summed up in pairs. Where four bytes are multiplied at a time, a kernel of
+//! three by three is summed up by its columns: results that follow each other share those that they
+//! have in common, which are brought together once.
 
 #![expect(unsafe_code, reason = "reads channels through pointers made of checked places")]
 
 use afferent_core::Workers;
 
-use super::{Bytes, End, column, end::two_at, width};
+use super::{Bytes, End, column, end::two_at, tile, width};
 use crate::{
     Int, Isa, Routine, Simd,
     indirect::{self, ZEROS},
@@ -13,6 +17,18 @@ use crate::{
 
 /// The least multiplications that are worth another thread.
 const WORTH: usize = 1 << 17;
+
+/// Taps of a kernel of three by three.
+const NINE: usize = 9;
+
+/// Results that are computed block after block of their channels.
+const RUN: usize = 64;
+
+/// Integers of results that stay in the first-level cache with what they are made of.
+const NEAR: usize = 4096;
+
+/// What columns of bytes have had added, so that they have no sign.
+const OFFSET: i32 = 128;
 
 /// A convolution in which each channel has a kernel of its own.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +71,17 @@ pub fn zip<T: Copy + Default>(isa: Isa, channels: &[T]) -> impl Iterator<Item = 
 
 /// Words that packed weights take; `None` when that overflows.
 pub fn packed_len(isa: Isa, taps: usize, channels: usize) -> Option<usize> {
-    channels.checked_next_multiple_of(width(isa))?.checked_mul(taps.div_ceil(2))
+    channels.checked_next_multiple_of(width(isa))?.checked_mul(words(isa, taps, channels))
+}
+
+/// Words of a channel: of columns what belongs to their sum, too.
+fn words(isa: Isa, taps: usize, channels: usize) -> usize {
+    if by_columns(isa, taps, channels) { 4 } else { taps.div_ceil(2) }
+}
+
+/// Whether sums are of columns, not of pairs.
+fn by_columns(isa: Isa, taps: usize, channels: usize) -> bool {
+    taps == NINE && channels >= width(isa) && tile::group(isa) == 4
 }
 
 /// Packs weights: `weight(tap, channel)`.
@@ -68,16 +94,27 @@ pub fn pack(
     weight: impl Fn(usize, usize) -> i8,
     to: &mut [i32],
 ) {
-    let (width, pairs) = (width(isa), taps.div_ceil(2));
+    let (width, words) = (width(isa), words(isa, taps, channels));
     let one = |tap: usize, channel: usize| {
         if tap < taps && channel < channels { i32::from(weight(tap, channel)) } else { 0 }
     };
-    let all = to.chunks_exact_mut((pairs * width).max(1));
+    let pair = |pair: usize, channel: usize| {
+        (one(2 * pair, channel) & 0xffff) | one(2 * pair + 1, channel) << 16
+    };
+    let of_column = |word: usize, channel: usize| match word.checked_sub(1) {
+        None => -OFFSET * (0..NINE).map(|tap| one(tap, channel)).sum::<i32>(),
+        Some(col) => {
+            let byte = |row: usize| (one(3 * row + col, channel) & 0xff) << (8 * row);
+            byte(0) | byte(1) | byte(2)
+        }
+    };
+    let by_columns = by_columns(isa, taps, channels);
+    let all = to.chunks_exact_mut((words * width).max(1));
     for (first, to) in blocks(width, channels).zip(all) {
-        for (pair, to) in to.chunks_exact_mut(width).enumerate() {
+        for (word, to) in to.chunks_exact_mut(width).enumerate() {
             for (at, to) in to.iter_mut().enumerate() {
                 let channel = first + column(width, at);
-                *to = (one(2 * pair, channel) & 0xffff) | one(2 * pair + 1, channel) << 16;
+                *to = if by_columns { of_column(word, channel) } else { pair(word, channel) };
             }
         }
     }
@@ -136,7 +173,8 @@ impl Routine for Part<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         match self.of.taps {
-            9 => self.pixels::<S, 5>(simd),
+            NINE if S::QUADS && self.of.channels >= 2 * S::LANES => self.columns(simd),
+            NINE => self.pixels::<S, 5>(simd),
             25 => self.pixels::<S, 13>(simd),
             _ => self.any(simd),
         }
@@ -151,6 +189,69 @@ impl Part<'_, '_> {
             None | Some(&ZEROS) => self.of.zeros.as_ptr(),
             Some(place) => self.of.x.as_ptr().wrapping_add(*place as usize),
         }
+    }
+
+    /// Kernels of three by three where four bytes are multiplied at a time.
+    #[inline(always)]
+    fn columns<S: Simd>(mut self, simd: S) {
+        let Channels { places, channels, .. } = self.of;
+        let rows = self.out.len() / channels;
+        // A copy, which no result can overwrite.
+        let end = *self.end;
+        let run = (NEAR / channels).clamp(8, RUN);
+        for start in (0..rows).step_by(run) {
+            let run = run.min(rows - start);
+            let places = &places[(self.first + start) * NINE..][..run * NINE];
+            let mut shared = [0; RUN];
+            for (pair, shared) in places.windows(2 * NINE).step_by(NINE).zip(&mut shared[1..]) {
+                *shared = in_common(pair);
+            }
+            for block in 0..channels.div_ceil(2 * S::LANES) {
+                let first = first(2 * S::LANES, channels, block);
+                let size = 4 * 2 * S::LANES;
+                let words = self.of.weights[block * size..][..size].as_ptr().cast::<f32>();
+                // SAFETY: a block has four times two vectors.
+                let word =
+                    |at: usize| unsafe { two_at(simd, words.wrapping_add(at * 2 * S::LANES)) };
+                let (rest, weights) = (word(0), [word(1), word(2), word(3)]);
+                let bias = end.start(simd, block * 2 * S::LANES);
+                let begin = [bias[0] + rest[0], bias[1] + rest[1]];
+                let mut columns = [[simd.splat_i32(0); 2]; 3];
+                for (row, taps) in places.chunks_exact(NINE).enumerate() {
+                    let shared = shared[row];
+                    columns = match shared {
+                        2 => [columns[1], columns[2], columns[2]],
+                        _ => [columns[2]; 3],
+                    };
+                    if shared < 1 {
+                        columns[0] = self.column(simd, taps, 0, first);
+                    }
+                    if shared < 2 {
+                        columns[1] = self.column(simd, taps, 1, first);
+                    }
+                    columns[2] = self.column(simd, taps, 2, first);
+                    let [mut low, mut high] = begin;
+                    for (column, weight) in columns.iter().zip(weights) {
+                        low = low.add_quads(column[0], weight[0]);
+                        high = high.add_quads(column[1], weight[1]);
+                    }
+                    self.store(simd, &end, [low, high], start + row, (block, first));
+                }
+            }
+        }
+    }
+
+    /// Column `col` of the taps of a result, which lie below each other, from channel `first` on.
+    #[inline(always)]
+    fn column<S: Simd>(&self, simd: S, taps: &[u32], col: usize, first: usize) -> [S::I32; 2] {
+        let rows = [
+            self.tap(taps, col).wrapping_add(first),
+            self.tap(taps, 3 + col).wrapping_add(first),
+            self.tap(taps, 6 + col).wrapping_add(first),
+        ];
+        // SAFETY: taps are inside `x` or `zeros`, which have so many channels, and the block ends
+        // before the last of them.
+        unsafe { simd.load_triples_at(rows) }
     }
 
     /// Kernels of an odd number of taps, `PAIRS` pairs of them.
@@ -247,6 +348,19 @@ impl Part<'_, '_> {
         let place = (row, block * 2 * S::LANES);
         // SAFETY: the slice has so many places, and `write` asked `fits`.
         unsafe { end.write(simd, sums, place, to.as_mut_ptr(), len) };
+    }
+}
+
+/// Of the taps of two results, how many columns the second has in common with the first: its first
+/// ones with the last ones of that.
+fn in_common(pair: &[u32]) -> usize {
+    let (before, taps) = pair.split_at(NINE);
+    let same =
+        |col: usize, other: usize| (0..3).all(|row| taps[3 * row + col] == before[3 * row + other]);
+    match () {
+        () if same(0, 1) && same(1, 2) => 2,
+        () if same(0, 2) => 1,
+        () => 0,
     }
 }
 
