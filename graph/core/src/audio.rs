@@ -98,6 +98,10 @@ impl Payload for AudioBlock {
             ("samples", Field::Int(i64::try_from(self.len()).unwrap_or(i64::MAX))),
         ]
     }
+
+    fn bulk_bytes(&self) -> usize {
+        self.samples.view().bytes().len()
+    }
 }
 
 impl Recorded for AudioBlock {

@@ -1,6 +1,6 @@
 //! How values are written to recordings, and read again.
 
-use std::{any::Any, fmt};
+use std::{any::Any, borrow::Cow, fmt};
 
 use cdr_encoding::{from_bytes, to_writer};
 use serde::{Serialize, de::DeserializeOwned};
@@ -15,6 +15,11 @@ pub trait Recorded: Payload {
     /// Its fields in the language of ROS 2 message definitions.
     const SCHEMA: &'static str;
 
+    /// Whether what is written is compressed. Values are compared by
+    /// [`Recorded::write_uncompressed`] then, which costs less and does not depend on how a
+    /// compressor does its work.
+    const IS_COMPRESSED: bool = false;
+
     /// What is written: the fields of the message in their order.
     type Wire: Serialize + DeserializeOwned;
 
@@ -26,6 +31,11 @@ pub trait Recorded: Payload {
     /// # Errors
     /// What is wrong with it.
     fn from_wire(wire: Self::Wire) -> Result<Self, String>;
+
+    /// Where the message is compressed: appends all that tells the value from others to `bytes`.
+    fn write_uncompressed(&self, bytes: &mut Vec<u8>) {
+        let _ = bytes;
+    }
 }
 
 /// How the values of one payload type are written: as CDR in little endian behind its header of
@@ -36,9 +46,14 @@ pub struct Codec {
     pub message: &'static str,
     /// [`Recorded::SCHEMA`].
     pub schema: &'static str,
-    encode: fn(&dyn AnyPayload, &mut Vec<u8>) -> Result<(), String>,
+    encode: Encode,
+    /// [`Recorded::write_uncompressed`], where the message is compressed.
+    uncompressed: Option<Encode>,
     decode: fn(&[u8], Header) -> Result<Packet, String>,
 }
+
+/// Appends a value to bytes; an error when it is of another type.
+type Encode = fn(&dyn AnyPayload, &mut Vec<u8>) -> Result<(), String>;
 
 /// The header of CDR in little endian.
 const CDR_LE: [u8; 4] = [0, 1, 0, 0];
@@ -50,12 +65,11 @@ impl Codec {
             message: T::MESSAGE,
             schema: T::SCHEMA,
             encode: |value, bytes| {
-                let value = (value as &dyn Any).downcast_ref::<T>();
-                let value = value.ok_or_else(|| format!("the value is not a {}", T::TYPE))?;
                 bytes.extend(CDR_LE);
-                to_writer::<_, byteorder::LittleEndian, _>(bytes, &value.to_wire())
+                to_writer::<_, byteorder::LittleEndian, _>(bytes, &typed::<T>(value)?.to_wire())
                     .map_err(|error| error.to_string())
             },
+            uncompressed: if T::IS_COMPRESSED { Some(write_uncompressed::<T>) } else { None },
             decode: |bytes, header| {
                 let body = bytes.strip_prefix(&CDR_LE).ok_or("it is not CDR in little endian")?;
                 let (wire, _) = from_bytes::<T::Wire, byteorder::LittleEndian>(body)
@@ -73,6 +87,35 @@ impl Codec {
         (self.encode)(value, bytes)
     }
 
+    /// Appends what values are compared by to `bytes`: what [`Codec::encode`] does, but never
+    /// compressed.
+    ///
+    /// # Errors
+    /// As [`Codec::encode`].
+    pub fn encode_uncompressed(
+        &self,
+        value: &dyn AnyPayload,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        (self.uncompressed.unwrap_or(self.encode))(value, bytes)
+    }
+
+    /// What [`Codec::encode_uncompressed`] makes of the value in the message `bytes`.
+    ///
+    /// # Errors
+    /// As [`Codec::decode`].
+    pub fn uncompressed<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
+        if self.uncompressed.is_none() {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        let packet = self.decode(bytes, Header::default())?;
+        let mut uncompressed = Vec::new();
+        packet
+            .payload()
+            .map_or(Ok(()), |value| self.encode_uncompressed(value, &mut uncompressed))?;
+        Ok(Cow::Owned(uncompressed))
+    }
+
     /// The value in `bytes`, in a packet with `header`.
     ///
     /// # Errors
@@ -80,6 +123,18 @@ impl Codec {
     pub fn decode(&self, bytes: &[u8], header: Header) -> Result<Packet, String> {
         (self.decode)(bytes, header)
     }
+}
+
+fn typed<T: Recorded>(value: &dyn AnyPayload) -> Result<&T, String> {
+    (value as &dyn Any).downcast_ref::<T>().ok_or_else(|| format!("the value is not a {}", T::TYPE))
+}
+
+fn write_uncompressed<T: Recorded>(
+    value: &dyn AnyPayload,
+    bytes: &mut Vec<u8>,
+) -> Result<(), String> {
+    typed::<T>(value)?.write_uncompressed(bytes);
+    Ok(())
 }
 
 impl PartialEq for Codec {
@@ -102,8 +157,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        AudioBlock, Features, Gain, HeardWord, Imu, Interruption, KeywordEvent, Played, SampleRate,
-        SpeechEvent, SpeechEventKind, Text, Timestamp, Transcript, TurnEvent, TurnEventKind, Word,
+        AudioBlock, Features, Gain, HeardWord, Image, Imu, Interruption, KeywordEvent, PixelFormat,
+        Played, SampleRate, SpeechEvent, SpeechEventKind, Text, Timestamp, Transcript, TurnEvent,
+        TurnEventKind, Word,
     };
 
     /// Writes `value`, reads it, writes it again; returns the bytes behind the header.
@@ -156,6 +212,11 @@ mod tests {
         check(&Interruption { reason: "speech".to_owned() });
         check(&Played { until: Timestamp(-5), is_playing: true });
         check(&Gain { decibels: -12.0 });
+        check(&Image::default());
+        let pixels: Vec<u8> = (0..24).collect();
+        let mut image = Image::new(PixelFormat::Depth16, 3, 4, 6, &pixels).unwrap();
+        image.frame_id.push_str("camera");
+        check(&image);
     }
 
     #[test]

@@ -35,6 +35,10 @@ impl Payload for Features {
         let int = |n: usize| Field::Int(i64::try_from(n).unwrap_or(i64::MAX));
         vec![("rows", int(size(0))), ("bins", int(size(1)))]
     }
+
+    fn bulk_bytes(&self) -> usize {
+        self.values.view().bytes().len()
+    }
 }
 
 impl Recorded for Features {

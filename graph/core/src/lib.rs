@@ -14,7 +14,7 @@
 //! | `node`    | what a node is, and the entry of a node list                             |
 //! | `cx`, `outbox` | what a node sees during one call, and what it sends in it           |
 //! | `threading` | atomics, for the model checker too                                     |
-//! | `audio`, `features`, `imu`, `speech`, `text`, `dialogue` | payload types               |
+//! | `audio`, `features`, `image`, `imu`, `speech`, `text`, `dialogue` | payload types      |
 //!
 //! **Invariant:** nothing here blocks; a node that has no input simply is not called.
 //! **Invariant:** a payload is not changed while anybody else can see it.
@@ -25,6 +25,7 @@ mod cx;
 mod dialogue;
 mod features;
 mod flight;
+mod image;
 mod imu;
 mod node;
 mod outbox;
@@ -44,6 +45,7 @@ pub use cx::{Asked, Caller, Cx, Inbound, IntoLoan, Joined, NodeBench, Polled, Re
 pub use dialogue::{Interruption, ToolMessage, TurnEvent, TurnEventKind};
 pub use features::Features;
 pub use flight::{Flight, Seat};
+pub use image::{Image, ImageError, PixelFormat};
 pub use imu::Imu;
 pub use node::{DynNode, Node, NodeDef, NodeError, OpenCx, Weight};
 pub use outbox::Outbox;

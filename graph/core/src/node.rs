@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use afferent_core::{Backend, KernelLists};
 
-use crate::{Cx, Param, ParamError, ParamValues, Params, Port};
+use crate::{Cx, ImageError, Param, ParamError, ParamValues, Params, Port};
 
 /// How much a call of a node costs, which decides where it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +148,9 @@ pub enum NodeError {
     /// A tensor does not have the shape or dtype that the node needs.
     #[error(transparent)]
     Tensor(#[from] afferent_core::Error),
+    /// Something is no picture.
+    #[error(transparent)]
+    Image(#[from] ImageError),
 }
 
 impl NodeError {

@@ -40,6 +40,11 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
         Vec::new()
     }
 
+    /// Bytes of its bulk data, for whoever limits the memory of what waits.
+    fn bulk_bytes(&self) -> usize {
+        0
+    }
+
     /// Makes `into` what the value was between this one and a `later` one: `share` is 0 here and 1
     /// there.
     fn interpolate(&self, later: &Self, share: f64, into: &mut Self) {
@@ -71,6 +76,9 @@ pub trait AnyPayload: Any + Send + Sync {
     /// See [`Payload::fields`].
     fn fields(&self) -> Vec<(&'static str, Field)>;
 
+    /// See [`Payload::bulk_bytes`].
+    fn bulk_bytes(&self) -> usize;
+
     /// See [`Payload::interpolate`]; `None` when `later` is of another type, or the type cannot be
     /// interpolated.
     fn interpolated(
@@ -93,6 +101,10 @@ impl<T: Payload> AnyPayload for T {
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         Payload::fields(self)
+    }
+
+    fn bulk_bytes(&self) -> usize {
+        Payload::bulk_bytes(self)
     }
 
     fn interpolated(

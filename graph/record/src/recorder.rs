@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -15,7 +15,7 @@ use std::{
 };
 
 use afferent_engine::{CheckedGraph, CheckedNode, Observer};
-use afferent_graph::{Codec, Packet, Timestamp};
+use afferent_graph::{AnyPayload, Codec, Packet, Timestamp};
 use mcap::{
     Attachment, McapError, WriteOptions,
     records::{MessageHeader, Metadata},
@@ -32,6 +32,9 @@ pub struct RecordOptions {
     pub streams: Vec<String>,
     /// How many packets may wait to be written; of more, the new ones are counted and not written.
     pub queue: usize,
+    /// How many bytes of bulk data, such as images, may wait. A packet that finds nothing waiting
+    /// may be larger.
+    pub queue_bytes: usize,
     /// Size at which the file ends, in bytes; what comes later is counted and not written.
     pub max_bytes: Option<u64>,
     /// The time that the session is said to begin at, in nanoseconds since 1970; now when absent.
@@ -43,7 +46,14 @@ pub struct RecordOptions {
 impl Default for RecordOptions {
     fn default() -> Self {
         let (streams, attachments) = (Vec::new(), Vec::new());
-        Self { streams, queue: 1024, max_bytes: None, begin_unix_ns: None, attachments }
+        Self {
+            streams,
+            queue: 1024,
+            queue_bytes: 256 << 20,
+            max_bytes: None,
+            begin_unix_ns: None,
+            attachments,
+        }
     }
 }
 
@@ -87,6 +97,7 @@ pub struct Recorder {
     /// Node and output, by place of the stream.
     streams: Vec<(String, &'static str)>,
     counts: Arc<[Counts]>,
+    waiting: Arc<Waiting>,
     /// Outputs whose type cannot be written.
     skipped: Vec<String>,
     /// Absent once it has finished.
@@ -101,11 +112,19 @@ struct Counts {
     dropped: AtomicU64,
 }
 
+/// Bulk data that waits to be written.
+struct Waiting {
+    bytes: AtomicUsize,
+    most: usize,
+}
+
 /// A packet to write: the place of its stream, and when it was sent.
 struct Job {
     stream: usize,
     now: Timestamp,
     packet: Packet,
+    /// [`AnyPayload::bulk_bytes`].
+    bytes: usize,
 }
 
 /// What was recorded.
@@ -198,14 +217,23 @@ impl Recorder {
         }
         let counts: Arc<[Counts]> = channels.iter().map(|_| Counts::default()).collect();
         let (queue, jobs) = sync_channel(options.queue.max(1));
-        let writer = Writer { out, channels, counts: counts.clone(), begin, bytes: Vec::new() };
+        let waiting = Waiting { bytes: AtomicUsize::new(0), most: options.queue_bytes };
+        let waiting = Arc::new(waiting);
+        let writer = Writer {
+            out,
+            channels,
+            counts: counts.clone(),
+            waiting: waiting.clone(),
+            begin,
+            bytes: Vec::new(),
+        };
         let writer = thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || writer.run(&jobs))
             .map_err(RecordError::Thread)?;
         let (queue, writer) = (Mutex::new(Some(queue)), Mutex::new(Some(writer)));
         let path = path.to_owned();
-        Ok(Arc::new(Self { streams, counts, skipped, queue, writer, path }))
+        Ok(Arc::new(Self { streams, counts, waiting, skipped, queue, writer, path }))
     }
 
     /// Writes what waits and ends the file. Later packets are counted as dropped.
@@ -233,15 +261,32 @@ impl Recorder {
     }
 }
 
+impl Waiting {
+    /// Whether so many more bytes may wait. Who asks holds the queue, so only less can wait then.
+    fn has_room(&self, bytes: usize) -> bool {
+        let waiting = self.bytes.load(Ordering::Relaxed);
+        waiting == 0 || bytes == 0 || waiting.saturating_add(bytes) <= self.most
+    }
+}
+
 impl Observer for Recorder {
     fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
         let found = self.streams.iter().position(|(name, output)| name == node && *output == port);
         let Some(stream) = found else { return };
         // Writing it is no part of its way through the graph, nor is a clone.
         let packet = packet.clone();
+        let bytes = packet.payload().map_or(0, AnyPayload::bulk_bytes);
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let queued = queue.as_ref().map(|queue| queue.try_send(Job { stream, now, packet }));
-        if !matches!(queued, Some(Ok(()))) {
+        let queue = queue.as_ref().filter(|_| self.waiting.has_room(bytes));
+        let queued = queue.is_some_and(|queue| {
+            self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
+            let sent = queue.try_send(Job { stream, now, packet, bytes }).is_ok();
+            if !sent {
+                self.waiting.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            sent
+        });
+        if !queued {
             self.counts[stream].dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -299,6 +344,7 @@ struct Writer {
     out: mcap::Writer<BufWriter<Limited>>,
     channels: Vec<Channel>,
     counts: Arc<[Counts]>,
+    waiting: Arc<Waiting>,
     begin: u64,
     bytes: Vec<u8>,
 }
@@ -356,6 +402,7 @@ impl Writer {
                     Ok(true) => counts.written.fetch_add(1, Ordering::Relaxed),
                     Ok(false) | Err(_) => counts.dropped.fetch_add(1, Ordering::Relaxed),
                 };
+                self.waiting.bytes.fetch_sub(job.bytes, Ordering::Relaxed);
                 dirty = true;
                 result = result.and(written.map(drop));
             }
@@ -389,5 +436,23 @@ impl Writer {
         channel.sequence = channel.sequence.wrapping_add(1);
         self.out.write_to_known_channel(&header, &self.bytes)?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bulk_data_waits_up_to_its_limit() {
+        let check = |waiting, bytes, expected| {
+            let waiting = Waiting { bytes: AtomicUsize::new(waiting), most: 100 };
+            assert_eq!(waiting.has_room(bytes), expected);
+        };
+        check(0, 1000, true);
+        check(40, 60, true);
+        check(40, 61, false);
+        check(100, 0, true);
+        check(100, usize::MAX, false);
     }
 }

@@ -7,7 +7,8 @@ use afferent_engine::{
     CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, RunOptions, run,
 };
 use afferent_graph::{
-    Cx, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port, Timestamp, Weight,
+    Cx, Image, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, PixelFormat, Port,
+    Timestamp, Weight,
 };
 use afferent_record::{
     Compare, RecordError, RecordOptions, Recorder, Recording, ReplayError, TraceFile,
@@ -15,6 +16,7 @@ use afferent_record::{
 
 const WORDS: Out<KeywordEvent> = Out::new("words");
 const HEARD: In<KeywordEvent> = In::new("heard");
+const IMAGES: Out<Image> = Out::new("images");
 const PACKETS: u32 = 300;
 
 /// Sends words, one each 10 ms, of the time 5 ms before.
@@ -213,6 +215,47 @@ fn a_slow_disk_loses_packets_and_counts_them() {
     let recording = Recording::open(&report.path).unwrap();
     let read: u64 = recording.streams().iter().map(|stream| stream.packets).sum();
     assert_eq!(read, report.written());
+}
+
+/// Sends pictures, as fast as they are taken.
+struct Camera(u32);
+
+impl Node for Camera {
+    type Params = ();
+    const NAME: &'static str = "camera";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[IMAGES.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self(0))
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let mut image = cx.loan(IMAGES);
+        image.reshape(PixelFormat::Rgb8, 64, 48)?.fill(self.0 as u8);
+        cx.send_at(IMAGES, Timestamp(self.0.into()), image);
+        self.0 += 1;
+        if self.0 == PACKETS {
+            cx.end();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn pictures_that_wait_take_no_more_memory_than_they_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = vec![CheckedNode::new("camera", NodeDef::of::<Camera>())];
+    let graph = CheckedGraph { name: "test".to_owned(), nodes, ..CheckedGraph::default() };
+    let options = RecordOptions { queue_bytes: 0, ..RecordOptions::default() };
+    let recorder = Recorder::create(&folder.path().join("x.mcap"), &graph, &options).unwrap();
+    run_with(&graph, vec![recorder.clone()]);
+    let report = recorder.finish();
+    assert_eq!(report.written() + report.dropped(), u64::from(PACKETS));
+    assert!(report.written() > 0, "what finds nothing waiting is taken");
+    let recording = Recording::open(&report.path).unwrap();
+    assert_eq!(recording.streams()[0].packets, report.written());
 }
 
 #[test]

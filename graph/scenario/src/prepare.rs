@@ -7,7 +7,7 @@ use afferent_engine::{
     load_and_check, yaml::Reader,
 };
 use afferent_graph::{
-    AudioBlock, Cx, DynNode, Features, NodeDef, NodeError, OnFull, OpenCx, Payload, Port,
+    AudioBlock, Cx, DynNode, Features, Image, NodeDef, NodeError, OnFull, OpenCx, Payload, Port,
     SampleRate, Timestamp,
 };
 
@@ -99,7 +99,7 @@ impl Prepared {
         for (place, node) in self.graph.nodes.iter().enumerate() {
             for port in node.def.outputs() {
                 let stream = self.streams.len();
-                let is_bulk = [AudioBlock::TYPE, Features::TYPE].contains(&port.ty);
+                let is_bulk = [AudioBlock::TYPE, Features::TYPE, Image::TYPE].contains(&port.ty);
                 let name = format!("{}.{}", node.name, port.name);
                 self.streams.push(Stream { name, is_bulk, is_looked_for: false });
                 self.outputs.entry(node.name.clone()).or_default().push((port.name, stream));

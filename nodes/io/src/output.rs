@@ -17,9 +17,18 @@ pub(crate) fn check(path: &Path) -> Result<(), NodeError> {
     if path.is_dir() {
         return Err(file_error(path, "it is a folder; name a file in it"));
     }
-    // The folders that are missing are made when the graph starts.
-    let existing = path.ancestors().skip(1).find(|folder| folder.exists());
-    match existing {
+    path.parent().map_or(Ok(()), |folder| is_below_folders(path, folder))
+}
+
+/// Whether the folder at `path` is there or could be made, as far as that shows without trying.
+pub(crate) fn check_folder(path: &Path) -> Result<(), NodeError> {
+    is_below_folders(path, path)
+}
+
+/// Whether what exists of `folder` is a folder; errors name `path`. The folders that are missing
+/// are made when the graph starts.
+fn is_below_folders(path: &Path, folder: &Path) -> Result<(), NodeError> {
+    match folder.ancestors().find(|folder| folder.exists()) {
         Some(folder) if !folder.is_dir() => {
             let reason = format!("{} is a file, not a folder", folder.display());
             Err(file_error(path, reason))
@@ -36,6 +45,13 @@ pub(crate) fn create(path: &Path) -> Result<File, NodeError> {
         fs::create_dir_all(folder).map_err(failed)?;
     }
     File::create(path).map_err(|error| file_error(path, format!("it cannot be made: {error}")))
+}
+
+/// Makes the folder at `path` with those above it, unless it is there.
+pub(crate) fn create_folder(path: &Path) -> Result<(), NodeError> {
+    check_folder(path)?;
+    fs::create_dir_all(path)
+        .map_err(|error| file_error(path, format!("it cannot be made: {error}")))
 }
 
 #[cfg(test)]

@@ -36,9 +36,20 @@ pub(crate) struct Sent {
 }
 
 /// Keeps the packets of the nodes with these names.
-struct Keep {
+pub(crate) struct Keep {
     nodes: &'static [&'static str],
     sent: Mutex<Vec<Sent>>,
+}
+
+impl Keep {
+    pub(crate) fn of(nodes: &'static [&'static str]) -> Arc<Self> {
+        Arc::new(Self { nodes, sent: Mutex::default() })
+    }
+
+    /// What they sent so far.
+    pub(crate) fn take(&self) -> Vec<Sent> {
+        std::mem::take(&mut *self.sent.lock().unwrap())
+    }
 }
 
 impl Observer for Keep {
@@ -68,7 +79,7 @@ pub(crate) fn run_pipeline(
     let options = LoadOptions { set, ..LoadOptions::default() };
     let checked = load_and_check(&pipelines(file), &options, NODES, &services());
     let checked = checked.unwrap_or_else(|faults| panic!("{faults}"));
-    let keep = Arc::new(Keep { nodes, sent: Mutex::default() });
+    let keep = Keep::of(nodes);
     let options = RunOptions {
         threads,
         clock: ClockKind::Virtual,
@@ -76,6 +87,5 @@ pub(crate) fn run_pipeline(
         ..RunOptions::default()
     };
     let report = run(&checked.graph, &services(), options).unwrap();
-    let sent = std::mem::take(&mut *keep.sent.lock().unwrap());
-    (sent, report)
+    (keep.take(), report)
 }

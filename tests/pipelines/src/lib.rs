@@ -7,6 +7,8 @@ mod captions;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod pictures;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod voice_agent;

@@ -1,0 +1,148 @@
+//! Pictures into files.
+
+use std::{fs, path::PathBuf};
+
+use afferent_graph::{Cx, Image, In, Node, NodeError, OpenCx, Port, Weight, params};
+
+use crate::output::{self, file_error};
+
+/// Writes each picture to a PNG file of a folder.
+///
+/// | port     | payload        | what                                                          |
+/// |----------|----------------|---------------------------------------------------------------|
+/// | `images` | `vision/Image` | in: of any size and format                                     |
+///
+/// Latency: none. The files are called `000000.png` and so on, by the place of the picture in its
+/// stream: where the stream drops pictures, as it does by default while the disk is slow, numbers
+/// are left out. The folder is made when the graph starts, with those above it; files that are
+/// there are overwritten. Nothing is lost in a file but the frame and the order of `bgr8`, which is
+/// written as red, green, blue; pictures without pixels are left out.
+///
+/// ```
+/// use afferent_graph::{Image, Node, NodeBench, OpenCx, PixelFormat, Timestamp};
+/// use afferent_nodes_io::{ImageWriter, ImageWriterParams};
+///
+/// let path = std::env::temp_dir().join(format!("afferent-images-{}", std::process::id()));
+/// let params = ImageWriterParams { path: path.clone() };
+/// let mut bench = NodeBench::new(ImageWriter::open(params, &OpenCx::default())?);
+/// let image = Image::new(PixelFormat::Mono8, 2, 1, 2, &[7, 9])?;
+/// bench.call(ImageWriter::IMAGES, Timestamp::ZERO, image.clone())?;
+/// let file = std::fs::read(path.join("000000.png")).unwrap();
+/// assert_eq!(Image::from_png(PixelFormat::Mono8, &file)?, image);
+/// # std::fs::remove_dir_all(path).unwrap();
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct ImageWriter {
+    folder: PathBuf,
+}
+
+params! {
+    /// Settings of [`ImageWriter`].
+    pub struct ImageWriterParams {
+        /// The folder.
+        pub path: PathBuf;
+    }
+}
+
+impl ImageWriter {
+    /// Pictures in.
+    pub const IMAGES: In<Image> = In::new("images");
+}
+
+impl Node for ImageWriter {
+    type Params = ImageWriterParams;
+
+    const NAME: &'static str = "image_writer";
+    const SUMMARY: &'static str = "Writes each picture to a PNG file of a folder.";
+    const PORTS: &'static [Port] = &[Self::IMAGES.port().help("of any size and format")];
+    const WEIGHT: Weight = Weight::Heavy;
+    const LATENCY: &'static str = "none";
+
+    fn check(params: &ImageWriterParams, _: &OpenCx) -> Result<(), NodeError> {
+        output::check_folder(&params.path)
+    }
+
+    fn open(params: ImageWriterParams, _: &OpenCx) -> Result<Self, NodeError> {
+        output::create_folder(&params.path)?;
+        Ok(Self { folder: params.path })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let (Some(image), Some(packet)) = (cx.get(Self::IMAGES), cx.packet()) else {
+            return Ok(());
+        };
+        if image.bytes().is_empty() {
+            return Ok(());
+        }
+        let path = self.folder.join(format!("{:06}.png", packet.header.sequence));
+        fs::write(&path, image.to_png()?)
+            .map_err(|error| file_error(&path, format!("it cannot be written: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{Choice, NodeBench, PixelFormat, Timestamp};
+
+    use super::*;
+    use crate::testing::Folder;
+
+    fn open(path: PathBuf) -> Result<NodeBench<ImageWriter>, NodeError> {
+        ImageWriter::open(ImageWriterParams { path }, &OpenCx::default()).map(NodeBench::new)
+    }
+
+    /// A picture of 8 × 3 pixels.
+    fn picture(format: PixelFormat) -> Image {
+        let row = 8 * format.pixel_bytes();
+        let bytes: Vec<u8> = (0..row * 3).map(|at| at as u8).collect();
+        Image::new(format, 8, 3, row, &bytes).unwrap()
+    }
+
+    #[test]
+    fn pictures_of_every_format_are_written() {
+        let folder = Folder::new();
+        for &format in PixelFormat::VALUES {
+            let path = folder.path("new").join(format.name());
+            let image = picture(format);
+            let mut bench = open(path.clone()).unwrap();
+            bench.call(ImageWriter::IMAGES, Timestamp::ZERO, image.clone()).unwrap();
+            bench.call(ImageWriter::IMAGES, Timestamp::ZERO, Image::default()).unwrap();
+            let file = fs::read(path.join("000000.png")).unwrap();
+            assert_eq!(Image::from_png(format, &file).unwrap(), image);
+            assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "no file without pixels");
+        }
+    }
+
+    #[test]
+    fn what_is_no_folder_is_refused() {
+        let folder = Folder::new();
+        let file = folder.path("file");
+        fs::write(&file, "").unwrap();
+        for path in [file.clone(), file.join("below")] {
+            let params = ImageWriterParams { path: path.clone() };
+            let error = ImageWriter::check(&params, &OpenCx::default()).unwrap_err();
+            assert!(error.to_string().contains("is a file, not a folder"), "{error}");
+            assert_eq!(open(path).err(), Some(error));
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_or_gone_is_told() {
+        let folder = Folder::new();
+        let path = folder.path("images");
+        let mut bench = open(path.clone()).unwrap();
+        let mut write = || {
+            let image = picture(PixelFormat::Rgb8);
+            bench.call(ImageWriter::IMAGES, Timestamp::ZERO, image).unwrap_err().to_string()
+        };
+        #[cfg(target_os = "linux")]
+        {
+            std::os::unix::fs::symlink("/dev/full", path.join("000000.png")).unwrap();
+            let error = write();
+            assert!(error.contains("000000.png: it cannot be written: No space left"), "{error}");
+        }
+        fs::remove_dir_all(&path).unwrap();
+        let error = write();
+        assert!(error.contains("000000.png: it cannot be written: "), "{error}");
+    }
+}

@@ -1,0 +1,97 @@
+//! `pictures.yaml`: pictures are written, recorded and replayed bit by bit.
+
+use std::{fs, path::Path, sync::Arc};
+
+use afferent_engine::{
+    CheckedGraph, ClockKind, LoadOptions, Observer, RunOptions, load_and_check, run,
+};
+use afferent_graph::{Choice, Image, PixelFormat};
+use afferent_record::{Compare, RecordOptions, Recorder, Recording, StreamVerdict};
+
+use crate::bench::{Keep, NODES, pipelines, services};
+
+const PICTURES: usize = 6;
+
+/// The graph with pictures of `format` that are written to `folder`.
+fn graph(format: &str, folder: &Path) -> CheckedGraph {
+    let set = vec![
+        format!("pattern.format={format}"),
+        format!("pattern.count={PICTURES}"),
+        format!("files.path={}", folder.display()),
+    ];
+    let options = LoadOptions { set, ..LoadOptions::default() };
+    let checked = load_and_check(&pipelines("pictures.yaml"), &options, NODES, &services());
+    checked.unwrap_or_else(|faults| panic!("{faults}")).graph
+}
+
+/// Runs on the virtual clock; the pictures of the source.
+fn pictures(graph: &CheckedGraph, observer: Arc<dyn Observer>) -> Vec<(i64, Image)> {
+    let keep = Keep::of(&["pattern"]);
+    let observers = vec![observer, keep.clone() as Arc<dyn Observer>];
+    let options = RunOptions { clock: ClockKind::Virtual, observers, ..RunOptions::default() };
+    run(graph, &services(), options).unwrap();
+    let sent = keep.take();
+    let image = |packet: &afferent_graph::Packet| packet.get::<Image>().unwrap().clone();
+    sent.iter().map(|sent| (sent.packet.header.at.0, image(&sent.packet))).collect()
+}
+
+fn replay(recording: &Recording, graph: &CheckedGraph) -> (Vec<(i64, Image)>, Vec<StreamVerdict>) {
+    let compare = Compare::new(graph, Some(recording)).unwrap();
+    let pictures = pictures(graph, compare.clone());
+    (pictures, compare.verdicts())
+}
+
+#[test]
+fn pictures_of_every_format_are_replayed_bit_by_bit() {
+    for format in PixelFormat::WORDS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.mcap");
+        let mut graph = graph(format, &folder.path().join("files"));
+        let recorder = Recorder::create(&path, &graph, &RecordOptions::default()).unwrap();
+        let live = pictures(&graph, recorder.clone());
+        let report = recorder.finish();
+        assert_eq!((report.written(), report.dropped()), (PICTURES as u64, 0), "{report:?}");
+        let raw: usize = live.iter().map(|(_, image)| image.bytes().len()).sum();
+        assert!(report.bytes < raw as u64 / 4, "{format}: {} bytes of {raw}", report.bytes);
+
+        let recording = Recording::open(&path).unwrap();
+        assert_eq!(recording.streams()[0].message, "sensor_msgs/msg/CompressedImage");
+        assert_eq!(recording.replace_sources(&mut graph).unwrap(), ["pattern"]);
+        let runs = [(); 2].map(|()| replay(&recording, &graph));
+        for (again, verdicts) in &runs {
+            assert_eq!(*again, live, "{format}");
+            assert!(verdicts.iter().all(StreamVerdict::is_equal), "{verdicts:?}");
+        }
+        assert_eq!(runs[0].1[0].hash, runs[1].1[0].hash);
+    }
+}
+
+#[test]
+fn a_replay_of_other_pictures_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.mcap");
+    let graph_of = |format| graph(format, &folder.path().join("files"));
+    let recorder = Recorder::create(&path, &graph_of("rgb8"), &RecordOptions::default()).unwrap();
+    pictures(&graph_of("rgb8"), recorder.clone());
+    recorder.finish();
+    let recording = Recording::open(&path).unwrap();
+    let (_, verdicts) = replay(&recording, &graph_of("rgb8"));
+    assert!(verdicts[0].is_equal(), "the source sends the same again");
+    let (_, verdicts) = replay(&recording, &graph_of("bgr8"));
+    assert_eq!(verdicts[0].difference.map(|difference| difference.packet), Some(0));
+}
+
+#[test]
+fn every_picture_becomes_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = folder.path().join("new/files");
+    let graph = graph("mono16", &files);
+    let live = pictures(&graph, Compare::new(&graph, None).unwrap());
+    assert_eq!(fs::read_dir(&files).unwrap().count(), PICTURES);
+    for (number, (_, image)) in live.iter().enumerate() {
+        let file = fs::read(files.join(format!("{number:06}.png"))).unwrap();
+        let mut written = Image::from_png(PixelFormat::Mono16, &file).unwrap();
+        written.frame_id.clone_from(&image.frame_id);
+        assert_eq!(written, *image);
+    }
+}
