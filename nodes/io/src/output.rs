@@ -29,6 +29,9 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), NodeError> {
 /// are made when the graph starts.
 fn is_below_folders(path: &Path, folder: &Path) -> Result<(), NodeError> {
     match folder.ancestors().find(|folder| folder.exists()) {
+        Some(file) if !file.is_dir() && file == path => {
+            Err(file_error(path, "it is a file, not a folder"))
+        }
         Some(folder) if !folder.is_dir() => {
             let reason = format!("{} is a file, not a folder", folder.display());
             Err(file_error(path, reason))

@@ -5,7 +5,9 @@ use std::{fs, path::Path, sync::Arc};
 use afferent_engine::{
     CheckedGraph, ClockKind, LoadOptions, Observer, RunOptions, load_and_check, run,
 };
-use afferent_graph::{Choice, Image, PixelFormat};
+use afferent_graph::{
+    Choice, Cx, Image, In, Node, NodeDef, NodeError, OpenCx, Out, PixelFormat, Port,
+};
 use afferent_record::{Compare, RecordOptions, Recorder, Recording, StreamVerdict};
 
 use crate::bench::{Keep, NODES, pipelines, services};
@@ -79,6 +81,62 @@ fn a_replay_of_other_pictures_is_found() {
     assert!(verdicts[0].is_equal(), "the source sends the same again");
     let (_, verdicts) = replay(&recording, &graph_of("bgr8"));
     assert_eq!(verdicts[0].difference.map(|difference| difference.packet), Some(0));
+}
+
+/// Sends pictures as they come, but the bytes of their pixels inverted.
+struct Negative;
+
+const IN: In<Image> = In::new("images");
+const NEGATIVES: Out<Image> = Out::new("negatives");
+
+impl Node for Negative {
+    type Params = ();
+    const NAME: &'static str = "negative";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[IN.port(), NEGATIVES.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Some(image) = cx.get(IN) else { return Ok(()) };
+        let mut negative = cx.loan(NEGATIVES);
+        let bytes = negative.reshape(image.format(), image.width(), image.height())?;
+        let pixels = image.rows().flatten();
+        bytes.iter_mut().zip(pixels).for_each(|(to, from)| *to = !from);
+        cx.send(NEGATIVES, negative);
+        Ok(())
+    }
+}
+
+#[test]
+fn what_nodes_make_of_replayed_pictures_is_as_recorded() {
+    const GRAPH: &str = "afferent: 1
+name: negatives
+nodes:
+  pattern: {use: test_pattern, params: {width: 64, height: 48, format: bgr8, count: 20}}
+  negative: {use: negative, in: pattern.images}
+  files: {use: image_writer, in: negative.negatives, params: {path: files}}
+";
+    let folder = tempfile::tempdir().unwrap();
+    let (file, path) = (folder.path().join("graph.yaml"), folder.path().join("run.mcap"));
+    fs::write(&file, GRAPH).unwrap();
+    let own = [NodeDef::of::<Negative>()];
+    let nodes = [NODES, &[&own]].concat();
+    let checked = load_and_check(&file, &LoadOptions::default(), &nodes, &services());
+    let mut graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
+    let recorder = Recorder::create(&path, &graph, &RecordOptions::default()).unwrap();
+    pictures(&graph, recorder.clone());
+    let report = recorder.finish();
+    assert_eq!((report.written(), report.dropped()), (40, 0), "{report:?}");
+    let recording = Recording::open(&path).unwrap();
+    recording.replace_sources(&mut graph).unwrap();
+    let runs = [(); 2].map(|()| replay(&recording, &graph).1);
+    assert!(runs[0].iter().all(|verdict| verdict.is_equal() && verdict.packets == 20));
+    assert_ne!(runs[0][0].hash, runs[0][1].hash);
+    assert_eq!(runs[0], runs[1]);
 }
 
 #[test]
