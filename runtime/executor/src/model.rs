@@ -7,6 +7,7 @@ mod file;
 mod opened;
 mod prepared;
 mod shared;
+mod slab;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 

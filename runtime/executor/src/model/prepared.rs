@@ -8,16 +8,17 @@ use std::{
 };
 
 use afferent_core::{AlignedBytes, Backend, Error, Prepared, SharedBytes};
-use memmap2::MmapMut;
 
 use super::{
     ModelFile,
     bytes::FileBytes,
     cache::{self, CacheFile, CacheProblem, Key},
+    slab::Slabs,
 };
 
-/// Bytes from which on it is worth to ask for large pages.
-const LARGE: usize = 4 << 20;
+/// What is made of files of so many bytes lies in large pages. Of a smaller model the last one, which
+/// is not filled, would count.
+const LARGE: usize = 12 << 20;
 
 /// The prepared constants of a file, as long as a method uses them.
 #[derive(Default)]
@@ -27,6 +28,7 @@ pub(super) struct Constants(Mutex<State>);
 struct State {
     in_use: HashMap<Key, Weak<dyn AsRef<[u8]> + Send + Sync>>,
     cache: Option<Cache>,
+    slabs: Slabs,
 }
 
 /// A file on disk that later starts find them in.
@@ -70,7 +72,7 @@ impl ModelFile {
     /// Writes what is in use and not in the file that was opened.
     pub(super) fn write_cache(&self, backends: &[&dyn Backend]) -> Result<(), CacheProblem> {
         let mut state = self.constants.state();
-        let State { in_use, cache } = &mut *state;
+        let State { in_use, cache, .. } = &mut *state;
         let Some(cache) = cache.as_mut().filter(|cache| cache.is_behind) else { return Ok(()) };
         // Another try would fail as well.
         cache.is_behind = false;
@@ -107,7 +109,7 @@ impl Prepared for ModelFile {
             Key { file: file as u64, start, len, form }
         });
         let mut state = self.constants.state();
-        let State { in_use, cache } = &mut *state;
+        let State { in_use, cache, slabs } = &mut *state;
         if let Some(key) = key {
             let found = in_use.get(&key).and_then(Weak::upgrade);
             let found = found.or_else(|| cache.as_ref()?.file.as_ref()?.get(key));
@@ -116,7 +118,8 @@ impl Prepared for ModelFile {
                 return Ok(bytes);
             }
         }
-        let bytes = prepared(len, make)?;
+        let is_large = self.files().map(|file| file.as_slice().len()).sum::<usize>() >= LARGE;
+        let bytes = prepared(len, is_large.then_some(slabs), make)?;
         if let Some((file, range)) =
             place.and_then(|(at, range)| Some((self.files().nth(at)?, range)))
         {
@@ -130,22 +133,19 @@ impl Prepared for ModelFile {
     }
 }
 
-/// `len` bytes that `make` writes into zeros.
+/// `len` bytes that `make` writes into zeros, in large pages if these are given.
 fn prepared(
     len: usize,
+    large: Option<&mut Slabs>,
     make: &mut dyn FnMut(&mut [u8]) -> Result<(), Error>,
 ) -> Result<SharedBytes, Error> {
     let missing = Error::OutOfResources { bytes: len };
-    if len < LARGE {
-        let mut bytes = AlignedBytes::try_zeroed(len).ok_or(missing)?;
-        make(bytes.as_mut_slice())?;
-        return Ok(Arc::new(bytes));
+    if let Some(slabs) = large {
+        let mut piece = slabs.cut(len).map_err(|_| missing)?;
+        make(piece.as_mut_slice())?;
+        return Ok(Arc::new(piece));
     }
-    let mut bytes = MmapMut::map_anon(len).map_err(|_| missing)?;
-    // Such pages come with fewer faults, and products that read them once miss fewer entries of
-    // page tables. Where the system has none, it does without.
-    #[cfg(target_os = "linux")]
-    let _ = bytes.advise(memmap2::Advice::HugePage);
-    make(&mut bytes)?;
+    let mut bytes = AlignedBytes::try_zeroed(len).ok_or(missing)?;
+    make(bytes.as_mut_slice())?;
     Ok(Arc::new(bytes))
 }
