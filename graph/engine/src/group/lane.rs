@@ -46,7 +46,7 @@ pub(super) const HOPS: usize = 32;
 const SHORT_ROW_NS: u64 = 2000;
 
 /// Of so many short rows one has its hops timed.
-const ROWS: u64 = 64;
+const ROWS: u64 = 256;
 
 /// Rows of calls whose hops are not all timed.
 pub(super) struct Rows {

@@ -47,10 +47,11 @@ fn busy_times_add_up_and_tell_who_works() {
     let delivered = report.edges.iter().map(|edge| edge.counts.delivered);
     assert_eq!(delivered.collect::<Vec<_>>(), [COUNT; 3]);
     assert_eq!(report.paths[0].measured, COUNT);
-    let (light_ns, heavy_ns) = (light.busy_ns, heavy.busy_ns);
-    assert!(heavy_ns >= COUNT * 700 && heavy_ns > 2 * light_ns, "{light_ns} and {heavy_ns} ns");
-    let busy_ns = source.busy_ns + light_ns + heavy_ns + sink.busy_ns;
-    assert!((report.wall_ns / 2..=report.wall_ns).contains(&busy_ns), "{busy_ns} of {report:?}");
+    // Medians, since the system may take the processor away in any call.
+    let (light_ns, heavy_ns) = (light.call.p50_ns, heavy.call.p50_ns);
+    assert!(heavy_ns >= 750 && heavy_ns > 2 * light_ns, "{light_ns} and {heavy_ns} ns");
+    let busy_ns = source.busy_ns + light.busy_ns + heavy.busy_ns + sink.busy_ns;
+    assert!((COUNT * 900..=report.wall_ns).contains(&busy_ns), "{busy_ns} of {report:?}");
 }
 
 #[test]
