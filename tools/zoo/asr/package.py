@@ -32,8 +32,9 @@ def card(seed, quality=None):
         "labels": ["", *LETTERS[1:]], "decoder": DECODER, "licence": "Apache-2.0",
         "provenance": "Trained from random weights on synthetic speech of espeak-ng by tools/zoo: "
                       f"`python tools/zoo/asr/make.py --seed {seed}`. "
-                      "The shipped weights come from two runs: of 7,500 steps, whose number was lowered on the way, then "
-                      "`train.py --go-on --steps 10000`, 500 of them as if of 12,000. So that command makes like ones, not the same.",
+                      "The shipped weights come from three runs: of 7,500 steps, whose number was lowered on the way, then "
+                      "`train.py --go-on --steps 10000`, 500 of them as if of 12,000, and `train.py --go-on --steps 10000 --seed 6`. "
+                      "So that command makes like ones, not the same.",
         "quality": quality or {}, "limits": LIMITS,
     }
 

@@ -28,7 +28,7 @@ RANDOM_SHARE, ROOM_SHARE = 0.3, 0.5
 MADE_VARIANT_SHARE, MADE_ACCENT_SHARE = 0.4, 0.3
 # More shards behind those, by accents that also change consonants, as many people's do; the accents behind
 # the first ones are kept for tuning.
-ACCENTED_SHARDS, ACCENTED_SHARE, ACCENTS, HELD_ACCENTS = 32, 0.7, 256, 32
+ACCENTED_SHARDS, ACCENTED_SHARE, ACCENTS, HELD_ACCENTS = 64, 0.7, 256, 32
 CONSONANT_SHIFTS = ("D d|D d|D z|D v|T t|T t|T f|T s|N n|v w|w v|z s|dZ j|dZ tS|tS S|S s|r R|t t2|l l/|h x|p b|d t").split("|")
 NOISES = {"shaped": 90, "hum": 30, "clicks": 40, "tones": 40, "music": 40}
 NOISE_SECONDS = 10

@@ -17,7 +17,7 @@ from checkpoint import save, update_mean
 from shipped import constants, fill
 from speech import ACTIVE_LEVEL
 
-STEPS, BATCH, PEAK_RATE, WARM = 17500, 32, 3e-3, 300
+STEPS, BATCH, PEAK_RATE, WARM = 22500, 32, 3e-3, 300
 # The learning rate falls along half a cosine from this part of the training on.
 FALL_FROM = 0.35
 # What goes on from shipped weights starts with a lower rate, which falls from the start.

@@ -9,7 +9,7 @@ LANGUAGE, WORD = (0.7, 0.9, 1.1), (1.5, 2.5, 3.5)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=150, help="of each set")
+    parser.add_argument("--items", type=int, default=400, help="of each set")
     parser.add_argument("--bench", default="cargo run --release -q -p afferent-bench --")
     arguments = parser.parse_args()
     listed = sets.build("tuning", arguments.items)
