@@ -12,8 +12,10 @@ UNKNOWN, UNABLE = "sorry, i do not know that.", "sorry, i can not do that."
 # How often each family is spoken of.
 FAMILIES = {"talk": 0.16, "fact": 0.16, "tool": 0.27, "memory": 0.28, "refuse": 0.13}
 SYSTEM_SHARE, REMEMBERED_SHARE = 0.85, 0.3
-# Some dialogues of training are nothing but sums and products: there are too many to meet each often otherwise.
-DRILL_SHARE, DRILLED = 0.25, ("plus", "minus", "times")
+# Some dialogues of training are nothing but sums and products: there are too many to meet each often otherwise. Others
+# are nothing but facts told and asked for, most of which sound like another one.
+SUMS_SHARE, DRILLED = 0.12, ("plus", "minus", "times")
+MEMORY_SHARE = 0.35
 
 # A tool's call and result, both JSON objects.
 Call = collections.namedtuple("Call", "call result")
@@ -114,7 +116,7 @@ class Speaker:
     """
 
     def __init__(self, rng, part="train", unseen=False, varied=False):
-        self.rng, self.slots, self.phraser = rng, Slots(rng, unseen, varied), Phraser(rng, part)
+        self.rng, self.slots, self.phraser = rng, Slots(rng, unseen, varied), Phraser(rng, part, varied)
         self.known = {}
 
     def say(self, intent, bare=False, **slots):
@@ -374,9 +376,14 @@ def dialogue(rng, turns):
     """(system text or None, turns) for training."""
     speaker = Speaker(rng, varied=True)
     system = speaker.remembered() if rng.random() < SYSTEM_SHARE else None
-    made, is_drill = [], rng.random() < DRILL_SHARE
+    made, kind = [], rng.random()
     while len(made) < turns:
-        made += speaker.table(rng.choice(DRILLED)) if is_drill else speaker.any_turns()
+        if kind < SUMS_SHARE:
+            made += speaker.table(rng.choice(DRILLED))
+        elif kind < SUMS_SHARE + MEMORY_SHARE:
+            made += speaker.memory()
+        else:
+            made += speaker.any_turns()
     return system, made
 
 

@@ -4,7 +4,7 @@ import functools
 import pathlib
 import re
 
-from words import chance, in_words
+from words import PARTS, chance, in_words
 
 FOLDER = pathlib.Path(__file__).parent / "phrases"
 # Of a hundred cores, frames, openings and closings, those from these numbers on are for `dev` and for `test`.
@@ -13,6 +13,11 @@ DEV, TEST = 70, 85
 BARE = {"q": 0.4, "vp": 0.3, "s": 0.45, "any": 0.85}
 OPENING, CLOSING, FILLER, DROPPED, SHORTENED, WRITTEN = 0.2, 0.15, 0.06, 0.08, 0.3, 0.35
 DROPPABLE = {"the", "a", "an", "that", "please", "to"}
+# In training, an utterance may begin or end with a word that means nothing here, and one of its words may be left out,
+# as a recogniser loses it, but for those that turn the meaning.
+STRAY, LOST = 0.08, 0.08
+LOST_FROM = 5
+TURNING = set("on off not no never before after plus minus times next last all every who what where when which how why".split())
 SHORT = [("what is", "what's"), ("where is", "where's"), ("who is", "who's"), ("when is", "when's"), ("i am", "i'm"),
          ("do not", "don't"), ("can not", "can't"), ("it is", "it's"), ("that is", "that's"), ("you are", "you're"),
          ("i would", "i'd"), ("i have", "i've"), ("does not", "doesn't"), ("did not", "didn't"), ("let us", "let's"),
@@ -82,10 +87,13 @@ class Intent:
 
 
 class Phraser:
-    """Says intents with phrasings of one part."""
+    """Says intents with phrasings of one part.
 
-    def __init__(self, rng, part="train"):
-        self.rng, self.part = rng, part
+    `varied` adds words that mean nothing, and leaves some out.
+    """
+
+    def __init__(self, rng, part="train", varied=False):
+        self.rng, self.part, self.varied = rng, part, varied
 
     def frame(self, kind):
         part = self.part
@@ -111,6 +119,10 @@ class Phraser:
         opening, closing = ("", "") if bare else (self.around("open", OPENING), self.around("close", CLOSING))
         if rng.random() < DROPPED:
             text = dropped(rng, text)
+        if self.varied and not bare:
+            text = lost(rng, text) if rng.random() < LOST else text
+            opening, closing = (f"{around} {rng.choice(PARTS)}".strip() if rng.random() < STRAY / 2 else around
+                                for around in (opening, closing))
         if rng.random() < FILLER and not bare:
             text = filled(rng, text, self.around("filler", 1))
         if rng.random() < SHORTENED:
@@ -129,6 +141,14 @@ def dropped(rng, text):
     words = text.split()
     soft = [at for at, word in enumerate(words) if word in DROPPABLE]
     if soft and len(words) > 3:
+        del words[rng.choice(soft)]
+    return " ".join(words)
+
+
+def lost(rng, text):
+    words = text.split()
+    soft = [at for at, word in enumerate(words) if "{" not in word and word not in TURNING]
+    if soft and len(words) >= LOST_FROM:
         del words[rng.choice(soft)]
     return " ".join(words)
 

@@ -20,7 +20,7 @@ from shipped import constants, fill
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "pipelines" / "models" / "llm"
 WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
-STEPS, BATCH_TOKENS, DRAWN = 14000, 2304, 96
+STEPS, BATCH_TOKENS, DRAWN = 17000, 2304, 96
 RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 150, 0.05
 SAVE_EVERY, REPORT_EVERY = 50, 20
 

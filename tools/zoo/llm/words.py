@@ -5,9 +5,11 @@ import hashlib
 HELD = 20
 # In training, this share of the values of open slots are made-up words, so that copying is learnt rather than lists.
 MADE_UP = 0.25
-# In the dialogues of training, some more are made of the beginning of one word and the end of another, and some of these
+# In the dialogues of training, some more are made of a piece of one word and the end of another, and some of these
 # have a second word: so every piece of the tokenizer is copied, not only those of made-up syllables.
 SPLICED, SPLICED_PAIRS = 0.3, 0.35
+# Numbers below this have words of their own, which nothing else teaches: none of them is kept from training.
+OWN_WORDS = 20
 
 LISTS = {
     "name": """anna ben clara david emma felix grace henry iris jack kate leo mia noah olivia paul quinn rose sam tina
@@ -156,7 +158,8 @@ def spliced(rng, pair):
     """A word, or two, with the spelling of English; none that is kept for tests."""
     while True:
         first, second = rng.choice(PARTS), rng.choice(PARTS)
-        word = first[:rng.randint(1, 5)] + second[-rng.randint(2, 5):]
+        start = rng.choice((0, rng.randrange(len(first) - 1)))
+        word = first[start:start + rng.randint(1, 5)] + second[-rng.randint(2, 5):]
         if len(word) > 3 and word not in KEPT:
             return f"{word} {rng.choice(PARTS)}" if pair else word
 
@@ -196,8 +199,8 @@ class Slots:
         return self.rng.choice(("in", "on", "under", "behind", "next to"))
 
     def number(self, lowest, highest):
-        """A number of which one in eight is kept from training."""
+        """A number; of those from twenty on one in eight is kept from training."""
         while True:
             number = self.rng.randint(lowest, highest)
-            if number < 13 or (chance(f"number {number}") < 12) == self.unseen:
+            if number < OWN_WORDS or (chance(f"number {number}") < 12) == self.unseen:
                 return number
