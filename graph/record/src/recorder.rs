@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::{
@@ -166,7 +166,8 @@ impl RecordReport {
 }
 
 impl Recorder {
-    /// Makes the file `path`, over one that is there, and starts the thread that writes it.
+    /// Makes the file `path`, over one that is there, with the folders above it, and starts the
+    /// thread that writes it.
     ///
     /// # Errors
     /// Every [`RecordError`].
@@ -184,7 +185,12 @@ impl Recorder {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
         });
-        let out = File::create(path).map_err(|error| file(error.into()))?;
+        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let made = folder.and_then(|()| File::create(path)).map_err(|error| {
+            let reason = format!("it cannot be made: {error}");
+            RecordError::File { path: path.to_owned(), reason }
+        });
+        let out = made?;
         let library = concat!("afferent ", env!("CARGO_PKG_VERSION"));
         let format = WriteOptions::new().compression(None).profile("ros2").library(library);
         let left = options.max_bytes.unwrap_or(u64::MAX);

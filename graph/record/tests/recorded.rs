@@ -180,8 +180,12 @@ fn what_does_not_fit_is_named() {
     let options = RecordOptions { streams: vec!["parrot.word".to_owned()], ..Default::default() };
     let error = Recorder::create(&path, &other, &options).err().unwrap();
     assert!(matches!(error, RecordError::UnknownStream { .. }), "{error}");
-    let missing = Path::new("/nowhere/at/all.mcap");
-    assert!(Recorder::create(missing, &other, &RecordOptions::default()).is_err());
+    // Below a file there is no room for another; folders that are missing are made.
+    let error = Recorder::create(&path.join("all.mcap"), &other, &RecordOptions::default());
+    let error = error.err().unwrap().to_string();
+    assert!(error.contains("all.mcap: it cannot be made: "), "{error}");
+    let below = folder.path().join("new/folder/all.mcap");
+    assert!(Recorder::create(&below, &other, &RecordOptions::default()).is_ok() && below.exists());
 }
 
 #[test]
