@@ -55,6 +55,22 @@ pub struct Codec {
 /// Appends a value to bytes; an error when it is of another type.
 type Encode = fn(&dyn AnyPayload, &mut Vec<u8>) -> Result<(), String>;
 
+/// What a message definition of ROS 2 says behind its fields when it begins with a header.
+macro_rules! ros_header {
+    () => {
+        "================================================================================
+MSG: std_msgs/Header
+builtin_interfaces/Time stamp
+string frame_id
+================================================================================
+MSG: builtin_interfaces/Time
+int32 sec
+uint32 nanosec
+"
+    };
+}
+pub(crate) use ros_header;
+
 /// The header of CDR in little endian.
 const CDR_LE: [u8; 4] = [0, 1, 0, 0];
 

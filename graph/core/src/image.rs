@@ -3,7 +3,7 @@
 use afferent_core::{ScalarType, Tensor, TensorView};
 use serde::{Deserialize, Serialize};
 
-use crate::{Choice, Codec, Field, OnFull, Payload, Recorded, choices};
+use crate::{Choice, Codec, Field, OnFull, Payload, Recorded, choices, codec::ros_header};
 
 mod bytes;
 mod png;
@@ -266,11 +266,17 @@ impl Image {
     }
 }
 
+impl Image {
+    /// A picture without pixels.
+    fn empty(format: PixelFormat) -> Self {
+        let pixels = Tensor::zeros(format.dtype(), &[0, 0]);
+        Self { pixels, sizes: [0, 0, format.channels()], format, frame_id: String::new() }
+    }
+}
+
 impl Default for Image {
     fn default() -> Self {
-        let (format, frame_id) = (PixelFormat::Rgb8, String::new());
-        let pixels = Tensor::zeros(format.dtype(), &[0, 0]);
-        Self { pixels, sizes: [0, 0, format.channels()], format, frame_id }
+        Self::empty(PixelFormat::Rgb8)
     }
 }
 
@@ -308,18 +314,8 @@ impl Payload for Image {
 /// zero: a recording has the time beside each message. Rows are written without gaps.
 impl Recorded for Image {
     const MESSAGE: &'static str = "sensor_msgs/msg/CompressedImage";
-    const SCHEMA: &'static str = "std_msgs/Header header
-string format
-uint8[] data
-================================================================================
-MSG: std_msgs/Header
-builtin_interfaces/Time stamp
-string frame_id
-================================================================================
-MSG: builtin_interfaces/Time
-int32 sec
-uint32 nanosec
-";
+    const SCHEMA: &'static str =
+        concat!("std_msgs/Header header\nstring format\nuint8[] data\n", ros_header!());
     const IS_COMPRESSED: bool = true;
     type Wire = RosCompressedImage;
 
@@ -347,13 +343,7 @@ uint32 nanosec
             format!("format {:?} is none of {known} as png", wire.format)
         })?;
         let mut image = if wire.data.0.is_empty() {
-            let sizes = [0, 0, format.channels()];
-            Self {
-                pixels: Tensor::zeros(format.dtype(), &[0, 0]),
-                sizes,
-                format,
-                ..Self::default()
-            }
+            Self::empty(format)
         } else {
             Self::from_png(format, &wire.data.0).map_err(|error| error.to_string())?
         };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Codec, Field, OnFull, Payload, Recorded};
+use crate::{Codec, Field, OnFull, Payload, Recorded, codec::ros_header};
 
 /// What an inertial measurement unit measured at one time, in its own coordinate frame
 /// (ROS `sensor_msgs/Imu`).
@@ -41,22 +41,17 @@ impl Payload for Imu {
 /// has the time beside each message.
 impl Recorded for Imu {
     const MESSAGE: &'static str = "sensor_msgs/msg/Imu";
-    const SCHEMA: &'static str = "std_msgs/Header header
+    const SCHEMA: &'static str = concat!(
+        "std_msgs/Header header
 geometry_msgs/Quaternion orientation
 float64[9] orientation_covariance
 geometry_msgs/Vector3 angular_velocity
 float64[9] angular_velocity_covariance
 geometry_msgs/Vector3 linear_acceleration
 float64[9] linear_acceleration_covariance
-================================================================================
-MSG: std_msgs/Header
-builtin_interfaces/Time stamp
-string frame_id
-================================================================================
-MSG: builtin_interfaces/Time
-int32 sec
-uint32 nanosec
-================================================================================
+",
+        ros_header!(),
+        "================================================================================
 MSG: geometry_msgs/Quaternion
 float64 x
 float64 y
@@ -67,7 +62,8 @@ MSG: geometry_msgs/Vector3
 float64 x
 float64 y
 float64 z
-";
+"
+    );
     type Wire = RosImu;
 
     fn to_wire(&self) -> RosImu {

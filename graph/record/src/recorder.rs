@@ -177,20 +177,15 @@ impl Recorder {
         options: &RecordOptions,
     ) -> Result<Arc<Self>, RecordError> {
         let (outputs, skipped) = choose(graph, &options.streams)?;
-        let file = |error: McapError| {
-            let reason = reason(&error);
-            RecordError::File { path: path.to_owned(), reason }
-        };
+        let fault = |reason| RecordError::File { path: path.to_owned(), reason };
+        let file = |error: McapError| fault(reason(&error));
         let begin = options.begin_unix_ns.unwrap_or_else(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
         });
         let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        let made = folder.and_then(|()| File::create(path)).map_err(|error| {
-            let reason = format!("it cannot be made: {error}");
-            RecordError::File { path: path.to_owned(), reason }
-        });
-        let out = made?;
+        let out = folder.and_then(|()| File::create(path));
+        let out = out.map_err(|error| fault(format!("it cannot be made: {error}")))?;
         let library = concat!("afferent ", env!("CARGO_PKG_VERSION"));
         let format = WriteOptions::new().compression(None).profile("ros2").library(library);
         let left = options.max_bytes.unwrap_or(u64::MAX);

@@ -2,8 +2,9 @@
 //!
 //! A model that asks for more than one thread gets a team. All teams share the same helpers, which
 //! sleep until a run begins, and wait awake for a bounded time after it and between its operators:
-//! steps that follow each other find them awake. Work is claimed piece by piece, also by the caller, so that a helper that the
-//! system does not run costs time and never a stall. Who finds the helpers busy works alone.
+//! steps that follow each other find them awake. Work is claimed piece by piece, also by the caller,
+//! so that a helper that the system does not run costs time and never a stall. Who finds the
+//! helpers busy works alone.
 
 #![expect(unsafe_code, reason = "lends the work of a call to other threads until it returns")]
 

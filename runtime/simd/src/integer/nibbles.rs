@@ -23,8 +23,8 @@ const PAIR: usize = 2 * WORDS + 1;
 /// Rows that share the unpacked weights of a chunk.
 const ROWS: usize = 64;
 
-/// Panels that are read at a time for a single row. Of four, memory is read at half the speed (EPYC of
-/// the fourth generation).
+/// Panels that are read at a time for a single row. Of four, memory is read at half the speed (on an
+/// EPYC of the fourth generation).
 const STREAMS: usize = 2;
 
 /// Rows whose sums are added up next to each other, since each sum waits for the last.
