@@ -1,7 +1,10 @@
 //! What a node sees during one call.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
@@ -48,6 +51,19 @@ pub struct Inbound {
     pub source: String,
 }
 
+/// What all calls of a node have around them.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// Handed down to what is sent where the call has no packet.
+    pub origin: Header,
+    /// Output ports of the node, and for each the pool of its values.
+    pub outputs: Vec<(&'static str, Pool)>,
+    /// What accompanies the packet of the call.
+    pub joined: Vec<Joined>,
+    /// Says that the call has become obsolete.
+    pub cancel: Arc<AtomicBool>,
+}
+
 /// What a node is told about a call beside its packet.
 #[derive(Clone, Copy)]
 pub struct Caller<'c> {
@@ -55,47 +71,11 @@ pub struct Caller<'c> {
     pub now: Timestamp,
     /// The real clock at the begin of the call, in nanoseconds since the start of the session.
     pub real_ns: u64,
-    /// Handed down to what is sent where the call has no packet.
-    pub origin: &'c Header,
-    /// Output ports of the node, and for each the pool of its values.
-    pub outputs: &'c [(&'static str, Pool)],
     /// Whether the node that sent the packet was restarted since its packet before this one.
     pub restarted: bool,
-    /// What accompanies the packet.
-    pub joined: &'c [Joined],
-    /// Says that the call has become obsolete.
-    pub cancel: &'c AtomicBool,
+    /// What every call of the node has around it.
+    pub around: &'c Surroundings,
 }
-
-impl Default for Caller<'_> {
-    /// At time zero, by nobody, of a node without outputs.
-    #[inline]
-    fn default() -> Self {
-        Self {
-            now: Timestamp::ZERO,
-            real_ns: 0,
-            origin: &NOTHING,
-            outputs: &[],
-            restarted: false,
-            joined: &[],
-            cancel: &NEVER,
-        }
-    }
-}
-
-/// What a call without a packet descends from.
-static NOTHING: Header = Header {
-    at: Timestamp::ZERO,
-    sequence: 0,
-    epoch: 0,
-    restarts: 0,
-    trace: 0,
-    entered_ns: 0,
-    model_ns: 0,
-};
-
-/// For calls that nobody cancels.
-static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// The packet of one call, and where what the node sends goes.
 ///
@@ -113,7 +93,7 @@ pub struct Cx<'c> {
 impl<'c> Cx<'c> {
     /// The context of one call.
     ///
-    /// `sent` takes what the node sends: the place of the output in [`Caller::outputs`], and
+    /// `sent` takes what the node sends: the place of the output in [`Surroundings::outputs`], and
     /// the packet.
     #[inline]
     pub fn new(
@@ -146,12 +126,12 @@ impl<'c> Cx<'c> {
     /// with [`NodeError::Cancelled`] or without.
     #[inline]
     pub fn cancelled(&self) -> bool {
-        self.caller.cancel.load(Ordering::Relaxed)
+        self.caller.around.cancel.load(Ordering::Relaxed)
     }
 
     /// What [`Cx::cancelled`] looks at, for a model that runs for long.
     pub fn cancel_flag(&self) -> &'c AtomicBool {
-        self.caller.cancel
+        &self.caller.around.cancel
     }
 
     /// The name of the input that the packet of this call came in by.
@@ -196,7 +176,8 @@ impl<'c> Cx<'c> {
     /// All values on `port` that accompany the packet of this call, with their times: several where
     /// the graph joins a window, otherwise one or none.
     pub fn all<T: Payload>(&self, port: In<T>) -> impl Iterator<Item = (Timestamp, &T)> {
-        let here = self.caller.joined.iter().filter(move |joined| joined.port == port.name());
+        let here =
+            self.caller.around.joined.iter().filter(move |joined| joined.port == port.name());
         let packets = here.flat_map(|joined| &joined.packets);
         packets.filter_map(|packet| Some((packet.header.at, packet.get()?)))
     }
@@ -208,7 +189,7 @@ impl<'c> Cx<'c> {
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
         match &mut self.input {
             Some((inbound, packet)) if is(inbound.port, port.name()) => {
-                packet.take(self.caller.outputs.first().map(|(_, pool)| pool))
+                packet.take(|| self.caller.around.outputs.first().map(|(_, pool)| pool))
             }
             _ => None,
         }
@@ -217,7 +198,7 @@ impl<'c> Cx<'c> {
     /// A value for `port`, to fill. It may hold what an earlier packet held.
     pub fn loan<T: Payload>(&self, port: Out<T>) -> Loan<T> {
         match self.place(port.name()) {
-            Some(place) => self.caller.outputs[place].1.loan(),
+            Some(place) => self.caller.around.outputs[place].1.loan(),
             None => Loan::new(T::default()),
         }
     }
@@ -233,16 +214,19 @@ impl<'c> Cx<'c> {
     pub fn send_at<T: Payload>(&mut self, port: Out<T>, at: Timestamp, value: impl IntoLoan<T>) {
         // An output that the node did not declare leads nowhere.
         let Some(place) = self.place(port.name()) else { return };
-        let loan = value.into_loan(&self.caller.outputs[place].1);
+        let loan = value.into_loan(&self.caller.around.outputs[place].1);
         let (header, flight) = (self.header(at), self.flight());
         let packet = self.sent.slot(place);
-        (packet.header, packet.flight) = (header, flight);
+        packet.header = header;
+        if flight.is_some() {
+            packet.flight = flight;
+        }
         loan.seal(packet);
     }
 
     /// Sends `packet`, whose type is not known here, with its own time, by the output `port`.
     pub fn send_packet(&mut self, port: &str, mut packet: Packet) {
-        let place = self.caller.outputs.iter().position(|(name, _)| *name == port);
+        let place = self.caller.around.outputs.iter().position(|(name, _)| *name == port);
         let Some(place) = place else { return };
         packet.header = self.header(packet.header.at);
         packet.flight = self.flight();
@@ -265,7 +249,7 @@ impl<'c> Cx<'c> {
     /// The place of the output `port`.
     #[inline]
     fn place(&self, port: &'static str) -> Option<usize> {
-        match self.caller.outputs {
+        match self.caller.around.outputs.as_slice() {
             [(name, _), ..] if is(name, port) => Some(0),
             outputs => outputs.iter().position(|(name, _)| is(name, port)),
         }
@@ -274,7 +258,7 @@ impl<'c> Cx<'c> {
     /// What is sent descends from this.
     #[inline]
     fn origin(&self) -> &Header {
-        self.input.as_ref().map_or(self.caller.origin, |(_, packet)| &packet.header)
+        self.input.as_ref().map_or(&self.caller.around.origin, |(_, packet)| &packet.header)
     }
 
     /// What is sent is under way as the packet of the call is.
@@ -394,7 +378,7 @@ impl<T: Payload> IntoLoan<T> for T {
 /// ```
 pub struct NodeBench<N> {
     node: N,
-    outputs: Vec<(&'static str, Pool)>,
+    around: Surroundings,
     asked: Asked,
 }
 
@@ -403,7 +387,8 @@ impl<N: Node> NodeBench<N> {
     pub fn new(node: N) -> Self {
         let outputs = N::PORTS.iter().filter(|port| port.kind == PortKind::Output);
         let outputs = outputs.map(|port| (port.name, Pool::new(8))).collect();
-        Self { node, outputs, asked: Asked::default() }
+        let around = Surroundings { outputs, ..Surroundings::default() };
+        Self { node, around, asked: Asked::default() }
     }
 
     /// The node itself.
@@ -498,8 +483,8 @@ impl<N: Node> NodeBench<N> {
     ) -> Result<Vec<(&'static str, Packet)>, NodeError> {
         let mut sent = Outbox::default();
         let origin = Header { at: now, ..Header::default() };
-        let origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
-        let caller = Caller { now, origin: &origin, outputs: &self.outputs, ..Caller::default() };
+        self.around.origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
+        let caller = Caller { now, real_ns: 0, restarted: false, around: &self.around };
         let inbound = |port| Inbound { port, source: String::new() };
         let mut input = input.map(|(port, packet)| (inbound(port), packet));
         let input = input.as_mut().map(|(inbound, packet)| (&*inbound, packet));
@@ -515,7 +500,7 @@ impl<N: Node> NodeBench<N> {
         self.asked.resume = asked.resume;
         self.asked.wake = asked.wake.or(self.asked.wake);
         let sent = std::iter::from_fn(|| sent.pop());
-        Ok(sent.map(|(place, packet)| (self.outputs[place].0, packet)).collect())
+        Ok(sent.map(|(place, packet)| (self.around.outputs[place].0, packet)).collect())
     }
 }
 

@@ -41,7 +41,9 @@ mod time;
 
 pub use audio::{AudioBlock, SampleRate};
 pub use codec::{Codec, Recorded};
-pub use cx::{Asked, Caller, Cx, Inbound, IntoLoan, Joined, NodeBench, Polled, Resume};
+pub use cx::{
+    Asked, Caller, Cx, Inbound, IntoLoan, Joined, NodeBench, Polled, Resume, Surroundings,
+};
 pub use dialogue::{Interruption, ToolMessage, TurnEvent, TurnEventKind};
 pub use features::Features;
 pub use flight::{Flight, Seat};

@@ -26,18 +26,20 @@ impl Outbox {
     /// Sends a packet by the output at `output`, which is filled by the caller.
     #[inline]
     pub(crate) fn slot(&mut self, output: usize) -> &mut Packet {
-        if self.end == self.slots.len() {
-            self.grow();
-        }
-        let (place, packet) = &mut self.slots[self.end];
-        *place = output;
+        let end = self.end;
         self.end += 1;
+        let (place, packet) = match end < self.slots.len() {
+            true => &mut self.slots[end],
+            false => self.grow(),
+        };
+        *place = output;
         packet
     }
 
+    /// One slot more.
     #[cold]
-    fn grow(&mut self) {
-        self.slots.push((0, Packet::default()));
+    fn grow(&mut self) -> &mut (usize, Packet) {
+        self.slots.push_mut((0, Packet::default()))
     }
 
     /// Sends `packet` by the output at `output`.
@@ -50,8 +52,8 @@ impl Outbox {
         let (output, packet) = self.slots[..self.end].get_mut(self.first)?;
         let taken = (*output, mem::take(packet));
         self.first += 1;
-        if self.first == self.end {
-            (self.first, self.end) = (0, 0);
+        if self.is_empty() {
+            self.reuse();
         }
         Some(taken)
     }
@@ -107,7 +109,7 @@ impl Outbox {
         }
         self.end = kept;
         if self.is_empty() {
-            (self.first, self.end) = (0, 0);
+            self.reuse();
         }
     }
 
@@ -117,6 +119,12 @@ impl Outbox {
         if let Some((_, packet)) = self.slots.get_mut(self.first) {
             packet.empty();
         }
+        self.reuse();
+    }
+
+    /// Has its slots used again, as [`Outbox::drop_only`] does, when the only packet is empty already.
+    #[inline]
+    pub fn reuse(&mut self) {
         (self.first, self.end) = (0, 0);
     }
 
@@ -124,7 +132,7 @@ impl Outbox {
     #[inline]
     pub fn clear(&mut self) {
         self.iter_mut().for_each(|(_, packet)| packet.empty());
-        (self.first, self.end) = (0, 0);
+        self.reuse();
     }
 
     /// How many packets there are.

@@ -186,15 +186,18 @@ impl Packet {
     /// The value, when it is a `T`, to change it: in place when nobody else holds it, otherwise a
     /// copy, in memory of `pool` where there is one.
     pub fn into_loan<T: Payload>(mut self, pool: Option<&Pool>) -> Option<Loan<T>> {
-        self.take(pool)
+        self.take(|| pool)
     }
 
     /// The same, of which only the header is left then.
     #[inline]
-    pub(crate) fn take<T: Payload>(&mut self, pool: Option<&Pool>) -> Option<Loan<T>> {
+    pub(crate) fn take<'p, T: Payload>(
+        &mut self,
+        pool: impl FnOnce() -> Option<&'p Pool>,
+    ) -> Option<Loan<T>> {
         match self.cell.take()?.into_unique() {
             Ok(cell) => Some(Loan { cell: Some(cell) }),
-            Err(cell) => self.copy(cell, pool),
+            Err(cell) => self.copy(cell, pool()),
         }
     }
 
@@ -215,9 +218,9 @@ impl Packet {
         shared
     }
 
-    /// Lets go of the value.
+    /// Lets go of the value; the header stays.
     #[inline]
-    pub(crate) fn empty(&mut self) {
+    pub fn empty(&mut self) {
         if self.flight.is_some() {
             self.flight = None;
         }

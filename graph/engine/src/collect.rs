@@ -59,7 +59,7 @@ pub(crate) fn figures(
             measured,
             latency,
         }));
-        for (port, pool) in &runner.pools {
+        for (port, pool) in &runner.around.outputs {
             let pool = PoolReport {
                 output: format!("{}.{port}", runner.name),
                 values: pool.capacity(),

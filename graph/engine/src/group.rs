@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use afferent_graph::{Packet, Resume, Timestamp};
+use afferent_graph::{Outbox, Packet, Resume, Timestamp};
 
 use crate::{
     Failure, FailureKind, Handled, OnError, RunError,
@@ -16,7 +16,7 @@ use crate::{
     lockstep::Sleep,
     queue::{Queue, Taken},
     ready::Ready,
-    runner::{Call, Input, Phase, Runner},
+    runner::{Call, Input, Phase, Runner, SLOTS},
     shared::Shared,
     wake::Waker,
 };
@@ -41,15 +41,16 @@ pub(crate) struct Group {
     timed: Vec<usize>,
     /// Of each node the only receiver, where there is one and it is in this thread.
     receivers: Vec<Option<usize>>,
-    /// The same, where its packets reach it by a lane.
-    lanes: Vec<Option<usize>>,
     /// Hops in the lane that are not counted yet.
     hops: Vec<Hop>,
     /// Rows of calls in the lane that were timed as a whole only.
     rows: Rows,
-    /// The node that was called last in the lane, and the one before it.
+    /// The node that was called last in the lane.
     receiver: usize,
-    sender: usize,
+    /// What is on its way in the lane: the packet of this node, and what it sends.
+    hands: [Outbox; 2],
+    /// Which of the two has the packet.
+    near: usize,
     waker: Arc<Waker>,
     pub(crate) shared: Arc<Shared>,
     /// Read after each call and sleep, which is when the next call starts.
@@ -89,10 +90,9 @@ impl Group {
         let timed = (0..runners.len()).filter(|place| is_timed(&runners[*place])).collect();
         let receivers: Vec<_> = runners.iter().map(only_receiver).collect();
         // On the virtual clock there is nothing to gain.
-        let lanes = match shared.clock.lockstep {
-            None => lane::lanes(&runners, &receivers),
-            Some(_) => vec![None; runners.len()],
-        };
+        if shared.clock.lockstep.is_none() {
+            lane::lay(&mut runners, &receivers);
+        }
         let watch = Watch::new(&shared.clock, index, shared.calling[index].clone());
         let rows = Rows::new(runners.len());
         Self {
@@ -101,11 +101,11 @@ impl Group {
             far,
             timed,
             receivers,
-            lanes,
             hops: Vec::with_capacity(HOPS),
             rows,
             receiver: 0,
-            sender: 0,
+            hands: [(); 2].map(|()| Outbox::new(SLOTS)),
+            near: 0,
             waker,
             shared,
             watch,
@@ -253,7 +253,7 @@ impl Group {
     fn cancel(&mut self, place: usize) {
         let runner = &mut self.runners[place];
         runner.epoch = self.shared.interrupt.answer(runner.place);
-        runner.origin.epoch = runner.epoch;
+        runner.around.origin.epoch = runner.epoch;
         runner.stats.interrupts += 1;
         // Its streams begin anew, also in time: sound that was made ahead is not.
         runner.outputs.iter_mut().for_each(|output| output.last_at = Timestamp(i64::MIN));

@@ -4,15 +4,13 @@ use std::{
     any::Any,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::Ordering,
     time::Duration,
 };
 
 use afferent_graph::{
-    Caller, Cx, DynNode, Header, Inbound, NodeError, Outbox, Packet, Pool, Resume, Timestamp,
+    Caller, Cx, DynNode, Header, Inbound, NodeError, Outbox, Packet, Resume, Surroundings,
+    Timestamp,
 };
 
 use crate::{
@@ -57,6 +55,8 @@ pub(crate) struct Runner {
     pub(crate) rewinds: u32,
     /// In the nodes of the graph.
     pub(crate) place: usize,
+    /// In its group: the only receiver, where what it sends reaches it by a lane.
+    pub(crate) lane: Option<usize>,
     /// How many edges have taken the first packet of the outbox.
     pub(crate) taken_by: usize,
     /// `None` while it is down.
@@ -65,8 +65,6 @@ pub(crate) struct Runner {
     pub(crate) outbox: Outbox,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
-    /// For each output the memory of its values.
-    pub(crate) pools: Vec<(&'static str, Pool)>,
     /// Present when it joins its inputs.
     pub(crate) join: Option<Box<Join>>,
     /// When it is to be opened again.
@@ -79,11 +77,10 @@ pub(crate) struct Runner {
     /// nothing earlier than the other follows.
     pub(crate) bound: Timestamp,
     pub(crate) told: Timestamp,
-    /// Header of the last packet, which what `finish` sends descends from.
-    pub(crate) origin: Header,
+    /// What its calls see; the origin is the header of the last packet, which what `finish` sends
+    /// descends from.
+    pub(crate) around: Surroundings,
     pub(crate) on_error: OnError,
-    /// Says that its call has become obsolete.
-    pub(crate) cancel: Arc<AtomicBool>,
     /// How long a call may take.
     pub(crate) deadline_ns: u64,
     pub(crate) stats: NodeStats,
@@ -157,6 +154,9 @@ pub(crate) enum Method {
     Finish,
 }
 
+/// Packets of one call for which a node has room from the start.
+pub(crate) const SLOTS: usize = 16;
+
 impl Runner {
     /// Calls the node; afterwards what it sent is in the outbox, which was empty before.
     ///
@@ -178,10 +178,10 @@ impl Runner {
         let follows = !self.is_source && self.stats.packets_in() > 0;
         if !follows || matches!(call, Call::Cancel) {
             let (epoch, entered_ns) = (self.epoch, start.real_ns);
-            self.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
+            self.around.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
         } else if matches!(call, Call::Due) && self.resume == Resume::Done {
             // What is said of a packet by and by has its time, what waited for a time has that.
-            self.origin.at = self.origin.at.max(start.now);
+            self.around.origin.at = self.around.origin.at.max(start.now);
         }
         self.invoke(shared, watch, method, None)
     }
@@ -222,23 +222,17 @@ impl Runner {
             let (input, header) = (&mut self.inputs[input], &received.header);
             restarted = input.restarts != header.restarts;
             input.restarts = header.restarts;
-            before = input.feedback.then_some(self.origin);
+            before = input.feedback.then_some(self.around.origin);
             input.marks.iter().for_each(|mark| mark.pass(header.trace, start.real_ns));
             (inbound, packet) = (Some(&input.inbound), Some(received));
         }
         let port = inbound.map(|inbound: &Inbound| inbound.port);
-        let caller = Caller {
-            now: start.now,
-            real_ns: start.real_ns,
-            origin: &self.origin,
-            outputs: &self.pools,
-            restarted,
-            joined: match &self.join {
-                Some(join) if is_packet => &join.joined,
-                _ => &[],
-            },
-            cancel: &self.cancel,
-        };
+        let mut join = self.join.as_deref_mut().filter(|_| is_packet);
+        if let Some(join) = &mut join {
+            mem::swap(&mut self.around.joined, &mut join.joined);
+        }
+        let Moment { now, real_ns } = start;
+        let caller = Caller { now, real_ns, restarted, around: &self.around };
         let mut cx = Cx::new(caller, inbound.zip(packet.as_deref_mut()), &mut self.outbox);
         let ended = catch_unwind(AssertUnwindSafe(|| {
             let result = match method {
@@ -249,14 +243,17 @@ impl Runner {
             result.map_err(Box::new).err()
         }));
         let (asked, model_ns) = (cx.asked(), cx.model_ns());
+        if let Some(join) = join {
+            mem::swap(&mut self.around.joined, &mut join.joined);
+        }
         if let Some(packet) = packet {
-            self.origin = packet.header.handed_down();
+            self.around.origin = packet.header.handed_down();
         }
         if self.is_timed {
             self.resume = asked.resume.unwrap_or(self.first_resume());
             self.wake = asked.wake.or(self.wake);
             // What it says next of the same packet has had that, too.
-            self.origin.model_ns += model_ns;
+            self.around.origin.model_ns += model_ns;
         }
         let end = watch.read(&shared.clock);
         let busy_ns = end.real_ns - start.real_ns;
@@ -273,11 +270,11 @@ impl Runner {
         }
         self.stats.count_call(busy_ns, model_ns);
         if is_packet {
-            let Header { trace, entered_ns, .. } = self.origin;
+            let Header { trace, entered_ns, .. } = self.around.origin;
             self.count_packet(is_sampled(trace), end.real_ns.saturating_sub(entered_ns));
         }
         if let Some(origin) = before.filter(|_| self.resume == Resume::Done) {
-            self.origin = origin;
+            self.around.origin = origin;
         }
         match failure {
             None => Ok(()),
@@ -313,7 +310,7 @@ impl Runner {
     #[inline]
     pub(crate) fn count_path(&mut self, latency_ns: u64) {
         if self.is_sink
-            && let Some(source) = source_of(self.origin.trace)
+            && let Some(source) = source_of(self.around.origin.trace)
         {
             self.stats.count_path(source, latency_ns);
         }
@@ -397,7 +394,7 @@ impl Runner {
         self.outbox.clear();
         for (place, output) in self.outputs.iter().enumerate() {
             if let Some(mut packet) = output.last.clone() {
-                packet.header = self.origin;
+                packet.header = self.around.origin;
                 self.outbox.push(place, packet);
             }
         }
@@ -428,24 +425,10 @@ impl Runner {
     pub(crate) fn stamp(&mut self, sent: Moment) {
         let Self { outbox, outputs, stats, rewinds, on_time_fault, .. } = self;
         let first = stats.packets_out;
-        if let Some((output, packet)) = outbox.only() {
-            if !stamp(&mut outputs[output], packet, stats, rewinds, *on_time_fault) {
-                outbox.drop_only();
-            }
-        } else if !outbox.is_empty() {
-            self.stamp_all();
-        }
+        stamp_all(outbox, outputs, stats, rewinds, *on_time_fault);
         if self.is_source {
             self.enter(first, sent);
         }
-    }
-
-    #[cold]
-    fn stamp_all(&mut self) {
-        let Self { outbox, outputs, stats, rewinds, on_time_fault, .. } = self;
-        outbox.retain(|output, packet| {
-            stamp(&mut outputs[output], packet, stats, rewinds, *on_time_fault)
-        });
     }
 
     /// Begins a trace with each packet of a source, which had sent as many before.
@@ -482,12 +465,12 @@ impl Runner {
             shared.interrupt.interrupt();
         }
         let sent = self.outbox.iter().next().filter(|_| self.is_source);
-        let trace = sent.map_or(self.origin.trace, |(_, packet)| packet.header.trace);
+        let trace = sent.map_or(self.around.origin.trace, |(_, packet)| packet.header.trace);
         let (node, real_ns) = (self.name.as_str(), (start.real_ns, end.real_ns));
         let span = CallSpan { node, thread, input, trace, real_ns, model_ns };
         shared.observers.iter().for_each(|observer| observer.called(&span));
         if self.tells && input.is_some() {
-            self.bound = self.bound.max(Timestamp(self.origin.at.0.saturating_add(1)));
+            self.bound = self.bound.max(Timestamp(self.around.origin.at.0.saturating_add(1)));
         }
     }
 
@@ -673,6 +656,37 @@ impl Runner {
             Resume::Done => self.wake,
         }
     }
+}
+
+/// Completes the headers of what is in the outbox, and drops what is older than its stream.
+#[inline(always)]
+pub(crate) fn stamp_all(
+    outbox: &mut Outbox,
+    outputs: &mut [Output],
+    stats: &mut NodeStats,
+    rewinds: &mut u32,
+    on_time_fault: OnTimeFault,
+) {
+    if let Some((output, packet)) = outbox.only() {
+        if !stamp(&mut outputs[output], packet, stats, rewinds, on_time_fault) {
+            outbox.drop_only();
+        }
+    } else if !outbox.is_empty() {
+        stamp_several(outbox, outputs, stats, rewinds, on_time_fault);
+    }
+}
+
+#[cold]
+fn stamp_several(
+    outbox: &mut Outbox,
+    outputs: &mut [Output],
+    stats: &mut NodeStats,
+    rewinds: &mut u32,
+    on_time_fault: OnTimeFault,
+) {
+    outbox.retain(|output, packet| {
+        stamp(&mut outputs[output], packet, stats, rewinds, on_time_fault)
+    });
 }
 
 /// Completes the header of a packet that was sent by `output`; whether it can be sent.

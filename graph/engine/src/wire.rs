@@ -8,7 +8,7 @@ use std::{
 
 use afferent_graph::{
     DynNode, Header, Inbound, Joined, NodeDef, OnFull, OpenCx, Outbox, ParamValues, Pool, Port,
-    PortKind, Resume, Seat, Timestamp,
+    PortKind, Resume, Seat, Surroundings, Timestamp,
 };
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     metrics::NodeStats,
     pools,
     queue::Queue,
-    runner::{Input, Output, Phase, Runner, panic_text},
+    runner::{Input, Output, Phase, Runner, SLOTS, panic_text},
     supervision::Restarts,
     wake::Waker,
 };
@@ -325,23 +325,27 @@ impl Wiring<'_> {
             join: self.join(place).map(Box::new),
             on_time_fault: checked.on_time_fault,
             rewinds: 0,
-            cancel: self.interrupt.flag(place).clone(),
             is_watched,
             tells: tells_any,
             sends_far: false,
             bound: Timestamp(i64::MIN),
             told: Timestamp(i64::MIN),
             outputs: def.outputs().map(output).collect(),
-            pools: def.outputs().map(pool).collect(),
-            outbox: Outbox::new(16),
+            outbox: Outbox::new(SLOTS),
             taken_by: 0,
+            lane: None,
             phase: Phase::Running,
             resume: if def.is_source() { Resume::Now } else { Resume::Done },
             wake: None,
             turn: 0,
             held: None,
             granted: false,
-            origin: Header::default(),
+            around: Surroundings {
+                origin: Header::default(),
+                outputs: def.outputs().map(pool).collect(),
+                joined: Vec::new(),
+                cancel: self.interrupt.flag(place).clone(),
+            },
             stats: NodeStats::new(),
         }
     }

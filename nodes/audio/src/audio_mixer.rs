@@ -238,7 +238,7 @@ impl Node for AudioMixer {
 #[cfg(test)]
 mod tests {
     use afferent_graph::{
-        Caller, Header, Inbound, NodeBench, Outbox, Packet, ParamValue, Params, Pool,
+        Caller, Header, Inbound, NodeBench, Outbox, Packet, ParamValue, Params, Pool, Surroundings,
     };
 
     use super::*;
@@ -270,12 +270,13 @@ mod tests {
         len: usize,
         level: f32,
     ) -> Sent {
-        let outputs = [("audio", Pool::new(4))];
+        let outputs = vec![("audio", Pool::new(4))];
+        let around = Surroundings { outputs, ..Surroundings::default() };
         let mut sent = Outbox::default();
         let header = Header { at: ms(at), ..Header::default() };
         let mut packet = Packet::new(block(16_000, &vec![level; 16 * len]), header);
         let inbound = Inbound { port: "audio", source: source.to_owned() };
-        let caller = Caller { now: ms(now), outputs: &outputs, ..Caller::default() };
+        let caller = Caller { now: ms(now), real_ns: 0, restarted: false, around: &around };
         let mut cx = Cx::new(caller, Some((&inbound, &mut packet)), &mut sent);
         mixer.process(&mut cx).unwrap();
         let mut all = Vec::new();

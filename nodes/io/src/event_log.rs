@@ -270,7 +270,8 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use afferent_graph::{
-        AudioBlock, Caller, Inbound, KeywordEvent, Outbox, Payload, SpeechEvent, Timestamp,
+        AudioBlock, Caller, Inbound, KeywordEvent, Outbox, Payload, SpeechEvent, Surroundings,
+        Timestamp,
     };
 
     use super::*;
@@ -302,7 +303,8 @@ mod tests {
 
     fn call(log: &mut EventLog, mut packet: Packet, real_ns: u64) -> Result<(), NodeError> {
         let origin = packet.header;
-        let caller = Caller { now: origin.at, real_ns, origin: &origin, ..Caller::default() };
+        let around = Surroundings { origin, ..Surroundings::default() };
+        let caller = Caller { now: origin.at, real_ns, restarted: false, around: &around };
         let inbound = Inbound { port: "events", source: "wake".to_owned() };
         log.process(&mut Cx::new(caller, Some((&inbound, &mut packet)), &mut Outbox::default()))
     }

@@ -24,7 +24,7 @@ use super::Group;
 use crate::{
     clock::Moment,
     edge::Inlet,
-    runner::{Input, Method, Phase, Runner},
+    runner::{Input, Method, Phase, Runner, stamp_all},
     times::{is_one_of, is_sampled},
 };
 
@@ -73,12 +73,13 @@ impl Rows {
 /// How a call ended.
 type Ended = Result<Option<Box<NodeError>>, Box<dyn Any + Send>>;
 
-/// For each node the receiver that its packets reach by a lane.
-pub(super) fn lanes(runners: &[Runner], receivers: &[Option<usize>]) -> Vec<Option<usize>> {
-    let lane = |(sender, receiver): (&Runner, &Option<usize>)| {
-        receiver.filter(|receiver| sender.epoch == 0 && is_plain(&runners[*receiver]))
-    };
-    runners.iter().zip(receivers).map(lane).collect()
+/// Tells the nodes of which receivers are reached by a lane.
+pub(super) fn lay(runners: &mut [Runner], receivers: &[Option<usize>]) {
+    for (sender, receiver) in receivers.iter().enumerate() {
+        let receiver = receiver.filter(|receiver| is_plain(&runners[*receiver]));
+        let sender = &mut runners[sender];
+        sender.lane = receiver.filter(|_| sender.epoch == 0);
+    }
 }
 
 /// Whether a call concerns nobody but the node and those that it sends to.
@@ -94,16 +95,16 @@ impl Group {
     /// Hands on what the node at `place` has just sent while there are lanes; the node that was
     /// called last.
     pub(super) fn run_lane(&mut self, place: usize) -> usize {
-        if self.lanes[place].is_none() {
+        if self.runners[place].lane.is_none() {
             return place;
         }
-        (self.sender, self.receiver) = (place, place);
+        self.receiver = place;
         let trace = self.runners[place].outbox.iter().next().map(|(_, packet)| packet.header.trace);
         let is_timed = self.rows.times(trace.unwrap_or_default());
         let start = self.watch.moment.real_ns;
         let ended = catch_unwind(AssertUnwindSafe(|| match is_timed {
-            true => self.hop_on::<true>(),
-            false => self.hop_on::<false>(),
+            true => self.timed_hops(),
+            false => self.hop_on::<false>().map(|_| ()),
         }));
         match ended {
             Ok(Ok(())) => {
@@ -128,19 +129,33 @@ impl Group {
         self.receiver
     }
 
-    /// Calls one node after the other; `self.sender` and `self.receiver` say where it is. Hops that
-    /// are not `TIMED` are counted here.
+    /// Calls one node after the other, and counts each.
     ///
     /// # Errors
-    /// That of the node that was called last. It and what it sent are left as they are.
+    /// As [`Group::hop_on`].
+    fn timed_hops(&mut self) -> Result<(), Box<NodeError>> {
+        while self.hop_on::<true>()? {
+            self.count_hops();
+        }
+        Ok(())
+    }
+
+    /// Calls one node after the other; `self.receiver` says where it is. Hops that are not `TIMED`
+    /// are counted here; whether the others have to be counted before more are made.
+    ///
+    /// # Errors
+    /// That of the node that was called last. It is left as it is, and what it sent with the packet
+    /// in `self.hands`.
     #[inline]
-    fn hop_on<const TIMED: bool>(&mut self) -> Result<(), Box<NodeError>> {
-        let mut place = self.receiver;
-        while let Some(receiver) = self.lanes[place] {
-            let Ok([sender, runner]) = self.runners.get_disjoint_mut([place, receiver]) else {
-                break;
-            };
-            let Some((_, packet)) = sender.outbox.only() else { break };
+    fn hop_on<const TIMED: bool>(&mut self) -> Result<bool, Box<NodeError>> {
+        let Self { runners, hops, watch, receiver: called, near: at_hand, .. } = self;
+        let [mut near, mut next] = self.hands.each_mut();
+        let (mut place, mut lane, mut is_full) = (*called, runners[*called].lane, false);
+        *at_hand = 0;
+        mem::swap(near, &mut runners[place].outbox);
+        while let Some(receiver) = lane {
+            let runner = &mut runners[receiver];
+            let Some((_, packet)) = near.only() else { break };
             let (Some(node), [input]) = (&mut runner.node, runner.inputs.as_mut_slice()) else {
                 break;
             };
@@ -148,39 +163,36 @@ impl Group {
             if runner.phase != Phase::Running || !runner.outbox.is_empty() || !queue.is_clear() {
                 break;
             }
+            *called = receiver;
+            watch.calling.store(runner.place, Ordering::Relaxed);
+            let Moment { now, real_ns } = watch.moment;
             let Header { at, restarts, .. } = packet.header;
-            (self.sender, self.receiver) = (place, receiver);
-            self.watch.calling.store(runner.place, Ordering::Relaxed);
-            let caller = Caller {
-                now: self.watch.moment.now,
-                real_ns: self.watch.moment.real_ns,
-                origin: &runner.origin,
-                outputs: &runner.pools,
-                restarted: input.restarts != restarts,
-                joined: &[],
-                cancel: &runner.cancel,
-            };
-            input.restarts = restarts;
-            let mut cx = Cx::new(caller, Some((&input.inbound, packet)), &mut runner.outbox);
+            let restarted = mem::replace(&mut input.restarts, restarts) != restarts;
+            let caller = Caller { now, real_ns, restarted, around: &runner.around };
+            let mut cx = Cx::new(caller, Some((&input.inbound, packet)), next);
             node.process(&mut cx).map_err(Box::new)?;
             let model_ns = cx.model_ns();
-            let mut is_far = false;
+            runner.around.origin = packet.header.handed_down();
+            packet.empty();
+            near.reuse();
+            let Runner { outputs, stats, rewinds, on_time_fault, .. } = runner;
+            stamp_all(next, outputs, stats, rewinds, *on_time_fault);
+            mem::swap(&mut near, &mut next);
+            *at_hand ^= 1;
+            (place, lane) = (receiver, runner.lane);
             if TIMED {
-                let (ticks, is_near) = self.watch.ticks();
-                self.hops.push(Hop { place: receiver, ticks, at, model_ns });
-                is_far = !is_near || self.hops.len() == HOPS;
+                let (ticks, is_near) = watch.ticks();
+                hops.push(Hop { place, ticks, at, model_ns });
+                is_full = !is_near || hops.len() == HOPS;
+                if is_full {
+                    break;
+                }
             } else {
                 runner.stats.count_untimed(model_ns);
             }
-            runner.origin = packet.header.handed_down();
-            runner.stamp(self.watch.moment);
-            sender.outbox.drop_only();
-            place = receiver;
-            if is_far {
-                self.count_hops();
-            }
         }
-        Ok(())
+        mem::swap(near, &mut runners[place].outbox);
+        Ok(is_full)
     }
 
     /// Counts the time of a row whose hops were not timed.
@@ -190,23 +202,25 @@ impl Group {
         let end = self.watch.read(&self.shared.clock).real_ns;
         self.rows.untold_ns[self.receiver] += end - start;
         let last = &mut self.runners[self.receiver];
-        last.count_path(end.saturating_sub(last.origin.entered_ns));
+        last.count_path(end.saturating_sub(last.around.origin.entered_ns));
     }
 
     /// What a call needs that went wrong in the lane. Where hops were not timed, it gets the time of
     /// its row.
     #[cold]
     fn leave_lane(&mut self, ended: Ended) {
-        let (sender, receiver) = (self.sender, self.receiver);
         let (ticks, _) = self.watch.ticks();
-        let Ok([sender_runner, runner]) = self.runners.get_disjoint_mut([sender, receiver]) else {
-            return;
-        };
-        if let Some((_, packet)) = sender_runner.outbox.only() {
-            runner.origin = packet.header.handed_down();
+        let receiver = self.receiver;
+        let (runner, [packet, sent]) = (&mut self.runners[receiver], &mut self.hands);
+        if self.near == 1 {
+            mem::swap(packet, sent);
         }
-        sender_runner.outbox.clear();
-        let at = runner.origin.at;
+        if let Some((_, packet)) = packet.only() {
+            runner.around.origin = packet.header.handed_down();
+        }
+        packet.clear();
+        mem::swap(sent, &mut runner.outbox);
+        let at = runner.around.origin.at;
         self.hops.push(Hop { place: receiver, ticks, at, model_ns: 0 });
         self.count_hops();
         let runner = &mut self.runners[receiver];
@@ -221,7 +235,7 @@ impl Group {
     fn count_hops(&mut self) {
         let Self { hops, rows, runners, watch, shared, receiver, .. } = self;
         // What is made of a packet keeps its trace.
-        let Header { trace, entered_ns, .. } = runners[*receiver].origin;
+        let Header { trace, entered_ns, .. } = runners[*receiver].around.origin;
         let is_sampled = is_sampled(trace);
         let mut start = watch.moment.real_ns;
         let row = start;
