@@ -145,9 +145,9 @@ impl Channels<'_> {
         fits.then_some(())?;
         let work = out.len().saturating_mul(taps);
         let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
-        let share = rows.div_ceil(pieces);
+        let (share, by_columns) = (rows.div_ceil(pieces), by_columns(isa, taps, channels));
         parallel::for_each_chunk(workers, out, share * channels, |piece, out| {
-            run(isa, Part { of: *self, first: piece * share, end, out });
+            run(isa, Part { of: *self, by_columns, first: piece * share, end, out });
         });
         Some(())
     }
@@ -156,6 +156,8 @@ impl Channels<'_> {
 /// Results that one thread computes.
 struct Part<'p, 'd> {
     of: Channels<'d>,
+    /// Whether weights are packed for sums of columns.
+    by_columns: bool,
     /// The first of them.
     first: usize,
     end: &'p Bytes<'d>,
@@ -173,7 +175,8 @@ impl Routine for Part<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         match self.of.taps {
-            NINE if S::QUADS && self.of.channels >= 2 * S::LANES => self.columns(simd),
+            // What is known of the instructions leaves the other way out of the program.
+            NINE if S::QUADS && self.by_columns => self.columns(simd),
             NINE => self.pixels::<S, 5>(simd),
             25 => self.pixels::<S, 13>(simd),
             _ => self.any(simd),
