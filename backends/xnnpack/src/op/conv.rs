@@ -3,8 +3,9 @@
 
 use afferent_core::{Error, Workers};
 use afferent_simd::{
-    Activation,
+    Activation, Isa,
     indirect::{Place, Places, ZEROS},
+    winograd::{self, Winograd},
 };
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     keep::{Form, Keep},
     linear::Packed,
     narrow::Patches,
-    only,
+    only, some,
 };
 use crate::{
     graph::ConvKind,
@@ -82,6 +83,20 @@ impl Sizes {
             && self.groups == 1
             && (kernel[1], dilation[0], before, after) == (1, 1, [0; 2], [0; 2])
             && (input[0], input[2]) == (1, 1)
+    }
+
+    /// The sizes of the convolution of pictures of this shape where minimal filtering computes it,
+    /// and faster.
+    fn filtering(&self, input: &Shape, output: &Shape) -> Result<Option<winograd::Sizes>, Error> {
+        let Window { kernel, stride, dilation, before, .. } = self.window;
+        let fits = self.kind == ConvKind::Plain
+            && self.groups == 1
+            && (kernel, stride, dilation) == ([3; 2], [1; 2], [1; 2]);
+        let ([batch, height, width, channels], [_, rows, columns, cols]) =
+            (input.picture()?, output.picture()?);
+        let (input, output) = ([height, width], [rows, columns]);
+        let sizes = winograd::Sizes { batch, input, output, before, channels, cols };
+        Ok(Some(sizes).filter(|sizes| fits && sizes.pays()))
     }
 }
 
@@ -156,6 +171,8 @@ pub(crate) struct Conv {
     packed: Vec<Packed>,
     zeros: Vec<f32>,
     table: Table,
+    /// For pictures of the last shape.
+    filtering: Option<winograd::Sizes>,
 }
 
 impl Conv {
@@ -179,7 +196,7 @@ impl Conv {
         };
         let packed = (0..groups).map(pack).collect::<Result<_, _>>()?;
         let zeros = vec![0.0; inputs];
-        Ok(Self { sizes, then, packed, zeros, table: Table::default() })
+        Ok(Self { sizes, then, packed, zeros, table: Table::default(), filtering: None })
     }
 }
 
@@ -197,6 +214,24 @@ impl Conv {
         let out = Place { data: out, at: 0, step: outputs };
         let packed = self.packed.first().ok_or(MISFIT)?;
         packed.write(workers, (x, rows, Places::Rows { step: inputs }), &[], self.then, out)
+    }
+}
+
+impl Conv {
+    /// The convolution by minimal filtering.
+    fn filter(
+        &self,
+        cx: &mut Cx<'_>,
+        sizes: winograd::Sizes,
+        x: &[f32],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        let (isa, threads) = (Isa::best(), cx.workers.map_or(1, Workers::threads));
+        let Packed { weights, bias, .. } = self.packed.first().ok_or(MISFIT)?;
+        let len = sizes.scratch_len(isa, threads).ok_or(TOO_LARGE)?;
+        let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
+        let conv = Winograd { x, zeros: &self.zeros, sizes, weights, bias, then: self.then };
+        conv.write(isa, out, scratch, cx.workers).ok_or(MISFIT)
     }
 }
 
@@ -232,7 +267,9 @@ impl Op for Conv {
     fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let out = self.sizes.output(input)?;
-        if !self.sizes.is_direct() && !self.sizes.is_line(input) {
+        self.filtering = self.sizes.filtering(input, &out)?;
+        let needs_table = !self.sizes.is_direct() && !self.sizes.is_line(input);
+        if needs_table && self.filtering.is_none() {
             self.table.find(&self.sizes, input, input[3], room)?;
         }
         Ok(out)
@@ -241,6 +278,9 @@ impl Op for Conv {
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
         let (x, data) = (input.data::<f32>()?, elements::<f32>(out)?);
+        if let Some(sizes) = self.filtering {
+            return self.filter(cx, sizes, x, data);
+        }
         let Sizes { groups, inputs, outputs, window, .. } = self.sizes;
         let places = if self.sizes.is_direct() {
             Places::Rows { step: groups * inputs }
