@@ -299,3 +299,59 @@ impl Op for Conv {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use afferent_simd::pool;
+
+    use super::*;
+    use crate::op::Scratch;
+
+    fn numbers(len: usize) -> Vec<f32> {
+        (0..len).map(|at| ((at * 7919 + 13) % 1009) as f32 / 504.0 - 1.0).collect()
+    }
+
+    fn run(op: &Conv, x: &[f32], shape: Shape, out: Shape, threads: usize) -> Vec<f32> {
+        let mut result = vec![f32::NAN; out.numel().unwrap()];
+        let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
+        let workers = pool::workers(threads);
+        let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
+        let input = Input { shape, bytes: bytemuck::cast_slice(x) };
+        op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut result)).unwrap();
+        result
+    }
+
+    #[test]
+    fn filtering_gives_what_patches_give() {
+        // Channels before and after; pictures of several sizes, one after the other.
+        for (inputs, outputs) in [(64, 64), (40, 100), (128, 24)] {
+            let window = Window {
+                kernel: [3; 2],
+                stride: [1; 2],
+                dilation: [1; 2],
+                before: [1, 0],
+                after: [1, 2],
+            };
+            let sizes = Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
+            let (weights, bias) = (numbers(inputs * outputs * 9), numbers(outputs));
+            let then = Activation { clamp: (-9.0, 100.0), hardswish: outputs == 100 };
+            let mut conv = Conv::new(&Keep::default(), sizes, &weights, Some(&bias), then).unwrap();
+            for (picture, filters) in [([1, 30, 33], true), ([2, 2, 3], false), ([3, 17, 16], true)]
+            {
+                let [batch, height, width] = picture;
+                let shape = Shape::of([batch, height, width, inputs]);
+                let x = numbers(shape.numel().unwrap());
+                let mut room = Room::of(usize::MAX);
+                let out = conv.shape(&[shape], &mut room).unwrap();
+                assert_eq!(conv.filtering.is_some(), filters, "{inputs} {picture:?}");
+                let found = [1, 2, 3].map(|threads| run(&conv, &x, shape, out, threads));
+                conv.filtering = None;
+                conv.table.find(&sizes, &shape, inputs, &mut room).unwrap();
+                let expected = run(&conv, &x, shape, out, 1);
+                let largest = expected.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
+                let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * largest;
+                assert!(found.iter().all(|found| found.iter().zip(&expected).all(close)));
+            }
+        }
+    }
+}

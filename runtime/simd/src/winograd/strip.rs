@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "writes tiles of a picture that several threads write")]
 
-use super::{APART, BLOCK, CACHE_LINE, IN, OUT, PLACES, Plan, Sizes, TAPS, Winograd, transform};
+use super::{APART, BLOCK, IN, OUT, PLACES, Plan, Sizes, TAPS, Winograd, transform};
 use crate::{
     Routine, Simd,
     gemm::tile::{Start, Strips},
@@ -100,8 +100,8 @@ impl Routine for Gather<'_, '_> {
     fn run<S: Simd>(self, simd: S) {
         let Self { strip, block, to } = self;
         let (lens, channels) = (strip.plan.lens, strip.conv.sizes.channels);
-        let first = block * BLOCK;
-        let last = channels.min(first + BLOCK);
+        let first = block * lens.channels;
+        let last = channels.min(first + lens.channels);
         let tiles = strip.to - strip.from;
         assert!((PLACES - 1) * lens.input + tiles * lens.channels <= to.len());
         for tile in 0..tiles {
@@ -209,15 +209,12 @@ impl Multiply<'_, '_> {
             strip.plan.lens;
         let tiles = strip.to - strip.from;
         let (weights, products) = own.split_at_mut(weight * PLACES);
-        let blocks = inputs.len() / block_len;
         for panel in panels.0..panels.1 {
             for (block, inputs) in inputs.chunks_exact(block_len).enumerate() {
-                let next = if block + 1 < blocks { (panel, block + 1) } else { (panel + 1, 0) };
-                let depth = channels.min(strip.conv.sizes.channels - block * BLOCK);
-                strip.weights::<S, C>(simd, panel, (block * BLOCK, depth), weights);
+                let depth = channels.min(strip.conv.sizes.channels - block * channels);
+                strip.weights::<S, C>(simd, panel, (block * channels, depth), weights);
                 let places = Shared::new(products);
                 for place in 0..PLACES {
-                    strip.prefetch(simd, next, place);
                     let product = Strips {
                         a: &inputs[place * input..],
                         a_row: channels,
@@ -278,21 +275,6 @@ impl Strip<'_> {
         }
     }
 
-    /// Asks for weights of a panel and a block before they are needed: for part `part` of
-    /// [`PLACES`].
-    #[inline(always)]
-    fn prefetch<S: Simd>(&self, simd: S, (panel, block): (usize, usize), part: usize) {
-        /// Parts of the weights of a tap.
-        const PARTS: usize = PLACES / TAPS;
-        let (lens, channels) = (self.plan.lens, self.conv.sizes.channels);
-        let (count, tap) = (lens.channels / PARTS, panel * TAPS + part / PARTS);
-        let channel = tap * channels + block * BLOCK + part % PARTS * count;
-        let from = self.conv.weights.as_ptr().wrapping_add(channel * lens.width);
-        for line in (0..count * lens.width).step_by(CACHE_LINE) {
-            simd.prefetch(from.wrapping_add(line));
-        }
-    }
-
     /// Transforms products to the outputs of a vector of columns, from column `col` on.
     #[inline(always)]
     fn outputs<S: Simd>(&self, simd: S, col: usize, products: &[f32], out: &Shared<'_, f32>) {
@@ -318,15 +300,18 @@ impl Strip<'_> {
             let square = transform::outputs(simd, square);
             let (item, top, left) = self.place(tile);
             for (row, values) in (top..output[0]).zip(&square) {
-                for (column, value) in (left..output[1]).zip(values) {
-                    let at = ((item * output[0] + row) * output[1] + column) * cols + col;
-                    // SAFETY: each tile and each column belongs to one thread.
-                    let to = unsafe { out.part(at, len) };
+                let at = ((item * output[0] + row) * output[1] + left) * cols + col;
+                for (column, value) in values.iter().enumerate().take(output[1] - left) {
                     let value = then.of(simd, *value + bias);
+                    // SAFETY: `write` saw that the target holds all pictures; each tile and each
+                    // column belongs to one thread.
+                    let to = unsafe { out.pointer(at + column * cols) };
                     if len == S::LANES {
-                        simd.store(value, to);
+                        // SAFETY: as above.
+                        unsafe { simd.store_at(value, to) };
                     } else {
-                        simd.store_first(value, to);
+                        // SAFETY: as above.
+                        unsafe { simd.store_first_at(value, to, len) };
                     }
                 }
             }
