@@ -41,8 +41,11 @@ const STRIP: usize = 128 * 1024;
 /// Tiles for which it is worth transforming the weights once more.
 const ENOUGH: usize = 32;
 
+/// Numbers in a line of the cache.
+const CACHE_LINE: usize = 16;
+
 /// Numbers between places beyond what they hold, so that places do not meet in the cache.
-const APART: usize = 16;
+const APART: usize = CACHE_LINE;
 
 /// A convolution of pictures whose channels lie together, with a step of one.
 #[derive(Debug, Clone, Copy)]
@@ -100,9 +103,9 @@ impl Sizes {
     /// were measured where a vector is multiplied and added in one.
     pub fn pays(&self) -> bool {
         /// Cycles for the weights of a vector of pairs of channels, in a strip.
-        const WEIGHTS: usize = 400;
+        const WEIGHTS: usize = 300;
         /// Cycles for a tile of a vector of input channels, or of output channels.
-        const TILE: usize = 700;
+        const TILE: usize = 900;
         let Some(Plan { all, tiles, .. }) = self.plan(1, 1) else { return false };
         let Self { batch, output, channels, cols, .. } = *self;
         let plain = batch * output[0] * output[1] * TAPS;
@@ -117,7 +120,8 @@ impl Sizes {
     pub fn scratch_len(&self, isa: Isa, threads: usize) -> Option<usize> {
         let Plan { lens, pieces, apart, .. } = self.plan(isa.lanes(), threads)?;
         let own = lens.own()?.checked_mul(pieces)?;
-        lens.inputs.checked_mul(if apart { pieces } else { 1 })?.checked_add(own)
+        let inputs = lens.inputs.checked_mul(if apart { pieces } else { 1 })?;
+        inputs.checked_add(own)?.checked_add(CACHE_LINE)
     }
 
     fn plan(&self, lanes: usize, threads: usize) -> Option<Plan> {
@@ -151,6 +155,9 @@ impl Winograd<'_> {
         let threads = workers.map_or(1, Workers::threads);
         let plan = self.sizes.plan(isa.lanes(), threads)?;
         let scratch = scratch.get_mut(..self.sizes.scratch_len(isa, threads)?)?;
+        let skip = scratch.as_ptr().align_offset(CACHE_LINE * size_of::<f32>());
+        let end = scratch.len() - CACHE_LINE;
+        let scratch = scratch.get_mut(skip..skip + end)?;
         self.fits(isa, out)?;
         let out = parallel::Shared::new(out);
         let (lens, strips) = (plan.lens, plan.all.div_ceil(plan.tiles));
@@ -272,6 +279,7 @@ mod tests {
             (1, [1, 1], [1, 1], [1, 1], 9, 100),
             (1, [30, 29], [1, 1], [1, 1], 130, 17),
             (2, [37, 50], [1, 0], [0, 1], 20, 33),
+            (1, [21, 24], [1, 1], [1, 1], 512, 20),
         ];
         for (batch, input, before, after, channels, cols) in cases {
             let output = [0, 1].map(|dim| input[dim] + before[dim] + after[dim] - 2);
@@ -279,7 +287,7 @@ mod tests {
             for isa in Isa::available() {
                 for threads in [1, 2, 3] {
                     let error = error(isa, sizes, threads);
-                    assert!(error < 3e-6, "{isa:?} {sizes:?} {threads}: {error}");
+                    assert!(error < 1e-5, "{isa:?} {sizes:?} {threads}: {error}");
                 }
             }
         }
