@@ -6,7 +6,7 @@
 
 mod gemv;
 mod panels;
-mod tile;
+pub(crate) mod tile;
 
 use afferent_core::Workers;
 

@@ -15,6 +15,7 @@
 //! | `pool`      | the threads of the process (feature `std`)                                |
 //! | `softmax`   | softmax and its logarithm                                                 |
 //! | `vector`    | what a vector register can do: the traits that arithmetic is written in   |
+//! | `winograd`  | convolutions of 3 x 3 with a quarter of the multiplications                |
 //!
 //! **Invariant:** a function takes slices and checks their lengths; what it is given decides
 //! neither whether memory outside them is reached nor whether it ends.
@@ -37,6 +38,7 @@ pub mod parallel;
 pub mod pool;
 pub mod softmax;
 pub mod vector;
+pub mod winograd;
 
 pub use activation::Activation;
 pub use isa::{Isa, Routine};

@@ -3,8 +3,9 @@
 
 use afferent_core::{Error, Workers};
 use afferent_simd::{
-    Activation,
+    Activation, Isa,
     indirect::{Place, Places, ZEROS},
+    winograd::{self, Winograd},
 };
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     keep::{Form, Keep},
     linear::Packed,
     narrow::Patches,
-    only,
+    only, some,
 };
 use crate::{
     graph::ConvKind,
@@ -82,6 +83,20 @@ impl Sizes {
             && self.groups == 1
             && (kernel[1], dilation[0], before, after) == (1, 1, [0; 2], [0; 2])
             && (input[0], input[2]) == (1, 1)
+    }
+
+    /// The sizes of the convolution of pictures of this shape where minimal filtering computes it,
+    /// and faster.
+    fn filtering(&self, input: &Shape, output: &Shape) -> Result<Option<winograd::Sizes>, Error> {
+        let Window { kernel, stride, dilation, before, .. } = self.window;
+        let fits = self.kind == ConvKind::Plain
+            && self.groups == 1
+            && (kernel, stride, dilation) == ([3; 2], [1; 2], [1; 2]);
+        let ([batch, height, width, channels], [_, rows, columns, cols]) =
+            (input.picture()?, output.picture()?);
+        let (input, output) = ([height, width], [rows, columns]);
+        let sizes = winograd::Sizes { batch, input, output, before, channels, cols };
+        Ok(Some(sizes).filter(|sizes| fits && sizes.pays()))
     }
 }
 
@@ -156,6 +171,8 @@ pub(crate) struct Conv {
     packed: Vec<Packed>,
     zeros: Vec<f32>,
     table: Table,
+    /// For pictures of the last shape.
+    filtering: Option<winograd::Sizes>,
 }
 
 impl Conv {
@@ -179,7 +196,7 @@ impl Conv {
         };
         let packed = (0..groups).map(pack).collect::<Result<_, _>>()?;
         let zeros = vec![0.0; inputs];
-        Ok(Self { sizes, then, packed, zeros, table: Table::default() })
+        Ok(Self { sizes, then, packed, zeros, table: Table::default(), filtering: None })
     }
 }
 
@@ -197,6 +214,24 @@ impl Conv {
         let out = Place { data: out, at: 0, step: outputs };
         let packed = self.packed.first().ok_or(MISFIT)?;
         packed.write(workers, (x, rows, Places::Rows { step: inputs }), &[], self.then, out)
+    }
+}
+
+impl Conv {
+    /// The convolution by minimal filtering.
+    fn filter(
+        &self,
+        cx: &mut Cx<'_>,
+        sizes: winograd::Sizes,
+        x: &[f32],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        let (isa, threads) = (Isa::best(), cx.workers.map_or(1, Workers::threads));
+        let Packed { weights, bias, .. } = self.packed.first().ok_or(MISFIT)?;
+        let len = sizes.scratch_len(isa, threads).ok_or(TOO_LARGE)?;
+        let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
+        let conv = Winograd { x, zeros: &self.zeros, sizes, weights, bias, then: self.then };
+        conv.write(isa, out, scratch, cx.workers).ok_or(MISFIT)
     }
 }
 
@@ -232,7 +267,9 @@ impl Op for Conv {
     fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let out = self.sizes.output(input)?;
-        if !self.sizes.is_direct() && !self.sizes.is_line(input) {
+        self.filtering = self.sizes.filtering(input, &out)?;
+        let needs_table = !self.sizes.is_direct() && !self.sizes.is_line(input);
+        if needs_table && self.filtering.is_none() {
             self.table.find(&self.sizes, input, input[3], room)?;
         }
         Ok(out)
@@ -241,6 +278,9 @@ impl Op for Conv {
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
         let (x, data) = (input.data::<f32>()?, elements::<f32>(out)?);
+        if let Some(sizes) = self.filtering {
+            return self.filter(cx, sizes, x, data);
+        }
         let Sizes { groups, inputs, outputs, window, .. } = self.sizes;
         let places = if self.sizes.is_direct() {
             Places::Rows { step: groups * inputs }
@@ -257,5 +297,61 @@ impl Op for Conv {
             packed.write(cx.workers, (x, rows, places), &self.zeros, self.then, out)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_simd::pool;
+
+    use super::*;
+    use crate::op::Scratch;
+
+    fn numbers(len: usize) -> Vec<f32> {
+        (0..len).map(|at| ((at * 7919 + 13) % 1009) as f32 / 504.0 - 1.0).collect()
+    }
+
+    fn run(op: &Conv, x: &[f32], shape: Shape, out: Shape, threads: usize) -> Vec<f32> {
+        let mut result = vec![f32::NAN; out.numel().unwrap()];
+        let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
+        let workers = pool::workers(threads);
+        let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
+        let input = Input { shape, bytes: bytemuck::cast_slice(x) };
+        op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut result)).unwrap();
+        result
+    }
+
+    #[test]
+    fn filtering_gives_what_patches_give() {
+        // Channels before and after; pictures of several sizes, one after the other.
+        for (inputs, outputs) in [(64, 64), (40, 100), (128, 24)] {
+            let window = Window {
+                kernel: [3; 2],
+                stride: [1; 2],
+                dilation: [1; 2],
+                before: [1, 0],
+                after: [1, 2],
+            };
+            let sizes = Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
+            let (weights, bias) = (numbers(inputs * outputs * 9), numbers(outputs));
+            let then = Activation { clamp: (-9.0, 100.0), hardswish: outputs == 100 };
+            let mut conv = Conv::new(&Keep::default(), sizes, &weights, Some(&bias), then).unwrap();
+            for (picture, filters) in [([1, 30, 33], true), ([2, 2, 3], false), ([3, 17, 16], true)]
+            {
+                let [batch, height, width] = picture;
+                let shape = Shape::of([batch, height, width, inputs]);
+                let x = numbers(shape.numel().unwrap());
+                let mut room = Room::of(usize::MAX);
+                let out = conv.shape(&[shape], &mut room).unwrap();
+                assert_eq!(conv.filtering.is_some(), filters, "{inputs} {picture:?}");
+                let found = [1, 2, 3].map(|threads| run(&conv, &x, shape, out, threads));
+                conv.filtering = None;
+                conv.table.find(&sizes, &shape, inputs, &mut room).unwrap();
+                let expected = run(&conv, &x, shape, out, 1);
+                let largest = expected.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
+                let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * largest;
+                assert!(found.iter().all(|found| found.iter().zip(&expected).all(close)));
+            }
+        }
     }
 }

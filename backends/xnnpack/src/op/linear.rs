@@ -16,8 +16,8 @@ use crate::shape::{MISFIT, Room, Shape, TOO_LARGE, advance};
 
 /// Weights in panels, and a bias for each column of whole panels.
 pub(crate) struct Packed {
-    weights: Kept<f32>,
-    bias: Vec<f32>,
+    pub(crate) weights: Kept<f32>,
+    pub(crate) bias: Vec<f32>,
     inner: usize,
     cols: usize,
 }

@@ -13,7 +13,7 @@ const MOST_COLS: usize = 32;
 
 /// What the sums of a tile start with.
 #[derive(Clone, Copy)]
-pub(super) enum Start<'d> {
+pub(crate) enum Start<'d> {
     Zero,
     /// What the target holds.
     Target,
@@ -24,45 +24,45 @@ pub(super) enum Start<'d> {
 }
 
 /// All rows of one panel: from the sums so far to the sums with `depth` more products.
-pub(super) struct Strips<'d> {
+pub(crate) struct Strips<'d> {
     /// Element `(i, k)` at `a[i * a_row + k * a_k]`; packed in strips when `a_k` is zero.
-    pub(super) a: &'d [f32],
-    pub(super) a_row: usize,
-    pub(super) a_k: usize,
+    pub(crate) a: &'d [f32],
+    pub(crate) a_row: usize,
+    pub(crate) a_k: usize,
     /// Row `k` at `b[k * b_k..]`, `width` long.
-    pub(super) b: &'d [f32],
-    pub(super) b_k: usize,
-    pub(super) depth: usize,
-    pub(super) rows: usize,
-    pub(super) cols: usize,
-    pub(super) width: usize,
+    pub(crate) b: &'d [f32],
+    pub(crate) b_k: usize,
+    pub(crate) depth: usize,
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) width: usize,
     /// Element `(i, j)` at `out[at + i * steps.0 + j * steps.1]`.
-    pub(super) out: &'d Shared<'d, f32>,
-    pub(super) at: usize,
-    pub(super) steps: (usize, usize),
-    pub(super) start: Start<'d>,
+    pub(crate) out: &'d Shared<'d, f32>,
+    pub(crate) at: usize,
+    pub(crate) steps: (usize, usize),
+    pub(crate) start: Start<'d>,
     /// A factor of the finished sums, and what is added to them then.
-    pub(super) late: Option<(f32, Option<Placed<'d>>)>,
-    pub(super) clamp: Option<(f32, f32)>,
+    pub(crate) late: Option<(f32, Option<Placed<'d>>)>,
+    pub(crate) clamp: Option<(f32, f32)>,
 }
 
 /// An addend, and its data from the first sum of the strips on.
-pub(super) type Placed<'d> = (&'d [f32], Addend<'d>);
+pub(crate) type Placed<'d> = (&'d [f32], Addend<'d>);
 
 /// Computes `strips`; one function, so that tiles are compiled once and not for each operand type.
 #[inline(never)]
-pub(super) fn run(isa: Isa, strips: Strips<'_>) {
+pub(crate) fn run(isa: Isa, strips: Strips<'_>) {
     isa.run(strips);
 }
 
 /// The rows of a tile on `isa`.
 #[inline(never)]
-pub(super) fn rows(isa: Isa) -> usize {
+pub(crate) fn rows(isa: Isa) -> usize {
     isa.run(Rows)
 }
 
 /// The first row and the number of rows of each strip of `rows` rows on `isa`.
-pub(super) fn strips(isa: Isa, rows: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn strips(isa: Isa, rows: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = rows.div_ceil(self::rows(isa));
     (0..count).map(move |strip| self::strip(rows, count, strip))
 }
