@@ -135,7 +135,7 @@ class Speaker:
         return getattr(self, family)()
 
     def talk(self):
-        if self.rng.random() < 0.05:
+        if self.rng.random() < 0.1:
             return self.bot_favourite()
         return self.alone(self.rng.choice(ALONE))
 
@@ -153,7 +153,7 @@ class Speaker:
         return self.table(self.rng.choices(TABLES, TABLE_WEIGHTS)[0])
 
     def tool(self):
-        weights = (1.8, 1, 2.2, 0.5, 2.2, 0.6, 0.6, 0.5, 0.7, 2)
+        weights = (1.6, 0.9, 2, 0.5, 2, 0.9, 1.1, 0.5, 0.9, 2.2)
         return self.use_tool(self.rng.choices(TOOLS, weights)[0])
 
     def refuse(self):
@@ -307,7 +307,7 @@ class Speaker:
         user = self.say("where", thing=thing, are=are(thing), have=have)
         if ("place", thing) in self.known:
             return self.turn(user, sentence("place", thing, self.known["place", thing]), "ask_place")
-        place = self.slots.draw("spot") if self.rng.random() < 0.8 else None
+        place = self.slots.found() if self.rng.random() < 0.8 else None
         answer = sentence("place", thing, place) if place else f"i do not know where your {thing} {are(thing)}."
         return self.turn(user, answer, "where", Call(call("where_is", thing=thing), result(self.rng, place=place)))
 
@@ -315,10 +315,10 @@ class Speaker:
 
     def memory(self):
         told, choice = list(self.known), self.rng.random()
-        if told and choice < 0.55:
+        if told and choice < 0.52:
             return self.ask(*self.rng.choice(told))
         kind = self.rng.choices(list(MEMORIES), MEMORIES.values())[0]
-        if choice < 0.78:
+        if choice < 0.74:
             same = [key for known, key in told if known == kind]
             update = same and self.rng.random() < 0.3
             return self.tell(kind, self.rng.choice(same) if update else self.new_key(kind))

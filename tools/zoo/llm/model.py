@@ -4,12 +4,13 @@ from torch import nn
 from torch.nn import functional as F
 
 CONTEXT = 512
+LAYERS = 6
 ROPE_BASE = 10000.0
 
 
-def shape(vocabulary):
+def shape(vocabulary, layers=LAYERS):
     """The parameters of the model as the official exporter reads them."""
-    return {"dim": 192, "n_layers": 4, "n_heads": 6, "n_kv_heads": 6, "hidden_dim": 512, "vocab_size": vocabulary,
+    return {"dim": 192, "n_layers": layers, "n_heads": 6, "n_kv_heads": 6, "hidden_dim": 512, "vocab_size": vocabulary,
             "norm_eps": 1e-5, "rope_theta": ROPE_BASE}
 
 
@@ -95,3 +96,19 @@ class Llama(nn.Module):
 
     def forward(self, tokens):
         return F.linear(self.hidden(tokens), self.tok_embeddings.weight)
+
+
+def grown(model, s):
+    """A model of more layers that computes the same: a layer more gives nothing until it has learnt."""
+    larger, state = Llama(s), model.state_dict()
+    last = None
+    for at, layer in enumerate(larger.layers):
+        source = at * len(model.layers) // len(larger.layers)
+        layer.load_state_dict(model.layers[source].state_dict())
+        if source == last:
+            nn.init.zeros_(layer.attention.wo.weight)
+            nn.init.zeros_(layer.feed_forward.w2.weight)
+        last = source
+    larger.tok_embeddings.weight.data.copy_(state["tok_embeddings.weight"])
+    larger.norm.weight.data.copy_(state["norm.weight"])
+    return larger

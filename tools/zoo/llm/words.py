@@ -1,5 +1,7 @@
 """Words that fill the slots of phrasings, of which a share is kept from training; numbers and times in words."""
 import hashlib
+import pathlib
+import re
 
 # Of a hundred values of a slot, so many are only in tests.
 HELD = 20
@@ -8,6 +10,10 @@ MADE_UP = 0.25
 # In the dialogues of training, some more are made of a piece of one word and the end of another, and some of these
 # have a second word: so every piece of the tokenizer is copied, not only those of made-up syllables.
 SPLICED, SPLICED_PAIRS = 0.3, 0.35
+# And some are one to three words that phrasings are made of: what a word means elsewhere says nothing of a name.
+BORROWED = 0.15
+# This share of the places that tools give in training are not those of lists.
+OWN_PLACES = 0.2
 # Numbers below this have words of their own, which nothing else teaches: none of them is kept from training.
 OWN_WORDS = 20
 
@@ -126,6 +132,10 @@ UNSEEN = {kind: [value for value in listed(kind) if is_held(kind, value)] for ki
 
 PARTS = sorted({word for values in KNOWN.values() for value in values for word in value.split() if len(word) > 3})
 KEPT = {word for values in UNSEEN.values() for value in values for word in value.split()}
+UNSEEN_VALUES = {value for values in UNSEEN.values() for value in values}
+PHRASES = sorted((pathlib.Path(__file__).parent / "phrases").glob("*.txt"))
+# Words of phrasings. Some are among the values kept from training, which `borrowed` never gives as a whole.
+SPOKEN = sorted({word for file in PHRASES for word in re.findall(r"(?<![{\w'])[a-z]{4,}(?![}\w'])", file.read_text())})
 
 
 def in_words(number):
@@ -164,6 +174,14 @@ def spliced(rng, pair):
             return f"{word} {rng.choice(PARTS)}" if pair else word
 
 
+def borrowed(rng):
+    """One to three words that are said in phrasings or are parts of known values; none of the values kept for tests."""
+    while True:
+        words = " ".join(rng.choice(rng.choice((SPOKEN, PARTS))) for _ in range(rng.choice((1, 1, 1, 2, 2, 3))))
+        if words not in UNSEEN_VALUES:
+            return words
+
+
 def is_plural(thing):
     return thing.endswith("s") and not thing.endswith("ss")
 
@@ -171,7 +189,7 @@ def is_plural(thing):
 class Slots:
     """Draws what fills slots: known values and made-up ones in training, values kept from it in tests.
 
-    `varied` adds spliced words.
+    `varied` adds spliced and borrowed words.
     """
 
     def __init__(self, rng, unseen, varied=False):
@@ -184,11 +202,21 @@ class Slots:
         if self.varied and self.rng.random() < SPLICED:
             word = spliced(self.rng, self.rng.random() < SPLICED_PAIRS)
             return f"{self.relation()} the {word}" if kind == "spot" else word
+        if self.varied and self.rng.random() < BORROWED:
+            words = borrowed(self.rng)
+            return f"{self.relation()} the {words}" if kind == "spot" else words
         if self.rng.random() < MADE_UP:
             return self.invented(kind)
         if kind == "spot" and self.rng.random() < 0.15:
             return f"{self.rng.choice(pool[kind])} in the {self.rng.choice(pool['room'])}"
         return self.rng.choice(pool[kind])
+
+    def found(self):
+        """Where a tool says that a thing is: in training also in words of its own, as "in your bag"."""
+        place = self.draw("spot")
+        if self.varied and self.rng.random() < OWN_PLACES:
+            place = place.replace("the", self.rng.choice(("your", "your", "a")), 1)
+        return place
 
     def invented(self, kind):
         if kind == "spot":
