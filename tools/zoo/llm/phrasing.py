@@ -1,12 +1,10 @@
 """Phrasings: cores of each intent and what stands around them, from phrases/*.txt, in parts that training sees or does not."""
 import collections
 import functools
-import pathlib
 import re
 
-from words import PARTS, chance, in_words
+from words import PARTS, PHRASES, chance, in_words
 
-FOLDER = pathlib.Path(__file__).parent / "phrases"
 # Of a hundred cores, frames, openings and closings, those from these numbers on are for `dev` and for `test`.
 DEV, TEST = 70, 85
 # How often nothing but the core is said, by kind; cores of the other kinds need a frame.
@@ -36,7 +34,7 @@ def sections(name):
     """The lines below each [header] of a file."""
     found = collections.defaultdict(list)
     header = None
-    for line in (FOLDER / name).read_text().splitlines():
+    for line in (PHRASES / name).read_text().splitlines():
         line = line.strip()
         if line.startswith("["):
             header = line[1:-1]

@@ -133,9 +133,9 @@ UNSEEN = {kind: [value for value in listed(kind) if is_held(kind, value)] for ki
 PARTS = sorted({word for values in KNOWN.values() for value in values for word in value.split() if len(word) > 3})
 KEPT = {word for values in UNSEEN.values() for value in values for word in value.split()}
 UNSEEN_VALUES = {value for values in UNSEEN.values() for value in values}
-PHRASES = sorted((pathlib.Path(__file__).parent / "phrases").glob("*.txt"))
+PHRASES = pathlib.Path(__file__).parent / "phrases"
 # Words of phrasings. Some are among the values kept from training, which `borrowed` never gives as a whole.
-SPOKEN = sorted({word for file in PHRASES for word in re.findall(r"(?<![{\w'])[a-z]{4,}(?![}\w'])", file.read_text())})
+SPOKEN = sorted({word for file in sorted(PHRASES.glob("*.txt")) for word in re.findall(r"(?<![{\w'])[a-z]{4,}(?![}\w'])", file.read_text())})
 
 
 def in_words(number):
@@ -201,10 +201,9 @@ class Slots:
             return self.rng.choice(KNOWN[kind])
         if self.varied and self.rng.random() < SPLICED:
             word = spliced(self.rng, self.rng.random() < SPLICED_PAIRS)
-            return f"{self.relation()} the {word}" if kind == "spot" else word
+            return self.placed(kind, word)
         if self.varied and self.rng.random() < BORROWED:
-            words = borrowed(self.rng)
-            return f"{self.relation()} the {words}" if kind == "spot" else words
+            return self.placed(kind, borrowed(self.rng))
         if self.rng.random() < MADE_UP:
             return self.invented(kind)
         if kind == "spot" and self.rng.random() < 0.15:
@@ -217,6 +216,10 @@ class Slots:
         if self.varied and self.rng.random() < OWN_PLACES:
             place = place.replace("the", self.rng.choice(("your", "your", "a")), 1)
         return place
+
+    def placed(self, kind, words):
+        """A value of made-up words: of a spot they are what something is in, on or under."""
+        return f"{self.relation()} the {words}" if kind == "spot" else words
 
     def invented(self, kind):
         if kind == "spot":

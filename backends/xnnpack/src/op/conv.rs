@@ -215,9 +215,7 @@ impl Conv {
         let packed = self.packed.first().ok_or(MISFIT)?;
         packed.write(workers, (x, rows, Places::Rows { step: inputs }), &[], self.then, out)
     }
-}
 
-impl Conv {
     /// The convolution by minimal filtering.
     fn filter(
         &self,

@@ -51,18 +51,18 @@ pub(crate) type Placed<'d> = (&'d [f32], Addend<'d>);
 
 /// Computes `strips`; one function, so that tiles are compiled once and not for each operand type.
 #[inline(never)]
-pub(crate) fn run(isa: Isa, strips: Strips<'_>) {
+pub(super) fn run(isa: Isa, strips: Strips<'_>) {
     isa.run(strips);
 }
 
 /// The rows of a tile on `isa`.
 #[inline(never)]
-pub(crate) fn rows(isa: Isa) -> usize {
+pub(super) fn rows(isa: Isa) -> usize {
     isa.run(Rows)
 }
 
 /// The first row and the number of rows of each strip of `rows` rows on `isa`.
-pub(crate) fn strips(isa: Isa, rows: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn strips(isa: Isa, rows: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = rows.div_ceil(self::rows(isa));
     (0..count).map(move |strip| self::strip(rows, count, strip))
 }
