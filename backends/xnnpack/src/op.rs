@@ -16,6 +16,7 @@
 //! | `pool`      | pools and resizing                                                     |
 //! | `quantise`  | numbers → integers, with scales that are found at run time             |
 //! | `quantised` | any operation on integers, by way of `f32`                             |
+//! | `trial`     | operations run by themselves, for their tests                          |
 //! | `unary`     | functions of one number, softmax                                       |
 //! | `weights`   | constants as the operations take them                                  |
 
@@ -33,6 +34,8 @@ pub(crate) mod nibbles;
 pub(crate) mod pool;
 pub(crate) mod quantise;
 pub(crate) mod quantised;
+#[cfg(test)]
+mod trial;
 pub(crate) mod unary;
 pub(crate) mod weights;
 

@@ -169,30 +169,22 @@ impl Op for Block {
 
 #[cfg(test)]
 mod tests {
-    use afferent_simd::pool;
-
     use super::*;
     use crate::{
         graph::ConvKind,
-        op::{Scratch, conv, keep::Keep, narrow::Narrow},
+        op::{
+            conv,
+            keep::Keep,
+            narrow::Narrow,
+            trial::{self, numbers},
+        },
         shape::Window,
     };
 
     const CLAMP: (f32, f32) = (-1.0, 2.0);
 
-    fn numbers(len: usize) -> Vec<f32> {
-        (0..len).map(|at| ((at * 7919 + 13) % 1009) as f32 / 504.0 - 1.0).collect()
-    }
-
     fn run(op: &mut dyn Op, x: &[f32], shape: Shape, threads: usize) -> (Vec<f32>, Shape) {
-        let to = op.shape(&[shape], &mut Room::of(usize::MAX)).unwrap();
-        let mut out = vec![f32::NAN; to.numel().unwrap()];
-        let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
-        let workers = pool::workers(threads);
-        let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
-        let input = Input { shape, bytes: bytemuck::cast_slice(x) };
-        op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut out)).unwrap();
-        (out, to)
+        trial::run(op, x, shape, f32::NAN, threads)
     }
 
     fn conv(inputs: usize, outputs: usize, window: Window) -> Conv {

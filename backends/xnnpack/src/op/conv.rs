@@ -300,24 +300,8 @@ impl Op for Conv {
 
 #[cfg(test)]
 mod tests {
-    use afferent_simd::pool;
-
     use super::*;
-    use crate::op::Scratch;
-
-    fn numbers(len: usize) -> Vec<f32> {
-        (0..len).map(|at| ((at * 7919 + 13) % 1009) as f32 / 504.0 - 1.0).collect()
-    }
-
-    fn run(op: &Conv, x: &[f32], shape: Shape, out: Shape, threads: usize) -> Vec<f32> {
-        let mut result = vec![f32::NAN; out.numel().unwrap()];
-        let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
-        let workers = pool::workers(threads);
-        let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
-        let input = Input { shape, bytes: bytemuck::cast_slice(x) };
-        op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut result)).unwrap();
-        result
-    }
+    use crate::op::trial::{computed, numbers};
 
     #[test]
     fn filtering_gives_what_patches_give() {
@@ -342,10 +326,12 @@ mod tests {
                 let mut room = Room::of(usize::MAX);
                 let out = conv.shape(&[shape], &mut room).unwrap();
                 assert_eq!(conv.filtering.is_some(), filters, "{inputs} {picture:?}");
-                let found = [1, 2, 3].map(|threads| run(&conv, &x, shape, out, threads));
+                let run =
+                    |conv: &Conv, threads| computed(conv, &x, [shape, out], f32::NAN, threads);
+                let found = [1, 2, 3].map(|threads| run(&conv, threads));
                 conv.filtering = None;
                 conv.table.find(&sizes, &shape, inputs, &mut room).unwrap();
-                let expected = run(&conv, &x, shape, out, 1);
+                let expected = run(&conv, 1);
                 let largest = expected.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
                 let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * largest;
                 assert!(found.iter().all(|found| found.iter().zip(&expected).all(close)));

@@ -178,27 +178,18 @@ impl<C: Patches> Op for Narrow<C> {
 
 #[cfg(test)]
 mod tests {
-    use afferent_simd::{Isa, pool};
-
     use super::*;
     use crate::{
         op::{
-            Scratch,
             integer::{Bias, Integer, Layout, StaticPatches, Stored, Weights},
             keep::Keep,
+            trial,
         },
         shape::Window,
     };
 
     fn run(op: &mut dyn Op, x: &[i8], shape: Shape, threads: usize) -> Vec<i8> {
-        let to = op.shape(&[shape], &mut Room::of(usize::MAX)).unwrap();
-        let mut out = vec![0; to.numel().unwrap()];
-        let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
-        let workers = pool::workers(threads);
-        let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
-        let input = Input { shape, bytes: bytemuck::cast_slice(x) };
-        op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut out)).unwrap();
-        out
+        trial::run(op, x, shape, 0, threads).0
     }
 
     #[test]

@@ -1,0 +1,41 @@
+//! Operations run by themselves, for their tests.
+
+use afferent_core::Element;
+use afferent_simd::{Isa, pool};
+
+use super::{Cx, Input, Op, Scratch};
+use crate::shape::{Room, Shape};
+
+/// Numbers from -1 to 1.
+pub(crate) fn numbers(len: usize) -> Vec<f32> {
+    (0..len).map(|at| ((at * 7919 + 13) % 1009) as f32 / 504.0 - 1.0).collect()
+}
+
+/// The result of `op` for `x`, and its shape; what is not written of it stays `blank`.
+pub(crate) fn run<T: Element>(
+    op: &mut dyn Op,
+    x: &[T],
+    shape: Shape,
+    blank: T,
+    threads: usize,
+) -> (Vec<T>, Shape) {
+    let to = op.shape(&[shape], &mut Room::of(usize::MAX)).unwrap();
+    (computed(op, x, [shape, to], blank, threads), to)
+}
+
+/// The same when the operation has seen these shapes, of `x` and of the result.
+pub(crate) fn computed<T: Element>(
+    op: &dyn Op,
+    x: &[T],
+    [shape, to]: [Shape; 2],
+    blank: T,
+    threads: usize,
+) -> Vec<T> {
+    let mut out = vec![blank; to.numel().unwrap()];
+    let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
+    let workers = pool::workers(threads);
+    let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
+    let input = Input { shape, bytes: bytemuck::cast_slice(x) };
+    op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut out)).unwrap();
+    out
+}
