@@ -64,7 +64,7 @@ pub(super) fn graph(packets: usize, gap: Duration) -> Result<Vec<f64>> {
 /// The same through a lock-free ring, with a wake of the operating system if the receiver sleeps.
 pub(super) fn ring(packets: usize, gap: Duration) -> Vec<f64> {
     let total = packets + WARMUP;
-    let (mut sender, mut receiver) = HeapRb::<u64>::new(16).split();
+    let (mut sender, mut receiver) = HeapRb::<u64>::new(total).split();
     let start = Instant::now();
     let now = move || start.elapsed().as_nanos() as u64;
     let rung = AtomicU32::new(0);
@@ -73,7 +73,7 @@ pub(super) fn ring(packets: usize, gap: Duration) -> Vec<f64> {
         scope.spawn(|| {
             for _ in 0..total {
                 thread::sleep(gap);
-                // The receiver takes packets sooner than sixteen gaps.
+                // There is room for all of them.
                 let _ = sender.try_push(now());
                 if rung.swap(1, Ordering::AcqRel) == 0 {
                     atomic_wait::wake_one(&rung);
@@ -82,7 +82,8 @@ pub(super) fn ring(packets: usize, gap: Duration) -> Vec<f64> {
         });
         while times.len() < total {
             atomic_wait::wait(&rung, 0);
-            rung.store(0, Ordering::Release);
+            // Before the ring is looked at, so that no wake is missed.
+            rung.swap(0, Ordering::AcqRel);
             while let Some(left) = receiver.try_pop() {
                 times.push((now() - left) as f64);
             }
