@@ -6,7 +6,7 @@
 //! | `yaml`, `load`                            | a graph file, its profiles and overrides          |
 //! | `check`, `suggest`, `diagnostic`          | every fault of a graph in one pass, with its place |
 //! | `draw`                                    | the graph as Mermaid, DOT and SVG                 |
-//! | `plan`, `weigh`, `schedule`, `pools`, `options` | threads, memory, and how a run goes         |
+//! | `plan`, `weigh`, `schedule`, `slice`, `pools`, `options` | threads, memory, and how a run goes |
 //! | `run`, `runner`, `group`                  | a running graph, on its threads or in one         |
 //! | `edge`, `queue`, `wire`, `wake`, `ready`, `collect` | packets between nodes and threads       |
 //! | `clock`, `stopwatch`, `lockstep`          | time: real, or virtual                            |
@@ -46,6 +46,7 @@ mod run;
 mod runner;
 mod schedule;
 mod shared;
+mod slice;
 mod spec;
 mod stand_in;
 mod stop;

@@ -68,6 +68,32 @@ impl Plan {
         }
         Ok(Self { order, groups })
     }
+
+    /// Of each thread that gets packets from another one, how many threads these pass after it, at
+    /// most.
+    pub(crate) fn threads_behind(&self, graph: &CheckedGraph) -> Vec<Option<u32>> {
+        let mut group_of = vec![0; graph.nodes.len()];
+        for (group, members) in self.groups.iter().enumerate() {
+            members.iter().for_each(|place| group_of[*place] = group);
+        }
+        let crosses = |edge: &Edge| group_of[edge.from.0] != group_of[edge.to.0];
+        let mut behind = vec![0; graph.nodes.len()];
+        for &place in self.order.iter().rev() {
+            let edges = graph.edges.iter().filter(|edge| edge.from.0 == place && !edge.feedback);
+            let most = edges.map(|edge| behind[edge.to.0] + u32::from(crosses(edge))).max();
+            behind[place] = most.unwrap_or(0);
+        }
+        let receives = |members: &[usize]| {
+            graph.edges.iter().any(|edge| crosses(edge) && members.contains(&edge.to.0))
+        };
+        let groups = self.groups.iter();
+        groups
+            .map(|members| {
+                let most = members.iter().map(|place| behind[*place]).max();
+                most.filter(|_| receives(members))
+            })
+            .collect()
+    }
 }
 
 /// All nodes, each after those that send to it, otherwise in the order of the graph.
@@ -120,6 +146,18 @@ mod tests {
     fn check(nodes: &[&str], edges: &[(usize, usize)], groups: &[&[usize]]) {
         let plan = Plan::new(&graph(nodes, edges), Threads::Auto).unwrap();
         assert_eq!(plan.groups, groups, "{nodes:?} {edges:?}");
+    }
+
+    #[test]
+    fn threads_know_how_many_follow() {
+        // A source, two heavy nodes in a row, a light one with them, and a heavy one beside them.
+        let nodes = ["l", "h", "h", "l", "h"];
+        let graph = graph(&nodes, &[(0, 1), (1, 2), (2, 3), (0, 4)]);
+        let plan = Plan::new(&graph, Threads::Auto).unwrap();
+        assert_eq!(plan.groups, [vec![0], vec![1], vec![2, 3], vec![4]]);
+        assert_eq!(plan.threads_behind(&graph), [None, Some(1), Some(0), Some(0)]);
+        let single = Plan::new(&graph, Threads::Single).unwrap();
+        assert_eq!(single.threads_behind(&graph), [None]);
     }
 
     fn graph(nodes: &[&str], edges: &[(usize, usize)]) -> CheckedGraph {

@@ -22,6 +22,7 @@ use crate::{
     lockstep::Lockstep,
     runner::{Runner, panic_text},
     shared::Shared,
+    slice,
     threading::thread::{self, JoinHandle},
     wake::Waker,
     watch::{Board, WatchHandle},
@@ -125,13 +126,15 @@ impl Session {
         // Nobody sends before everybody can be woken.
         let go = Arc::new(OnceLock::new());
         let (notice, notices) = mpsc::channel();
+        let behind = session.plan.threads_behind(graph);
         for (index, (runners, waker)) in groups.into_iter().zip(wakers).enumerate() {
             let members = session.plan.groups[index].iter().map(|place| &graph.nodes[*place]);
             let schedule = Schedule::merged(members.map(|node| &node.schedule));
             let shared = session.shared.clone();
             let group = Group::new(index, runners, waker.clone(), shared, schedule.spin);
             let name = &graph.nodes[session.plan.groups[index][0]].name;
-            let start = Start { schedule, notice: notice.clone(), go: go.clone() };
+            let slice = behind[index].map(slice::before);
+            let start = Start { schedule, slice, notice: notice.clone(), go: go.clone() };
             match spawn(name, group, start, tell.clone()) {
                 Ok(thread) => {
                     waker.belongs_to(thread.thread().clone());
@@ -261,6 +264,7 @@ fn shared(
 /// How a thread begins: says what it is not allowed, then runs when `go` says so.
 struct Start {
     schedule: Schedule,
+    slice: Option<Duration>,
     notice: Sender<Vec<String>>,
     go: Arc<OnceLock<bool>>,
 }
@@ -274,7 +278,10 @@ fn spawn(
 ) -> io::Result<JoinHandle<()>> {
     let node = name.to_owned();
     thread::Builder::new().name(node.clone()).spawn(move || {
-        let Start { schedule, notice, go } = start;
+        let Start { schedule, slice, notice, go } = start;
+        if let Some(slice) = slice {
+            slice::request(slice);
+        }
         // The receiver is there until all threads have told.
         drop(notice.send(schedule.apply(&node)));
         drop(notice);
