@@ -47,11 +47,6 @@ impl Clock {
     pub(crate) fn new(lockstep: Option<Lockstep>) -> Self {
         Self { start: Instant::now(), lockstep }
     }
-
-    /// When the real clock shows `at`.
-    pub(crate) fn instant(&self, at: Timestamp) -> Instant {
-        self.start + at.since(Timestamp::ZERO)
-    }
 }
 
 /// The clock of a session as one thread reads it.
@@ -63,6 +58,8 @@ pub(crate) struct Watch {
     pub(crate) calling: Arc<AtomicUsize>,
     /// The last reading of the clock.
     pub(crate) moment: Moment,
+    /// Whether the clock of the session is not the real one.
+    pub(crate) is_virtual: bool,
     stopwatch: Stopwatch,
 }
 
@@ -70,7 +67,8 @@ impl Watch {
     /// The watch of a thread, which has been read once.
     pub(crate) fn new(clock: &Clock, thread: usize, calling: Arc<AtomicUsize>) -> Self {
         let moment = Moment { now: Timestamp::ZERO, real_ns: 0 };
-        let mut watch = Self { thread, calling, moment, stopwatch: Stopwatch::default() };
+        let (is_virtual, stopwatch) = (clock.lockstep.is_some(), Stopwatch::default());
+        let mut watch = Self { thread, calling, moment, is_virtual, stopwatch };
         watch.read(clock);
         watch
     }
@@ -79,20 +77,19 @@ impl Watch {
     #[inline]
     pub(crate) fn read(&mut self, clock: &Clock) -> Moment {
         let real_ns = self.ns_at(clock, ticks());
-        let now = match &clock.lockstep {
-            Some(lockstep) => lockstep.now(),
-            // They last for 292 years.
-            None => Timestamp(real_ns.cast_signed()),
-        };
+        let lockstep = if self.is_virtual { clock.lockstep.as_ref() } else { None };
+        // They last for 292 years.
+        let now = lockstep.map_or(Timestamp(real_ns.cast_signed()), Lockstep::now);
         self.moment = Moment { now, real_ns };
         self.moment
     }
 
-    /// The ticks of now, and whether [`Watch::ns_at`] still knows later what they mean.
+    /// The ticks of now, and whether they are soon behind the last reading, so that this still
+    /// serves and [`Watch::ns_at`] knows later what they mean.
     #[inline]
     pub(crate) fn ticks(&self) -> (u64, bool) {
         let ticks = ticks();
-        (ticks, self.stopwatch.knows(ticks))
+        (ticks, self.stopwatch.is_soon(ticks))
     }
 
     /// What the real clock showed when this thread read these ticks, in nanoseconds since the start

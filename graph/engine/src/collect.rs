@@ -47,7 +47,7 @@ pub(crate) fn figures(
     for runner in runners {
         figures.nodes.push((runner.place, node(index, runner)));
         for input in &runner.inputs {
-            let (mut counts, age) = input.inlet.counts();
+            let (mut counts, age) = (input.inlet.counts(), input.ages.spread());
             // A node that is called untimed has no other input.
             counts.add_passed(runner.stats.untimed());
             let (crosses, join) = (input.inlet.is_far(), runner.join_counts(input.edge));

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use afferent_graph::{Packet, Timestamp};
 
 use crate::{
-    EdgeCounts, Spread,
+    EdgeCounts,
     queue::{Queue, Taken},
     threading::{Mutex, MutexGuard},
     wake::Waker,
@@ -51,16 +51,17 @@ impl FarEdge {
     }
 
     /// See [`Queue::offer`].
-    pub(crate) fn offer(&self, packet: Packet) -> Result<(), Packet> {
+    #[must_use]
+    pub(crate) fn offer(&self, packet: &mut Packet) -> bool {
         let mut queue = self.lock();
         // A receiver that left packets behind comes back for them by itself.
         let rings = queue.is_empty();
-        queue.offer(packet)?;
+        let taken = queue.offer(packet);
         drop(queue);
-        if rings {
+        if taken && rings {
             self.receiver.ring();
         }
-        Ok(())
+        taken
     }
 
     /// Changes the queue from the sender's end.
@@ -95,8 +96,13 @@ impl Inlet {
     }
 
     /// See [`Queue::take`]; also the sender in this group that can go on after it.
-    pub(crate) fn take(&mut self, now: Timestamp, epoch: u32) -> (Taken<Packet>, Option<usize>) {
-        self.receive(|queue| queue.take(now, epoch))
+    pub(crate) fn take(
+        &mut self,
+        now: Timestamp,
+        epoch: u32,
+        place: &mut Packet,
+    ) -> (Taken<()>, Option<usize>) {
+        self.receive(|queue| queue.take(now, epoch, place))
     }
 
     /// See [`Queue::head`]; also the sender in this group that can go on after it.
@@ -126,12 +132,11 @@ impl Inlet {
         matches!(self, Self::Far(_))
     }
 
-    /// What was counted, and how old packets were when they were delivered.
-    pub(crate) fn counts(&self) -> (EdgeCounts, Spread) {
-        let read = |queue: &Queue| (queue.counts(), queue.age());
+    /// What was counted.
+    pub(crate) fn counts(&self) -> EdgeCounts {
         match self {
-            Self::Near { queue, .. } => read(queue),
-            Self::Far(edge) => read(&edge.lock()),
+            Self::Near { queue, .. } => queue.counts(),
+            Self::Far(edge) => edge.lock().counts(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use afferent_graph::{Outbox, Packet, Resume, Timestamp};
@@ -57,6 +57,8 @@ pub(crate) struct Group {
     pub(crate) watch: Watch,
     /// Calls of sources so far.
     turns: u64,
+    /// When the next node is called because it is time, as far as that is known.
+    due: Option<Timestamp>,
     /// How long it looks for work before it sleeps.
     spin: Option<Duration>,
 }
@@ -110,6 +112,7 @@ impl Group {
             shared,
             watch,
             turns: 0,
+            due: None,
             spin,
         }
     }
@@ -122,7 +125,7 @@ impl Group {
             if self.runners.iter().all(|runner| runner.phase == Phase::Ended) {
                 break;
             }
-            if self.shared.stop.is_cut() {
+            if self.is_cut() {
                 self.cut();
             } else {
                 self.sleep();
@@ -136,6 +139,11 @@ impl Group {
         self.runners
     }
 
+    /// Whether the run is to end, and the time for what is under way is over.
+    fn is_cut(&self) -> bool {
+        self.waker.stops() && self.shared.stop.is_cut()
+    }
+
     fn tell_figures(&self, last: bool) {
         let figures = collect::figures(&self.shared.graph, self.watch.thread, &self.runners, last);
         self.shared.board.tell(self.watch.thread, figures);
@@ -145,12 +153,12 @@ impl Group {
         loop {
             if self.waker.answer() {
                 self.ready.insert_all(&self.far);
-                if self.shared.board.is_asked(self.watch.thread) {
+                if self.waker.is_asked() {
                     self.tell_figures(false);
                 }
             }
             match self.ready.last() {
-                _ if self.shared.stop.is_cut() => return,
+                _ if self.is_cut() => return,
                 Some(place) => self.step(place),
                 None if self.call_due() => {}
                 None => return,
@@ -180,10 +188,11 @@ impl Group {
             Phase::Running if runner.down.is_some() => self.ready.remove(place),
             Phase::Running => {
                 let now = self.watch.moment.now;
-                let patient = self.shared.clock.lockstep.is_some();
+                let patient = self.watch.is_virtual;
                 let ready = &mut self.ready;
-                match runner.take_input(now, patient, |sender| ready.insert(sender)) {
-                    Taken::Next((input, mut packet)) => {
+                let mut packet = Packet::default();
+                match runner.take_input(now, patient, |sender| ready.insert(sender), &mut packet) {
+                    Taken::Next(input) => {
                         self.call(place, Call::Packet(input, &mut packet));
                     }
                     // What waits belongs to an epoch that it has to hear of first.
@@ -231,7 +240,7 @@ impl Group {
             let runners = self.runners.get_disjoint_mut([place, receiver]);
             let Ok([sender, runner]) = runners else { break };
             let Some((_, packet)) = sender.outbox.only() else { break };
-            if sender.epoch != 0 || !runner.accepts(self.watch.moment.now, packet) {
+            if sender.epoch != 0 || !runner.accepts() {
                 break;
             }
             let called = runner.call_with(&self.shared, &mut self.watch, 0, packet);
@@ -250,6 +259,7 @@ impl Group {
     }
 
     /// An interrupt has made the work of the node obsolete.
+    #[cold]
     fn cancel(&mut self, place: usize) {
         let runner = &mut self.runners[place];
         runner.epoch = self.shared.interrupt.answer(runner.place);
@@ -287,14 +297,13 @@ impl Group {
             let runner = &self.runners[place];
             Some((runner.due(now)?, runner.turn, place))
         };
-        let mut waiting = self.timed.iter().filter_map(due);
-        let Some(mut next) = waiting.next() else { return false };
-        waiting.for_each(|other| next = next.min(other));
-        let (due, _, place) = next;
+        let next = self.timed.iter().filter_map(due).min();
+        self.due = next.map(|(due, ..)| due);
+        let Some((due, _, place)) = next else { return false };
         let runner = &mut self.runners[place];
         // What a node still has to say is let out.
         let has_more = !runner.is_source && runner.resume == Resume::Now;
-        if self.shared.stop.is_asked() && !has_more {
+        if self.waker.stops() && !has_more {
             (runner.resume, runner.wake) = (Resume::Done, None);
             if let Some(join) = &mut runner.join {
                 join.due = None;
@@ -338,10 +347,10 @@ impl Group {
             // The last edge gets the packet itself, so that a lone receiver can change it in place.
             let last = outlet + 1 == outlets;
             let offered = if last { packet.take() } else { packet.as_ref().map(Packet::share) };
-            let Some(offered) = offered else { break };
-            if let Err(refused) = self.offer(place, output, outlet, offered) {
+            let Some(mut offered) = offered else { break };
+            if !self.offer(place, output, outlet, &mut offered) {
                 let runner = &mut self.runners[place];
-                runner.outbox.put_back(output, packet.unwrap_or(refused));
+                runner.outbox.put_back(output, packet.unwrap_or(offered));
                 runner.taken_by = outlet;
                 return false;
             }
@@ -350,26 +359,25 @@ impl Group {
         true
     }
 
-    fn offer(
-        &mut self,
-        place: usize,
-        output: usize,
-        outlet: usize,
-        packet: Packet,
-    ) -> Result<(), Packet> {
+    fn offer(&mut self, place: usize, output: usize, outlet: usize, packet: &mut Packet) -> bool {
         match &self.runners[place].outputs[output].outlets[outlet] {
             Outlet::Far(edge) => edge.offer(packet),
             &Outlet::Near { receiver, input } => {
-                if let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet {
-                    queue.offer(packet)?;
+                let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet
+                else {
+                    return true;
+                };
+                let taken = queue.offer(packet);
+                if taken {
                     self.ready.insert(receiver);
                 }
-                Ok(())
+                taken
             }
         }
     }
 
     /// Does about `failure` what the policy of the node says. What it has sent is still delivered.
+    #[cold]
     fn fail(&mut self, place: usize, mut failure: Failure, last: bool) {
         let runner = &mut self.runners[place];
         failure.handled = runner.handle(self.watch.moment.now, last);
@@ -387,6 +395,7 @@ impl Group {
     }
 
     /// Opens a node that is down.
+    #[cold]
     fn reopen(&mut self, place: usize) {
         let runner = &mut self.runners[place];
         runner.down = None;
@@ -455,6 +464,7 @@ impl Group {
     }
 
     /// Ends the streams that the node sends.
+    #[cold]
     fn end(&mut self, place: usize) {
         self.runners[place].phase = Phase::Ended;
         let is_sink = self.runners[place].is_sink;
@@ -487,6 +497,7 @@ impl Group {
     }
 
     /// Ends every node now: what is under way is dropped and counted.
+    #[cold]
     fn cut(&mut self) {
         for place in 0..self.runners.len() {
             if self.runners[place].phase == Phase::Ended {
@@ -521,16 +532,16 @@ impl Group {
     /// Waits until another thread, a source that is due, or the end of the run gives work.
     fn sleep(&mut self) {
         self.rows.rested = true;
-        let now = self.watch.moment.now;
-        let due = self.timed.iter().filter_map(|place| self.runners[*place].due(now)).min();
-        let deadline = self.shared.stop.deadline();
+        let (now, due) = (self.watch.moment.now, self.due);
+        let deadline = if self.waker.stops() { self.shared.stop.deadline() } else { None };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if let Some(lockstep) = &self.shared.clock.lockstep {
             // Who still has something to hand on takes nothing.
             let held = self.runners.iter().filter(|runner| runner.outbox.is_empty());
             let held = held.filter_map(|runner| Some((runner.held?, runner.place)));
             let stuck = self.runners.iter().filter_map(Runner::stuck).min();
             let sleep = Sleep { due, held: held.min(), stuck };
-            let granted = lockstep.sleep(self.watch.thread, sleep, deadline);
+            let granted = lockstep.sleep(self.watch.thread, sleep, left);
             let granted = self.runners.iter().position(|runner| Some(runner.place) == granted);
             if let Some(place) = granted {
                 self.runners[place].granted = true;
@@ -538,11 +549,10 @@ impl Group {
             }
         } else {
             let end = self.shared.end.filter(|_| deadline.is_none());
-            let until = due.into_iter().chain(end).min();
-            let until = until.map(|until| self.shared.clock.instant(until));
-            let until = until.into_iter().chain(deadline).min();
-            if !self.spin.is_some_and(|spin| self.waker.spin(spin, until)) {
-                self.waker.sleep(until);
+            let until = due.into_iter().chain(end).min().map(|until| until.since(now));
+            let at_most = until.into_iter().chain(left).min();
+            if !self.spin.is_some_and(|spin| self.waker.spin(spin, at_most)) {
+                self.waker.sleep(at_most);
             }
         }
         self.watch.read(&self.shared.clock);

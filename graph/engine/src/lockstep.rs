@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
-    time::Instant,
+    time::Duration,
 };
 
 use afferent_graph::Timestamp;
@@ -63,15 +63,15 @@ impl Lockstep {
         Timestamp(self.now.load(Ordering::Acquire))
     }
 
-    /// Sleeps until there is something to do; names the node that may take what it holds back.
+    /// Sleeps until there is something to do, no longer than `at_most`; names the node that may take what it holds back.
     pub(crate) fn sleep(
         &self,
         group: usize,
         why: Sleep,
-        deadline: Option<Instant>,
+        at_most: Option<Duration>,
     ) -> Option<usize> {
         self.set(group, State::Sleeps(why));
-        self.wakers[group].sleep(deadline);
+        self.wakers[group].sleep(at_most);
         // The alarm still rings here, so that no other thread takes this one for asleep.
         let mut groups = self.lock();
         let granted = match groups[group] {

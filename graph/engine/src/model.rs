@@ -37,13 +37,13 @@ fn ready(waker: &Waker, all: &Barrier) {
 /// Sends so many packets, waiting for room where the edge demands it, then ends the stream.
 fn send(edge: &FarEdge, waker: &Waker, count: u64) {
     for number in 0..count {
-        let mut waiting = Some(packet(number));
-        while let Some(packet) = waiting.take() {
+        let mut packet = packet(number);
+        loop {
             waker.answer();
-            if let Err(refused) = edge.offer(packet) {
-                waiting = Some(refused);
-                waker.sleep(None);
+            if edge.offer(&mut packet) {
+                break;
             }
+            waker.sleep(None);
         }
     }
     edge.send(Queue::end);
@@ -57,8 +57,9 @@ fn receive(edges: &[Arc<FarEdge>], waker: &Waker) -> Vec<Vec<u64>> {
         waker.answer();
         let (mut over, mut idle) = (true, true);
         for (inlet, seen) in inlets.iter_mut().zip(&mut seen) {
-            match inlet.take(NOW, 0).0 {
-                Taken::Next(packet) => {
+            let mut packet = Packet::default();
+            match inlet.take(NOW, 0, &mut packet).0 {
+                Taken::Next(()) => {
                     seen.push(packet.header.sequence);
                     (over, idle) = (false, false);
                 }
@@ -94,7 +95,7 @@ fn exchange(on_full: OnFull, queue: usize, count: u64) -> Vec<(Vec<u64>, EdgeCou
     ready(&receiver, &all);
     let seen = receive(&edges, &receiver);
     senders.into_iter().for_each(|sender| sender.join().expect("no sender panics"));
-    let counts = edges.into_iter().map(|edge| Inlet::Far(edge).counts().0);
+    let counts = edges.into_iter().map(|edge| Inlet::Far(edge).counts());
     seen.into_iter().zip(counts).collect()
 }
 
@@ -138,10 +139,10 @@ fn model_a_closed_edge_lets_its_sender_go() {
         });
         all.wait();
         let mut inlet = Inlet::Far(edge);
-        drop(inlet.take(NOW, 0));
+        drop(inlet.take(NOW, 0, &mut Packet::default()));
         inlet.close();
         sender.join().expect("no sender panics");
-        let counts = inlet.counts().0;
+        let counts = inlet.counts();
         assert_eq!((counts.sent, counts.delivered + counts.dropped_closed), (3, 3));
     });
 }
@@ -182,8 +183,9 @@ fn model_nothing_stale_comes_after_an_interrupt() {
                 inlet.purge(epoch);
                 continue;
             }
-            match inlet.take(NOW, epoch).0 {
-                Taken::Next(packet) => {
+            let mut packet = Packet::default();
+            match inlet.take(NOW, epoch, &mut packet).0 {
+                Taken::Next(()) => {
                     assert!(packet.header.epoch >= epoch, "it is older than what was heard of");
                     assert!(!after || packet.header.epoch == 2, "it is from before the interrupt");
                     delivered += 1;
@@ -199,7 +201,7 @@ fn model_nothing_stale_comes_after_an_interrupt() {
             epoch = interrupt.answer(0);
         }
         assert_eq!((epoch, interrupt.flag(0).load(Ordering::SeqCst)), (2, false));
-        let counts = inlet.counts().0;
+        let counts = inlet.counts();
         assert_eq!((counts.sent, counts.delivered), (4, delivered));
         assert_eq!(counts.sent, counts.delivered + counts.dropped_epoch);
     });

@@ -1,13 +1,10 @@
 //! The packets that wait on one edge, and what happens when there are too many or they are too old.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, mem, time::Duration};
 
 use afferent_graph::{Flight, OnFull, Packet, Seat, Timestamp};
 
-use crate::{
-    EdgeCounts, EdgePolicy, InterruptHandle, Spread,
-    times::{Times, is_sampled},
-};
+use crate::{EdgeCounts, EdgePolicy, InterruptHandle};
 
 /// A bounded queue that does what its policy says, and counts it.
 ///
@@ -18,28 +15,26 @@ use crate::{
 #[repr(C)]
 pub(crate) struct Queue {
     packets: VecDeque<Packet>,
-    /// Packets that were sent and taken at once, which are not among `counts`.
-    passed: u64,
     /// The receiver takes no more.
     closed: bool,
     /// Every packet may pass that finds nothing before it.
     is_plain: bool,
     on_full: OnFull,
-    capacity: usize,
-    max_age: Option<Duration>,
-    /// Present when the receiver can be interrupted.
-    interrupt: Option<InterruptHandle>,
-    /// Packets that may be under way behind the edge; any number when there are none.
-    seats: Box<[Seat]>,
-    /// The sender has told that nothing earlier comes.
-    bound: Timestamp,
     /// The sender sends no more.
     ended: bool,
     /// The sender was refused and wants to know when there is room.
     sender_waits: bool,
+    capacity: usize,
+    /// Packets that were sent and taken at once, which are not among `counts`.
+    passed: u64,
     counts: EdgeCounts,
-    /// How old packets were when they were delivered.
-    ages: Times,
+    /// Packets that may be under way behind the edge; any number when there are none.
+    seats: Box<[Seat]>,
+    /// Present when the receiver can be interrupted.
+    interrupt: Option<InterruptHandle>,
+    max_age: Option<Duration>,
+    /// The sender has told that nothing earlier comes.
+    bound: Timestamp,
 }
 
 /// What a receiver finds.
@@ -72,7 +67,6 @@ impl Queue {
             sender_waits: false,
             counts: EdgeCounts::default(),
             passed: 0,
-            ages: Times::new(),
         }
     }
 
@@ -81,51 +75,50 @@ impl Queue {
         Self { is_plain: self.is_plain && seats.is_empty(), seats, ..self }
     }
 
-    /// Takes a packet in, by the policy.
+    /// Takes a packet in, by the policy, and leaves an empty one, or the packet where it is dropped.
+    /// False when the sender has to wait.
     ///
-    /// # Errors
-    /// Gives the packet back when the sender has to wait.
-    pub(crate) fn offer(&mut self, mut packet: Packet) -> Result<(), Packet> {
+    /// A packet goes from place to place, once in and once out, since copies on the way cost more
+    /// than everything else that is done with it here.
+    #[must_use]
+    pub(crate) fn offer(&mut self, packet: &mut Packet) -> bool {
         let full = self.packets.len() >= self.capacity;
         if full && self.on_full == OnFull::Block && !self.closed {
             self.sender_waits = true;
-            return Err(packet);
+            return false;
         }
         self.counts.sent += 1;
         if self.closed {
             self.counts.dropped_closed += 1;
-            return Ok(());
+            return true;
         }
         if full {
             self.counts.dropped_full += 1;
             if self.on_full == OnFull::DropNewest {
-                return Ok(());
+                return true;
             }
             self.packets.pop_front();
         }
         if let Some(interrupt) = self.interrupt.as_ref().filter(|_| packet.header.epoch == 0) {
             packet.header.epoch = interrupt.epoch();
         }
-        self.packets.push_back(packet);
+        self.packets.push_back(mem::take(packet));
         self.counts.peak = self.counts.peak.max(self.packets.len());
-        Ok(())
+        true
     }
 
-    /// Counts `packet` as sent and taken at once; false when it has to be offered as others are.
+    /// Counts a packet as sent and taken at once; false when it has to be offered as others are.
     #[inline]
-    pub(crate) fn pass(&mut self, now: Timestamp, packet: &Packet) -> bool {
+    pub(crate) fn pass(&mut self) -> bool {
         let passes = self.is_plain && self.is_clear();
-        if passes {
-            self.count_passed(now, packet.header.at, is_sampled(packet.header.trace));
-        }
+        self.passed += u64::from(passes);
         passes
     }
 
-    /// Counts a packet of the time `at` as sent and taken at once.
+    /// Counts a packet that was sent and taken at once.
     #[inline]
-    pub(crate) fn count_passed(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
+    pub(crate) fn count_passed(&mut self) {
         self.passed += 1;
-        self.count_age(now, at, is_sampled);
     }
 
     /// Whether a packet may pass, no matter when and which, if it finds the queue clear.
@@ -144,25 +137,27 @@ impl Queue {
         self.packets.is_empty() && !self.ended
     }
 
-    /// Takes the next packet out, past those that are too old or of an epoch before `epoch`, which
-    /// is the last that the receiver has heard of.
-    pub(crate) fn take(&mut self, now: Timestamp, epoch: u32) -> Taken<Packet> {
-        let next = self.head(now, epoch);
-        match next {
-            Taken::Next(_) => match self.packets.pop_front() {
-                Some(mut packet) => {
-                    self.counts.delivered += 1;
-                    self.count_age(now, packet.header.at, is_sampled(packet.header.trace));
-                    if let Some(flight) = self.take_off() {
-                        packet.flight = Some(flight);
-                    }
-                    Taken::Next(packet)
-                }
-                None => Taken::Empty,
-            },
-            Taken::Over => Taken::Over,
-            Taken::Empty => Taken::Empty,
+    /// Moves the next packet to `place`, past those that are too old or of an epoch before `epoch`,
+    /// which is the last that the receiver has heard of.
+    pub(crate) fn take(&mut self, now: Timestamp, epoch: u32, place: &mut Packet) -> Taken<()> {
+        if !self.is_plain
+            && let Taken::Empty = self.head(now, epoch)
+        {
+            return Taken::Empty;
         }
+        let Some(packet) = self.packets.pop_front() else {
+            return if self.ended { Taken::Over } else { Taken::Empty };
+        };
+        *place = packet;
+        self.counts.delivered += 1;
+        if self.packets.is_empty() {
+            // The next one comes to the same place in memory, which is near.
+            self.packets.clear();
+        }
+        if let Some(flight) = self.take_off() {
+            place.flight = Some(flight);
+        }
+        Taken::Next(())
     }
 
     /// The time of the packet that [`Queue::take`] would give.
@@ -249,21 +244,10 @@ impl Queue {
         self.seats.iter().find_map(Seat::take)
     }
 
-    #[inline]
-    fn count_age(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
-        // A time stamp may lie ahead of the clock.
-        self.ages.sample(is_sampled, now.0.saturating_sub(at.0).max(0) as u64);
-    }
-
     pub(crate) fn counts(&self) -> EdgeCounts {
         let mut counts = EdgeCounts { depth: self.packets.len(), ..self.counts };
         counts.add_passed(self.passed);
         counts
-    }
-
-    /// How old packets were when they were delivered.
-    pub(crate) fn age(&self) -> Spread {
-        self.ages.spread()
     }
 }
 
@@ -278,11 +262,21 @@ mod tests {
         Packet::new(KeywordEvent::default(), header)
     }
 
+    /// The next packet.
+    fn next(queue: &mut Queue, now: i64, epoch: u32) -> Taken<Packet> {
+        let mut place = Packet::default();
+        match queue.take(Timestamp(now), epoch, &mut place) {
+            Taken::Next(()) => Taken::Next(place),
+            Taken::Empty => Taken::Empty,
+            Taken::Over => Taken::Over,
+        }
+    }
+
     /// Offers packets at 0, 1, 2, …, 4; returns how many were refused, what is left, the drops.
     fn check(on_full: OnFull, capacity: usize) -> (usize, Vec<i64>, u64) {
         let mut queue = Queue::new(EdgePolicy { on_full, queue: capacity, max_age: None }, None);
-        let refused = (0..5).filter(|at| queue.offer(packet(*at, 0)).is_err()).count();
-        let left = std::iter::from_fn(|| match queue.take(Timestamp(0), 0) {
+        let refused = (0..5).filter(|at| !queue.offer(&mut packet(*at, 0))).count();
+        let left = std::iter::from_fn(|| match next(&mut queue, 0, 0) {
             Taken::Next(packet) => Some(packet.header.at.0),
             _ => None,
         });
@@ -307,9 +301,9 @@ mod tests {
         let mut queue =
             Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 8, max_age }, interrupt);
         for (at, epoch) in [(0, 2), (14, 1), (15, 2), (20, 2)] {
-            queue.offer(packet(at, epoch)).unwrap();
+            assert!(queue.offer(&mut packet(at, epoch)));
         }
-        let Taken::Next(next) = queue.take(Timestamp(25), 2) else { panic!("15 is not too old") };
+        let Taken::Next(next) = next(&mut queue, 25, 2) else { panic!("15 is not too old") };
         assert_eq!(next.header.at, Timestamp(15), "an age equal to the limit is accepted");
         let counts = queue.counts();
         assert_eq!((counts.dropped_age, counts.dropped_epoch, counts.depth), (1, 1, 1));
@@ -320,16 +314,16 @@ mod tests {
         let interrupt = InterruptHandle::default();
         let policy = EdgePolicy { on_full: OnFull::Block, queue: 8, max_age: None };
         let mut queue = Queue::new(policy, Some(interrupt.clone()));
-        queue.offer(packet(0, 0)).unwrap();
+        assert!(queue.offer(&mut packet(0, 0)));
         interrupt.interrupt();
-        queue.offer(packet(1, 0)).unwrap();
-        queue.offer(packet(2, 1)).unwrap();
-        assert!(matches!(queue.take(Timestamp(0), 2), Taken::Next(p) if p.header.at.0 == 1));
-        assert!(matches!(queue.take(Timestamp(0), 2), Taken::Empty));
+        assert!(queue.offer(&mut packet(1, 0)));
+        assert!(queue.offer(&mut packet(2, 1)));
+        assert!(matches!(next(&mut queue, 0, 2), Taken::Next(p) if p.header.at.0 == 1));
+        assert!(matches!(next(&mut queue, 0, 2), Taken::Empty));
         interrupt.interrupt();
-        queue.offer(packet(3, 0)).unwrap();
-        assert!(matches!(queue.take(Timestamp(0), 2), Taken::Empty), "not heard of yet");
-        assert!(matches!(queue.take(Timestamp(0), 3), Taken::Next(_)));
+        assert!(queue.offer(&mut packet(3, 0)));
+        assert!(matches!(next(&mut queue, 0, 2), Taken::Empty), "not heard of yet");
+        assert!(matches!(next(&mut queue, 0, 3), Taken::Next(_)));
         assert_eq!(queue.counts().dropped_epoch, 2);
     }
 
@@ -337,11 +331,11 @@ mod tests {
     fn a_closed_queue_refuses_nobody_and_counts_everything() {
         let mut queue =
             Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None }, None);
-        queue.offer(packet(0, 0)).unwrap();
-        queue.offer(packet(1, 0)).unwrap_err();
+        assert!(queue.offer(&mut packet(0, 0)));
+        assert!(!queue.offer(&mut packet(1, 0)));
         queue.close();
         assert!(queue.frees_sender() && !queue.frees_sender());
-        queue.offer(packet(1, 0)).unwrap();
+        assert!(queue.offer(&mut packet(1, 0)));
         assert_eq!(queue.counts().dropped_closed, 2);
     }
 
@@ -349,9 +343,9 @@ mod tests {
     fn a_stream_is_over_when_it_ended_and_nothing_waits() {
         let mut queue =
             Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None }, None);
-        queue.offer(packet(0, 0)).unwrap();
+        assert!(queue.offer(&mut packet(0, 0)));
         queue.end();
-        assert!(matches!(queue.take(Timestamp(0), 0), Taken::Next(_)));
-        assert!(matches!(queue.take(Timestamp(0), 0), Taken::Over));
+        assert!(matches!(next(&mut queue, 0, 0), Taken::Next(_)));
+        assert!(matches!(next(&mut queue, 0, 0), Taken::Over));
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     queue::Taken,
     shared::Shared,
     supervision::Restarts,
-    times::is_sampled,
+    times::{Times, is_sampled},
     wire::Opener,
 };
 
@@ -108,6 +108,17 @@ pub(crate) struct Input {
     pub(crate) edge: usize,
     /// Budgets that are measured here.
     pub(crate) marks: Vec<Mark>,
+    /// How old packets were when the node was called with them.
+    pub(crate) ages: Times,
+}
+
+impl Input {
+    /// Counts how old a packet of the time `at` is now.
+    #[inline]
+    pub(crate) fn count_age(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
+        // A time stamp may lie ahead of the clock.
+        self.ages.sample(is_sampled, now.0.saturating_sub(at.0).max(0) as u64);
+    }
 }
 
 /// An output stream. What every packet needs stands together.
@@ -212,7 +223,7 @@ impl Runner {
         input: Option<(usize, &mut Packet)>,
     ) -> Result<(), Box<Failure>> {
         let Some(node) = self.node.as_deref_mut() else { return Ok(()) };
-        let (start, is_packet) = (watch.moment, input.is_some());
+        let (start, place) = (watch.moment, input.as_ref().map(|(place, _)| *place));
         watch.calling.store(self.place, Ordering::Relaxed);
         let (mut inbound, mut packet, mut restarted) = (None, None, false);
         // What a node says when it is time does not descend from what came back, unless it still
@@ -227,7 +238,7 @@ impl Runner {
             (inbound, packet) = (Some(&input.inbound), Some(received));
         }
         let port = inbound.map(|inbound: &Inbound| inbound.port);
-        let mut join = self.join.as_deref_mut().filter(|_| is_packet);
+        let mut join = self.join.as_deref_mut().filter(|_| place.is_some());
         if let Some(join) = &mut join {
             mem::swap(&mut self.around.joined, &mut join.joined);
         }
@@ -269,9 +280,11 @@ impl Runner {
             self.send_far();
         }
         self.stats.count_call(busy_ns, model_ns);
-        if is_packet {
-            let Header { trace, entered_ns, .. } = self.around.origin;
-            self.count_packet(is_sampled(trace), end.real_ns.saturating_sub(entered_ns));
+        if let Some(place) = place {
+            let Header { at, trace, entered_ns, .. } = self.around.origin;
+            let is_sampled = is_sampled(trace);
+            self.inputs[place].count_age(start.now, at, is_sampled);
+            self.count_packet(is_sampled, end.real_ns.saturating_sub(entered_ns));
         }
         if let Some(origin) = before.filter(|_| self.resume == Resume::Done) {
             self.around.origin = origin;
@@ -292,10 +305,8 @@ impl Runner {
     pub(crate) fn send_far(&mut self) {
         let Some((output, packet)) = self.outbox.only() else { return };
         let [Outlet::Far(edge)] = self.outputs[output].outlets.as_slice() else { return };
-        let sent = mem::take(packet);
-        self.outbox.drop_only();
-        if let Err(refused) = edge.offer(sent) {
-            self.outbox.push(output, refused);
+        if edge.offer(packet) {
+            self.outbox.drop_only();
         }
     }
 
@@ -329,7 +340,7 @@ impl Runner {
 
     /// Whether it can be called at once with a packet of its only input; if so, counts the packet.
     #[inline]
-    pub(crate) fn accepts(&mut self, now: Timestamp, packet: &Packet) -> bool {
+    pub(crate) fn accepts(&mut self) -> bool {
         let [Input { inlet: Inlet::Near { queue, .. }, .. }] = self.inputs.as_mut_slice() else {
             return false;
         };
@@ -338,7 +349,7 @@ impl Runner {
             && self.down.is_none()
             && self.join.is_none()
             && self.resume == Resume::Done
-            && queue.pass(now, packet)
+            && queue.pass()
     }
 
     /// What is wrong with a call that `ended` so and took `busy_ns`, and what that means for what
@@ -477,13 +488,14 @@ impl Runner {
     /// The next packet, and the input that it came in by: the one with the smallest time stamp.
     ///
     /// With `patient`, a packet is held back while an input is empty that has not ended.
-    /// `freed` gets the senders in this group that can go on.
+    /// `freed` gets the senders in this group that can go on. The packet is moved to `place`.
     pub(crate) fn take_input(
         &mut self,
         now: Timestamp,
         patient: bool,
         mut freed: impl FnMut(usize),
-    ) -> Taken<(usize, Packet)> {
+        place: &mut Packet,
+    ) -> Taken<usize> {
         let epoch = self.epoch;
         if self.is_source {
             return if self.resume == Resume::Done { Taken::Over } else { Taken::Empty };
@@ -494,7 +506,7 @@ impl Runner {
             return Taken::Empty;
         }
         if self.join.is_some() {
-            return self.take_joined(now, patient, freed);
+            return self.take_joined(now, patient, freed, place);
         }
         loop {
             let choice = match self.inputs.len() {
@@ -507,10 +519,10 @@ impl Runner {
                 Taken::Over => return Taken::Over,
             };
             let input = &mut self.inputs[choice];
-            let (taken, sender) = input.inlet.take(now, epoch);
+            let (taken, sender) = input.inlet.take(now, epoch, place);
             sender.map(&mut freed);
             match taken {
-                Taken::Next(packet) => return Taken::Next((choice, packet)),
+                Taken::Next(()) => return Taken::Next(choice),
                 Taken::Empty if self.inputs.len() == 1 => return Taken::Empty,
                 Taken::Over if self.inputs.len() == 1 => return Taken::Over,
                 // The packet was replaced meanwhile.
@@ -519,6 +531,7 @@ impl Runner {
         }
     }
 
+    #[inline(never)]
     fn choose_input(
         &mut self,
         now: Timestamp,
@@ -566,28 +579,33 @@ impl Runner {
     }
 
     /// The next packet of the leading stream that can go on; what accompanies it is in the join.
+    #[inline(never)]
     fn take_joined(
         &mut self,
         now: Timestamp,
         patient: bool,
         mut freed: impl FnMut(usize),
-    ) -> Taken<(usize, Packet)> {
+        place: &mut Packet,
+    ) -> Taken<usize> {
         let Self { join, inputs, epoch, granted, held, .. } = self;
         let Some(join) = join.as_deref_mut() else { return Taken::Empty };
         *held = None;
         join.stuck = false;
         loop {
             for companion in &mut join.companions {
-                let inlet = &mut inputs[companion.input].inlet;
+                let input = &mut inputs[companion.input];
                 loop {
-                    let (taken, sender) = inlet.take(now, *epoch);
+                    let mut packet = Packet::default();
+                    let (taken, sender) = input.inlet.take(now, *epoch, &mut packet);
                     sender.map(&mut freed);
                     match taken {
-                        Taken::Next(mut packet) => {
+                        Taken::Next(()) => {
+                            let Header { at, trace, .. } = packet.header;
+                            input.count_age(now, at, is_sampled(trace));
                             packet.flight = None;
                             companion.push(packet);
                         }
-                        Taken::Empty => break companion.bound = inlet.outlook().0,
+                        Taken::Empty => break companion.bound = input.inlet.outlook().0,
                         Taken::Over => break companion.bound = NEVER,
                     }
                 }
@@ -595,10 +613,11 @@ impl Runner {
             let inlet = &mut inputs[join.lead].inlet;
             let mut over = false;
             while join.waiting.len() < join.room && !over {
-                let (taken, sender) = inlet.take(now, *epoch);
+                let mut packet = Packet::default();
+                let (taken, sender) = inlet.take(now, *epoch, &mut packet);
                 sender.map(&mut freed);
                 match taken {
-                    Taken::Next(packet) => join.waiting.push_back((packet, now)),
+                    Taken::Next(()) => join.waiting.push_back((packet, now)),
                     Taken::Empty => break,
                     Taken::Over => over = true,
                 }
@@ -609,7 +628,10 @@ impl Runner {
             };
             let forced = mem::take(granted) || (!patient && is_full);
             match join.judge(&packet.header, now, since, forced, !patient) {
-                Verdict::Call => return Taken::Next((join.lead, packet)),
+                Verdict::Call => {
+                    *place = packet;
+                    return Taken::Next(join.lead);
+                }
                 Verdict::Drop => {}
                 verdict => {
                     let at = packet.header.at;

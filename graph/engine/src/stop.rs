@@ -33,7 +33,7 @@ impl StopHandle {
     /// Asks the run to end and returns at once. Asking again changes nothing.
     pub fn stop(&self) {
         if self.0.asked.set(Instant::now()).is_ok() {
-            self.0.wakers.iter().for_each(|waker| waker.ring());
+            self.0.wakers.iter().for_each(|waker| waker.stop());
             (self.0.tell)();
         }
     }

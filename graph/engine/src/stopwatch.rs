@@ -17,39 +17,57 @@ pub(crate) fn ticks() -> u64 {
 /// of the processor since then are added to it.
 ///
 /// The rate of the ticks is measured beside the clock all the time, and a wrong one is wrong for
-/// this short time only. So it does not matter whether the counter keeps its rate, and a thread
-/// that moves to another processor reads the clock again.
+/// this short time only: it is the shorter the less is known of the rate. So it does not matter
+/// whether the counter keeps its rate, and a thread that moves to another processor soon reads the
+/// clock again.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     /// The last reading: nanoseconds, and ticks.
     last: (u64, u64),
-    /// An earlier one, from which the rate is measured.
+    /// An earlier one, from which the rate is measured, and one in between, from which it will be.
     first: (u64, u64),
+    middle: (u64, u64),
     /// Nanoseconds of a tick, in parts of 2^32.
     rate: u64,
     /// For so many ticks they are counted; none while the rate is not known.
     reach: u64,
-    /// Nothing earlier is read.
+    /// Ticks of [`SOON_NS`]; none while the rate is not known.
+    soon: u64,
+    /// What was read last, and at which ticks. Nothing earlier is read.
     latest_ns: u64,
+    latest_ticks: u64,
 }
 
-/// How long ticks are counted.
-const REACH_NS: u64 = 20_000;
+/// How long a reading is good for those who do not need their own.
+const SOON_NS: u64 = 20_000;
 
-/// Ticks that are counted at most: a nanosecond has no more than ten.
-const MAX_REACH: u64 = 10 * REACH_NS;
+/// Ticks are counted for this part of the time over which their rate was measured, so that they are
+/// wrong by this part of what a reading of the clock is.
+const REACH_PART: u64 = 50;
+
+/// How long they are counted at most. A thread that sleeps for less finds its way to the node that
+/// it has woken for without the clock, which takes longer to read than all that is looked at then.
+const REACH_NS: u64 = 10_000_000;
+
+/// Ticks that a nanosecond has at most.
+const MAX_TICKS: u64 = 10;
 
 /// Ticks that a reading of the clock may take: microseconds, where it takes tens of nanoseconds.
 const TOGETHER: u64 = 10_000;
 
-/// Over how long the rate is measured.
-const MEASURED_NS: std::ops::Range<u64> = 1_000_000..1_000_000_000;
+/// Over how long the rate is measured: at least this, and from half a second on between that and
+/// the double. Who reads the clock so seldom that it would be longer does without.
+const LEAST_NS: u64 = 1_000_000;
+const HALF_NS: u64 = 500_000_000;
+const MOST_NS: u64 = 4_000_000_000;
 
 impl Stopwatch {
-    /// Whether so many ticks can be told without the clock of the system.
+    /// Whether these ticks are soon behind the last reading, and can be told without the clock of the
+    /// system.
     #[inline]
-    pub(crate) fn knows(&self, ticks: u64) -> bool {
-        ticks.wrapping_sub(self.last.1) < self.reach
+    pub(crate) fn is_soon(&self, ticks: u64) -> bool {
+        ticks.wrapping_sub(self.latest_ticks) < self.soon
+            && ticks.wrapping_sub(self.last.1) < self.reach
     }
 
     /// Nanoseconds since `start`, which is the same in every call, at the time of `ticks`: a moment
@@ -62,6 +80,7 @@ impl Stopwatch {
         } else {
             self.read(start)
         };
+        self.latest_ticks = ticks;
         self.latest_ns
     }
 
@@ -82,15 +101,20 @@ impl Stopwatch {
     /// Takes in a reading of both clocks.
     fn note(&mut self, ns: u64, ticks: u64) {
         self.last = (ns, ticks);
+        if self.first.1 == 0 || ns.saturating_sub(self.first.0) > MOST_NS {
+            *self = Self { first: self.last, middle: self.last, reach: 0, ..*self };
+        }
         let (first_ns, first_ticks) = self.first;
         let (ns, ticks) = (ns.saturating_sub(first_ns), ticks.wrapping_sub(first_ticks));
-        if MEASURED_NS.contains(&ns) && ticks > 0 {
+        if ns >= LEAST_NS && ticks > 0 {
             self.rate = (ns << 32) / ticks;
-            let reach = (REACH_NS << 32).checked_div(self.rate).unwrap_or(0);
-            self.reach = if reach > MAX_REACH { 0 } else { reach };
+            let reach_ns = (ns / REACH_PART).min(REACH_NS);
+            let reach = (reach_ns << 32).checked_div(self.rate).unwrap_or(0);
+            self.reach = if reach > MAX_TICKS * reach_ns { 0 } else { reach };
+            self.soon = (SOON_NS << 32).checked_div(self.rate).unwrap_or(0);
         }
-        if first_ticks == 0 || ns >= MEASURED_NS.end {
-            self.first = self.last;
+        if self.last.0.saturating_sub(self.middle.0) >= HALF_NS {
+            (self.first, self.middle) = (self.middle, self.last);
         }
     }
 }
@@ -116,8 +140,33 @@ mod tests {
             let stopwatch = after_a_millisecond(per_ms);
             assert!(stopwatch.reach.abs_diff(reach) <= 1, "{stopwatch:?}");
             let ns = (stopwatch.reach * stopwatch.rate) >> 32;
-            assert!(ns.abs_diff(REACH_NS) <= REACH_NS / 100, "{ns}");
+            assert!(ns.abs_diff(20_000) <= 200, "a fiftieth of what was measured, not {ns}");
         }
+    }
+
+    #[test]
+    fn the_better_the_rate_is_known_the_longer_it_is_relied_on() {
+        let mut stopwatch = Stopwatch::default();
+        let mut reach_at = |ms: u64| {
+            stopwatch.note(SECOND + ms * 1_000_000, 5000 + ms * 1_000_000);
+            stopwatch.reach
+        };
+        let (times, ms) = ([0, 1, 10, 50, 100, 499, 600, 1200, 1700, 1701], 1_000_000);
+        let full = REACH_NS;
+        let reaches = [0, ms / 50, ms / 5, ms, 2 * ms, 499 * ms / 50, full, full, full, full];
+        assert_eq!(times.map(&mut reach_at), reaches);
+        assert_eq!([9000, 9001].map(reach_at), [0, ms / 50], "seldom read, it starts again");
+    }
+
+    #[test]
+    fn a_reading_serves_for_a_short_time() {
+        let (start, mut stopwatch) = (Instant::now(), after_a_millisecond(1_000_000));
+        let ticks = stopwatch.last.1 + 10_000;
+        stopwatch.ns_since(start, ticks);
+        assert!(stopwatch.is_soon(ticks + 9_000));
+        assert!(!stopwatch.is_soon(ticks + 10_001), "the rate is not known for so long");
+        stopwatch.reach = 1_000_000;
+        assert!(stopwatch.is_soon(ticks + 19_000) && !stopwatch.is_soon(ticks + 21_000));
     }
 
     #[test]

@@ -15,9 +15,15 @@ use crate::threading::{
 ///
 /// Ringing it again before the thread has answered costs one atomic exchange; the operating
 /// system is asked only when the thread sleeps, and then once.
+///
+/// What a thread looks at when it wakes stands together.
 #[derive(Default)]
 pub(crate) struct Waker {
     rung: AtomicBool,
+    /// Somebody wants its figures.
+    asked: AtomicBool,
+    /// The run is to end.
+    stops: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
@@ -36,6 +42,34 @@ impl Waker {
         }
     }
 
+    /// Asks the thread for its figures, until they are told.
+    pub(crate) fn ask(&self) {
+        self.asked.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// The figures were told.
+    pub(crate) fn told(&self) {
+        self.asked.store(false, Ordering::Release);
+    }
+
+    /// Whether somebody waits for the figures of the thread.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Tells the thread that the run is to end.
+    pub(crate) fn stop(&self) {
+        self.stops.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Whether the run is to end.
+    #[inline]
+    pub(crate) fn stops(&self) -> bool {
+        self.stops.load(Ordering::Acquire)
+    }
+
     /// Whether it rings.
     pub(crate) fn rings(&self) -> bool {
         self.rung.load(Ordering::Acquire)
@@ -47,10 +81,9 @@ impl Waker {
         self.rings() && self.rung.swap(false, Ordering::AcqRel)
     }
 
-    /// Looks for the alarm for as long as `spin`, no longer than `until`; whether it rings.
-    pub(crate) fn spin(&self, spin: Duration, until: Option<Instant>) -> bool {
-        let end = Instant::now() + spin;
-        let end = until.map_or(end, |until| end.min(until));
+    /// Looks for the alarm for as long as `spin`, no longer than `at_most`; whether it rings.
+    pub(crate) fn spin(&self, spin: Duration, at_most: Option<Duration>) -> bool {
+        let end = Instant::now() + at_most.map_or(spin, |most| most.min(spin));
         while !self.rings() {
             if Instant::now() >= end {
                 return false;
@@ -60,14 +93,14 @@ impl Waker {
         true
     }
 
-    /// Sleeps until it rings or the time has come. Only for the thread that it belongs to.
-    pub(crate) fn sleep(&self, until: Option<Instant>) {
-        while !self.rings() {
-            match until.map(|until| until.saturating_duration_since(Instant::now())) {
-                None => thread::park(),
-                Some(left) if left.is_zero() => return,
-                Some(left) => thread::park_timeout(left),
-            }
+    /// Sleeps until it rings, no longer than `at_most`, and perhaps not so long. Only for the thread
+    /// that it belongs to.
+    pub(crate) fn sleep(&self, at_most: Option<Duration>) {
+        match at_most {
+            _ if self.rings() => {}
+            None => thread::park(),
+            Some(left) if left.is_zero() => {}
+            Some(left) => thread::park_timeout(left),
         }
     }
 }

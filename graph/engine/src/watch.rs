@@ -1,10 +1,7 @@
 //! Reading the figures of a run while it goes on.
 
 use std::{
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -25,7 +22,6 @@ pub struct WatchHandle(Arc<Shared>);
 /// Where threads put their figures when somebody asks.
 pub(crate) struct Board {
     wakers: Vec<Arc<Waker>>,
-    asked: Vec<AtomicBool>,
     /// Of each thread, what it told last.
     told: Mutex<Vec<Option<Figures>>>,
     changed: Condvar,
@@ -33,25 +29,19 @@ pub(crate) struct Board {
 
 impl Board {
     pub(crate) fn new(wakers: Vec<Arc<Waker>>) -> Self {
-        let asked = wakers.iter().map(|_| AtomicBool::new(false)).collect();
         let told = Mutex::new(wakers.iter().map(|_| None).collect());
-        Self { wakers, asked, told, changed: Condvar::new() }
+        Self { wakers, told, changed: Condvar::new() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Option<Figures>>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether somebody wants the figures of thread `group`.
-    pub(crate) fn is_asked(&self, group: usize) -> bool {
-        self.asked[group].load(Ordering::Acquire)
-    }
-
     /// Puts up the figures of thread `group`.
     pub(crate) fn tell(&self, group: usize, figures: Figures) {
         let mut told = self.lock();
         told[group] = Some(figures);
-        self.asked[group].store(false, Ordering::Release);
+        self.wakers[group].told();
         drop(told);
         self.changed.notify_all();
     }
@@ -61,13 +51,12 @@ impl Board {
     fn ask(&self, patience: Duration) -> MutexGuard<'_, Vec<Option<Figures>>> {
         let until = Instant::now() + patience;
         let mut told = self.lock();
-        for (group, asked) in self.asked.iter().enumerate() {
-            if !told[group].as_ref().is_some_and(|figures| figures.last) {
-                asked.store(true, Ordering::Release);
-                self.wakers[group].ring();
+        for (waker, told) in self.wakers.iter().zip(&*told) {
+            if !told.as_ref().is_some_and(|figures| figures.last) {
+                waker.ask();
             }
         }
-        while self.asked.iter().any(|asked| asked.load(Ordering::Acquire)) {
+        while self.wakers.iter().any(|waker| waker.is_asked()) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;

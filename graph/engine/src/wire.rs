@@ -22,6 +22,7 @@ use crate::{
     queue::Queue,
     runner::{Input, Output, Phase, Runner, SLOTS, panic_text},
     supervision::Restarts,
+    times::Times,
     wake::Waker,
 };
 
@@ -271,6 +272,7 @@ impl Wiring<'_> {
             limited: edge.in_flight.is_some(),
             restarts: 0,
             marks: budget::marks(&self.meters, end),
+            ages: Times::new(),
         }
     }
 

@@ -244,8 +244,11 @@ impl Group {
             let runner = &mut runners[hop.place];
             runner.stats.count_call(end - start, hop.model_ns);
             runner.count_packet(is_sampled, end.saturating_sub(entered_ns));
-            if let [Input { inlet: Inlet::Near { queue, .. }, .. }] = runner.inputs.as_mut_slice() {
-                queue.count_passed(Timestamp(start.cast_signed()), hop.at, is_sampled);
+            if let [input] = runner.inputs.as_mut_slice() {
+                input.count_age(Timestamp(start.cast_signed()), hop.at, is_sampled);
+                if let Inlet::Near { queue, .. } = &mut input.inlet {
+                    queue.count_passed();
+                }
             }
             hop.ticks = end - start;
             start = end;
