@@ -41,7 +41,9 @@ enum Token {
     #[cfg(all(target_arch = "x86_64", feature = "std"))]
     Avx2(Avx2),
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-    Neon(Neon),
+    NeonDot(Neon<true>),
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Neon(Neon<false>),
     Scalar(Scalar),
 }
 
@@ -52,12 +54,12 @@ impl Isa {
     /// The fastest one that this processor has.
     #[inline]
     pub fn best() -> Self {
-        #[cfg(all(target_arch = "x86_64", feature = "std"))]
+        #[cfg(feature = "std")]
         {
             static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
             *BEST.get_or_init(|| Self::available().next().unwrap_or(Self::SCALAR))
         }
-        #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
+        #[cfg(not(feature = "std"))]
         Self::available().next().unwrap_or(Self::SCALAR)
     }
 
@@ -68,6 +70,8 @@ impl Isa {
             Avx512::detect().map(Token::Avx512),
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
             Avx2::detect().map(Token::Avx2),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Neon::detect().map(Token::NeonDot),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Some(Token::Neon(Neon::new())),
             Some(Token::Scalar(Scalar)),
@@ -83,6 +87,8 @@ impl Isa {
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
             Token::Avx2(_) => "AVX2",
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Token::NeonDot(_) => "NEON with dot products",
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Token::Neon(_) => "NEON",
             Token::Scalar(_) => "scalar",
         }
@@ -97,7 +103,9 @@ impl Isa {
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
             Token::Avx2(token) => token.run(routine),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Token::Neon(token) => routine.run(token),
+            Token::NeonDot(token) => token.run(routine),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Token::Neon(token) => token.run(routine),
             Token::Scalar(token) => routine.run(token),
         }
     }

@@ -15,9 +15,12 @@ pub trait Simd: Copy + Send + Sync + 'static {
     const LANES: usize;
     /// Vector registers of the processor.
     const REGISTERS: usize;
-    /// Whether sums of products of bytes are made of four at a time ([`Int::add_quads`]), not of
+    /// Whether sums of products of bytes are made of four at a time ([`Simd::add_quads`]), not of
     /// pairs that were widened.
     const QUADS: bool;
+    /// What is added to bytes before [`Simd::add_quads`] multiplies them with weights: 128, so that
+    /// they have no sign, or nothing where the processor multiplies bytes that have one.
+    const OFFSET: u8 = 128;
     /// `LANES` numbers of 32 bits.
     type F32: Float<I32 = Self::I32, Mask = Self::Mask>;
     /// `LANES` integers of 32 bits.
@@ -82,14 +85,15 @@ pub trait Simd: Copy + Send + Sync + 'static {
         unsafe { self.load_at(all.as_ptr().cast()) }.to_bits()
     }
 
-    /// Twice `LANES` bytes of each of three rows, with 128 added so that they have no sign: in each
-    /// lane one of each row, and zero. The lanes are zipped (see [`Int::zip_halves`]).
+    /// Twice `LANES` bytes of each of three rows, with [`Simd::OFFSET`] added: in each lane one of
+    /// each row, and zero. The lanes are zipped (see [`Int::zip_halves`]).
     ///
     /// # Safety
     /// So many can be read in each row.
     #[inline(always)]
     unsafe fn load_triples_at(self, rows: [*const i8; 3]) -> [Self::I32; 2] {
-        let (byte, sign) = (self.splat_i32(0x00ff_00ff), self.splat_i32(0x0080_0080));
+        let (byte, sign) =
+            (self.splat_i32(0x00ff_00ff), self.splat_i32(0x0001_0001 * i32::from(Self::OFFSET)));
         let [a, b, c] = rows.map(|row| {
             // SAFETY: demanded of the caller.
             let words = unsafe { self.load_pairs_at(row) };
@@ -129,6 +133,18 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn look_up(self, _table: &[u8; 256], _x: &[u8], _to: &mut [u8]) -> usize {
         0
     }
+
+    /// `sum`, and the products of the four bytes of each lane of `a`, which have [`Simd::OFFSET`]
+    /// added, and of `b`, which have a sign.
+    fn add_quads(self, sum: Self::I32, a: Self::I32, b: Self::I32) -> Self::I32;
+
+    /// `sum`, and the products of bytes without sign, below 16, with those of `x`, which have one.
+    /// It begins with zeros and is brought together by [`Simd::gather`], after at most eight times.
+    fn add_products(self, sum: Self::I32, nibbles: Self::I32, x: Self::I32) -> Self::I32;
+
+    /// The sum for each lane of what [`Simd::add_products`] added up: `sum` itself where there are
+    /// quads.
+    fn gather(self, sum: Self::I32) -> Self::I32;
 
     /// Two zipped vectors (see [`Int::zip_halves`]) in the order of their channels.
     fn unzip(self, values: [Self::F32; 2]) -> [Self::F32; 2];
@@ -250,23 +266,12 @@ pub trait Int:
     /// of 16 bits with a sign.
     #[must_use]
     fn add_pairs(self, a: Self, b: Self) -> Self;
-    /// Adds the products of the four bytes of each lane of `a`, which have no sign, and of `b`, which
-    /// have one.
-    #[must_use]
-    fn add_quads(self, a: Self, b: Self) -> Self;
     /// Pairs each integer of 16 bits with that of `other` in the same place. Of every eight
     /// places, the first four go to the first vector and the others to the second: place `p` to
     /// lane `p / 8 * 4 + p % 4` of vector `p % 8 / 4`. Such vectors are zipped.
     fn zip_halves(self, other: Self) -> [Self; 2];
     /// The lower four and the upper four bits of each byte, as bytes.
     fn nibbles(self) -> [Self; 2];
-    /// Adds the products of bytes without sign, below 16, with those of `x`, which have one, to
-    /// sums that [`Int::gather`] brings together; at most eight times.
-    #[must_use]
-    fn add_products(self, nibbles: Self, x: Self) -> Self;
-    /// The sum for each lane of what [`Int::add_products`] added to zeros.
-    #[must_use]
-    fn gather(self) -> Self;
     /// Where `self < other`.
     fn lt(self, other: Self) -> Self::Mask;
     /// Where `self == other`.

@@ -187,12 +187,16 @@ impl Routine for Bytes {
         let a_words: [f32; 16] = bytemuck::cast(a);
         let b_words: [f32; 16] = bytemuck::cast(b);
         let (a_bits, b_bits) = (simd.load(&a_words).to_bits(), simd.load(&b_words).to_bits());
-        let sums = simd.splat_i32(7).add_quads(a_bits, b_bits);
+        let sums = simd.add_quads(simd.splat_i32(7), a_bits, b_bits);
         let mut found = [0.0; 16];
         simd.store(sums.bitcast(), &mut found);
         for (lane, found) in found[..S::LANES].iter().enumerate() {
             let quad = 4 * lane..4 * lane + 4;
-            let wanted: i32 = quad.map(|at| i32::from(a[at]) * i32::from(b[at])).sum();
+            let byte = |at: usize| match S::OFFSET {
+                0 => i32::from(a[at].cast_signed()),
+                _ => i32::from(a[at]),
+            };
+            let wanted: i32 = quad.map(|at| byte(at) * i32::from(b[at])).sum();
             assert_eq!(found.to_bits().cast_signed(), wanted + 7, "lane {lane}");
         }
     }

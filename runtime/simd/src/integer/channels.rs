@@ -27,9 +27,6 @@ const RUN: usize = 64;
 /// Integers of results that stay in the first-level cache with what they are made of.
 const NEAR: usize = 4096;
 
-/// What columns of bytes have had added, so that they have no sign.
-const OFFSET: i32 = 128;
-
 /// A convolution in which each channel has a kernel of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Channels<'d> {
@@ -95,6 +92,7 @@ pub fn pack(
     to: &mut [i32],
 ) {
     let (width, words) = (width(isa), words(isa, taps, channels));
+    let offset = i32::from(tile::offset(isa));
     let one = |tap: usize, channel: usize| {
         if tap < taps && channel < channels { i32::from(weight(tap, channel)) } else { 0 }
     };
@@ -102,7 +100,7 @@ pub fn pack(
         (one(2 * pair, channel) & 0xffff) | one(2 * pair + 1, channel) << 16
     };
     let of_column = |word: usize, channel: usize| match word.checked_sub(1) {
-        None => -OFFSET * (0..NINE).map(|tap| one(tap, channel)).sum::<i32>(),
+        None => -offset * (0..NINE).map(|tap| one(tap, channel)).sum::<i32>(),
         Some(col) => {
             let byte = |row: usize| (one(3 * row + col, channel) & 0xff) << (8 * row);
             byte(0) | byte(1) | byte(2)
@@ -235,8 +233,8 @@ impl Part<'_, '_> {
                     columns[2] = self.column(simd, taps, 2, first);
                     let [mut low, mut high] = begin;
                     for (column, weight) in columns.iter().zip(weights) {
-                        low = low.add_quads(column[0], weight[0]);
-                        high = high.add_quads(column[1], weight[1]);
+                        low = simd.add_quads(low, column[0], weight[0]);
+                        high = simd.add_quads(high, column[1], weight[1]);
                     }
                     self.store(simd, &end, [low, high], start + row, (block, first));
                 }

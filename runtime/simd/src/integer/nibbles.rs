@@ -231,11 +231,11 @@ impl Area<'_, '_> {
                         // SAFETY: a panel has `PAIR` vectors for each two chunks.
                         let packed = unsafe { simd.load_at(from.cast()) };
                         let [a, b] = packed.to_bits().nibbles();
-                        *sum = sum.add_products(a, low).add_products(b, high);
+                        *sum = simd.add_products(simd.add_products(*sum, a, low), b, high);
                     }
                 }
                 for (p, (all, sum)) in all.iter_mut().zip(sums).enumerate() {
-                    let sum = (sum.gather() + simd.splat_i32(offsets[at])).to_f32();
+                    let sum = (simd.gather(sum) + simd.splat_i32(offsets[at])).to_f32();
                     let weights = weights.wrapping_add(p * apart * size);
                     // SAFETY: as above.
                     let scale = unsafe { factors(simd, weights, half) };
@@ -329,11 +329,11 @@ unsafe fn add<S: Simd, const R: usize>(
             let from = x.wrapping_add(row * CHUNK).cast::<i32>().wrapping_add(word);
             // SAFETY: as above; a chunk has eight words.
             let x = simd.splat_i32(unsafe { from.read_unaligned() });
-            *sum = sum.add_products(nibbles[word % WORDS][word / WORDS], x);
+            *sum = simd.add_products(*sum, nibbles[word % WORDS][word / WORDS], x);
         }
     }
     for ((all, sum), start) in all.iter_mut().zip(sums).zip(starts) {
-        let sum = if const { S::QUADS } { sum } else { sum.gather() + start };
+        let sum = if const { S::QUADS } { sum } else { simd.gather(sum) + start };
         *all = sum.to_f32().mul_add(scale, *all);
     }
 }

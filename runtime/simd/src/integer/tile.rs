@@ -18,7 +18,7 @@ const FAR: usize = 128 << 10;
 /// Rows such that two vectors of sums each, with those of the operands, fill the registers.
 const fn tile_rows<S: Simd>() -> usize {
     match (S::LANES, S::REGISTERS) {
-        (16, 32) => 12,
+        (_, 32) if S::QUADS => 12,
         (_, 32) => 8,
         (8, 16) => 6,
         _ => 4,
@@ -38,27 +38,32 @@ const fn sum_bytes<S: Simd>() -> usize {
 struct Sizes;
 
 impl Routine for Sizes {
-    type Output = [usize; 3];
+    type Output = ([usize; 3], u8);
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) -> [usize; 3] {
-        const { [tile_rows::<S>(), group_len::<S>(), sum_bytes::<S>()] }
+    fn run<S: Simd>(self, _: S) -> Self::Output {
+        const { ([tile_rows::<S>(), group_len::<S>(), sum_bytes::<S>()], S::OFFSET) }
     }
 }
 
 /// Rows of the tallest tile.
 pub(super) fn rows(isa: Isa) -> usize {
-    isa.run(Sizes)[0]
+    isa.run(Sizes).0[0]
 }
 
 /// Numbers of a row that are multiplied together.
 pub(super) fn group(isa: Isa) -> usize {
-    isa.run(Sizes)[1]
+    isa.run(Sizes).0[1]
 }
 
 /// Bytes of the sum of a column of weights, where there is one.
 pub(super) fn sum_len(isa: Isa) -> usize {
-    isa.run(Sizes)[2]
+    isa.run(Sizes).0[2]
+}
+
+/// What bytes have added where they are multiplied in quads.
+pub(super) fn offset(isa: Isa) -> u8 {
+    isa.run(Sizes).1
 }
 
 /// Rows that are prepared at a time: few where all weights stay in the cache beside them, else
@@ -92,30 +97,30 @@ unsafe fn columns<S: Simd>(simd: S, from: *const i8) -> [S::I32; 2] {
 
 /// Adds the products of the groups of a word with those of a column.
 #[inline(always)]
-fn add<S: Simd>(_: S, sum: S::I32, word: S::I32, column: S::I32) -> S::I32 {
-    if const { S::QUADS } { sum.add_quads(word, column) } else { sum.add_pairs(word, column) }
+fn add<S: Simd>(simd: S, sum: S::I32, word: S::I32, column: S::I32) -> S::I32 {
+    if const { S::QUADS } { simd.add_quads(sum, word, column) } else { sum.add_pairs(word, column) }
 }
 
-/// An integer without a sign: 128 more.
+/// An integer with [`Simd::OFFSET`] added: the sign is flipped where that is 128.
 #[inline(always)]
-fn flipped(x: i8) -> u8 {
-    x.cast_unsigned() ^ 0x80
+fn flipped<S: Simd>(x: i8) -> u8 {
+    x.cast_unsigned() ^ S::OFFSET
 }
 
 /// Flips the first `len` integers of `x`, and perhaps some behind them: short runs are written in
 /// whole words.
 #[inline(always)]
-fn flip(x: &[i8], to: &mut [u8], len: usize) {
+fn flip<S: Simd>(x: &[i8], to: &mut [u8], len: usize) {
     const SHORT: usize = 32;
-    const SIGNS: u64 = u64::from_ne_bytes([0x80; 8]);
+    let signs = const { u64::from_ne_bytes([S::OFFSET; 8]) };
     let whole = len.next_multiple_of(8);
     if len < SHORT && whole <= x.len().min(to.len()) {
         let x: &[u8] = bytemuck::cast_slice(&x[..whole]);
         for (x, to) in x.as_chunks().0.iter().zip(to.as_chunks_mut().0) {
-            *to = (u64::from_ne_bytes(*x) ^ SIGNS).to_ne_bytes();
+            *to = (u64::from_ne_bytes(*x) ^ signs).to_ne_bytes();
         }
     } else {
-        x[..len].iter().zip(to).for_each(|(x, to)| *to = flipped(*x));
+        x[..len].iter().zip(to).for_each(|(x, to)| *to = flipped::<S>(*x));
     }
 }
 
@@ -160,12 +165,12 @@ impl<E: End> Routine for Area<'_, '_, E> {
             let block = unsafe { shared.part(start, count * words) };
             if let Some(x) = self.whole::<S>(from, count) {
                 let block: &mut [u8] = bytemuck::cast_slice_mut(block);
-                x.iter().zip(block).for_each(|(x, to)| *to = flipped(*x));
+                x.iter().zip(block).for_each(|(x, to)| *to = flipped::<S>(*x));
             } else {
                 for row in 0..count {
                     let to = &mut block[row * words..];
                     if const { S::QUADS } {
-                        self.flip(from + row, bytemuck::cast_slice_mut(to));
+                        self.flip::<S>(from + row, bytemuck::cast_slice_mut(to));
                     } else {
                         self.widen(from + row, bytemuck::cast_slice_mut(to));
                     }
@@ -200,10 +205,10 @@ impl<E: End> Area<'_, '_, E> {
         });
     }
 
-    /// Takes the sign off a row: each integer is 128 more.
+    /// Adds [`Simd::OFFSET`] to each integer of a row.
     #[inline(always)]
-    fn flip(&self, row: usize, to: &mut [u8]) {
-        self.prepare(row, to, flipped(self.zero(row)), flip);
+    fn flip<S: Simd>(&self, row: usize, to: &mut [u8]) {
+        self.prepare(row, to, flipped::<S>(self.zero(row)), flip::<S>);
     }
 
     /// Writes a row to the beginning of `to`, as `copy` writes so many integers, and `zero` for
@@ -268,12 +273,12 @@ impl<E: End> Area<'_, '_, E> {
             let sums = unsafe { two_at(simd, panel.cast()) };
             match self.product.zero {
                 Zero::All(zero) => {
-                    let more = simd.splat_i32(i32::from(zero) + 128);
+                    let more = simd.splat_i32(i32::from(zero) + i32::from(S::OFFSET));
                     all = [[start[0] - sums[0] * more, start[1] - sums[1] * more]; R];
                 }
                 Zero::Rows(zeros) => {
                     for (all, zero) in all.iter_mut().zip(&zeros[row..][..R]) {
-                        let more = simd.splat_i32(i32::from(*zero) + 128);
+                        let more = simd.splat_i32(i32::from(*zero) + i32::from(S::OFFSET));
                         *all = [start[0] - sums[0] * more, start[1] - sums[1] * more];
                     }
                 }

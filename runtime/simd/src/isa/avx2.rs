@@ -152,6 +152,22 @@ impl Simd for Avx2 {
         unsafe { core::ptr::copy_nonoverlapping(all.as_ptr(), to, len) }
     }
     #[inline(always)]
+    fn add_quads(self, sum: I32s, a: I32s, b: I32s) -> I32s {
+        let (even, odd) =
+            op!((_mm256_and_si256(a.0, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(a.0)));
+        let b =
+            op!([_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(b.0)), _mm256_srai_epi16::<8>(b.0)]);
+        sum.add_pairs(I32s(even), I32s(b[0])).add_pairs(I32s(odd), I32s(b[1]))
+    }
+    #[inline(always)]
+    fn add_products(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
+        I32s(op!(_mm256_add_epi16(sum.0, _mm256_maddubs_epi16(nibbles.0, x.0))))
+    }
+    #[inline(always)]
+    fn gather(self, sum: I32s) -> I32s {
+        I32s(op!(_mm256_madd_epi16(sum.0, _mm256_set1_epi16(1))))
+    }
+    #[inline(always)]
     fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
         op!([
             F32s(_mm256_permute2f128_ps::<0x20>(a.0, b.0)),
@@ -295,14 +311,6 @@ impl Int for I32s {
         Self(op!(_mm256_add_epi32(self.0, _mm256_madd_epi16(a.0, b.0))))
     }
     #[inline(always)]
-    fn add_quads(self, a: Self, b: Self) -> Self {
-        let (even, odd) =
-            op!((_mm256_and_si256(a.0, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(a.0)));
-        let b =
-            op!([_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(b.0)), _mm256_srai_epi16::<8>(b.0)]);
-        self.add_pairs(Self(even), Self(b[0])).add_pairs(Self(odd), Self(b[1]))
-    }
-    #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {
         op!([
             Self(_mm256_unpacklo_epi16(self.0, other.0)),
@@ -316,14 +324,6 @@ impl Int for I32s {
             Self(_mm256_and_si256(self.0, low)),
             Self(_mm256_and_si256(_mm256_srli_epi16::<4>(self.0), low))
         ])
-    }
-    #[inline(always)]
-    fn add_products(self, nibbles: Self, x: Self) -> Self {
-        Self(op!(_mm256_add_epi16(self.0, _mm256_maddubs_epi16(nibbles.0, x.0))))
-    }
-    #[inline(always)]
-    fn gather(self) -> Self {
-        Self(op!(_mm256_madd_epi16(self.0, _mm256_set1_epi16(1))))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

@@ -192,6 +192,18 @@ impl Simd for Avx512 {
         unsafe { look_up(table, x, to) }
     }
     #[inline(always)]
+    fn add_quads(self, sum: I32s, a: I32s, b: I32s) -> I32s {
+        I32s(op!(_mm512_dpbusd_epi32(sum.0, a.0, b.0)))
+    }
+    #[inline(always)]
+    fn add_products(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
+        self.add_quads(sum, nibbles, x)
+    }
+    #[inline(always)]
+    fn gather(self, sum: I32s) -> I32s {
+        sum
+    }
+    #[inline(always)]
     fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
         // Places 0 to 3 and 8 to 11 of both, then 4 to 7 and 12 to 15, each four in turn.
         let turns = |first: i32| {
@@ -344,10 +356,6 @@ impl Int for I32s {
         Self(op!(_mm512_dpwssd_epi32(self.0, a.0, b.0)))
     }
     #[inline(always)]
-    fn add_quads(self, a: Self, b: Self) -> Self {
-        Self(op!(_mm512_dpbusd_epi32(self.0, a.0, b.0)))
-    }
-    #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {
         op!([
             Self(_mm512_unpacklo_epi16(self.0, other.0)),
@@ -361,14 +369,6 @@ impl Int for I32s {
             Self(_mm512_and_si512(self.0, low)),
             Self(_mm512_and_si512(_mm512_srli_epi16::<4>(self.0), low))
         ])
-    }
-    #[inline(always)]
-    fn add_products(self, nibbles: Self, x: Self) -> Self {
-        self.add_quads(nibbles, x)
-    }
-    #[inline(always)]
-    fn gather(self) -> Self {
-        self
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

@@ -1,17 +1,17 @@
-//! NEON of 64-bit ARM: four lanes.
+//! NEON of 64-bit ARM: four lanes; with or without products of four bytes at a time.
 
 #![expect(unsafe_code, reason = "loads and stores through pointers")]
 
 use core::{
-    arch::aarch64::*,
+    arch::{aarch64::*, asm},
     ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub},
 };
 
-use crate::{Float, Int, Mask, Simd};
+use crate::{Float, Int, Mask, Routine, Simd};
 
-/// NEON, which every processor of the target has.
+/// NEON, which every processor of the target has, and proof of its dot products if `DOT`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Neon(());
+pub struct Neon<const DOT: bool>(());
 
 /// Four numbers.
 #[derive(Clone, Copy)]
@@ -25,9 +25,35 @@ pub struct I32s(int32x4_t);
 #[derive(Clone, Copy)]
 pub struct Bools(uint32x4_t);
 
-impl Neon {
+impl Neon<false> {
     pub(crate) const fn new() -> Self {
         Self(())
+    }
+
+    #[inline]
+    pub(crate) fn run<R: Routine>(self, routine: R) -> R::Output {
+        routine.run(self)
+    }
+}
+
+impl Neon<true> {
+    /// The token, if the processor has dot products of bytes.
+    pub(crate) fn detect() -> Option<Self> {
+        #[cfg(feature = "std")]
+        let has = std::arch::is_aarch64_feature_detected!("dotprod");
+        #[cfg(not(feature = "std"))]
+        let has = cfg!(target_feature = "dotprod");
+        has.then_some(Self(()))
+    }
+
+    #[inline]
+    pub(crate) fn run<R: Routine>(self, routine: R) -> R::Output {
+        #[target_feature(enable = "dotprod")]
+        fn run<R: Routine>(token: Neon<true>, routine: R) -> R::Output {
+            routine.run(token)
+        }
+        // SAFETY: the token exists only where the processor has this feature.
+        unsafe { run(self, routine) }
     }
 }
 
@@ -39,10 +65,11 @@ macro_rules! op {
     };
 }
 
-impl Simd for Neon {
+impl<const DOT: bool> Simd for Neon<DOT> {
     const LANES: usize = 4;
     const REGISTERS: usize = 32;
-    const QUADS: bool = false;
+    const QUADS: bool = DOT;
+    const OFFSET: u8 = 0;
     type F32 = F32s;
     type I32 = I32s;
     type Mask = Bools;
@@ -102,8 +129,63 @@ impl Simd for Neon {
         I32s(unsafe { vreinterpretq_s32_s16(vmovl_s8(vld1_s8(from))) })
     }
     #[inline(always)]
+    fn add_quads(self, sum: I32s, a: I32s, b: I32s) -> I32s {
+        if const { DOT } {
+            // SAFETY: just asked.
+            return unsafe { self.dot(sum, a, b) };
+        }
+        let (a, b) = op!((vreinterpretq_s8_s32(a.0), vreinterpretq_s8_s32(b.0)));
+        // Products of two bytes fit into 16 bits, their sums do not.
+        let halves = op!([vmull_s8(vget_low_s8(a), vget_low_s8(b)), vmull_high_s8(a, b)]);
+        let pairs = halves.map(|half| op!(vpaddlq_s16(half)));
+        I32s(op!(vaddq_s32(sum.0, vpaddq_s32(pairs[0], pairs[1]))))
+    }
+    #[inline(always)]
+    fn add_products(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
+        if const { DOT } {
+            // SAFETY: just asked.
+            return unsafe { self.dot(sum, nibbles, x) };
+        }
+        let (a, b) = op!((vreinterpretq_s8_s32(nibbles.0), vreinterpretq_s8_s32(x.0)));
+        let low = op!(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
+        let pairs = op!(vpaddq_s16(low, vmull_high_s8(a, b)));
+        let sums = op!(vreinterpretq_s16_s32(sum.0));
+        I32s(op!(vreinterpretq_s32_s16(vaddq_s16(sums, pairs))))
+    }
+    #[inline(always)]
+    fn gather(self, sum: I32s) -> I32s {
+        if const { DOT } {
+            return sum;
+        }
+        I32s(op!(vpaddlq_s16(vreinterpretq_s16_s32(sum.0))))
+    }
+    #[inline(always)]
     fn unzip(self, values: [F32s; 2]) -> [F32s; 2] {
         values
+    }
+}
+
+impl<const DOT: bool> Neon<DOT> {
+    /// `sum`, and the products of the four bytes of each lane, which have signs. The instruction
+    /// has no stable name in the library yet.
+    ///
+    /// # Safety
+    /// `DOT`.
+    #[inline(always)]
+    unsafe fn dot(self, sum: I32s, a: I32s, b: I32s) -> I32s {
+        let mut sum = sum.0;
+        // SAFETY: such a token exists only where the processor has the instruction.
+        unsafe {
+            asm!(
+                ".arch_extension dotprod",
+                "sdot {sum:v}.4s, {a:v}.16b, {b:v}.16b",
+                sum = inout(vreg) sum,
+                a = in(vreg) a.0,
+                b = in(vreg) b.0,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        I32s(sum)
     }
 }
 
@@ -232,16 +314,6 @@ impl Int for I32s {
         Self(op!(vaddq_s32(self.0, vpaddq_s32(low, vmull_high_s16(a, b)))))
     }
     #[inline(always)]
-    fn add_quads(self, a: Self, b: Self) -> Self {
-        let (a, b) = op!((vreinterpretq_u8_s32(a.0), vreinterpretq_s8_s32(b.0)));
-        let a = op!([vmovl_u8(vget_low_u8(a)), vmovl_high_u8(a)]);
-        let b = op!([vmovl_s8(vget_low_s8(b)), vmovl_high_s8(b)]);
-        // Products of two bytes fit into 16 bits, their sums do not.
-        let pairs =
-            [0, 1].map(|half| op!(vpaddlq_s16(vmulq_s16(vreinterpretq_s16_u16(a[half]), b[half]))));
-        Self(op!(vaddq_s32(self.0, vpaddq_s32(pairs[0], pairs[1]))))
-    }
-    #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {
         let (a, b) = op!((vreinterpretq_s16_s32(self.0), vreinterpretq_s16_s32(other.0)));
         let (low, high) = op!((vzip1q_s16(a, b), vzip2q_s16(a, b)));
@@ -252,18 +324,6 @@ impl Int for I32s {
         let bytes = op!(vreinterpretq_u8_s32(self.0));
         let (low, high) = op!((vandq_u8(bytes, vdupq_n_u8(15)), vshrq_n_u8::<4>(bytes)));
         op!([Self(vreinterpretq_s32_u8(low)), Self(vreinterpretq_s32_u8(high))])
-    }
-    #[inline(always)]
-    fn add_products(self, nibbles: Self, x: Self) -> Self {
-        let (a, b) = op!((vreinterpretq_s8_s32(nibbles.0), vreinterpretq_s8_s32(x.0)));
-        let low = op!(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
-        let pairs = op!(vpaddq_s16(low, vmull_high_s8(a, b)));
-        let sums = op!(vreinterpretq_s16_s32(self.0));
-        Self(op!(vreinterpretq_s32_s16(vaddq_s16(sums, pairs))))
-    }
-    #[inline(always)]
-    fn gather(self) -> Self {
-        Self(op!(vpaddlq_s16(vreinterpretq_s16_s32(self.0))))
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {

@@ -80,6 +80,26 @@ impl Simd for Scalar {
         }
     }
     #[inline(always)]
+    fn add_quads(self, sum: I32s, a: I32s, b: I32s) -> I32s {
+        let products = zip(a.0, b.0, |a, b| {
+            let (a, b) = (a.to_ne_bytes(), b.to_ne_bytes().map(u8::cast_signed));
+            a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(b)).sum()
+        });
+        I32s(zip(sum.0, products, i32::wrapping_add))
+    }
+    #[inline(always)]
+    fn add_products(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
+        let products = |nibbles: i32, x: i32| -> i32 {
+            let pairs = nibbles.to_le_bytes().into_iter().zip(x.to_le_bytes());
+            pairs.map(|(nibble, x)| i32::from(nibble) * i32::from(x.cast_signed())).sum()
+        };
+        I32s(zip(sum.0, zip(nibbles.0, x.0, products), i32::wrapping_add))
+    }
+    #[inline(always)]
+    fn gather(self, sum: I32s) -> I32s {
+        sum
+    }
+    #[inline(always)]
     fn unzip(self, values: [F32s; 2]) -> [F32s; 2] {
         values
     }
@@ -215,14 +235,6 @@ impl Int for I32s {
         Self(zip(self.0, products, i32::wrapping_add))
     }
     #[inline(always)]
-    fn add_quads(self, a: Self, b: Self) -> Self {
-        let products = zip(a.0, b.0, |a, b| {
-            let (a, b) = (a.to_ne_bytes(), b.to_ne_bytes().map(u8::cast_signed));
-            a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(b)).sum()
-        });
-        Self(zip(self.0, products, i32::wrapping_add))
-    }
-    #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {
         let half = |x: i32, lane: usize| (x >> (lane % 2 * 16)) & 0xffff;
         let lane = |at: usize| half(self.0[at / 2], at) | half(other.0[at / 2], at) << 16;
@@ -231,18 +243,6 @@ impl Int for I32s {
     #[inline(always)]
     fn nibbles(self) -> [Self; 2] {
         [Self(self.0.map(|x| x & 0x0f0f_0f0f)), Self(self.0.map(|x| (x >> 4) & 0x0f0f_0f0f))]
-    }
-    #[inline(always)]
-    fn add_products(self, nibbles: Self, x: Self) -> Self {
-        let sum = |nibbles: i32, x: i32| -> i32 {
-            let pairs = nibbles.to_le_bytes().into_iter().zip(x.to_le_bytes());
-            pairs.map(|(nibble, x)| i32::from(nibble) * i32::from(x.cast_signed())).sum()
-        };
-        Self(zip(self.0, zip(nibbles.0, x.0, sum), i32::wrapping_add))
-    }
-    #[inline(always)]
-    fn gather(self) -> Self {
-        self
     }
     #[inline(always)]
     fn lt(self, other: Self) -> Bools {
