@@ -28,8 +28,8 @@ def main(names: list[str]) -> None:
         if names and path not in names and path.split("/")[0] not in names:
             continue
         made = make()
-        size = write(made, DATA / f"{path}.json.gz")
         good = [x for x in made if "failed" not in x]
+        size = write(made, DATA / f"{path}.json.gz") if good else 0
         total += len(good)
         print(f"{path}: {len(good)} of {len(made)} programs, {size} bytes", flush=True)
         for x in made:

@@ -38,6 +38,7 @@ def export(name: str, model: torch.nn.Module, inputs: tuple, random_inputs: bool
     """One program of a flow: `pte`, `inputs`, `expected` and `official`, or `failed` with the step and `why`.
 
     A quantised program has `quantum`, the step of its results; what is expected are the results of the official runtime.
+    Of one that the flow should quantise and leaves as it is, there is nothing but `unchanged`.
     """
     torch.manual_seed(zlib.crc32(name.encode()))
     made, step = {"name": name}, "eager"
@@ -51,6 +52,8 @@ def export(name: str, model: torch.nn.Module, inputs: tuple, random_inputs: bool
         if flow.quantize:
             step = "quantize"
             tester.quantize(flow.quantize_stage_factory())
+            if not is_quantised(tester.get_artifact(StageType.QUANTIZE)):
+                return made | {"unchanged": True}
         step = "export"
         tester.export(tester._get_default_stage(StageType.EXPORT, dynamic_shapes=dynamic_shapes))
         step = "lower"
@@ -91,6 +94,11 @@ def run_official(made: dict) -> list:
     """What the official runtime gives."""
     outputs = _load_for_executorch_from_buffer(made["pte"]).run_method("forward", tuple(pytree.tree_leaves(made["inputs"])))
     return [x.clone() if isinstance(x, torch.Tensor) else x for x in outputs]
+
+
+def is_quantised(module: torch.fx.GraphModule) -> bool:
+    """Whether anything of a graph is quantised."""
+    return any("quantize_" in str(node.target) for node in module.graph.nodes)
 
 
 def quantum(exported) -> float:

@@ -1,10 +1,10 @@
-"""Programs for XNNPACK of types that the official suite does not try: weights of 4 bits, by channel and in groups, and fp16."""
+"""Programs for XNNPACK of types and sizes that the official suite does not try: weights of 4 bits, by channel and in groups, fp16, and kernels of one pixel."""
 
 import zlib
 
 import torch
 from executorch.backends.test.suite.flow import TestFlow
-from executorch.backends.test.suite.flows.xnnpack import XNNPACK_TEST_FLOW
+from executorch.backends.test.suite.flows.xnnpack import XNNPACK_DYNAMIC_INT8_PER_CHANNEL_TEST_FLOW, XNNPACK_TEST_FLOW
 from executorch.backends.xnnpack.partition.config.xnnpack_config import ConfigPrecisionType
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import get_symmetric_quantization_config
@@ -76,8 +76,28 @@ def halves() -> list[dict]:
     return made
 
 
+def pixels() -> list[dict]:
+    """Dynamically quantised convolutions whose kernel is one pixel: XNNPACK gives each pixel a scale of its own, but not all of them."""
+    modules = {
+        "plain": nn.Conv2d(6, 4, 1),
+        "dilation": nn.Conv2d(6, 4, 1, dilation=2),
+        "no_bias": nn.Conv2d(6, 35, 1, bias=False),
+        "stride": nn.Conv2d(6, 4, 1, stride=2),
+        "padding": nn.Conv2d(6, 4, 1, padding=1),
+        "groups": nn.Conv2d(6, 4, 1, groups=2),
+        "transposed": nn.ConvTranspose2d(6, 4, 1),
+        "chain": nn.Sequential(nn.Conv2d(6, 8, 1), nn.ReLU(), nn.Conv2d(8, 4, 3, padding=1), nn.Conv2d(4, 5, 1)),
+    }
+    made = []
+    for name, model in modules.items():
+        torch.manual_seed(zlib.crc32(name.encode()))
+        made.append(export(f"pixel_{name}", model.eval(), (torch.randn(2, 6, 7, 5),), False, flow=XNNPACK_DYNAMIC_INT8_PER_CHANNEL_TEST_FLOW))
+    return made
+
+
 ARCHIVES = {
     "linear_4_bits_by_channel": lambda: linears("by_channel", lambda _: by_channel()),
     "linear_4_bits_grouped": lambda: linears("grouped", grouped),
     "half": halves,
+    "pixels_8_bits_dynamic": pixels,
 }

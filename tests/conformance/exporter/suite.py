@@ -77,5 +77,6 @@ def collect(module: str, flow=PORTABLE_TEST_FLOW) -> list[dict]:
 
 
 def collect_delegated(module: str, flow) -> list[dict]:
-    """Exports every program of a file, and keeps those of which something is delegated."""
-    return [x for x in collect(module, flow) if "failed" in x or delegates(x["pte"])]
+    """Exports every program of a file, and keeps those of which something is delegated, and quantised if the flow does that."""
+    changed = (x for x in collect(module, flow) if "unchanged" not in x)
+    return [x for x in changed if "failed" in x or delegates(x["pte"])]

@@ -455,6 +455,15 @@ impl<'a> One<'_, 'a> {
             if dims != wanted || store(output) != Store::F32 {
                 return Err(self.unsupported("this kind of dynamic quantisation"));
             }
+            let layout = match layout {
+                // As XNNPACK does: pixels become rows, each with a scale of its own.
+                Layout::Patches(sizes)
+                    if (sizes.kind, sizes.groups) == (ConvKind::Plain, 1) && sizes.is_direct() =>
+                {
+                    Layout::Rows { inner: sizes.inputs, cols: sizes.outputs }
+                }
+                _ => layout,
+            };
             if let (Dtype::I4, Layout::Rows { inner, cols }) = (filter.dtype, layout) {
                 return self.nibbles((inner, cols), &scales, block, transposed);
             }
