@@ -4,17 +4,18 @@ import json
 import random
 
 import facts
-from phrasing import Intent, Phraser, sections
+from phrases import sections
+from phrasing import Intent, Phraser
 from words import DAYS, MONTHS, Slots, clock, in_words, is_plural
 
 INSTRUCTIONS = "you are afferent, a small assistant."
 UNKNOWN, UNABLE = "sorry, i do not know that.", "sorry, i can not do that."
 # How often each family is spoken of.
-FAMILIES = {"talk": 0.16, "fact": 0.16, "tool": 0.27, "memory": 0.28, "refuse": 0.13}
+FAMILIES = {"talk": 0.18, "fact": 0.17, "tool": 0.25, "memory": 0.22, "refuse": 0.18}
 SYSTEM_SHARE, REMEMBERED_SHARE = 0.85, 0.3
 # Some dialogues of training are nothing but sums and products: there are too many to meet each often otherwise. Others
 # are nothing but facts told and asked for, most of which sound like another one.
-SUMS_SHARE, DRILLED = 0.12, ("plus", "minus", "times")
+SUMS_SHARE, DRILLED = 0.06, ("plus", "minus", "times")
 MEMORY_SHARE = 0.35
 
 # A tool's call and result, both JSON objects.
@@ -315,10 +316,10 @@ class Speaker:
 
     def memory(self):
         told, choice = list(self.known), self.rng.random()
-        if told and choice < 0.52:
+        if told and choice < 0.48:
             return self.ask(*self.rng.choice(told))
         kind = self.rng.choices(list(MEMORIES), MEMORIES.values())[0]
-        if choice < 0.74:
+        if choice < 0.7:
             same = [key for known, key in told if known == kind]
             update = same and self.rng.random() < 0.3
             return self.tell(kind, self.rng.choice(same) if update else self.new_key(kind))

@@ -14,7 +14,7 @@ OWN = [*TABLES, *FACTS, *ALONE, "bot_favourite", "unknown", "unable", *(f"tool {
 # What has no slots, or slots of which training has every value.
 CLOSED = {*FACTS, *ALONE, *TABLES, "tool time", "tool day", "tool timer_open",
           "tool light_all", *(f"ask not told {kind}" for kind in ("name", "city", "age", "job"))}
-# The share of each family, as in training.
+# The share of each family.
 FAMILIES = {"talk": 0.16, "fact": 0.16, "tool": 0.27, "memory": 0.28, "refuse": 0.13}
 
 

@@ -1,12 +1,10 @@
 """Phrasings: cores of each intent and what stands around them, from phrases/*.txt, in parts that training sees or does not."""
-import collections
 import functools
 import re
 
-from words import PARTS, PHRASES, chance, in_words
+from phrases import part_of_core, part_of_frame, sections
+from words import PARTS, in_words
 
-# Of a hundred cores, frames, openings and closings, those from these numbers on are for `dev` and for `test`.
-DEV, TEST = 70, 85
 # How often nothing but the core is said, by kind; cores of the other kinds need a frame.
 BARE = {"q": 0.4, "vp": 0.3, "s": 0.45, "any": 0.85}
 OPENING, CLOSING, FILLER, DROPPED, SHORTENED, WRITTEN = 0.2, 0.15, 0.06, 0.08, 0.3, 0.35
@@ -22,25 +20,6 @@ SHORT = [("what is", "what's"), ("where is", "where's"), ("who is", "who's"), ("
          ("have not", "haven't"), ("how is", "how's"), ("can not", "cannot")]
 COUNTED = {"timer", "duration", "tell_age", "plus", "minus", "times"}
 AMERICAN = {"favourite": "favorite", "colour": "color", "neighbour": "neighbor", "grey": "gray", "favour": "favor"}
-
-
-def part_of(text):
-    """`train`, `dev` or `test`, by nothing but the text."""
-    number = chance(text)
-    return "train" if number < DEV else "dev" if number < TEST else "test"
-
-
-def sections(name):
-    """The lines below each [header] of a file."""
-    found = collections.defaultdict(list)
-    header = None
-    for line in (PHRASES / name).read_text().splitlines():
-        line = line.strip()
-        if line.startswith("["):
-            header = line[1:-1]
-        elif line and not line.startswith("#"):
-            found[header].append(line)
-    return found
 
 
 def alternatives(text):
@@ -63,7 +42,7 @@ def chosen(rng, text):
 def frames(kind, part):
     found = {"train": [], "dev": [], "test": []}
     for line in sections("frames.txt")[kind]:
-        found["train" if line == "{}" else part_of(f"frame {kind} {line}")].append(line)
+        found[part_of_frame(kind, line)].append(line)
     return found[part]
 
 
@@ -74,8 +53,7 @@ class Intent:
         self.name = name
         self.cores = {"train": [], "dev": [], "test": []}
         for line in lines:
-            kind, template = line.split(" ", 1)
-            self.cores[part_of(f"{name} {kind} {template}")].append((kind, template))
+            self.cores[part_of_core(name, line)].append(tuple(line.split(" ", 1)))
         if not self.cores["train"]:
             self.cores["train"] = self.cores["dev"] + self.cores["test"]
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import tokens
 from dialogues import dialogue
-from model import CONTEXT, LAYERS, Llama, grown, shape
+from model import CONTEXT, LAYERS, Llama, grown, rounded, shape
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from checkpoint import save
@@ -22,14 +22,15 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "pipelines" / "models" /
 WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
 STEPS, BATCH_TOKENS, DRAWN = 13000, 2304, 96
 RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 150, 0.05
-# A run from nothing starts with fewer layers, which learn as much in less time, and has all of them from this share on.
+# A run from nothing starts with fewer layers, which learn as much in less time, and has all of them, with weights rounded
+# as the export does, from this share on.
 FIRST_LAYERS, GROWS = 4, 0.6
 SAVE_EVERY, REPORT_EVERY = 50, 20
 
 
 def turns_of(rng):
     """How many turns a dialogue has: most are short, some fill the context."""
-    return rng.choice((rng.randint(1, 4), rng.randint(3, 9), rng.randint(6, 16)))
+    return rng.choice((rng.randint(1, 4), rng.randint(1, 4), rng.randint(3, 9), rng.randint(3, 9), rng.randint(6, 16)))
 
 
 def batches(tokenizer, seed, step):
@@ -61,10 +62,12 @@ def batch(pairs):
     return inputs, targets
 
 
-def loss_of(model, inputs, targets):
+def loss_of(model, inputs, targets, rounds):
+    """The loss of a batch; with `rounds` that of the weights as the export will store them."""
     picked = targets != -100
+    weights = {name: rounded(p) if rounds and p.dim() == 2 else p for name, p in model.named_parameters()}
     with torch.autocast("cpu", torch.bfloat16):
-        logits = F.linear(model.hidden(inputs)[picked], model.tok_embeddings.weight)
+        logits = torch.func.functional_call(model, weights, (inputs, picked))
     return F.cross_entropy(logits.float(), targets[picked])
 
 
@@ -120,7 +123,7 @@ def train(seed, steps, name, rate, go_on):
             both = optimisers(model)
         for group in both[0].param_groups + both[1].param_groups:
             group["lr"] = learning_rate(step, steps, rate)
-        loss = loss_of(model, inputs, targets)
+        loss = loss_of(model, inputs, targets, rounds=go_on or step >= grows)
         model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,0 +1,55 @@
+"""The files of phrases: their sections, and which lines training sees."""
+import collections
+import hashlib
+import pathlib
+import re
+
+FILES = pathlib.Path(__file__).parent / "phrases"
+# Of a hundred cores, frames, openings and closings, those from these numbers on are for `dev` and for `test`.
+DEV, TEST = 70, 85
+
+
+def chance(text):
+    """A number from 0 to 99 that depends only on the text."""
+    return int(hashlib.sha256(text.encode()).hexdigest(), 16) % 100
+
+
+def part_of(text):
+    """`train`, `dev` or `test`, by nothing but the text."""
+    number = chance(text)
+    return "train" if number < DEV else "dev" if number < TEST else "test"
+
+
+def sections(name):
+    """The lines below each [header] of a file."""
+    found = collections.defaultdict(list)
+    header = None
+    for line in (FILES / name).read_text().splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            header = line[1:-1]
+        elif line and not line.startswith("#"):
+            found[header].append(line)
+    return found
+
+
+def part_of_core(intent, core):
+    """The part of a core of an intent, a kind and a template."""
+    return part_of(f"{intent} {core}")
+
+
+def part_of_frame(kind, frame):
+    """The part of what is said around cores of a kind."""
+    return "train" if frame == "{}" else part_of(f"frame {kind} {frame}")
+
+
+def words():
+    """The words, of four letters or more, of phrasings that training sees."""
+    seen = set()
+    for file in sorted(FILES.glob("*.txt")):
+        part = part_of_frame if file.name == "frames.txt" else part_of_core
+        for header, lines in sections(file.name).items():
+            for line in lines:
+                if not line.startswith("=") and part(header, line) == "train":
+                    seen.update(re.findall(r"(?<![{\w'])[a-z]{4,}(?![}\w'])", line))
+    return sorted(seen)
