@@ -31,8 +31,10 @@ pub(crate) struct GraphFile {
     /// Give nodes threads by what a run measured (`afferent run --stats`), not by what they declare
     #[arg(long, value_name = "FILE")]
     pub(crate) measured: Option<PathBuf>,
-    /// Replace a setting; may be given several times
-    #[arg(long, value_name = "NODE.PARAM=VALUE")]
+    /// Replace a setting, `vad.threshold=0.8`, also of a node in a graph within,
+    /// `ears/vad.threshold=0.8`, or a parameter of the graph, `language=de`; may be given several
+    /// times
+    #[arg(long, value_name = "[NODE.]PARAM=VALUE")]
     pub(crate) set: Vec<String>,
     /// Keep prepared weights of models in this folder, so that the next start maps them
     #[arg(long, value_name = "DIR")]

@@ -8,6 +8,7 @@
 //! | `include` | graph files that others are based on                       |
 //! | `schedule` | what stands behind `thread`, `cpu`, `priority` and `spin` |
 //! | `subgraph` | graph files as nodes of others                            |
+//! | `carry`   | budgets, interrupts and waterfalls of graphs within        |
 //! | `read`    | from the tree to the graph                                 |
 //! | `streams` | what stands behind `in`                                    |
 //! | `supervise` | what stands behind `on_error` and `deadline`             |
@@ -15,6 +16,7 @@
 //! | `watch`   | what stands behind `budget`, `waterfall`, `interrupt`      |
 //! | `reader`  | what reading has in common: kinds, keys, texts, times      |
 
+mod carry;
 mod fill;
 mod include;
 mod overlay;
@@ -49,7 +51,8 @@ use crate::{
 pub struct LoadOptions {
     /// The profile to apply.
     pub profile: Option<String>,
-    /// Settings that replace those of the file and the profile, each `node.param=value`.
+    /// Settings that replace those of the file and the profile, each `node.param=value`, with
+    /// `graph/node` for a node in a graph within, or `param=value` for a parameter of the graph.
     pub set: Vec<String>,
     /// Something stands in for every source: their files and devices are not looked at.
     pub without_sources: bool,

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Deepest nesting of graph files.
-const MAX_DEPTH: usize = 8;
+pub(crate) const MAX_DEPTH: usize = 8;
 /// Most graph files of a graph.
 const MAX_FILES: usize = 1000;
 

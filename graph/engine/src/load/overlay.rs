@@ -2,29 +2,43 @@
 //!
 //! A profile's node that says `use` replaces what the node is and its settings, and keeps its
 //! inputs unless it gives others. Otherwise it changes what it names, settings one by one. `~`
-//! removes a node or a setting.
+//! removes a node or a setting. Values of parameters are replaced one by one; `budget`, `waterfall`
+//! and `interrupt` as a whole.
+//!
+//! `ears/vad` is the node `vad` in the graph that the node `ears` is. What is changed there becomes
+//! a part of that node, `ears: {nodes: {vad: …}}`, until the file of the graph is read.
 
 use std::sync::Arc;
 
 use crate::{
     Diagnostic, Place,
     diagnostic::Source,
-    load::reader::Reader,
+    load::{include::MAX_DEPTH, reader::Reader, subgraph},
     suggest,
     yaml::{self, Key, Map, Node, Value},
 };
 
+/// What a profile can change.
+const KEYS: [&str; 5] = ["nodes", "params", "budget", "waterfall", "interrupt"];
+
 impl Reader {
-    /// Looks at every profile, applied or not.
+    /// Looks at every profile, applied or not. What it changes in graphs within is looked at when
+    /// it is applied.
     pub(crate) fn check_profiles(&mut self, tree: &Node) {
         let Some(profiles) = tree.get("profiles") else { return };
         let Some(profiles) = self.map(profiles, "\"profiles\"", "profiles by name") else { return };
         for (name, profile) in profiles {
             let what = format!("profile \"{}\"", name.text);
             let Some(map) = self.map(profile, &what, "what it changes") else { continue };
-            self.keys(map, &["nodes"], &what);
-            let Some(nodes) = profile.get("nodes") else { continue };
-            self.check_changes(tree, &what, nodes);
+            self.keys(map, &KEYS, &what);
+            if let Some(nodes) = profile.get("nodes") {
+                self.check_changes(tree, &what, nodes);
+            }
+            let Some(params) = profile.get("params") else { continue };
+            let params = self.map(params, &format!("\"params\" of {what}"), "values by name");
+            for (key, _) in params.into_iter().flatten() {
+                self.check_param(tree, &what, key);
+            }
         }
     }
 
@@ -38,23 +52,62 @@ impl Reader {
     }
 
     fn check_change(&mut self, tree: &Node, by: &str, key: &Key, change: &Node) {
-        let known = node_names(tree);
-        if !known.contains(&key.text.as_str())
-            && change.get("use").is_none()
-            && change.get("graph").is_none()
-        {
-            let does = if change.is_null() { "removes" } else { "changes" };
-            let message =
-                format!("{by} {does} node \"{}\", which the graph does not have", key.text);
-            let help = suggest::help(&self.faults, &key.text, known, "the nodes");
-            self.faults.push(Diagnostic::error(Some(&key.place), message).help(help));
-        } else if !change.is_null() && change.get("graph").is_none() {
-            self.node(key, change, true);
+        let does = if change.is_null() { "removes" } else { "changes" };
+        let (node, change) = outermost(key.clone(), change.clone());
+        let is_new = change.get("use").is_some() || change.get("graph").is_some();
+        let name = format!("{}{}", self.within, node.text);
+        match tree.get("nodes").and_then(|nodes| nodes.get(&node.text)) {
+            None if !is_new => {
+                let path = format!("{}{}", self.within, key.text);
+                let message = format!("{by} {does} node \"{path}\", which the graph does not have");
+                let known: Vec<_> =
+                    node_names(tree).iter().map(|name| format!("{}{name}", self.within)).collect();
+                let known = known.iter().map(String::as_str);
+                let help = suggest::help(&self.faults, &name, known, "the nodes");
+                self.faults.push(Diagnostic::error(Some(&key.place), message).help(help));
+            }
+            Some(known) if leads_nowhere(known, &change) => {
+                let message = format!("{by} {does} a node in \"{name}\", which is not a graph");
+                self.error(&key.place, message);
+            }
+            Some(known) if known.get("graph").is_some() && !is_new && !change.is_null() => {
+                let what = format!("node \"{name}\"");
+                let Some(map) = self.map(&change, &what, "what is changed") else { return };
+                self.keys(map, &subgraph::KEYS, &what);
+            }
+            _ if !change.is_null() && change.get("graph").is_none() => {
+                self.node(&node, &change, true);
+            }
+            _ => {}
         }
     }
 
-    /// Changes `tree` as the profile `name` says; returns the nodes that it removes.
+    fn check_param(&mut self, tree: &Node, by: &str, key: &Key) {
+        let known = tree.get("params").and_then(Node::as_map);
+        let known = known.into_iter().flatten().map(|(key, _)| key.text.as_str());
+        if known.clone().any(|name| name == key.text) {
+            return;
+        }
+        let message =
+            format!("{by} sets parameter \"{}\", which the graph does not have", key.text);
+        self.unknown(&key.place, message, &key.text, known, "the parameters of the graph");
+    }
+
+    /// Changes `tree` as the profile `name` of the command line says; returns the nodes that it
+    /// removes.
     pub(crate) fn apply_profile(&mut self, tree: &mut Node, name: &str) -> Vec<(String, String)> {
+        let source = Source { name: "--profile".into(), text: name.to_owned(), order: 1 };
+        let place = Place::new(&Arc::new(source), 0..name.len());
+        self.change_by_profile(tree, name, &place)
+    }
+
+    /// The same for a profile whose name stands at `place`.
+    pub(crate) fn change_by_profile(
+        &mut self,
+        tree: &mut Node,
+        name: &str,
+        place: &Place,
+    ) -> Vec<(String, String)> {
         let profiles = tree.get("profiles").and_then(Node::as_map);
         let found = profiles.and_then(|all| all.iter().find(|(key, _)| key.text == name));
         let Some((_, profile)) = found else {
@@ -62,13 +115,23 @@ impl Reader {
                 profiles.iter().flat_map(|all| all.iter().map(|(key, _)| key.text.as_str()));
             let help = suggest::help(&self.faults, name, names, "the profiles");
             let message = format!("there is no profile \"{name}\"");
-            let source = Source { name: "--profile".into(), text: name.to_owned(), order: 1 };
-            let place = Place::new(&Arc::new(source), 0..name.len());
-            self.faults.push(Diagnostic::error(Some(&place), message).help(help));
+            self.faults.push(Diagnostic::error(Some(place), message).help(help));
             return Vec::new();
         };
-        let changes = profile.get("nodes").and_then(Node::as_map).cloned().unwrap_or_default();
-        change_nodes(tree, changes, &format!("profile \"{name}\""))
+        let mut removed = Vec::new();
+        for (key, value) in profile.as_map().cloned().unwrap_or_default() {
+            match (key.text.as_str(), value.as_map()) {
+                ("nodes", Some(changes)) => {
+                    removed = change_nodes(tree, changes.clone(), &format!("profile \"{name}\""));
+                }
+                ("params", Some(values)) => {
+                    values.iter().for_each(|(key, value)| change_param(tree, key, value));
+                }
+                ("budget" | "waterfall" | "interrupt", _) => tree.set(key, value),
+                _ => {}
+            }
+        }
+        removed
     }
 
     /// Changes the nodes of `tree` as [`LoadOptions::nodes`] says; returns those that it removes.
@@ -80,36 +143,74 @@ impl Reader {
         change_nodes(tree, nodes.as_map().cloned().unwrap_or_default(), &by)
     }
 
-    /// Changes one setting of `tree` as `set` says, the `number`th of its kind.
+    /// Changes the nodes of `tree`, a graph within, as that around it says in `nodes`; returns those
+    /// that it removes.
+    pub(crate) fn apply_outer(&mut self, tree: &mut Node, nodes: &Node) -> Vec<(String, String)> {
+        let what = format!("\"nodes\" of node \"{}\"", self.within.trim_end_matches('/'));
+        let changes = self.map(nodes, &what, "nodes by name").cloned().unwrap_or_default();
+        let mut removed = Vec::new();
+        for (key, change) in changes {
+            let by = match key.place.file() {
+                "--set" => "--set".to_owned(),
+                file => format!("the file \"{file}\""),
+            };
+            self.check_change(tree, &by, &key, &change);
+            removed.extend(change_nodes(tree, vec![(key, change)], &by));
+        }
+        removed
+    }
+
+    /// Changes one setting of `tree` as `set` says, the `number`th of its kind: `node.param=value`,
+    /// or `param=value` for a parameter of the graph.
     pub(crate) fn apply_set(&mut self, tree: &mut Node, set: &str, number: usize) {
         let source = Arc::new(Source { name: "--set".into(), text: set.into(), order: number + 1 });
-        let whole = Place::new(&source, 0..set.len());
-        let parts = set.split_once('=').and_then(|(path, _)| path.split_once('.'));
-        let Some((name, param)) = parts
-            .filter(|(name, param)| !name.is_empty() && !param.is_empty() && !param.contains('.'))
-        else {
-            self.error(&whole, format!("\"{set}\" is not written \"node.param=value\""));
-            return;
+        let path = set.split_once('=').map_or("", |(path, _)| path);
+        let (node, param) = match path.split_once('.') {
+            Some((node, param)) => (Some(node), param),
+            None => (None, path),
         };
-        let known = node_names(tree);
-        if !known.contains(&name) {
-            let help = suggest::help(&self.faults, name, known, "the nodes");
-            let message = format!("there is no node \"{name}\" to set a parameter of");
-            let place = Place::new(&source, 0..name.len());
-            self.faults.push(Diagnostic::error(Some(&place), message).help(help));
+        if node == Some("") || param.is_empty() || param.contains(['.', '/']) {
+            let whole = Place::new(&source, 0..set.len());
+            let message =
+                format!("\"{set}\" is not written \"node.param=value\" or \"param=value\"");
+            self.error(&whole, message);
             return;
         }
-        let path = name.len() + 1 + param.len();
-        let place = Place::new(&source, name.len() + 1..path);
-        let key = Key { text: param.to_owned(), place };
-        let Some(value) = yaml::parse(&source, path + 1..set.len(), &mut self.faults) else {
+        let place = Place::new(&source, path.len() - param.len()..path.len());
+        let param = Key { text: param.to_owned(), place };
+        let value = yaml::parse(&source, path.len() + 1..set.len(), &mut self.faults);
+        let Some(node) = node else {
+            self.check_param(tree, "--set", &param);
+            value.iter().for_each(|value| change_param(tree, &param, value));
             return;
         };
-        let Some(node) = tree.get_mut("nodes").and_then(|nodes| nodes.get_mut(name)) else {
-            return;
-        };
-        set_param(node, key, value);
+        let place = Place::new(&source, 0..node.len());
+        let key = Key { text: node.to_owned(), place };
+        let mut change = Node::empty_map(key.place.clone());
+        value.into_iter().for_each(|value| set_param(&mut change, param.clone(), value));
+        self.check_change(tree, "--set", &key, &change);
+        change_nodes(tree, vec![(key, change)], "--set");
     }
+}
+
+/// The node of the graph itself that a change of the node `key` is one of: of `ears/vad` the node
+/// `ears`, with the change of `vad` in it.
+fn outermost(key: Key, change: Node) -> (Key, Node) {
+    // A longer path leads to no node.
+    let path = key.text.rsplit_once('/').filter(|_| key.text.matches('/').count() <= MAX_DEPTH);
+    let Some((outer, inner)) = path else { return (key, change) };
+    let part = |text: &str, place| Key { text: text.to_owned(), place };
+    let mut nodes = Node::empty_map(key.place.clone());
+    nodes.set(part(inner, key.place.clone()), change);
+    let mut change = Node::empty_map(key.place.clone());
+    change.set(part("nodes", key.place.clone()), nodes);
+    outermost(part(outer, key.place.clone()), change)
+}
+
+/// Whether `change` is one of nodes in `node`, which is not a graph.
+fn leads_nowhere(node: &Node, change: &Node) -> bool {
+    let is_graph = node.get("graph").is_some() || change.get("graph").is_some();
+    change.get("nodes").is_some() && !is_graph
 }
 
 /// Changes the nodes of `tree`; returns those that are removed, with who does it.
@@ -117,11 +218,14 @@ fn change_nodes(tree: &mut Node, changes: Map, by: &str) -> Vec<(String, String)
     let mut removed = Vec::new();
     let Some(nodes) = tree.get_mut("nodes") else { return removed };
     for (key, change) in changes {
+        let (key, change) = outermost(key, change);
         if change.is_null() {
             nodes.remove(&key.text);
             removed.push((key.text, by.to_owned()));
         } else if let Some(node) = nodes.get_mut(&key.text) {
-            change_node(node, change);
+            if !leads_nowhere(node, &change) {
+                change_node(node, change);
+            }
         } else if change.get("use").is_some() || change.get("graph").is_some() {
             nodes.set(key, change);
         }
@@ -129,8 +233,15 @@ fn change_nodes(tree: &mut Node, changes: Map, by: &str) -> Vec<(String, String)
     removed
 }
 
+/// Replaces the value of a parameter of the graph.
+fn change_param(tree: &mut Node, key: &Key, value: &Node) {
+    if let Some(param) = tree.get_mut("params").and_then(|params| params.get_mut(&key.text)) {
+        *param = value.clone();
+    }
+}
+
 /// The nodes of the graph.
-pub(crate) fn node_names(tree: &Node) -> Vec<&str> {
+fn node_names(tree: &Node) -> Vec<&str> {
     let nodes = tree.get("nodes").and_then(Node::as_map);
     nodes.into_iter().flatten().map(|(key, _)| key.text.as_str()).collect()
 }
@@ -141,7 +252,7 @@ pub(crate) fn change_node(node: &mut Node, change: Node) {
         return;
     }
     if change.get("use").is_some() || change.get("graph").is_some() {
-        ["use", "graph", "params"].iter().for_each(|key| node.remove(key));
+        ["use", "graph", "params", "nodes", "profile"].iter().for_each(|key| node.remove(key));
     }
     let Value::Map(entries) = change.value else { return };
     for (key, value) in entries {
@@ -151,21 +262,40 @@ pub(crate) fn change_node(node: &mut Node, change: Node) {
                     set_param(node, key, value);
                 }
             }
+            Value::Map(changes) if key.text == "nodes" => {
+                for (key, change) in changes {
+                    add_change(node, key, change);
+                }
+            }
             _ => node.set(key, value),
         }
     }
 }
 
-/// Sets one setting of `node`; nothing removes it.
+/// Sets one setting of `node`; nothing stands for its default.
 fn set_param(node: &mut Node, key: Key, value: Node) {
-    if node.get("params").is_none_or(Node::is_null) {
-        let params = Key { text: "params".to_owned(), place: key.place.clone() };
-        node.set(params, Node::empty_map(key.place.clone()));
-    }
-    let Some(params) = node.get_mut("params") else { return };
-    if value.is_null() {
-        params.remove(&key.text);
-    } else {
+    if let Some(params) = entries(node, "params", &key.place) {
         params.set(key, value);
     }
+}
+
+/// Adds a change of the node `key` in the graph that `node` is, on top of those that it has.
+fn add_change(node: &mut Node, key: Key, change: Node) {
+    let (key, change) = outermost(key, change);
+    let Some(nodes) = entries(node, "nodes", &key.place) else { return };
+    match nodes.get_mut(&key.text) {
+        Some(known) if known.as_map().is_some() && change.as_map().is_some() => {
+            change_node(known, change);
+        }
+        _ => nodes.set(key, change),
+    }
+}
+
+/// The map `key` of `node`, which gets one where it has none.
+fn entries<'n>(node: &'n mut Node, key: &str, place: &Place) -> Option<&'n mut Node> {
+    if node.get(key).is_none_or(Node::is_null) {
+        let key = Key { text: key.to_owned(), place: place.clone() };
+        node.set(key, Node::empty_map(place.clone()));
+    }
+    node.get_mut(key)
 }

@@ -14,8 +14,12 @@ pub(crate) struct Places {
     pub(crate) nodes: Vec<NodePlaces>,
     pub(crate) budgets: Vec<(PortPlaces, PortPlaces)>,
     pub(crate) waterfall: Vec<PortPlaces>,
+    /// The key `waterfall`.
+    pub(crate) waterfall_key: Option<Place>,
     /// `on`, and each of `cancels`.
     pub(crate) interrupt: (PortPlaces, Vec<Place>),
+    /// The key `interrupt`.
+    pub(crate) interrupt_key: Option<Place>,
     /// Nodes that the profile removes, with the name of the profile.
     pub(crate) removed: Vec<(String, String)>,
 }

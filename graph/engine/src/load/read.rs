@@ -64,14 +64,23 @@ impl Reader {
                     places.nodes_key = Some(key.place.clone());
                     self.nodes(value, &mut graph, &mut places);
                 }
+                // Nothing takes away what an included file has.
+                "budget" | "waterfall" | "interrupt" if value.is_null() => {}
                 "budget" => self.budgets(value, &mut graph, &mut places),
-                "waterfall" => self.waterfall(value, &mut graph, &mut places),
-                "interrupt" => self.interrupt(value, &mut graph, &mut places),
+                "waterfall" => {
+                    places.waterfall_key = Some(key.place.clone());
+                    self.waterfall(value, &mut graph, &mut places);
+                }
+                "interrupt" => {
+                    places.interrupt_key = Some(key.place.clone());
+                    self.interrupt(value, &mut graph, &mut places);
+                }
                 _ => {}
             }
         }
         let mut subgraphs = mem::take(&mut self.subgraphs);
         self.connect(&mut graph, &mut places, &mut subgraphs);
+        self.carry_over(&mut graph, &mut places, &mut subgraphs);
         for (key, lacks) in [
             ("afferent", "the file does not begin with \"afferent: 1\", the version of its form"),
             ("nodes", "the graph has no \"nodes\""),

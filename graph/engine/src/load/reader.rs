@@ -22,6 +22,8 @@ pub struct Reader {
     pub(crate) files: usize,
     /// Whether these were too many, which has been told.
     pub(crate) too_many: bool,
+    /// Path of the graph that is being read, such as `ears/`; empty for the whole.
+    pub(crate) within: String,
     /// Nodes of the present file that are graphs.
     pub(crate) subgraphs: Vec<Subgraph>,
 }

@@ -7,14 +7,20 @@
 //!   log:  {use: event_log, in: ears.events}           #   outputs: {events: vad.events}
 //! ```
 //!
+//! `profile` applies one of its profiles, and `nodes` changes its nodes as a profile would:
+//! `nodes: {vad: {params: {threshold: 0.7}}}`, which a profile of the file around it may write
+//! `ears/vad: {params: {threshold: 0.7}}`.
+//!
 //! Its nodes take its place, called `ears/vad`; whoever names an output or input of it gets that of
-//! a node in it. A path is relative to the file that it stands in.
+//! a node in it. Its budgets, interrupt and waterfall become those of the whole. A path is relative
+//! to the file that it stands in.
 
 use std::mem;
 
 use crate::{
     Diagnostic, Graph, InputSpec, Place, PortRef,
     load::{
+        carry::Watched,
         places::{InputPlaces, NodePlaces, Places, PortPlaces},
         reader::Reader,
     },
@@ -23,18 +29,20 @@ use crate::{
 };
 
 /// The keys of a node that is a graph.
-const KEYS: [&str; 3] = ["graph", "in", "params"];
+pub(crate) const KEYS: [&str; 5] = ["graph", "in", "params", "profile", "nodes"];
 
 /// What a graph calls its inputs or outputs, with the ports of nodes in it that they stand for.
 type Exports = Vec<(String, Vec<PortRef>)>;
 
 /// A node that is a graph, while its nodes are put in its place.
 pub(crate) struct Subgraph {
-    name: String,
+    pub(crate) name: String,
     /// What comes into it, and where that is written.
     inputs: Vec<(InputSpec, InputPlaces)>,
     /// Its inputs and outputs; `None` when the file could not be read.
     ports: Option<[Exports; 2]>,
+    /// What is measured and interrupted in it, until the graph around it has that.
+    pub(crate) watched: Option<Watched>,
     place: Place,
 }
 
@@ -54,8 +62,8 @@ impl Reader {
         let streams =
             node.get("in").map(|value| self.streams(value, &key.text)).unwrap_or_default();
         let inputs = streams.specs.into_iter().zip(streams.places).collect();
-        let ports = self.inner(key, node, graph, places);
-        Subgraph { name: key.text.clone(), inputs, ports, place: key.place.clone() }
+        let (ports, watched) = self.inner(key, node, graph, places).unzip();
+        Subgraph { name: key.text.clone(), inputs, ports, watched, place: key.place.clone() }
     }
 
     fn inner(
@@ -64,23 +72,38 @@ impl Reader {
         node: &Node,
         graph: &mut Graph,
         places: &mut Places,
-    ) -> Option<[Exports; 2]> {
+    ) -> Option<([Exports; 2], Watched)> {
         let file = node.get("graph")?;
         let (mut tree, start) = self.file(file, &format!("\"graph\" of node \"{}\"", key.text))?;
+        let outside = self.within.clone();
+        self.within = format!("{outside}{}/", key.text);
+        self.check_profiles(&tree);
+        let mut removed = Vec::new();
+        if let Some(profile) = node.get("profile").filter(|profile| !profile.is_null())
+            && let Some(name) = self.text(profile, &format!("\"profile\" of node \"{}\"", key.text))
+        {
+            removed = self.change_by_profile(&mut tree, name, &profile.place);
+        }
         let params = self.given(key, node.get("params"), &tree);
         self.fill_nodes(&mut tree, &params);
+        // These have been filled already, by what is around them.
+        if let Some(nodes) = node.get("nodes").filter(|nodes| !nodes.is_null()) {
+            removed.extend(self.apply_outer(&mut tree, nodes));
+        }
         self.depth += 1;
-        let (inner, inner_places, parts) = self.graph(&tree, &start);
+        let (mut inner, mut inner_places, parts) = self.graph(&tree, &start);
         self.depth -= 1;
+        self.within = outside;
+        inner_places.removed.extend(removed);
         let ports = [0, 1].map(|side| self.exports(&tree, side, &key.text, &inner, &parts));
         let name = |inner: &str| format!("{}/{inner}", key.text);
-        for mut node in inner.nodes {
+        for mut node in mem::take(&mut inner.nodes) {
             node.name = name(&node.name);
             node.inputs.iter_mut().for_each(|input| input.from_node = name(&input.from_node));
             graph.nodes.push(node);
         }
-        places.nodes.extend(inner_places.nodes);
-        Some(ports)
+        places.nodes.append(&mut inner_places.nodes);
+        Some((ports, Watched::new(&key.text, inner, inner_places)))
     }
 
     /// The parameters of the graph `tree`: those that the node `key` gives, otherwise the defaults.
@@ -89,6 +112,7 @@ impl Reader {
         let given = given.and_then(Node::as_map).cloned().unwrap_or_default();
         for (name, value) in given {
             match params.iter_mut().find(|(known, _)| known.text == name.text) {
+                Some(_) if value.is_null() => {}
                 Some((_, default)) => *default = value,
                 None => {
                     let known = params.iter().map(|(known, _)| known.text.as_str());

@@ -4,15 +4,21 @@ use std::{
     fs,
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 
-use afferent_engine::{Checked, Diagnostics, LoadOptions, load_and_check};
-use afferent_graph::OpenCx;
+use afferent_engine::{
+    Checked, ClockKind, Diagnostics, LoadOptions, RunOptions, load_and_check, run,
+};
+use afferent_graph::{Cx, In, KeywordEvent, Node, NodeDef, NodeError, OpenCx, Out, Port};
 
 use crate::{broken::told, catalogue::NODES};
 
 /// A folder with `files`, of which the first is checked.
-fn load(files: &[(&str, &str)], options: &LoadOptions) -> (PathBuf, Result<Checked, Diagnostics>) {
+pub(crate) fn load(
+    files: &[(&str, &str)],
+    options: &LoadOptions,
+) -> (PathBuf, Result<Checked, Diagnostics>) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let folder = format!("afferent-parts-{}-{number}", std::process::id());
@@ -22,12 +28,13 @@ fn load(files: &[(&str, &str)], options: &LoadOptions) -> (PathBuf, Result<Check
         fs::create_dir_all(path.parent().expect("it has a folder")).expect("it can be made");
         fs::write(path, text).expect("it can be written");
     }
-    let checked = load_and_check(&folder.join(files[0].0), options, &[NODES], &OpenCx::default());
+    let checked =
+        load_and_check(&folder.join(files[0].0), options, &[NODES, WORKING], &OpenCx::default());
     fs::remove_dir_all(&folder).expect("it is there");
     (folder, checked)
 }
 
-const EARS: &str = "afferent: 1
+pub(crate) const EARS: &str = "afferent: 1
 params: {threshold: 0.5, model: ~}
 inputs: {audio: [vad.audio, mel.audio]}
 outputs: {events: vad.events, features: mel}
@@ -95,7 +102,12 @@ fn graphs_nest() {
 
 /// Faults as `told`, without the folder.
 fn check(files: &[(&str, &str)], expected: &[&str]) {
-    let (folder, checked) = load(files, &LoadOptions::default());
+    check_with(files, &LoadOptions::default(), expected);
+}
+
+/// The same of files that `options` change.
+pub(crate) fn check_with(files: &[(&str, &str)], options: &LoadOptions, expected: &[&str]) {
+    let (folder, checked) = load(files, options);
     let Err(faults) = checked else { panic!("it was accepted") };
     let folder = format!("{}/", folder.display());
     let told: Vec<_> = told(&faults).iter().map(|fault| fault.replace(&folder, "")).collect();
@@ -125,6 +137,102 @@ fn faults_are_told_in_the_file_where_they_are() {
     let faults = checked.unwrap_err();
     assert_eq!(faults.errors(), 1, "{faults}");
     assert!(faults.to_string().contains("lost.yaml: No such file"), "{faults}");
+}
+
+const WORDS: Out<KeywordEvent> = Out::new("words");
+const HEARD: In<KeywordEvent> = In::new("heard");
+
+/// Sends ten words, one each 10 ms.
+struct Talker(u32);
+
+impl Node for Talker {
+    type Params = ();
+    const NAME: &'static str = "talker";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[WORDS.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self(0))
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        cx.send_at(WORDS, cx.now(), KeywordEvent::default());
+        self.0 += 1;
+        if self.0 == 10 {
+            cx.end();
+        } else {
+            cx.resume_at(cx.now() + Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+/// Does nothing with words.
+struct Listener;
+
+impl Node for Listener {
+    type Params = ();
+    const NAME: &'static str = "listener";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[HEARD.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self)
+    }
+
+    fn process(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        Ok(())
+    }
+}
+
+/// Nodes that run.
+const WORKING: &[NodeDef] = &[NodeDef::of::<Talker>(), NodeDef::of::<Listener>()];
+
+#[test]
+fn what_a_part_measures_and_interrupts_is_part_of_the_whole() {
+    let part = "afferent: 1\nnodes:\n  talk: {use: talker}\n  stop: {use: talker}\n  hear: {use: listener, in: talk}\nbudget: {from: talk, to: hear, max: 1h}\ninterrupt: {on: stop, cancels: [hear]}\nwaterfall: [talk, stop]\n";
+    let middle = "afferent: 1\nnodes:\n  low: {graph: part.yaml}\n";
+    let top = "afferent: 1\nbudget: {from: mid/low/talk, to: far, max: 1h}\nnodes:\n  mid: {graph: middle.yaml}\n  other: {use: talker}\n  far: {use: listener, in: other}\n";
+    let files = [("top.yaml", top), ("middle.yaml", middle), ("part.yaml", part)];
+    let (_, checked) = load(&files, &LoadOptions::default());
+    let graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
+    let names: Vec<_> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["mid/low/talk", "mid/low/stop", "mid/low/hear", "other", "far"]);
+    assert_eq!(graph.waterfall, [(0, "words"), (1, "words")]);
+    let options = RunOptions { clock: ClockKind::Virtual, ..RunOptions::default() };
+    let report = run(&graph, &OpenCx::default(), options).unwrap();
+    let [own, parts] = report.budgets.as_slice() else { panic!("{:?}", report.budgets) };
+    assert_eq!((own.measured, parts.measured > 0 && parts.kept), (0, true));
+    let ends = (parts.from.as_str(), parts.to.as_str());
+    assert_eq!(ends, ("mid/low/talk.words", "mid/low/hear.heard"));
+    let interrupts: Vec<_> = report.nodes.iter().map(|node| node.interrupts > 0).collect();
+    assert_eq!(interrupts, [false, false, true, false, false]);
+}
+
+#[test]
+fn a_graph_has_one_interrupt_and_one_waterfall() {
+    let ears = format!(
+        "{EARS}interrupt: {{on: vad.events, cancels: [mel]}}\nbudget: {{from: vad.evens, to: mel.audio, p95: 1s}}\nwaterfall: [vad.audio, mal.features]\nprofiles:\n  bare: {{interrupt: ~, budget: ~, waterfall: ~}}\n"
+    );
+    check(
+        &[("head.yaml", HEAD), ("parts/ears.yaml", &ears)],
+        &[
+            "parts/ears.yaml10:1 \"interrupt\" of graph \"ears\" is a second one: a graph has one \"interrupt\" | the other one is in head.yaml, line 3; leave one of them out",
+            "parts/ears.yaml11:20 unknown port \"evens\" of node \"ears/vad\" | did you mean \"events\"?",
+            "parts/ears.yaml12:24 unknown node \"ears/mal\" | did you mean \"ears/mel\"?",
+        ],
+    );
+    let with = |profile: &str| HEAD.replace("{graph:", &format!("{{profile: {profile}, graph:"));
+    let head = with("bare");
+    let files = [("head.yaml", head.as_str()), ("parts/ears.yaml", &ears)];
+    let (_, checked) = load(&files, &LoadOptions::default());
+    assert_eq!(checked.unwrap_or_else(|faults| panic!("{faults}")).graph.budgets.len(), 1);
+    let (_, checked) =
+        load(&[("head.yaml", &with("barre")), ("parts/ears.yaml", &ears)], &LoadOptions::default());
+    let faults = checked.unwrap_err().to_string();
+    assert!(faults.contains("head.yaml:6:19") && faults.contains("\"bare\"?"), "{faults}");
 }
 
 #[test]
