@@ -24,7 +24,7 @@ use afferent_graph::{NodeDef, OpenCx, ParamValues};
 
 use crate::{
     CheckedBudget, CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, Graph, LoadOptions,
-    Loaded, OnError, Place,
+    Loaded, OnError, Origin, Place,
     load::{
         self,
         places::{NodePlaces, Places},
@@ -39,6 +39,8 @@ pub struct Checked {
     pub graph: CheckedGraph,
     /// What is allowed, but probably not meant.
     pub warnings: Diagnostics,
+    /// What it was made from; nothing for a graph built in Rust.
+    pub origin: Origin,
 }
 
 /// Reads the graph file `path` and checks it.
@@ -85,7 +87,8 @@ pub fn check(
     checker.wiring();
     checker.watched();
     checker.flow();
-    checker.finish(params)
+    let (graph, warnings) = checker.finish(params)?;
+    Ok(Checked { graph, warnings, origin: loaded.origin.clone() })
 }
 
 struct Checker<'a> {
@@ -226,7 +229,10 @@ impl<'a> Checker<'a> {
         found
     }
 
-    fn finish(mut self, params: Vec<ParamValues>) -> Result<Checked, Diagnostics> {
+    fn finish(
+        mut self,
+        params: Vec<ParamValues>,
+    ) -> Result<(CheckedGraph, Diagnostics), Diagnostics> {
         let faults = Diagnostics::new(mem::take(&mut self.faults));
         if faults.errors() > 0 {
             return Err(faults);
@@ -253,7 +259,7 @@ impl<'a> Checker<'a> {
         let (name, nodes) = (self.graph.name.clone(), nodes.collect());
         let Self { edges, interrupt, budgets, waterfall, .. } = self;
         let graph = CheckedGraph { name, nodes, edges, interrupt, budgets, waterfall };
-        Ok(Checked { graph, warnings: faults })
+        Ok((graph, faults))
     }
 }
 

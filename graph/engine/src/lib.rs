@@ -36,6 +36,7 @@ mod metrics;
 #[cfg(all(test, shuttle))]
 mod model;
 mod options;
+mod origin;
 mod plan;
 mod pools;
 mod prometheus;
@@ -71,6 +72,7 @@ pub use draw::{DrawFormat, UnknownFormat, draw};
 pub use interrupt::InterruptHandle;
 pub use load::{LoadOptions, Loaded, load, parse};
 pub use options::{CallSpan, Observer, RunOptions};
+pub use origin::Origin;
 pub use plan::{Plan, Threads};
 pub use pools::{PoolPlan, pools};
 pub use report::{

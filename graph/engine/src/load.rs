@@ -41,9 +41,9 @@ use places::Places;
 use reader::Reader;
 
 use crate::{
-    Diagnostic, Graph, Place,
+    Diagnostic, Graph, Origin, Place,
     diagnostic::Source,
-    yaml::{self, MAX_TEXT, Node},
+    yaml::{self, MAX_TEXT, Node, Value},
 };
 
 /// What to change in a graph file while it is read.
@@ -70,6 +70,7 @@ pub struct Loaded {
     pub graph: Graph,
     pub(crate) places: Places,
     pub(crate) faults: Vec<Diagnostic>,
+    pub(crate) origin: Origin,
     /// [`LoadOptions::without_sources`].
     pub(crate) without_sources: bool,
     /// Whether the file could not be read at all, so that looking further makes no sense.
@@ -115,6 +116,7 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     let name = path.display().to_string();
     let source = Arc::new(Source { name, text: text.to_owned(), order: 0 });
     let mut reader = Reader::default();
+    reader.origin.read(path.to_owned(), text);
     let Some(mut tree) = yaml::parse(&source, 0..text.len(), &mut reader.faults) else {
         return Loaded { faults: reader.faults, unreadable: true, ..Loaded::default() };
     };
@@ -137,7 +139,13 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
         reader.apply_set(&mut tree, set, number + 1);
     }
     let params = tree.get("params").and_then(Node::as_map).cloned().unwrap_or_default();
-    reader.fill_nodes(&mut tree, &params);
+    for (key, value) in reader.fill_nodes(&mut tree, &params) {
+        if let Value::Scalar { text, .. } = &value.value
+            && !value.is_null()
+        {
+            reader.origin.params.insert(key.text, text.clone());
+        }
+    }
     let (mut graph, mut places, _) = reader.graph(&tree, &start);
     places.removed = removed;
     graph.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -145,5 +153,6 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
         graph.name = path.file_stem().map(PathBuf::from).unwrap_or_default().display().to_string();
     }
     let without_sources = options.without_sources;
-    Loaded { graph, places, faults: reader.faults, without_sources, unreadable: false }
+    let (faults, origin) = (reader.faults, reader.origin);
+    Loaded { graph, places, faults, origin, without_sources, unreadable: false }
 }

@@ -76,7 +76,9 @@ impl Reader {
                 let help = format!("with a default: \"${{env:{name}:-default}}\"");
                 self.faults.push(Diagnostic::error(Some(place), message).help(help));
             }
-            return value;
+            let value = value?;
+            self.origin.environment.insert(name.to_owned(), value.clone());
+            return Some(value);
         }
         let found = params.iter().find(|(key, _)| key.text == name);
         match found.map(|(_, value)| &value.value) {

@@ -55,6 +55,7 @@ impl Reader {
             }
         };
         self.files += 1;
+        self.origin.read(path.clone(), &text);
         let (name, order) = (path.display().to_string(), Source::PARTS + self.files);
         let source = Arc::new(Source { name, text, order });
         let mut tree = yaml::parse(&source, 0..source.text.len(), &mut self.faults)?;

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use afferent_graph::read_duration;
 
 use crate::{
-    Diagnostic, Place, PortRef,
+    Diagnostic, Origin, Place, PortRef,
     diagnostic::Source,
     load::{places::PortPlaces, read_file, subgraph::Subgraph},
     suggest,
@@ -22,6 +22,8 @@ pub struct Reader {
     pub(crate) files: usize,
     /// Whether these were too many, which has been told.
     pub(crate) too_many: bool,
+    /// What was read.
+    pub(crate) origin: Origin,
     /// Path of the graph that is being read, such as `ears/`; empty for the whole.
     pub(crate) within: String,
     /// Nodes of the present file that are graphs.

@@ -301,8 +301,9 @@ impl Reader {
         Vec::new()
     }
 
-    /// Puts values into the nodes, budgets and the interrupt of a graph file.
-    pub(crate) fn fill_nodes(&mut self, tree: &mut Node, params: &Map) {
+    /// Puts values into the nodes, budgets and the interrupt of a graph file; returns those of
+    /// `params`, its parameters.
+    pub(crate) fn fill_nodes(&mut self, tree: &mut Node, params: &Map) -> Map {
         let mut params = params.clone();
         let nothing = Map::new();
         for (_, value) in &mut params {
@@ -313,5 +314,6 @@ impl Reader {
                 self.fill(part, &params);
             }
         }
+        params
     }
 }

@@ -281,12 +281,20 @@ fn a_file_is_based_on_others() {
     let top = "afferent: 1\ninclude: [base/common.yaml, base/more.yaml]\nname: top\nparams: {level: 0.25}\nnodes:\n  vad: {params: {min_silence: 2s}}\n  out: ~\n  asr: {use: asr, in: {features: mel}, params: {language: en}}\n  end: {use: print, in: asr}\n";
     let files = [("top.yaml", top), ("base/common.yaml", common), ("base/more.yaml", more)];
     let (folder, checked) = load(&files, &LoadOptions::default());
-    let graph = checked.unwrap().graph;
+    let checked = checked.unwrap();
+    let graph = &checked.graph;
     let names: Vec<_> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(
         (graph.name.as_str(), names),
         ("top", vec!["mic", "vad", "mel", "log", "asr", "end"])
     );
+    let read = checked.origin.files.iter().map(|(path, text)| {
+        (path.strip_prefix(&folder).unwrap().to_str().unwrap(), text.as_str())
+    });
+    assert_eq!(read.collect::<Vec<_>>(), files);
+    let level = ("level".to_owned(), "0.25".to_owned());
+    assert_eq!(checked.origin.params.into_iter().collect::<Vec<_>>(), [level]);
+    let graph = checked.graph;
     let params = |graph: &afferent_engine::CheckedGraph| {
         let vad = &graph.nodes[1].params;
         ["model", "threshold", "min_silence"].map(|name| vad[name].to_string())
