@@ -288,9 +288,10 @@ fn a_file_is_based_on_others() {
         (graph.name.as_str(), names),
         ("top", vec!["mic", "vad", "mel", "log", "asr", "end"])
     );
-    let read = checked.origin.files.iter().map(|(path, text)| {
-        (path.strip_prefix(&folder).unwrap().to_str().unwrap(), text.as_str())
-    });
+    let read =
+        checked.origin.files.iter().map(|(path, text)| {
+            (path.strip_prefix(&folder).unwrap().to_str().unwrap(), text.as_str())
+        });
     assert_eq!(read.collect::<Vec<_>>(), files);
     let level = ("level".to_owned(), "0.25".to_owned());
     assert_eq!(checked.origin.params.into_iter().collect::<Vec<_>>(), [level]);
