@@ -35,6 +35,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     if let Some(reason) = recording.cut() {
         eprintln!("warning: {} ends early: {reason}", args.recording.display());
     }
+    for name in recording.changed_files(&checked.graph) {
+        eprintln!("warning: {name} has another content than when this was recorded");
+    }
     let replaced = recording.replace_sources(&mut checked.graph)?;
     let compare = Compare::new(&checked.graph, args.check.then_some(&recording))?;
     let options = RunOptions {

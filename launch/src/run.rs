@@ -1,9 +1,14 @@
 //! `afferent run`: runs a graph and shows what happened.
 
-use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use afferent_engine::{
-    CheckedGraph, ClockKind, Observer, Report, RunError, RunOptions, Session, Threads,
+    Checked, ClockKind, Observer, Origin, Report, RunError, RunOptions, Session, Threads,
 };
 use afferent_graph::{ParamValue, read_duration};
 use afferent_record::{
@@ -69,7 +74,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             node.params.insert("format".to_owned(), ParamValue::Text("json".to_owned()));
         }
     }
-    let witnesses = Witnesses::new(args, &checked.graph)?;
+    let witnesses = Witnesses::new(args, &checked)?;
     let options = RunOptions {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
         clock: if args.virtual_clock { ClockKind::Virtual } else { ClockKind::Real },
@@ -116,11 +121,10 @@ struct Witnesses {
 }
 
 impl Witnesses {
-    fn new(args: &RunArgs, graph: &CheckedGraph) -> anyhow::Result<Self> {
+    fn new(args: &RunArgs, checked: &Checked) -> anyhow::Result<Self> {
+        let graph = &checked.graph;
         let record = |path: &PathBuf| {
-            let file = &args.file.graph;
-            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let attachments = vec![(name, fs::read(file).unwrap_or_default())];
+            let attachments = attachments(&args.file, &checked.origin);
             // The same run on the virtual clock makes the same file.
             let begin_unix_ns = args.virtual_clock.then_some(VIRTUAL_BEGIN_NS);
             let streams = args.record_only.clone();
@@ -188,6 +192,23 @@ impl Witnesses {
             }
         }
     }
+}
+
+/// What makes a recording say what the graph was: its files, by their paths from the folder of the
+/// graph file, and the values from outside of them.
+fn attachments(file: &GraphFile, origin: &Origin) -> Vec<(String, Vec<u8>)> {
+    let folder = file.graph.parent().unwrap_or(Path::new(""));
+    let files = origin.files.iter().map(|(path, text)| {
+        let name = path.strip_prefix(folder).unwrap_or(path).display().to_string();
+        (name, text.clone().into_bytes())
+    });
+    let values = serde_json::json!({
+        "profile": file.profile,
+        "set": file.set,
+        "params": origin.params,
+        "environment": origin.environment,
+    });
+    files.chain([("values.json".to_owned(), values.to_string().into_bytes())]).collect()
 }
 
 /// When sessions on the virtual clock are said to begin: 2000-01-01.

@@ -3,13 +3,52 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
 };
 
 use afferent_engine::CheckedGraph;
 use afferent_graph::{ParamKind, ParamValue};
+use mcap::{
+    MAGIC,
+    read::parse_record,
+    records::{Record, op},
+};
 use sha2::{Digest, Sha256};
+
+/// The name under which a recording keeps hashes.
+pub(crate) const METADATA: &str = "afferent.files";
+/// Longest list of hashes that is read, in bytes.
+const MAX_LIST: u64 = 1 << 24;
+
+/// The hashes that the recording `path` keeps; none when it has no such list.
+pub(crate) fn recorded(path: &Path) -> io::Result<BTreeMap<String, String>> {
+    let mut file = BufReader::new(File::open(path)?);
+    file.seek_relative(MAGIC.len() as i64)?;
+    loop {
+        // What goes with a recording stands before its packets.
+        let mut head = [0; 9];
+        file.read_exact(&mut head)?;
+        let [kind, len @ ..] = head;
+        let len = u64::from_le_bytes(len);
+        match kind {
+            op::METADATA if len <= MAX_LIST => {
+                let mut body = Vec::new();
+                file.by_ref().take(len).read_to_end(&mut body)?;
+                match parse_record(kind, &body) {
+                    Ok(Record::Metadata(found)) if found.name == METADATA => {
+                        return Ok(found.metadata);
+                    }
+                    _ => {}
+                }
+            }
+            op::HEADER | op::ATTACHMENT | op::METADATA => {
+                file.seek_relative(i64::try_from(len).unwrap_or(i64::MAX))?;
+            }
+            _ => return Ok(BTreeMap::new()),
+        }
+    }
+}
 
 /// The files and folders that parameters of the nodes of `graph` name and that are there, each as
 /// `node.parameter` with the SHA-256 of its content.

@@ -39,7 +39,7 @@ pub struct RecordOptions {
     pub max_bytes: Option<u64>,
     /// The time that the session is said to begin at, in nanoseconds since 1970; now when absent.
     pub begin_unix_ns: Option<u64>,
-    /// Files that go with the recording, such as the graph: name and content.
+    /// Files that go with the recording, in YAML or JSON, such as the graph: name and content.
     pub attachments: Vec<(String, Vec<u8>)>,
 }
 
@@ -196,12 +196,12 @@ impl Recorder {
                 log_time: begin,
                 create_time: begin,
                 name: name.clone(),
-                media_type: "application/yaml".to_owned(),
+                media_type: media_type(name).to_owned(),
                 data: data.into(),
             };
             out.attach(&attachment).map_err(file)?;
         }
-        let hashes = Metadata { name: "afferent.files".to_owned(), metadata: files::hashes(graph) };
+        let hashes = Metadata { name: files::METADATA.to_owned(), metadata: files::hashes(graph) };
         out.write_metadata(&hashes).map_err(file)?;
         let (mut channels, mut streams) = (Vec::new(), Vec::new());
         for Output { node, port, codec } in outputs {
@@ -333,6 +333,11 @@ fn choose(
         }
     }
     Ok((chosen, skipped))
+}
+
+/// What kind of file `name` is.
+fn media_type(name: &str) -> &'static str {
+    if name.ends_with(".json") { "application/json" } else { "application/yaml" }
 }
 
 struct Channel {

@@ -12,7 +12,7 @@ use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, Timestamp};
 use mcap::{McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
 use serde::Serialize;
 
-use crate::reason;
+use crate::{files, reason};
 
 /// Largest record that is read; a larger one is no value of ours.
 const MAX_RECORD: usize = 1 << 30;
@@ -142,6 +142,25 @@ impl Recording {
     /// The stream of an output.
     pub fn stream(&self, node: &str, output: &str) -> Option<&RecordedStream> {
         self.streams.iter().find(|stream| stream.node == node && stream.output == output)
+    }
+
+    /// The parameters of nodes of `graph`, as `node.parameter`, that name a file with another content
+    /// than when this was recorded, such as a model. What sources read and sinks write is left out.
+    pub fn changed_files(&self, graph: &CheckedGraph) -> Vec<String> {
+        let Ok(recorded) = files::recorded(&self.path) else { return Vec::new() };
+        let is_step = |name: &str| {
+            let node = graph.nodes.iter().find(|node| {
+                name.strip_prefix(&node.name).is_some_and(|rest| rest.starts_with('.'))
+            });
+            node.is_some_and(|node| {
+                node.def.inputs().next().is_some() && node.def.outputs().next().is_some()
+            })
+        };
+        let present = files::hashes(graph).into_iter();
+        let changed = present.filter(|(name, hash)| {
+            is_step(name) && recorded.get(name).is_some_and(|recorded| recorded != hash)
+        });
+        changed.map(|(name, _)| name).collect()
     }
 
     /// Puts the recording in the place of every source of `graph`: each sends what it sent then,

@@ -1,22 +1,31 @@
 //! Runs that are recorded, replayed, compared and traced.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use afferent_engine::{
     CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, RunOptions, run,
 };
 use afferent_graph::{
-    Cx, Image, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, PixelFormat, Port,
-    Timestamp, Weight,
+    Cx, Image, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue,
+    PixelFormat, Port, Timestamp, Weight, params,
 };
 use afferent_record::{
     Compare, RecordError, RecordOptions, Recorder, Recording, ReplayError, TraceFile,
 };
+use mcap::records::Record;
 
 const WORDS: Out<KeywordEvent> = Out::new("words");
 const HEARD: In<KeywordEvent> = In::new("heard");
 const IMAGES: Out<Image> = Out::new("images");
+const YAML: &str = "application/yaml";
+const JSON: &str = "application/json";
 const PACKETS: u32 = 300;
 
 /// Sends words, one each 10 ms, of the time 5 ms before.
@@ -118,6 +127,67 @@ fn a_replay_is_what_was_recorded_bit_by_bit() {
     });
     assert!(verdicts[0].iter().all(|verdict| verdict.is_equal() && verdict.packets == 300));
     assert_eq!(verdicts[0], verdicts[1]);
+}
+
+params! {
+    /// Of [`Model`].
+    struct ModelParams {
+        /// A file.
+        pub model: PathBuf;
+    }
+}
+
+/// A node with a model.
+struct Model;
+
+impl Node for Model {
+    type Params = ModelParams;
+    const NAME: &'static str = "model";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[HEARD.port(), WORDS.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open(_: ModelParams, _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self)
+    }
+
+    fn process(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_recording_keeps_files_and_hashes() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, model] = ["run.mcap", "model.pte"].map(|name| folder.path().join(name));
+    fs::write(&model, b"abc").unwrap();
+    let mut graph = graph(NodeDef::of::<Model>());
+    graph.nodes[1].params.insert("model".to_owned(), ParamValue::Path(model.clone()));
+    let files = [("g.yaml", "nodes: {}"), ("parts/values.json", "{}")];
+    let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).to_vec();
+    let options = RecordOptions { attachments: files.clone(), ..RecordOptions::default() };
+    let recorder = Recorder::create(&path, &graph, &options).unwrap();
+    run_with(&graph, vec![recorder.clone()]);
+    recorder.finish();
+    let (mut attached, mut kinds, mut hashes) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for record in mcap::read::LinearReader::new(&fs::read(&path).unwrap()).unwrap() {
+        match record.unwrap() {
+            Record::Attachment { header, data, .. } => {
+                attached.push((header.name, data.into_owned()));
+                kinds.push(header.media_type);
+            }
+            Record::Metadata(found) if found.name == "afferent.files" => hashes = found.metadata,
+            _ => {}
+        }
+    }
+    assert_eq!((attached, kinds), (files, vec![YAML.to_owned(), JSON.to_owned()]));
+    // The SHA-256 of "abc" in FIPS 180-4.
+    let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    assert_eq!(hashes, BTreeMap::from([("parrot.model".to_owned(), abc.to_owned())]));
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(recording.changed_files(&graph), Vec::<String>::new());
+    fs::write(&model, b"abd").unwrap();
+    assert_eq!(recording.changed_files(&graph), ["parrot.model"]);
 }
 
 #[test]
