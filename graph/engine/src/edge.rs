@@ -6,6 +6,7 @@ use afferent_graph::{Packet, Timestamp};
 
 use crate::{
     EdgeCounts,
+    life::Bound,
     queue::{Queue, Taken},
     threading::{Mutex, MutexGuard},
     wake::Waker,
@@ -121,7 +122,7 @@ impl Inlet {
     }
 
     /// See [`Queue::outlook`].
-    pub(crate) fn outlook(&self) -> (Timestamp, bool) {
+    pub(crate) fn outlook(&self) -> Bound {
         match self {
             Self::Near { queue, .. } => queue.outlook(),
             Self::Far(edge) => edge.lock().outlook(),

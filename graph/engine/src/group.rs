@@ -179,7 +179,7 @@ impl Group {
             }
             return;
         }
-        if runner.told < runner.bound {
+        if runner.has_news {
             self.tell(place);
         }
         let runner = &mut self.runners[place];
@@ -265,8 +265,8 @@ impl Group {
         runner.epoch = self.shared.interrupt.answer(runner.place);
         runner.around.origin.epoch = runner.epoch;
         runner.stats.interrupts += 1;
-        // Its streams begin anew, also in time: sound that was made ahead is not.
-        runner.outputs.iter_mut().for_each(|output| output.last_at = Timestamp(i64::MIN));
+        // Its streams may begin anew, also in time: sound that was made ahead is not.
+        runner.outputs.iter_mut().for_each(|output| output.course.forgive(output.last_at));
         let epoch = runner.epoch;
         self.discard_outbox(place, epoch, Queue::count_cancelled);
         for input in &mut self.runners[place].inputs {
@@ -431,7 +431,7 @@ impl Group {
     /// Tells who joins the streams of a node how far it has come.
     fn tell(&mut self, place: usize) {
         let bound = self.runners[place].bound;
-        self.runners[place].told = bound;
+        self.runners[place].has_news = false;
         for output in 0..self.runners[place].outputs.len() {
             if self.runners[place].outputs[output].tells {
                 for outlet in 0..self.runners[place].outputs[output].outlets.len() {
@@ -445,8 +445,9 @@ impl Group {
     fn pass_bound(&mut self, place: usize) {
         let runner = &mut self.runners[place];
         if let ([input], true) = (runner.inputs.as_slice(), runner.tells) {
-            runner.bound = runner.bound.max(input.inlet.outlook().0);
-            if runner.told < runner.bound {
+            let bound = input.inlet.outlook();
+            runner.advance(bound);
+            if runner.has_news {
                 self.tell(place);
             }
         }

@@ -1,13 +1,19 @@
 //! The packets of several streams that belong to one time.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{cmp::Ordering, collections::VecDeque, time::Duration};
 
 use afferent_graph::{Header, Joined, Packet, Pool, Timestamp};
 
-use crate::{JoinCounts, SyncPolicy};
+use crate::{
+    JoinCounts, SyncPolicy,
+    life::{self, Bound},
+};
 
 /// Nothing earlier than this can come any more once a stream has ended.
 pub(crate) const NEVER: Timestamp = Timestamp(i64::MAX);
+
+/// Before all times.
+const EVER: Timestamp = Timestamp(i64::MIN);
 
 /// What accompanies the leading stream of a node.
 pub(crate) struct Join {
@@ -24,10 +30,16 @@ pub(crate) struct Join {
     pub(crate) due: Option<Timestamp>,
     /// What it waits for will not come by itself: it may go on when nothing else can happen.
     pub(crate) stuck: bool,
+    /// How often the leading stream had begun anew with the packet that was judged last.
+    pub(crate) restarts: u32,
     pub(crate) counts: JoinCounts,
 }
 
 /// A stream that accompanies the leading one.
+///
+/// Each time that it begins anew, its packets wait until the leading stream is as far: packets of
+/// one source are joined with those of the same life of it, whichever come first. Of streams from
+/// several sources only times are compared.
 pub(crate) struct Companion {
     pub(crate) input: usize,
     sync: SyncPolicy,
@@ -37,11 +49,21 @@ pub(crate) struct Companion {
     limit: usize,
     /// Packets, each with whether it was used.
     buffer: VecDeque<(Packet, bool)>,
-    /// Nothing earlier can come any more.
-    pub(crate) bound: Timestamp,
+    /// Packets from when the stream has begun anew.
+    next: VecDeque<Packet>,
+    /// What its sender has told.
+    pub(crate) told: Bound,
+    pub(crate) is_over: bool,
+    /// Nothing earlier can come any more that belongs to the packet that is judged.
+    bound: Timestamp,
     /// Time of the last leading packet that went on.
     last: Timestamp,
+    /// How often the stream had begun anew with what is in `buffer`.
     restarts: u32,
+    /// How far it was when it went back in time, if the leading stream did not.
+    was: Timestamp,
+    /// The leading stream went back in time, and of this one nothing has come since.
+    lags: bool,
     /// For values that are made here.
     pool: Pool,
     pub(crate) counts: JoinCounts,
@@ -73,7 +95,7 @@ pub(crate) enum Verdict {
 impl Join {
     /// Whether the leading packet at `at` that waits since `since` can go on; fills `joined` if so.
     ///
-    /// With `forced` it waits for nothing. With `live` the last value is what is there now.
+    /// With `forced` it waits for nothing. With `live`, and then, the last value is what is there now.
     pub(crate) fn judge(
         &mut self,
         header: &Header,
@@ -85,15 +107,18 @@ impl Join {
         let at = header.at;
         let (mut verdict, mut missing, mut late) = (Verdict::Call, false, false);
         self.due = None;
+        if header.restarts != self.restarts {
+            self.restarts = header.restarts;
+            self.companions.iter_mut().for_each(Companion::lead_again);
+        }
         for companion in &mut self.companions {
-            companion.prune(at);
-            match companion.decide(at, live) {
+            match companion.settle(header, live || forced) {
                 Decision::Found => {}
                 Decision::Missing => missing |= !companion.optional,
                 open => {
                     let ends = companion.timeout.map(|timeout| since + timeout);
                     if forced || ends.is_some_and(|ends| ends <= now) {
-                        late = true;
+                        (late, companion.lags) = (true, false);
                         missing |= !companion.optional;
                         continue;
                     }
@@ -126,7 +151,7 @@ impl Join {
     pub(crate) fn clear(&mut self) {
         self.counts.dropped += self.waiting.len() as u64;
         self.waiting.clear();
-        self.companions.iter_mut().for_each(Companion::clear);
+        self.companions.iter_mut().for_each(Companion::forget);
         self.joined.iter_mut().for_each(|joined| joined.packets.clear());
     }
 }
@@ -146,9 +171,14 @@ impl Companion {
             timeout,
             limit,
             buffer: VecDeque::new(),
-            bound: Timestamp(i64::MIN),
-            last: Timestamp(i64::MIN),
+            next: VecDeque::new(),
+            told: Bound::NONE,
+            is_over: false,
+            bound: EVER,
+            last: EVER,
             restarts: 0,
+            was: EVER,
+            lags: false,
             pool: Pool::new(2),
             counts: JoinCounts::default(),
         }
@@ -156,11 +186,21 @@ impl Companion {
 
     /// Takes a packet in.
     pub(crate) fn push(&mut self, packet: Packet) {
-        if packet.header.restarts != self.restarts {
-            self.restarts = packet.header.restarts;
-            self.clear();
-            (self.bound, self.last) = (Timestamp(i64::MIN), Timestamp(i64::MIN));
+        self.lags = false;
+        if self.buffer.len() + self.next.len() >= self.limit {
+            self.pop();
         }
+        // What is paired by its place is that also when time goes back.
+        let pairs = self.sync == SyncPolicy::Barrier;
+        if pairs || (self.next.is_empty() && packet.header.restarts == self.restarts) {
+            self.keep(packet);
+        } else {
+            self.next.push_back(packet);
+        }
+    }
+
+    /// Keeps a packet for leading packets of its life, unless they have gone on.
+    fn keep(&mut self, packet: Packet) {
         let at = packet.header.at;
         let is_late = match self.sync {
             SyncPolicy::Exact => at <= self.last,
@@ -170,12 +210,86 @@ impl Companion {
         };
         if is_late {
             self.counts.late += 1;
-            return;
+        } else {
+            self.buffer.push_back((packet, false));
         }
-        if self.buffer.len() >= self.limit {
-            self.pop();
+    }
+
+    /// The leading stream has begun anew.
+    fn lead_again(&mut self) {
+        (self.last, self.was, self.lags) = (EVER, EVER, true);
+    }
+
+    /// Goes on to where the stream has begun anew; what is left from before is dropped.
+    fn turn(&mut self, lead: &Header) {
+        let newest = self.buffer.back().map_or(EVER, |(packet, _)| packet.header.at);
+        self.clear();
+        let Some(first) = self.next.front() else { return };
+        self.restarts = first.header.restarts;
+        // A leading packet that is nearer to what was before has not begun anew, too.
+        let distance = |at: Timestamp| lead.at.0.abs_diff(at.0);
+        let is_alone = life::compare(first.header.trace, lead.trace).is_none()
+            && first.header.at < newest
+            && distance(newest) < distance(first.header.at);
+        self.was = if is_alone { newest } else { EVER };
+        self.last = EVER;
+        while let Some(packet) =
+            self.next.pop_front_if(|packet| packet.header.restarts == self.restarts)
+        {
+            self.keep(packet);
         }
-        self.buffer.push_back((packet, false));
+    }
+
+    /// Whether it is sure what belongs to the leading packet with this header; lets go of what
+    /// belongs neither to it nor to a later one.
+    fn settle(&mut self, lead: &Header, live: bool) -> Decision {
+        loop {
+            self.bound = self.bound_for(lead);
+            self.prune(lead);
+            let decision = self.decide(lead.at, live);
+            let Some(first) = self.next.front() else { return self.revised(decision, lead, live) };
+            let takes_what_is_there = matches!(self.sync, SyncPolicy::Latest { .. });
+            match life::compare(first.header.trace, lead.trace) {
+                Some(Ordering::Greater) => return decision,
+                // Of another source: nobody knows whether the leading stream begins anew, too.
+                None if decision == Decision::Found && !takes_what_is_there => return decision,
+                _ => self.turn(lead),
+            }
+        }
+    }
+
+    /// A decision where the two streams, from several sources, may not be equally far.
+    fn revised(&self, decision: Decision, lead: &Header, live: bool) -> Decision {
+        let newest = self.buffer.back().map(|(packet, _)| &packet.header);
+        let alone = newest.is_some_and(|newest| life::compare(newest.trace, lead.trace).is_none());
+        let newest = newest.map_or(EVER, |newest| newest.at);
+        match decision {
+            // It may begin anew at the same moment.
+            Decision::Missing if alone && self.lags && !live && !self.is_over => Decision::Settle,
+            // What belongs to it was sent before this stream began anew, or comes much later.
+            Decision::Open | Decision::Settle if newest.max(self.bound) < self.was => {
+                Decision::Missing
+            }
+            decision => decision,
+        }
+    }
+
+    /// Nothing earlier comes that belongs to the leading packet with this header.
+    fn bound_for(&self, lead: &Header) -> Timestamp {
+        match self.told.restarts.cmp(&self.restarts) {
+            _ if self.is_over || !self.next.is_empty() => NEVER,
+            Ordering::Less => EVER,
+            _ => self.told.for_packet(lead),
+        }
+    }
+
+    /// Forgets everything, also how far the streams have come.
+    fn forget(&mut self) {
+        self.clear();
+        self.counts.dropped += self.next.len() as u64;
+        self.restarts = self.next.back().map_or(self.restarts, |packet| packet.header.restarts);
+        self.next.clear();
+        self.lead_again();
     }
 
     fn clear(&mut self) {
@@ -186,17 +300,28 @@ impl Companion {
 
     /// Lets go of the first packet.
     fn pop(&mut self) {
-        if let Some((_, false)) = self.buffer.pop_front() {
-            self.counts.dropped += 1;
-        }
+        let was_used = match self.buffer.pop_front() {
+            Some((_, used)) => used,
+            None => self.next.pop_front().is_none(),
+        };
+        self.counts.dropped += u64::from(!was_used);
     }
 
     fn at(&self, place: usize) -> Option<Timestamp> {
         self.buffer.get(place).map(|(packet, _)| packet.header.at)
     }
 
-    /// Lets go of what cannot belong to `at` or anything later.
-    fn prune(&mut self, at: Timestamp) {
+    /// Lets go of what cannot belong to the leading packet with this header or a later one.
+    fn prune(&mut self, lead: &Header) {
+        let at = lead.at;
+        let is_over = |packet: &Packet| {
+            life::compare(packet.header.trace, lead.trace) == Some(Ordering::Less)
+        };
+        if self.sync != SyncPolicy::Barrier {
+            while self.buffer.front().is_some_and(|(packet, _)| is_over(packet)) {
+                self.pop();
+            }
+        }
         let first = match self.sync {
             SyncPolicy::Exact => at,
             SyncPolicy::Approx { slop } => at - slop,
@@ -346,7 +471,7 @@ mod tests {
         let mut companion = Companion::new(1, sync, true, None, 100);
         stream.iter().for_each(|at| companion.push(packet(*at)));
         if over {
-            companion.bound = NEVER;
+            companion.is_over = true;
         }
         let mut join = Join {
             lead: 0,
@@ -356,6 +481,7 @@ mod tests {
             room: 1,
             due: None,
             stuck: false,
+            restarts: 0,
             counts: JoinCounts::default(),
         };
         let found: Vec<_> = leads

@@ -66,6 +66,13 @@ pub trait Observer: Send + Sync {
         let _ = (node, port, now, packet);
     }
 
+    /// How many packets of `node` and its output `port` it may hold at a time, of all that it holds.
+    /// So many more values are kept for it.
+    fn holds(&self, node: &str, port: &str) -> usize {
+        let _ = (node, port);
+        0
+    }
+
     /// A call failed; `failure.handled` says what is done about it. The rest goes on.
     fn failed(&self, failure: &Failure) {
         let _ = failure;

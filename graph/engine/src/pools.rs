@@ -1,6 +1,8 @@
 //! How many values of an output can be under way.
 
-use crate::CheckedGraph;
+use std::sync::Arc;
+
+use crate::{CheckedGraph, Observer};
 
 /// The memory of the values of one output, as far as it is known before the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,18 +16,24 @@ pub struct PoolPlan {
     pub values: usize,
 }
 
-/// The pools of every output of `graph`.
+/// The pools of every output of `graph`, when nobody looks on who holds packets.
 ///
 /// A node may pass on a value that it received, so everything behind an output counts.
 pub fn pools(graph: &CheckedGraph) -> Vec<PoolPlan> {
     let outputs = graph.nodes.iter().enumerate().flat_map(|(place, node)| {
         node.def.outputs().map(move |port| ((place, port.name), port.ty))
     });
-    outputs.map(|(output, ty)| PoolPlan { output, ty, values: values(graph, output) }).collect()
+    outputs
+        .map(|(output, ty)| PoolPlan { output, ty, values: values(graph, output, &[]) })
+        .collect()
 }
 
-/// How many values of `output` can be under way.
-pub(crate) fn values(graph: &CheckedGraph, output: (usize, &str)) -> usize {
+/// How many values of `output` can be under way, with those that `observers` hold.
+pub(crate) fn values(
+    graph: &CheckedGraph,
+    output: (usize, &str),
+    observers: &[Arc<dyn Observer>],
+) -> usize {
     let mut seen = vec![false; graph.nodes.len()];
     // The one that is being made, and the one that may stand in for a call that fails.
     let mut values = 2;
@@ -43,5 +51,14 @@ pub(crate) fn values(graph: &CheckedGraph, output: (usize, &str)) -> usize {
             ahead.extend(graph.edges.iter().filter(|edge| edge.from.0 == receiver));
         }
     }
-    values
+    // A value is held once by each observer, whichever node passes it on.
+    let passing = (0..seen.len()).filter(|place| seen[*place]);
+    let ports = |place: usize| graph.nodes[place].def.outputs().map(move |port| (place, port.name));
+    let outputs: Vec<_> = passing.flat_map(ports).chain([output]).collect();
+    let held = observers.iter().map(|observer| {
+        let held =
+            outputs.iter().map(|(place, port)| observer.holds(&graph.nodes[*place].name, port));
+        held.max().unwrap_or(0)
+    });
+    held.fold(values, usize::saturating_add)
 }

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, mem, time::Duration};
 
 use afferent_graph::{Flight, OnFull, Packet, Seat, Timestamp};
 
-use crate::{EdgeCounts, EdgePolicy, InterruptHandle};
+use crate::{EdgeCounts, EdgePolicy, InterruptHandle, life::Bound};
 
 /// A bounded queue that does what its policy says, and counts it.
 ///
@@ -33,8 +33,8 @@ pub(crate) struct Queue {
     /// Present when the receiver can be interrupted.
     interrupt: Option<InterruptHandle>,
     max_age: Option<Duration>,
-    /// The sender has told that nothing earlier comes.
-    bound: Timestamp,
+    /// What the sender has told of what comes.
+    bound: Bound,
 }
 
 /// What a receiver finds.
@@ -61,7 +61,7 @@ impl Queue {
             is_plain: interrupt.is_none() && max_age.is_none(),
             interrupt,
             seats: Box::default(),
-            bound: Timestamp(i64::MIN),
+            bound: Bound::NONE,
             ended: false,
             closed: false,
             sender_waits: false,
@@ -201,13 +201,13 @@ impl Queue {
     }
 
     /// The sender sends nothing earlier than `bound` any more.
-    pub(crate) fn advance(&mut self, bound: Timestamp) {
-        self.bound = self.bound.max(bound);
+    pub(crate) fn advance(&mut self, bound: Bound) {
+        self.bound = bound;
     }
 
-    /// Nothing earlier than this comes after what waits, and whether the sender is held up.
-    pub(crate) fn outlook(&self) -> (Timestamp, bool) {
-        (self.bound, self.packets.len() >= self.capacity)
+    /// What the sender has told of what comes after what waits.
+    pub(crate) fn outlook(&self) -> Bound {
+        self.bound
     }
 
     /// The receiver takes no more: what waits and what still comes is dropped and counted.

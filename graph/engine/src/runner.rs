@@ -19,9 +19,11 @@ use crate::{
     clock::{Moment, Watch},
     edge::{Inlet, Outlet},
     join::{Join, NEVER, Verdict},
+    life::{self, Bound},
     metrics::NodeStats,
     queue::Taken,
     shared::Shared,
+    stamp::{Course, Made, stamp_all},
     supervision::Restarts,
     times::{Times, is_sampled},
     wire::Opener,
@@ -42,6 +44,8 @@ pub(crate) struct Runner {
     pub(crate) is_watched: bool,
     /// Whether who joins its packets wants to know when there are none.
     pub(crate) tells: bool,
+    /// Whether it has not told yet how far it has come.
+    pub(crate) has_news: bool,
     /// Whether what it sends may go to another thread at once: there is nobody who could make it
     /// obsolete.
     pub(crate) sends_far: bool,
@@ -51,7 +55,7 @@ pub(crate) struct Runner {
     pub(crate) on_time_fault: OnTimeFault,
     /// The last epoch that it has heard of; zero when it cannot be cancelled.
     pub(crate) epoch: u32,
-    /// How often a stream of it began anew because of its times.
+    /// How often its streams began anew because of their times.
     pub(crate) rewinds: u32,
     /// In the nodes of the graph.
     pub(crate) place: usize,
@@ -73,10 +77,8 @@ pub(crate) struct Runner {
     pub(crate) resume: Resume,
     /// When it is called while packets go on.
     pub(crate) wake: Option<Timestamp>,
-    /// Nothing earlier than this follows on outputs that are in step, and receivers know that
-    /// nothing earlier than the other follows.
-    pub(crate) bound: Timestamp,
-    pub(crate) told: Timestamp,
+    /// What is sure of what follows on outputs that are in step.
+    pub(crate) bound: Bound,
     /// What its calls see; the origin is the header of the last packet, which what `finish` sends
     /// descends from.
     pub(crate) around: Surroundings,
@@ -137,6 +139,7 @@ pub(crate) struct Output {
     pub(crate) last: Option<Packet>,
     /// Budgets that are measured here.
     pub(crate) marks: Vec<Mark>,
+    pub(crate) course: Course,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,10 +232,14 @@ impl Runner {
         // What a node says when it is time does not descend from what came back, unless it still
         // has something to say of that.
         let mut before = None;
+        let leads = self.join.is_some() || self.inputs.len() == 1;
         if let Some((input, received)) = input {
             let (input, header) = (&mut self.inputs[input], &received.header);
             restarted = input.restarts != header.restarts;
             input.restarts = header.restarts;
+            if restarted && header.at < self.around.origin.at && leads {
+                begin_anew(&mut self.outputs, &mut self.rewinds);
+            }
             before = input.feedback.then_some(self.around.origin);
             input.marks.iter().for_each(|mark| mark.pass(header.trace, start.real_ns));
             (inbound, packet) = (Some(&input.inbound), Some(received));
@@ -272,7 +279,7 @@ impl Runner {
         if self.is_watched || busy_ns > self.deadline_ns || !matches!(ended, Ok(None)) {
             failure = self.judge(shared, method, ended, busy_ns);
         }
-        self.stamp(end);
+        self.stamp(end, watch.is_virtual);
         if self.is_watched {
             self.show(shared, watch.thread, port, (start, end), model_ns);
         }
@@ -321,7 +328,7 @@ impl Runner {
     #[inline]
     pub(crate) fn count_path(&mut self, latency_ns: u64) {
         if self.is_sink
-            && let Some(source) = source_of(self.around.origin.trace)
+            && let Some(source) = life::source_of(self.around.origin.trace)
         {
             self.stats.count_path(source, latency_ns);
         }
@@ -433,10 +440,12 @@ impl Runner {
 
     /// Completes the headers of what was sent, and drops what is older than its stream.
     #[inline(always)]
-    pub(crate) fn stamp(&mut self, sent: Moment) {
+    pub(crate) fn stamp(&mut self, sent: Moment, is_virtual: bool) {
         let Self { outbox, outputs, stats, rewinds, on_time_fault, .. } = self;
         let first = stats.packets_out;
-        stamp_all(outbox, outputs, stats, rewinds, *on_time_fault);
+        let now = (!is_virtual).then_some(sent.now);
+        let made = Made { now, of: self.around.origin.at, by_source: self.is_source };
+        stamp_all(outbox, outputs, stats, rewinds, *on_time_fault, made);
         if self.is_source {
             self.enter(first, sent);
         }
@@ -446,7 +455,8 @@ impl Runner {
     fn enter(&mut self, before: u64, sent: Moment) {
         for ((_, packet), number) in self.outbox.iter_mut().zip(before..) {
             // The same in every run: no counter is shared between threads.
-            packet.header.trace = trace(self.place, number);
+            let life = packet.header.restarts.wrapping_sub(self.stats.restarts);
+            packet.header.trace = life::trace(self.place, life, number);
             packet.header.entered_ns = sent.real_ns;
             self.stats.count_media(packet.header.at);
         }
@@ -481,7 +491,15 @@ impl Runner {
         let span = CallSpan { node, thread, input, trace, real_ns, model_ns };
         shared.observers.iter().for_each(|observer| observer.called(&span));
         if self.tells && input.is_some() {
-            self.bound = self.bound.max(Timestamp(self.around.origin.at.0.saturating_add(1)));
+            self.advance(Bound::behind(&self.around.origin));
+        }
+    }
+
+    /// It has come as far as `bound`, which it tells those who join its packets.
+    pub(crate) fn advance(&mut self, bound: Bound) {
+        let bound = bound.after(self.stats.restarts.wrapping_add(self.rewinds));
+        if bound.follows(&self.bound) {
+            (self.bound, self.has_news) = (bound, true);
         }
     }
 
@@ -605,8 +623,8 @@ impl Runner {
                             packet.flight = None;
                             companion.push(packet);
                         }
-                        Taken::Empty => break companion.bound = input.inlet.outlook().0,
-                        Taken::Over => break companion.bound = NEVER,
+                        Taken::Empty => break companion.told = input.inlet.outlook(),
+                        Taken::Over => break companion.is_over = true,
                     }
                 }
             }
@@ -680,71 +698,11 @@ impl Runner {
     }
 }
 
-/// Completes the headers of what is in the outbox, and drops what is older than its stream.
-#[inline(always)]
-pub(crate) fn stamp_all(
-    outbox: &mut Outbox,
-    outputs: &mut [Output],
-    stats: &mut NodeStats,
-    rewinds: &mut u32,
-    on_time_fault: OnTimeFault,
-) {
-    if let Some((output, packet)) = outbox.only() {
-        if !stamp(&mut outputs[output], packet, stats, rewinds, on_time_fault) {
-            outbox.drop_only();
-        }
-    } else if !outbox.is_empty() {
-        stamp_several(outbox, outputs, stats, rewinds, on_time_fault);
-    }
-}
-
+/// A stream that a node works on has begun anew at an earlier time, so what it makes of it does, too.
 #[cold]
-fn stamp_several(
-    outbox: &mut Outbox,
-    outputs: &mut [Output],
-    stats: &mut NodeStats,
-    rewinds: &mut u32,
-    on_time_fault: OnTimeFault,
-) {
-    outbox.retain(|output, packet| {
-        stamp(&mut outputs[output], packet, stats, rewinds, on_time_fault)
-    });
-}
-
-/// Completes the header of a packet that was sent by `output`; whether it can be sent.
-#[inline(always)]
-fn stamp(
-    output: &mut Output,
-    packet: &mut Packet,
-    stats: &mut NodeStats,
-    rewinds: &mut u32,
-    on_time_fault: OnTimeFault,
-) -> bool {
-    let header = &mut packet.header;
-    if header.at < output.last_at {
-        stats.timestamp_faults += 1;
-        match on_time_fault {
-            OnTimeFault::Drop => return false,
-            OnTimeFault::Clamp => header.at = output.last_at,
-            OnTimeFault::Restart => *rewinds += 1,
-        }
-    }
-    output.last_at = header.at;
-    header.sequence = output.next;
-    header.restarts = stats.restarts.wrapping_add(*rewinds);
-    output.next += 1;
-    stats.packets_out += 1;
-    true
-}
-
-/// The trace of the packet `number` of the source at `place`: in the upper 16 bits which source.
-fn trace(place: usize, number: u64) -> u64 {
-    (place as u64 + 1) << 48 | number
-}
-
-/// The place of the source that a trace begins at.
-fn source_of(trace: u64) -> Option<usize> {
-    usize::try_from(trace >> 48).ok()?.checked_sub(1)
+pub(crate) fn begin_anew(outputs: &mut [Output], rewinds: &mut u32) {
+    outputs.iter_mut().for_each(|output| output.last_at = Timestamp(i64::MIN));
+    *rewinds += 1;
 }
 
 /// What a panic says.

@@ -37,7 +37,13 @@ pub enum SyncPolicy {
     Barrier,
 }
 
-/// What becomes of a packet that is earlier than the one before it in its stream.
+/// What becomes of a packet whose time is wrong.
+///
+/// It is earlier than the one before it in its stream; or on the real clock more than 10 s ahead of
+/// the one before it, of what it was made of and of the clock. A source says by its first packet
+/// how far its own clock is ahead. The fourth such packet in a row, each no earlier than the one
+/// before it, is believed: the clock of its sender was set. On the virtual clock, times are what
+/// packets say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnTimeFault {
     /// It is dropped.
@@ -45,6 +51,7 @@ pub enum OnTimeFault {
     Drop,
     /// It gets the time of the packet before it.
     Clamp,
-    /// The stream begins anew at its time; receivers are told as of a restart.
+    /// The stream begins anew at its time; receivers are told as of a restart, and begin anew with
+    /// what they make of it. Streams of one source are joined with those of its same life.
     Restart,
 }

@@ -17,10 +17,12 @@ use crate::{
     budget::{self, Meter},
     edge::{FarEdge, Inlet, Outlet},
     join::{Companion, Join},
+    life::Bound,
     metrics::NodeStats,
     pools,
     queue::Queue,
     runner::{Input, Output, Phase, Runner, SLOTS, panic_text},
+    stamp::Course,
     supervision::Restarts,
     times::Times,
     wake::Waker,
@@ -177,6 +179,7 @@ impl Wiring<'_> {
             room,
             due: None,
             stuck: false,
+            restarts: 0,
             counts: JoinCounts::default(),
         })
     }
@@ -290,6 +293,7 @@ impl Wiring<'_> {
             outlets: Vec::new(),
             next: 0,
             last_at: Timestamp(i64::MIN),
+            course: Course::default(),
             interrupts: graph.interrupt == Some((place, port.name)),
             tells: tells(port.name),
             last: None,
@@ -298,8 +302,10 @@ impl Wiring<'_> {
                 End { node: place, port: port.name, kind: PortKind::Output },
             ),
         };
-        let pool =
-            |port: &'static Port| (port.name, Pool::new(pools::values(graph, (place, port.name))));
+        let pool = |port: &'static Port| {
+            let output = (place, port.name);
+            (port.name, Pool::new(pools::values(graph, output, &self.options.observers)))
+        };
         let is_real = self.options.clock == ClockKind::Real;
         let tells_any = def.outputs().any(|port| tells(port.name));
         let is_watched = checked.cancelled
@@ -330,8 +336,8 @@ impl Wiring<'_> {
             is_watched,
             tells: tells_any,
             sends_far: false,
-            bound: Timestamp(i64::MIN),
-            told: Timestamp(i64::MIN),
+            has_news: false,
+            bound: Bound::NONE,
             outputs: def.outputs().map(output).collect(),
             outbox: Outbox::new(SLOTS),
             taken_by: 0,

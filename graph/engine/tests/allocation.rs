@@ -4,14 +4,19 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
-    sync::atomic::{AtomicU64, Ordering},
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, RunOptions, Schedule, Threads, run,
+    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, RunOptions, Schedule,
+    SyncPolicy, Threads, run,
 };
 use afferent_graph::{
-    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Payload, Port, Timestamp,
+    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Packet, Payload, Port, Timestamp,
 };
 
 struct Counting;
@@ -43,8 +48,19 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Block(Vec<u64>);
+
+impl Clone for Block {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    /// A copy in the memory of a value that came back.
+    fn clone_from(&mut self, other: &Self) {
+        self.0.clone_from(&other.0);
+    }
+}
 
 impl Payload for Block {
     const TYPE: &'static str = "test/Block";
@@ -52,6 +68,10 @@ impl Payload for Block {
 
 const IN: In<Block> = In::new("in");
 const OUT: Out<Block> = Out::new("out");
+const SIDE: In<Block> = In::new("side");
+const EXTRA: In<Block> = In::new("extra");
+const SINK: &[Port] =
+    &[IN.port().many(), SIDE.port().optional(), EXTRA.port().optional(), OUT.port()];
 
 /// Sends blocks of 64 numbers, and counts allocations between the first tenth and the end.
 struct Source(i64);
@@ -141,13 +161,74 @@ fn check(pass: NodeDef, words: &[&str], clock: ClockKind, threads: Threads) {
     assert_eq!(STEADY.load(Ordering::Relaxed), 0, "allocations with {words:?}, {clock:?}");
 }
 
+/// Holds the last packets, as a recorder does that writes them a little later.
+struct Holder(Mutex<VecDeque<Packet>>);
+
+const HELD: usize = 40;
+
+impl Observer for Holder {
+    fn sent(&self, _: &str, _: &'static str, _: Timestamp, packet: &Packet) {
+        let mut held = self.0.lock().expect("nobody panics");
+        if held.len() == HELD {
+            held.pop_front();
+        }
+        held.push_back(packet.clone());
+    }
+
+    fn holds(&self, _: &str, _: &str) -> usize {
+        HELD
+    }
+}
+
+/// A source with three ways to a sink, where they are joined or not, and an observer that holds
+/// packets.
+fn check_branches(pass: NodeDef, joins: bool, heavy: bool) {
+    let sink = NodeDef { ports: SINK, ..NodeDef::of::<Pass<true>>() };
+    let defs = [NodeDef::of::<Source>(), pass, pass, pass, sink];
+    let node = |(place, def): (usize, NodeDef)| {
+        let thread = heavy.then(|| format!("t{}", place % 2));
+        let schedule = Schedule { thread, ..Schedule::default() };
+        CheckedNode { schedule, ..CheckedNode::new(place.to_string(), def) }
+    };
+    let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
+    let out = |to: usize| Edge::new((0, "out"), (to, "in"), policy);
+    let into = |from: usize| {
+        let (port, sync) = match from {
+            1 => ("in", None),
+            2 if joins => ("side", Some(SyncPolicy::Exact)),
+            _ if joins => ("extra", Some(SyncPolicy::Latest { max_age: None })),
+            _ => ("in", None),
+        };
+        Edge { sync, ..Edge::new((from, "out"), (4, port), policy) }
+    };
+    let graph = CheckedGraph {
+        name: "branches".to_owned(),
+        nodes: defs.into_iter().enumerate().map(node).collect(),
+        edges: (1..4).map(out).chain((1..4).map(into)).collect(),
+        ..CheckedGraph::default()
+    };
+    let held = Mutex::new(VecDeque::with_capacity(HELD));
+    let observers: Vec<Arc<dyn Observer>> = vec![Arc::new(Holder(held))];
+    let clock = ClockKind::Virtual;
+    let options = RunOptions { clock, observers, ..RunOptions::default() };
+    let report = run(&graph, &OpenCx::default(), options).expect("nothing can fail");
+    assert_eq!(report.nodes[4].packets_in, CALLS as u64 * if joins { 1 } else { 3 });
+    assert_eq!(STEADY.load(Ordering::Relaxed), 0, "allocations: joins {joins}, heavy {heavy}");
+    for pool in &report.pools {
+        assert!(pool.made <= pool.values, "{pool:?}");
+    }
+}
+
 /// One test, because the count is of all threads that run nodes.
 #[test]
-fn a_chain_in_steady_state_allocates_nothing() {
+fn graphs_in_steady_state_allocate_nothing() {
     for pass in [NodeDef::of::<Pass<false>>(), NodeDef::of::<Pass<true>>()] {
         check(pass, &[], ClockKind::Real, Threads::Single);
         check(pass, &[], ClockKind::Virtual, Threads::Auto);
         // Paced by the virtual clock, there is one packet under way: the pools are full at once.
         check(pass, &["a", "b"], ClockKind::Virtual, Threads::Auto);
+        for (joins, heavy) in [(false, false), (false, true), (true, false), (true, true)] {
+            check_branches(pass, joins, heavy);
+        }
     }
 }

@@ -104,6 +104,8 @@ pub struct Recorder {
     queue: Mutex<Option<SyncSender<Job>>>,
     writer: Mutex<Option<JoinHandle<Result<(), McapError>>>>,
     path: PathBuf,
+    /// Packets that may wait, and the one that is written.
+    holds: usize,
 }
 
 #[derive(Default)]
@@ -218,6 +220,7 @@ impl Recorder {
         }
         let counts: Arc<[Counts]> = channels.iter().map(|_| Counts::default()).collect();
         let (queue, jobs) = sync_channel(options.queue.max(1));
+        let holds = options.queue.max(1).saturating_add(1);
         let waiting = Waiting { bytes: AtomicUsize::new(0), most: options.queue_bytes };
         let waiting = Arc::new(waiting);
         let writer = Writer {
@@ -234,7 +237,7 @@ impl Recorder {
             .map_err(RecordError::Thread)?;
         let (queue, writer) = (Mutex::new(Some(queue)), Mutex::new(Some(writer)));
         let path = path.to_owned();
-        Ok(Arc::new(Self { streams, counts, waiting, skipped, queue, writer, path }))
+        Ok(Arc::new(Self { streams, counts, waiting, skipped, queue, writer, path, holds }))
     }
 
     /// Writes what waits and ends the file. Later packets are counted as dropped.
@@ -271,6 +274,11 @@ impl Waiting {
 }
 
 impl Observer for Recorder {
+    fn holds(&self, node: &str, port: &str) -> usize {
+        let records = self.streams.iter().any(|(name, output)| name == node && *output == port);
+        if records { self.holds } else { 0 }
+    }
+
     fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
         let found = self.streams.iter().position(|(name, output)| name == node && *output == port);
         let Some(stream) = found else { return };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, RunOptions, run,
+    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, RunOptions, pools, run,
 };
 use afferent_graph::{
     Cx, Image, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue,
@@ -188,6 +188,26 @@ fn a_recording_keeps_files_and_hashes() {
     assert_eq!(recording.changed_files(&graph), Vec::<String>::new());
     fs::write(&model, b"abd").unwrap();
     assert_eq!(recording.changed_files(&graph), ["parrot.model"]);
+}
+
+/// Packets that wait to be written are values that are kept.
+#[test]
+fn a_recorded_run_makes_no_more_values_than_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = graph(NodeDef::of::<Parrot<1>>());
+    let recorder =
+        Recorder::create(&folder.path().join("run.mcap"), &graph, &RecordOptions::default());
+    let recorder = recorder.unwrap();
+    let (clock, observers) = (ClockKind::Virtual, vec![recorder.clone() as Arc<dyn Observer>]);
+    let options = RunOptions { clock, observers, ..RunOptions::default() };
+    let report = run(&graph, &OpenCx::default(), options).unwrap();
+    assert_eq!(recorder.finish().dropped(), 0);
+    let plan = pools(&graph);
+    assert_eq!(report.pools.len(), plan.len());
+    for (pool, plan) in report.pools.iter().zip(&plan) {
+        assert_eq!(pool.values, plan.values + 1025, "{pool:?}");
+        assert!(pool.made <= pool.values, "{pool:?}");
+    }
 }
 
 #[test]

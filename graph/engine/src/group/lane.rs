@@ -24,7 +24,8 @@ use super::Group;
 use crate::{
     clock::Moment,
     edge::Inlet,
-    runner::{Input, Method, Phase, Runner, stamp_all},
+    runner::{Input, Method, Phase, Runner, begin_anew},
+    stamp::{Made, stamp_all},
     times::{is_one_of, is_sampled},
 };
 
@@ -168,6 +169,9 @@ impl Group {
             let Moment { now, real_ns } = watch.moment;
             let Header { at, restarts, .. } = packet.header;
             let restarted = mem::replace(&mut input.restarts, restarts) != restarts;
+            if restarted && at < runner.around.origin.at {
+                begin_anew(&mut runner.outputs, &mut runner.rewinds);
+            }
             let caller = Caller { now, real_ns, restarted, around: &runner.around };
             let mut cx = Cx::new(caller, Some((&input.inbound, packet)), next);
             node.process(&mut cx).map_err(Box::new)?;
@@ -176,7 +180,8 @@ impl Group {
             packet.empty();
             near.reuse();
             let Runner { outputs, stats, rewinds, on_time_fault, .. } = runner;
-            stamp_all(next, outputs, stats, rewinds, *on_time_fault);
+            let made = Made { now: Some(now), of: at, by_source: false };
+            stamp_all(next, outputs, stats, rewinds, *on_time_fault, made);
             mem::swap(&mut near, &mut next);
             *at_hand ^= 1;
             (place, lane) = (receiver, runner.lane);
@@ -225,7 +230,7 @@ impl Group {
         self.count_hops();
         let runner = &mut self.runners[receiver];
         let failure = runner.judge(&self.shared, Method::Process, ended, 0);
-        runner.stamp(self.watch.moment);
+        runner.stamp(self.watch.moment, false);
         if let Some(failure) = failure {
             self.fail(receiver, *failure, false);
         }

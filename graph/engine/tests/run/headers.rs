@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use afferent_engine::{Observer, OnTimeFault, RunOptions};
+use afferent_engine::{ClockKind, Observer, OnTimeFault, RunOptions};
 use afferent_graph::{Header, Packet, Timestamp};
 
 use crate::kit::{Graph, Number, OUT, Seen, ms};
@@ -85,6 +85,64 @@ fn times_that_go_back_are_handled_by_policy() {
         assert_eq!(*seen.lock().unwrap(), expected);
         assert_eq!((report.nodes[0].timestamp_faults, report.nodes[0].packets_out), (1, 4));
     }
+}
+
+/// An hour in milliseconds.
+const HOUR: u64 = 3_600_000;
+
+/// What a receiver gets of a source that sends at these times in one call: times, and whether the
+/// stream began anew; and the faults that were counted.
+fn ahead(clock: ClockKind, policy: OnTimeFault, times: &'static [u64]) -> (Vec<(u64, bool)>, u64) {
+    let mut graph = Graph::default();
+    let source = graph.source(|_, cx| {
+        times.iter().for_each(|at| cx.send_at(OUT, ms(*at), Number(*at)));
+        false
+    });
+    let step = graph.adder("step", 0);
+    let seen: Seen<(u64, bool)> = Seen::default();
+    let kept = seen.clone();
+    let sink = graph.node("sink", move |_, cx| {
+        kept.lock().unwrap().push((cx.at().0 as u64 / 1_000_000, cx.restarted()));
+        Ok(())
+    });
+    graph.on_time_fault(source, policy);
+    graph.edge(source, step);
+    graph.edge(step, sink);
+    let report = graph.run(RunOptions { clock, ..RunOptions::default() }).unwrap();
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(report.nodes[1].timestamp_faults, 0);
+    (seen, report.nodes[0].timestamp_faults)
+}
+
+#[test]
+fn a_time_far_ahead_is_a_fault_and_what_follows_it_is_none() {
+    let check = |policy, times, expected: &[(u64, bool)], faults| {
+        let found = ahead(ClockKind::Real, policy, times);
+        assert_eq!(found, (expected.to_vec(), faults), "{policy:?} {times:?}");
+    };
+    let plain = |times: &[u64]| times.iter().map(|at| (*at, false)).collect::<Vec<_>>();
+    let (drop, clamp) = (OnTimeFault::Drop, OnTimeFault::Clamp);
+    check(drop, &[1, 2, HOUR, 3, HOUR, 4], &plain(&[1, 2, 3, 4]), 2);
+    check(clamp, &[1, 2, HOUR, 3], &plain(&[1, 2, 2, 3]), 1);
+    let anew = [(1, false), (HOUR, false), (2, true), (3, false)];
+    check(OnTimeFault::Restart, &[1, HOUR, 2, 3], &anew, 2);
+    // Ten seconds more are none.
+    check(drop, &[1, 9_000, 18_000], &plain(&[1, 9_000, 18_000]), 0);
+    // The clock of the source was set.
+    let set = [1, HOUR, HOUR + 1, HOUR + 2, HOUR + 3, HOUR + 4];
+    check(
+        drop,
+        &[1, HOUR, HOUR + 1, HOUR + 2, HOUR + 3, HOUR + 4],
+        &plain(&[1, set[4], set[5]]),
+        3,
+    );
+    // It is another clock.
+    check(drop, &[HOUR, HOUR + 1, HOUR + 2], &plain(&set[1..4]), 0);
+    // The first time was wrong.
+    check(drop, &[HOUR, 1, 2], &[(HOUR, false), (1, true), (2, false)], 1);
+    // On the virtual clock, times are what packets say.
+    let found = ahead(ClockKind::Virtual, drop, &[1, HOUR, HOUR + 1]);
+    assert_eq!(found, (plain(&[1, HOUR, HOUR + 1]), 0));
 }
 
 #[test]

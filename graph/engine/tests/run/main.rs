@@ -10,6 +10,7 @@ mod interrupts;
 mod joins;
 mod kit;
 mod policies;
+mod rewinds;
 mod rows;
 mod stops;
 mod supervision;
