@@ -7,6 +7,9 @@ use std::{
 
 use crate::threading::AtomicUsize;
 
+#[cfg(all(test, shuttle))]
+mod model;
+
 /// One of the packets that an edge allows to be under way behind it.
 ///
 /// The packet that takes the seat holds a [`Flight`], and so does what nodes make of it. The seat

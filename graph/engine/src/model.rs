@@ -3,18 +3,23 @@
 //! The loops here are those of a thread of nodes, without nodes: answer the alarm, work until
 //! nothing is left, sleep. A wake that is lost is a deadlock, which the model checker reports.
 
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
 use afferent_graph::{Header, KeywordEvent, OnFull, Packet, Timestamp};
 use shuttle::{check_pct, check_random, sync::Barrier};
 
 use crate::{
     EdgeCounts, EdgePolicy, InterruptHandle,
+    collect::Figures,
     edge::{FarEdge, Inlet},
     lockstep::{Lockstep, Sleep},
     queue::{Queue, Taken},
     threading::{AtomicBool, Mutex, thread},
     wake::Waker,
+    watch::Board,
 };
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -273,5 +278,47 @@ fn model_virtual_time_goes_on_and_never_back() {
         let events = lock(&stage.events);
         assert!(events.is_sorted(), "{events:?}");
         assert_eq!(events.last(), Some(&90));
+    });
+}
+
+/// Two threads that answer between their calls and then come to their end.
+fn answer(board: &Board, wakers: &[Arc<Waker>; 2], thread: usize, calls: u64) {
+    for _ in 0..calls {
+        if wakers[thread].answer() && wakers[thread].is_asked() {
+            board.tell(thread, Figures::default());
+        }
+        thread::yield_now();
+    }
+    let mut last = Figures::default();
+    last.last = true;
+    board.tell(thread, last);
+}
+
+/// Whoever asks for figures gets those of all threads, also of those at their end, and nobody waits
+/// for ever.
+#[test]
+fn model_who_asks_for_figures_gets_them() {
+    check(|| {
+        let wakers = [Arc::new(Waker::default()), Arc::new(Waker::default())];
+        let board = Arc::new(Board::new(wakers.to_vec()));
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let board = board.clone();
+                thread::spawn(move || {
+                    // A wait that ends by itself would hide an answer that is lost.
+                    let told = board.ask(Duration::from_secs(3600));
+                    assert!(told.iter().all(Option::is_some));
+                })
+            })
+            .collect();
+        let threads: Vec<_> = (0..2)
+            .map(|index| {
+                let (board, wakers) = (board.clone(), wakers.clone());
+                thread::spawn(move || answer(&board, &wakers, index, 3))
+            })
+            .collect();
+        for thread in readers.into_iter().chain(threads) {
+            thread.join().expect("nobody panics");
+        }
     });
 }

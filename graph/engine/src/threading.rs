@@ -3,7 +3,7 @@
 #[cfg(not(shuttle))]
 pub(crate) use std::{
     sync::{
-        Mutex, MutexGuard,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicI64, AtomicU32},
     },
     thread,
@@ -12,7 +12,7 @@ pub(crate) use std::{
 #[cfg(shuttle)]
 pub(crate) use shuttle::{
     sync::{
-        Mutex, MutexGuard,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicI64, AtomicU32},
     },
     thread,

@@ -1,7 +1,7 @@
 //! Reading the figures of a run while it goes on.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -9,6 +9,7 @@ use crate::{
     CheckedGraph, Report, RunEnd,
     collect::{self, Figures},
     shared::Shared,
+    threading::{Condvar, Mutex, MutexGuard},
     wake::Waker,
 };
 
@@ -48,7 +49,7 @@ impl Board {
 
     /// Asks every thread that is not at its end, and waits for all answers, no longer than
     /// `patience`.
-    fn ask(&self, patience: Duration) -> MutexGuard<'_, Vec<Option<Figures>>> {
+    pub(crate) fn ask(&self, patience: Duration) -> MutexGuard<'_, Vec<Option<Figures>>> {
         let until = Instant::now() + patience;
         let mut told = self.lock();
         for (waker, told) in self.wakers.iter().zip(&*told) {

@@ -133,6 +133,7 @@ fn stream(random: &mut Rng, from: impl FnOnce(&mut Rng) -> String, sync: &str) -
         }
     }
     text += &at_times(random, 10, |random| format!(", max_age: {}us", random.u32(1..500)));
+    text += &at_times(random, 15, |random| format!(", in_flight: {}", random.u32(1..4)));
     text + "}"
 }
 
@@ -190,6 +191,10 @@ fn settings(random: &mut Rng, kind: &str, harm: u32) -> String {
         );
         format!(", on_error: {policy}")
     });
+    // What a source sent too late is missing where packets are counted.
+    if kind != "source" {
+        text += &at_times(random, 10, |random| format!(", deadline: {}ms", random.u32(1..50)));
+    }
     text += &at_times(random, 10, |random| {
         format!(", on_time_fault: {}", choice(random, &["drop", "clamp", "restart"]))
     });
