@@ -28,6 +28,8 @@ pub(crate) struct Queue {
     /// Packets that were sent and taken at once, which are not among `counts`.
     passed: u64,
     counts: EdgeCounts,
+    /// It leads back, and what waits here is not under way any more.
+    lands: bool,
     /// Packets that may be under way behind the edge; any number when there are none.
     seats: Box<[Seat]>,
     /// Present when the receiver can be interrupted.
@@ -61,6 +63,7 @@ impl Queue {
             is_plain: interrupt.is_none() && max_age.is_none(),
             interrupt,
             seats: Box::default(),
+            lands: false,
             bound: Bound::NONE,
             ended: false,
             closed: false,
@@ -73,6 +76,12 @@ impl Queue {
     /// The same with a limit of packets under way behind the edge.
     pub(crate) fn with_seats(self, seats: Box<[Seat]>) -> Self {
         Self { is_plain: self.is_plain && seats.is_empty(), seats, ..self }
+    }
+
+    /// The same of a stream that may lead back. Behind it nobody is kept waiting for what waits here,
+    /// because the receiver may have to get rid of something first.
+    pub(crate) fn leading_back(self, lands: bool) -> Self {
+        Self { lands, ..self }
     }
 
     /// Takes a packet in, by the policy, and leaves an empty one, or the packet where it is dropped.
@@ -101,6 +110,9 @@ impl Queue {
         }
         if let Some(interrupt) = self.interrupt.as_ref().filter(|_| packet.header.epoch == 0) {
             packet.header.epoch = interrupt.epoch();
+        }
+        if self.lands {
+            packet.flight = None;
         }
         self.packets.push_back(mem::take(packet));
         self.counts.peak = self.counts.peak.max(self.packets.len());
@@ -325,6 +337,19 @@ mod tests {
         assert!(matches!(next(&mut queue, 0, 2), Taken::Empty), "not heard of yet");
         assert!(matches!(next(&mut queue, 0, 3), Taken::Next(_)));
         assert_eq!(queue.counts().dropped_epoch, 2);
+    }
+
+    #[test]
+    fn what_leads_back_keeps_no_seat() {
+        for lands in [false, true] {
+            let policy = EdgePolicy { on_full: OnFull::DropOldest, queue: 8, max_age: None };
+            let mut queue = Queue::new(policy, None).leading_back(lands);
+            let seat = Seat::new(|| ());
+            let mut packet = packet(0, 0);
+            packet.flight = seat.take();
+            assert!(queue.offer(&mut packet));
+            assert_eq!(seat.is_free(), lands);
+        }
     }
 
     #[test]

@@ -240,7 +240,8 @@ impl Wiring<'_> {
         let receiver = edges[index].to.0;
         let interrupt = self.graph.nodes[receiver].cancelled.then(|| self.interrupt.clone());
         let queue = Queue::new(effective(&edges[index], self.options.clock), interrupt)
-            .with_seats(self.seats(index, &wakers[to.0]));
+            .with_seats(self.seats(index, &wakers[to.0]))
+            .leading_back(edges[index].feedback);
         if from.0 == to.0 {
             let input = edges[..index].iter().filter(|other| other.to.0 == receiver).count();
             (Inlet::Near { queue, sender: from.1 }, Outlet::Near { receiver: to.1, input })
