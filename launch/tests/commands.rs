@@ -14,28 +14,42 @@ use mcap::{read::LinearReader, records::Record};
 use serde_json::json;
 
 const TOP: &str = r#"afferent: 1
-params: {count: 5}
+params: {block: 20ms}
 nodes:
-  eyes: {graph: parts/eyes.yaml, params: {count: "${count}", format: "${env:AFFERENT_TEST_FORMAT:-rgb8}"}}
-  log: {use: event_log, in: eyes, params: {path: log.txt}}
-budget: {from: eyes.images, to: log.events, max: 1h}
+  ears: {graph: parts/ears.yaml, params: {block: "${block}", pace: "${env:AFFERENT_TEST_PACE:-max}"}}
+  even: {use: agc, in: ears}
+  log: {use: event_log, in: even, params: {path: log.txt}}
+budget: {from: ears.audio, to: log.events, max: 1h}
 profiles:
-  strict: {budget: {from: eyes/pattern.images, to: log.events, p50: 1ns}}
+  strict: {budget: {from: ears/wav.audio, to: log.events, p50: 1ns}}
 "#;
 
-const EYES: &str = r#"afferent: 1
-params: {count: ~, format: ~}
-outputs: {images: pattern.images}
+const EARS: &str = r#"afferent: 1
+params: {block: ~, pace: ~}
+outputs: {audio: wav.audio}
 nodes:
-  pattern: {use: test_pattern, params: {width: 8, height: 8, fps: 100, count: "${count}", format: "${format}"}}
+  wav: {use: wav_source, params: {path: sound.wav, block: "${block}", pace: "${pace}"}}
 "#;
 
-/// A folder with a graph and its part.
+/// 100 ms of silence at 16 kHz.
+fn sound() -> Vec<u8> {
+    const LEN: u32 = 3200;
+    let mut wav = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
+    wav[4..8].copy_from_slice(&(LEN + 36).to_le_bytes());
+    wav.extend([16_000u32, 32_000].map(u32::to_le_bytes).concat());
+    wav.extend(*b"\x02\0\x10\0data");
+    wav.extend(LEN.to_le_bytes());
+    wav.resize(wav.len() + LEN as usize, 0);
+    wav
+}
+
+/// A folder with a graph, its part, and the sound that it reads.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("parts")).unwrap();
     fs::write(folder.path().join("top.yaml"), TOP).unwrap();
-    fs::write(folder.path().join("parts/eyes.yaml"), EYES).unwrap();
+    fs::write(folder.path().join("parts/ears.yaml"), EARS).unwrap();
+    fs::write(folder.path().join("parts/sound.wav"), sound()).unwrap();
     folder
 }
 
@@ -58,9 +72,11 @@ fn check_shows_the_pools() {
     assert!(success, "{errors}");
     let rows = text.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
     let rows: Vec<_> = rows.skip_while(|row| *row != ["pool", "payload", "values"]).collect();
-    let [_, row] = rows.as_slice() else { panic!("{text}") };
-    assert_eq!(row[0], "eyes/pattern.images");
-    assert!(row[2].parse::<usize>().unwrap() > 2, "{text}");
+    let [_, wav, even] = rows.as_slice() else { panic!("{text}") };
+    for (row, name) in [(wav, "ears/wav.audio"), (even, "even.audio")] {
+        assert_eq!((row[0], row[1]), (name, "audio/Block"));
+        assert!(row[2].parse::<usize>().unwrap() > 2, "{text}");
+    }
 }
 
 #[test]
@@ -72,7 +88,7 @@ fn figures_are_written() {
     let stats = fs::read_to_string(folder.path().join("stats.json")).unwrap();
     let report: Report = serde_json::from_str(&stats).unwrap();
     let nodes = report.nodes.iter().map(|node| (node.name.as_str(), node.packets_out));
-    assert_eq!(nodes.collect::<Vec<_>>(), [("eyes/pattern", 5), ("log", 0)]);
+    assert_eq!(nodes.collect::<Vec<_>>(), [("ears/wav", 5), ("even", 5), ("log", 0)]);
     assert_eq!((report.budgets[0].measured, report.budgets[0].kept), (5, true));
 }
 
@@ -82,17 +98,17 @@ fn a_budget_that_is_not_kept_fails() {
     let strict = ["run", "top.yaml", "--virtual", "--profile", "strict"];
     assert!(call(folder.path(), &strict).2, "only where it is asked for");
     let (_, errors, success) = call(folder.path(), &[&strict[..], &["--enforce-budget"]].concat());
-    let expected = "error: the budget from eyes/pattern.images to log.events was not kept\n";
+    let expected = "error: the budget from ears/wav.audio to log.events was not kept\n";
     assert!(!success && errors.contains(expected), "{errors}");
 }
 
 #[test]
 fn a_recording_says_all_that_the_graph_was() {
     let folder = folder();
-    let set = ["--set", "eyes/pattern.width=16", "--set", "count=3"];
+    let set = ["--set", "ears/wav.channels=mono", "--set", "block=50ms"];
     let args = ["run", "top.yaml", "--virtual", "--record", "run.mcap", "--profile", "strict"];
     let mut run = command(folder.path(), &[&args[..], &set[..]].concat());
-    let output = run.env("AFFERENT_TEST_FORMAT", "mono8").output().unwrap();
+    let output = run.env("AFFERENT_TEST_PACE", "realtime").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut attached = BTreeMap::new();
     for record in LinearReader::new(&fs::read(folder.path().join("run.mcap")).unwrap()).unwrap() {
@@ -101,15 +117,15 @@ fn a_recording_says_all_that_the_graph_was() {
         }
     }
     let values = attached.remove("values.json").unwrap();
-    let files = [("parts/eyes.yaml", EYES), ("top.yaml", TOP)];
+    let files = [("parts/ears.yaml", EARS), ("top.yaml", TOP)];
     let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
     assert_eq!(attached, BTreeMap::from(files));
     let values: serde_json::Value = serde_json::from_str(&values).unwrap();
     let expected = json!({
         "profile": "strict",
-        "set": ["eyes/pattern.width=16", "count=3"],
-        "params": {"count": "3"},
-        "environment": {"AFFERENT_TEST_FORMAT": "mono8"},
+        "set": ["ears/wav.channels=mono", "block=50ms"],
+        "params": {"block": "50ms"},
+        "environment": {"AFFERENT_TEST_PACE": "realtime"},
     });
     assert_eq!(values, expected);
     let (text, errors, success) =
@@ -120,8 +136,10 @@ fn a_recording_says_all_that_the_graph_was() {
 #[test]
 fn a_running_graph_is_looked_at() {
     let folder = folder();
-    let args = ["run", "top.yaml", "--serve", "127.0.0.1:0", "--set", "count=1000000"];
-    let mut run = command(folder.path(), &args).stderr(Stdio::piped()).spawn().unwrap();
+    let args = ["run", "top.yaml", "--serve", "127.0.0.1:0", "--set", "ears/wav.repeat=true"];
+    let mut run = command(folder.path(), &args);
+    run.env("AFFERENT_TEST_PACE", "realtime").stderr(Stdio::piped());
+    let mut run = run.spawn().unwrap();
     let lines = BufReader::new(run.stderr.take().unwrap()).lines();
     let address = lines.map_while(Result::ok).find_map(|line| {
         let (_, address) = line.split_once("for `afferent top ")?;
@@ -131,7 +149,7 @@ fn a_running_graph_is_looked_at() {
     run.kill().unwrap();
     run.wait().unwrap();
     assert!(success, "{errors}");
-    assert!(text.starts_with("top") && text.contains("eyes/pattern"), "{text}");
+    assert!(text.starts_with("top") && text.contains("ears/wav"), "{text}");
     let (_, errors, success) = call(folder.path(), &["top", "127.0.0.1:9", "--once"]);
     assert!(!success && errors.contains("no figures at 127.0.0.1:9"), "{errors}");
 }
