@@ -139,7 +139,8 @@ pub(crate) struct Output {
     pub(crate) last: Option<Packet>,
     /// Budgets that are measured here.
     pub(crate) marks: Vec<Mark>,
-    pub(crate) course: Course,
+    /// Behind a pointer, because it is seldom looked at.
+    pub(crate) course: Box<Course>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -441,11 +442,13 @@ impl Runner {
     /// Completes the headers of what was sent, and drops what is older than its stream.
     #[inline(always)]
     pub(crate) fn stamp(&mut self, sent: Moment, is_virtual: bool) {
-        let Self { outbox, outputs, stats, rewinds, on_time_fault, .. } = self;
+        let Self { outbox, outputs, stats, rewinds, on_time_fault, around, is_source, .. } = self;
         let first = stats.packets_out;
-        let now = (!is_virtual).then_some(sent.now);
-        let made = Made { now, of: self.around.origin.at, by_source: self.is_source };
-        stamp_all(outbox, outputs, stats, rewinds, *on_time_fault, made);
+        stamp_all(outbox, outputs, stats, rewinds, on_time_fault, || Made {
+            now: (!is_virtual).then_some(sent.now),
+            of: around.origin.at,
+            by_source: *is_source,
+        });
         if self.is_source {
             self.enter(first, sent);
         }

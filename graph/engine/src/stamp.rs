@@ -68,22 +68,23 @@ impl Course {
     }
 }
 
-/// Completes the headers of what is in the outbox, and drops what is older than its stream.
+/// Completes the headers of what is in the outbox, and drops what is older than its stream. What it
+/// was `made` of is asked for only where a stream leaves its course.
 #[inline(always)]
 pub(crate) fn stamp_all(
     outbox: &mut Outbox,
     outputs: &mut [Output],
     stats: &mut NodeStats,
     rewinds: &mut u32,
-    on_time_fault: OnTimeFault,
-    made: Made,
+    on_time_fault: &OnTimeFault,
+    made: impl Fn() -> Made,
 ) {
     if let Some((output, packet)) = outbox.only() {
         if !stamp(&mut outputs[output], packet, stats, rewinds, on_time_fault, made) {
             outbox.drop_only();
         }
     } else if !outbox.is_empty() {
-        stamp_several(outbox, outputs, stats, rewinds, on_time_fault, made);
+        stamp_several(outbox, outputs, stats, rewinds, *on_time_fault, made());
     }
 }
 
@@ -97,7 +98,7 @@ fn stamp_several(
     made: Made,
 ) {
     outbox.retain(|output, packet| {
-        stamp(&mut outputs[output], packet, stats, rewinds, on_time_fault, made)
+        stamp(&mut outputs[output], packet, stats, rewinds, &on_time_fault, || made)
     });
 }
 
@@ -108,14 +109,14 @@ fn stamp(
     packet: &mut Packet,
     stats: &mut NodeStats,
     rewinds: &mut u32,
-    on_time_fault: OnTimeFault,
-    made: Made,
+    on_time_fault: &OnTimeFault,
+    made: impl Fn() -> Made,
 ) -> bool {
     let header = &mut packet.header;
     // One comparison for both: a time that goes back is far ahead as a number without sign.
     if header.at.0.wrapping_sub(output.last_at.0).cast_unsigned() > AHEAD_NS {
-        let at = header.at;
-        match leave_course(output, at, &mut stats.timestamp_faults, rewinds, on_time_fault, made) {
+        let (at, faults) = (header.at, &mut stats.timestamp_faults);
+        match leave_course(output, at, faults, rewinds, *on_time_fault, made()) {
             Some(at) => header.at = at,
             None => return false,
         }

@@ -180,8 +180,11 @@ impl Group {
             packet.empty();
             near.reuse();
             let Runner { outputs, stats, rewinds, on_time_fault, .. } = runner;
-            let made = Made { now: Some(now), of: at, by_source: false };
-            stamp_all(next, outputs, stats, rewinds, *on_time_fault, made);
+            stamp_all(next, outputs, stats, rewinds, on_time_fault, || Made {
+                now: Some(watch.moment.now),
+                of: at,
+                by_source: false,
+            });
             mem::swap(&mut near, &mut next);
             *at_hand ^= 1;
             (place, lane) = (receiver, runner.lane);
