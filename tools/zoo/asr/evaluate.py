@@ -25,8 +25,8 @@ MEASURED_ON = (
 
 
 def bench(command, *arguments):
-    """The rows of `afferent-bench asr`, by set."""
-    run = subprocess.run([*command, *arguments, "--json"], stdout=subprocess.PIPE, check=True, cwd=ROOT)
+    """The rows of `afferent-bench asr`, by set, for the package of this checkout whichever the binary is from."""
+    run = subprocess.run([*command, "asr", "--model", PACKAGE, *arguments, "--json"], stdout=subprocess.PIPE, check=True, cwd=ROOT)
     return {row["set"]: row for row in json.loads(run.stdout)[0]["rows"]}
 
 
@@ -82,9 +82,9 @@ def figures(row, *names):
 
 def measure(items, command, afferent):
     listed = sets.build("test", items)
-    decoded = bench(command, "asr", listed)
-    greedy = bench(command, "asr", listed, "--set", "lexicon=false")
-    behind_vad = bench(command, "asr", listed, "--vad", VAD)
+    decoded = bench(command, listed)
+    greedy = bench(command, listed, "--set", "lexicon=false")
+    behind_vad = bench(command, listed, "--vad", VAD)
     quality = {"measured_on": MEASURED_ON}
     for name in sets.SETS:
         quality[name] = {

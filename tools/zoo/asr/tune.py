@@ -15,7 +15,7 @@ if __name__ == "__main__":
     listed = sets.build("tuning", arguments.items)
     print("language  word  " + "  ".join(sets.SETS))
     for language, word in itertools.product(LANGUAGE, WORD):
-        rows = bench(arguments.bench.split(), "asr", listed, "--set", f"language_weight={language}",
+        rows = bench(arguments.bench.split(), listed, "--set", f"language_weight={language}",
                      "--set", f"word_bonus={word}")
         errors = [rows[name]["WER %"] for name in sets.SETS]
         print(f"{language:8}  {word:4}  " + "  ".join(f"{e:.2f}".rjust(len(n)) for e, n in zip(errors, sets.SETS)),

@@ -118,7 +118,7 @@ def speak_all(arguments, name, texts, *more):
     path = os.path.join(folder, "list.txt")
     with open(path, "w") as file:
         file.write("\n".join(texts) + "\n")
-    table = bench(arguments, "tts", path, "--output", folder, *more)[0]["rows"][0]
+    table = bench(arguments, "tts", "--model", package.PACKAGE, path, "--output", folder, *more)[0]["rows"][0]
     return [os.path.join(folder, f"{i + 1:04}.wav") for i in range(len(texts))], table
 
 
@@ -168,7 +168,7 @@ def read_back(arguments):
     found = {"sentences": len(texts)}
     for name, more in (("with_decoder", []), ("greedy", ["--set", "lexicon=false"])):
         command = [arguments.recogniser or arguments.bench, "asr", path, "--json", *more]
-        command += ["--model", arguments.recogniser_package] if arguments.recogniser_package else []
+        command += ["--model", arguments.recogniser_package]
         rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)[0]["rows"]
         found[name] = {row["set"]: row["WER %"] for row in rows}
     return found
@@ -220,7 +220,7 @@ if __name__ == "__main__":
     parser.add_argument("--read-back", action="store_true", help="let the recogniser read the voice and the teacher")
     parser.add_argument("--only-read-back", action="store_true", help="keep the other figures")
     parser.add_argument("--recogniser", help="another afferent-bench for the recogniser")
-    parser.add_argument("--recogniser-package", help="another package of the recogniser")
+    parser.add_argument("--recogniser-package", default=os.path.join(ROOT, "pipelines", "models", "asr"), help="of the recogniser")
     parser.add_argument("--samples", action="store_true", help="only write ten samples")
     torch.set_num_threads(1)
     given = parser.parse_args()
