@@ -104,7 +104,9 @@ impl DynNode for Weak {
             Some(Fault::Stall) => thread::sleep(STALL),
             Some(Fault::Slow) => thread::sleep(SLOW),
             // Back and forth in turns.
-            Some(Fault::TimeJump) if self.control.done(Fault::TimeJump) % 2 == 0 => at = at - JUMP,
+            Some(Fault::TimeJump) if self.control.done(Fault::TimeJump).is_multiple_of(2) => {
+                at = at - JUMP
+            }
             Some(Fault::TimeJump) => at = at + JUMP,
             None => {}
         }
