@@ -29,6 +29,9 @@ pub(crate) struct RunArgs {
     /// Stop after this time on the clock of the session, such as 10s or 2min
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
+    /// How long what is under way may take after a stop; the rest is then dropped and counted
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    drain: String,
     /// Write what was measured to this file, as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -68,6 +71,7 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let duration = args.duration.as_deref().map(|text| read_duration(text, None)).transpose();
     let duration = duration.context("--duration")?;
+    let drain = read_duration(&args.drain, None).context("--drain")?;
     let Some(mut checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
     if args.json {
         for node in checked.graph.nodes.iter_mut().filter(|node| node.def.name == "event_log") {
@@ -79,6 +83,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
         clock: if args.virtual_clock { ClockKind::Virtual } else { ClockKind::Real },
         duration,
+        drain,
         observers: witnesses.observers(),
         ..RunOptions::default()
     };

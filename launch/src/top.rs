@@ -1,6 +1,6 @@
 //! `afferent top`: a live view of a graph that runs with `--serve`.
 
-use std::{process::ExitCode, time::Duration};
+use std::{iter, process::ExitCode, time::Duration};
 
 use afferent_engine::Report;
 use anyhow::{Context, bail};
@@ -8,7 +8,7 @@ use clap::Args;
 use ratatui::{
     DefaultTerminal, Frame,
     crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
-    layout::{Constraint, Layout, Rect},
+    layout::{Constraint, Layout},
     style::{Modifier, Style, Stylize},
     text::Line,
     widgets::{Block, Cell, Row, Table},
@@ -33,8 +33,8 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let every = Duration::from_millis(args.every);
     let mut view = View { now: ask(&args.address)?, before: None, error: None };
     if args.once {
-        let sections = [view.nodes(), view.edges(), view.paths()];
-        let text: String = sections.iter().map(|rows| format!("\n{}", aligned(rows))).collect();
+        let text: String =
+            view.tables().iter().map(|rows| format!("\n{}", aligned(rows))).collect();
         crate::print(&format!("{}\n{text}", view.head()))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -121,6 +121,10 @@ impl View {
         1e9 * now.saturating_sub(before.unwrap_or(0)) as f64 / self.window_ns()
     }
 
+    fn tables(&self) -> [Vec<Cells>; 4] {
+        [self.nodes(), self.edges(), self.paths(), self.pools()]
+    }
+
     fn nodes(&self) -> Vec<Cells> {
         let head = [
             "node",
@@ -185,22 +189,30 @@ impl View {
         rows
     }
 
+    /// Values of outputs: most that can be under way, those that were made, and those at rest.
+    fn pools(&self) -> Vec<Cells> {
+        let head = ["pool", "planned", "made", "free"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(self.now.pools.iter().map(|pool| {
+            let mut row = vec![pool.output.clone()];
+            row.extend([pool.values, pool.made, pool.free].map(|values| values.to_string()));
+            row
+        }));
+        rows
+    }
+
     fn draw(&self, frame: &mut Frame<'_>) {
-        let [nodes, edges, paths] = [self.nodes(), self.edges(), self.paths()];
+        let tables = self.tables();
         let height = |rows: &[Cells]| u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
-        let areas: [Rect; 4] = Layout::vertical([
-            Constraint::Length(1),
-            Constraint::Max(height(&nodes)),
-            Constraint::Max(height(&edges)),
-            Constraint::Max(height(&paths)),
-        ])
-        .areas(frame.area());
+        let heights = tables.iter().map(|rows| Constraint::Max(height(rows)));
+        let areas =
+            Layout::vertical(iter::once(Constraint::Length(1)).chain(heights)).split(frame.area());
         let head = match &self.error {
             Some(error) => Line::from(format!("{}  [{error}]", self.head())).red(),
             None => Line::from(format!("{}   q ends the view", self.head())).bold(),
         };
         frame.render_widget(head, areas[0]);
-        for (rows, area) in [nodes, edges, paths].iter().zip(&areas[1..]) {
+        for (rows, area) in tables.iter().zip(&areas[1..]) {
             frame.render_widget(table(rows), *area);
         }
     }

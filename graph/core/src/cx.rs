@@ -409,11 +409,25 @@ impl<N: Node> NodeBench<N> {
     ) -> Result<Vec<(&'static str, Packet)>, NodeError> {
         let header = Header { at, ..Header::default() };
         let packet = (port.name(), Packet::new(value, header));
-        let mut sent = self.run(at, Some(packet), |node, cx| node.process(cx))?;
+        let called = self.run(at, Some(packet), |node, cx| node.process(cx));
+        self.around.joined.clear();
+        let mut sent = called?;
         while self.asked.resume == Some(Resume::Now) {
             sent.append(&mut self.poll(at)?.0);
         }
         Ok(sent)
+    }
+
+    /// Lets `value` accompany the packet of the next call on `port`, as the engine does where a graph
+    /// joins streams; several in the order of their times make a window.
+    pub fn join<T: Payload>(&mut self, port: In<T>, at: Timestamp, value: T) -> &mut Self {
+        let packet = Packet::new(value, Header { at, ..Header::default() });
+        let joined = &mut self.around.joined;
+        match joined.iter_mut().find(|joined| joined.port == port.name()) {
+            Some(joined) => joined.packets.push(packet),
+            None => joined.push(Joined { port: port.name(), packets: vec![packet] }),
+        }
+        self
     }
 
     /// Calls the node without a packet at `now`; returns what it sent and when it wants to be
@@ -506,3 +520,47 @@ impl<N: Node> NodeBench<N> {
 
 /// What a node sent, and when it wants to be called again.
 pub type Polled = (Vec<(&'static str, Packet)>, Resume);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Port, Text};
+
+    const IN: In<Text> = In::new("in");
+    const SIDE: In<Text> = In::new("side");
+    const OUT: Out<Text> = Out::new("out");
+
+    /// Sends the text of its packet with those beside it.
+    struct Beside;
+
+    impl Node for Beside {
+        type Params = ();
+        const NAME: &'static str = "beside";
+        const SUMMARY: &'static str = "";
+        const PORTS: &'static [Port] = &[IN.port(), SIDE.port().optional(), OUT.port()];
+        const LATENCY: &'static str = "none";
+
+        fn open(_: (), _: &crate::OpenCx) -> Result<Self, NodeError> {
+            Ok(Self)
+        }
+
+        fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+            let mut text = cx.get(IN).map_or_else(String::new, |text| text.text.clone());
+            cx.all(SIDE).for_each(|(at, side)| text += &format!(" {}@{}", side.text, at.0));
+            cx.send(OUT, Text { text, ..Text::default() });
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_joined_goes_with_one_call() {
+        let text = |text: &str| Text { text: text.to_owned(), ..Text::default() };
+        let mut bench = NodeBench::new(Beside);
+        bench.join(SIDE, Timestamp(3), text("b")).join(SIDE, Timestamp(4), text("c"));
+        for expected in ["a b@3 c@4", "a"] {
+            let sent = bench.call(IN, Timestamp(5), text("a")).expect("it cannot fail");
+            let found: Option<&Text> = sent[0].1.get();
+            assert_eq!(found.map(|found| found.text.as_str()), Some(expected));
+        }
+    }
+}

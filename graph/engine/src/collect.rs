@@ -120,6 +120,7 @@ pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> 
         .map(|edge| EdgeReport {
             from: end_name(graph, edge.from),
             to: end_name(graph, edge.to),
+            in_flight: edge.in_flight.filter(|limit| *limit < usize::MAX),
             ..EdgeReport::default()
         })
         .collect();

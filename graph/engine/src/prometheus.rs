@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::{NodeReport, Report, Spread};
+use crate::{BudgetReport, JoinCounts, NodeReport, Report, Spread};
 
 /// A family of samples, one for each node: name, help, and what it is of a node.
 type Family<T> = (&'static str, &'static str, fn(&NodeReport) -> T);
@@ -81,7 +81,7 @@ impl Report {
                 )?;
             }
         }
-        Ok(())
+        self.budgets(out)
     }
 
     fn edges(&self, out: &mut impl Write) -> fmt::Result {
@@ -114,6 +114,47 @@ impl Report {
         family(out, name, "gauge", "How old packets were when they were delivered.")?;
         for edge in &self.edges {
             quantiles(out, name, &ends(&edge.from, &edge.to), edge.age)?;
+        }
+        let name = "afferent_edge_joined_total";
+        family(
+            out,
+            name,
+            "counter",
+            "Packets of a stream that is joined, by what became of them.",
+        )?;
+        for edge in &self.edges {
+            let Some(JoinCounts { matched, late, dropped }) = edge.join else { continue };
+            for (fate, count) in [("matched", matched), ("late", late), ("dropped", dropped)] {
+                let ends = ends(&edge.from, &edge.to);
+                writeln!(out, "{name}{{{ends},fate=\"{fate}\"}} {count}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn budgets(&self, out: &mut impl Write) -> fmt::Result {
+        let ends = |budget: &BudgetReport| {
+            format!("from={},to={}", Label(&budget.from), Label(&budget.to))
+        };
+        let families: [(_, _, fn(&BudgetReport) -> [Option<u64>; 4]); 2] = [
+            ("", "Time from one port to another.", |budget| budget.found_ns.map(Some)),
+            ("_limit", "Limits of that time.", |budget| budget.limits_ns),
+        ];
+        for (name, help, values) in families {
+            let name = format!("afferent_budget{name}_seconds");
+            family(out, &name, "gauge", help)?;
+            for budget in &self.budgets {
+                for (quantile, ns) in ["0.5", "0.95", "0.99", "1"].iter().zip(values(budget)) {
+                    let Some(ns) = ns else { continue };
+                    let (ends, seconds) = (ends(budget), ns as f64 / 1e9);
+                    writeln!(out, "{name}{{{ends},quantile=\"{quantile}\"}} {seconds}")?;
+                }
+            }
+        }
+        let name = "afferent_budget_kept";
+        family(out, name, "gauge", "1 when the time was measured and all limits were kept.")?;
+        for budget in &self.budgets {
+            writeln!(out, "{name}{{{}}} {}", ends(budget), u8::from(budget.kept))?;
         }
         Ok(())
     }
@@ -163,13 +204,27 @@ mod tests {
             from: "a.x".to_owned(),
             to: "b.y".to_owned(),
             counts,
+            join: Some(JoinCounts { late: 3, ..JoinCounts::default() }),
             ..EdgeReport::default()
         };
-        let report = Report { nodes: vec![node], edges: vec![edge], ..Report::default() };
+        let budget = BudgetReport {
+            from: "a.x".to_owned(),
+            to: "b.y".to_owned(),
+            measured: 1,
+            found_ns: [2_000_000; 4],
+            limits_ns: [None, Some(1_000_000_000), None, None],
+            kept: true,
+        };
+        let (nodes, edges, budgets) = (vec![node], vec![edge], vec![budget]);
+        let report = Report { nodes, edges, budgets, ..Report::default() };
         let mut text = String::new();
         report.write_prometheus(&mut text).unwrap();
         assert!(text.contains("afferent_node_calls_total{node=\"a\\\"b\\\\\\n\"} 7\n"), "{text}");
         assert!(text.contains("_dropped_total{from=\"a.x\",to=\"b.y\",reason=\"age\"} 2\n"));
+        assert!(text.contains("_joined_total{from=\"a.x\",to=\"b.y\",fate=\"late\"} 3\n"));
+        assert!(text.contains("_budget_seconds{from=\"a.x\",to=\"b.y\",quantile=\"1\"} 0.002\n"));
+        assert_eq!(text.matches("afferent_budget_limit_seconds{").count(), 1);
+        assert!(text.contains("_budget_kept{from=\"a.x\",to=\"b.y\"} 1\n"));
         for line in text.lines().filter(|line| !line.starts_with("# ")) {
             let (name, value) = line.rsplit_once(' ').unwrap();
             assert!(value.parse::<f64>().is_ok() && name.ends_with('}'), "{line}");

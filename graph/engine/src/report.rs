@@ -166,6 +166,9 @@ pub struct EdgeReport {
     pub to: String,
     /// Whether it led from one thread to another.
     pub crosses: bool,
+    /// How many of its packets may be under way behind it, where that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<usize>,
     /// Its packets.
     #[serde(flatten)]
     pub counts: EdgeCounts,

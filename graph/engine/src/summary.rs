@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use crate::{Report, RunEnd, Spread};
+use crate::{EdgeReport, Report, RunEnd, Spread};
 
 impl Report {
-    /// Writes the report as aligned tables: nodes, edges that lost packets, totals, failures.
+    /// Writes the report as aligned tables: nodes, edges that lost or hold back packets, totals,
+    /// failures.
     ///
     /// # Errors
     /// Those of `out`.
@@ -19,11 +20,8 @@ impl Report {
         let (wall, media) = (time(self.wall_ns), time(self.media_ns));
         writeln!(out, "{}: {end} after {wall}, {media} of media", self.graph)?;
         table(out, &self.node_rows())?;
-        let lossy = self.edge_rows();
-        if lossy.len() > 1 {
-            table(out, &lossy)?;
-        }
         let rest = [
+            self.edge_rows(),
             self.path_rows(),
             self.join_rows(),
             self.fault_rows(),
@@ -146,9 +144,12 @@ impl Report {
         rows
     }
 
+    /// Edges that lost packets, or let in no more than can be worked on: the rate is what came
+    /// through.
     fn edge_rows(&self) -> Vec<Vec<String>> {
         let head = [
-            "edge with drops",
+            "edge with drops or a limit",
+            "in flight",
             "sent",
             "delivered",
             "hz",
@@ -159,10 +160,12 @@ impl Report {
             "peak",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for edge in self.edges.iter().filter(|edge| edge.counts.dropped() > 0) {
+        let shows = |edge: &&EdgeReport| edge.counts.dropped() > 0 || edge.in_flight.is_some();
+        for edge in self.edges.iter().filter(shows) {
             let c = &edge.counts;
             let drops = [c.dropped_full, c.dropped_age, c.dropped_epoch, c.dropped_closed];
-            let mut row = vec![format!("{} -> {}", edge.from, edge.to)];
+            let limit = edge.in_flight.map_or("-".to_owned(), |limit| limit.to_string());
+            let mut row = vec![format!("{} -> {}", edge.from, edge.to), limit];
             row.extend([c.sent, c.delivered].map(|count| count.to_string()));
             row.push(format!("{:.1}", edge.rate_hz));
             row.extend(drops.map(|count| count.to_string()));
@@ -212,8 +215,7 @@ fn digits(value: f64, unit: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, JoinCounts,
-        NodeReport, Spread,
+        BudgetReport, EdgeCounts, Failure, FailureKind, Handled, JoinCounts, NodeReport, Spread,
     };
 
     #[test]
@@ -242,6 +244,7 @@ mod tests {
                 from: "microphone.audio".to_owned(),
                 to: "vad.audio".to_owned(),
                 crosses: true,
+                in_flight: Some(2),
                 counts,
                 rate_hz: 12.5,
                 age: spread,
@@ -272,7 +275,8 @@ mod tests {
         assert_eq!(lines[3].len(), lines[4].len());
         let vad: Vec<&str> = lines[4].split_whitespace().take(6).collect();
         assert_eq!(vad, ["vad", "0", "7", "0", "2", "0"]);
-        assert!(lines[7].starts_with("microphone.audio -> vad.audio"));
+        let edge: Vec<&str> = lines[7].split_whitespace().collect();
+        assert_eq!(edge[..7], ["microphone.audio", "->", "vad.audio", "2", "9", "7", "12.5"]);
         let joined: Vec<&str> = lines[10].split_whitespace().collect();
         assert_eq!(joined[2..], ["vad.audio", "5", "2", "0"]);
         let vad: Vec<&str> = lines[13].split_whitespace().collect();
