@@ -8,7 +8,7 @@ mod lexicon;
 mod vocabulary;
 mod words;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{
     AudioBlock, Cx, HeardWord, In, Node, NodeError, OpenCx, Out, Port, SampleRate, SpeechEvent,
@@ -328,8 +328,7 @@ fn search(
     })?;
     let path = package.folder().join(&about.language_model);
     let failed = |reason: String| NodeError::File { path: path.clone(), reason };
-    let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
-    let language = Language::parse(&text).map_err(failed)?;
+    let language = Language::read(&path).map_err(failed)?;
     let labels = &package.manifest.labels;
     let mut vocabulary = Vocabulary::new(language, labels);
     for phrase in params.hot_words.iter().flat_map(|phrases| phrases.split(',')) {

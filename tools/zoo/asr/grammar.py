@@ -1,6 +1,7 @@
 """The assistant's language: sentences from templates, some of them kept from training for tuning and for the test."""
 import functools
 import math
+import pathlib
 import re
 import zlib
 
@@ -146,6 +147,9 @@ drive {2-50} meters and turn (left|right) at the {place}|play {music} music when
 """
 
 LISTS = {"training": TRAINING, "tuning": TUNING, "test": TEST}
+# Templates of the language model alone, of the words of training: they are written, never spoken. None of them gives a
+# sentence of a template that tuning or the test has of its own.
+PHRASES = pathlib.Path(__file__).with_name("phrases.txt")
 # Sentences of this many or more are divided: every eighth is kept for the test, and every eighth for tuning.
 DIVIDED_FROM = 200
 WAKE_SHARE, ASK_SHARE, POLITE_SHARE = 0.16, 0.07, 0.05
@@ -213,7 +217,7 @@ def _expand(rng, part):
 @functools.cache
 def templates(name):
     """The templates of a list, how many texts each gives, and how often each is drawn."""
-    lines = LISTS[name].strip().split("\n")
+    lines = (PHRASES.read_text() if name == "phrases" else LISTS[name]).strip().split("\n")
     parsed = [[sequence] for line in lines for sequence in _choices(line, 0, "")[0]]
     counts = [_variety(t) for t in parsed]
     weights = [1 + math.log(n) for n in counts]
@@ -243,6 +247,12 @@ def sentence(rng, part="training", new_template=False):
         text = " ".join(text.split())
         if new_template or part_of(text, counts[i]) == part:
             return text
+
+
+def phrase(rng):
+    """A sentence of the templates of the language model, each drawn as often as any other."""
+    parsed, _, _ = templates("phrases")
+    return " ".join(_expand(rng, parsed[rng.integers(len(parsed))]).split())
 
 
 @functools.cache

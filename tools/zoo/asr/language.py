@@ -1,7 +1,9 @@
-"""The language model of the recogniser's decoder: words in threes, counted in sentences of training and in what people
-say to the language model `llm`, as an ARPA file."""
+"""The language model of the recogniser's decoder: words in threes, counted in sentences of training, in others that are
+only written, and in what people say to the language model `llm`, as an ARPA file."""
 import argparse
 import collections
+import gzip
+import io
 import itertools
 import math
 import os
@@ -11,11 +13,11 @@ import numpy as np
 import questions
 
 SENTENCES, ORDER = 60_000, 3
-# How many more sentences are what people say to the assistant's language model.
-QUESTIONS = 10_000
+# How many more sentences are what people say to the assistant's language model, and of templates that are only written.
+QUESTIONS, PHRASES = 10_000, 30_000
 DISCOUNT = 0.9
 # Sequences whose loss would cost the sentences counted less than this many nepers are left out.
-LEAST_GAIN = {2: 1.5, 3: 6.0}
+LEAST_GAIN = {2: 0.5, 3: 3.0}
 BEGIN, END = "<s>", "</s>"
 # How often two sentences are one, and what joins them.
 JOINED_SHARE, JOINTS = 0.08, ["and", "and", "and then", "or"]
@@ -29,6 +31,12 @@ def said(seed, sentences):
         if rng.random() < JOINED_SHARE:
             text += f" {JOINTS[rng.integers(len(JOINTS))]} {grammar.sentence(rng)}"
         yield text
+
+
+def phrases(seed, sentences):
+    """Sentences of templates that are only written: how words follow each other elsewhere."""
+    rng = np.random.default_rng([seed, 7])
+    return (grammar.phrase(rng) for _ in range(sentences))
 
 
 def counted(texts):
@@ -99,13 +107,15 @@ class Model:
         return math.exp(total / count)
 
     def write(self, path):
-        """As an ARPA file, which has logarithms to the base of ten."""
+        """As a compressed ARPA file, which has logarithms to the base of ten."""
         self.chances[1][(BEGIN,)] = -99 * math.log(10)
         needed = {g[:k] for order in range(2, ORDER + 1) for g in self.chances[order] for k in range(1, order)}
         for context in sorted(needed, key=len, reverse=True):
             if context not in self.chances[len(context)]:
                 self.chances[len(context)][context] = self.chance(context)
-        with open(path, "w") as file:
+        # Neither the name nor the time of the file is in it: the same model gives the same bytes.
+        with (open(path, "wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
+              io.TextIOWrapper(packed) as file):
             print("\\data\\", *(f"ngram {n}={len(self.chances[n])}" for n in range(1, ORDER + 1)), sep="\n", file=file)
             for order in range(1, ORDER + 1):
                 print(f"\n\\{order}-grams:", file=file)
@@ -120,7 +130,7 @@ class Model:
 def build(seed, path, sentences=SENTENCES):
     asked = questions.said(seed, QUESTIONS)
     words = {*grammar.vocabulary(), *(word for text in asked for word in text.split())}
-    counts = counted(itertools.chain(said(seed, sentences), asked))
+    counts = counted(itertools.chain(said(seed, sentences), phrases(seed, PHRASES), asked))
     model = Model(continued(counts), sorted(words))
     model.write(path)
     rng = np.random.default_rng([seed, 5])

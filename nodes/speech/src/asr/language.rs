@@ -1,6 +1,18 @@
 //! Chances of words behind words, from an ARPA file.
 
-use std::{collections::HashMap, f32::consts::LN_10, str::SplitWhitespace};
+use std::{
+    collections::HashMap,
+    f32::consts::LN_10,
+    fs::File,
+    io::{BufReader, Read},
+    path::Path,
+    str::SplitWhitespace,
+};
+
+use flate2::bufread::GzDecoder;
+
+/// Longest text that is read, in bytes: a small file can unfold to any length.
+const MAX_TEXT: u64 = 1 << 28;
 
 /// An n-gram model with backoff. All chances are natural logarithms.
 #[derive(Debug)]
@@ -40,6 +52,24 @@ struct Context {
 }
 
 impl Language {
+    /// Reads an ARPA file of any order, compressed where its name ends in `.gz`.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or the line that is not as it should be.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let file = BufReader::new(File::open(path).map_err(|error| error.to_string())?);
+        let is_compressed = path.extension().is_some_and(|extension| extension == "gz");
+        let bytes: &mut dyn Read =
+            if is_compressed { &mut GzDecoder::new(file) } else { &mut { file } };
+        let mut text = String::new();
+        let read = bytes.take(MAX_TEXT + 1).read_to_string(&mut text);
+        read.map_err(|error| error.to_string())?;
+        if text.len() as u64 > MAX_TEXT {
+            return Err(format!("its text is longer than {} MiB", MAX_TEXT >> 20));
+        }
+        Self::parse(&text)
+    }
+
     /// Reads the text of an ARPA file of any order.
     ///
     /// # Errors
@@ -210,6 +240,10 @@ fn number(parts: &mut SplitWhitespace<'_>) -> Result<Option<f32>, String> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::{fs, io::Write};
+
+    use flate2::{Compression, write::GzEncoder};
+
     use super::*;
 
     pub(in super::super) const SMALL: &str = "\\data\\
@@ -272,6 +306,28 @@ ngram 3=1
             language.words().map(|(_, word)| word).collect::<Vec<_>>(),
             ["a", "b", "bad", "c"]
         );
+    }
+
+    #[test]
+    fn files_may_be_compressed() {
+        let folder = std::env::temp_dir().join(format!("afferent-arpa-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = folder.join(name);
+            fs::write(&path, bytes).unwrap();
+            path
+        };
+        let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+        packer.write_all(SMALL.as_bytes()).unwrap();
+        let packed = packer.finish().unwrap();
+        for (name, bytes) in [("a.arpa", SMALL.as_bytes()), ("a.arpa.gz", &packed)] {
+            let language = Language::read(&write(name, bytes)).unwrap();
+            check(&language, &["<s>", "a", "b"], -0.125);
+        }
+        assert!(Language::read(&write("b.arpa.gz", &packed[..packed.len() / 2])).is_err());
+        assert!(Language::read(&write("b.arpa.gz", SMALL.as_bytes())).is_err());
+        assert!(Language::read(&folder.join("missing.arpa")).is_err());
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
