@@ -9,6 +9,10 @@ use crate::{
     window::{last_three, picture_sizes, pictures, with_picture},
 };
 
+/// Shorter rows are added one by one, as PyTorch does: means of quantised pictures often lie half way
+/// between two steps, and are then rounded alike.
+const ONE_BY_ONE: usize = 16;
+
 /// Sizes of the pictures that are read and written.
 struct Shares {
     input: [usize; 3],
@@ -81,7 +85,12 @@ fn means_in<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Erro
             let mut total = A::default();
             lines(window, |depth, row| {
                 let at = from + dot([depth, row, first], steps.from);
-                x.chunks(at, steps.from[2], end - first, |chunk| total = total.add(sum(chunk)));
+                x.chunks(at, steps.from[2], end - first, |chunk| {
+                    total = match chunk.len() {
+                        ..ONE_BY_ONE => chunk.iter().fold(total, |total, value| total.add(*value)),
+                        _ => total.add(sum(chunk)),
+                    };
+                });
             });
             let count = window.iter().fold(1.0, |count, [first, end]| count * (end - first) as f64);
             out.set(to + dot(place, steps.to), total.div(A::number(count)));
