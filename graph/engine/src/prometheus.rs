@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 
 use crate::{BudgetReport, JoinCounts, NodeReport, Report, Spread};
 
-/// A family of samples, one for each node: name, help, and what it is of a node.
-type Family<T> = (&'static str, &'static str, fn(&NodeReport) -> T);
+/// A family of samples, one for each node or budget: name, help, and what it is of one.
+type Family<R, T> = (&'static str, &'static str, fn(&R) -> T);
 
 impl Report {
     /// Writes the figures as Prometheus reads them, each family with its help and type.
@@ -21,7 +21,7 @@ impl Report {
             Label(&self.graph),
             seconds(self.wall_ns)
         )?;
-        let counters: [Family<u64>; 8] = [
+        let counters: [Family<NodeReport, u64>; 8] = [
             ("calls", "Calls of a node.", |node| node.calls),
             ("packets_in", "Packets that a node was called with.", |node| node.packets_in),
             ("packets_out", "Packets that a node sent.", |node| node.packets_out),
@@ -40,7 +40,7 @@ impl Report {
                 writeln!(out, "{name}{{node={}}} {}", Label(&node.name), value(node))?;
             }
         }
-        let times: [Family<u64>; 2] = [
+        let times: [Family<NodeReport, u64>; 2] = [
             ("busy", "Time in calls of a node.", |node| node.busy_ns),
             ("model", "Time in models of a node.", |node| node.model_ns),
         ];
@@ -51,7 +51,7 @@ impl Report {
                 writeln!(out, "{name}{{node={}}} {}", Label(&node.name), seconds(value(node)))?;
             }
         }
-        let spreads: [Family<Spread>; 2] = [
+        let spreads: [Family<NodeReport, Spread>; 2] = [
             ("call", "Time of a call.", |node| node.call),
             ("latency", "Time from the source to the end of the call.", |node| node.latency),
         ];
@@ -136,7 +136,7 @@ impl Report {
         let ends = |budget: &BudgetReport| {
             format!("from={},to={}", Label(&budget.from), Label(&budget.to))
         };
-        let families: [(_, _, fn(&BudgetReport) -> [Option<u64>; 4]); 2] = [
+        let families: [Family<BudgetReport, [Option<u64>; 4]>; 2] = [
             ("", "Time from one port to another.", |budget| budget.found_ns.map(Some)),
             ("_limit", "Limits of that time.", |budget| budget.limits_ns),
         ];
