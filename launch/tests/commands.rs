@@ -136,7 +136,16 @@ fn a_recording_says_all_that_the_graph_was() {
 #[test]
 fn a_running_graph_is_looked_at() {
     let folder = folder();
-    let args = ["run", "top.yaml", "--serve", "127.0.0.1:0", "--set", "ears/wav.repeat=true"];
+    let args = [
+        "run",
+        "top.yaml",
+        "--serve",
+        "127.0.0.1:0",
+        "--set",
+        "ears/wav.repeat=true",
+        "--duration",
+        "1min",
+    ];
     let mut run = command(folder.path(), &args);
     run.env("AFFERENT_TEST_PACE", "realtime").stderr(Stdio::piped());
     let mut run = run.spawn().unwrap();

@@ -122,7 +122,7 @@ impl Inlet {
     }
 
     /// See [`Queue::outlook`].
-    pub(crate) fn outlook(&self) -> Bound {
+    pub(crate) fn outlook(&self) -> Option<Bound> {
         match self {
             Self::Near { queue, .. } => queue.outlook(),
             Self::Far(edge) => edge.lock().outlook(),

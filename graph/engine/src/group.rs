@@ -445,7 +445,7 @@ impl Group {
     fn pass_bound(&mut self, place: usize) {
         let runner = &mut self.runners[place];
         if let ([input], true) = (runner.inputs.as_slice(), runner.tells) {
-            let bound = input.inlet.outlook();
+            let Some(bound) = input.inlet.outlook() else { return };
             runner.advance(bound);
             if runner.has_news {
                 self.tell(place);

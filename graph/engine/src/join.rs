@@ -1,6 +1,6 @@
 //! The packets of several streams that belong to one time.
 
-use std::{cmp::Ordering, collections::VecDeque, time::Duration};
+use std::{cmp::Ordering, collections::VecDeque, mem, time::Duration};
 
 use afferent_graph::{Header, Joined, Packet, Pool, Timestamp};
 
@@ -60,6 +60,8 @@ pub(crate) struct Companion {
     last: Timestamp,
     /// How often the stream had begun anew with what is in `buffer`.
     restarts: u32,
+    /// Time of the newest packet of those with `restarts`, which may be gone.
+    newest: Timestamp,
     /// How far it was when it went back in time, if the leading stream did not.
     was: Timestamp,
     /// The leading stream went back in time, and of this one nothing has come since.
@@ -95,7 +97,7 @@ pub(crate) enum Verdict {
 impl Join {
     /// Whether the leading packet at `at` that waits since `since` can go on; fills `joined` if so.
     ///
-    /// With `forced` it waits for nothing. With `live`, and then, the last value is what is there now.
+    /// With `forced` it waits for nothing. With `live` or `forced` the last value is what is there now.
     pub(crate) fn judge(
         &mut self,
         header: &Header,
@@ -177,6 +179,7 @@ impl Companion {
             bound: EVER,
             last: EVER,
             restarts: 0,
+            newest: EVER,
             was: EVER,
             lags: false,
             pool: Pool::new(2),
@@ -202,6 +205,7 @@ impl Companion {
     /// Keeps a packet for leading packets of its life, unless they have gone on.
     fn keep(&mut self, packet: Packet) {
         let at = packet.header.at;
+        self.newest = at;
         let is_late = match self.sync {
             SyncPolicy::Exact => at <= self.last,
             SyncPolicy::Approx { slop } => at + slop < self.last,
@@ -222,7 +226,7 @@ impl Companion {
 
     /// Goes on to where the stream has begun anew; what is left from before is dropped.
     fn turn(&mut self, lead: &Header) {
-        let newest = self.buffer.back().map_or(EVER, |(packet, _)| packet.header.at);
+        let newest = mem::replace(&mut self.newest, EVER);
         self.clear();
         let Some(first) = self.next.front() else { return };
         self.restarts = first.header.restarts;
@@ -249,10 +253,14 @@ impl Companion {
             let decision = self.decide(lead.at, live);
             let Some(first) = self.next.front() else { return self.revised(decision, lead, live) };
             let takes_what_is_there = matches!(self.sync, SyncPolicy::Latest { .. });
+            let is_found = decision == Decision::Found && !takes_what_is_there;
+            // The leading packet is from before the interrupt that this stream is behind.
+            let is_before = lead.epoch != 0 && lead.epoch < first.header.epoch;
             match life::compare(first.header.trace, lead.trace) {
                 Some(Ordering::Greater) => return decision,
-                // Of another source: nobody knows whether the leading stream begins anew, too.
-                None if decision == Decision::Found && !takes_what_is_there => return decision,
+                Some(Ordering::Equal) if is_before => return decision,
+                // Nobody knows whether the leading stream begins anew, too.
+                None | Some(Ordering::Equal) if is_found => return decision,
                 _ => self.turn(lead),
             }
         }
@@ -262,13 +270,16 @@ impl Companion {
     fn revised(&self, decision: Decision, lead: &Header, live: bool) -> Decision {
         let newest = self.buffer.back().map(|(packet, _)| &packet.header);
         let alone = newest.is_some_and(|newest| life::compare(newest.trace, lead.trace).is_none());
-        let newest = newest.map_or(EVER, |newest| newest.at);
         match decision {
             // It may begin anew at the same moment.
             Decision::Missing if alone && self.lags && !live && !self.is_over => Decision::Settle,
             // What belongs to it was sent before this stream began anew, or comes much later.
-            Decision::Open | Decision::Settle if newest.max(self.bound) < self.was => {
-                Decision::Missing
+            Decision::Open | Decision::Settle if self.newest.max(self.bound) < self.was => {
+                if live {
+                    Decision::Missing
+                } else {
+                    Decision::Settle
+                }
             }
             decision => decision,
         }
@@ -409,7 +420,7 @@ impl Companion {
             SyncPolicy::Barrier => 1,
         };
         for (packet, used) in self.buffer.iter_mut().take(count) {
-            self.counts.matched += u64::from(!std::mem::replace(used, true));
+            self.counts.matched += u64::from(!mem::replace(used, true));
             packets.push(packet.clone());
         }
         // These belong to one time only.
@@ -436,7 +447,7 @@ impl Companion {
             used = 2;
         }
         for (_, is_used) in self.buffer.iter_mut().take(used) {
-            self.counts.matched += u64::from(!std::mem::replace(is_used, true));
+            self.counts.matched += u64::from(!mem::replace(is_used, true));
         }
     }
 }

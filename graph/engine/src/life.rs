@@ -18,6 +18,12 @@ pub(crate) fn trace(place: usize, life: u32, number: u64) -> u64 {
     (place as u64 + 1) << SOURCE | life << LIFE | number
 }
 
+/// The number of the packet, in all lives of its source.
+#[inline]
+pub(crate) fn number_of(trace: u64) -> u64 {
+    trace & ((1 << LIFE) - 1)
+}
+
 /// The place of the source that a trace begins at.
 pub(crate) fn source_of(trace: u64) -> Option<usize> {
     usize::try_from(trace >> SOURCE).ok()?.checked_sub(1)

@@ -217,9 +217,9 @@ impl Queue {
         self.bound = bound;
     }
 
-    /// What the sender has told of what comes after what waits.
-    pub(crate) fn outlook(&self) -> Bound {
-        self.bound
+    /// What the sender has told of what comes, once nothing waits.
+    pub(crate) fn outlook(&self) -> Option<Bound> {
+        self.packets.is_empty().then_some(self.bound)
     }
 
     /// The receiver takes no more: what waits and what still comes is dropped and counted.

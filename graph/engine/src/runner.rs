@@ -99,7 +99,9 @@ pub(crate) struct Runner {
 #[repr(C)]
 pub(crate) struct Input {
     pub(crate) inbound: Inbound,
-    /// How often the sender of the last packet had been restarted.
+    /// Time of the last packet that the node was called with.
+    pub(crate) last_at: Timestamp,
+    /// How often the sender of that packet had been restarted.
     pub(crate) restarts: u32,
     /// Whether it leads back to a node that its sender descends from.
     pub(crate) feedback: bool,
@@ -115,6 +117,13 @@ pub(crate) struct Input {
 }
 
 impl Input {
+    /// Whether time has begun anew before the packet with this header, of a sender that has been
+    /// restarted; `before` is that of what the node worked on last.
+    pub(crate) fn goes_back(&self, header: &Header, before: &Header) -> bool {
+        let order = life::compare(header.trace, before.trace);
+        order.is_some_and(std::cmp::Ordering::is_gt) || header.at < self.last_at
+    }
+
     /// Counts how old a packet of the time `at` is now.
     #[inline]
     pub(crate) fn count_age(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
@@ -130,6 +139,8 @@ pub(crate) struct Output {
     /// Time of the last packet. Nothing earlier may follow; several events may have one time.
     pub(crate) last_at: Timestamp,
     pub(crate) outlets: Vec<Outlet>,
+    /// How often the streams of the node had begun anew with the last packet.
+    pub(crate) rewinds: u32,
     pub(crate) port: &'static str,
     /// Whether its packets interrupt the graph.
     pub(crate) interrupts: bool,
@@ -238,9 +249,10 @@ impl Runner {
             let (input, header) = (&mut self.inputs[input], &received.header);
             restarted = input.restarts != header.restarts;
             input.restarts = header.restarts;
-            if restarted && header.at < self.around.origin.at && leads {
+            if restarted && leads && input.goes_back(header, &self.around.origin) {
                 begin_anew(&mut self.outputs, &mut self.rewinds);
             }
+            input.last_at = header.at;
             before = input.feedback.then_some(self.around.origin);
             input.marks.iter().for_each(|mark| mark.pass(header.trace, start.real_ns));
             (inbound, packet) = (Some(&input.inbound), Some(received));
@@ -626,7 +638,11 @@ impl Runner {
                             packet.flight = None;
                             companion.push(packet);
                         }
-                        Taken::Empty => break companion.told = input.inlet.outlook(),
+                        Taken::Empty => {
+                            // Something may have come since.
+                            let told = input.inlet.outlook();
+                            break companion.told = told.unwrap_or(companion.told);
+                        }
                         Taken::Over => break companion.is_over = true,
                     }
                 }

@@ -54,15 +54,14 @@ impl Course {
         at > clock.max(made.of) + AHEAD
     }
 
-    /// Counts a packet that is too far ahead, the one at `place` of its stream; whether it is
-    /// believed.
-    fn believes(&mut self, at: Timestamp, place: u64, policy: OnTimeFault) -> bool {
+    /// Counts a packet that is too far ahead, the one at `place` of its stream, which it takes or
+    /// not if it is wrong; whether it is believed.
+    fn believes(&mut self, at: Timestamp, place: u64, takes_place: bool) -> bool {
         let doubts = match self.doubted {
             Some((before, doubts, next)) if next == place && at >= before => doubts + 1,
             _ => 1,
         };
-        // One that is clamped takes its place.
-        let next = place + u64::from(policy == OnTimeFault::Clamp);
+        let next = place + u64::from(takes_place);
         self.doubted = Some((at, doubts, next));
         doubts >= BELIEVED
     }
@@ -124,6 +123,7 @@ fn stamp(
     output.last_at = header.at;
     header.sequence = output.next;
     header.restarts = stats.restarts.wrapping_add(*rewinds);
+    output.rewinds = *rewinds;
     output.next += 1;
     stats.packets_out += 1;
     true
@@ -140,12 +140,12 @@ fn leave_course(
     on_time_fault: OnTimeFault,
     made: Made,
 ) -> Option<Timestamp> {
-    let Output { course, last_at, next, .. } = output;
+    let Output { course, last_at, next, rewinds: before, .. } = output;
     let (is_first, goes_back) = (last_at.0 == i64::MIN, at < *last_at);
     let begins_anew = if goes_back {
         let is_forgiven = course.forgiven.take() == Some(*last_at);
         // Of two packets that contradict each other the first one is wrong, if it was ahead.
-        let contradicts = *next == 1 && made.now.is_some() && last_at.since(at) > AHEAD;
+        let contradicts = *next == 1 && last_at.since(at) > AHEAD;
         *faults += u64::from(!is_forgiven);
         is_forgiven || contradicts
     } else {
@@ -156,7 +156,9 @@ fn leave_course(
             }
             return Some(at);
         }
-        if course.believes(at, *next, on_time_fault) {
+        // One that is clamped takes its place.
+        let takes_place = on_time_fault == OnTimeFault::Clamp && !is_first;
+        if course.believes(at, *next, takes_place) {
             course.set(at, made);
             return Some(at);
         }
@@ -169,7 +171,8 @@ fn leave_course(
         OnTimeFault::Clamp if is_first => None,
         OnTimeFault::Clamp if !begins_anew => Some(*last_at),
         _ => {
-            *rewinds += 1;
+            // Where another output of the call has begun anew, this one does with it.
+            *rewinds += u32::from(*before == *rewinds);
             course.set(at, made);
             Some(at)
         }

@@ -43,9 +43,9 @@ impl StopHandle {
         self.0.asked.get().is_some()
     }
 
-    /// When draining is cut short, once the run has been asked to end.
+    /// When draining is cut short, once the run has been asked to end; `None` also for never.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.0.asked.get().map(|asked| *asked + self.0.drain)
+        self.0.asked.get().and_then(|asked| asked.checked_add(self.0.drain))
     }
 
     /// Whether the time for draining is over.

@@ -43,7 +43,9 @@ pub enum SyncPolicy {
 /// the one before it, of what it was made of and of the clock. A source says by its first packet
 /// how far its own clock is ahead. The fourth such packet in a row, each no earlier than the one
 /// before it, is believed: the clock of its sender was set. On the virtual clock, times are what
-/// packets say.
+/// packets say. So a source that reads faster than time goes, of packets that are more than 10 s
+/// apart, belongs on the virtual clock, or calls [`Cx::resume_at`](afferent_graph::Cx::resume_at)
+/// with their times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnTimeFault {
     /// It is dropped.

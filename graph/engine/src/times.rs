@@ -1,6 +1,6 @@
 //! How times are distributed, recorded with a shift and an increment.
 
-use crate::Spread;
+use crate::{Spread, life::number_of};
 
 /// Binary digits of a time that are kept.
 const DIGITS: u32 = 6;
@@ -20,7 +20,7 @@ pub(crate) fn is_sampled(trace: u64) -> bool {
 /// treats every eighth packet differently does not matter.
 #[inline]
 pub(crate) fn is_one_of(each: u64, trace: u64) -> bool {
-    trace << 16 < ALL << 16 || trace.wrapping_mul(HASH) < u64::MAX / each
+    number_of(trace) < ALL || trace.wrapping_mul(HASH) < u64::MAX / each
 }
 
 /// So many packets of a source are all looked at.
@@ -139,6 +139,16 @@ fn middle_of(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::life::trace;
+
+    #[test]
+    fn the_first_packets_of_a_source_are_all_looked_at() {
+        for life in [0, 1, 200] {
+            assert!((0..ALL).all(|number| is_sampled(trace(3, life, number))));
+            let later = (ALL..2 * ALL).filter(|number| is_sampled(trace(3, life, *number))).count();
+            assert!((50..250).contains(&later), "{later}");
+        }
+    }
 
     #[test]
     fn every_time_is_in_a_narrow_bucket() {

@@ -51,10 +51,13 @@ pub(crate) fn recorded(path: &Path) -> io::Result<BTreeMap<String, String>> {
 }
 
 /// The files and folders that parameters of the nodes of `graph` name and that are there, each as
-/// `node.parameter` with the SHA-256 of its content.
-pub(crate) fn hashes(graph: &CheckedGraph) -> BTreeMap<String, String> {
+/// `node.parameter` with the SHA-256 of its content; of nodes whose place is `wanted`.
+pub(crate) fn hashes(
+    graph: &CheckedGraph,
+    wanted: impl Fn(usize) -> bool,
+) -> BTreeMap<String, String> {
     let mut hashes = BTreeMap::new();
-    for node in &graph.nodes {
+    for (_, node) in graph.nodes.iter().enumerate().filter(|(place, _)| wanted(*place)) {
         for param in node.def.params.iter().filter(|param| param.kind == ParamKind::Path) {
             let Some(ParamValue::Path(path)) = node.params.get(param.name) else { continue };
             let mut hash = Sha256::new();

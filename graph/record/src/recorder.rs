@@ -203,7 +203,8 @@ impl Recorder {
             };
             out.attach(&attachment).map_err(file)?;
         }
-        let hashes = Metadata { name: files::METADATA.to_owned(), metadata: files::hashes(graph) };
+        let metadata = files::hashes(graph, |_| true);
+        let hashes = Metadata { name: files::METADATA.to_owned(), metadata };
         out.write_metadata(&hashes).map_err(file)?;
         let (mut channels, mut streams) = (Vec::new(), Vec::new());
         for Output { node, port, codec } in outputs {

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use afferent_engine::{CheckedGraph, StandIn};
+use afferent_engine::{CheckedGraph, Edge, StandIn};
 use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, Timestamp};
 use mcap::{McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
 use serde::Serialize;
@@ -148,18 +148,13 @@ impl Recording {
     /// than when this was recorded, such as a model. What sources read and sinks write is left out.
     pub fn changed_files(&self, graph: &CheckedGraph) -> Vec<String> {
         let Ok(recorded) = files::recorded(&self.path) else { return Vec::new() };
-        let is_step = |name: &str| {
-            let node = graph.nodes.iter().find(|node| {
-                name.strip_prefix(&node.name).is_some_and(|rest| rest.starts_with('.'))
-            });
-            node.is_some_and(|node| {
-                node.def.inputs().next().is_some() && node.def.outputs().next().is_some()
-            })
+        let is_step = |place| {
+            let sends = |edge: &Edge| edge.from.0 == place && !edge.feedback;
+            graph.edges.iter().any(|edge| edge.to.0 == place) && graph.edges.iter().any(sends)
         };
-        let present = files::hashes(graph).into_iter();
-        let changed = present.filter(|(name, hash)| {
-            is_step(name) && recorded.get(name).is_some_and(|recorded| recorded != hash)
-        });
+        let present = files::hashes(graph, is_step).into_iter();
+        let changed = present
+            .filter(|(name, hash)| recorded.get(name).is_some_and(|recorded| recorded != hash));
         changed.map(|(name, _)| name).collect()
     }
 

@@ -159,10 +159,19 @@ impl Node for Model {
 #[test]
 fn a_recording_keeps_files_and_hashes() {
     let folder = tempfile::tempdir().unwrap();
-    let [path, model] = ["run.mcap", "model.pte"].map(|name| folder.path().join(name));
-    fs::write(&model, b"abc").unwrap();
+    let names = ["run.mcap", "model.pte", "sound.wav"];
+    let [path, model, sunk] = names.map(|name| folder.path().join(name));
+    for path in [&model, &sunk] {
+        fs::write(path, b"abc").unwrap();
+    }
     let mut graph = graph(NodeDef::of::<Model>());
     graph.nodes[1].params.insert("model".to_owned(), ParamValue::Path(model.clone()));
+    // A sink, whose file this run writes anew.
+    let end = graph.nodes.len();
+    let mut sink = CheckedNode::new("end", NodeDef::of::<Model>());
+    sink.params.insert("model".to_owned(), ParamValue::Path(sunk.clone()));
+    graph.nodes.push(sink);
+    graph.edges.push(Edge::new((1, "words"), (end, "heard"), graph.edges[0].policy));
     let files = [("g.yaml", "nodes: {}"), ("parts/values.json", "{}")];
     let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).to_vec();
     let options = RecordOptions { attachments: files.clone(), ..RecordOptions::default() };
@@ -183,10 +192,13 @@ fn a_recording_keeps_files_and_hashes() {
     assert_eq!((attached, kinds), (files, vec![YAML.to_owned(), JSON.to_owned()]));
     // The SHA-256 of "abc" in FIPS 180-4.
     let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    assert_eq!(hashes, BTreeMap::from([("parrot.model".to_owned(), abc.to_owned())]));
+    let expected = ["end.model", "parrot.model"].map(|name| (name.to_owned(), abc.to_owned()));
+    assert_eq!(hashes, BTreeMap::from(expected));
     let recording = Recording::open(&path).unwrap();
     assert_eq!(recording.changed_files(&graph), Vec::<String>::new());
-    fs::write(&model, b"abd").unwrap();
+    for path in [&model, &sunk] {
+        fs::write(path, b"abd").unwrap();
+    }
     assert_eq!(recording.changed_files(&graph), ["parrot.model"]);
 }
 

@@ -169,9 +169,10 @@ impl Group {
             let Moment { now, real_ns } = watch.moment;
             let Header { at, restarts, .. } = packet.header;
             let restarted = mem::replace(&mut input.restarts, restarts) != restarts;
-            if restarted && at < runner.around.origin.at {
+            if restarted && input.goes_back(&packet.header, &runner.around.origin) {
                 begin_anew(&mut runner.outputs, &mut runner.rewinds);
             }
+            input.last_at = at;
             let caller = Caller { now, real_ns, restarted, around: &runner.around };
             let mut cx = Cx::new(caller, Some((&input.inbound, packet)), next);
             node.process(&mut cx).map_err(Box::new)?;

@@ -124,7 +124,7 @@ fn a_time_far_ahead_is_a_fault_and_what_follows_it_is_none() {
     let (drop, clamp) = (OnTimeFault::Drop, OnTimeFault::Clamp);
     check(drop, &[1, 2, HOUR, 3, HOUR, 4], &plain(&[1, 2, 3, 4]), 2);
     check(clamp, &[1, 2, HOUR, 3], &plain(&[1, 2, 2, 3]), 1);
-    let anew = [(1, false), (HOUR, false), (2, true), (3, false)];
+    let anew = [(1, false), (HOUR, true), (2, true), (3, false)];
     check(OnTimeFault::Restart, &[1, HOUR, 2, 3], &anew, 2);
     // Ten seconds more are none.
     check(drop, &[1, 9_000, 18_000], &plain(&[1, 9_000, 18_000]), 0);
@@ -140,9 +140,34 @@ fn a_time_far_ahead_is_a_fault_and_what_follows_it_is_none() {
     check(drop, &[HOUR, HOUR + 1, HOUR + 2], &plain(&set[1..4]), 0);
     // The first time was wrong.
     check(drop, &[HOUR, 1, 2], &[(HOUR, false), (1, true), (2, false)], 1);
-    // On the virtual clock, times are what packets say.
+    // On the virtual clock, times are what packets say, but a replay repeats what was accepted.
     let found = ahead(ClockKind::Virtual, drop, &[1, HOUR, HOUR + 1]);
     assert_eq!(found, (plain(&[1, HOUR, HOUR + 1]), 0));
+    let found = ahead(ClockKind::Virtual, drop, &[HOUR, 1, 2]);
+    assert_eq!(found, (vec![(HOUR, false), (1, true), (2, false)], 1));
+}
+
+/// A node whose times are those of another clock is believed by every policy.
+#[test]
+fn a_node_with_a_clock_of_its_own_is_believed() {
+    for policy in [OnTimeFault::Drop, OnTimeFault::Clamp] {
+        let mut graph = Graph::default();
+        let source = graph.source(|call, cx| {
+            cx.send_at(OUT, ms(call), Number(call));
+            call < 9
+        });
+        let decoder = graph.node("decoder", |number, cx| {
+            cx.send_at(OUT, ms(HOUR + number), Number(number));
+            Ok(())
+        });
+        graph.on_time_fault(decoder, policy);
+        let (sink, seen) = graph.sink("sink");
+        graph.edge(source, decoder);
+        graph.edge(decoder, sink);
+        let report = graph.run(RunOptions::default()).unwrap();
+        assert_eq!(report.nodes[1].timestamp_faults, 3, "{policy:?}");
+        assert_eq!(seen.lock().unwrap().len(), 7, "{policy:?}");
+    }
 }
 
 #[test]
