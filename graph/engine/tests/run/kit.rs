@@ -28,13 +28,15 @@ impl Payload for Number {
 
 pub(crate) const IN: In<Number> = In::new("in");
 pub(crate) const OUT: Out<Number> = Out::new("out");
+/// Of sources.
+pub(crate) const MORE: Out<Number> = Out::new("more");
 
 pub(crate) const SIDE: In<Number> = In::new("side");
 pub(crate) const EXTRA: In<Number> = In::new("extra");
 
 const JOIN: &[Port] = &[IN.port(), SIDE.port(), EXTRA.port().optional(), OUT.port()];
 const IN_STEP: &[Port] = &[IN.port(), OUT.port().in_step()];
-const SOURCE: &[Port] = &[OUT.port()];
+const SOURCE: &[Port] = &[OUT.port(), MORE.port()];
 const STEP: &[Port] = &[IN.port().many(), OUT.port()];
 
 /// What a node does in a call.
@@ -224,6 +226,11 @@ impl Graph {
         let (policy, to) = (block(16), (to.0, to.1.name()));
         let (sync, edge) = (Some(sync), Edge::new((from, "out"), to, policy));
         self.edges.push(Edge { sync, timeout, ..edge });
+    }
+
+    /// Lets the last edge come from the other output of its source.
+    pub(crate) fn from_more(&mut self) {
+        self.edges.last_mut().unwrap().from.1 = MORE.name();
     }
 
     /// An edge that leads back to `in`.

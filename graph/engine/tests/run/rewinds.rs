@@ -6,7 +6,7 @@ use afferent_engine::{
     ClockKind, JoinCounts, OnTimeFault, Report, RunOptions, SyncPolicy, Threads,
 };
 
-use crate::kit::{EXTRA, Gate, Graph, Joined, Number, OUT, SIDE, Seen, block, ms};
+use crate::kit::{EXTRA, Gate, Graph, Joined, MORE, Number, OUT, SIDE, Seen, block, ms};
 
 /// Packets in a life of a source, and lives.
 const PACKETS: u64 = 20;
@@ -140,6 +140,28 @@ fn what_leads_may_be_from_before_an_interrupt() {
     let expected: Vec<Joined> = times.map(|at| (at, vec![at], vec![])).collect();
     assert_eq!(*seen.lock().unwrap(), expected);
     assert_eq!(counts(&report, "join.in").matched, 20);
+}
+
+/// What a source sends by two outputs in one call begins one life.
+#[test]
+fn outputs_that_go_back_together_begin_one_life() {
+    let (seen, report) = run(|graph| {
+        let source = graph.source(|call, cx| {
+            let at = call % PACKETS * 10;
+            for out in [OUT, MORE] {
+                cx.send_at(out, ms(at), Number(at));
+            }
+            cx.resume_at(ms((call + 1) * 10));
+            call + 1 < PACKETS * LIVES
+        });
+        graph.on_time_fault(source, OnTimeFault::Restart);
+        let (join, seen) = graph.join("join");
+        graph.edge(source, join);
+        graph.companion(source, (join, SIDE), SyncPolicy::Exact, None);
+        graph.from_more();
+        seen
+    });
+    check(&seen, &report, |at| vec![at]);
 }
 
 /// Nothing waits for a companion that was left out in the new life, and none is taken from before.
