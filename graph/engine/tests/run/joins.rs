@@ -2,49 +2,18 @@
 
 use std::time::Duration;
 
-use afferent_engine::{ClockKind, JoinCounts, Report, RunOptions, SyncPolicy, Threads};
+use afferent_engine::{ClockKind, JoinCounts, RunOptions, SyncPolicy};
 
-use crate::kit::{EXTRA, Graph, Number, OUT, SIDE, block, ms};
+use crate::kit::{EXTRA, Graph, Joined, Number, OUT, SIDE, block, join_counts, ms, run_joined};
 
 const fn time(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn counts(report: &Report, to: &str) -> JoinCounts {
-    report.edges.iter().find(|edge| edge.to == to).unwrap().join.unwrap()
-}
-
-type Joins = Vec<(u64, Vec<u64>, Vec<u64>)>;
-
-/// Runs on the virtual clock, on one thread and on many, which must give the same.
-fn run(
-    build: impl Fn(&mut Graph) -> crate::kit::Seen<(u64, Vec<u64>, Vec<u64>)>,
-) -> (Joins, Report) {
-    let once = |threads, heavy: bool| {
-        let mut graph = Graph::default();
-        let seen = build(&mut graph);
-        if heavy {
-            graph.all_heavy();
-        }
-        let clock = ClockKind::Virtual;
-        let report = graph.run(RunOptions { threads, clock, ..RunOptions::default() }).unwrap();
-        let seen = seen.lock().unwrap().clone();
-        (seen, report)
-    };
-    let (single, report) = once(Threads::Single, false);
-    for heavy in [false, true] {
-        let (many, other) = once(Threads::Auto, heavy);
-        assert_eq!(many, single);
-        let joins = |report: &Report| report.edges.iter().map(|edge| edge.join).collect::<Vec<_>>();
-        assert_eq!(joins(&other), joins(&report));
-    }
-    (single, report)
-}
-
 /// A source of each 10 ms with one of each millisecond, whose numbers are their times.
 #[test]
 fn a_fast_stream_is_interpolated_at_the_times_of_a_slow_one() {
-    let (seen, report) = run(|graph| {
+    let (seen, report) = run_joined(|graph| {
         let camera = graph.clocked(0, 10, 50);
         // At 0, 3, 6, … ms: never at the time of a picture but at each third.
         let imu = graph.source(|call, cx| {
@@ -57,15 +26,16 @@ fn a_fast_stream_is_interpolated_at_the_times_of_a_slow_one() {
         graph.companion(imu, (join, SIDE), SyncPolicy::Interpolate, None);
         seen
     });
-    let expected: Joins = (0..50).map(|number| (number, vec![number * 10_000], vec![])).collect();
+    let expected: Vec<Joined> =
+        (0..50).map(|number| (number, vec![number * 10_000], vec![])).collect();
     assert_eq!(seen, expected);
-    assert_eq!(counts(&report, "join.in"), JoinCounts { matched: 50, late: 0, dropped: 0 });
+    assert_eq!(join_counts(&report, "join.in"), JoinCounts { matched: 50, late: 0, dropped: 0 });
 }
 
 /// A branch that says nothing for most packets does not hold the join up: it is in step.
 #[test]
 fn a_branch_with_nothing_to_say_holds_nobody_up() {
-    let (seen, report) = run(|graph| {
+    let (seen, report) = run_joined(|graph| {
         let source = graph.clocked(0, 10, 20);
         let (some, few) = (graph.filter("some", 2), graph.filter("few", 3));
         let (join, seen) = graph.join("join");
@@ -80,11 +50,11 @@ fn a_branch_with_nothing_to_say_holds_nobody_up() {
     });
     // Without `side` there is no call, `extra` is optional.
     let extra = |number: u64| if number.is_multiple_of(6) { vec![number] } else { vec![] };
-    let expected: Joins =
+    let expected: Vec<Joined> =
         (0..20).step_by(2).map(|number| (number, vec![number], extra(number))).collect();
     assert_eq!(seen, expected);
-    assert_eq!(counts(&report, "join.in"), JoinCounts { matched: 10, late: 0, dropped: 10 });
-    assert_eq!(counts(&report, "join.side"), JoinCounts { matched: 10, late: 0, dropped: 0 });
+    assert_eq!(join_counts(&report, "join.in"), JoinCounts { matched: 10, late: 0, dropped: 10 });
+    assert_eq!(join_counts(&report, "join.side"), JoinCounts { matched: 10, late: 0, dropped: 0 });
 }
 
 /// The bound alone lets a packet go on: the source sends no more until the join was called.
@@ -115,7 +85,7 @@ fn bounds_move_without_packets() {
 
 #[test]
 fn a_window_gives_all_that_is_near() {
-    let (seen, _) = run(|graph| {
+    let (seen, _) = run_joined(|graph| {
         let (slow, fast) = (graph.clocked(0, 20, 4), graph.clocked(100, 5, 20));
         let (join, seen) = graph.join("join");
         graph.edge(slow, join);
@@ -134,7 +104,7 @@ fn a_window_gives_all_that_is_near() {
 
 #[test]
 fn who_is_not_there_in_time_is_done_without() {
-    let (seen, report) = run(|graph| {
+    let (seen, report) = run_joined(|graph| {
         let lead = graph.clocked(0, 10, 10);
         // Its packets come 25 ms after their time.
         let tardy = graph.source(|call, cx| {
@@ -151,9 +121,9 @@ fn who_is_not_there_in_time_is_done_without() {
     });
     assert_eq!(seen.len(), 10);
     assert!(seen.iter().all(|(_, _, extra)| extra.is_empty()), "{seen:?}");
-    assert_eq!(counts(&report, "join.in").late, 10);
+    assert_eq!(join_counts(&report, "join.in").late, 10);
     // The last packet goes on at 102 ms, and with it the join ends.
-    assert_eq!(counts(&report, "join.extra"), JoinCounts { matched: 0, late: 8, dropped: 0 });
+    assert_eq!(join_counts(&report, "join.extra"), JoinCounts { matched: 0, late: 8, dropped: 0 });
 }
 
 /// A diamond whose one side is longer than all queues together does not lock up.
@@ -178,7 +148,7 @@ fn a_join_never_blocks_the_graph() {
             graph.companion(side, (join, SIDE), SyncPolicy::Exact, None);
             graph.all_heavy();
             let report = graph.run(RunOptions { clock, ..RunOptions::default() }).unwrap();
-            let lead = counts(&report, "join.in");
+            let lead = join_counts(&report, "join.in");
             assert_eq!(lead.matched, seen.lock().unwrap().len() as u64);
             assert_eq!(lead.matched + lead.dropped, 500, "{clock:?} {swapped}: {lead:?}");
             if clock == ClockKind::Virtual && swapped {

@@ -6,8 +6,8 @@ use std::{
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, Edge, EdgePolicy, OnError, OnTimeFault, Report, RunError,
-    RunOptions, SyncPolicy, run,
+    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, JoinCounts, OnError, OnTimeFault,
+    Report, RunError, RunOptions, SyncPolicy, Threads, run,
 };
 use afferent_graph::{
     Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Payload,
@@ -229,7 +229,7 @@ impl Graph {
     }
 
     /// Lets the last edge come from the other output of its source.
-    pub(crate) fn from_more(&mut self) {
+    pub(crate) fn leave_by_more(&mut self) {
         self.edges.last_mut().unwrap().from.1 = MORE.name();
     }
 
@@ -370,4 +370,32 @@ impl Gate {
         let open = self.0.0.lock().unwrap();
         drop(self.0.1.wait_while(open, |open| !*open).unwrap());
     }
+}
+
+/// What became of the packets that came to the input `to`, such as `join.side`.
+pub(crate) fn join_counts(report: &Report, to: &str) -> JoinCounts {
+    report.edges.iter().find(|edge| edge.to == to).unwrap().join.unwrap()
+}
+
+/// What the join got on the virtual clock, on one thread and on many, which must give the same.
+pub(crate) fn run_joined(build: impl Fn(&mut Graph) -> Seen<Joined>) -> (Vec<Joined>, Report) {
+    let once = |threads, heavy: bool| {
+        let mut graph = Graph::default();
+        let seen = build(&mut graph);
+        if heavy {
+            graph.all_heavy();
+        }
+        let clock = ClockKind::Virtual;
+        let report = graph.run(RunOptions { threads, clock, ..RunOptions::default() }).unwrap();
+        let seen = seen.lock().unwrap().clone();
+        (seen, report)
+    };
+    let (single, report) = once(Threads::Single, false);
+    for heavy in [false, true] {
+        let (many, other) = once(Threads::Auto, heavy);
+        assert_eq!(many, single);
+        let joins = |report: &Report| report.edges.iter().map(|edge| edge.join).collect::<Vec<_>>();
+        assert_eq!(joins(&other), joins(&report));
+    }
+    (single, report)
 }

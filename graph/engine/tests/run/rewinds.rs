@@ -2,19 +2,15 @@
 
 use std::time::Duration;
 
-use afferent_engine::{
-    ClockKind, JoinCounts, OnTimeFault, Report, RunOptions, SyncPolicy, Threads,
-};
+use afferent_engine::{JoinCounts, OnTimeFault, Report, RunOptions, SyncPolicy};
 
-use crate::kit::{EXTRA, Gate, Graph, Joined, MORE, Number, OUT, SIDE, Seen, block, ms};
+use crate::kit::{
+    EXTRA, Gate, Graph, Joined, MORE, Number, OUT, SIDE, block, join_counts, ms, run_joined,
+};
 
 /// Packets in a life of a source, and lives.
 const PACKETS: u64 = 20;
 const LIVES: u64 = 3;
-
-fn counts(report: &Report, to: &str) -> JoinCounts {
-    report.edges.iter().find(|edge| edge.to == to).unwrap().join.unwrap()
-}
 
 /// A source each `period` milliseconds, whose times begin anew with each of its lives.
 fn mortal(graph: &mut Graph, period: u64, packets: u64) -> usize {
@@ -28,29 +24,6 @@ fn mortal(graph: &mut Graph, period: u64, packets: u64) -> usize {
     source
 }
 
-/// What the join got on the virtual clock, on one thread and on many, which must give the same.
-fn run(build: impl Fn(&mut Graph) -> Seen<Joined>) -> (Vec<Joined>, Report) {
-    let once = |threads, heavy: bool| {
-        let mut graph = Graph::default();
-        let seen = build(&mut graph);
-        if heavy {
-            graph.all_heavy();
-        }
-        let clock = ClockKind::Virtual;
-        let report = graph.run(RunOptions { threads, clock, ..RunOptions::default() }).unwrap();
-        let seen = seen.lock().unwrap().clone();
-        (seen, report)
-    };
-    let (single, report) = once(Threads::Single, false);
-    for heavy in [false, true] {
-        let (many, other) = once(Threads::Auto, heavy);
-        assert_eq!(many, single);
-        let joins = |report: &Report| report.edges.iter().map(|edge| edge.join).collect::<Vec<_>>();
-        assert_eq!(joins(&other), joins(&report));
-    }
-    (single, report)
-}
-
 /// Each packet of each life with those that it is made of, `side` as `expected` says.
 fn check(seen: &[Joined], report: &Report, expected: impl Fn(u64) -> Vec<u64>) {
     let life = (0..PACKETS).map(|number| number * 10);
@@ -58,7 +31,7 @@ fn check(seen: &[Joined], report: &Report, expected: impl Fn(u64) -> Vec<u64>) {
     let expected: Vec<Joined> = lives.map(|at| (at, expected(at), vec![])).collect();
     assert_eq!(seen, expected);
     let all = JoinCounts { matched: PACKETS * LIVES, ..JoinCounts::default() };
-    assert_eq!(counts(report, "join.in"), all);
+    assert_eq!(join_counts(report, "join.in"), all);
 }
 
 /// A source whose two ways to the join are of different length: what it sends after it has begun
@@ -73,7 +46,7 @@ fn both_ways_from_a_source_that_begins_anew_lead_to_the_same_call() {
         SyncPolicy::Interpolate,
     ] {
         for swapped in [false, true] {
-            let (seen, report) = run(|graph| {
+            let (seen, report) = run_joined(|graph| {
                 let source = mortal(graph, 10, PACKETS);
                 let (one, two) = (graph.filter("one", 1), graph.filter("two", 1));
                 let (join, seen) = graph.join("join");
@@ -85,16 +58,14 @@ fn both_ways_from_a_source_that_begins_anew_lead_to_the_same_call() {
                 seen
             });
             check(&seen, &report, |at| vec![at]);
-            assert_eq!(counts(&report, "join.side").matched, PACKETS * LIVES, "{sync:?}");
+            assert_eq!(join_counts(&report, "join.side").matched, PACKETS * LIVES, "{sync:?}");
         }
     }
 }
 
-/// The leading stream comes by the longer way, and is held up with packets from before the interrupt
-/// while what accompanies it has begun anew.
-#[test]
-fn what_leads_may_be_from_before_an_interrupt() {
-    let mut graph = Graph::default();
+/// A source of 20 packets and what makes speech of them, whose times lie far ahead until it is
+/// interrupted after ten, and begin anew then.
+fn interrupted(graph: &mut Graph) -> (usize, usize) {
     let source = graph.clocked(0, 10, 20);
     let mut base = 10_000;
     let speech = graph.node("speech", move |number, cx| {
@@ -112,6 +83,22 @@ fn what_leads_may_be_from_before_an_interrupt() {
     });
     graph.cancelled(speech, |_| Ok(()));
     graph.interrupted_by(button);
+    (source, speech)
+}
+
+/// What a join gets of such speech that comes to it by two ways.
+fn around_the_interrupt() -> Vec<Joined> {
+    let before = (0..10).map(|number| 10_000 + number);
+    let times = before.chain((10..20).map(|number| 100 + number));
+    times.map(|at| (at, vec![at], vec![])).collect()
+}
+
+/// The leading stream comes by the longer way, and is held up with packets from before the interrupt
+/// while what accompanies it has begun anew.
+#[test]
+fn what_leads_may_be_from_before_an_interrupt() {
+    let mut graph = Graph::default();
+    let (source, speech) = interrupted(&mut graph);
     let way = graph.filter("way", 1);
     let gate = Gate::default();
     let (opened, mut calls) = (gate.clone(), 0);
@@ -135,17 +122,14 @@ fn what_leads_may_be_from_before_an_interrupt() {
     graph.companion(speech, (join, SIDE), SyncPolicy::Exact, None);
     graph.all_heavy();
     let report = graph.run(RunOptions::default()).unwrap();
-    let before = (0..10).map(|number| 10_000 + number);
-    let times = before.chain((10..20).map(|number| 100 + number));
-    let expected: Vec<Joined> = times.map(|at| (at, vec![at], vec![])).collect();
-    assert_eq!(*seen.lock().unwrap(), expected);
-    assert_eq!(counts(&report, "join.in").matched, 20);
+    assert_eq!(*seen.lock().unwrap(), around_the_interrupt());
+    assert_eq!(join_counts(&report, "join.in").matched, 20);
 }
 
 /// What a source sends by two outputs in one call begins one life.
 #[test]
 fn outputs_that_go_back_together_begin_one_life() {
-    let (seen, report) = run(|graph| {
+    let (seen, report) = run_joined(|graph| {
         let source = graph.source(|call, cx| {
             let at = call % PACKETS * 10;
             for out in [OUT, MORE] {
@@ -158,7 +142,7 @@ fn outputs_that_go_back_together_begin_one_life() {
         let (join, seen) = graph.join("join");
         graph.edge(source, join);
         graph.companion(source, (join, SIDE), SyncPolicy::Exact, None);
-        graph.from_more();
+        graph.leave_by_more();
         seen
     });
     check(&seen, &report, |at| vec![at]);
@@ -167,7 +151,7 @@ fn outputs_that_go_back_together_begin_one_life() {
 /// Nothing waits for a companion that was left out in the new life, and none is taken from before.
 #[test]
 fn bounds_begin_anew() {
-    let (seen, report) = run(|graph| {
+    let (seen, report) = run_joined(|graph| {
         let source = mortal(graph, 10, PACKETS);
         let (some, also) = (graph.filter("some", 20), graph.filter("also", 1));
         let (join, seen) = graph.join("join");
@@ -182,7 +166,7 @@ fn bounds_begin_anew() {
     let expected: Vec<Joined> =
         (0..LIVES).flat_map(|_| life.clone()).map(|at| (at, vec![], extra(at))).collect();
     assert_eq!(seen, expected);
-    assert_eq!(counts(&report, "join.in").late, 0);
+    assert_eq!(join_counts(&report, "join.in").late, 0);
 }
 
 /// In a thread of its own, a branch that is held up has not heard yet that its source has begun
@@ -221,13 +205,13 @@ fn a_branch_that_still_works_on_the_old_time_is_waited_for() {
     // The third call repeats the times of the second.
     let times = [1000, 1010, 0, 10, 20, 0, 10, 20];
     assert_eq!(*seen.lock().unwrap(), times.map(|at| (at, vec![at], vec![])));
-    assert_eq!(counts(&report, "join.in").matched, 8);
+    assert_eq!(join_counts(&report, "join.in").matched, 8);
 }
 
 /// Two sources that begin anew at the same time.
 #[test]
 fn streams_of_two_sources_that_begin_anew_are_interpolated() {
-    let (seen, report) = run(|graph| {
+    let (seen, report) = run_joined(|graph| {
         let (camera, imu) = (mortal(graph, 10, PACKETS), mortal(graph, 4, PACKETS * 10 / 4));
         let (join, seen) = graph.join("join");
         graph.edge(camera, join);
@@ -241,7 +225,7 @@ fn streams_of_two_sources_that_begin_anew_are_interpolated() {
 /// and nothing waits for that.
 #[test]
 fn a_companion_that_begins_anew_alone_catches_up() {
-    let (seen, report) = run(|graph| {
+    let (seen, report) = run_joined(|graph| {
         let lead = graph.clocked(0, 10, PACKETS * 2);
         let side = graph.source(|call, cx| {
             let at = if call < PACKETS { call * 10 } else { call * 10 - 50 };
@@ -255,7 +239,7 @@ fn a_companion_that_begins_anew_alone_catches_up() {
         graph.companion(side, (join, SIDE), SyncPolicy::Exact, Some(Duration::from_millis(100)));
         seen
     });
-    let (lead, side) = (counts(&report, "join.in"), counts(&report, "join.side"));
+    let (lead, side) = (join_counts(&report, "join.in"), join_counts(&report, "join.side"));
     assert_eq!(lead.matched, seen.len() as u64);
     // Four while it catches up, and the last five, which it does not come to.
     assert_eq!((lead.matched, lead.dropped), (PACKETS * 2 - 9, 9));
@@ -266,24 +250,8 @@ fn a_companion_that_begins_anew_alone_catches_up() {
 #[test]
 fn joins_match_again_after_an_interrupt() {
     for cancels_join in [false, true] {
-        let (seen, report) = run(|graph| {
-            let source = graph.clocked(0, 10, 20);
-            let mut base = 10_000;
-            let speech = graph.node("speech", move |number, cx| {
-                let at = base + number;
-                cx.send_at(OUT, ms(at), Number(at));
-                base = if number >= 9 { 100 } else { base };
-                Ok(())
-            });
-            let button = graph.source(|call, cx| {
-                if call == 1 {
-                    cx.send(OUT, Number(0));
-                }
-                cx.resume_at(ms(95));
-                call < 1
-            });
-            graph.cancelled(speech, |_| Ok(()));
-            graph.interrupted_by(button);
+        let (seen, report) = run_joined(|graph| {
+            let (source, speech) = interrupted(graph);
             let way = graph.filter("way", 1);
             let (join, seen) = graph.join("join");
             if cancels_join {
@@ -295,10 +263,7 @@ fn joins_match_again_after_an_interrupt() {
             graph.companion(way, (join, SIDE), SyncPolicy::Exact, None);
             seen
         });
-        let before = (0..10).map(|number| 10_000 + number);
-        let times = before.chain((10..20).map(|number| 100 + number));
-        let expected: Vec<Joined> = times.map(|at| (at, vec![at], vec![])).collect();
-        assert_eq!(seen, expected, "cancels_join: {cancels_join}");
+        assert_eq!(seen, around_the_interrupt(), "cancels_join: {cancels_join}");
         assert!(report.nodes.iter().all(|node| node.timestamp_faults == 0));
     }
 }
