@@ -14,8 +14,8 @@ const LIFE: u32 = 40;
 
 /// The trace of the packet `number` of the source at `place`, in its life `life`.
 pub(crate) fn trace(place: usize, life: u32, number: u64) -> u64 {
-    let (life, number) = (u64::from(life) & 0xFF, number & ((1 << LIFE) - 1));
-    (place as u64 + 1) << SOURCE | life << LIFE | number
+    let life = u64::from(life) & 0xFF;
+    (place as u64 + 1) << SOURCE | life << LIFE | number_of(number)
 }
 
 /// The number of the packet, in all lives of its source.

@@ -117,11 +117,16 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Whether time has begun anew before the packet with this header, of a sender that has been
-    /// restarted; `before` is that of what the node worked on last.
-    pub(crate) fn goes_back(&self, header: &Header, before: &Header) -> bool {
-        let order = life::compare(header.trace, before.trace);
-        order.is_some_and(std::cmp::Ordering::is_gt) || header.at < self.last_at
+    /// Notes that the node is called with the packet with this header; `before` is that of what it
+    /// worked on last. Whether its sender has been restarted since the packet before, and whether
+    /// time has begun anew with it.
+    #[inline(always)]
+    pub(crate) fn receive(&mut self, header: &Header, before: &Header) -> (bool, bool) {
+        let restarted = mem::replace(&mut self.restarts, header.restarts) != header.restarts;
+        let last_at = mem::replace(&mut self.last_at, header.at);
+        let order = || life::compare(header.trace, before.trace);
+        let goes_back = || order().is_some_and(std::cmp::Ordering::is_gt) || header.at < last_at;
+        (restarted, restarted && goes_back())
     }
 
     /// Counts how old a packet of the time `at` is now.
@@ -247,12 +252,11 @@ impl Runner {
         let leads = self.join.is_some() || self.inputs.len() == 1;
         if let Some((input, received)) = input {
             let (input, header) = (&mut self.inputs[input], &received.header);
-            restarted = input.restarts != header.restarts;
-            input.restarts = header.restarts;
-            if restarted && leads && input.goes_back(header, &self.around.origin) {
+            let begins_anew;
+            (restarted, begins_anew) = input.receive(header, &self.around.origin);
+            if begins_anew && leads {
                 begin_anew(&mut self.outputs, &mut self.rewinds);
             }
-            input.last_at = header.at;
             before = input.feedback.then_some(self.around.origin);
             input.marks.iter().for_each(|mark| mark.pass(header.trace, start.real_ns));
             (inbound, packet) = (Some(&input.inbound), Some(received));

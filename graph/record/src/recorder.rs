@@ -241,6 +241,11 @@ impl Recorder {
         Ok(Arc::new(Self { streams, counts, waiting, skipped, queue, writer, path, holds }))
     }
 
+    /// The place of a stream among those that are recorded.
+    fn stream(&self, node: &str, port: &str) -> Option<usize> {
+        self.streams.iter().position(|(name, output)| name == node && *output == port)
+    }
+
     /// Writes what waits and ends the file. Later packets are counted as dropped.
     pub fn finish(&self) -> RecordReport {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -276,13 +281,11 @@ impl Waiting {
 
 impl Observer for Recorder {
     fn holds(&self, node: &str, port: &str) -> usize {
-        let records = self.streams.iter().any(|(name, output)| name == node && *output == port);
-        if records { self.holds } else { 0 }
+        if self.stream(node, port).is_some() { self.holds } else { 0 }
     }
 
     fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
-        let found = self.streams.iter().position(|(name, output)| name == node && *output == port);
-        let Some(stream) = found else { return };
+        let Some(stream) = self.stream(node, port) else { return };
         // Writing it is no part of its way through the graph, nor is a clone.
         let packet = packet.clone();
         let bytes = packet.payload().map_or(0, AnyPayload::bulk_bytes);

@@ -167,12 +167,11 @@ impl Group {
             *called = receiver;
             watch.calling.store(runner.place, Ordering::Relaxed);
             let Moment { now, real_ns } = watch.moment;
-            let Header { at, restarts, .. } = packet.header;
-            let restarted = mem::replace(&mut input.restarts, restarts) != restarts;
-            if restarted && input.goes_back(&packet.header, &runner.around.origin) {
+            let at = packet.header.at;
+            let (restarted, begins_anew) = input.receive(&packet.header, &runner.around.origin);
+            if begins_anew {
                 begin_anew(&mut runner.outputs, &mut runner.rewinds);
             }
-            input.last_at = at;
             let caller = Caller { now, real_ns, restarted, around: &runner.around };
             let mut cx = Cx::new(caller, Some((&input.inbound, packet)), next);
             node.process(&mut cx).map_err(Box::new)?;
