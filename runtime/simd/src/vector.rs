@@ -140,11 +140,18 @@ pub trait Simd: Copy + Send + Sync + 'static {
 
     /// `sum`, and the products of bytes without sign, below 16, with those of `x`, which have one.
     /// It begins with zeros and is brought together by [`Simd::gather`], after at most eight times.
-    fn add_products(self, sum: Self::I32, nibbles: Self::I32, x: Self::I32) -> Self::I32;
+    /// Where there are quads this is one: below 16, a byte is the same with a sign and without.
+    #[inline(always)]
+    fn add_products(self, sum: Self::I32, nibbles: Self::I32, x: Self::I32) -> Self::I32 {
+        self.add_quads(sum, nibbles, x)
+    }
 
     /// The sum for each lane of what [`Simd::add_products`] added up: `sum` itself where there are
     /// quads.
-    fn gather(self, sum: Self::I32) -> Self::I32;
+    #[inline(always)]
+    fn gather(self, sum: Self::I32) -> Self::I32 {
+        sum
+    }
 
     /// Two zipped vectors (see [`Int::zip_halves`]) in the order of their channels.
     fn unzip(self, values: [Self::F32; 2]) -> [Self::F32; 2];

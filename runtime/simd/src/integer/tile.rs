@@ -38,32 +38,44 @@ const fn sum_bytes<S: Simd>() -> usize {
 struct Sizes;
 
 impl Routine for Sizes {
-    type Output = ([usize; 3], u8);
+    type Output = [usize; 3];
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) -> Self::Output {
-        const { ([tile_rows::<S>(), group_len::<S>(), sum_bytes::<S>()], S::OFFSET) }
+    fn run<S: Simd>(self, _: S) -> [usize; 3] {
+        const { [tile_rows::<S>(), group_len::<S>(), sum_bytes::<S>()] }
     }
 }
 
 /// Rows of the tallest tile.
 pub(super) fn rows(isa: Isa) -> usize {
-    isa.run(Sizes).0[0]
+    isa.run(Sizes)[0]
 }
 
 /// Numbers of a row that are multiplied together.
 pub(super) fn group(isa: Isa) -> usize {
-    isa.run(Sizes).0[1]
+    isa.run(Sizes)[1]
 }
 
 /// Bytes of the sum of a column of weights, where there is one.
 pub(super) fn sum_len(isa: Isa) -> usize {
-    isa.run(Sizes).0[2]
+    isa.run(Sizes)[2]
+}
+
+/// See [`Simd::OFFSET`].
+struct Offset;
+
+impl Routine for Offset {
+    type Output = u8;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> u8 {
+        S::OFFSET
+    }
 }
 
 /// What bytes have added where they are multiplied in quads.
 pub(super) fn offset(isa: Isa) -> u8 {
-    isa.run(Sizes).1
+    isa.run(Offset)
 }
 
 /// Rows that are prepared at a time: few where all weights stay in the cache beside them, else

@@ -196,14 +196,6 @@ impl Simd for Avx512 {
         I32s(op!(_mm512_dpbusd_epi32(sum.0, a.0, b.0)))
     }
     #[inline(always)]
-    fn add_products(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
-        self.add_quads(sum, nibbles, x)
-    }
-    #[inline(always)]
-    fn gather(self, sum: I32s) -> I32s {
-        sum
-    }
-    #[inline(always)]
     fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
         // Places 0 to 3 and 8 to 11 of both, then 4 to 7 and 12 to 15, each four in turn.
         let turns = |first: i32| {

@@ -88,18 +88,6 @@ impl Simd for Scalar {
         I32s(zip(sum.0, products, i32::wrapping_add))
     }
     #[inline(always)]
-    fn add_products(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
-        let products = |nibbles: i32, x: i32| -> i32 {
-            let pairs = nibbles.to_le_bytes().into_iter().zip(x.to_le_bytes());
-            pairs.map(|(nibble, x)| i32::from(nibble) * i32::from(x.cast_signed())).sum()
-        };
-        I32s(zip(sum.0, zip(nibbles.0, x.0, products), i32::wrapping_add))
-    }
-    #[inline(always)]
-    fn gather(self, sum: I32s) -> I32s {
-        sum
-    }
-    #[inline(always)]
     fn unzip(self, values: [F32s; 2]) -> [F32s; 2] {
         values
     }
