@@ -10,6 +10,7 @@ use std::{
 };
 
 use afferent_engine::Report;
+use hound::{WavSpec, WavWriter};
 use mcap::{read::LinearReader, records::Record};
 use serde_json::json;
 
@@ -31,16 +32,14 @@ nodes:
   wav: {use: wav_source, params: {path: sound.wav, block: "${block}", pace: "${pace}"}}
 "#;
 
-/// 100 ms of silence at 16 kHz.
-fn sound() -> Vec<u8> {
-    const LEN: u32 = 3200;
-    let mut wav = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
-    wav[4..8].copy_from_slice(&(LEN + 36).to_le_bytes());
-    wav.extend([16_000u32, 32_000].map(u32::to_le_bytes).concat());
-    wav.extend(*b"\x02\0\x10\0data");
-    wav.extend(LEN.to_le_bytes());
-    wav.resize(wav.len() + LEN as usize, 0);
-    wav
+/// Writes 100 ms of silence at 16 kHz.
+fn write_sound(path: &Path) {
+    let format = hound::SampleFormat::Int;
+    let spec =
+        WavSpec { channels: 1, sample_rate: 16_000, bits_per_sample: 16, sample_format: format };
+    let mut file = WavWriter::create(path, spec).unwrap();
+    (0..1600).for_each(|_| file.write_sample(0i16).unwrap());
+    file.finalize().unwrap();
 }
 
 /// A folder with a graph, its part, and the sound that it reads.
@@ -49,7 +48,7 @@ fn folder() -> tempfile::TempDir {
     fs::create_dir(folder.path().join("parts")).unwrap();
     fs::write(folder.path().join("top.yaml"), TOP).unwrap();
     fs::write(folder.path().join("parts/ears.yaml"), EARS).unwrap();
-    fs::write(folder.path().join("parts/sound.wav"), sound()).unwrap();
+    write_sound(&folder.path().join("parts/sound.wav"));
     folder
 }
 
