@@ -1,6 +1,6 @@
 //! The command line: reads arguments, calls one command, and turns errors into exit statuses.
 //!
-//! It is a library so that a program of three lines can have it with nodes of its own:
+//! It is a library so that a program of a few lines can have it with nodes of its own:
 //! `launch/examples/custom_node.rs`.
 
 #![expect(clippy::print_stderr, reason = "a command-line program")]
@@ -43,7 +43,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Run scenarios: what a user does, and what a graph must do then
     Test(test::TestArgs),
-    /// Show live what a graph does that runs with --serve
+    /// Show live what a graph does that was started with --serve
     Top(top::TopArgs),
     /// Show every fault of a graph; exit with 0 only if it would start
     Check(graph::CheckArgs),
@@ -54,7 +54,7 @@ enum Command {
     /// Write the beginnings of something new
     #[command(subcommand)]
     New(new::NewCommand),
-    /// Look into a model program (.pte), run it, verify it, or compare two
+    /// Look into a model program (.pte), run it, verify it, compare two, or let a language model answer
     #[command(subcommand)]
     Model(model::ModelCommand),
 }

@@ -13,6 +13,7 @@
 //! | `param`   | the settings of a node, declared once with unit, range and default       |
 //! | `node`    | what a node is, and the entry of a node list                             |
 //! | `cx`, `outbox` | what a node sees during one call, and what it sends in it           |
+//! | `playout` | sound between packets and a device                                       |
 //! | `threading` | atomics, for the model checker too                                     |
 //! | `audio`, `features`, `image`, `imu`, `speech`, `text`, `dialogue` | payload types      |
 //!

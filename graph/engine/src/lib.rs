@@ -12,6 +12,7 @@
 //! | `clock`, `stopwatch`, `lockstep`          | time: real, or virtual                            |
 //! | `shared`, `threading`, `interrupt`, `stop` | what threads share; what cuts work short         |
 //! | `sync`, `join`                            | packets of several streams in one call            |
+//! | `stamp`, `life`                           | headers of packets; time that begins anew         |
 //! | `supervision`                             | what happens when a node fails                    |
 //! | `budget`                                  | times from port to port                           |
 //! | `metrics`, `times`, `collect`, `watch`, `report`, `summary`, `prometheus` | what was measured |

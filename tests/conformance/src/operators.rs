@@ -190,7 +190,7 @@ fn operators_give_what_pytorch_gives() {
             println!("skipped: {place}: {reason}");
         }
         println!(
-            "operators: {}: {} overloads, {passed} cases passed, {failed} failed; no kernel: {missing:?}",
+            "operators: {}: {} lists of cases, {passed} cases passed, {failed} failed; no kernel: {missing:?}",
             list.name,
             operators.len()
         );

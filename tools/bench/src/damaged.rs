@@ -29,10 +29,11 @@ use crate::{
 /// Crashes and hangs of damaged programs.
 ///
 /// Programs of the conformance tests, without those that need a data file, get one to four wrong
-/// bytes each, and are loaded and run, each in a process of its own with 4 GiB of address space. A program that neither gives a result nor
-/// ends with an error has crashed, or it hangs. Here every method runs three times, on at most
-/// 2000 instructions and with memory for 64 times the file and 1 MiB; what takes more of it is a
-/// large allocation. The peer runs the method `forward` once, on zeros.
+/// bytes each, and are loaded and run, each in a process of its own with 4 GiB of address space. A
+/// program that neither gives a result nor ends with an error has crashed, or it hangs. Here every
+/// method runs three times, on at most 2000 instructions and with memory for 64 times the file and
+/// 1 MiB; what takes more of it is a large allocation. The peer runs the method `forward` once, on
+/// zeros.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]

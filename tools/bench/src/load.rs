@@ -22,7 +22,8 @@ use crate::{
 /// Opens the program, checks it, and loads its method `forward`: operators resolved, memory
 /// allocated, constants in place. Every figure is that of the first load in a new process, with
 /// the file in the page cache; rounds alternate with the peer, which maps the file and then makes
-/// one call. A second start finds the weights that the first one packed in a folder. `tools/bench/export_models.py` makes programs of 14 and 47 MB.
+/// one call. A second start finds the weights that the first one packed in a folder.
+/// `tools/bench/export_models.py` makes programs of 14 and 47 MB.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The program (.pte).
