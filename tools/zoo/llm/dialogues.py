@@ -4,12 +4,13 @@ import json
 import random
 
 import facts
-from phrases import sections
+from phrases import more, sections
 from phrasing import Intent, Phraser
 from words import DAYS, MONTHS, Slots, clock, in_words, is_plural
 
 INSTRUCTIONS = "you are afferent, a small assistant."
 UNKNOWN, UNABLE = "sorry, i do not know that.", "sorry, i can not do that."
+FILES = ("talk.txt", "tools.txt", "memory.txt", "facts.txt", "refuse.txt")
 # How often each family is spoken of.
 FAMILIES = {"talk": 0.18, "fact": 0.17, "tool": 0.25, "memory": 0.22, "refuse": 0.18}
 SYSTEM_SHARE, REMEMBERED_SHARE = 0.85, 0.3
@@ -26,13 +27,14 @@ Turn = collections.namedtuple("Turn", "user calls answer intent")
 
 def load():
     intents, answers = {}, {}
-    for file in ("talk.txt", "tools.txt", "memory.txt", "facts.txt", "refuse.txt"):
+    for file in FILES:
+        training = more(file)
         for name, lines in sections(file).items():
             if lines[0].startswith("="):
                 answers[name] = lines.pop(0)[2:]
             if name.startswith("fact "):
                 answers[name] = name.removeprefix("fact ")
-            intents[name] = Intent(name, lines)
+            intents[name] = Intent(name, lines, training.get(name, ()))
     return intents, answers
 
 

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 CONTEXT = 512
-LAYERS = 6
+LAYERS, WIDTH = 9, 192
 ROPE_BASE = 10000.0
 # The export rounds weights to four bits, in groups that share a scale.
 GROUP, LEVELS = 32, 16
@@ -16,7 +16,7 @@ QUERIES = 128
 
 def shape(vocabulary, layers=LAYERS):
     """The parameters of the model as the official exporter reads them."""
-    return {"dim": 192, "n_layers": layers, "n_heads": 6, "n_kv_heads": 6, "hidden_dim": 512, "vocab_size": vocabulary,
+    return {"dim": WIDTH, "n_layers": layers, "n_heads": 6, "n_kv_heads": 6, "hidden_dim": 512, "vocab_size": vocabulary,
             "norm_eps": 1e-5, "rope_theta": ROPE_BASE}
 
 

@@ -2,7 +2,7 @@
 import functools
 import re
 
-from phrases import part_of_core, part_of_frame, sections
+from phrases import more, part_of_core, part_of_frame, sections
 from words import PARTS, in_words
 
 # How often nothing but the core is said, by kind; cores of the other kinds need a frame.
@@ -43,17 +43,19 @@ def frames(kind, part):
     found = {"train": [], "dev": [], "test": []}
     for line in sections("frames.txt")[kind]:
         found[part_of_frame(kind, line)].append(line)
+    found["train"] += more("frames.txt").get(kind, ())
     return found[part]
 
 
 class Intent:
-    """The cores of one intent, by part: pairs of a kind (q, iq, np, vp, s, any) and a template."""
+    """The cores of one intent, by part: pairs of a kind (q, iq, np, vp, s, any) and a template; `training` are more of its."""
 
-    def __init__(self, name, lines):
+    def __init__(self, name, lines, training=()):
         self.name = name
         self.cores = {"train": [], "dev": [], "test": []}
         for line in lines:
             self.cores[part_of_core(name, line)].append(tuple(line.split(" ", 1)))
+        self.cores["train"] += [tuple(line.split(" ", 1)) for line in training]
         if not self.cores["train"]:
             self.cores["train"] = self.cores["dev"] + self.cores["test"]
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import tokens
 from dialogues import dialogue
-from model import CONTEXT, LAYERS, Llama, grown, rounded, shape
+from model import CONTEXT, LAYERS, WIDTH, Llama, grown, rounded, shape
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from checkpoint import save
@@ -20,7 +20,7 @@ from shipped import constants, fill
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "pipelines" / "models" / "llm"
 WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
-STEPS, BATCH_TOKENS, DRAWN = 13000, 2304, 96
+STEPS, BATCH_TOKENS, DRAWN = 5600, 4608, 192
 RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 150, 0.05
 # A run from nothing starts with fewer layers, which learn as much in less time, and has all of them, with weights rounded
 # as the export does, from this share on.
@@ -83,20 +83,24 @@ def learning_rate(step, steps, rate):
     return rate * min(1, (step + 1) / WARM_UP) * (1 - step / steps + 1e-3)
 
 
-def shipped(model):
-    """The weights of the package, in the order in which its program uses them."""
-    names = [name for name, _ in model.named_parameters()]
+def shipped(vocabulary):
+    """A model with the weights of the package, grown if that has fewer layers."""
     inside = ["attention_norm", "attention.wq", "attention.wk", "attention.wv", "attention.wo",
               "ffn_norm", "feed_forward.w1", "feed_forward.w3", "feed_forward.w2"]
+    values = list(constants(PACKAGE / "llm_portable.pte"))
+    # A layer has four square matrices.
+    model = Llama(shape(vocabulary, sum(weights.shape == (WIDTH, WIDTH) for weights in values) // 4))
+    # The order in which the program uses them.
     order = ["tok_embeddings.weight", *(f"layers.{layer}.{part}.weight" for layer in range(len(model.layers)) for part in inside),
              "norm.weight"]
-    assert sorted(order) == sorted(names)
-    return fill(order, {name: weights.shape for name, weights in model.named_parameters()},
-                constants(PACKAGE / "llm_portable.pte"))
+    shapes = {name: weights.shape for name, weights in model.named_parameters()}
+    assert sorted(order) == sorted(shapes)
+    model.load_state_dict(fill(order, shapes, values))
+    return model if len(model.layers) == LAYERS else grown(model, shape(vocabulary))
 
 
-def train(seed, steps, name, rate, go_on):
-    torch.set_num_threads(1)
+def train(seed, steps, name, rate, go_on, threads):
+    torch.set_num_threads(threads)
     torch.manual_seed(seed)
     WORK.mkdir(parents=True, exist_ok=True)
     words = WORK / f"{name}.json"
@@ -106,14 +110,15 @@ def train(seed, steps, name, rate, go_on):
     checkpoint, grows = WORK / f"{name}-checkpoint.pt", 0 if go_on else int(steps * GROWS)
     saved = torch.load(checkpoint, weights_only=True) if checkpoint.exists() else {"step": 0}
     step, vocabulary = saved["step"], tokenizer.get_vocab_size()
-    model = Llama(shape(vocabulary, LAYERS if step > grows or go_on else FIRST_LAYERS))
+    if go_on and not step:
+        model = shipped(vocabulary)
+    else:
+        model = Llama(shape(vocabulary, LAYERS if step > grows or go_on else FIRST_LAYERS))
     both = optimisers(model)
     if step:
         model.load_state_dict(saved["model"])
         for optimiser, state in zip(both, saved["optimisers"]):
             optimiser.load_state_dict(state)
-    elif go_on:
-        model.load_state_dict(shipped(model))
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {vocabulary} tokens", flush=True)
     start, seen, total = time.time(), 0, []
     drawn = batches(tokenizer, seed, step)
@@ -148,5 +153,6 @@ if __name__ == "__main__":
     parser.add_argument("--name", default="llm", help="of the files in tools/zoo/work/llm")
     parser.add_argument("--rate", type=float, default=RATE, help="the highest learning rate")
     parser.add_argument("--go-on", action="store_true", help="from the weights of the package, with its tokenizer")
+    parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
-    train(arguments.seed, arguments.steps, arguments.name, arguments.rate, arguments.go_on)
+    train(arguments.seed, arguments.steps, arguments.name, arguments.rate, arguments.go_on, arguments.threads)

@@ -161,7 +161,7 @@ def made_up(rng, plural=False):
 def spliced(rng, pair):
     """A word, or two, with the spelling of English; none that is kept for tests."""
     while True:
-        first, second = rng.choice(PARTS), rng.choice(PARTS)
+        first, second = (rng.choice(rng.choice((SPOKEN, PARTS))) for _ in range(2))
         start = rng.choice((0, rng.randrange(len(first) - 1)))
         word = first[start:start + rng.randint(1, 5)] + second[-rng.randint(2, 5):]
         if len(word) > 3 and word not in KEPT:
