@@ -98,6 +98,33 @@ pub struct OpenCx {
     pub weight_cache: Option<&'static Path>,
 }
 
+impl OpenCx {
+    /// Checks that something is connected to the inputs `ports`, as far as that is known, since the
+    /// parameter `name` needs them.
+    ///
+    /// # Errors
+    /// [`NodeError::InvalidParam`] that names the first input that is missing and `who` gives it.
+    ///
+    /// ```
+    /// use afferent_graph::OpenCx;
+    ///
+    /// let cx = OpenCx { connected: vec!["audio"], ..OpenCx::default() };
+    /// assert!(cx.needs("model", &["audio"], "microphone").is_ok());
+    /// let error = cx.needs("hold", &["turns"], "turn_detector").unwrap_err();
+    /// assert_eq!(error.to_string(), "parameter hold: it needs the input turns, from turn_detector");
+    /// ```
+    pub fn needs(&self, name: &'static str, ports: &[&str], who: &str) -> Result<(), NodeError> {
+        let is_known = !self.connected.is_empty();
+        match ports.iter().find(|&&port| is_known && !self.connected.contains(&port)) {
+            None => Ok(()),
+            Some(port) => Err(NodeError::InvalidParam {
+                name,
+                reason: format!("it needs the input {port}, from {who}"),
+            }),
+        }
+    }
+}
+
 /// Why a node could not start, or stopped.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]

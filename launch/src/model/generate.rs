@@ -4,7 +4,10 @@ use std::{
     io::BufRead,
     path::PathBuf,
     process::ExitCode,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
@@ -21,7 +24,7 @@ use super::{CacheArgs, ProgramFile, limits::Limits, options};
 ///
 /// The program is one of ExecuTorch's Llama exports or has inputs like them, with or without a
 /// cache. Its begin token is put before the prompt; nothing else is, so that a chat template has to
-/// be written out. Ctrl-C ends the answer.
+/// be written out. Ctrl-C ends the answer, and leaves out those to the prompts behind it.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model generate llama.pte --tokenizer tokenizer.model --prompt 'Once upon a time'
@@ -101,9 +104,14 @@ struct Measured {
 }
 
 pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
-    let cancelled = args.limits.start();
-    let flag = Arc::clone(&cancelled);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
+    let (cancelled, waits) = (args.limits.start(), Arc::new(AtomicBool::new(false)));
+    let (flag, idle) = (Arc::clone(&cancelled), Arc::clone(&waits));
+    ctrlc::set_handler(move || {
+        flag.store(true, Ordering::Relaxed);
+        if idle.load(Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+    })?;
     let SamplingArgs { temperature, top_k, top_p, min_p, repetition_penalty, seed } = args.sampling;
     let usual = Sampling { repetition_penalty, seed, ..Sampling::default() };
     let answer_options = AnswerOptions {
@@ -112,6 +120,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
         stop: args.stop.clone(),
         ignore_end: args.ignore_end,
         cancelled: Some(cancelled),
+        ..AnswerOptions::default()
     };
     let start = Instant::now();
     let tokenizer = Tokenizer::open(&args.tokenizer)?;
@@ -126,12 +135,22 @@ pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
         crate::print(&if args.json { format!("{}\n", measured.json()) } else { measured.lines() })?;
         return Ok(ExitCode::SUCCESS);
     }
+    waits.store(true, Ordering::Relaxed);
     for line in std::io::stdin().lock().lines() {
+        waits.store(false, Ordering::Relaxed);
         let prompt: String = serde_json::from_str(&line?).context("a line is no JSON string")?;
-        crate::print(&format!("{}\n", asked.answer(&prompt, false)?.json()))?;
+        let measured = asked.answer(&prompt, false)?;
+        crate::print(&format!("{}\n", measured.json()))?;
+        if measured.finish == Some(Finish::Cancelled) {
+            anyhow::bail!("it was stopped; the prompts that follow are not answered");
+        }
+        waits.store(true, Ordering::Relaxed);
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// What shells expect of a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 
 /// A model that is asked, once or again and again.
 struct Asked {

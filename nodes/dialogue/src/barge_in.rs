@@ -34,7 +34,7 @@ params! {
 /// | `gain`       | `audio/Gain`         | out: how loud the agent speaks                             |
 ///
 /// With `turns` and `played` connected, only an agent whose turn it is can be interrupted: from the
-/// end of the user's turn until all of the answer was heard.
+/// end of the user's turn until all of the answer was heard, but for gaps in its sound.
 ///
 /// When speech begins, the agent becomes softer. Speech of `min_speech` with `min_words` words
 /// interrupts it: the graph forgets all that the agent was about to say, also what nobody hears
@@ -72,6 +72,8 @@ pub struct BargeIn {
     is_ducked: bool,
     /// Whether it is the agent's turn; `None` when nobody tells.
     is_its_turn: Option<bool>,
+    /// Whether the user's turn is over, and its answer was not interrupted.
+    is_over: bool,
 }
 
 /// How long after speech its transcript may come.
@@ -151,7 +153,7 @@ impl BargeIn {
         if self.is_its_turn == Some(false) || std::mem::replace(&mut self.is_decided, true) {
             return;
         }
-        self.is_its_turn = self.is_its_turn.map(|_| false);
+        (self.is_its_turn, self.is_over) = (self.is_its_turn.map(|_| false), false);
         let now = cx.now();
         cx.send_at(Self::INTERRUPT, now, Interruption { reason: reason.to_owned() });
         self.be_loud(cx);
@@ -175,6 +177,9 @@ impl Node for BargeIn {
     const LATENCY: &'static str = "min_speech, or until min_words words are known";
 
     fn open(params: BargeInParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        if params.min_words > 0 {
+            cx.needs("min_words", &[Self::TRANSCRIPT.name()], "asr")?;
+        }
         let connected = |port: &str| cx.connected.contains(&port);
         let knows = connected(Self::TURNS.name()) && connected(Self::PLAYED.name());
         let known = params.backchannels.split(',').map(|text| text.trim().to_lowercase());
@@ -190,6 +195,7 @@ impl Node for BargeIn {
             is_heard: false,
             is_ducked: false,
             is_its_turn: knows.then_some(false),
+            is_over: false,
         })
     }
 
@@ -198,12 +204,11 @@ impl Node for BargeIn {
             self.speech(cx, event);
         } else if let Some(played) = cx.get(Self::PLAYED) {
             self.is_heard = played.is_playing;
-            if !self.is_heard {
-                self.is_its_turn = self.is_its_turn.map(|_| false);
-            }
+            // The sound may go on behind a gap.
+            self.is_its_turn = self.is_its_turn.map(|_| self.is_heard && self.is_over);
         } else if let Some(event) = cx.get(Self::TURNS).copied() {
-            let begins = event.kind == TurnEventKind::End;
-            self.is_its_turn = self.is_its_turn.map(|_| begins);
+            self.is_over = event.kind == TurnEventKind::End;
+            self.is_its_turn = self.is_its_turn.map(|_| self.is_over);
             self.decide(cx);
         } else if let Some(packet) = cx.packet().cloned() {
             if let Some(transcript) = packet.get::<Transcript>() {
@@ -227,12 +232,19 @@ mod tests {
     }
 
     fn open(min_words: i64) -> NodeBench<BargeIn> {
+        open_with(min_words, &OpenCx::default())
+    }
+
+    fn open_with(min_words: i64, cx: &OpenCx) -> NodeBench<BargeIn> {
         let values: ParamValues = [("min_words".to_owned(), ParamValue::Int(min_words))].into();
         let params = BargeInParams::from_values(&values).unwrap();
-        let mut bench = NodeBench::new(BargeIn::open(params, &OpenCx::default()).unwrap());
-        let played = Played { until: ms(0), is_playing: true };
-        bench.call(BargeIn::PLAYED, ms(0), played).unwrap();
+        let mut bench = NodeBench::new(BargeIn::open(params, cx).unwrap());
+        bench.call(BargeIn::PLAYED, ms(0), played(true)).unwrap();
         bench
+    }
+
+    fn played(is_playing: bool) -> Played {
+        Played { until: ms(0), is_playing }
     }
 
     fn event(kind: SpeechEventKind) -> SpeechEvent {
@@ -285,6 +297,26 @@ mod tests {
         assert!(hear(520, "yeah yeah i see").is_empty());
         assert_eq!(hear(530, "yeah i see but"), ["interrupt", "0 dB"]);
         assert!(hear(540, "yeah i see but no").is_empty(), "once");
+    }
+
+    #[test]
+    fn an_answer_can_be_interrupted_behind_a_gap_and_once() {
+        let cx = OpenCx { connected: vec!["events", "played", "turns"], ..OpenCx::default() };
+        let mut bench = open_with(0, &cx);
+        let interrupts = |bench: &mut NodeBench<BargeIn>, at| {
+            bench.call(BargeIn::EVENTS, ms(at), event(SpeechEventKind::Start)).unwrap();
+            let sent = bench.advance(ms(at + 500)).unwrap();
+            bench.call(BargeIn::EVENTS, ms(at + 500), event(SpeechEventKind::End)).unwrap();
+            sent.iter().any(|(.., packet)| packet.get::<Interruption>().is_some())
+        };
+        assert!(!interrupts(&mut bench, 100), "it is the user's turn");
+        let over = TurnEvent { turn: 1, kind: TurnEventKind::End };
+        bench.call(BargeIn::TURNS, ms(1000), over).unwrap();
+        bench.call(BargeIn::PLAYED, ms(1100), played(false)).unwrap();
+        bench.call(BargeIn::PLAYED, ms(1200), played(true)).unwrap();
+        assert!(interrupts(&mut bench, 1300), "the answer goes on behind a gap");
+        bench.call(BargeIn::PLAYED, ms(2000), played(true)).unwrap();
+        assert!(!interrupts(&mut bench, 2100), "it only fades");
     }
 
     #[test]

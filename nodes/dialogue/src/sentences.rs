@@ -44,8 +44,9 @@ params! {
 ///
 /// A mark ends a part when a space follows it, so that `3.5` and `7:30` stay whole; abbreviations
 /// such as `Mr.` end none. The parts of a turn in a row are its text but for the spaces between
-/// them. What waits is forgotten when another turn begins, and with an interrupt. A notice goes on as
-/// it is, behind the answer that is under way; after an interrupt it waits for `max_wait`.
+/// them. What waits is forgotten when another turn begins, when its turn is answered anew, and with
+/// an interrupt. A notice goes on as it is, behind the answer that is under way; after an interrupt
+/// it waits for `max_wait`.
 ///
 /// Latency: until the end of a part, `max_wait` at most.
 ///
@@ -90,10 +91,13 @@ impl Sentences {
     pub const PARTS: Out<Text> = Out::new("text");
 
     fn take_in(&mut self, cx: &mut Cx<'_>, text: &Text) {
+        let is_new = text.turn != self.turn || !self.is_answering;
         self.is_answering = !text.is_last;
-        if text.turn != self.turn {
+        if is_new {
             self.turn = text.turn;
             self.waiting.clear();
+            // The user went on: this is another answer to the same turn.
+            self.held.retain(|part| part.turn != text.turn);
         }
         if self.waiting.is_empty() {
             self.since = cx.now();
@@ -137,7 +141,11 @@ impl Sentences {
         // The last word may not be whole.
         match self.waiting.rfind(char::is_whitespace) {
             Some(end) if end >= self.params.min_chars => self.send_until(cx, end),
-            _ => self.since = cx.now(),
+            // It waits for the next piece.
+            _ => {
+                self.since = cx.now();
+                return;
+            }
         }
         if !self.waiting.trim().is_empty() {
             cx.wake_at(self.since + self.params.max_wait);
@@ -198,7 +206,10 @@ impl Node for Sentences {
     const TIMED: bool = true;
     const LATENCY: &'static str = "until the end of a part, max_wait at most";
 
-    fn open(params: SentencesParams, _: &OpenCx) -> Result<Self, NodeError> {
+    fn open(params: SentencesParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        if params.hold {
+            cx.needs("hold", &[Self::TURNS.name()], "turn_detector")?;
+        }
         Ok(Self {
             params,
             turn: 0,
@@ -232,6 +243,10 @@ impl Node for Sentences {
             self.send(cx, part, true);
         }
         self.notices.drain(..).for_each(|text| cx.send(Self::PARTS, text));
+        if let Some(first) = self.held.front() {
+            let count = self.held.len();
+            tracing::warn!("{count} parts are never said: turn {} is not over", first.turn);
+        }
         Ok(())
     }
 
@@ -354,6 +369,29 @@ mod tests {
         assert!(bench.call(Sentences::TEXT, at, piece(0, "No.", true)).unwrap().is_empty());
         bench.cancel(at).unwrap();
         assert!(bench.call(Sentences::TURNS, at, turn(0, TurnEventKind::End)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_turn_that_is_answered_anew_loses_its_first_answer() {
+        let mut bench = open(&[("hold", "true")]);
+        let turn = |kind| TurnEvent { turn: 0, kind };
+        let at = Timestamp(0);
+        bench.call(Sentences::TURNS, at, turn(TurnEventKind::Start)).unwrap();
+        for part in [piece(0, "It is half past nine.", true), piece(0, "It is", false)] {
+            assert!(bench.call(Sentences::TEXT, at, part).unwrap().is_empty());
+        }
+        bench.call(Sentences::TEXT, at, piece(0, " noon in London.", true)).unwrap();
+        let sent = bench.call(Sentences::TURNS, at, turn(TurnEventKind::End)).unwrap();
+        let texts: Vec<_> = sent.iter().filter_map(|(_, packet)| packet.get::<Text>()).collect();
+        assert_eq!(texts, [&piece(0, "It is noon in London.", true)]);
+    }
+
+    #[test]
+    fn a_word_that_never_ends_waits_without_waking() {
+        let mut bench = open(&[("max_wait", "100ms")]);
+        bench.call(Sentences::TEXT, Timestamp(0), piece(0, "Hello", false)).unwrap();
+        assert!(bench.advance(Timestamp(1_000_000_000)).unwrap().is_empty());
+        assert_eq!(bench.asked().wake, None);
     }
 
     #[test]

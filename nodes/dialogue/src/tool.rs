@@ -100,7 +100,7 @@ impl Tool {
             Kind::Command(command) => {
                 call::command(command, self.tools.folder(), &call.json, timeout, cx.cancel_flag())
             }
-            Kind::Http(url) => call::post(url, &call.json, timeout),
+            Kind::Http(url) => call::post(url, &call.json, timeout, cx.cancel_flag()),
         }
     }
 }
@@ -163,7 +163,7 @@ impl Node for Tool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, net::TcpListener};
 
     use afferent_graph::{NodeBench, ParamValue, ParamValues, Params};
     use tempfile::TempDir;
@@ -230,6 +230,8 @@ mod tests {
         check("x: {command: [no-such-program]}", "x", "{}", "{\"error\":\"no-such-program: ");
         let slow = "x: {command: [sleep, '60'], timeout: 50ms}";
         check(slow, "x", "{}", "{\"error\":\"sleep took longer than 50ms\"}");
+        let silent = "x: {command: [sh, -c, \"echo '{}'; exec >&-; sleep 3\"], timeout: 50ms}";
+        check(silent, "x", "{}", "{\"error\":\"sh took longer than 50ms\"}");
         check(
             "x: {command: [yes]}",
             "x",
@@ -240,6 +242,10 @@ mod tests {
 
     #[test]
     fn servers_that_do_not_answer_are_told() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = silent.local_addr().unwrap();
+        let slow = format!("x: {{http: 'http://{at}/', timeout: 50ms}}");
+        check(&slow, "x", "{}", &format!("{{\"error\":\"http://{at}/: timeout"));
         check("x: {http: 'http://127.0.0.1:9/'}", "x", "{}", "{\"error\":\"http://127.0.0.1:9/: ");
     }
 

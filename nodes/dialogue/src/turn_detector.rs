@@ -237,6 +237,9 @@ impl Node for TurnDetector {
 
     fn open(params: TurnDetectorParams, cx: &OpenCx) -> Result<Self, NodeError> {
         Self::check(&params, cx)?;
+        if params.model.is_some() {
+            cx.needs("model", &[Self::AUDIO.name()], "the microphone")?;
+        }
         let words = params.hesitation.split(',').map(|word| word.trim().to_lowercase());
         let hears = cx.connected.contains(&Self::PLAYED.name());
         let pause = params.model.as_deref().map(|path| Pause::open(path, cx)).transpose()?;

@@ -56,7 +56,8 @@ params! {
 /// What was said stays in mind until the model's context has no room for another answer; then the
 /// oldest turns are forgotten. The model reads only what is new, as long as nothing was forgotten.
 /// A text of the same turn as the last one takes its place: the user went on. The result of a call
-/// that something was said after is dropped. An interrupt ends an answer between two tokens; what
+/// that something was said after is dropped. After eight calls in a row, and where a turn does not
+/// fit the context by itself, `apology` is the answer. An interrupt ends an answer between two tokens; what
 /// `history` says of it stays in mind.
 ///
 /// Contract of the model: that of ExecuTorch's Llama exports, with `tokenizer` and `chat` in
@@ -87,11 +88,18 @@ pub struct Llm {
     turn: u64,
     /// A tool was called, and its result is waited for until then.
     waiting: Option<Timestamp>,
+    /// Calls of the turn whose results may still come, though nobody waits for them.
+    stale: u32,
+    /// Calls in a row of the turn.
+    calls: u32,
     /// How much of the answer was heard.
     heard: Heard,
     /// The last answer may have been cut short.
     interrupted: bool,
 }
+
+/// Most calls in a row: a model that goes on then is told nothing by what it gets.
+const MOST_CALLS: u32 = 8;
 
 impl Llm {
     /// What the user says.
@@ -113,18 +121,42 @@ impl Llm {
             self.dialogue.keep_heard(self.heard.words())?;
         }
         self.dialogue.ask(text.turn, &text.text)?;
-        (self.turn, self.waiting, self.heard) = (text.turn, None, Heard::of(text.turn));
+        let is_same = text.turn == self.turn;
+        self.stale = if is_same { self.stale + u32::from(self.waiting.is_some()) } else { 0 };
+        (self.turn, self.heard) = (text.turn, Heard::of(text.turn));
+        (self.waiting, self.calls) = (None, 0);
         self.dialogue.begin()
     }
 
     /// Takes in what a tool gave; whether somebody waited for it.
     fn give(&mut self, result: &ToolMessage) -> Result<bool, TextError> {
-        if self.waiting.is_none() || result.turn != self.turn {
+        if result.turn != self.turn {
             return Ok(false);
         }
-        self.waiting = None;
+        if self.stale > 0 {
+            self.stale -= 1;
+            return Ok(false);
+        }
+        if self.waiting.take().is_none() {
+            return Ok(false);
+        }
         self.dialogue.give(&result.tool, &result.json)?;
         self.dialogue.begin().map(|()| true)
+    }
+
+    /// Goes on with what was begun; a turn that the model's context cannot hold is forgotten.
+    fn begun(&mut self, cx: &mut Cx<'_>, begun: Result<bool, TextError>) -> Result<(), NodeError> {
+        match begun {
+            Ok(true) => self.go_on(cx),
+            Ok(false) => Ok(()),
+            Err(error @ TextError::ContextFull { .. }) => {
+                tracing::warn!("turn {} is forgotten: {error}", self.turn);
+                self.dialogue.forget_last();
+                self.apologise(cx);
+                Ok(())
+            }
+            Err(error) => Err(self.fault(&error)),
+        }
     }
 
     /// Sends the next piece of the answer.
@@ -138,7 +170,12 @@ impl Llm {
                 }
                 cx.resume();
             }
+            Said::Call(tool, _) if self.calls == MOST_CALLS => {
+                tracing::warn!("the model called {tool} after {MOST_CALLS} other calls");
+                self.apologise(cx);
+            }
             Said::Call(tool, json) => {
+                self.calls += 1;
                 let until = cx.now() + self.params.tool_timeout;
                 self.waiting = Some(until);
                 cx.wake_at(until);
@@ -190,12 +227,9 @@ impl Node for Llm {
     }
 
     fn open(params: LlmParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let lacks = |port: &str| !cx.connected.is_empty() && !cx.connected.contains(&port);
-        if params.history == Remembered::Heard
-            && (lacks(Self::WORDS.name()) || lacks(Self::PLAYED.name()))
-        {
-            let reason = "heard needs the inputs words and played, from tts and speaker".to_owned();
-            return Err(NodeError::InvalidParam { name: "history", reason });
+        if params.history == Remembered::Heard {
+            cx.needs("history", &[Self::WORDS.name()], "tts")?;
+            cx.needs("history", &[Self::PLAYED.name()], "speaker")?;
         }
         let max_new = usize::try_from(params.max_new).unwrap_or(usize::MAX);
         let dialogue = Dialogue::open(&params.model, params.system.as_deref(), max_new, cx)?;
@@ -204,6 +238,8 @@ impl Node for Llm {
             dialogue,
             turn: 0,
             waiting: None,
+            stale: 0,
+            calls: 0,
             heard: Heard::default(),
             interrupted: false,
         })
@@ -216,13 +252,10 @@ impl Node for Llm {
             self.heard.played(played);
         } else if let Some(result) = cx.get(Self::RESULTS) {
             let given = self.give(result);
-            if given.map_err(|error| self.fault(&error))? {
-                return self.go_on(cx);
-            }
+            return self.begun(cx, given);
         } else if let Some(text) = cx.get(Self::TEXT) {
-            let asked = self.ask(text);
-            asked.map_err(|error| self.fault(&error))?;
-            return self.go_on(cx);
+            let asked = self.ask(text).map(|()| true);
+            return self.begun(cx, asked);
         } else if let Some(until) = self.waiting {
             match cx.now() >= until {
                 true => self.apologise(cx),
@@ -236,7 +269,7 @@ impl Node for Llm {
 
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
         self.dialogue.stop();
-        (self.waiting, self.interrupted) = (None, true);
+        (self.waiting, self.stale, self.interrupted) = (None, 0, true);
         Ok(())
     }
 }
@@ -247,6 +280,7 @@ mod tests {
 
     use super::*;
 
+    /// The shipped model.
     fn assistant(history: &str) -> NodeBench<Llm> {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/llm");
         let values: ParamValues = [
@@ -287,6 +321,41 @@ mod tests {
         assert!(text.text.starts_with("sorry"), "{text:?}");
         let result = ToolMessage { json: "{}".to_owned(), ..calls[0].clone() };
         assert!(llm.call(Llm::RESULTS, ms(20_001), result).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_result_of_a_call_that_was_replaced_is_dropped() {
+        let mut llm = assistant("said");
+        for at in [5, 6] {
+            let sent = llm.call(Llm::TEXT, ms(at), ask(3, "what time is it")).unwrap();
+            assert_eq!(told(&sent).1.len(), 1);
+        }
+        let result = |time: &str| ToolMessage {
+            turn: 3,
+            tool: "get_time".to_owned(),
+            json: format!("{{\"time\": \"{time}\", \"day\": \"monday\"}}"),
+        };
+        assert!(llm.call(Llm::RESULTS, ms(7), result("07:00")).unwrap().is_empty());
+        let sent = llm.call(Llm::RESULTS, ms(8), result("16:00")).unwrap();
+        assert!(told(&sent).0.starts_with("it is"), "{sent:?}");
+    }
+
+    #[test]
+    fn what_does_not_fit_the_context_is_apologised_for() {
+        let mut llm = assistant("said");
+        let long = "tell me more about that ".repeat(200);
+        let sent = llm.call(Llm::TEXT, ms(0), ask(1, &long)).unwrap();
+        assert!(told(&sent).0.starts_with("sorry"), "{sent:?}");
+        let sent = llm.call(Llm::TEXT, ms(1), ask(2, "what is the capital of france")).unwrap();
+        assert_eq!(told(&sent).0, "the capital of france is paris.");
+
+        let sent = llm.call(Llm::TEXT, ms(2), ask(3, "where are my keys")).unwrap();
+        let call = told(&sent).1.remove(0);
+        let result = ToolMessage { json: format!("{{\"place\": \"{long}\"}}"), ..call };
+        let sent = llm.call(Llm::RESULTS, ms(3), result).unwrap();
+        assert!(told(&sent).0.starts_with("sorry"), "{sent:?}");
+        let sent = llm.call(Llm::TEXT, ms(4), ask(4, "what is the capital of spain")).unwrap();
+        assert_eq!(told(&sent).0, "the capital of spain is madrid.");
     }
 
     #[test]

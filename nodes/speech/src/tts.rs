@@ -84,8 +84,10 @@ impl Tts {
             (self.turn, self.next_position) = (text.turn, 0);
         }
         let written = text.text.split_whitespace().count();
+        let written = u32::try_from(written).unwrap_or(u32::MAX / 2);
         self.position = self.next_position;
-        self.next_position += u32::try_from(written).unwrap_or(u32::MAX / 2);
+        // A turn that is answered anew begins with its first word.
+        self.next_position = if text.is_last { 0 } else { self.position.saturating_add(written) };
         self.free_at = self.free_at.max(at);
         self.ahead = self.voice.clauses(&text.text).into();
     }
@@ -179,7 +181,7 @@ impl Node for Tts {
 
     fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         // What is said next need not wait for what is not said.
-        (self.saying, self.free_at) = (None, cx.now());
+        (self.saying, self.free_at, self.next_position) = (None, cx.now(), 0);
         self.ahead.clear();
         Ok(())
     }
@@ -228,11 +230,16 @@ mod tests {
         let spoken: Duration = words.iter().map(|(_, word)| word.duration).sum();
         assert!(spoken > Duration::from_secs(1) && loud > 0.05, "{spoken:?}, {loud}");
 
-        // What comes later is said behind it.
-        let sent = voice.call(Tts::TEXT, start, Text::from("Yes.")).unwrap();
-        assert!(sent.iter().all(|(_, packet)| packet.header.at >= next));
-        let word = sent.iter().find_map(|(_, packet)| packet.get::<Word>());
-        assert_eq!(word.map(|word| word.position), Some(6));
+        // What comes later is said behind it; a text that is the last of an answer ends its count.
+        let mut position = |text: &str, is_last| {
+            let text = Text { is_last, ..Text::from(text) };
+            let sent = voice.call(Tts::TEXT, start, text).unwrap();
+            assert!(sent.iter().all(|(_, packet)| packet.header.at >= next));
+            sent.iter().find_map(|(_, packet)| packet.get::<Word>()).map(|word| word.position)
+        };
+        let positions = [("Yes, I", false), ("do.", true), ("No.", false)]
+            .map(|(text, is_last)| position(text, is_last));
+        assert_eq!(positions, [Some(1), Some(3), Some(1)]);
     }
 
     #[test]

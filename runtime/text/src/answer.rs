@@ -16,7 +16,9 @@ pub struct AnswerOptions {
     pub sampling: Sampling,
     /// Texts that end it; they are not part of its text.
     pub stop: Vec<String>,
-    /// Whether tokens that end an answer are ignored, which benchmarks want.
+    /// Tokens that end it, beside those of the model or else of the tokenizer.
+    pub end: Vec<u32>,
+    /// Whether all tokens that end an answer are ignored, which benchmarks want.
     pub ignore_end: bool,
     /// Set by another thread to end it.
     pub cancelled: Option<Arc<AtomicBool>>,
@@ -29,6 +31,7 @@ impl Default for AnswerOptions {
             max_new: usize::MAX,
             sampling: Sampling::default(),
             stop: Vec::new(),
+            end: Vec::new(),
             ignore_end: false,
             cancelled: None,
         }
@@ -100,12 +103,12 @@ impl AnswerState {
         let sampler = Sampler::new(options.sampling)?;
         generator.push(prompt)?;
         let end = match generator.contract().end.as_slice() {
-            _ if options.ignore_end => &[],
             [] => tokenizer.end(),
             end => end,
         };
+        let ends = !options.ignore_end;
         let mut state = Self {
-            end: end.to_vec(),
+            end: end.iter().chain(&options.end).copied().filter(|_| ends).collect(),
             sampler,
             stream: TextStream::going_on(),
             stop: StopTexts::new(options.stop.clone()),

@@ -1,9 +1,9 @@
 //! What tools do.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc,
@@ -53,31 +53,66 @@ pub(super) fn command(
     started.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = started.spawn().map_err(|error| format!("{program}: {error}"))?;
     let answer = answer_of(&mut child, arguments.to_owned());
-    let until = Instant::now() + timeout;
-    let told = loop {
-        match answer.recv_timeout(Duration::from_millis(5)) {
-            Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < until => {
-                if cancelled.load(Ordering::Relaxed) {
-                    break Err("it was interrupted".to_owned());
-                }
-            }
-            Ok(told) if told.len() as u64 > MOST => {
-                break Err(format!("{program} answered more than {MOST} bytes"));
-            }
-            Ok(told) => break Ok(told),
-            Err(_) => break Err(format!("{program} took longer than {timeout:?}")),
-        }
-    };
+    let wait = Wait::new(program, timeout, cancelled);
+    let told = wait.until(|most| answer.recv_timeout(most).ok());
+    let told = told.and_then(|told| match told.len() as u64 > MOST {
+        true => Err(format!("{program} answered more than {MOST} bytes")),
+        // It may go on with something else.
+        false => wait
+            .until(|most| ended_within(&mut child, most))?
+            .map(|status| (told, status))
+            .map_err(|error| format!("{program}: {error}")),
+    });
     if told.is_err() {
         // It may have ended by itself.
         let _ = child.kill();
+        let _ = child.wait();
     }
-    let ended = child.wait().map_err(|error| format!("{program}: {error}"))?;
-    let told = told?;
-    if !ended.success() {
-        return Err(format!("{program} failed: {ended}"));
+    match told? {
+        (told, status) if status.success() => object(program, &told),
+        (_, status) => Err(format!("{program} failed: {status}")),
     }
-    object(program, &told)
+}
+
+/// How long somebody is waited for.
+struct Wait<'w> {
+    who: &'w str,
+    start: Instant,
+    timeout: Duration,
+    cancelled: &'w AtomicBool,
+}
+
+impl<'w> Wait<'w> {
+    fn new(who: &'w str, timeout: Duration, cancelled: &'w AtomicBool) -> Self {
+        Self { who, start: Instant::now(), timeout, cancelled }
+    }
+
+    /// What `get` gives at last, which waits for as long as it is told each time.
+    ///
+    /// # Errors
+    /// It took too long, or was interrupted.
+    fn until<T>(&self, mut get: impl FnMut(Duration) -> Option<T>) -> Result<T, String> {
+        loop {
+            if let Some(found) = get(Duration::from_millis(5)) {
+                return Ok(found);
+            }
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err("it was interrupted".to_owned());
+            }
+            if self.start.elapsed() >= self.timeout {
+                return Err(format!("{} took longer than {:?}", self.who, self.timeout));
+            }
+        }
+    }
+}
+
+/// How `child` ended, if it does within `most`.
+fn ended_within(child: &mut Child, most: Duration) -> Option<io::Result<ExitStatus>> {
+    let ended = child.try_wait().transpose();
+    if ended.is_none() {
+        thread::sleep(most);
+    }
+    ended
 }
 
 /// Sends what `child` writes to its standard output, when that ends.
@@ -98,8 +133,26 @@ fn answer_of(child: &mut Child, arguments: String) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// What a server answers.
-pub(super) fn post(url: &str, arguments: &str, timeout: Duration) -> Result<Value, String> {
+/// What a server answers. A request that was interrupted ends by itself, at the latest after
+/// `timeout`.
+pub(super) fn post(
+    url: &str,
+    arguments: &str,
+    timeout: Duration,
+    cancelled: &AtomicBool,
+) -> Result<Value, String> {
+    let (sender, answer) = mpsc::channel();
+    let (to, arguments) = (url.to_owned(), arguments.to_owned());
+    thread::spawn(move || {
+        // Whoever was interrupted no longer waits.
+        let _ = sender.send(request(&to, &arguments, timeout));
+    });
+    // The request ends in time by itself, and says more of what is wrong.
+    let most = timeout + Duration::from_secs(1);
+    Wait::new(url, most, cancelled).until(|most| answer.recv_timeout(most).ok())?
+}
+
+fn request(url: &str, arguments: &str, timeout: Duration) -> Result<Value, String> {
     let failed = |error: ureq::Error| format!("{url}: {error}");
     let config = ureq::Agent::config_builder().timeout_global(Some(timeout)).build();
     let request = ureq::Agent::new_with_config(config).post(url);

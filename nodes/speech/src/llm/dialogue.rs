@@ -40,7 +40,7 @@ pub(super) struct Dialogue {
     turns: Vec<Turn>,
     /// The answer under way.
     saying: Option<Saying>,
-    max_new: usize,
+    options: AnswerOptions,
 }
 
 /// What the user said, calls and their results, and the answer.
@@ -80,12 +80,25 @@ impl Dialogue {
         };
         let (generator, template, start) =
             opened().map_err(|error: TextError| failed(error.to_string()))?;
-        let room = generator.contract().context.saturating_sub(start.len());
-        if room < 2 * max_new {
+        if chat.call.is_some() && chat.result.is_none() {
+            let reason = "model.yaml: chat.call needs chat.result, how a tool's result is written";
+            return Err(failed(reason.to_owned()));
+        }
+        let framed = start.len() + template.answer.len();
+        let room = generator.contract().context.saturating_sub(framed);
+        if room < max_new.saturating_mul(2) {
             let reason = format!("there is room for {room} tokens, too few for answers of this");
             return Err(NodeError::InvalidParam { name: "max_new", reason });
         }
-        Ok(Self { generator, template, start, turns: Vec::new(), saying: None, max_new })
+        // What ends an answer is a token, or a text.
+        let end = template.plain.token(chat.end.trim());
+        let options = AnswerOptions {
+            max_new,
+            end: end.into_iter().collect(),
+            stop: if end.is_none() { vec![chat.end.clone()] } else { Vec::new() },
+            ..AnswerOptions::default()
+        };
+        Ok(Self { generator, template, start, turns: Vec::new(), saying: None, options })
     }
 
     /// Appends what the user says in a turn, in place of what was said in it before;
@@ -96,6 +109,12 @@ impl Dialogue {
         self.turns.pop_if(|last| last.number == number);
         self.turns.push(Turn { number, tokens, ..Turn::default() });
         Ok(())
+    }
+
+    /// Forgets the last turn.
+    pub(super) fn forget_last(&mut self) {
+        self.saying = None;
+        self.turns.pop();
     }
 
     /// Appends what `tool` gave; [`Dialogue::begin`] lets the model say something about it.
@@ -114,10 +133,9 @@ impl Dialogue {
     /// Begins an answer, of which [`Dialogue::next`] gives piece after piece.
     pub(super) fn begin(&mut self) -> Result<(), TextError> {
         let (kept, prompt) = self.prepare();
-        let Self { generator, template, max_new, .. } = self;
-        let options = AnswerOptions { max_new: *max_new, ..AnswerOptions::default() };
+        let Self { generator, template, options, .. } = self;
         generator.rewind(kept)?;
-        let state = AnswerState::start(generator, &template.plain, &prompt, &options)?;
+        let state = AnswerState::start(generator, &template.plain, &prompt, options)?;
         self.saying = Some(Saying {
             state,
             call: template.call,
@@ -154,13 +172,13 @@ impl Dialogue {
     }
 
     fn keep(&mut self, mut saying: Saying) {
-        let Self { template, turns, .. } = self;
-        if saying.tokens.last().is_none_or(|last| !template.end.contains(last)) {
-            saying.tokens.extend_from_slice(&template.end);
-        }
+        let Self { template: Template { answer, end, .. }, turns, .. } = self;
+        // The model may have said a part of it.
+        let said = (0..=end.len()).rev().find(|&length| saying.tokens.ends_with(&end[..length]));
+        saying.tokens.extend_from_slice(&end[said.unwrap_or(0)..]);
         if let Some(turn) = turns.last_mut() {
             turn.before_answer = turn.tokens.len();
-            turn.tokens.extend_from_slice(&template.answer);
+            turn.tokens.extend_from_slice(answer);
             turn.tokens.extend_from_slice(&saying.tokens);
             turn.answer = if saying.calls { String::new() } else { saying.text };
         }
@@ -192,7 +210,8 @@ impl Dialogue {
     /// Forgets turns until the next answer has room; returns how many tokens of the context stay,
     /// and those that come after them.
     fn prepare(&mut self) -> (usize, Vec<u32>) {
-        let room = self.generator.contract().context - self.max_new - self.template.answer.len();
+        let context = self.generator.contract().context;
+        let room = context - self.options.max_new - self.template.answer.len();
         let tokens = |turns: &[Turn]| turns.iter().map(|turn| turn.tokens.len()).sum::<usize>();
         let excess = |turns: &[Turn]| self.start.len() + tokens(turns) > room;
         let gone = (0..self.turns.len().saturating_sub(1)).find(|&n| !excess(&self.turns[n..]));
