@@ -21,8 +21,8 @@ MEMORY_SHARE = 0.35
 
 # A tool's call and result, both JSON objects.
 Call = collections.namedtuple("Call", "call result")
-# What a user says, what tools are called for it, the answer, and the intent.
-Turn = collections.namedtuple("Turn", "user calls answer intent")
+# What a user says, what tools are called for it, the answer, the intent, and with which of its cores it is said.
+Turn = collections.namedtuple("Turn", "user calls answer intent core")
 
 
 def load():
@@ -115,11 +115,11 @@ class Speaker:
     """Makes turns of a dialogue, and keeps in mind what was told.
 
     `part` is that of the phrasings, `unseen` says whether slots are filled with values that training never sees, `varied`
-    whether with more that nobody has heard.
+    whether with more that nobody has heard; `drill` says how often which phrasing is drawn.
     """
 
-    def __init__(self, rng, part="train", unseen=False, varied=False):
-        self.rng, self.slots, self.phraser = rng, Slots(rng, unseen, varied), Phraser(rng, part, varied)
+    def __init__(self, rng, part="train", unseen=False, varied=False, drill=None):
+        self.rng, self.slots, self.phraser = rng, Slots(rng, unseen, varied), Phraser(rng, part, varied, drill)
         self.known = {}
 
     def say(self, intent, bare=False, **slots):
@@ -129,7 +129,7 @@ class Speaker:
         return bool(INTENTS[intent].cores[self.phraser.part])
 
     def turn(self, user, answer, intent, *calls):
-        return [Turn(user, calls, answer, intent)]
+        return [Turn(user, calls, answer, intent, self.phraser.said)]
 
     # Families
 
@@ -375,9 +375,9 @@ class Speaker:
         return text
 
 
-def dialogue(rng, turns):
+def dialogue(rng, turns, drill=None):
     """(system text or None, turns) for training."""
-    speaker = Speaker(rng, varied=True)
+    speaker = Speaker(rng, varied=True, drill=drill)
     system = speaker.remembered() if rng.random() < SYSTEM_SHARE else None
     made, kind = [], rng.random()
     while len(made) < turns:

@@ -67,11 +67,19 @@ class Intent:
 class Phraser:
     """Says intents with phrasings of one part.
 
-    `varied` adds words that mean nothing, and leaves some out.
+    `varied` adds words that mean nothing, and leaves some out; `drill` says how often which core is drawn, evenly if None.
+    `said` is the core of the last utterance: the name of its intent, and its place among the cores.
     """
 
-    def __init__(self, rng, part="train", varied=False):
-        self.rng, self.part, self.varied = rng, part, varied
+    def __init__(self, rng, part="train", varied=False, drill=None):
+        self.rng, self.part, self.varied, self.drill = rng, part, varied, drill
+        self.said = None
+
+    def core(self, intent):
+        cores = intent.cores[self.part]
+        at = self.drill.draw(self.rng, intent.name) if self.drill else self.rng.randrange(len(cores))
+        self.said = intent.name, at
+        return cores[at]
 
     def frame(self, kind):
         part = self.part
@@ -90,7 +98,7 @@ class Phraser:
     def say(self, intent, slots, bare=False):
         """An utterance of the intent, as recognised or as written."""
         rng = self.rng
-        kind, core = rng.choice(intent.cores[self.part])
+        kind, core = self.core(intent)
         text = chosen(rng, core)
         if not bare:
             text = chosen(rng, self.frame(kind)).replace("{}", text)

@@ -63,23 +63,23 @@ def load(path):
 
 
 def parts(system, turns):
-    """(text, whether the model says it) of a dialogue, in order."""
-    yield BEGIN + (f"{SYSTEM} {system}{END}" if system else ""), False
-    for turn in turns:
-        yield f"{USER} {turn.user}{END}{ASSISTANT}", False
+    """(text, the number of the turn in which the model says it or None) of a dialogue, in order."""
+    yield BEGIN + (f"{SYSTEM} {system}{END}" if system else ""), None
+    for number, turn in enumerate(turns):
+        yield f"{USER} {turn.user}{END}{ASSISTANT}", None
         for call, result in turn.calls:
-            yield f"{CALL}{call}{END}", True
-            yield f"{RESULT}{result}{END}{ASSISTANT}", False
-        yield f" {turn.answer}{END}", True
+            yield f"{CALL}{call}{END}", number
+            yield f"{RESULT}{result}{END}{ASSISTANT}", None
+        yield f" {turn.answer}{END}", number
 
 
 def encoded(tokenizer, system, turns):
-    """Tokens of a dialogue, and for each whether it is to be learnt."""
+    """Tokens of a dialogue, and for each that is to be learnt the number of its turn, for the others None."""
     tokens, learnt = [], []
     texts, said = zip(*parts(system, turns))
-    for part, says in zip(tokenizer.encode_batch(list(texts), add_special_tokens=False), said):
+    for part, number in zip(tokenizer.encode_batch(list(texts), add_special_tokens=False), said):
         tokens += part.ids
-        learnt += [says] * len(part.ids)
+        learnt += [number] * len(part.ids)
     return tokens, learnt
 
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 import tokens
 from dialogues import dialogue
+from drill import Drill
 from model import CONTEXT, LAYERS, WIDTH, Llama, grown, rounded, shape
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
@@ -33,42 +34,46 @@ def turns_of(rng):
     return rng.choice((rng.randint(1, 4), rng.randint(1, 4), rng.randint(3, 9), rng.randint(3, 9), rng.randint(6, 16)))
 
 
-def batches(tokenizer, seed, step):
+def batches(tokenizer, drill, seed, step):
     """Batches from a step on: dialogues of like length, with what is to be learnt as targets."""
     while True:
         # Each draw of dialogues has its own seed, and gives as many batches as it has tokens for.
         rng = random.Random(f"{seed} {step}")
-        drawn = [tokens.encoded(tokenizer, *dialogue(rng, turns_of(rng))) for _ in range(DRAWN)]
-        drawn.sort(key=lambda pair: len(pair[0]))
+        drawn = [dialogue(rng, turns_of(rng), drill) for _ in range(DRAWN)]
+        drawn = [(*tokens.encoded(tokenizer, system, turns), [turn.core for turn in turns]) for system, turns in drawn]
+        drawn.sort(key=lambda made: len(made[0]))
         rows = [[]]
-        for pair in drawn:
-            if rows[-1] and (len(rows[-1]) + 1) * min(len(pair[0]), CONTEXT) > BATCH_TOKENS:
+        for made in drawn:
+            if rows[-1] and (len(rows[-1]) + 1) * min(len(made[0]), CONTEXT) > BATCH_TOKENS:
                 rows.append([])
-            rows[-1].append(pair)
+            rows[-1].append(made)
         rng.shuffle(rows)
         yield from map(batch, rows)
         step += 1
 
 
-def batch(pairs):
-    """Inputs and targets; -100 is not learnt."""
-    length = min(CONTEXT, max(len(ids) for ids, _ in pairs) - 1)
-    inputs = torch.zeros(len(pairs), length, dtype=torch.long)
-    targets = torch.full((len(pairs), length), -100)
-    for row, (ids, learnt) in enumerate(pairs):
-        ids, learnt = torch.tensor(ids[:length + 1]), torch.tensor(learnt[:length + 1])
-        inputs[row, :len(ids) - 1] = ids[:-1]
-        targets[row, :len(ids) - 1] = torch.where(learnt[1:], ids[1:], -100)
-    return inputs, targets
+def batch(rows):
+    """Inputs; of each the next token, and the turn in which it is said, from 0 for the whole batch, or -1 if it is not to
+    be learnt; the cores of those turns."""
+    length = min(CONTEXT, max(len(ids) for ids, _, _ in rows) - 1)
+    inputs, targets = torch.zeros(2, len(rows), length, dtype=torch.long)
+    turns, cores = torch.full((len(rows), length), -1), []
+    for row, (ids, learnt, said) in enumerate(rows):
+        ids, learnt = ids[:length + 1], learnt[1:length + 1]
+        inputs[row, :len(ids) - 1], targets[row, :len(ids) - 1] = torch.tensor(ids[:-1]), torch.tensor(ids[1:])
+        turns[row, :len(learnt)] = torch.tensor([-1 if turn is None else len(cores) + turn for turn in learnt])
+        # A dialogue that is too long for the context loses its last turns.
+        cores += said[:max((turn for turn in learnt if turn is not None), default=-1) + 1]
+    return inputs, targets, turns, cores
 
 
-def loss_of(model, inputs, targets, rounds):
-    """The loss of a batch; with `rounds` that of the weights as the export will store them."""
-    picked = targets != -100
+def losses_of(model, inputs, targets, turns, rounds):
+    """The loss of each token that is to be learnt; with `rounds` that of the weights as the export will store them."""
+    picked = turns >= 0
     weights = {name: rounded(p) if rounds and p.dim() == 2 else p for name, p in model.named_parameters()}
     with torch.autocast("cpu", torch.bfloat16):
         logits = torch.func.functional_call(model, weights, (inputs, picked))
-    return F.cross_entropy(logits.float(), targets[picked])
+    return F.cross_entropy(logits.float(), targets[picked], reduction="none")
 
 
 def optimisers(model):
@@ -121,14 +126,17 @@ def train(seed, steps, name, rate, go_on, threads):
             optimiser.load_state_dict(state)
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {vocabulary} tokens", flush=True)
     start, seen, total = time.time(), 0, []
-    drawn = batches(tokenizer, seed, step)
-    for inputs, targets in itertools.islice(drawn, steps - step):
+    drill = Drill(saved.get("drill"))
+    drawn = batches(tokenizer, drill, seed, step)
+    for inputs, targets, turns, cores in itertools.islice(drawn, steps - step):
         if step == grows and not go_on:
             model = grown(model, shape(vocabulary))
             both = optimisers(model)
         for group in both[0].param_groups + both[1].param_groups:
             group["lr"] = learning_rate(step, steps, rate)
-        loss = loss_of(model, inputs, targets, rounds=go_on or step >= grows)
+        losses = losses_of(model, inputs, targets, turns, rounds=go_on or step >= grows)
+        loss = losses.mean()
+        drill.update(cores, torch.zeros(len(cores)).index_add_(0, turns[turns >= 0], losses.detach()).tolist())
         model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -142,7 +150,8 @@ def train(seed, steps, name, rate, go_on, threads):
                   flush=True)
             total = []
         if step % SAVE_EVERY == 0 or step == steps:
-            save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in both], "step": step}, checkpoint)
+            save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in both], "drill": drill.state(),
+                  "step": step}, checkpoint)
     save(model.state_dict(), WORK / f"{name}.pt")
 
 
