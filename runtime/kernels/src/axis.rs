@@ -87,11 +87,7 @@ pub(crate) fn inferred_sizes(args: &Args<'_>, index: u8, numel: usize) -> Result
             known = if size == 0 { Some(0) } else { known.and_then(|n| n.checked_mul(size)) };
         }
     }
-    let known = if sizes.iter().enumerate().any(|(d, &n)| n == 0 && Some(d) != open) {
-        0
-    } else {
-        known.ok_or(wrong)?
-    };
+    let known = known.ok_or(wrong)?;
     match open {
         Some(dim) if known > 0 && numel.is_multiple_of(known) => sizes[dim] = numel / known,
         None if known == numel => {}
@@ -157,6 +153,13 @@ mod tests {
         assert_eq!(clamp(i64::MIN, 3), 0);
         assert_eq!(clamp(i64::MAX, 3), 3);
         assert_eq!(clamp(-1, 3), 2);
+    }
+
+    #[test]
+    fn dimensions() {
+        assert_eq!(wrap_dim(-2, 3, 0), Ok(1));
+        assert!(wrap_dim(3, 3, 0).is_err());
+        assert!(wrap_dim(i64::MIN, 3, 0).is_err());
     }
 
     #[test]

@@ -5,7 +5,6 @@ use afferent_core::{Args, Error, ScalarType, TensorView};
 use crate::{
     accumulator::{Accumulator, same_dtype, with_accumulator},
     elements::{Reader, Writer},
-    loops::dim_index,
     reduce::{Reduced, Reduction},
 };
 
@@ -81,7 +80,7 @@ pub(crate) fn indices<const N: usize>(
     let x = args.tensor(0)?;
     ordered(&x)?;
     let gone = match dim {
-        Some(dim) => Reduced::one(dim_index(dim, x.rank(), 1).map(|_| dim)?, x.rank(), 1)?,
+        Some(dim) => Reduced::one(dim, x.rank(), 1)?,
         None => Reduced::ALL,
     };
     refuse_nothing(&x, gone)?;

@@ -90,16 +90,6 @@ pub(crate) fn out_strides(tensor: &TensorMut<'_, '_>) -> Dims {
     strides(tensor.sizes(), tensor.dim_order())
 }
 
-/// The dimension `dim`, counted from the end when negative; a tensor of rank 0 has dimension 0.
-pub(crate) fn dim_index(dim: i64, rank: usize, index: u8) -> Result<usize, Error> {
-    let wrong = Error::InvalidArgument { index, expected: "a dimension of the tensor" };
-    let count = i64::try_from(rank.max(1)).map_err(|_| wrong)?;
-    if dim < -count || dim >= count {
-        return Err(wrong);
-    }
-    usize::try_from(if dim < 0 { dim + count } else { dim }).map_err(|_| wrong)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,13 +110,5 @@ mod tests {
         check(&[(2, 3), (1, 7), (3, 1)], 1, &[0, 1, 2, 3, 4, 5]);
         check(&[(2, 1), (3, 2)], 2, &[0, 2, 4, 1, 3, 5]);
         check(&[(2, 1), (0, 2)], 2, &[]);
-    }
-
-    #[test]
-    fn dimensions_wrap() {
-        assert_eq!(dim_index(-2, 3, 0), Ok(1));
-        assert_eq!(dim_index(-1, 0, 0), Ok(0));
-        assert!(dim_index(3, 3, 0).is_err());
-        assert!(dim_index(i64::MIN, 3, 0).is_err());
     }
 }

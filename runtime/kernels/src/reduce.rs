@@ -4,8 +4,9 @@ use afferent_core::{Dims, Error, IntList, TensorMut, TensorView};
 
 use crate::{
     accumulator::Accumulator,
+    axis::{dim_set, wrap_dim},
     elements::Reader,
-    loops::{Loops, dim_index, out_strides, strides_of},
+    loops::{Loops, out_strides, strides_of},
 };
 
 /// The dimensions of a tensor that a reduction removes.
@@ -20,7 +21,7 @@ impl Reduced {
 
     /// The dimension `dim`, the argument `index`.
     pub(crate) fn one(dim: i64, rank: usize, index: u8) -> Result<Self, Error> {
-        Ok(Self { mask: 1 << dim_index(dim, rank, index)? })
+        Ok(Self { mask: 1 << wrap_dim(dim, rank, index)? })
     }
 
     /// The dimensions `dims`, the argument `index`; all when there are none.
@@ -33,15 +34,7 @@ impl Reduced {
 
     /// The dimensions `dims`, the argument `index`, which may be none.
     pub(crate) fn exactly(dims: IntList<'_>, rank: usize, index: u8) -> Result<Self, Error> {
-        let mut mask = 0;
-        for dim in dims.iter() {
-            let bit = 1 << dim_index(dim, rank, index)?;
-            if mask & bit != 0 {
-                return Err(Error::InvalidArgument { index, expected: "different dimensions" });
-            }
-            mask |= bit;
-        }
-        Ok(Self { mask })
+        Ok(Self { mask: dim_set(dims, rank, index)? })
     }
 
     pub(crate) fn contains(self, dim: usize) -> bool {

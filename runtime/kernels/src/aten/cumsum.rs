@@ -16,8 +16,8 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 use crate::{
     accumulator::{Accumulator, same_dtype},
     along::Lines,
+    axis::dim_arg,
     elements::{Reader, Writer},
-    loops::dim_index,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -28,7 +28,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (x, dtype) = (args.tensor(0)?, args.opt_dtype(2)?);
-    let along = dim_index(args.int(1)?, x.rank(), 1)?;
+    let along = dim_arg(args, 1, x.rank())?;
     let mut out = args.out(3)?;
     same_dtype(dtype.unwrap_or(out.dtype()), out.dtype(), 3)?;
     if out.dtype() == ScalarType::Bool {

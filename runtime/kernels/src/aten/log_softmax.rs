@@ -16,7 +16,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use crate::{
     accumulator::{Float, sum_of, with_float_accumulator},
     along::map_lines,
-    loops::dim_index,
+    axis::dim_arg,
     vectors,
 };
 
@@ -28,7 +28,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn log_softmax_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let along = dim_index(args.int(1)?, x.rank(), 1)?;
+    let along = dim_arg(args, 1, x.rank())?;
     if args.bool(2)? {
         return Err(Error::InvalidArgument { index: 2, expected: "false" });
     }

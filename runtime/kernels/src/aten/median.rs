@@ -20,7 +20,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType, TensorM
 use crate::{
     accumulator::{Accumulator, same_dtype, with_accumulator},
     elements::{Reader, Writer},
-    loops::{dim_index, out_strides},
+    loops::out_strides,
     reduce::{Reduced, Reduction},
 };
 
@@ -35,13 +35,11 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 fn median_dim(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let (dim, keepdim) = (args.int(1)?, args.bool(2)?);
-    let along = dim_index(dim, x.rank(), 1)?;
-    let len = x.sizes().get(along).copied().unwrap_or(1);
+    let (gone, keepdim) = (Reduced::one(args.int(1)?, x.rank(), 1)?, args.bool(2)?);
+    let len = gone.count(x.sizes());
     if len == 0 {
         return Err(Error::InvalidArgument { index: 1, expected: "a dimension with elements" });
     }
-    let gone = Reduced::one(dim, x.rank(), 1)?;
     let sizes = gone.out_sizes(x.sizes(), keepdim)?;
     let [mut values, mut places] = args.outs([3, 4])?;
     values.resize(&sizes)?;

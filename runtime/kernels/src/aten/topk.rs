@@ -21,8 +21,9 @@ use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 use crate::{
     accumulator::{Accumulator, same_dtype, with_accumulator},
     along::Lines,
+    axis::dim_arg,
     elements::{Reader, Writer},
-    loops::{dim_index, out_strides},
+    loops::out_strides,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -43,7 +44,7 @@ fn topk_values(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
 
 fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let along = dim_index(args.int(2)?, x.rank(), 2)?;
+    let along = dim_arg(args, 2, x.rank())?;
     let wrong = Error::InvalidArgument { index: 1, expected: "at most as many as there are" };
     let len = x.sizes().get(along).copied().unwrap_or(1);
     let k = usize::try_from(args.int(1)?).ok().filter(|&k| k <= len).ok_or(wrong)?;
