@@ -9,9 +9,10 @@
 //! | `out`           | as `input`            | `[n, c, h', w']`           |
 //!
 //! Pixel `i` comes from `(i + ½) · step - ½`, at least 0, where `step` is `1 / factor` or `h / h'`;
-//! with aligned corners from `i · (h - 1) / (h' - 1)`. Half types compute in `f32`.
-//! Tolerance: 1e-5 relative. Errors: an empty picture, other ranks or dtypes.
-//! Source: ATen `upsample_bilinear2d`.
+//! with aligned corners from `i · (h - 1) / (h' - 1)`. Where the size stays it comes from `i`,
+//! whatever the factor: the pixel with share 1 and again with share 0, so that an infinity becomes
+//! NaN, as in ATen on the CPU. Half types compute in `f32`. Tolerance: 1e-5 relative.
+//! Errors: an empty picture, other ranks or dtypes. Source: ATen `upsample_bilinear2d`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
@@ -69,6 +70,7 @@ fn mix<A: Float>(a: A, b: A, share: A) -> A {
 /// How positions of the result lie in the input along one dimension.
 struct Axis<A> {
     size: usize,
+    results: usize,
     step: A,
     half: A,
 }
@@ -83,11 +85,14 @@ impl<A: Float> Axis<A> {
         } else {
             (A::default(), A::default())
         };
-        Self { size, step, half }
+        Self { size, results: target.sizes[dim], step, half }
     }
 
     /// The two input positions between which output `at` lies, and the share of the second.
     fn source(&self, at: usize) -> (usize, usize, A) {
+        if self.results == self.size {
+            return (at, at, A::default());
+        }
         let place = (A::number(at as f64) + self.half) * self.step - self.half;
         let place = if place > A::default() { place } else { A::default() };
         let first = (place.to_double() as usize).min(self.size - 1);
@@ -104,24 +109,42 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(aligned: bool, expected: &[f32]) {
-        let x = Tensor::new(&[1, 1, 1, 2], &[0.0_f32, 4.0]).unwrap();
+    fn check(x: &Tensor, [sizes, factors]: [Argument<'_>; 2], aligned: bool, expected: &[f32]) {
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0, 0]);
         let mut arguments = [
-            Argument::Tensor(&x),
-            Argument::Ints(vec![1, expected.len() as i64]),
+            Argument::Tensor(x),
+            sizes,
             Argument::Scalar(Scalar::Bool(aligned)),
-            Argument::None,
+            factors,
             Argument::Out(&mut out),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
-        assert_eq!(out.data::<f32>().unwrap(), expected);
+        // As text, in which every NaN is the same.
+        assert_eq!(format!("{:?}", out.data::<f32>().unwrap()), format!("{expected:?}"));
     }
 
     #[test]
     fn values() {
-        check(false, &[0.0, 1.0, 3.0, 4.0]);
-        check(true, &[0.0, 1.0, 2.0, 3.0, 4.0]);
-        check(true, &[0.0]);
+        let x = Tensor::new(&[1, 1, 1, 2], &[0.0_f32, 4.0]).unwrap();
+        let wide = |width| [Argument::Ints(vec![1, width]), Argument::None];
+        check(&x, wide(4), false, &[0.0, 1.0, 3.0, 4.0]);
+        check(&x, wide(5), true, &[0.0, 1.0, 2.0, 3.0, 4.0]);
+        check(&x, wide(1), true, &[0.0]);
+    }
+
+    #[test]
+    fn a_size_that_stays_is_not_interpolated() {
+        let nan = f32::NAN;
+        let x = Tensor::new(&[1, 1, 1, 3], &[0.0_f32, 1.0, 2.0]).unwrap();
+        let factors = Argument::Doubles(vec![1.0, 1.3]);
+        check(&x, [Argument::None, factors], false, &[0.0, 1.0, 2.0]);
+        for aligned in [false, true] {
+            let x = Tensor::new(&[1, 1, 1, 3], &[1.0_f32, nan, f32::INFINITY]).unwrap();
+            let same = Argument::Ints(vec![1, 3]);
+            check(&x, [same, Argument::None], aligned, &[1.0, nan, nan]);
+            let x = Tensor::new(&[1, 1, 2, 1], &[1.0_f32, nan]).unwrap();
+            let wider = Argument::Ints(vec![2, 2]);
+            check(&x, [wider, Argument::None], aligned, &[1.0, 1.0, nan, nan]);
+        }
     }
 }
