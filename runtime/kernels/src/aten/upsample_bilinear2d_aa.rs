@@ -10,8 +10,9 @@
 //!
 //! Each result is the mean of the pixels around `(i + ½) · step`, weighted by a triangle as wide as
 //! two results, at least two pixels; `step` is `1 / scale`, `h / h'`, or with aligned corners
-//! `(h - 1) / (h' - 1)`. Half types compute in `f32`. Tolerance: 1e-4 relative.
-//! Errors: an empty picture, other ranks or dtypes. Source: ATen `_upsample_bilinear2d_aa`.
+//! `(h - 1) / (h' - 1)`. Along a size that stays pixels are copied. Half types compute in `f32`.
+//! Tolerance: 1e-4 relative. Errors: an empty picture, other ranks or dtypes.
+//! Source: ATen `_upsample_bilinear2d_aa`.
 
 use core::ops::Range;
 
@@ -97,7 +98,15 @@ impl<A: Float> Filter<A> {
             Some(scale) => A::number(1.0 / scale),
             None => n(size) / n(results),
         };
-        Self { size, step, reach: if step > A::ONE { step } else { A::ONE } }
+        let reach = if size == results {
+            // The triangle covers no pixel but its own.
+            A::number(0.5)
+        } else if step > A::ONE {
+            step
+        } else {
+            A::ONE
+        };
+        Self { size, step, reach }
     }
 
     fn center(&self, at: usize) -> A {
@@ -128,20 +137,35 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn halves_a_line() {
-        let x = Tensor::new(&[1, 1, 1, 4], &[0.0_f32, 7.0, 7.0, 14.0]).unwrap();
+    #[track_caller]
+    fn check(x: &Tensor, sizes: [i64; 2], expected: &[f32]) {
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0, 0]);
         let mut arguments = [
-            Argument::Tensor(&x),
-            Argument::Ints(vec![1, 2]),
+            Argument::Tensor(x),
+            Argument::Ints(sizes.to_vec()),
             Argument::Scalar(Scalar::Bool(false)),
             Argument::None,
             Argument::None,
             Argument::Out(&mut out),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        // As text, in which every NaN is the same.
+        assert_eq!(format!("{:?}", out.data::<f32>().unwrap()), format!("{expected:?}"));
+    }
+
+    #[test]
+    fn halves_a_line() {
+        let x = Tensor::new(&[1, 1, 1, 4], &[0.0_f32, 7.0, 7.0, 14.0]).unwrap();
         // Shares ¾, ¾, ¼ of the first three pixels, and the mirror image.
-        assert_eq!(out.data::<f32>(), Ok(&[4.0, 10.0][..]));
+        check(&x, [1, 2], &[4.0, 10.0]);
+    }
+
+    #[test]
+    fn a_size_that_stays_is_copied() {
+        let nan = f32::NAN;
+        let special = [1.0_f32, nan, f32::INFINITY];
+        check(&Tensor::new(&[1, 1, 1, 3], &special).unwrap(), [1, 3], &special);
+        let x = Tensor::new(&[1, 1, 2, 2], &[1.0_f32, 1.0, nan, nan]).unwrap();
+        check(&x, [2, 1], &[1.0, nan]);
     }
 }
