@@ -7,7 +7,11 @@
 //! | `scale_factors` | two doubles or none |                                      |
 //! | `out`           | as `input`          | `[n, c, h', w']`                     |
 //!
-//! Pixel `i` comes from `⌊i · step⌋`, where `step` is `1 / factor` or `h / h'`, in `f32`. Exact.
+//! Pixel `i` comes from `⌊i · step⌋`, where `step` is `1 / factor` or `h / h'`, in `f32`; from `i`
+//! where the size stays, and from `⌊i / 2⌋` where it doubles, whatever the factor. ATen keeps to
+//! these two where rows and columns of the result are at most 128 together, and for more than 3
+//! channels in the order channels last; elsewhere it takes `⌊i · step⌋` there too, as ExecuTorch
+//! always does, which is something else only for factors that are not whole. Exact.
 //! Errors: an empty picture, other ranks. Source: ATen `upsample_nearest2d`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
@@ -45,9 +49,9 @@ fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     let steps = [target.step::<f32>(0, height), target.step::<f32>(1, width)];
     let (bytes, source, sink) = (x.dtype().size(), x.bytes(), out.bytes_mut()?);
     for row in 0..rows {
-        let y = nearest(row, steps[0], height);
+        let y = nearest(row, steps[0], (height, rows));
         for column in 0..columns {
-            let x = nearest(column, steps[1], width);
+            let x = nearest(column, steps[1], (width, columns));
             let source = source.get((y * from[2] + x * from[3]) * bytes..).unwrap_or(&[]);
             let sink = sink.get_mut((row * to[2] + column * to[3]) * bytes..).unwrap_or(&mut []);
             copy_elements(pixels, source, sink, bytes);
@@ -56,8 +60,15 @@ fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     Ok(())
 }
 
-fn nearest(at: usize, step: f32, size: usize) -> usize {
-    (libm::floorf(at as f32 * step) as usize).min(size - 1)
+/// The one of `size` pixels that is repeated in result `at` of `results`.
+fn nearest(at: usize, step: f32, (size, results): (usize, usize)) -> usize {
+    if results == size {
+        at
+    } else if results == 2 * size {
+        at / 2
+    } else {
+        (libm::floorf(at as f32 * step) as usize).min(size - 1)
+    }
 }
 
 #[cfg(test)]
@@ -80,5 +91,7 @@ mod tests {
         check(Argument::Ints(vec![1, 4]), Argument::None, &[0, 0, 1, 2]);
         check(Argument::None, Argument::Doubles(vec![1.7, 2.6]), &[0, 0, 0, 1, 1, 1, 2]);
         check(Argument::None, Argument::Doubles(vec![2.0, 1.0]), &[0, 1, 2, 0, 1, 2]);
+        check(Argument::None, Argument::Doubles(vec![1.0, 1.3]), &[0, 1, 2]);
+        check(Argument::None, Argument::Doubles(vec![1.0, 2.2]), &[0, 0, 1, 1, 2, 2]);
     }
 }
