@@ -10,14 +10,15 @@
 //! | `out`        | floating-point tensor          | `self` without the dimensions |
 //! | mean         | as `out` (`var_mean` only)     | as `out`                      |
 //!
-//! Computes `Σ (x - mean)² / max(0, n - correction)`, in two passes. `unbiased` is a correction
-//! of 1, otherwise 0. Tolerance: 1e-5 relative.
-//! Errors: a dimension that does not exist or stands twice. Source: ATen `var`.
+//! Computes `Σ (x - mean)² / max(0, n - correction)`, in two passes and always in `f64`. So does
+//! ATen, but where `var` of `f32` has one result alone, it rounds the mean to `f32` first.
+//! `unbiased` is a correction of 1, otherwise 0. Tolerance: 1e-5 relative.
+//! Errors: other dtypes, a dimension that does not exist or stands twice. Source: ATen `var`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
 use crate::{
-    accumulator::{Accumulator, sum, sum_of, with_float_accumulator},
+    accumulator::{same_dtype, sum, sum_of},
     elements::{Reader, Writer},
     reduce::{Reduced, Reduction},
 };
@@ -79,35 +80,37 @@ fn moments(
     var: &mut TensorMut<'_, '_>,
     mean: Option<&mut TensorMut<'_, '_>>,
 ) -> Result<(), Error> {
+    for (found, index) in [(x.dtype(), 0), (var.dtype(), 4)] {
+        if !found.is_float() {
+            return Err(Error::InvalidType { index, found });
+        }
+    }
     let sizes = options.gone.out_sizes(x.sizes(), options.keepdim)?;
     let count = options.gone.count(x.sizes()) as f64;
-    with_float_accumulator!(x.dtype(), 0, A => {
-        var.resize(&sizes)?;
-        let reader = Reader::<A>::new(*x, 0)?;
-        let mean_at = |reduction: &Reduction, from| {
-            reduction.sum(&reader, from, sum).div(A::number(count))
-        };
-        if let Some(mean) = mean {
-            mean.resize(&sizes)?;
-            let reduction = Reduction::new(x, options.gone, options.keepdim, mean)?;
-            let mut mean = Writer::new(mean, 5)?;
-            reduction.for_each(|from, to| mean.set(to, mean_at(&reduction, from)));
-        }
-        let reduction = Reduction::new(x, options.gone, options.keepdim, var)?;
-        let divisor = A::number((count - options.correction).max(0.0));
-        let mut var = Writer::new(var, 4)?;
-        reduction.for_each(|from, to| {
-            let mean = mean_at(&reduction, from);
-            let squares = |chunk: &[A]| sum_of(chunk, |x| (x - mean) * (x - mean));
-            var.set(to, reduction.sum(&reader, from, squares).div(divisor));
-        });
-        Ok(())
-    })
+    let reader = Reader::<f64>::new(*x, 0)?;
+    let mean_at = |reduction: &Reduction, from| reduction.sum(&reader, from, sum) / count;
+    if let Some(mean) = mean {
+        same_dtype(mean.dtype(), var.dtype(), 5)?;
+        mean.resize(&sizes)?;
+        let reduction = Reduction::new(x, options.gone, options.keepdim, mean)?;
+        let mut mean = Writer::new(mean, 5)?;
+        reduction.for_each(|from, to| mean.set(to, mean_at(&reduction, from)));
+    }
+    var.resize(&sizes)?;
+    let reduction = Reduction::new(x, options.gone, options.keepdim, var)?;
+    let divisor = (count - options.correction).max(0.0);
+    let mut var = Writer::new(var, 4)?;
+    reduction.for_each(|from, to| {
+        let mean = mean_at(&reduction, from);
+        let squares = |chunk: &[f64]| sum_of(chunk, |x| (x - mean) * (x - mean));
+        var.set(to, reduction.sum(&reader, from, squares) / divisor);
+    });
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use afferent_core::{Argument, Call, Scalar, Tensor};
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
 
     use super::*;
 
@@ -133,5 +136,40 @@ mod tests {
         check(&[1.0, 3.0], Some(Scalar::Int(5)), f32::INFINITY);
         check(&[1.0], None, f32::NAN);
         check(&[], None, f32::NAN);
+    }
+
+    /// Variance and mean of the rows of `x`, as tensors of `dtypes`.
+    fn of_rows(x: &Tensor, dtypes: [ScalarType; 2]) -> Result<[Tensor; 2], Error> {
+        let [mut var, mut mean] = dtypes.map(|dtype| Tensor::zeros(dtype, &[0]));
+        let mut arguments = [
+            Argument::Tensor(x),
+            Argument::Ints(vec![1]),
+            Argument::None,
+            Argument::Scalar(Scalar::Bool(false)),
+            Argument::Out(&mut var),
+            Argument::Out(&mut mean),
+        ];
+        Call::new(&KERNELS[2]).run(&mut arguments)?;
+        Ok([var, mean])
+    }
+
+    #[test]
+    fn a_mean_that_f32_does_not_have() {
+        let x = Tensor::new(&[2, 2], &[16_777_216.0_f32, 16_777_218.0, 1.0, 3.0]).unwrap();
+        let [var, mean] = of_rows(&x, [ScalarType::Float; 2]).unwrap();
+        assert_eq!(var.data(), Ok(&[2.0_f32, 2.0][..]));
+        assert_eq!(mean.data(), Ok(&[16_777_216.0_f32, 2.0][..]));
+    }
+
+    #[test]
+    fn other_dtypes_are_refused() {
+        let refused = |x, dtypes, index| {
+            let found = of_rows(&Tensor::zeros(x, &[2, 2]), dtypes).map(|_| ());
+            assert_eq!(found, Err(Error::InvalidType { index, found: ScalarType::Long }));
+        };
+        let (float, long) = (ScalarType::Float, ScalarType::Long);
+        refused(long, [float; 2], 0);
+        refused(float, [long; 2], 4);
+        refused(float, [float, long], 5);
     }
 }
