@@ -168,8 +168,10 @@ pub enum Problem<'p> {
         /// Dtype of the tensor.
         dtype: ScalarType,
     },
-    /// A move between values of different kinds.
-    #[error("value {value}: a tensor can only be moved to a tensor")]
+    /// A move of a list of tensors, or between a tensor and something else.
+    #[error(
+        "value {value}: a tensor can only be moved to a tensor, and a list of tensors not at all"
+    )]
     Control {
         /// Number of the value.
         value: usize,

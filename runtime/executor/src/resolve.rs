@@ -132,7 +132,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 }
                 Step::MoveTensor { from: source, to: target }
             }
-            (EValue::Tensor(_), _) | (_, EValue::Tensor(_)) => {
+            // Calls are checked with the lists as they stand now, so no list of tensors may change.
+            (EValue::Tensor(_) | EValue::TensorList(_) | EValue::OptionalTensorList(_), _)
+            | (_, EValue::Tensor(_)) => {
                 self.count.problem(Problem::Control { value: to as usize });
                 Step::Free
             }

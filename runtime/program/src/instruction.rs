@@ -28,7 +28,7 @@ pub enum Instruction<'a> {
         args: List<'a, u32>,
     },
     /// Lets value `to` be what value `from` is. Both are tensors, or both are numbers or none, or
-    /// both are of the same other kind.
+    /// both are of the same other kind; a list of tensors is refused when the method is loaded.
     Move {
         /// Read.
         from: u32,

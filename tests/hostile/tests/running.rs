@@ -212,3 +212,21 @@ fn a_view_does_not_outlive_the_inputs_of_its_run() {
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
+
+/// Calls are checked with the lists that stand in the file: a move that replaced one let a call
+/// write what it reads.
+#[test]
+fn moves_of_lists_of_tensors_are_refused() {
+    let mut file = good("lists");
+    // Instruction 0 writes the list of value 11; value 53 is a list as well.
+    assert_eq!(file.get(&format!("{CHAIN}[0].instr_args.args[3]")), 11);
+    let kinds =
+        [11, 53].map(|value| file.get(&format!("execution_plan[0].values[{value}].val_type")));
+    assert_eq!(kinds, [10, 10]);
+    model(&file, ModelOptions::new(KERNELS)).load_method(FORWARD).unwrap();
+    let instruction = format!("{CHAIN}[1].instr_args");
+    file.set(&format!("{instruction}_type"), 3);
+    file.set(&format!("{instruction}.first"), 53).set(&format!("{instruction}.second"), 11);
+    let error = load_error(&file, ModelOptions::new(KERNELS)).to_string();
+    assert!(error.contains("value 11: a tensor can only be moved to a tensor"), "{error}");
+}
