@@ -224,6 +224,42 @@ pub enum RunError {
         /// What is taken.
         needed: &'static str,
     },
+    /// A dimension of an input has another size than the method takes.
+    #[error("input {index} has size {found} in dimension {dim}, but the method takes {needed}")]
+    InputSize {
+        /// Place of the input.
+        index: usize,
+        /// The first dimension that differs.
+        dim: usize,
+        /// Given.
+        found: usize,
+        /// Taken.
+        needed: usize,
+    },
+    /// A dimension of an input is larger than the method takes.
+    #[error(
+        "input {index} has size {found} in dimension {dim}, but the method takes at most {limit}"
+    )]
+    InputTooLarge {
+        /// Place of the input.
+        index: usize,
+        /// The first dimension that is too large.
+        dim: usize,
+        /// Given.
+        found: usize,
+        /// The most that is taken.
+        limit: usize,
+    },
+    /// An input has more or fewer dimensions than the method takes.
+    #[error("input {index} has {found} dimensions, but the method takes {needed}")]
+    InputRank {
+        /// Place of the input.
+        index: usize,
+        /// Given.
+        found: usize,
+        /// Taken.
+        needed: usize,
+    },
     /// A scalar input differs from the one that the program was exported with.
     #[error("input {index} was fixed when the program was exported; only that value runs")]
     InputFixed {
@@ -253,6 +289,9 @@ impl RunError {
             Self::InputCount { .. }
             | Self::InputFixed { .. }
             | Self::InputKind { .. }
+            | Self::InputSize { .. }
+            | Self::InputTooLarge { .. }
+            | Self::InputRank { .. }
             | Self::Input { .. } => 0x12,
             Self::Instruction { error, .. } => error.code(),
             Self::InstructionLimit { .. } => 0x02,

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "lets tensors read memory of the caller")]
 
-use afferent_core::{EValue, Error, TensorMut, TensorView};
+use afferent_core::{Dynamism, EValue, Error, TensorMut, TensorView};
 use afferent_program::Value;
 
 use crate::{Method, RunError};
@@ -93,7 +93,8 @@ impl Method<'_> {
             let reason = "its dim order differs from the method's";
             return Err(failed(Error::InvalidTensor { reason }));
         }
-        tensor.set_sizes(view.sizes()).map_err(failed)?;
+        let sizes = view.sizes();
+        tensor.set_sizes(sizes).map_err(|error| self.misfit(index, sizes, error))?;
         if copy {
             // SAFETY: as above; the elements lie in planned memory, not in that of the caller.
             let mut tensor = unsafe { TensorMut::new(cell) };
@@ -103,6 +104,29 @@ impl Method<'_> {
         // SAFETY: `run` demands that the inputs outlive the outputs, and every run binds anew
         // before anything reads the tensor.
         unsafe { tensor.borrow(view.bytes()) }.map_err(failed)
+    }
+
+    /// Why an input of the sizes `found` is refused with `error`, in terms of the sizes that the
+    /// program was exported with.
+    #[cold]
+    fn misfit(&self, index: usize, found: &[usize], error: Error) -> RunError {
+        let value = self.plan.inputs().get(index).map(|value| self.plan.value(value as usize));
+        let Some(Value::Tensor(meta)) = value else { return RunError::Input { index, error } };
+        let planned = meta.layout.sizes;
+        if found.len() != planned.len() {
+            return RunError::InputRank { index, found: found.len(), needed: planned.len() };
+        }
+        let is_static = meta.dynamism == Dynamism::Static;
+        let mut dims = found.iter().copied().zip(planned.iter()).enumerate();
+        let fault =
+            dims.find(|(_, (found, planned))| found > planned || (is_static && found < planned));
+        match fault {
+            Some((dim, (found, needed))) if is_static => {
+                RunError::InputSize { index, dim, found, needed }
+            }
+            Some((dim, (found, limit))) => RunError::InputTooLarge { index, dim, found, limit },
+            None => RunError::Input { index, error },
+        }
     }
 
     fn bind_scalar(&mut self, index: usize, input: &Input<'_>, value: u32) -> Result<(), RunError> {

@@ -230,3 +230,17 @@ fn moves_of_lists_of_tensors_are_refused() {
     let error = load_error(&file, ModelOptions::new(KERNELS)).to_string();
     assert!(error.contains("value 11: a tensor can only be moved to a tensor"), "{error}");
 }
+
+/// The message says which dimension it is, and what is taken.
+#[test]
+fn inputs_of_other_sizes_are_refused() {
+    let check = |name: &str, sizes: &[usize], message: &str| {
+        let mut model = model(&good(name), ModelOptions::new(KERNELS));
+        let tensor = Tensor::zeros(ScalarType::Float, sizes);
+        let error = model.run(FORWARD, &[Input::Tensor(tensor.view())]).map(|_| ()).unwrap_err();
+        assert_eq!(error.to_string(), format!("method \"forward\": input 0 has {message}"));
+    };
+    check("linear", &[3, 5], "size 5 in dimension 1, but the method takes 6");
+    check("linear", &[18], "1 dimensions, but the method takes 2");
+    check("dynamic_shape", &[9, 4], "size 9 in dimension 0, but the method takes at most 8");
+}
