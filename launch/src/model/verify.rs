@@ -124,7 +124,7 @@ fn run(
     let expected: Vec<Given> = case.expected().map(Given::bundled).collect::<Result<_, _>>()?;
     let inputs: Vec<Input<'_>> = inputs.iter().map(Given::input).collect();
     model.load_method(method)?;
-    model.reset()?;
+    model.reset();
     let outputs = model.run(method, &inputs)?;
     if expected.is_empty() {
         bail!("it ran, but the bundle holds no expected outputs");

@@ -8,6 +8,7 @@
 //! | `input`, `alias` | how inputs, and views of them, reach the method                       |
 //! | `views`   | views that instructions make                                                 |
 //! | `planned`, `heap`, `bump`, `tables` | memory: of the plan, on demand, for the tables     |
+//! | `initial` | what state holds at first                                                    |
 //! | `error`   | why a method cannot be loaded or run                                         |
 //! | `model`   | programs in files, all their methods, memory from the heap (feature `std`)   |
 //!
@@ -24,6 +25,7 @@ mod alias;
 mod bump;
 mod error;
 mod heap;
+mod initial;
 mod input;
 mod load;
 mod method;

@@ -22,6 +22,7 @@ use crate::{
     alias::{self, Tables},
     bump::Bump,
     heap::Heap,
+    initial::{Initial, initial},
     input::Binding,
     method::Delegates,
     planned::PlannedBuffer,
@@ -79,7 +80,19 @@ impl<'a> Method<'a> {
     }
 
     /// Loads the method of `plan`: tables into `tables`, state and intermediate results into
-    /// `planned`, one buffer for each of [`MethodPlan::planned_buffer_sizes`].
+    /// `planned`, one buffer for each of [`MethodPlan::planned_buffer_sizes`]. What it asks for while
+    /// it runs comes from `heap`, which nothing may take from it:
+    ///
+    /// ```compile_fail,E0505
+    /// use afferent_runtime::{GlobalHeap, Method, Services, program::MethodPlan};
+    ///
+    /// fn run(plan: MethodPlan<'_>, tables: &mut [u8], mut heap: GlobalHeap) {
+    ///     let services = Services::default();
+    ///     let method = Method::load(plan, &services, tables, [], &mut heap, &mut |_| {});
+    ///     drop(heap);
+    ///     drop(method);
+    /// }
+    /// ```
     ///
     /// Everything is checked here: operators, arguments, memory. Each part that does not fit is
     /// given to `report`, so that a caller can show all of them at once.
@@ -91,7 +104,7 @@ impl<'a> Method<'a> {
         services: &Services<'_, 'a>,
         tables: &'a mut [u8],
         planned: impl IntoIterator<Item = PlannedBuffer<'a>>,
-        heap: &mut dyn Heap,
+        heap: &'a mut dyn Heap,
         report: Report<'_>,
     ) -> Result<Self, LoadError> {
         let sizes = Sizes::of(&plan);
@@ -149,6 +162,8 @@ impl<'a> Method<'a> {
         })?;
         let tables = Tables { values, slots, steps, inputs, roles };
         let aliases = alias::find(&tables, &mut bump, &mut count)?;
+        let mut found = initial(plan, |key| services.data(plan.program(), key));
+        let initial = bump.slice(sizes.initial, |_| Ok::<_, LoadError>(found.next()))?;
         let outputs = ids.cut(sizes.outputs, plan.outputs().iter())?;
         let mut method = Method {
             plan,
@@ -160,43 +175,38 @@ impl<'a> Method<'a> {
             aliases,
             outputs,
             planned: buffers,
+            initial,
+            heap,
             has_views: views::exist(steps),
             interrupted: false,
         };
-        method.write_initial_values().map_err(|error| LoadError::Value { value: 0, error })?;
+        method.write_initial();
         for (slot, role) in roles.iter().enumerate() {
             if *role == Role::Written
                 && let Ok(slot) = u32::try_from(slot)
             {
-                method.provide_tensor(slot, heap);
+                method.provide_tensor(slot);
             }
         }
         Ok(method)
     }
 
-    /// Writes the initial values of mutable tensors into planned memory.
-    pub(crate) fn write_initial_values(&mut self) -> Result<(), Error> {
-        for value in self.plan.values() {
-            let Value::Tensor(TensorMeta { layout, data, .. }) = value else { continue };
-            if let TensorData::Planned { placement, initial: Some(initial) } = data
-                && let Some(target) = place(self.planned, placement, layout.nbytes)
-            {
-                // SAFETY: `place` gives `nbytes` bytes of planned memory, the program as many
-                // bytes of its own, and no run is under way.
-                unsafe {
-                    target.copy_from_nonoverlapping(NonNull::from(initial).cast(), layout.nbytes)
-                };
+    /// Writes what state holds at first into the buffers that no other method has.
+    pub(crate) fn write_initial(&mut self) {
+        for Initial { placement, bytes } in self.initial.iter().flatten() {
+            let buffer = self.planned.get_mut(placement.memory_id);
+            if let Some(buffer) = buffer.filter(|buffer| !buffer.is_shared()) {
+                buffer.write(placement.offset, bytes);
             }
         }
-        Ok(())
     }
 }
 
 /// How much work a hostile file may cause: comparisons, and blocks of bytes that are copied.
-const WORK: u32 = 100_000_000;
+pub(crate) const WORK: u32 = 100_000_000;
 
 /// Bytes that are copied for one piece of work.
-const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 /// Reports problems and counts them.
 pub(crate) struct Count<'r> {
@@ -309,7 +319,11 @@ fn tensor<'a>(
     let mut slot = TensorSlot::new(layout.dtype, meta.dynamism, sizes, layout.dim_order)?;
     let copied = match meta.data {
         TensorData::Planned { initial: Some(initial), .. } => initial.len() / BLOCK,
-        TensorData::External { .. } => services.num_data(plan.program()) + layout.nbytes / BLOCK,
+        TensorData::External { placement: None, .. } => services.num_data(plan.program()),
+        // It is looked up once more when its elements are copied.
+        TensorData::External { .. } => {
+            2 * services.num_data(plan.program()) + layout.nbytes / BLOCK
+        }
         _ => 0,
     };
     if !count.spend(copied) {
@@ -340,12 +354,6 @@ fn tensor<'a>(
                 // SAFETY: as for a constant.
                 return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?);
             };
-            if let Some(target) = place(buffers, placement, bytes.len()) {
-                // SAFETY: `place` gives as many bytes of planned memory, which no run uses yet.
-                unsafe {
-                    target.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
-                };
-            }
             placement
         }
     };

@@ -16,6 +16,7 @@ use afferent_program::{MethodPlan, Value};
 use crate::{
     RunError,
     heap::Heap,
+    initial::Initial,
     input::{Alias, Binding, Input},
     planned::PlannedBuffer,
     views::Tensors,
@@ -35,14 +36,16 @@ pub struct Method<'a> {
     pub(crate) aliases: &'a [Alias],
     pub(crate) outputs: &'a [u32],
     pub(crate) planned: &'a mut [PlannedBuffer<'a>],
+    pub(crate) initial: &'a [Option<Initial<'a>>],
+    pub(crate) heap: &'a mut dyn Heap,
     /// Whether an instruction makes a view.
     pub(crate) has_views: bool,
     /// Whether the last run ended early, so that counters of loops may stand anywhere.
     pub(crate) interrupted: bool,
 }
 
-// SAFETY: everything that the method points to is borrowed by it alone (tables and planned
-// buffers) or never changes (the program), and delegates are `Send`.
+// SAFETY: everything that the method points to is borrowed by it alone (tables, planned buffers and
+// heap) or never changes (the program), and delegates and heaps are `Send`.
 unsafe impl Send for Method<'_> {}
 
 /// The delegates of a method; they are dropped with it.
@@ -141,7 +144,6 @@ impl<'a> Method<'a> {
     pub fn run<'s>(
         &'s mut self,
         inputs: &[Input<'s>],
-        heap: &'s mut dyn Heap,
         options: &RunOptions<'_>,
     ) -> Result<Outputs<'s, 'a>, RunError> {
         if core::mem::replace(&mut self.interrupted, true) {
@@ -150,9 +152,10 @@ impl<'a> Method<'a> {
         if self.has_views {
             Tensors { values: self.values, slots: self.slots }.clear(self.steps);
         }
+        self.heap.sweep();
         self.bind_inputs(inputs)?;
         options.workers.inspect(|workers| workers.wake());
-        self.execute(heap, options)?;
+        self.execute(options)?;
         self.interrupted = false;
         Ok(self.outputs())
     }
@@ -162,19 +165,17 @@ impl<'a> Method<'a> {
         Outputs { values: self.values, slots: self.slots, ids: self.outputs }
     }
 
-    /// Returns mutable buffers and loop counters to the state after loading.
-    ///
-    /// # Errors
-    /// [`Error`] when an initial value does not fit its tensor, which loading would have found.
-    pub fn reset(&mut self) -> Result<(), Error> {
-        for buffer in self.planned.iter_mut() {
+    /// Returns mutable buffers and loop counters to the state after loading. Buffers that methods
+    /// share stay as they are.
+    pub fn reset(&mut self) {
+        for buffer in self.planned.iter_mut().filter(|buffer| !buffer.is_shared()) {
             buffer.zero();
         }
         self.restore_scalars();
-        self.write_initial_values()
+        self.write_initial();
     }
 
-    fn execute(&mut self, heap: &mut dyn Heap, options: &RunOptions<'_>) -> Result<(), RunError> {
+    fn execute(&mut self, options: &RunOptions<'_>) -> Result<(), RunError> {
         let mut at = 0;
         let mut left = options.instruction_limit;
         while let Some(step) = self.steps.get(at) {
@@ -193,18 +194,16 @@ impl<'a> Method<'a> {
             at = match *step {
                 Step::Kernel { run, args, ids } => {
                     let signature = Signature::Kernel(args);
-                    self.call(Callee::Kernel(run), signature, ids, heap, options)
-                        .map_err(failed)?;
+                    self.call(Callee::Kernel(run), signature, ids, options).map_err(failed)?;
                     at + 1
                 }
                 Step::Delegate { index, inputs, ids } => {
                     let signature = Signature::Delegate { inputs };
-                    self.call(Callee::Delegate(index), signature, ids, heap, options)
-                        .map_err(failed)?;
+                    self.call(Callee::Delegate(index), signature, ids, options).map_err(failed)?;
                     at + 1
                 }
                 Step::MoveTensor { from, to } => {
-                    self.move_tensor(from, to, heap).map_err(failed)?;
+                    self.move_tensor(from, to).map_err(failed)?;
                     at + 1
                 }
                 Step::MoveScalar { from, to } => {
@@ -229,15 +228,14 @@ impl<'a> Method<'a> {
         callee: Callee,
         signature: Signature,
         ids: &'a [u32],
-        heap: &mut dyn Heap,
         options: &RunOptions<'_>,
     ) -> Result<(), Error> {
         loop {
             // SAFETY: loading checked that what this instruction writes shares no memory with its
             // other arguments, and `self` is borrowed, so that nothing else reaches the tensors.
             let mut args = unsafe { Args::new(self.values, self.slots, ids, signature) };
-            let mut cx =
-                KernelContext::new(heap.scratch(), options.cancelled).with_workers(options.workers);
+            let mut cx = KernelContext::new(self.heap.scratch(), options.cancelled)
+                .with_workers(options.workers);
             let result = match callee {
                 Callee::Kernel(run) => run(&mut cx, &mut args),
                 Callee::Delegate(index) => {
@@ -248,28 +246,22 @@ impl<'a> Method<'a> {
             };
             match result {
                 Ok(()) => return Ok(()),
-                Err(error) if self.provide(error, signature, ids, heap) => {}
+                Err(error) if self.provide(error, signature, ids) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
     /// Provides the memory that a call lacked; `false` when it failed for another reason.
-    fn provide(
-        &mut self,
-        error: Error,
-        signature: Signature,
-        ids: &[u32],
-        heap: &mut dyn Heap,
-    ) -> bool {
+    fn provide(&mut self, error: Error, signature: Signature, ids: &[u32]) -> bool {
         match error {
             Error::OutOfResources { bytes } => {
-                bytes > heap.scratch().len() && heap.grow_scratch(bytes)
+                bytes > self.heap.scratch().len() && self.heap.grow_scratch(bytes)
             }
             Error::MemoryAllocationFailed { .. } => {
                 let mut provided = false;
                 crate::resolve::for_written(signature, ids, self.values, |slot, _| {
-                    provided |= self.provide_tensor(slot, heap);
+                    provided |= self.provide_tensor(slot);
                 });
                 provided
             }
@@ -278,24 +270,25 @@ impl<'a> Method<'a> {
     }
 
     /// Provides memory for the present sizes of a tensor that has too little.
-    pub(crate) fn provide_tensor(&self, slot: u32, heap: &mut dyn Heap) -> bool {
+    pub(crate) fn provide_tensor(&mut self, slot: u32) -> bool {
         let Some(cell) = self.slots.get(slot as usize) else { return false };
         // SAFETY: no call is under way, so nothing else reaches the slots.
         let tensor = unsafe { &mut *cell.get() };
         if tensor.has_memory() {
             return false;
         }
-        let Some((data, len)) = heap.tensor(slot as usize, tensor.bytes_needed()) else {
+        let Some((data, len)) = self.heap.tensor(slot as usize, tensor.bytes_needed()) else {
             return false;
         };
-        // SAFETY: the heap gives initialised memory that nothing else uses; it and the memory of
-        // before stay at least until the next run.
+        // SAFETY: the heap gives initialised memory that nothing else uses. It is borrowed for `'a`,
+        // so that it lives as long as the method, and the memory of before stays until it is swept.
         unsafe { tensor.relocate(data, len) }.is_ok()
     }
 
-    fn move_tensor(&mut self, from: u32, to: u32, heap: &mut dyn Heap) -> Result<(), Error> {
+    fn move_tensor(&mut self, from: u32, to: u32) -> Result<(), Error> {
+        let slots = self.slots;
         let slot = |id: u32| {
-            let found = self.slots.get(id as usize);
+            let found = slots.get(id as usize);
             found.ok_or(Error::Internal { reason: "a move names two tensors" })
         };
         let (source, target) = (slot(from)?, slot(to)?);
@@ -315,7 +308,7 @@ impl<'a> Method<'a> {
         // SAFETY: as above; the target may be written.
         let mut tensor = unsafe { TensorMut::new(target) };
         if tensor.resize(&sizes).is_err() {
-            self.provide_tensor(to, heap);
+            self.provide_tensor(to);
         }
         // SAFETY: as above; the borrow of before has ended.
         let mut tensor = unsafe { TensorMut::new(target) };

@@ -16,7 +16,7 @@ use afferent_program::{Instruction, MethodPlan, Program, TensorData, Value};
 use self_cell::{MutBorrow, self_cell};
 
 use crate::{GlobalHeap, Input, Method, Output, PlannedBuffer, RunError, RunOptions, Services};
-use shared::SharedBuffer;
+use shared::Shared;
 
 pub use bytes::FileAccess;
 pub use cache::CacheProblem;
@@ -71,17 +71,11 @@ impl ModelOptions {
 pub struct Model {
     file: Arc<ModelFile>,
     options: ModelOptions,
-    methods: BTreeMap<String, Loaded>,
-    /// Planned memory from the second buffer on, which the methods share.
-    shared: Vec<SharedBuffer>,
-    /// Bytes of each of these buffers.
+    methods: BTreeMap<String, MethodCell>,
+    shared: Shared,
+    /// Bytes of each shared buffer.
     shared_sizes: Vec<usize>,
     cache_problems: Vec<CacheProblem>,
-}
-
-struct Loaded {
-    method: MethodCell,
-    heap: GlobalHeap,
 }
 
 struct Owner {
@@ -92,6 +86,7 @@ struct Owner {
 struct Memory {
     tables: AlignedBytes,
     planned: AlignedBytes,
+    heap: GlobalHeap,
 }
 
 self_cell!(
@@ -107,7 +102,7 @@ impl Model {
     /// [`Model::load_method`].
     pub fn new(file: Arc<ModelFile>, options: ModelOptions) -> Self {
         let shared_sizes = shared_sizes(file.program());
-        let (methods, shared, cache_problems) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (methods, shared, cache_problems) = (BTreeMap::new(), Shared::default(), Vec::new());
         Self { file, options, methods, shared, shared_sizes, cache_problems }
     }
 
@@ -141,7 +136,8 @@ impl Model {
     /// Loads method `name`, unless it is loaded.
     ///
     /// # Errors
-    /// [`ModelError::MethodMissing`], [`ModelError::Memory`] and [`ModelError::Load`].
+    /// [`ModelError::MethodMissing`], [`ModelError::Memory`], [`ModelError::NoMemory`] and
+    /// [`ModelError::Load`].
     pub fn load_method(&mut self, name: &str) -> Result<(), ModelError> {
         if self.methods.contains_key(name) {
             return Ok(());
@@ -158,15 +154,16 @@ impl Model {
             let (path, method) = (file.path().to_owned(), name.to_owned());
             return Err(ModelError::Memory { path, method, needed, limit });
         }
-        let memory = Memory {
-            tables: AlignedBytes::zeroed(Method::memory_needed(&plan)),
-            planned: AlignedBytes::zeroed(sizes.first().copied().unwrap_or(0)),
+        let zeroed = |needed| {
+            let bytes = AlignedBytes::try_zeroed(needed);
+            bytes.ok_or_else(|| ModelError::no_memory(&file, name, needed))
         };
-        let sizes = sizes.get(1..).unwrap_or_default();
-        for &size in sizes.get(self.shared.len()..).unwrap_or_default() {
-            self.shared.push(SharedBuffer::new(size));
-        }
-        let shared = self.shared.iter().take(sizes.len()).map(SharedBuffer::planned).collect();
+        let memory = Memory {
+            tables: zeroed(Method::memory_needed(&plan))?,
+            planned: zeroed(sizes.first().copied().unwrap_or(0))?,
+            heap: GlobalHeap::new(limit),
+        };
+        let shared = self.shared.buffers(&file, name, sizes.get(1..).unwrap_or_default())?;
         let ModelOptions { backends, weight_cache, .. } = self.options;
         let opened = weight_cache.map(|folder| file.open_cache(folder, backends));
         let method = self.build(name, memory, shared)?;
@@ -182,11 +179,10 @@ impl Model {
         name: &str,
         memory: Memory,
         shared: Vec<PlannedBuffer<'static>>,
-    ) -> Result<Loaded, ModelError> {
+    ) -> Result<MethodCell, ModelError> {
         let owner = Owner { file: Arc::clone(&self.file), memory: MutBorrow::new(memory) };
-        let mut heap = GlobalHeap::new(self.options.memory_limit);
         let ModelOptions { kernels, backends, .. } = self.options;
-        let method = MethodCell::try_new(owner, |owner| {
+        MethodCell::try_new(owner, |owner| {
             let named_data = |key: &str| owner.file.named_data(key);
             let services = Services {
                 kernels,
@@ -196,21 +192,18 @@ impl Model {
                 delegate_limit: Some(self.options.memory_limit),
                 prepared: Some(&*owner.file),
             };
-            let Memory { tables, planned } = owner.memory.borrow_mut();
+            let Memory { tables, planned, heap } = owner.memory.borrow_mut();
             let own = PlannedBuffer::new(planned.as_mut_slice());
             let buffers = std::iter::once(own).chain(shared);
             let mut problems = Vec::new();
             let mut report = |problem: crate::Problem<'_>| problems.push(problem.to_string());
             let plan = owner.file.method(name)?;
             let tables = tables.as_mut_slice();
-            Method::load(plan, &services, tables, buffers, &mut heap, &mut report).map_err(
-                |error| {
-                    let (path, method) = (owner.file.path().to_owned(), name.to_owned());
-                    ModelError::Load { path, method, error, problems }
-                },
-            )
-        })?;
-        Ok(Loaded { method, heap })
+            Method::load(plan, &services, tables, buffers, heap, &mut report).map_err(|error| {
+                let (path, method) = (owner.file.path().to_owned(), name.to_owned());
+                ModelError::Load { path, method, error, problems }
+            })
+        })
     }
 
     /// Runs method `name` once. The outputs may refer to the inputs.
@@ -240,13 +233,12 @@ impl Model {
         if !self.methods.contains_key(name) {
             self.load_method(name)?;
         }
-        let Some(Loaded { method, heap }) = self.methods.get_mut(name) else {
+        let Some(method) = self.methods.get_mut(name) else {
             self.file.method(name)?;
             unreachable!("a method that exists was loaded above");
         };
-        heap.sweep();
         let result = method.with_dependent_mut(|_, method| {
-            method.run(inputs, heap, options).map(|_| ()).map_err(|error| ModelError::Run {
+            method.run(inputs, options).map(|_| ()).map_err(|error| ModelError::Run {
                 method: name.to_owned(),
                 operator: operator(&method.plan(), &error),
                 error,
@@ -255,20 +247,12 @@ impl Model {
         result.map(|()| ModelOutputs { method })
     }
 
-    /// Returns the state of every loaded method to that after loading.
-    ///
-    /// # Errors
-    /// [`ModelError::Run`] when an initial value does not fit, which loading would have found.
-    pub fn reset(&mut self) -> Result<(), ModelError> {
-        for (name, loaded) in &mut self.methods {
-            let reset = loaded.method.with_dependent_mut(|_, method| method.reset());
-            reset.map_err(|error| ModelError::Run {
-                method: name.clone(),
-                operator: None,
-                error: RunError::Instruction { instruction: 0, error },
-            })?;
+    /// Returns the state of every loaded method, and what methods share, to that after loading.
+    pub fn reset(&mut self) {
+        for method in self.methods.values_mut() {
+            method.with_dependent_mut(|_, method| method.reset());
         }
-        Ok(())
+        self.shared.reset(&self.file);
     }
 }
 

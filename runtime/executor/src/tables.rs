@@ -8,6 +8,7 @@ use afferent_program::{Instruction, MethodPlan, Value};
 use crate::{
     LoadError,
     bump::Tally,
+    initial::{Initial, has_initial},
     input::{Alias, Binding},
     load::Role,
     method::Step,
@@ -27,6 +28,7 @@ pub(crate) struct Sizes {
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
     pub(crate) planned: usize,
+    pub(crate) initial: usize,
 }
 
 impl Sizes {
@@ -43,12 +45,14 @@ impl Sizes {
             inputs: plan.inputs().len(),
             outputs: plan.outputs().len(),
             planned: plan.planned_buffer_sizes().len(),
+            initial: 0,
         };
         for value in plan.values() {
             match value {
                 Value::Tensor(meta) => {
                     sizes.tensors += 1;
                     sizes.dims += meta.layout.sizes.len();
+                    sizes.initial += usize::from(has_initial(&meta.data));
                 }
                 Value::IntList(ids) | Value::TensorList(ids) | Value::OptionalTensorList(ids) => {
                     sizes.ids += ids.len();
@@ -81,6 +85,7 @@ impl Sizes {
         tally.add::<Role>(self.tensors);
         tally.add::<Alias>(self.tensors);
         tally.add::<PlannedBuffer<'_>>(self.planned);
+        tally.add::<Option<Initial<'_>>>(self.initial);
         tally.bytes()
     }
 }

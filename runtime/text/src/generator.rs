@@ -102,12 +102,10 @@ impl Generator {
     }
 
     /// Forgets all tokens, and returns the state of the model to that after loading.
-    ///
-    /// # Errors
-    /// [`TextError::Model`].
-    pub fn reset(&mut self) -> Result<(), TextError> {
-        self.rewind(0)?;
-        Ok(self.model.reset()?)
+    pub fn reset(&mut self) {
+        self.tokens.clear();
+        (self.cached, self.fresh) = (0, false);
+        self.model.reset();
     }
 
     /// Logits for the token after the last one. `cancelled` ends that before it is done; called

@@ -124,7 +124,7 @@ fn in_arenas(plan: MethodPlan<'_>, external: &[ExternalData<'_>], seed: u64, tal
     let options = RunOptions { instruction_limit: INSTRUCTION_LIMIT, ..RunOptions::default() };
     for round in 0..3 {
         let tensors = inputs(&plan, LIMIT, round, seed);
-        match method.run(&as_inputs(&plan, &tensors), &mut heap, &options) {
+        match method.run(&as_inputs(&plan, &tensors), &options) {
             Ok(outputs) => {
                 (0..outputs.len()).filter_map(|at| outputs.get(at).ok()).for_each(read);
                 tally.ran += 1;

@@ -231,6 +231,20 @@ fn moves_of_lists_of_tensors_are_refused() {
     assert!(error.contains("value 11: a tensor can only be moved to a tensor"), "{error}");
 }
 
+/// Planned memory within the limit, and more than the system has.
+#[test]
+fn memory_that_the_system_does_not_give_is_an_error() {
+    let mut file = good("linear");
+    let input = file.get("execution_plan[0].inputs[0]");
+    let tensor = format!("execution_plan[0].values[{input}].val");
+    assert!(file.has(&format!("{tensor}.allocation_info")));
+    file.set("execution_plan[0].non_const_buffer_sizes[1]", i64::MAX);
+    file.set(&format!("{tensor}.sizes[0]"), 1 << 30).set(&format!("{tensor}.sizes[1]"), 1 << 28);
+    let options = ModelOptions { memory_limit: usize::MAX, ..ModelOptions::new(KERNELS) };
+    let error = load_error(&file, options);
+    assert!(matches!(error, ModelError::NoMemory { needed, .. } if needed >= 1 << 60), "{error}");
+}
+
 /// The message says which dimension it is, and what is taken.
 #[test]
 fn inputs_of_other_sizes_are_refused() {

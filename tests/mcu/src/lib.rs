@@ -107,7 +107,7 @@ pub fn run(kernels: KernelLists<'_>) -> Result<Report, Failure> {
 
     let input: [f32; 24] = npy(INPUT);
     let view = TensorView::new(&[3, 8], &input).map_err(|_| Failure::Tensor)?;
-    let outputs = method.run(&[Input::Tensor(view)], &mut scratch, &RunOptions::default());
+    let outputs = method.run(&[Input::Tensor(view)], &RunOptions::default());
     let output = outputs.map_err(Failure::Run)?.tensor(0).map_err(|_| Failure::Tensor)?;
     let found = output.data::<f32>().ok().and_then(|data| data.try_into().ok());
     let outputs = [found.ok_or(Failure::Tensor)?, npy(EXPECTED)];

@@ -15,6 +15,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/core/src/slot.rs", "reaches planned memory through pointers checked at load"),
     ("runtime/executor/src/alias.rs", "reads the tensors of a method that does not run yet"),
     ("runtime/executor/src/bump.rs", "turns bytes of the caller into slices of other types"),
+    ("runtime/executor/src/heap.rs", "gives methods memory whose addresses they keep"),
     ("runtime/executor/src/input.rs", "lets tensors read memory of the caller during a run"),
     ("runtime/executor/src/load.rs", "gives tensors their planned memory"),
     ("runtime/executor/src/method.rs", "lends the tensors of one table to kernels and callers"),

@@ -134,7 +134,7 @@ fn prompt(len: usize) -> Vec<u32> {
 }
 
 fn generate(generator: &mut Generator, options: &Options) -> Result<Run> {
-    generator.reset()?;
+    generator.reset();
     let start = Instant::now();
     generator.push(&prompt(options.prompt))?;
     let mut next = likeliest(generator.logits(None)?);

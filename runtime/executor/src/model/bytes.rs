@@ -78,8 +78,9 @@ impl FileBytes {
             let map = unsafe { Mmap::map(&file) }?;
             return Ok(Self::Mapped(map, Identity::of(&metadata)));
         }
-        let too_large = |_| io::Error::from(io::ErrorKind::FileTooLarge);
-        let mut bytes = AlignedBytes::zeroed(usize::try_from(metadata.len()).map_err(too_large)?);
+        let missing = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let bytes = usize::try_from(metadata.len()).ok().and_then(AlignedBytes::try_zeroed);
+        let mut bytes = bytes.ok_or_else(missing)?;
         file.read_exact(bytes.as_mut_slice())?;
         Ok(Self::Owned(bytes))
     }

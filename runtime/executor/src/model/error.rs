@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use afferent_program::ProgramError;
 
+use super::ModelFile;
 use crate::{LoadError, RunError};
 
 /// Why a model could not be opened, loaded or run.
@@ -64,6 +65,19 @@ pub enum ModelError {
         /// Bytes allowed.
         limit: usize,
     },
+    /// The system does not give a method its memory.
+    #[error(
+        "{}: method {method:?}: the system does not give the {needed} bytes that it needs",
+        path.display()
+    )]
+    NoMemory {
+        /// The program file.
+        path: PathBuf,
+        /// The method.
+        method: String,
+        /// Bytes asked for.
+        needed: usize,
+    },
     /// A run ended early.
     #[error("method {method:?}{}: {error}", at(operator))]
     Run {
@@ -85,6 +99,10 @@ fn at(operator: &Option<String>) -> String {
 }
 
 impl ModelError {
+    pub(super) fn no_memory(file: &ModelFile, method: &str, needed: usize) -> Self {
+        Self::NoMemory { path: file.path().to_owned(), method: method.to_owned(), needed }
+    }
+
     /// The number of this error in ExecuTorch.
     pub fn code(&self) -> u32 {
         match self {
@@ -92,7 +110,7 @@ impl ModelError {
             Self::Program { error, .. } => error.code(),
             Self::MethodMissing { .. } => 0x12,
             Self::Load { error, .. } => error.code(),
-            Self::Memory { .. } => 0x21,
+            Self::Memory { .. } | Self::NoMemory { .. } => 0x21,
             Self::Run { error, .. } => error.code(),
         }
     }
