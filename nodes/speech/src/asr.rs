@@ -116,6 +116,9 @@ struct Limits {
 /// Silence that is added to an utterance that ends, because letters appear after their sound.
 const TAIL: Duration = Duration::from_millis(300);
 
+/// Longest delay that a package may give.
+const MAX_DELAY_MS: f32 = 10_000.0;
+
 impl Asr {
     /// Sound to listen to.
     pub const AUDIO: In<AudioBlock> = In::new("audio");
@@ -261,6 +264,9 @@ impl Node for Asr {
         }
         let space = labels.iter().position(|label| label == " ");
         let space = space.ok_or_else(|| model.fault("its labels have no space"))?;
+        if let Some(about) = &package.manifest.decoder {
+            expect_usable(about).map_err(|reason| model.fault(reason))?;
+        }
         let search = search(&params, &package, &model, space)?;
         let delay_s = |of: fn(&afferent_package::Decoder) -> f32| {
             package.manifest.decoder.as_ref().map_or(0.0, of) / 1e3
@@ -341,4 +347,80 @@ fn search(
         word: params.word_bonus.unwrap_or(about.word_bonus),
     };
     Ok(Search::Beam(Box::new(Beam::new(vocabulary, space, weights))))
+}
+
+/// Checks what a package says about its decoder.
+fn expect_usable(about: &afferent_package::Decoder) -> Result<(), String> {
+    let delays = [("start_delay_ms", about.start_delay_ms), ("end_delay_ms", about.end_delay_ms)];
+    for (name, delay_ms) in delays {
+        if !(-MAX_DELAY_MS..=MAX_DELAY_MS).contains(&delay_ms) {
+            return Err(format!(
+                "decoder.{name} in model.yaml is {delay_ms}, but must be from -{MAX_DELAY_MS} to \
+                 {MAX_DELAY_MS}"
+            ));
+        }
+    }
+    let weights = [("language_weight", about.language_weight), ("word_bonus", about.word_bonus)];
+    match weights.into_iter().find(|(_, weight)| !weight.is_finite()) {
+        Some((name, weight)) => {
+            Err(format!("decoder.{name} in model.yaml is {weight}, but must be finite"))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use afferent_graph::{ParamValue, Params};
+
+    use super::*;
+
+    #[test]
+    fn a_decoder_has_finite_numbers() {
+        let good = afferent_package::Decoder {
+            language_model: String::new(),
+            language_weight: 1.0,
+            word_bonus: -2.5,
+            start_delay_ms: 10_000.0,
+            end_delay_ms: -10_000.0,
+        };
+        assert_eq!(expect_usable(&good), Ok(()));
+        let check = |change: fn(&mut afferent_package::Decoder), expected: &str| {
+            let mut about = good.clone();
+            change(&mut about);
+            assert_eq!(expect_usable(&about).unwrap_err(), expected);
+        };
+        let delay = |name: &str, value: &str| {
+            format!("decoder.{name} in model.yaml is {value}, but must be from -10000 to 10000")
+        };
+        check(|about| about.start_delay_ms = f32::INFINITY, &delay("start_delay_ms", "inf"));
+        check(|about| about.end_delay_ms = f32::NAN, &delay("end_delay_ms", "NaN"));
+        check(|about| about.end_delay_ms = -10_001.0, &delay("end_delay_ms", "-10001"));
+        check(
+            |about| about.word_bonus = f32::NEG_INFINITY,
+            "decoder.word_bonus in model.yaml is -inf, but must be finite",
+        );
+    }
+
+    #[test]
+    fn a_package_with_an_endless_delay_is_refused() {
+        let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/asr");
+        let package = Path::new(package);
+        let folder = std::env::temp_dir().join(format!("afferent-asr-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["asr_portable.pte", "language.arpa.gz"] {
+            fs::copy(package.join(file), folder.join(file)).unwrap();
+        }
+        let manifest = fs::read_to_string(package.join("model.yaml")).unwrap();
+        let manifest = manifest.replace("start_delay_ms: 300.0", "start_delay_ms: 1.0e+30");
+        fs::write(folder.join("model.yaml"), manifest).unwrap();
+        let values = [("model".to_owned(), ParamValue::Path(folder.clone()))].into();
+        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let opened = Asr::open(AsrParams::from_values(&values).unwrap(), &cx);
+        fs::remove_dir_all(&folder).unwrap();
+        let Err(error) = opened else { panic!("it was accepted") };
+        assert!(error.to_string().contains("decoder.start_delay_ms"), "{error}");
+    }
 }

@@ -276,6 +276,8 @@ impl Node for Llm {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use afferent_graph::{NodeBench, ParamValue, ParamValues, Params};
 
     use super::*;
@@ -373,5 +375,27 @@ mod tests {
         assert_eq!(node.heard.words(), 2);
         node.ask(&ask(2, "and of spain")).unwrap();
         assert_eq!(node.dialogue.last_answer(1), Some("the capital"));
+    }
+
+    #[test]
+    fn a_call_that_is_no_token_is_refused() {
+        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtime/text/tests/data");
+        let folder = std::env::temp_dir().join(format!("afferent-llm-call-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["robot.pte", "robot.json"] {
+            fs::copy(Path::new(data).join(file), folder.join(file)).unwrap();
+        }
+        let manifest = "afferent_model: 1\nname: robot\ntask: chat\ncontract: llama\n\
+            tokenizer: robot.json\nlicence: none\nprovenance: runtime/text\n\
+            variants: [{file: robot.pte, backend: portable, precision: fp32}]\n\
+            chat: {user: '{text}', answer: 'A:', end: </s>, call: <call>}\n";
+        fs::write(folder.join("model.yaml"), manifest).unwrap();
+        let values = [("model".to_owned(), ParamValue::Path(folder.clone()))].into();
+        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let opened = Llm::open(LlmParams::from_values(&values).unwrap(), &cx);
+        fs::remove_dir_all(&folder).unwrap();
+        let Err(error) = opened else { panic!("it was accepted") };
+        let expected = "robot.json: chat.call in model.yaml is \"<call>\", which is no token of it";
+        assert!(error.to_string().ends_with(expected), "{error}");
     }
 }

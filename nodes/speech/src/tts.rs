@@ -53,7 +53,8 @@ params! {
 ///   filters the spectra of a pulse train and of noise, in windows of three hops;
 /// - `spell(ids i64[1, L], mask[1, 1, L]) -> scores[1, 2 L, columns]`: phones of a word's letters.
 ///
-/// Metadata: `sample_rate`, `hop_size`. 16 places at each side of a window are context.
+/// Metadata: `sample_rate`, 192,000 at most, and `hop_size`, 1 ms to 1 s. 16 places at each side of
+/// a window are context, so that N, S and T are greater than 32. A phone lasts 5 s at most.
 ///
 /// Latency: one chunk of the model for the first block. An interrupt ends what is said.
 pub struct Tts {

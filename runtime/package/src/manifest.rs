@@ -103,7 +103,7 @@ pub struct Chat {
     pub answer: String,
     /// What ends an answer.
     pub end: String,
-    /// What an answer that calls a tool starts with.
+    /// What an answer that calls a tool starts with: one token of the tokenizer.
     pub call: Option<String>,
     /// What a tool gives back.
     pub result: Option<String>,
@@ -152,10 +152,12 @@ pub struct Decoder {
     pub language_weight: f32,
     /// What every word adds, as a natural logarithm.
     pub word_bonus: f32,
-    /// How long after the begin of a word its first letter appears, in milliseconds.
+    /// How long after the begin of a word its first letter appears, in milliseconds, -10,000 to
+    /// 10,000.
     #[serde(default)]
     pub start_delay_ms: f32,
-    /// How long after the end of a word its last letter appears, in milliseconds; negative before.
+    /// How long after the end of a word its last letter appears, in milliseconds; negative before,
+    /// -10,000 to 10,000.
     #[serde(default)]
     pub end_delay_ms: f32,
 }

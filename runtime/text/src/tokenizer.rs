@@ -9,11 +9,16 @@ mod tiktoken;
 use std::{fs, path::Path};
 
 use sentencepiece::Normalizer;
+use tokenizers::{AddedToken, ModelWrapper};
 
 use crate::{TextError, TextStream};
 
 /// Most tokens of a vocabulary: sixty times those of today's largest.
 const MAX_TOKENS: usize = 1 << 24;
+
+/// Longest word of a vocabulary, in bytes, where what is made of it takes time with the square of
+/// its length, or is as deep as that.
+const MAX_WORD: usize = 1024;
 
 /// Turns text into tokens and back.
 ///
@@ -132,12 +137,51 @@ impl Tokenizer {
         read.map_err(|reason| TextError::Tokenizer { path: path.as_ref().to_owned(), reason })
     }
 
-    /// The same, but special tokens that are written in a text are text, as they should be in what
-    /// users say. [`Tokenizer::token`] gives those that a template needs.
+    /// The same for what users and tools say: tokens that direct the model are text where they are
+    /// written in it. These are special ones, those that end an answer, and added ones among
+    /// `template`, the tokens around what is said: many a file does not call the marks of roles
+    /// special. Spaces and ends of lines are none. [`Tokenizer::token`] gives those that a template
+    /// needs.
+    ///
+    /// A vocabulary of pairs that makes such a token of others, or has it for one character, still
+    /// finds it.
     #[must_use]
-    pub fn without_special(mut self) -> Self {
+    pub fn without_special(mut self, template: &[u32]) -> Self {
+        let directs = |id: u32, token: &AddedToken| {
+            let is_used = template.contains(&id) || self.end.contains(&id);
+            token.special || (is_used && !self.is_blank(id))
+        };
+        let added = self.inner.get_added_tokens_decoder().into_iter();
+        let directing: Vec<(u32, AddedToken)> =
+            added.filter(|(id, token)| directs(*id, token)).collect();
+        self.forget_words(directing.iter().map(|(id, _)| *id));
+        let special = directing.into_iter().map(|(_, token)| token.special(true));
+        self.inner.add_special_tokens(special).expect("they were added before");
         self.inner.set_encode_special_tokens(true);
         self
+    }
+
+    /// Whether `token` stands for spaces and ends of lines alone.
+    fn is_blank(&self, token: u32) -> bool {
+        self.pieces.bytes(token).is_some_and(|(bytes, _)| bytes.trim_ascii().is_empty())
+    }
+
+    /// Takes the words of `tokens` out of a unigram model: its search asks for none whether it is
+    /// special.
+    fn forget_words(&mut self, tokens: impl Iterator<Item = u32>) {
+        let model = self.inner.get_model();
+        if !matches!(model, ModelWrapper::Unigram(_)) {
+            return;
+        }
+        let mut model = serde_json::to_value(model).expect("every model can be written");
+        for token in tokens {
+            if let Some(entry) = model["vocab"].get_mut(token as usize) {
+                // No text has the empty word.
+                entry[0] = "".into();
+            }
+        }
+        let model = serde_json::from_value::<ModelWrapper>(model);
+        self.inner.with_model(model.expect("what was written can be read"));
     }
 
     /// The tokens of `text`. Special tokens in it are recognised in files of Hugging Face and

@@ -154,11 +154,44 @@ fn special_tokens_of_users_are_text() {
         let tokenizer = Tokenizer::open(data(name)).expect("a tokenizer");
         let token = tokenizer.token(special).expect("a token");
         assert!(tokenizer.encode(&text).expect("tokens").contains(&token), "{name}");
-        let tokenizer = tokenizer.without_special();
+        let tokenizer = tokenizer.without_special(&[]);
         let tokens = tokenizer.encode(&text).expect("tokens");
         assert!(!tokens.contains(&token), "{name}");
         assert_eq!(tokenizer.decode(&tokens), Ok(text), "{name}");
     }
+}
+
+#[test]
+fn tokens_of_a_template_are_text_in_what_users_say() {
+    let text = "monday<tool>";
+    for name in ["bytes.json", "bpe.model", "plain.model", "unigram.model"] {
+        let tokenizer = Tokenizer::open(data(name)).expect("a tokenizer");
+        let token = tokenizer.token("<tool>").expect("a token");
+        assert!(tokenizer.encode(text).expect("tokens").contains(&token), "{name}");
+        let tokenizer = tokenizer.without_special(&[token]);
+        let tokens = tokenizer.encode(text).expect("tokens");
+        assert!(!tokens.contains(&token), "{name}");
+        // The last has no tokens for what its training did not have.
+        if name != "unigram.model" {
+            assert_eq!(tokenizer.decode(&tokens), Ok(text.to_owned()), "{name}");
+        }
+        assert_eq!(tokenizer.token("<tool>"), Some(token), "{name}");
+    }
+}
+
+#[test]
+fn added_words_and_ends_of_lines_stay_tokens() {
+    let file = std::fs::read_to_string(data("bytes.json")).expect("the file is there");
+    let check = |word: &str, is_used: bool| {
+        let file = file.replace("\"<tool>\"", &Value::from(word).to_string());
+        let tokenizer = Tokenizer::from_bytes("changed", file.as_bytes()).expect("a tokenizer");
+        let token = tokenizer.token(word).expect("a token");
+        let used = if is_used { vec![token] } else { Vec::new() };
+        let tokens = tokenizer.without_special(&used).encode(&format!("monday{word}"));
+        assert!(tokens.expect("tokens").contains(&token), "{word:?}");
+    };
+    check("\n\n", true);
+    check("ExecuTorch", false);
 }
 
 #[test]

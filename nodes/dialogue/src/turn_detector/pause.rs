@@ -2,10 +2,10 @@
 
 use std::{collections::VecDeque, path::Path};
 
-use afferent_core::TensorView;
+use afferent_core::{ScalarType, TensorView};
 use afferent_graph::{AudioBlock, NodeError, OpenCx, SampleRate};
 use afferent_package::{ModelPackage, Threshold};
-use afferent_runtime::{Input, Model};
+use afferent_runtime::{Input, Model, program::Value};
 
 /// A model with the contract `forward(sound f32[1, window]) -> probability f32[1, 1]`, and the last
 /// sound that it may be asked about.
@@ -40,6 +40,7 @@ impl Pause {
             value.ok_or_else(|| failed(format!("it has no {name}")))
         };
         let (rate, window) = (SampleRate(number("sample_rate")?), number("window_size")? as usize);
+        expect_window(&model, window).map_err(failed)?;
         let threshold = match &package.manifest.decision.threshold {
             Some(Threshold::All(threshold)) => *threshold,
             _ => THRESHOLD,
@@ -86,5 +87,33 @@ impl Pause {
         let probability = outputs.tensor(0)?.data::<f32>()?.first().copied();
         let probability = probability.ok_or_else(|| failed("it gave nothing".to_owned()))?;
         Ok(probability >= self.threshold)
+    }
+}
+
+/// Checks that the model hears a window of sound.
+fn expect_window(model: &Model, window: usize) -> Result<(), String> {
+    let plan = model.file().method("forward").map_err(|error| error.to_string())?;
+    let wrong = || format!("its input is not f32[1, {window}], as its window_size says");
+    let Some(Value::Tensor(meta)) = plan.inputs().get(0).map(|id| plan.value(id as usize)) else {
+        return Err(wrong());
+    };
+    let (dtype, sizes) = (meta.layout.dtype, meta.layout.sizes);
+    let is_window = dtype == ScalarType::Float && sizes.iter().eq([1, window]);
+    if is_window { Ok(()) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_is_not_the_input_is_refused() {
+        // A bare program is for every task; that of `vad` hears more than its window.
+        let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models");
+        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let vad = Path::new(models).join("vad/vad_portable.pte");
+        let Err(error) = Pause::open(&vad, &cx) else { panic!("it was accepted") };
+        assert!(error.to_string().contains("its input is not f32[1, 512]"), "{error}");
+        assert!(Pause::open(&Path::new(models).join("turn"), &cx).is_ok());
     }
 }

@@ -14,6 +14,9 @@ use flate2::bufread::GzDecoder;
 /// Longest text that is read, in bytes: a small file can unfold to any length.
 const MAX_TEXT: u64 = 1 << 28;
 
+/// Longest run of words whose chances are read.
+const MAX_ORDER: usize = 10;
+
 /// An n-gram model with backoff. All chances are natural logarithms.
 #[derive(Debug)]
 pub(super) struct Language {
@@ -52,7 +55,7 @@ struct Context {
 }
 
 impl Language {
-    /// Reads an ARPA file of any order, compressed where its name ends in `.gz`.
+    /// Reads an ARPA file of orders up to ten, compressed where its name ends in `.gz`.
     ///
     /// # Errors
     /// Why it cannot be read, or the line that is not as it should be.
@@ -70,7 +73,7 @@ impl Language {
         Self::parse(&text)
     }
 
-    /// Reads the text of an ARPA file of any order.
+    /// Reads the text of an ARPA file of orders up to ten.
     ///
     /// # Errors
     /// The line that is not as it should be, and why.
@@ -85,12 +88,12 @@ impl Language {
         };
         let mut order = 0;
         for (at, line) in text.lines().enumerate() {
+            let wrong = |reason: String| format!("line {}: {reason}", at + 1);
             let line = line.trim();
             if let Some(section) = line.strip_prefix('\\') {
-                order = section.strip_suffix("-grams:").map_or(0, |n| n.parse().unwrap_or(0));
+                order = order_of(section).map_err(wrong)?;
             } else if order > 0 && !line.is_empty() {
-                let added = language.add(line, order);
-                added.map_err(|reason| format!("line {}: {reason}", at + 1))?;
+                language.add(line, order).map_err(wrong)?;
             }
         }
         if language.words.is_empty() {
@@ -227,6 +230,17 @@ impl Language {
     }
 }
 
+/// The order of the grams in a section; 0 where there are none.
+fn order_of(section: &str) -> Result<usize, String> {
+    if matches!(section, "data\\" | "end\\") {
+        return Ok(0);
+    }
+    let order: Option<usize> = section.strip_suffix("-grams:").and_then(|n| n.parse().ok());
+    order.filter(|order| (1..=MAX_ORDER).contains(order)).ok_or_else(|| {
+        format!("\\{section} is not \\data\\, \\end\\, or \\1-grams: to \\{MAX_ORDER}-grams:")
+    })
+}
+
 /// The next part as a natural logarithm, if there is one.
 fn number(parts: &mut SplitWhitespace<'_>) -> Result<Option<f32>, String> {
     let part = parts.next().map(|part| {
@@ -347,6 +361,13 @@ ngram 3=1
             "\\1-grams:\n-1 a\n\\3-grams:\n-1 a a a",
             "line 4: the words before the last are no gram",
         );
+        for section in ["\\2-gram:", "\\0-grams:", "\\11-grams:", "\\18446744073709551615-grams:"] {
+            let reason = "is not \\data\\, \\end\\, or \\1-grams: to \\10-grams:";
+            check(
+                &format!("\\1-grams:\n-1 a\n{section}\n-1 a a"),
+                &format!("line 3: {section} {reason}"),
+            );
+        }
     }
 
     #[test]

@@ -348,20 +348,35 @@ impl Template {
         let special = Tokenizer::open(path)?;
         let around = |text: &String| Around::new(&special, text);
         let encoded = |text: &str| special.encode(text);
+        let token = |name: &String| {
+            let reason = format!("chat.call in model.yaml is {name:?}, which is no token of it");
+            let path = path.to_owned();
+            special.token(name).ok_or(TextError::Tokenizer { path, reason })
+        };
+        let (begin, end) = (encoded(&chat.begin)?, encoded(&chat.end)?);
+        let (user, answer) = (around(&chat.user)?, encoded(&chat.answer)?);
+        let system = chat.system.as_ref().map(around).transpose()?;
+        let result = chat.result.as_ref().map(around).transpose()?;
+        let call = chat.call.as_ref().map(token).transpose()?;
+        let mut used = [begin.as_slice(), &answer, &end].concat();
+        for around in [Some(&user), system.as_ref(), result.as_ref()].into_iter().flatten() {
+            used.extend(around.before.iter().chain(&around.after));
+        }
+        used.extend(call);
         Ok(Self {
-            begin: encoded(&chat.begin)?,
-            system: chat.system.as_ref().map(around).transpose()?,
-            user: around(&chat.user)?,
-            answer: encoded(&chat.answer)?,
-            end: encoded(&chat.end)?,
-            call: chat.call.as_deref().and_then(|name| special.token(name)),
-            result: chat.result.as_ref().map(around).transpose()?,
+            plain: special.without_special(&used),
+            begin,
+            system,
+            user,
+            answer,
+            end,
+            call,
+            result,
             results: chat
                 .tools
                 .iter()
                 .map(|tool| (tool.name.clone(), tool.result.keys().cloned().collect()))
                 .collect(),
-            plain: special.without_special(),
         })
     }
 

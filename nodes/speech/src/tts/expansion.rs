@@ -5,6 +5,9 @@ pub(crate) const PLACES: usize = 4;
 /// The decoder makes this many hops at a time.
 pub(crate) const STEP: usize = 2;
 
+/// Longest time that a token may last.
+const LONGEST_S: f32 = 5.0;
+
 /// One hop of sound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Placed {
@@ -14,9 +17,12 @@ pub(crate) struct Placed {
     pub(crate) place: [f32; PLACES],
 }
 
-/// The hops of tokens that last so many seconds; a hop lasts `hop_s`. The last token grows until
-/// the hops fill a step.
+/// The hops of tokens that last so many seconds, which are made 0 to 5; a hop lasts `hop_s`. The
+/// last token grows until the hops fill a step.
 pub(crate) fn place(seconds: &mut [f32], hop_s: f64) -> Vec<Placed> {
+    for each in seconds.iter_mut() {
+        *each = if each.is_nan() { 0.0 } else { each.clamp(0.0, LONGEST_S) };
+    }
     let before_last: f64 = seconds.iter().rev().skip(1).map(|&s| f64::from(s)).sum();
     let Some(last) = seconds.last_mut() else { return Vec::new() };
     let step_s = hop_s * STEP as f64;
@@ -64,5 +70,12 @@ mod tests {
     fn whole_steps_stay_as_they_are() {
         assert_eq!(place(&mut [0.05, 0.15], 0.01).len(), 20);
         assert!(place(&mut [], 0.01).is_empty());
+    }
+
+    #[test]
+    fn no_token_lasts_longer_than_five_seconds() {
+        let mut seconds = [1e4, f32::NAN, -1.0, 0.08];
+        assert_eq!(place(&mut seconds, 0.01).len(), 508);
+        assert_eq!(seconds[..3], [5.0, 0.0, 0.0]);
     }
 }

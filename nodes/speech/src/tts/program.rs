@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use afferent_core::TensorView;
+use afferent_core::{Dynamism, TensorView};
 use afferent_graph::{NodeError, OpenCx};
 use afferent_package::ModelPackage;
 use afferent_runtime::{Input, Model, program::Value};
@@ -41,6 +41,9 @@ pub(crate) struct Sizes {
     pub(crate) letters: usize,
     pub(crate) columns: usize,
 }
+
+/// Most samples per second.
+const MAX_RATE: u32 = 192_000;
 
 const FORWARD: &str = "forward";
 const SPECTRUM: &str = "spectrum";
@@ -153,50 +156,127 @@ fn run<'s>(
     model.run(method, inputs).map_err(|error| failed(error.to_string()))
 }
 
+impl Sizes {
+    /// The sizes of a program with the contract. `forward`, `spectrum`, `sound` and `spell` take,
+    /// and then give, tensors of these shapes.
+    fn agreed(shapes: &[Vec<Vec<usize>>; 4], rate: u32, hop: u32) -> Result<Self, String> {
+        if !(1..=MAX_RATE).contains(&rate) || !(rate.div_ceil(1000)..=rate).contains(&hop) {
+            return Err(format!(
+                "hop_size is {hop} and sample_rate {rate}, but a hop must last 1 ms to 1 s, at up \
+                 to {MAX_RATE} Hz"
+            ));
+        }
+        let hop = hop as usize;
+        let size = |method: usize, tensor: usize, dim: usize| {
+            shapes[method].get(tensor).and_then(|sizes| sizes.get(dim)).copied().unwrap_or(0)
+        };
+        // As the contract calls them.
+        let (n, h) = (size(0, 0, 1), size(0, 3, 1));
+        let (s, b) = (size(1, 0, 2), size(1, 2, 1));
+        let (t, rows) = (size(2, 0, 2), 3 * hop + 2);
+        let (l, columns) = (size(3, 0, 1), size(3, 2, 2));
+        let contract: [(&str, &[&[usize]]); 4] = [
+            (FORWARD, &[&[1, n], &[1, n, FEATURES], &[1, 1, n], &[1, h, n], &[1, n]]),
+            (SPECTRUM, &[&[1, STEP * (h + PLACES), s], &[1, 1, s], &[1, b, STEP * s]]),
+            (SOUND, &[&[1, b, t], &[1, rows, t], &[1, rows, t], &[1, t, hop]]),
+            (SPELL, &[&[1, l], &[1, 1, l], &[1, 2 * l, columns]]),
+        ];
+        for ((method, expected), found) in contract.into_iter().zip(shapes) {
+            if found.as_slice() != expected {
+                return Err(format!(
+                    "its method {method} takes and gives tensors of {found:?}, not {expected:?}"
+                ));
+            }
+        }
+        if n.min(s).min(t) <= 2 * CONTEXT {
+            return Err(format!("its windows are not longer than {} places", 2 * CONTEXT));
+        }
+        if b <= 2 || l == 0 || columns == 0 {
+            return Err("it has no bands, letters or columns".to_owned());
+        }
+        Ok(Self {
+            rate,
+            hop,
+            tokens: n,
+            hidden: h,
+            steps: s,
+            bands: b,
+            hops: t,
+            letters: l,
+            columns,
+        })
+    }
+}
+
 /// The sizes of the program, if it has the contract.
 fn sizes(model: &Model) -> Result<Sizes, String> {
-    let integer = |name: &str| {
+    let number = |name: &str| {
         let value = model.file().metadata_int(name);
         value.and_then(|v| u32::try_from(v).ok()).ok_or_else(|| format!("it says no {name}"))
     };
-    let [tokens] = shape(model, FORWARD, true, 0).map(|[_, tokens]| [tokens])?;
-    let [_, hidden, _] = shape(model, FORWARD, false, 0)?;
-    let [_, expanded, steps] = shape(model, SPECTRUM, true, 0)?;
-    let [_, bands, decoded] = shape(model, SPECTRUM, false, 0)?;
-    let [_, heard, hops] = shape(model, SOUND, true, 0)?;
-    let [_, rows, _] = shape(model, SOUND, true, 1)?;
-    let [_, _, hop] = shape(model, SOUND, false, 0)?;
-    let [_, letters] = shape(model, SPELL, true, 0)?;
-    let [_, _, columns] = shape(model, SPELL, false, 0)?;
-    let agrees = expanded == STEP * (hidden + PLACES)
-        && decoded == STEP * steps
-        && heard == bands
-        && bands > 2
-        && rows == 3 * hop + 2
-        && tokens > 2 * CONTEXT
-        && steps > 2 * CONTEXT
-        && hops > 2 * CONTEXT
-        && hop == integer("hop_size")? as usize;
-    if !agrees {
-        return Err("the sizes of its methods do not fit each other".to_owned());
-    }
-    let rate = integer("sample_rate")?;
-    Ok(Sizes { rate, hop, tokens, hidden, steps, bands, hops, letters, columns })
+    let (forward, spectrum) = (shapes(model, FORWARD)?, shapes(model, SPECTRUM)?);
+    let (sound, spell) = (shapes(model, SOUND)?, shapes(model, SPELL)?);
+    let shapes = [forward, spectrum, sound, spell];
+    Sizes::agreed(&shapes, number("sample_rate")?, number("hop_size")?)
 }
 
-/// The sizes of an input or an output of a method.
-fn shape<const N: usize>(
-    model: &Model,
-    method: &str,
-    is_input: bool,
-    at: usize,
-) -> Result<[usize; N], String> {
+/// Shapes of the tensors that a method takes, and then of those that it gives.
+fn shapes(model: &Model, method: &str) -> Result<Vec<Vec<usize>>, String> {
     let plan = model.file().method(method).map_err(|error| error.to_string())?;
-    let ids = if is_input { plan.inputs() } else { plan.outputs() };
-    let Some(Value::Tensor(meta)) = ids.get(at).map(|id| plan.value(id as usize)) else {
-        return Err(format!("its method {method} has no tensor {at}"));
+    let shape = |id: u32| match plan.value(id as usize) {
+        Value::Tensor(meta) if meta.dynamism == Dynamism::Static => {
+            Ok(meta.layout.sizes.iter().collect::<Vec<usize>>())
+        }
+        _ => Err(format!("its method {method} takes or gives what is no tensor of fixed size")),
     };
-    let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
-    let found = sizes.clone().try_into();
-    found.map_err(|_| format!("its method {method} has a tensor of sizes {sizes:?}"))
+    plan.inputs().iter().chain(plan.outputs().iter()).map(shape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shapes of a program whose hop has 160 samples.
+    fn good() -> [Vec<Vec<usize>>; 4] {
+        [
+            vec![vec![1, 40], vec![1, 40, FEATURES], vec![1, 1, 40], vec![1, 8, 40], vec![1, 40]],
+            vec![vec![1, 24, 48], vec![1, 1, 48], vec![1, 10, 96]],
+            vec![vec![1, 10, 64], vec![1, 482, 64], vec![1, 482, 64], vec![1, 64, 160]],
+            vec![vec![1, 20], vec![1, 1, 20], vec![1, 40, 50]],
+        ]
+    }
+
+    #[test]
+    fn shapes_agree_with_each_other() {
+        let sizes = Sizes::agreed(&good(), 16_000, 160).unwrap();
+        assert_eq!((sizes.tokens, sizes.hidden, sizes.steps, sizes.bands), (40, 8, 48, 10));
+        assert_eq!((sizes.hops, sizes.letters, sizes.columns), (64, 20, 50));
+        let check = |change: fn(&mut [Vec<Vec<usize>>; 4]), expected: &str| {
+            let mut shapes = good();
+            change(&mut shapes);
+            let reason = Sizes::agreed(&shapes, 16_000, 160).unwrap_err();
+            assert!(reason.contains(expected), "{reason}");
+        };
+        check(|shapes| shapes[0][4][1] = 39, "its method forward");
+        check(|shapes| shapes[1][2][1] = 9, "its method spectrum");
+        check(|shapes| shapes[2][3][1] = 63, "its method sound");
+        check(|shapes| shapes[3].truncate(2), "its method spell");
+        check(|shapes| shapes[3][2][2] = 0, "no bands, letters or columns");
+        check(
+            |shapes| shapes[3] = vec![vec![1, 0], vec![1, 1, 0], vec![1, 0, 50]],
+            "no bands, letters or columns",
+        );
+        check(
+            |shapes| shapes[1] = vec![vec![1, 24, 32], vec![1, 1, 32], vec![1, 10, 64]],
+            "not longer than 32 places",
+        );
+    }
+
+    #[test]
+    fn a_hop_lasts_some_time() {
+        for (rate, hop) in [(0, 160), (16_000, 0), (16_000, 15), (100, 101), (u32::MAX, 160)] {
+            let reason = Sizes::agreed(&good(), rate, hop).unwrap_err();
+            assert!(reason.contains("a hop must last 1 ms to 1 s"), "{rate}, {hop}: {reason}");
+        }
+    }
 }

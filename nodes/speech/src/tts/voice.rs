@@ -216,7 +216,7 @@ impl Voice {
             self.program.forward(&ids, &features, &mask, |said, lasts| {
                 for token in done..until {
                     let at = token - from;
-                    seconds[token] = lasts[at].max(0.0);
+                    seconds[token] = lasts[at];
                     for row in 0..sizes.hidden {
                         hidden[token * sizes.hidden + row] = said[row * window + at];
                     }

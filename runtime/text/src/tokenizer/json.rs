@@ -1,10 +1,11 @@
 //! `tokenizer.json`, the file of Hugging Face's `tokenizers`.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, slice};
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
-use super::{Leading, Pieces, Tokenizer};
+use super::{Leading, MAX_WORD, Pieces, Tokenizer, charsmap::Charsmap};
 
 /// Names of tokens that end an answer.
 const END: &[&str] = &[
@@ -22,11 +23,16 @@ const END: &[&str] = &[
 pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let file: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     merges_are_tokens(&file["model"])?;
+    words_are_short(&file["model"])?;
+    tables_are_sound(&file["normalizer"])?;
+    let form = Form::of(&file["decoder"])?;
+    // Not the bytes anew: a name that comes twice there could bring in what was not looked at.
+    let inner = serde_json::from_value::<tokenizers::Tokenizer>(file);
+    let mut inner = inner.map_err(|error| error.to_string())?;
+    templates_are_whole(&inner)?;
     let failed = |error: tokenizers::Error| error.to_string();
-    let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(failed)?;
     // Made for batches in training; here they would change a prompt in silence.
     inner.with_padding(None).with_truncation(None).map_err(failed)?;
-    let form = Form::of(&file["decoder"])?;
     let added = inner.get_added_tokens_decoder();
     let leading = if form.strip { Leading::One } else { Leading::Kept };
     let mut pieces = Pieces { leading, ..Pieces::default() };
@@ -65,6 +71,62 @@ fn merges_are_tokens(model: &Value) -> Result<(), String> {
         let fine = merged.is_some_and(|merged| tokens.contains(merged.as_str()));
         if !fine || !tokens.contains(left) || !tokens.contains(right) {
             return Err(format!("model.merges: {merge} names what is no token"));
+        }
+    }
+    Ok(())
+}
+
+/// The library keeps the words of a unigram model in a tree that is as deep as they are long.
+fn words_are_short(model: &Value) -> Result<(), String> {
+    let mut words = model["vocab"].as_array().into_iter().flatten();
+    let long = words.position(|entry| entry[0].as_str().is_some_and(|word| word.len() > MAX_WORD));
+    match long {
+        Some(id) => Err(format!("model.vocab: token {id} is longer than {MAX_WORD} bytes")),
+        None => Ok(()),
+    }
+}
+
+/// The library takes for granted that the tables of SentencePiece in a file can be read, and that
+/// they do not lead out of themselves.
+fn tables_are_sound(normalizer: &Value) -> Result<(), String> {
+    let fields = match normalizer {
+        Value::Null => return Ok(()),
+        Value::Object(fields) => fields,
+        other => return Err(format!("normalizer: {other} is of no known kind")),
+    };
+    for part in fields.get("normalizers").and_then(Value::as_array).into_iter().flatten() {
+        tables_are_sound(part)?;
+    }
+    let table = fields.get("precompiled_charsmap");
+    if table.is_none() && normalizer["type"] != "Precompiled" {
+        return Ok(());
+    }
+    let bytes = table.and_then(Value::as_str).and_then(|text| BASE64_STANDARD.decode(text).ok());
+    let table = bytes.and_then(|bytes| Charsmap::read(&bytes));
+    if table.is_some_and(|table| table.is_sound()) {
+        return Ok(());
+    }
+    Err("normalizer: its precompiled_charsmap is no table of SentencePiece".to_owned())
+}
+
+/// The library takes for granted that a template is made of one text and of tokens that it lists,
+/// and that none is given what another made.
+fn templates_are_whole(inner: &tokenizers::Tokenizer) -> Result<(), String> {
+    // As it was understood: a file can say the same in several ways.
+    let processor = serde_json::to_value(inner.get_post_processor());
+    let processor = processor.map_err(|error| error.to_string())?;
+    let parts = processor["processors"].as_array();
+    let parts = parts.map_or(slice::from_ref(&processor), Vec::as_slice);
+    let mut templates = parts.iter().filter(|part| part["type"] == "TemplateProcessing");
+    let template = templates.next().unwrap_or(&Value::Null);
+    if templates.next().is_some() || parts.iter().any(|part| part["type"] == "Sequence") {
+        return Err("post_processor: it has a template or a sequence too many".to_owned());
+    }
+    let is_listed = |name: &str| template["special_tokens"].get(name).is_some();
+    for piece in template["single"].as_array().into_iter().flatten() {
+        let is_text = piece["Sequence"]["id"] == "A";
+        if !is_text && !piece["SpecialToken"]["id"].as_str().is_some_and(is_listed) {
+            return Err(format!("post_processor: {piece} is not A, nor among its special_tokens"));
         }
     }
     Ok(())
@@ -205,5 +267,71 @@ mod tests {
         for wrong in [json!(null), json!({"type": "WordPiece"}), json!({"type": "Strip"})] {
             assert!(Form::of(&wrong).is_err_and(|reason| reason.contains("no known kind")));
         }
+    }
+
+    /// What is said of a file of one token with this normalizer and post_processor, and the token
+    /// that its texts start with.
+    fn opened(normalizer: &Value, processor: &Value) -> Result<Option<u32>, String> {
+        let model = json!({"type": "BPE", "vocab": {"a": 0}, "merges": []});
+        let decoder = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+            "use_regex": true});
+        let file = json!({"version": "1.0", "added_tokens": [], "pre_tokenizer": null,
+            "normalizer": normalizer, "post_processor": processor, "decoder": decoder,
+            "model": model});
+        read(file.to_string().as_bytes()).map(|tokenizer| tokenizer.begin)
+    }
+
+    fn template(single: &Value, tokens: &Value) -> Value {
+        json!({"type": "TemplateProcessing", "single": single, "pair": [],
+            "special_tokens": tokens})
+    }
+
+    #[test]
+    fn templates_name_what_they_list() {
+        let token = json!({"SpecialToken": {"id": "a", "type_id": 0}});
+        let text = json!({"Sequence": {"id": "A", "type_id": 0}});
+        let second = json!({"Sequence": {"id": "B", "type_id": 0}});
+        let listed = json!({"a": {"id": "a", "ids": [0], "tokens": ["a"]}});
+        let within = |parts: &[&Value]| json!({"type": "Sequence", "processors": parts});
+        let good = template(&json!([token, text]), &listed);
+        assert_eq!(opened(&Value::Null, &good), Ok(Some(0)));
+        assert_eq!(opened(&Value::Null, &within(&[&good])), Ok(Some(0)));
+        let check = |processor: &Value, expected: &str| {
+            for processor in [processor, &within(&[processor])] {
+                let reason = opened(&Value::Null, processor).expect_err("an error");
+                assert!(reason.contains(expected), "{processor}: {reason}");
+            }
+        };
+        check(&template(&json!([token, text]), &json!({})), "nor among its special_tokens");
+        check(&template(&json!([text, second]), &listed), "nor among its special_tokens");
+        check(&within(&[&good, &good]), "too many");
+    }
+
+    #[test]
+    fn tables_of_replacements_are_looked_at() {
+        let check = |bytes: &[u8]| {
+            let table = BASE64_STANDARD.encode(bytes);
+            let normalizer = json!({"type": "Precompiled", "precompiled_charsmap": table});
+            let within = json!({"type": "Sequence", "normalizers": [normalizer]});
+            for normalizer in [normalizer, within] {
+                let reason = opened(&normalizer, &Value::Null).expect_err("an error");
+                assert!(reason.contains("no table of SentencePiece"), "{bytes:?}: {reason}");
+            }
+        };
+        check(&[]);
+        check(&[0, 0, 0]);
+        check(&[4, 0, 0, 0, 0, 0, 0, 0]); // a root whose base has no 256 units behind it
+        let bare = json!({"type": "Precompiled"});
+        assert!(opened(&bare, &Value::Null).is_err());
+        assert!(opened(&json!([["AAAA"]]), &Value::Null).is_err());
+        assert_eq!(opened(&json!({"type": "NFC"}), &Value::Null), Ok(None));
+    }
+
+    #[test]
+    fn words_of_a_unigram_model_are_short() {
+        let model = |len: usize| json!({"vocab": [["a", 0.0], ["a".repeat(len), -1.0]]});
+        assert_eq!(words_are_short(&model(1024)), Ok(()));
+        let reason = words_are_short(&model(1025)).expect_err("an error");
+        assert_eq!(reason, "model.vocab: token 1 is longer than 1024 bytes");
     }
 }

@@ -10,7 +10,7 @@ use tokenizers::{
 };
 
 use super::{
-    Leading, Pieces, Tokenizer,
+    Leading, MAX_WORD, Pieces, Tokenizer,
     charsmap::Charsmap,
     json::fallback,
     protobuf::{Fields, Value},
@@ -75,6 +75,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     };
     let mut pieces = Pieces { leading, ..Pieces::default() };
     for (id, entry) in model.entries.iter().enumerate() {
+        if entry.text.len() > MAX_WORD {
+            return Err(format!("piece {id} is longer than {MAX_WORD} bytes"));
+        }
         let special = matches!(entry.kind, Kind::Control);
         match (entry.kind, fallback(entry.text)) {
             (Kind::Byte, Some(byte)) => pieces.insert(id, &[byte], false)?,
@@ -370,5 +373,7 @@ mod tests {
         check(b"\x12\x00", "no pieces");
         check(b"\n\x05\n\x01a\x18\x02\x12\x02\x18\x03", "model type 3");
         check(b"\n\x05\n\x01a\x18\x06", "said to be a byte");
+        let long = [b"\n\x84\x08\n\x81\x08".as_slice(), &[b'a'; 1025]].concat();
+        check(&long, "piece 0 is longer than 1024 bytes");
     }
 }
