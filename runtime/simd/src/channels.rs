@@ -105,9 +105,9 @@ pub struct Channels<'d, T> {
     pub output: [usize; 2],
     /// Rows and columns of the kernel.
     pub kernel: [usize; 2],
-    /// Positions between neighbours of the result.
+    /// Positions between neighbours of the result, at least 1.
     pub stride: [usize; 2],
-    /// Positions between neighbours of the kernel.
+    /// Positions between neighbours of the kernel, at least 1.
     pub dilation: [usize; 2],
     /// Zeros above and on the left.
     pub padding: [usize; 2],
@@ -141,6 +141,7 @@ impl<T: Source> Channels<'_, T> {
         for dim in 0..2 {
             let most = (output[dim].max(1) - 1).checked_mul(self.stride[dim])?;
             most.checked_add(kernel[dim].checked_mul(self.dilation[dim])?)?;
+            (self.stride[dim] > 0 && self.dilation[dim] > 0).then_some(())?;
         }
         if !fits {
             return None;
@@ -176,8 +177,8 @@ impl<T: Source, K: Sink> Routine for Row<'_, '_, T, K> {
         let Channels { channels, input, output, kernel, stride, dilation, padding, .. } = self.of;
         let top = self.row % output[0] * stride[0];
         // Kernel rows that meet the picture.
-        let from = padding[0].saturating_sub(top).div_ceil(dilation[0].max(1)).min(kernel[0]);
-        let reach = (input[0] + padding[0]).saturating_sub(top).div_ceil(dilation[0].max(1));
+        let from = padding[0].saturating_sub(top).div_ceil(dilation[0]).min(kernel[0]);
+        let reach = (input[0] + padding[0]).saturating_sub(top).div_ceil(dilation[0]);
         let rows = (from, reach.min(kernel[0]).max(from));
         let small = kernel[1] == 3 && dilation[1] == 1 && padding[1] <= 1 && input[1] >= 3;
         let mut channel = 0;
@@ -419,8 +420,8 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
     ) {
         let Channels { input, kernel, stride, dilation, padding, .. } = self.of;
         let left = col * stride[1];
-        let from = padding[1].saturating_sub(left).div_ceil(dilation[1].max(1)).min(kernel[1]);
-        let reach = (input[1] + padding[1]).saturating_sub(left).div_ceil(dilation[1].max(1));
+        let from = padding[1].saturating_sub(left).div_ceil(dilation[1]).min(kernel[1]);
+        let reach = (input[1] + padding[1]).saturating_sub(left).div_ceil(dilation[1]);
         let cols = (from, reach.min(kernel[1]).max(from));
         self.some::<S, 1, V>(simd, rows, cols, col, part);
     }

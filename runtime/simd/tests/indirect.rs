@@ -139,6 +139,12 @@ fn kernels_of_single_channels() {
                 assert_eq!(*found, sum, "{isa:?}, channel {channel}, row {row}, column {col}");
             }
             assert_eq!(conv.write(isa, &open, &mut out[1..], None), None);
+            for dim in 0..2 {
+                let (mut still, mut folded) = (conv, conv);
+                (still.stride[dim], folded.dilation[dim]) = (0, 0);
+                assert_eq!(still.write(isa, &open, &mut out, None), None);
+                assert_eq!(folded.write(isa, &open, &mut out, None), None);
+            }
         }
     }
 }
