@@ -71,7 +71,7 @@ pub fn width(isa: Isa) -> usize {
 fn column(width: usize, at: usize) -> usize {
     let lanes = width / 2;
     let (half, lane) = (at / lanes, at % lanes);
-    lane / 4 * 8 + half * 4 + lane % 4
+    lane / 4 * 8 + half * lanes.min(4) + lane % 4
 }
 
 /// Values of the columns in the order of packed weights, with zeros up to whole panels.
@@ -211,5 +211,19 @@ impl Product<'_> {
             (all.len() >= self.rows).then_some(())?;
         }
         self.places.numbers(isa, self.rows, self.channels, self.x.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_of_a_panel_has_one_place() {
+        for lanes in [1, 4, 8, 16] {
+            let mut columns: Vec<usize> = (0..2 * lanes).map(|at| column(2 * lanes, at)).collect();
+            columns.sort_unstable();
+            assert!(columns.into_iter().eq(0..2 * lanes), "{lanes} lanes");
+        }
     }
 }

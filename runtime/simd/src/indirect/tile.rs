@@ -30,11 +30,8 @@ pub trait Numbers: Copy + Default + Send + Sync + 'static {
     /// Zeros.
     fn zero<S: Simd>(simd: S) -> Self::Sums<S>;
 
-    /// Adds the products of `x` with the weights at `weights`.
-    ///
-    /// # Safety
-    /// `LANES` numbers can be read there.
-    unsafe fn add<S: Simd>(
+    /// Adds the products of `x` with `weights`.
+    fn add<S: Simd>(
         simd: S,
         sums: Self::Sums<S>,
         x: Self::Sums<S>,
@@ -59,7 +56,7 @@ impl Numbers for f32 {
         simd.zero()
     }
     #[inline(always)]
-    unsafe fn add<S: Simd>(_: S, sums: S::F32, x: S::F32, weights: S::F32) -> S::F32 {
+    fn add<S: Simd>(_: S, sums: S::F32, x: S::F32, weights: S::F32) -> S::F32 {
         x.mul_add(weights, sums)
     }
     #[inline(always)]
@@ -314,8 +311,7 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
                         let at = b.wrapping_add(stream * size + c * S::LANES);
                         // SAFETY: each panel has `inner` rows of two vectors.
                         let column = unsafe { T::load(simd, at) };
-                        // SAFETY: all are vectors already.
-                        *sum = unsafe { T::add(simd, *sum, factor, column) };
+                        *sum = T::add(simd, *sum, factor, column);
                     }
                 }
                 b = b.wrapping_add(self.width);
@@ -393,8 +389,7 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
                             let at = b.wrapping_add(u * self.width + c * S::LANES);
                             // SAFETY: as below.
                             let weights = unsafe { T::load(simd, at) };
-                            // SAFETY: as below.
-                            *sum = unsafe { T::add(simd, *sum, factor, weights) };
+                            *sum = T::add(simd, *sum, factor, weights);
                         }
                     }
                     b = b.wrapping_add(CHAINS * self.width);
@@ -416,8 +411,7 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
                     // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
                     let factor = unsafe { *a.wrapping_add(k) }.splat(simd);
                     for (sum, column) in running.iter_mut().zip(columns) {
-                        // SAFETY: all are vectors already.
-                        *sum = unsafe { T::add(simd, *sum, factor, column) };
+                        *sum = T::add(simd, *sum, factor, column);
                     }
                 }
                 b = b.wrapping_add(self.width);
