@@ -11,7 +11,7 @@ pub(crate) enum Give {
     /// The mean of what is inside the picture.
     Mean,
     Largest,
-    /// The place of the largest in the window, counted row by row.
+    /// The place of the largest in the window, counted column by column as XNNPACK does.
     Place,
 }
 
@@ -38,7 +38,7 @@ impl Op for Pool {
         match (self.give, self.bytes) {
             (Give::Largest, true) => {
                 let out = elements::<i8>(out)?;
-                self.largest(cx, input, i8::MIN, out)?;
+                self.largest(cx, input, (i8::MIN, i8::max), out)?;
                 let [low, high] =
                     [self.clamp.0, self.clamp.1].map(|bound| bound.clamp(-128.0, 127.0) as i8);
                 cx.isa.call(|| out.iter_mut().for_each(|x| *x = (*x).clamp(low, high.max(low))));
@@ -46,7 +46,7 @@ impl Op for Pool {
             }
             (Give::Largest, false) => {
                 let out = elements::<f32>(out)?;
-                self.largest(cx, input, f32::NEG_INFINITY, out)?;
+                self.largest(cx, input, (f32::NEG_INFINITY, larger), out)?;
                 bound(cx.isa, self.clamp, out);
                 Ok(())
             }
@@ -78,7 +78,8 @@ impl Op for Pool {
                     out,
                     |to: &mut [i32], from: &[f32], tap, is_first| {
                         for ((x, best), to) in from.iter().zip(&mut *mine).zip(to) {
-                            if is_first || *x > *best {
+                            let is_larger = *x > *best || x.is_nan() && !best.is_nan();
+                            if is_first || is_larger || *x == *best && tap < *to {
                                 (*best, *to) = (*x, tap);
                             }
                         }
@@ -92,12 +93,18 @@ impl Op for Pool {
     }
 }
 
+/// The larger of two numbers; NaN if one of them is.
+#[inline(always)]
+fn larger(x: f32, y: f32) -> f32 {
+    if x > y || x.is_nan() { x } else { y }
+}
+
 impl Pool {
-    fn largest<T: Element + PartialOrd>(
+    fn largest<T: Element>(
         &self,
         cx: &Cx<'_>,
         input: &Input<'_>,
-        least: T,
+        (least, larger): (T, impl Fn(T, T) -> T),
         out: &mut [T],
     ) -> Result<(), Error> {
         out.fill(least);
@@ -106,7 +113,7 @@ impl Pool {
             input,
             out,
             |to, from: &[T], _, _| {
-                from.iter().zip(to).for_each(|(x, to)| *to = if *x > *to { *x } else { *to });
+                from.iter().zip(to).for_each(|(x, to)| *to = larger(*x, *to));
             },
             |_, _| {},
         )
@@ -139,7 +146,7 @@ impl Pool {
                     let Some(at) = self.window.source(1, col, j, width) else { continue };
                     let start = ((item * height + y) * width + at) * channels;
                     let from = x.get(start..start + channels).ok_or(MISFIT)?;
-                    let tap = (i * kernel_cols + j) as i32;
+                    let tap = (j * kernel_rows + i) as i32;
                     cx.isa.call(|| add(to, from, tap, count == 0));
                     count += 1;
                 }
@@ -247,5 +254,46 @@ impl Op for Resize {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::trial;
+
+    const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
+    fn pool(give: Give) -> Pool {
+        let (zeros, ones) = ([0; 2], [1; 2]);
+        let window =
+            Window { kernel: [2, 3], stride: ones, dilation: ones, before: zeros, after: zeros };
+        Pool { window, give, clamp: OPEN, bytes: false }
+    }
+
+    #[test]
+    fn the_largest_is_nan_where_a_number_is() {
+        for at in 0..6 {
+            let mut x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+            x[at] = f32::NAN;
+            let shape = Shape::of([1, 2, 3, 1]);
+            assert!(trial::run(&mut pool(Give::Largest), &x, shape, 0.0_f32, 1).0[0].is_nan());
+            let (place, _) = trial::run(&mut pool(Give::Place), &x, shape, -1_i32, 1);
+            assert_eq!(place, [[0, 2, 4, 1, 3, 5][at]]);
+        }
+    }
+
+    #[test]
+    fn places_are_counted_column_by_column() {
+        // Of equal numbers it is the first one.
+        for (x, expected) in [
+            ([0.0_f32, 0.0, 7.0, 0.0, 0.0, 0.0], 4),
+            ([0.0, 0.0, 7.0, 7.0, 0.0, 0.0], 1),
+            ([-1.0, -1.0, -1.0, -1.0, -1.0, -1.0], 0),
+        ] {
+            let shape = Shape::of([1, 2, 3, 1]);
+            let (place, _) = trial::run(&mut pool(Give::Place), &x, shape, -1_i32, 1);
+            assert_eq!(place, [expected], "{x:?}");
+        }
     }
 }

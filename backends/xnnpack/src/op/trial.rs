@@ -12,30 +12,40 @@ pub(crate) fn numbers(len: usize) -> Vec<f32> {
 }
 
 /// The result of `op` for `x`, and its shape; what is not written of it stays `blank`.
-pub(crate) fn run<T: Element>(
+pub(crate) fn run<T: Element, O: Element>(
     op: &mut dyn Op,
     x: &[T],
     shape: Shape,
-    blank: T,
+    blank: O,
     threads: usize,
-) -> (Vec<T>, Shape) {
+) -> (Vec<O>, Shape) {
     let to = op.shape(&[shape], &mut Room::of(usize::MAX)).unwrap();
     (computed(op, x, [shape, to], blank, threads), to)
 }
 
 /// The same when the operation has seen these shapes, of `x` and of the result.
-pub(crate) fn computed<T: Element>(
+pub(crate) fn computed<T: Element, O: Element>(
     op: &dyn Op,
     x: &[T],
     [shape, to]: [Shape; 2],
-    blank: T,
+    blank: O,
     threads: usize,
-) -> Vec<T> {
+) -> Vec<O> {
+    computed_of(op, &[Input { shape, bytes: bytemuck::cast_slice(x) }], to, blank, threads)
+}
+
+/// The same of several operands.
+pub(crate) fn computed_of<O: Element>(
+    op: &dyn Op,
+    inputs: &[Input<'_>],
+    to: Shape,
+    blank: O,
+    threads: usize,
+) -> Vec<O> {
     let mut out = vec![blank; to.numel().unwrap()];
     let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
     let workers = pool::workers(threads);
     let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
-    let input = Input { shape, bytes: bytemuck::cast_slice(x) };
-    op.run(&mut cx, &[input], bytemuck::cast_slice_mut(&mut out)).unwrap();
+    op.run(&mut cx, inputs, bytemuck::cast_slice_mut(&mut out)).unwrap();
     out
 }
