@@ -5,7 +5,11 @@
 
 use afferent_core::Error;
 
-use super::{Cx, Input, Op, elements, some};
+use super::{
+    Cx, Input, Op,
+    bytes::{Dequantise, Quantise, Quantum, Rounded},
+    some,
+};
 use crate::{
     graph::{Quant, Value},
     shape::{MISFIT, Room, Shape},
@@ -15,10 +19,10 @@ use crate::{
 pub(crate) const MOST_INPUTS: usize = 5;
 
 /// What integers of a tensor stand for: scale and zero point, none for numbers.
-pub(crate) type Steps = Option<(f32, i32)>;
+pub(crate) type Steps = Option<Quantum>;
 
 /// The steps of a value.
-pub(crate) fn steps(value: &Value<'_>) -> Option<(f32, i32)> {
+pub(crate) fn steps(value: &Value<'_>) -> Steps {
     match value.quant {
         Quant::Tensor { scale, zero_point } => Some((scale, zero_point)),
         _ => None,
@@ -74,31 +78,38 @@ impl ByNumbers {
         let mut operands = [Input { shape: Shape::default(), bytes: &[] }; MOST_INPUTS];
         for ((operand, input), steps) in operands.iter_mut().zip(inputs).zip(&self.inputs) {
             *operand = *input;
-            let Some((scale, zero_point)) = *steps else { continue };
+            let Some(from) = *steps else { continue };
             let (mine, more) = rest.split_at_mut(input.bytes.len());
             rest = more;
-            let (from, zero_point) = (input.data::<i8>()?, zero_point as f32);
-            cx.isa.call(|| {
-                from.iter()
-                    .zip(&mut *mine)
-                    .for_each(|(x, to)| *to = (f32::from(*x) - zero_point) * scale);
-            });
+            Dequantise { from }.run(cx, &[*input], bytemuck::cast_slice_mut(mine))?;
             operand.bytes = bytemuck::cast_slice(mine);
         }
         let operands = &operands[..inputs.len()];
-        let Some((scale, zero_point)) = self.output else {
+        let Some(quantum) = self.output else {
             return self.inner.run(cx, operands, out);
         };
         let results = &mut rest[..out.len()];
         self.inner.run(cx, operands, bytemuck::cast_slice_mut(results))?;
-        let out = elements::<i8>(out)?;
-        let (factor, zero_point) = (1.0 / scale, zero_point as f32);
-        let (low, high) = (-128.0 - zero_point, 127.0 - zero_point);
-        cx.isa.call(|| {
-            for (x, to) in results.iter().zip(out) {
-                *to = ((x * factor).clamp(low, high).round_ties_even() + zero_point) as i8;
-            }
-        });
-        Ok(())
+        let results = Input { shape: Shape::default(), bytes: bytemuck::cast_slice(results) };
+        Quantise { to: Rounded { quantum, bounds: (-128.0, 127.0) } }.run(cx, &[results], out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        graph::Unary,
+        op::{trial, unary::Map},
+    };
+
+    #[test]
+    fn results_are_rounded_as_conversions_round() {
+        let clamp = (f32::NEG_INFINITY, f32::INFINITY);
+        let inner = Box::new(Map { function: Unary::Copy, clamp });
+        let mut op = ByNumbers { inner, inputs: vec![None], output: Some((2.0, 3)) };
+        let x = [f32::NAN, 3.0, 5.0, -4.0, f32::INFINITY, -1e9];
+        let (found, _) = trial::run(&mut op, &x, Shape::of([x.len()]), 0_i8, 1);
+        assert_eq!(found, [-128, 5, 5, 1, 127, -128]);
     }
 }
