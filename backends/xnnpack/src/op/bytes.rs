@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     graph::{Binary, Unary},
-    shape::{MISFIT, Room, Shape},
+    shape::{MISFIT, Room, Shape, TOO_LARGE},
 };
 
 /// What an integer stands for: its scale, and what zero is stored as.
@@ -112,7 +112,10 @@ impl FixedSum {
     }
 }
 
-/// The mean of each channel of a picture.
+/// The most pixels of a picture whose integers are summed up in 32 bits.
+const MOST_PIXELS: usize = 1 << 24;
+
+/// The mean of each channel of a picture of at most `MOST_PIXELS`.
 pub(crate) struct Mean {
     pub(crate) inner: GlobalMean,
     pub(crate) from: Quantum,
@@ -121,6 +124,10 @@ pub(crate) struct Mean {
 
 impl Op for Mean {
     fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
+        let [_, height, width, _] = only(inputs)?.picture()?;
+        if height.saturating_mul(width) > MOST_PIXELS {
+            return Err(TOO_LARGE);
+        }
         self.inner.shape(inputs, room)
     }
 
@@ -237,5 +244,21 @@ impl Op for Dequantise {
             x.iter().zip(out).for_each(|(x, to)| *to = (f32::from(*x) - zero_point) * scale);
         });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_whose_sums_could_wrap_are_refused() {
+        let inner = GlobalMean { keeps_dims: false, clamp: (-1.0, 1.0) };
+        let to = Rounded { quantum: (1.0, 0), bounds: (-128.0, 127.0) };
+        let mut mean = Mean { inner, from: (1.0, 0), to };
+        let mut shape =
+            |side: usize| mean.shape(&[Shape::of([1, side, side, 1])], &mut Room::of(usize::MAX));
+        assert_eq!(shape(4096), Ok(Shape::of([1, 1])));
+        assert_eq!(shape(4097), Err(TOO_LARGE));
     }
 }
