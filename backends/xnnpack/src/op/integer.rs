@@ -225,7 +225,7 @@ impl Integer {
         let rows = out.len() / (groups * outputs);
         let units = if matches!(self.layout, Layout::Rows { .. }) { rows } else { self.input[0] };
         if units == 0 || rows == 0 || x.is_empty() {
-            return Ok(());
+            return if out.is_empty() { Ok(()) } else { Err(MISFIT) };
         }
         let mut bytes = std::mem::take(&mut cx.scratch.bytes);
         let result = self.quantised(cx, (x, units), out, clamp, &mut bytes);
@@ -341,7 +341,7 @@ impl Op for Integer {
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
         if self.layout.parts().inputs == 0 || out.is_empty() {
-            return Ok(());
+            return if out.is_empty() { Ok(()) } else { Err(MISFIT) };
         }
         match self.stored {
             Stored::Static { from, clamp, to } => {

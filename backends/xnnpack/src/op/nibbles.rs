@@ -126,7 +126,7 @@ impl Op for Nibbles {
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let (x, out) = (only(inputs)?.data::<f32>()?, elements::<f32>(out)?);
         if out.is_empty() || x.is_empty() {
-            return Ok(());
+            return if out.is_empty() { Ok(()) } else { Err(MISFIT) };
         }
         let (rows, chunks) = (out.len() / self.cols, self.inner.div_ceil(CHUNK));
         let Scratch { words, bytes, floats, room, .. } = &mut *cx.scratch;
