@@ -162,7 +162,7 @@ impl Op for Product {
         }
         let mut sizes = Sizes { rows, inner, cols, batch: [(1, [0; 2]); 4] };
         if self.shared {
-            let all = a.numel()? / inner.max(1);
+            let (all, ..) = a.around(a.len() - 1);
             self.sizes = Sizes { rows: all, ..sizes };
             return connected(a, inner, cols);
         }
@@ -237,5 +237,26 @@ impl Product {
         }
         self.sizes = Sizes { rows: 1, inner, cols, batch: [(1, [0; 2]); 4] };
         Ok(Shape::of([cols]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::trial::computed_of;
+
+    #[test]
+    fn sums_of_nothing_are_the_bias_within_bounds() {
+        for transposed in [false, true] {
+            let bias = vec![-3.0, 1.0, 9.0];
+            let mut product = Product::new(transposed, true, Some(bias), (-1.0, 5.0));
+            let right = if transposed { [3, 0] } else { [0, 3] };
+            let shapes = [Shape::of([2, 0]), Shape::of(right)];
+            let to = product.shape(&shapes, &mut Room::of(usize::MAX)).unwrap();
+            let none: &[f32] = &[];
+            let inputs = shapes.map(|shape| Input { shape, bytes: bytemuck::cast_slice(none) });
+            let found = computed_of(&product, &inputs, to, f32::NAN, 1);
+            assert_eq!(found, [-1.0, 1.0, 5.0, -1.0, 1.0, 5.0]);
+        }
     }
 }
