@@ -91,6 +91,7 @@ impl<'a> Runner<'a> {
             }
             let rank = if view.rank() == 0 { value.shape.len().min(1) } else { view.rank() };
             let found = Shape::new(&sizes[..rank]).ok_or(MISFIT)?;
+            found.numel()?;
             is_new |= found != *shape;
             *shape = found;
         }

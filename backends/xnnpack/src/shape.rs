@@ -78,10 +78,12 @@ impl Shape {
         Self::new(&sizes).unwrap_or_default()
     }
 
-    /// Number of elements, below [`MOST_BYTES`].
+    /// Number of elements. The product of some sizes is below [`MOST_BYTES`] too, whatever others
+    /// are 0.
     pub(crate) fn numel(&self) -> Result<usize, Error> {
-        let numel = self.iter().try_fold(1_usize, |numel, size| numel.checked_mul(*size));
-        numel.filter(|numel| *numel < MOST_BYTES).ok_or(TOO_LARGE)
+        let most = self.iter().try_fold(1_usize, |most, size| most.checked_mul((*size).max(1)));
+        most.filter(|most| *most < MOST_BYTES).ok_or(TOO_LARGE)?;
+        Ok(self.iter().product())
     }
 
     /// The same with another size at `dim`.
@@ -173,5 +175,17 @@ impl Window {
         let from = (at + self.before[dim]).checked_sub(tap * self.dilation[dim])?;
         let source = from / self.stride[dim];
         (from.is_multiple_of(self.stride[dim]) && source < size).then_some(source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_hide_no_product_that_overflows() {
+        assert_eq!(Shape::of([3, 0, 5]).numel(), Ok(0));
+        assert_eq!(Shape::of([0, 1 << 20, 1 << 20]).numel(), Err(TOO_LARGE));
+        assert_eq!(Shape::of([1 << 20, 1 << 20, 0]).numel(), Err(TOO_LARGE));
     }
 }
