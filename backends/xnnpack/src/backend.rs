@@ -8,6 +8,7 @@ use crate::{
     delegate::Runner,
     op::keep::LAYOUT,
     plan::{Plan, fuse},
+    shape::{MOST_BYTES, Room},
 };
 
 /// The backend `XnnpackBackend`.
@@ -31,7 +32,8 @@ impl Backend for Xnnpack {
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
         let mut graph = blob::read(source.blob, source.named_data)?;
         fuse::nodes(&mut graph);
-        let plan = Plan::new(&graph, source.prepared)?;
+        let room = Room::of(source.memory_limit.min(MOST_BYTES));
+        let plan = Plan::new(&graph, source.prepared, room)?;
         Ok(DelegateHandle::Owned(Box::new(Runner::new(plan, source.memory_limit)?)))
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Everything that a field says is checked here: numbers of values, sizes against the bytes of
 //! constants, datatypes, parameters of nodes. Work is linear in the blob and in the data that it
-//! names, of which no constant is used by many values.
+//! names, of which no constant is used by many values. Many nodes may use one value: what a plan
+//! makes for each of them counts against the limit of memory.
 
 mod node;
 mod schema;

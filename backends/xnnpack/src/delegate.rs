@@ -42,12 +42,13 @@ impl<'a> Runner<'a> {
         let scratch = Scratch::default();
         let mut runner =
             Self { plan, shapes, is_shaped: false, slots: vec![], memory: 0, most_bytes, scratch };
-        runner.shape()?;
+        runner.shape(Step::fault)?;
         Ok(runner)
     }
 
-    /// Finds the shapes of all values from those of the inputs, and places for them.
-    fn shape(&mut self) -> Result<(), Error> {
+    /// Finds the shapes of all values from those of the inputs, and places for them; `fault` is the
+    /// error of a step that fails.
+    fn shape(&mut self, fault: impl Fn(&Step, Error) -> Error) -> Result<(), Error> {
         self.is_shaped = false;
         let mut room = Room::of(self.most_bytes.min(MOST_BYTES));
         room.take::<u8>(self.scratch.bytes())?;
@@ -56,7 +57,8 @@ impl<'a> Runner<'a> {
             for (shape, input) in inputs.iter_mut().zip(&step.inputs) {
                 *shape = self.shapes[*input];
             }
-            self.shapes[step.output] = step.op.shape(&inputs[..step.inputs.len()], &mut room)?;
+            let found = step.op.shape(&inputs[..step.inputs.len()], &mut room);
+            self.shapes[step.output] = found.map_err(|error| fault(step, error))?;
         }
         let mut needed = vec![0_usize; self.plan.slots];
         for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
@@ -95,7 +97,7 @@ impl<'a> Runner<'a> {
             is_new |= found != *shape;
             *shape = found;
         }
-        if is_new { self.shape() } else { Ok(()) }
+        if is_new { self.shape(|_, error| error) } else { Ok(()) }
     }
 
     /// Runs the steps with this memory for their results.
@@ -200,8 +202,7 @@ impl Values<'_, '_> {
         let Range { start, end } = self.slots[slot].clone();
         let [(_, before), (behind, after)] = self.memory;
         let (from, part) = if end <= before.len() { (0, before) } else { (behind, after) };
-        let start = start.checked_sub(from)?;
-        part.get(start..start.checked_add(len)?)
+        part.get(start.checked_sub(from)?..end.checked_sub(from)?)?.get(..len)
     }
 
     fn run(

@@ -71,6 +71,8 @@ pub(crate) enum Role {
 /// A node, with the numbers of its values.
 #[derive(Debug)]
 pub(crate) struct Node {
+    /// Its number in the blob.
+    pub(crate) index: u32,
     pub(crate) kind: Kind,
     pub(crate) inputs: Vec<usize>,
     pub(crate) output: usize,

@@ -8,16 +8,16 @@ mod blocks;
 pub(crate) mod fuse;
 mod prepare;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::RefCell};
 
-use afferent_core::{Error, Prepared};
+use afferent_core::{BlobEntry, Error, Prepared};
 use blocks::Part;
 use prepare::Prepare;
 
 use crate::{
     graph::{Dtype, Graph, Kind, Role, Unary, Value},
     op::{Op, weights},
-    shape::Shape,
+    shape::{MISFIT, Room, Shape},
 };
 
 /// Steps in the order in which they run.
@@ -32,11 +32,25 @@ pub(crate) struct Plan<'a> {
 
 /// An operation, and the places of its values.
 pub(crate) struct Step {
+    /// The number of its node in the blob.
+    pub(crate) node: u32,
     pub(crate) op: Box<dyn Op>,
     pub(crate) inputs: Vec<usize>,
     pub(crate) output: usize,
     /// Whether it does nothing: the result lies where the input does.
     pub(crate) renames: bool,
+}
+
+impl Step {
+    /// The error of an operation that saw the sizes of the blob.
+    pub(crate) fn fault(&self, error: Error) -> Error {
+        if error != MISFIT {
+            return error;
+        }
+        let reason = "have sizes that do not fit each other";
+        let entry = BlobEntry::Node;
+        Error::InvalidBlob { entry, index: self.node, field: "its inputs", reason }
+    }
 }
 
 /// What elements of a value are in memory.
@@ -77,14 +91,21 @@ pub(crate) enum Home<'a> {
 }
 
 impl<'a> Plan<'a> {
+    /// What is made of constants and shared with nobody has this room.
+    ///
     /// # Errors
-    /// When a node asks for what no operation does.
-    pub(crate) fn new(graph: &Graph<'a>, prepared: Option<&dyn Prepared>) -> Result<Self, Error> {
+    /// When a node asks for what no operation does, or there is no room.
+    pub(crate) fn new(
+        graph: &Graph<'a>,
+        prepared: Option<&dyn Prepared>,
+        room: Room,
+    ) -> Result<Self, Error> {
+        let room = RefCell::new(room);
         let mut steps = Vec::new();
         // The value whose place each value has.
         let mut roots: Vec<usize> = (0..graph.values.len()).collect();
         let parts = blocks::parts(graph);
-        let prepare = Prepare { graph, prepared };
+        let prepare = Prepare { graph, prepared, room: &room };
         for (index, node) in graph.nodes.iter().enumerate() {
             match parts[index] {
                 Part::Alone => {}
@@ -96,10 +117,17 @@ impl<'a> Plan<'a> {
             }
             let value = &graph.values[node.output];
             let input = node.inputs[0];
-            let renames = matches!(node.kind, Kind::Reshape(_) | Kind::Unary(Unary::Copy))
-                && value.role == Role::Inner
-                && same(value, &graph.values[input])
-                || value.dtype == Dtype::Dynamic;
+            let quantises = value.dtype == Dtype::Dynamic;
+            if quantises && !(node.kind == Kind::Convert && is_number(&graph.values[input])) {
+                let (entry, index) = (BlobEntry::Node, node.index);
+                let what = "dynamic quantisation of anything but numbers";
+                return Err(Error::UnsupportedBlob { entry, index, what });
+            }
+            // Who reads a value that is quantised dynamically does that.
+            let renames = quantises
+                || matches!(node.kind, Kind::Reshape(_) | Kind::Unary(Unary::Copy))
+                    && value.role == Role::Inner
+                    && same(value, &graph.values[input]);
             if renames {
                 roots[node.output] = roots[input];
             }
@@ -120,6 +148,10 @@ impl<'a> Plan<'a> {
         let slots = place(&steps, &roots, &mut values);
         Ok(Self { steps, values, slots, inputs: graph.inputs })
     }
+}
+
+fn is_number(value: &Value<'_>) -> bool {
+    matches!(value.dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16)
 }
 
 /// Whether elements of `a` and `b` are stored alike.
@@ -220,3 +252,6 @@ fn take(slots: &mut Vec<Slot>, at: usize, until: Option<usize>, bytes: usize) ->
 fn bytes(value: &Planned<'_>) -> usize {
     value.shape.iter().product::<usize>() * value.store.width()
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,7 +48,8 @@ pub struct DelegateSource<'a, 'c> {
     pub spec: &'c dyn Fn(usize) -> Option<CompileSpec<'a>>,
     /// Named data of the program and of external files.
     pub named_data: &'c dyn Fn(&str) -> Option<&'a [u8]>,
-    /// Bytes that it may take for values between its operations.
+    /// Bytes that it may take for values between its operations, and as many for what it makes of
+    /// constants and shares with nobody.
     pub memory_limit: usize,
     /// Keeps what the backend makes of constants.
     #[cfg(feature = "alloc")]

@@ -55,9 +55,8 @@ impl Fields<'_, '_, '_> {
         }
     }
 
-    /// A number that a window is made of.
-    fn size(&self, field: usize, least: u32) -> Result<usize, Error> {
-        let field = Field(field, "the window");
+    /// A size of a window, of a picture or of channels.
+    fn size(&self, field: Field, least: u32) -> Result<usize, Error> {
         let size = self.word(field)?;
         let fine = (least..=MOST_WINDOW).contains(&size);
         self.at.expect(fine, field, "is too large or empty")?;
@@ -67,7 +66,7 @@ impl Fields<'_, '_, '_> {
     /// The window whose paddings start at `first`: top, right, bottom, left, then sizes of the
     /// kernel, and perhaps steps and distances of its elements.
     fn window(&self, first: usize, steps: bool) -> Result<Window, Error> {
-        let size = |field: usize, least| self.size(first + field, least);
+        let size = |field: usize, least| self.size(Field(first + field, "the window"), least);
         let kernel = [size(4, 1)?, size(5, 1)?];
         let window = Window {
             kernel,
@@ -124,13 +123,17 @@ impl Fields<'_, '_, '_> {
         self.no_same_padding(19)?;
         let window = self.window(0, true)?;
         let kind = match kind {
-            ConvKind::Transposed(_) => ConvKind::Transposed([self.size(13, 0)?, self.size(14, 0)?]),
+            ConvKind::Transposed(_) => ConvKind::Transposed([
+                self.size(Field(13, "adjustment_height"), 0)?,
+                self.size(Field(14, "adjustment_width"), 0)?,
+            ]),
             kind => kind,
         };
         let mut values = vec![self.value(15, "input1_id")?, self.value(16, "filter_id")?];
         values.extend(self.optional(17, "bias_id")?);
-        let [inputs, outputs, groups] = [10, 11, 12].map(|field| self.size(field, 1));
-        let (inputs, outputs, groups) = (inputs?, outputs?, groups?);
+        let inputs = self.size(Field(10, "group_input_channels"), 1)?;
+        let outputs = self.size(Field(11, "group_output_channels"), 1)?;
+        let groups = self.size(Field(12, "groups"), 1)?;
         if kind == ConvKind::Depthwise {
             self.at.expect(inputs == 1, Field(10, "group_input_channels"), "is not 1")?;
         }
@@ -194,14 +197,14 @@ impl Fields<'_, '_, '_> {
     fn resize(&self) -> Result<Node, Error> {
         let align_corners = self.flag(4, FLAG_ALIGN_CORNERS)?;
         let half_pixels = !align_corners && !self.flag(4, FLAG_LEGACY_RESIZE)?;
-        let size = [self.size(0, 1)?, self.size(1, 1)?];
+        let size = [self.size(Field(0, "new_height"), 1)?, self.size(Field(1, "new_width"), 1)?];
         self.one(Kind::Resize { size, align_corners, half_pixels }, 2)
     }
 }
 
 fn node(kind: Kind, inputs: Vec<usize>, output: usize) -> Node {
     let clamp = (f32::NEG_INFINITY, f32::INFINITY);
-    Node { kind, inputs, output, positions: None, clamp, hardswish: false }
+    Node { index: 0, kind, inputs, output, positions: None, clamp, hardswish: false }
 }
 
 /// Reads a node.
@@ -272,6 +275,7 @@ pub(super) fn read<'a>(
         47 => unary(Unary::Cos),
         code => Err(at.unsupported(NODE_NAMES.get(code).unwrap_or(&"a node of no known kind"))),
     }?;
+    node.index = at.index;
     if let Some(bounds) = at.read(outer.table(NODE_MIN_MAX))? {
         let (low, high) = (at.read(bounds.number(MIN))?, at.read(bounds.number(MAX))?);
         at.expect(low <= high, NODE_MIN_MAX, "are no bounds")?;

@@ -202,7 +202,7 @@ mod tests {
         let sizes =
             conv::Sizes { kind: ConvKind::Depthwise, window, groups, inputs: 1, outputs: 1 };
         let (weights, bias) = (numbers(groups * window.taps()), numbers(groups));
-        Depthwise { sizes, weights, bias, then: CLAMP.into() }
+        Depthwise::new(&Keep::default(), sizes, &weights, Some(&bias), CLAMP.into()).unwrap()
     }
 
     fn close(found: &[f32], expected: &[f32]) {

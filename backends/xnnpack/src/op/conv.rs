@@ -194,7 +194,9 @@ impl Conv {
             }
             Packed::of_columns(keep, (inner, outputs), group * inner * outputs, filter, bias)
         };
+        keep.take::<Packed>(groups)?;
         let packed = (0..groups).map(pack).collect::<Result<_, _>>()?;
+        keep.take::<f32>(inputs)?;
         let zeros = vec![0.0; inputs];
         Ok(Self { sizes, then, packed, zeros, table: Table::default(), filtering: None })
     }

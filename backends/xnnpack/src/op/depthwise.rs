@@ -20,7 +20,7 @@ use crate::shape::{MISFIT, Room, Shape, TOO_LARGE};
 pub(crate) struct Depthwise {
     pub(crate) sizes: Sizes,
     /// Rows and columns of the kernel, channels.
-    pub(crate) weights: Vec<f32>,
+    pub(crate) weights: Kept<f32>,
     pub(crate) bias: Vec<f32>,
     pub(crate) then: Activation,
 }
@@ -38,6 +38,23 @@ impl Op for Depthwise {
 }
 
 impl Depthwise {
+    /// `weights`: rows and columns of the kernel, channels.
+    pub(crate) fn new(
+        keep: &Keep<'_>,
+        sizes: Sizes,
+        weights: &[f32],
+        bias: Option<&[f32]>,
+        then: Activation,
+    ) -> Result<Self, Error> {
+        let weights = keep.numbers(Form::Numbers, &[], weights.len(), |to| {
+            to.copy_from_slice(weights);
+            Ok(())
+        })?;
+        keep.take::<f32>(sizes.groups)?;
+        let bias = bias.map_or_else(|| vec![0.0; sizes.groups], <[f32]>::to_vec);
+        Ok(Self { sizes, weights, bias, then })
+    }
+
     fn channels<'d, T>(&'d self, input: &Input<'_>, x: &'d [T]) -> Result<Channels<'d, T>, Error> {
         let [batch, height, width, channels] = input.shape.picture()?;
         let [_, rows, cols, _] = self.sizes.output(&input.shape)?.picture()?;
@@ -99,6 +116,8 @@ impl IntegerDepthwise {
             bias.wrapping_sub(sum.wrapping_mul(i32::from(from)))
         };
         let bias: Vec<i32> = bias.iter().enumerate().map(rest).collect();
+        // Bias, factors and zeros, of whole blocks of channels.
+        keep.take::<[i32; 3]>(count.next_multiple_of(width(isa)))?;
         Ok(Self {
             sizes,
             weights: packed,

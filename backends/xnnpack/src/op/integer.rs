@@ -99,10 +99,13 @@ impl Layout {
 }
 
 /// The values of some columns, zipped and with zeros up to whole panels.
-fn zipped<T: Copy + Default>(isa: Isa, columns: &[T]) -> Vec<T> {
-    let mut all = vec![T::default(); columns.len().next_multiple_of(width(isa))];
+fn zipped<T: Copy + Default>(keep: &Keep<'_>, columns: &[T]) -> Result<Vec<T>, Error> {
+    let isa = Isa::best();
+    let len = columns.len().next_multiple_of(width(isa));
+    keep.take::<T>(len)?;
+    let mut all = vec![T::default(); len];
     zip(isa, columns, &mut all);
-    all
+    Ok(all)
 }
 
 impl Integer {
@@ -141,17 +144,19 @@ impl Integer {
             let of_group = group * outputs..(group + 1) * outputs;
             Ok(Group {
                 weights: packed,
-                scale: zipped(isa, &weights.scales[of_group.clone()]),
+                scale: zipped(keep, &weights.scales[of_group.clone()])?,
                 integer_bias: match bias {
-                    Bias::Integers(bias) => zipped(isa, &bias[of_group.clone()]),
+                    Bias::Integers(bias) => zipped(keep, &bias[of_group.clone()])?,
                     _ => vec![],
                 },
                 bias: match bias {
-                    Bias::Numbers(bias) => zipped(isa, &bias[of_group]),
-                    _ => vec![0.0; outputs.next_multiple_of(width(isa))],
+                    Bias::None => zipped(keep, &vec![0.0; outputs])?,
+                    Bias::Integers(_) => vec![],
+                    Bias::Numbers(bias) => zipped(keep, &bias[of_group])?,
                 },
             })
         };
+        keep.take::<Group>(groups)?;
         let groups = (0..groups).map(make).collect::<Result<_, Error>>()?;
         Ok(Self { layout, stored, groups, input: Shape::default(), table: Table::default() })
     }

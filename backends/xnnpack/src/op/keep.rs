@@ -1,13 +1,13 @@
 //! Constants as operations read them, made once for all who use the same file.
 
-use std::{hash::Hasher, marker::PhantomData, ops::Deref, sync::Arc};
+use std::{cell::RefCell, hash::Hasher, marker::PhantomData, ops::Deref, sync::Arc};
 
 use afferent_core::{AlignedBytes, Element, Error, Prepared, SharedBytes};
 use twox_hash::XxHash3_64;
 
 use crate::{
     graph::{Quant, Value},
-    shape::TOO_LARGE,
+    shape::{Room, TOO_LARGE},
 };
 
 /// Raised whenever something is packed otherwise than before.
@@ -32,11 +32,17 @@ pub(crate) enum Form {
     Nibbles,
     /// The same, row after row.
     NibbleRows,
+    /// Numbers as they lie in the constant.
+    Numbers,
 }
 
-/// Where what is made of one constant is kept, if anywhere.
+/// Where what is made of one constant is kept, if anywhere, and the room for what nobody shares,
+/// if that is bounded: any number of nodes may name one constant.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Keep<'k>(Option<(&'k dyn Prepared, &'k Value<'k>)>);
+pub(crate) struct Keep<'k> {
+    shared: Option<(&'k dyn Prepared, &'k Value<'k>)>,
+    room: Option<&'k RefCell<Room>>,
+}
 
 /// Numbers that are kept.
 pub(crate) struct Kept<T> {
@@ -45,15 +51,27 @@ pub(crate) struct Kept<T> {
 }
 
 impl<'k> Keep<'k> {
-    pub(crate) fn of(prepared: Option<&'k dyn Prepared>, value: &'k Value<'k>) -> Self {
-        Self(prepared.map(|prepared| (prepared, value)))
+    pub(crate) fn of(
+        prepared: Option<&'k dyn Prepared>,
+        value: &'k Value<'k>,
+        room: &'k RefCell<Room>,
+    ) -> Self {
+        Self { shared: prepared.map(|prepared| (prepared, value)), room: Some(room) }
+    }
+
+    /// Takes the room of `len` items that nobody shares.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub(crate) fn take<T>(&self, len: usize) -> Result<(), Error> {
+        self.room.map_or(Ok(()), |room| room.borrow_mut().take::<T>(len))
     }
 
     /// `len` numbers that `make` writes into zeros, unless somebody did. They depend on nothing but
     /// the value, the instruction set, the form and its `sizes`.
     ///
     /// # Errors
-    /// When there is no memory for them, and those of `make`.
+    /// When there is no room or no memory for them, and those of `make`.
     pub(crate) fn numbers<T: Element>(
         &self,
         form: Form,
@@ -63,12 +81,13 @@ impl<'k> Keep<'k> {
     ) -> Result<Kept<T>, Error> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(TOO_LARGE)?;
         let mut make = |bytes: &mut [u8]| make(bytemuck::cast_slice_mut(bytes));
-        let bytes: SharedBytes = match &self.0 {
+        let bytes: SharedBytes = match &self.shared {
             Some((prepared, value)) => {
                 let source = value.data.unwrap_or_default();
                 prepared.get(source, number(value, form, sizes), bytes, &mut make)?
             }
             None => {
+                self.take::<u8>(bytes)?;
                 let mut memory = AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE)?;
                 make(memory.as_mut_slice())?;
                 Arc::new(memory)

@@ -37,7 +37,7 @@ impl Packed {
             pack(isa, (inner, cols), &weight, to);
             Ok(())
         })?;
-        Ok(Self { weights, bias: padded(isa, cols, bias), inner, cols })
+        Ok(Self { weights, bias: padded(keep, cols, bias)?, inner, cols })
     }
 
     /// Packs columns that lie one after the other, the first at `first`.
@@ -55,7 +55,7 @@ impl Packed {
             pack_columns(isa, (inner, cols), column, to);
             Ok(())
         })?;
-        Ok(Self { weights, bias: padded(isa, cols, bias), inner, cols })
+        Ok(Self { weights, bias: padded(keep, cols, bias)?, inner, cols })
     }
 
     /// The product of rows of `x` with the weights, written from `at` on.
@@ -77,12 +77,12 @@ impl Packed {
 }
 
 /// `bias` with zeros up to whole panels of columns; none is all zeros.
-pub(crate) fn padded<T: Copy + Default>(isa: Isa, cols: usize, bias: Option<&[T]>) -> Vec<T> {
-    let mut all = vec![T::default(); cols.next_multiple_of(panel(isa, cols))];
-    if let Some(bias) = bias {
-        all.iter_mut().zip(bias).for_each(|(to, from)| *to = *from);
-    }
-    all
+fn padded(keep: &Keep<'_>, cols: usize, bias: Option<&[f32]>) -> Result<Vec<f32>, Error> {
+    let len = cols.next_multiple_of(panel(Isa::best(), cols));
+    keep.take::<f32>(len)?;
+    let mut all = vec![0.0; len];
+    all.iter_mut().zip(bias.unwrap_or_default()).for_each(|(to, from)| *to = *from);
+    Ok(all)
 }
 
 /// The shape of a fully connected layer with so many inputs and outputs.

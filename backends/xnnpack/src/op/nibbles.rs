@@ -81,6 +81,7 @@ impl Nibbles {
             }
             Ok(())
         })?;
+        keep.take::<[f32; 2]>(whole)?;
         let padded = |numbers: &[f32]| {
             let mut all = zeros(whole)?;
             all.iter_mut().zip(numbers).for_each(|(to, from)| *to = *from);

@@ -1,6 +1,6 @@
 //! A node → the operation that does it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::RefCell};
 
 use afferent_core::{BlobEntry, Error, Prepared};
 use afferent_simd::integer::nibbles::CHUNK;
@@ -26,7 +26,7 @@ use crate::{
         unary::{Map, Softmax},
         weights::{integers, numbers},
     },
-    shape::Shape,
+    shape::{Room, Shape},
 };
 
 const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
@@ -36,13 +36,14 @@ const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 pub(super) struct Prepare<'g, 'a> {
     pub(super) graph: &'g Graph<'a>,
     pub(super) prepared: Option<&'g dyn Prepared>,
+    /// For what is made of constants and shared with nobody.
+    pub(super) room: &'g RefCell<Room>,
 }
 
 impl<'g, 'a> Prepare<'g, 'a> {
     fn at(&self, index: usize) -> One<'g, 'a> {
-        let Self { graph, prepared } = *self;
-        let (node, index) = (&graph.nodes[index], u32::try_from(index).unwrap_or(u32::MAX));
-        One { graph, node, index, prepared }
+        let Self { graph, prepared, room } = *self;
+        One { graph, node: &graph.nodes[index], prepared, room }
     }
 
     /// Appends the steps of the node at `index`.
@@ -64,9 +65,10 @@ impl<'g, 'a> Prepare<'g, 'a> {
             if cx.stored(0) != Store::F32 || store(&self.graph.values[output]) != Store::I32 {
                 return Err(cx.unsupported("the types of the largest and its place"));
             }
-            steps.push(Step { op, inputs: inputs.clone(), output, renames: false });
+            let inputs = inputs.clone();
+            steps.push(Step { node: node.index, op, inputs, output, renames: false });
         }
-        steps.push(Step { op, inputs, output: node.output, renames });
+        steps.push(Step { node: node.index, op, inputs, output: node.output, renames });
         Ok(())
     }
 
@@ -87,8 +89,8 @@ impl<'g, 'a> Prepare<'g, 'a> {
         let project = self.at(last).number_conv(sizes(last)?)?;
         let op = Block::new(first, deep, project);
         let input = graph.nodes[expand.unwrap_or(middle)].inputs[0];
-        let output = graph.nodes[last].output;
-        Ok(Step { op: Box::new(op), inputs: vec![input], output, renames: false })
+        let &Node { index: node, output, .. } = &graph.nodes[last];
+        Ok(Step { node, op: Box::new(op), inputs: vec![input], output, renames: false })
     }
 }
 
@@ -96,22 +98,22 @@ impl<'g, 'a> Prepare<'g, 'a> {
 struct One<'g, 'a> {
     graph: &'g Graph<'a>,
     node: &'g Node,
-    index: u32,
     prepared: Option<&'g dyn Prepared>,
+    room: &'g RefCell<Room>,
 }
 
 impl<'a> One<'_, 'a> {
     /// Where what is made of the weights is kept.
     fn keep(&self) -> Keep<'_> {
-        Keep::of(self.prepared, self.input(1))
+        Keep::of(self.prepared, self.input(1), self.room)
     }
 
     fn unsupported(&self, what: &'static str) -> Error {
-        Error::UnsupportedBlob { entry: BlobEntry::Node, index: self.index, what }
+        Error::UnsupportedBlob { entry: BlobEntry::Node, index: self.node.index, what }
     }
 
     fn invalid(&self, field: &'static str, reason: &'static str) -> Error {
-        Error::InvalidBlob { entry: BlobEntry::Node, index: self.index, field, reason }
+        Error::InvalidBlob { entry: BlobEntry::Node, index: self.node.index, field, reason }
     }
 
     fn input(&self, at: usize) -> &Value<'a> {
@@ -166,8 +168,11 @@ impl<'a> One<'_, 'a> {
     }
 
     fn steps(&self, value: &Value<'_>) -> Result<(f32, i32), Error> {
-        let steps = quantised::steps(value);
-        steps.ok_or(self.unsupported("this operation with scales for each channel"))
+        let what = match value.quant {
+            Quant::Channel { .. } => "this operation with scales for each channel",
+            _ => "this combination of types",
+        };
+        quantised::steps(value).ok_or(self.unsupported(what))
     }
 
     /// Whether all inputs are stored as the output is.
@@ -345,7 +350,11 @@ impl<'a> One<'_, 'a> {
                 return Err(self.unsupported("integer weights that are computed"));
             }
             let bias = self.bias(cols)?.map(Cow::into_owned);
+            self.keep().take::<f32>(bias.as_ref().map_or(0, Vec::len))?;
             return Ok((Box::new(Product::new(transposed, true, bias, clamp)), 2));
+        }
+        if m.min(n) == 0 {
+            return Err(self.invalid("filter_id", "is empty"));
         }
         if self.is_integer(input, filter) {
             let layout = Layout::Rows { inner, cols };
@@ -413,9 +422,8 @@ impl<'a> One<'_, 'a> {
         self.expect_filter(sizes)?;
         self.expect_numbers()?;
         let outputs = sizes.groups * sizes.outputs;
-        let (weights, bias) = (numbers(self.input(1))?.into_owned(), self.bias(outputs)?);
-        let bias = bias.map_or_else(|| vec![0.0; outputs], Cow::into_owned);
-        Ok(Depthwise { sizes, weights, bias, then: self.node.activation() })
+        let (weights, bias) = (numbers(self.input(1))?, self.bias(outputs)?);
+        Depthwise::new(&self.keep(), sizes, &weights, bias.as_deref(), self.node.activation())
     }
 
     /// A convolution or a fully connected layer of integers with so many outputs.
