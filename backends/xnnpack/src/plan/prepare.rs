@@ -351,7 +351,7 @@ impl<'a> One<'_, 'a> {
             }
             let bias = self.bias(cols)?.map(Cow::into_owned);
             self.keep().take::<f32>(bias.as_ref().map_or(0, Vec::len))?;
-            return Ok((Box::new(Product::new(transposed, true, bias, clamp)), 2));
+            return Ok((Box::new(Product::new(!transposed, true, bias, clamp)), 2));
         }
         if m.min(n) == 0 {
             return Err(self.invalid("filter_id", "is empty"));

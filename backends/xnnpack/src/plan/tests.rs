@@ -123,3 +123,14 @@ fn sizes_that_do_not_fit_name_their_node() {
     let found = load(values, vec![node(3, CONNECTED, &[0, 1], 2)], 1 << 20);
     assert_eq!(found, invalid(3, "its inputs", "have sizes that do not fit each other"));
 }
+
+#[test]
+fn computed_weights_are_outputs_by_inputs() {
+    for (transposed, right) in [(false, [4, 2]), (true, [2, 4])] {
+        let right = value(Dtype::F32, &right, Role::Input(1));
+        let out = value(Dtype::F32, &[3, 4], Role::Output(2));
+        let values = vec![input(&[3, 2]), right, out];
+        let connected = node(0, Kind::FullyConnected { transposed }, &[0, 1], 2);
+        assert_eq!(load(values, vec![connected], 1 << 20), Ok(()), "{transposed}");
+    }
+}
