@@ -258,7 +258,8 @@ mod tests {
             assert!(reason.contains(expected), "{reason}");
         };
         check(|shapes| shapes[0][4][1] = 39, "its method forward");
-        check(|shapes| shapes[1][2][1] = 9, "its method spectrum");
+        check(|shapes| shapes[1][2][2] = 95, "its method spectrum");
+        check(|shapes| shapes[1][2][1] = 9, "its method sound");
         check(|shapes| shapes[2][3][1] = 63, "its method sound");
         check(|shapes| shapes[3].truncate(2), "its method spell");
         check(|shapes| shapes[3][2][2] = 0, "no bands, letters or columns");
