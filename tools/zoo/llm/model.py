@@ -156,8 +156,7 @@ def grown(model, s):
 
 
 def rounded(weights):
-    """A matrix as the export stores it; what it is multiplied with learns as if nothing had been rounded."""
+    """A matrix as the export stores it."""
     groups = weights.detach().unflatten(-1, (-1, GROUP))
     scale = (groups.abs().amax(-1, keepdim=True) / ((LEVELS - 1) / 2)).clamp_min(1e-9)
-    stored = (groups / scale).round_().clamp_(-LEVELS // 2, LEVELS // 2 - 1).mul_(scale).flatten(-2)
-    return weights + (stored - weights.detach())
+    return (groups / scale).round_().clamp_(-LEVELS // 2, LEVELS // 2 - 1).mul_(scale).flatten(-2)

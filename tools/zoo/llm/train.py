@@ -6,6 +6,7 @@ import random
 import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch.nn import functional as F
@@ -67,20 +68,37 @@ def batch(rows):
     return inputs, targets, turns, cores
 
 
-def losses_of(model, inputs, targets, turns, rounds):
-    """The loss of each token that is to be learnt; with `rounds` that of the weights as the export will store them."""
-    picked = turns >= 0
-    weights = {name: rounded(p) if rounds and p.dim() == 2 else p for name, p in model.named_parameters()}
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = torch.func.functional_call(model, weights, (inputs, picked))
-    return F.cross_entropy(logits.float(), targets[picked], reduction="none")
+def learn(model, stored, pool, parts, inputs, targets, turns):
+    """The loss of each token that is to be learnt, as `stored` says it, and gradients of their mean for `model`. The rows
+    of a batch are divided among threads: its operations are too small to be."""
+    count = (turns >= 0).sum()
+
+    def part(inputs, targets, turns):
+        picked = turns >= 0
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = stored(inputs, picked)
+        losses = F.cross_entropy(logits.float(), targets[picked], reduction="none")
+        return losses.detach(), torch.autograd.grad(losses.sum() / count, list(stored.parameters()))
+
+    losses, gradients = zip(*pool.map(part, *(x.chunk(parts) for x in (inputs, targets, turns))))
+    for p, of_parts in zip(model.parameters(), zip(*gradients)):
+        p.grad = sum(of_parts[1:], of_parts[0])
+    return torch.cat(losses)
+
+
+@torch.no_grad()
+def store(model, stored):
+    """Gives `stored` the weights of the model as the export will store them; both learn as if nothing had been rounded."""
+    for p, kept in zip(model.parameters(), stored.parameters()):
+        kept.copy_(rounded(p) if p.dim() == 2 else p)
 
 
 def optimisers(model):
-    """Muon for the matrices of the layers, AdamW for the embedding and the norms."""
+    """Muon for the matrices of the layers, in halves that threads step at once, AdamW for the embedding and the norms."""
     inner = [p for name, p in model.named_parameters() if p.dim() == 2 and "tok_embeddings" not in name]
     outer = [p for name, p in model.named_parameters() if p.dim() != 2 or "tok_embeddings" in name]
-    return [torch.optim.Muon(inner, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"),
+    return [*(torch.optim.Muon(half, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw")
+              for half in (inner[::2], inner[1::2])),
             torch.optim.AdamW(outer, weight_decay=0.0, betas=(0.9, 0.98))]
 
 
@@ -105,7 +123,8 @@ def shipped(vocabulary):
 
 
 def train(seed, steps, name, rate, go_on, threads):
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
+    pool = ThreadPoolExecutor(threads)
     torch.manual_seed(seed)
     WORK.mkdir(parents=True, exist_ok=True)
     words = WORK / f"{name}.json"
@@ -119,10 +138,11 @@ def train(seed, steps, name, rate, go_on, threads):
         model = shipped(vocabulary)
     else:
         model = Llama(shape(vocabulary, LAYERS if step > grows or go_on else FIRST_LAYERS))
-    both = optimisers(model)
+    each = optimisers(model)
+    stored = Llama(shape(vocabulary)) if go_on or step > grows else model
     if step:
         model.load_state_dict(saved["model"])
-        for optimiser, state in zip(both, saved["optimisers"]):
+        for optimiser, state in zip(each, saved["optimisers"]):
             optimiser.load_state_dict(state)
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {vocabulary} tokens", flush=True)
     start, seen, total = time.time(), 0, []
@@ -130,27 +150,26 @@ def train(seed, steps, name, rate, go_on, threads):
     drawn = batches(tokenizer, drill, seed, step)
     for inputs, targets, turns, cores in itertools.islice(drawn, steps - step):
         if step == grows and not go_on:
-            model = grown(model, shape(vocabulary))
-            both = optimisers(model)
-        for group in both[0].param_groups + both[1].param_groups:
+            model, stored = grown(model, shape(vocabulary)), Llama(shape(vocabulary))
+            each = optimisers(model)
+        for group in itertools.chain(*(optimiser.param_groups for optimiser in each)):
             group["lr"] = learning_rate(step, steps, rate)
-        losses = losses_of(model, inputs, targets, turns, rounds=go_on or step >= grows)
-        loss = losses.mean()
-        drill.update(cores, torch.zeros(len(cores)).index_add_(0, turns[turns >= 0], losses.detach()).tolist())
-        model.zero_grad()
-        loss.backward()
+        if stored is not model:
+            store(model, stored)
+        losses = learn(model, stored, pool, threads, inputs, targets, turns)
+        drill.update(cores, torch.zeros(len(cores)).index_add_(0, turns[turns >= 0], losses).tolist())
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimiser in both:
-            optimiser.step()
+        for _ in pool.map(lambda optimiser: optimiser.step(), each):
+            pass
         step, seen = step + 1, seen + inputs.numel()
-        total.append(loss.item())
+        total.append(losses.mean().item())
         if step % REPORT_EVERY == 0:
             took = time.time() - start
             print(f"step {step} of {steps}: loss {sum(total) / len(total):.4f}, {seen / took:.0f} tokens/s, {took:.0f} s",
                   flush=True)
             total = []
         if step % SAVE_EVERY == 0 or step == steps:
-            save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in both], "drill": drill.state(),
+            save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in each], "drill": drill.state(),
                   "step": step}, checkpoint)
     save(model.state_dict(), WORK / f"{name}.pt")
 
