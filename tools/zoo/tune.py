@@ -60,7 +60,7 @@ def stream(called, i):
             level_db = NOISY_DB if called else rng.choice([10, 20])
             x = x + noise(rng, NOISES[i // 2 % len(NOISES)], len(x)) * ACTIVE_LEVEL * 10 ** (-level_db / 20)
         events = [e for e in scene.events if called]
-        data.save(path, x=np.round(at_level(rng, x) * 32768).clip(-32768, 32767).astype(np.int16),
+        data.save_arrays(path, x=np.round(at_level(rng, x) * 32768).clip(-32768, 32767).astype(np.int16),
                   labels=np.array([e[0] for e in events], "U20"), ends=[e[1] / RATE for e in events])
     made = np.load(path)
     return made["x"].astype(np.float32) / 32768, list(zip(made["labels"].tolist(), made["ends"].tolist()))

@@ -5,7 +5,7 @@ import itertools
 import sets
 from evaluate import bench
 
-LANGUAGE, WORD = (0.7, 0.9, 1.1), (1.5, 2.5, 3.5)
+LANGUAGE, WORD = (0.8, 1.0, 1.2), (1.5, 2.5, 3.5)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

@@ -20,13 +20,17 @@ from cards import write_card
 SEED, LONGEST, KEPT_OVER = 90001, 80, 3
 BINARY = export.ROOT / "target" / "release" / "afferent"
 TOOLS = {tool["name"]: tool["arguments"] for tool in export.CHAT["tools"]}
+# What a timer takes of each unit.
+LENGTHS = {unit: range(low, high + 1) for unit, text in TOOLS["set_timer"].items()
+           for low, high in [map(int, text.split(" to "))]}
 COMPARED = 25
 MEASURED_ON = (
     "Generated dialogues, likeliest tokens; an item is right if the whole answer or call is as expected, text for text. "
-    "known_phrasings: phrasings of training around names, things, places, rooms and numbers that training never has. "
-    "new_phrasings: templates that training never has, half of them in frames it never has. calls: an answer that calls "
-    "a tool is valid if it is JSON with a tool's name and that tool's arguments in their ranges; right if it is the one "
-    "expected. kept: a fact is told and asked for after three to six other turns, of which the model makes all answers itself.")
+    "known_phrasings: phrasings of training around names, things, places, rooms and numbers from twenty on that training "
+    "never has. new_phrasings: templates that training never has, half of them in frames it never has. calls: an answer "
+    "that calls a tool is valid if it is JSON with a tool's name and that tool's arguments in their ranges; right if it is "
+    "the one expected. results_said: what a tool gave, said. kept: a fact is told and asked for after three to six turns "
+    "of something else, of which the model makes all answers itself.")
 
 
 class Answerer:
@@ -65,7 +69,7 @@ def is_valid(text):
     if set(made) != {"name", "arguments"} or name not in TOOLS or not set(arguments) <= set(TOOLS[name]):
         return False
     if name == "set_timer":
-        return bool(arguments) and all(isinstance(value, int) and 0 < value < 100 for value in arguments.values())
+        return bool(arguments) and all(isinstance(value, int) and value in LENGTHS[unit] for unit, value in arguments.items())
     if name == "set_light":
         return set(arguments) == {"room", "state"} and arguments["state"] in ("on", "off") and bool(arguments["room"])
     return set(arguments) == set(TOOLS[name]) and all(arguments.values())
@@ -104,7 +108,7 @@ def talk(answerer, rng, asked, user):
 
 
 def measure_memory(answerer, part, count, wrong):
-    """How often a fact is still known after at least three turns of something else."""
+    """How often a fact is still known after three to six turns of something else."""
     rng, right = random.Random(f"memory {part} {SEED}"), 0
     for _ in range(count):
         speaker = Speaker(rng, part, unseen=True)
@@ -114,7 +118,7 @@ def measure_memory(answerer, part, count, wrong):
         length = len(turns) + rng.randint(KEPT_OVER, 6)
         speaker.phraser.part = "train"
         while len(turns) < length:
-            turns += speaker.any_turns()
+            turns += aside(speaker, kind, key)
         speaker.phraser.part = part if speaker.can(f"ask_{kind}" if kind != "place" else "where") else "train"
         question = speaker.ask(kind, key)[0]
         asked = tokens.BEGIN + f"{tokens.SYSTEM} {export.INSTRUCTIONS}{tokens.END}"
@@ -125,6 +129,16 @@ def measure_memory(answerer, part, count, wrong):
         if said != f" {question.answer}":
             wrong.append((f"kept {part}", kind, f"{turns[0].user} ... {question.user}", said, question.answer))
     return share(right, count)
+
+
+def aside(speaker, kind, key):
+    """Turns that say nothing of a fact."""
+    intents = {f"tell_{kind}", f"ask_{kind}", *(("where",) if kind == "place" else ())}
+    while True:
+        known, turns = dict(speaker.known), speaker.any_turns()
+        if not any(turn.intent in intents and key in turn.answer for turn in turns):
+            return turns
+        speaker.known = known
 
 
 def tellable(speaker, kind, key):
@@ -172,6 +186,7 @@ def measure(binary, file, count, show):
         "known_phrasings": known, "new_phrasings": new, "calls_valid": share(sum(map(is_valid, calls)), len(calls)),
         "calls_right_known_phrasings": share(sum(wanted), len(wanted)),
         "calls_right_new_phrasings": share(sum(wanted_of_new), len(wanted_of_new)),
+        "results_said": measure_items(answerer, "results", max(20, count // 2), wrong)[0],
         "kept_known_phrasings": measure_memory(answerer, "train", count, wrong),
         "kept_new_phrasings": measure_memory(answerer, "test", max(20, count // 2), wrong),
         "prefill_tokens_per_s": round(statistics.median(answerer.prefill)),

@@ -7,7 +7,7 @@ from dialogues import ALONE, FACTS, MEMORIES, TABLES, TOOLS, Speaker
 
 # What is given to the model, what it should say, what the user said last, and the intent.
 Item = collections.namedtuple("Item", "prompt expected user intent")
-# How many turns stand before the question, drawn evenly from these.
+# How many turns stand before the question, or one more, drawn evenly from these.
 BEFORE = (0, 0, 1, 2, 4)
 OWN = [*TABLES, *FACTS, *ALONE, "bot_favourite", "unknown", "unable", *(f"tool {name}" for name in TOOLS),
        *(f"{what} {kind}" for kind in MEMORIES for what in ("tell", "ask", "ask not told"))]
@@ -60,7 +60,8 @@ def made(rng, name, part, unseen):
     speaker = Speaker(rng, "train", unseen)
     system = speaker.remembered() if rng.random() < 0.8 else None
     before = []
-    while len(before) < rng.choice(BEFORE):
+    count = rng.choice(BEFORE)
+    while len(before) < count:
         before += speaker.any_turns()
     if name.startswith("ask ") and "not told" not in name:
         kind = name.split()[1]
@@ -81,12 +82,16 @@ def made(rng, name, part, unseen):
 
 
 def items(kind, count, seed):
-    """`slots`: known phrasings with new values; `dev`, `test`: new phrasings with values of training."""
+    """`slots`: known phrasings with new values; `dev`, `test`: new phrasings with values of training; `results`: what a tool
+    gave, with new values, to be said."""
     rng, found = random.Random(f"{kind} {seed}"), []
-    slots = kind == "slots"
+    results, slots = kind == "results", kind in ("slots", "results")
     families = {name: [own for own in OWN if family(own) == name and not (slots and own in CLOSED)] for name in FAMILIES}
+    if results:
+        families = {name: own if name == "tool" else [] for name, own in families.items()}
     shares = [FAMILIES[name] * bool(families[name]) for name in FAMILIES]
     while len(found) < count:
         name = rng.choice(families[rng.choices(list(FAMILIES), shares)[0]])
-        found += made(rng, name, "train" if slots else kind, slots)[:2 if slots else 1]
+        phrased = made(rng, name, "train" if slots else kind, slots)
+        found += phrased[1:] if results else phrased[:1]
     return found[:count]

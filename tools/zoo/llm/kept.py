@@ -1,17 +1,10 @@
 """Shows lines of phrases/training that training must not see: what they say is kept for `dev` or `test`, or is another intent's."""
 import collections
-import re
 import sys
 
 from dialogues import FILES
 from phrases import more, part_of_core, sections
-from phrasing import alternatives
-
-
-def said(line):
-    """All that a line stands for, without its kind and marks."""
-    for text in alternatives(line.split(" ", 1)[1]):
-        yield " ".join(re.sub(r"[^a-z_{}0-9 ]", "", text).split())
+from phrasing import said
 
 
 def main():

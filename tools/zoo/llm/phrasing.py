@@ -31,6 +31,11 @@ def alternatives(text):
     return [whole for choice in match[1].split("|") for whole in alternatives(before + choice + after)]
 
 
+def said(core):
+    """All that a core stands for, without its kind and marks."""
+    return {" ".join(re.sub(r"[^a-z_{}0-9 ]", "", text).split()) for text in alternatives(core.split(" ", 1)[1])}
+
+
 def chosen(rng, text):
     """One of the alternatives."""
     while "(" in text:
@@ -48,13 +53,19 @@ def frames(kind, part):
 
 
 class Intent:
-    """The cores of one intent, by part: pairs of a kind (q, iq, np, vp, s, any) and a template; `training` are more of its."""
+    """The cores of one intent, by part: pairs of a kind (q, iq, np, vp, s, any) and a template; `training` are more of its.
+
+    What training says as a core of another kind is new to nobody, and in no other part.
+    """
 
     def __init__(self, name, lines, training=()):
         self.name = name
         self.cores = {"train": [], "dev": [], "test": []}
+        known = set().union(*(said(line) for line in lines if part_of_core(name, line) == "train"), *map(said, training))
         for line in lines:
-            self.cores[part_of_core(name, line)].append(tuple(line.split(" ", 1)))
+            part = part_of_core(name, line)
+            if part == "train" or known.isdisjoint(said(line)):
+                self.cores[part].append(tuple(line.split(" ", 1)))
         self.cores["train"] += [tuple(line.split(" ", 1)) for line in training]
         if not self.cores["train"]:
             self.cores["train"] = self.cores["dev"] + self.cores["test"]

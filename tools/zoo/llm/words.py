@@ -128,7 +128,7 @@ UNSEEN = {kind: [value for value in listed(kind) if is_held(kind, value)] for ki
 PARTS = sorted({word for values in KNOWN.values() for value in values for word in value.split() if len(word) > 3})
 KEPT = {word for values in UNSEEN.values() for value in values for word in value.split()}
 UNSEEN_VALUES = {value for values in UNSEEN.values() for value in values}
-# Some of these are among the values kept from training, which `borrowed` never gives as a whole.
+# Some of these are among the values kept from training, which `Slots.placed` never gives as a whole.
 SPOKEN = spoken_words()
 
 
@@ -169,11 +169,8 @@ def spliced(rng, pair):
 
 
 def borrowed(rng):
-    """One to three words that are said in phrasings or are parts of known values; none of the values kept for tests."""
-    while True:
-        words = " ".join(rng.choice(rng.choice((SPOKEN, PARTS))) for _ in range(rng.choice((1, 1, 1, 2, 2, 3))))
-        if words not in UNSEEN_VALUES:
-            return words
+    """One to three words that are said in phrasings or are parts of known values."""
+    return " ".join(rng.choice(rng.choice((SPOKEN, PARTS))) for _ in range(rng.choice((1, 1, 1, 2, 2, 3))))
 
 
 def is_plural(thing):
@@ -194,11 +191,9 @@ class Slots:
         if kind in CLOSED:
             return self.rng.choice(KNOWN[kind])
         if self.varied and self.rng.random() < SPLICED:
-            word = spliced(self.rng, self.rng.random() < SPLICED_PAIRS)
-            return self.placed(kind, word)
+            return self.placed(kind, lambda: spliced(self.rng, self.rng.random() < SPLICED_PAIRS))
         if self.varied and self.rng.random() < BORROWED:
-            words = borrowed(self.rng)
-            return f"the {words}" if kind == "value" and self.rng.random() < TITLED else self.placed(kind, words)
+            return self.placed(kind, lambda: borrowed(self.rng), TITLED)
         if self.rng.random() < MADE_UP:
             return self.invented(kind)
         if kind == "spot" and self.rng.random() < 0.15:
@@ -212,9 +207,16 @@ class Slots:
             place = place.replace("the", self.rng.choice(("your", "your", "a")), 1)
         return place
 
-    def placed(self, kind, words):
-        """A value of made-up words: of a spot they are what something is in, on or under."""
-        return f"{self.relation()} the {words}" if kind == "spot" else words
+    def placed(self, kind, words, titled=0.0):
+        """A value of such words that no test keeps: of a spot they are what something is in, on or under; some are titles."""
+        while True:
+            value = words()
+            if kind == "spot":
+                value = f"{self.relation()} the {value}"
+            elif kind == "value" and self.rng.random() < titled:
+                value = f"the {value}"
+            if value not in UNSEEN_VALUES:
+                return value
 
     def invented(self, kind):
         if kind == "spot":
