@@ -34,6 +34,9 @@ pub struct AudioBlock {
 }
 
 impl AudioBlock {
+    /// More channels than any sound card has; a file that says more is broken.
+    pub const MAX_CHANNELS: usize = 64;
+
     /// Number of channels.
     pub fn channels(&self) -> usize {
         self.samples.sizes().first().copied().unwrap_or(0)
@@ -120,7 +123,10 @@ float32[] samples
 
     fn from_wire((rate, channels, samples): Self::Wire) -> Result<Self, String> {
         let (channels, total) = (channels as usize, samples.len());
-        let len = total.checked_div(channels).unwrap_or(0);
+        if !(1..=Self::MAX_CHANNELS).contains(&channels) {
+            return Err(format!("{channels} channels, not 1 to {}", Self::MAX_CHANNELS));
+        }
+        let len = total / channels;
         if channels * len != total {
             return Err(format!(
                 "{total} samples are not the same number for each of {channels} channels"

@@ -132,6 +132,9 @@ impl Playout {
     /// When the tensor of the block is not of `f32`.
     pub fn push(&mut self, at: Timestamp, block: &AudioBlock) -> Result<(), Error> {
         let (samples, len) = (block.samples.data::<f32>()?, block.len());
+        if len == 0 {
+            return Ok(());
+        }
         self.waiting.extend((0..len).flat_map(|time| samples.iter().skip(time).step_by(len)));
         self.stamps.push_back((at, len));
         Ok(())
@@ -237,7 +240,7 @@ impl Playout {
     }
 
     /// Asks for the next call of the sink, when the device needs more. While much sound waits,
-    /// packets wait too, so that whoever makes it waits in the end.
+    /// packets wait too, also those of other inputs, so that whoever makes it waits in the end.
     pub fn call_again(&self, cx: &mut Cx<'_>) {
         let next = cx.now() + Self::PERIOD;
         if self.rate.duration(self.waiting()) > Self::MOST {
@@ -304,6 +307,17 @@ mod tests {
         assert_eq!(playout.played(50), Some(Played { until: ms(14), is_playing: false }));
         assert_eq!(playout.next(16), [0.0; 4]);
         assert_eq!(playout.flush(), [0.0; 0]);
+    }
+
+    #[test]
+    fn a_block_without_samples_is_no_sound() {
+        let mut playout = playout(2);
+        playout.push(ms(0), &block(2, &[])).unwrap();
+        assert!(!playout.is_playing());
+        playout.push(ms(0), &block(2, &[1.0; 8])).unwrap();
+        playout.push(ms(4), &block(2, &[])).unwrap();
+        playout.next(4);
+        assert_eq!(playout.played(4), Some(Played { until: ms(4), is_playing: false }));
     }
 
     #[test]
