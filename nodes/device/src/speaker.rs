@@ -40,10 +40,11 @@ params! {
 /// Latency: `buffer`, and what the device needs.
 ///
 /// Needs the feature `audio-device`. Sound that comes faster than it is played, such as synthetic
-/// speech, waits here; of more than half a minute, whoever makes it waits. Sound is played in the
-/// order in which it comes, whatever its time. After an interrupt the device plays what it has and
-/// fades out within `fade`; the rest is never heard. Sound that comes late, after the block before
-/// it was played to its end, is logged. When the stream ends, the node waits until all is played.
+/// speech, waits here; of more than half a minute, whoever makes it waits, and `gain` comes late
+/// too. Sound is played in the order in which it comes, whatever its time. After an interrupt the
+/// device plays what it has and fades out within `fade`; the rest is never heard. Sound that comes
+/// late, after the block before it was played to its end, is logged. When the stream ends, the node
+/// waits until all is played.
 ///
 /// ```
 /// use afferent_graph::{Node, OpenCx, ParamValue, Params};

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use afferent_graph::{NodeError, SampleRate};
+use afferent_graph::{AudioBlock, NodeError, SampleRate};
 use hound::{SampleFormat, WavReader, WavSpec};
 
 use crate::output::file_error;
@@ -25,16 +25,14 @@ pub(crate) struct WavFile {
 }
 
 impl WavFile {
-    /// More than any sound card has; a header that says more is broken.
-    const MAX_CHANNELS: u16 = 64;
     const MAX_RATE: u32 = 768_000;
 
     pub(crate) fn open(path: &Path) -> Result<Self, NodeError> {
         let reader = WavReader::open(path).map_err(|error| file_error(path, header_text(error)))?;
         let spec = reader.spec();
-        if spec.channels > Self::MAX_CHANNELS {
-            let found = spec.channels;
-            let reason = format!("its header says {found} channels; at most 64 are read");
+        if usize::from(spec.channels) > AudioBlock::MAX_CHANNELS {
+            let (found, most) = (spec.channels, AudioBlock::MAX_CHANNELS);
+            let reason = format!("its header says {found} channels; at most {most} are read");
             return Err(file_error(path, reason));
         }
         if !(1..=Self::MAX_RATE).contains(&spec.sample_rate) {

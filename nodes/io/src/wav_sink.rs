@@ -27,8 +27,9 @@ use crate::{
 ///
 /// With `pace: realtime` the file is a loudspeaker: it has what would be heard, from the start of
 /// the session on. Sound that comes to a silent device is heard `buffer` later; an interrupt lets
-/// the device play what it has and fades out within `fade`, and the rest is never heard. Without,
-/// sound is written as it comes, by its times:
+/// the device play what it has and fades out within `fade`, and the rest is never heard. While more
+/// than half a minute of sound waits, no packet is taken, and `gain` comes late too. Without, sound
+/// is written as it comes, by its times:
 ///
 /// Whole numbers are clipped to full scale. A gap in the time stamps that is longer than the
 /// block before it, up to `fill_gaps`, is filled with silence; a longer one is closed up, and a
@@ -124,9 +125,10 @@ impl WavSink {
 
     fn writer(&mut self, rate: SampleRate, channels: usize) -> Result<&mut Writer, NodeError> {
         if let Some(file) = self.file.take() {
-            let count = u16::try_from(channels).ok().filter(|count| (1..=64).contains(count));
-            let count = count.ok_or_else(|| {
-                input_error(format!("{channels} channels cannot be written, only 1 to 64"))
+            let most = AudioBlock::MAX_CHANNELS;
+            let count = u16::try_from(channels).ok();
+            let count = count.filter(|_| (1..=most).contains(&channels)).ok_or_else(|| {
+                input_error(format!("{channels} channels cannot be written, only 1 to {most}"))
             })?;
             let (bits_per_sample, sample_format) = match self.params.bits {
                 SampleFormat::Int16 => (16, hound::SampleFormat::Int),
@@ -170,14 +172,18 @@ impl WavSink {
             return Ok(());
         };
         let now = writer.rate.samples(cx.now().since(Timestamp::ZERO)) as u64;
-        let (first, had) = (playout.position(), playout.waiting());
-        let samples = playout.next(now + writer.rate.samples(params.buffer) as u64);
-        writer
-            .write_times(samples.iter().copied(), samples.len(), params.bits)
-            .map_err(|error| write_error(&params.path, error))?;
-        if had > 0 {
-            let at = writer.rate.duration(usize::try_from(first).unwrap_or(usize::MAX));
-            playout.send_heard(cx, Self::HEARD, Timestamp::ZERO + at)?;
+        let until = now + writer.rate.samples(params.buffer) as u64;
+        // After hours of silence too, a second is in memory at a time.
+        while playout.position() < until {
+            let (first, had) = (playout.position(), playout.waiting());
+            let samples = playout.next(until.min(first + u64::from(writer.rate.0.max(1))));
+            writer
+                .write_times(samples.iter().copied(), samples.len(), params.bits)
+                .map_err(|error| write_error(&params.path, error))?;
+            if had > 0 {
+                let at = writer.rate.duration(usize::try_from(first).unwrap_or(usize::MAX));
+                playout.send_heard(cx, Self::HEARD, Timestamp::ZERO + at)?;
+            }
         }
         let is_over = !playout.is_playing();
         if cx.now() >= self.tell_at || is_over {
@@ -462,6 +468,24 @@ mod tests {
             end = end + Duration::from_millis(len as u64);
         }
         assert!(end >= ms(200));
+    }
+
+    #[test]
+    fn what_is_due_is_written_in_pieces_of_a_second() {
+        let folder = Folder::new();
+        let path = folder.path("sound.wav");
+        let mut bench = device(path.clone());
+        bench.call(WavSink::AUDIO, ms(0), block(1, &[0.5; 2500])).unwrap();
+        let (told, _) = bench.poll(ms(600_000)).unwrap();
+        bench.finish(ms(600_000)).unwrap();
+        let blocks = told
+            .iter()
+            .filter_map(|(_, packet)| Some((packet.header.at, packet.get::<AudioBlock>()?.len())));
+        let expected = [(ms(40), 1000), (ms(1040), 1000), (ms(2040), 1000)];
+        assert_eq!(blocks.collect::<Vec<_>>(), expected);
+        let sound = read(path);
+        assert_eq!(sound.len(), 600_040);
+        assert_eq!(sound.iter().rposition(|sample| *sample != 0.0), Some(2539));
     }
 
     #[test]
