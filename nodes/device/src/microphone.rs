@@ -38,7 +38,8 @@ params! {
 /// Needs the feature `audio-device` and the real clock. The time of a block is that of its first
 /// sample: the first sample is placed on the clock of the session when it arrives, those after it
 /// are counted. After a loss, which is logged, the next sample is placed anew, and never before
-/// the end of the sound that was sent: the device may be ahead of the clock.
+/// the end of the sound that was sent: the device may be ahead of the clock. While sound is lost all
+/// the time, it is placed anew each time that the buffer was sent.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,18 +60,51 @@ pub struct Microphone {
     len: usize,
     capture: Capture,
     started: bool,
-    /// Time of the first sample since the last loss, once it is there, and samples since then.
+    place: Place,
+    /// What [`Capture::lost`] was last, and how often it grew.
+    lost: u64,
+    losses: u64,
+    /// Channel by channel for each time.
+    interleaved: Vec<f32>,
+}
+
+/// Where sound is on the clock of the session.
+#[derive(Default)]
+struct Place {
+    /// Time of the first sample since it was placed, once it is there, and samples since then.
     start: Option<Timestamp>,
     position: usize,
     /// End of the last block.
     end: Option<Timestamp>,
-    /// What [`Capture::lost`] was last, and how often it grew.
-    lost: u64,
-    losses: u64,
-    /// Samples in the buffer that came before a loss.
+    /// Samples in the buffer that came before the first loss in it.
     before_loss: Option<usize>,
-    /// Channel by channel for each time.
-    interleaved: Vec<f32>,
+}
+
+impl Place {
+    /// The time of the next sample, while `available` wait.
+    fn next(&mut self, now: Timestamp, rate: SampleRate, available: usize) -> Timestamp {
+        let first = now - rate.duration(available);
+        let start = *self.start.get_or_insert(self.end.map_or(first, |end| first.max(end)));
+        start + rate.duration(self.position)
+    }
+
+    /// A block of `len` samples was sent, which ends at `end`.
+    fn sent(&mut self, len: usize, end: Timestamp) {
+        self.position += len;
+        self.end = Some(end);
+        if let Some(before) = &mut self.before_loss {
+            *before = before.saturating_sub(len);
+            if *before < len {
+                (self.before_loss, self.start, self.position) = (None, None, 0);
+            }
+        }
+    }
+
+    /// Sound was lost behind the `available` samples that wait. A loss behind another changes
+    /// nothing: what is placed anew ends with the sound of now.
+    fn lost(&mut self, available: usize) {
+        self.before_loss.get_or_insert(available);
+    }
 }
 
 impl Microphone {
@@ -85,11 +119,11 @@ impl Microphone {
         }
         self.lost = lost;
         self.losses += 1;
-        self.before_loss = Some(available);
+        self.place.lost(available);
         log(self.losses, "the buffer of a microphone was full, and sound was lost");
     }
 
-    fn send_block(&mut self, cx: &mut Cx<'_>, start: Timestamp) -> Result<(), NodeError> {
+    fn send_block(&mut self, cx: &mut Cx<'_>, at: Timestamp) -> Result<(), NodeError> {
         self.interleaved.resize(self.len * self.channels, 0.0);
         self.capture.read(&mut self.interleaved);
         let mut block = cx.loan(Self::AUDIO);
@@ -98,15 +132,8 @@ impl Microphone {
             let samples = self.interleaved.iter().skip(channel).step_by(self.channels);
             plane.iter_mut().zip(samples).for_each(|(to, from)| *to = *from);
         }
-        cx.send_at(Self::AUDIO, start + self.rate.duration(self.position), block);
-        self.position += self.len;
-        self.end = Some(start + self.rate.duration(self.position));
-        if let Some(before) = &mut self.before_loss {
-            *before = before.saturating_sub(self.len);
-            if *before < self.len {
-                (self.before_loss, self.start, self.position) = (None, None, 0);
-            }
-        }
+        cx.send_at(Self::AUDIO, at, block);
+        self.place.sent(self.len, at + self.rate.duration(self.len));
         Ok(())
     }
 }
@@ -139,12 +166,9 @@ impl Node for Microphone {
             len,
             capture,
             started: false,
-            start: None,
-            position: 0,
-            end: None,
+            place: Place::default(),
             lost: 0,
             losses: 0,
-            before_loss: None,
             interleaved: Vec::new(),
         })
     }
@@ -162,8 +186,32 @@ impl Node for Microphone {
             cx.resume_at(cx.now() + self.rate.duration(self.len - available));
             return Ok(());
         }
-        let first = cx.now() - self.rate.duration(available);
-        let start = *self.start.get_or_insert(self.end.map_or(first, |end| first.max(end)));
-        self.send_block(cx, start)
+        let at = self.place.next(cx.now(), self.rate, available);
+        self.send_block(cx, at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of the sound is lost: a block of 20 ms is taken each 40 ms, at 1 kHz.
+    #[test]
+    fn time_stays_near_now_while_sound_is_lost() {
+        let (rate, buffer, len) = (SampleRate(1000), 200, 20);
+        let (mut place, mut available, mut end) = (Place::default(), 0, Timestamp::ZERO);
+        for now in (40..60_000).step_by(40).map(|ms| Timestamp(ms * 1_000_000)) {
+            available += 2 * len;
+            if available > buffer {
+                available = buffer;
+                place.lost(available);
+            }
+            let at = place.next(now, rate, available);
+            // A full buffer lasts twice its length.
+            assert!(at >= end && now.since(at) <= Duration::from_millis(400), "{at} at {now}");
+            end = at + rate.duration(len);
+            place.sent(len, end);
+            available -= len;
+        }
     }
 }
