@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use afferent_engine::CheckedGraph;
+use afferent_engine::{CheckedGraph, Edge};
 use afferent_graph::{ParamKind, ParamValue};
 use mcap::{
     MAGIC,
@@ -51,17 +51,19 @@ pub(crate) fn recorded(path: &Path) -> io::Result<BTreeMap<String, String>> {
 }
 
 /// The files and folders that parameters of the nodes of `graph` name and that are there, each as
-/// `node.parameter` with the SHA-256 of its content; of nodes whose place is `wanted`.
-pub(crate) fn hashes(
-    graph: &CheckedGraph,
-    wanted: impl Fn(usize) -> bool,
-) -> BTreeMap<String, String> {
+/// `node.parameter` with the SHA-256 of its content. What sources read and sinks write is left out,
+/// and so is what has no end, such as a device.
+pub(crate) fn hashes(graph: &CheckedGraph) -> BTreeMap<String, String> {
+    let is_step = |place| {
+        let sends = |edge: &Edge| edge.from.0 == place && !edge.feedback;
+        graph.edges.iter().any(|edge| edge.to.0 == place) && graph.edges.iter().any(sends)
+    };
     let mut hashes = BTreeMap::new();
-    for (_, node) in graph.nodes.iter().enumerate().filter(|(place, _)| wanted(*place)) {
+    for (_, node) in graph.nodes.iter().enumerate().filter(|(place, _)| is_step(*place)) {
         for param in node.def.params.iter().filter(|param| param.kind == ParamKind::Path) {
             let Some(ParamValue::Path(path)) = node.params.get(param.name) else { continue };
             let mut hash = Sha256::new();
-            if path.exists() && add(path, &mut hash).is_ok() {
+            if (path.is_file() || path.is_dir()) && add(path, &mut hash).is_ok() {
                 hashes.insert(format!("{}.{}", node.name, param.name), hex(&hash.finalize()));
             }
         }

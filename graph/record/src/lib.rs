@@ -2,7 +2,8 @@
 //!
 //! | module     | holds                                                                  |
 //! |------------|------------------------------------------------------------------------|
-//! | `recorder` | writes the packets of a run to an MCAP file, on a thread of its own     |
+//! | `recorder` | takes the packets of a run and counts them                             |
+//! | `writer`   | writes them to an MCAP file, on a thread of its own                    |
 //! | `replay`   | puts a recording in the place of the sources of a graph                |
 //! | `compare`  | hashes the streams of a run, and compares them with a recording        |
 //! | `trace`    | writes the calls of a run for `chrome://tracing` and Perfetto          |
@@ -22,6 +23,7 @@ mod recorder;
 mod replay;
 mod trace;
 mod waterfall;
+mod writer;
 
 pub use compare::{Compare, Difference, StreamVerdict};
 pub use recorder::{RecordError, RecordOptions, RecordReport, Recorder, StreamRecord};

@@ -1,28 +1,24 @@
-//! Writes the packets of a run to an MCAP file.
+//! Takes the packets of a run for a recording, and counts them.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
-    io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write},
+    io,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+        mpsc::{SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use afferent_engine::{CheckedGraph, CheckedNode, Observer};
 use afferent_graph::{AnyPayload, Codec, Packet, Timestamp};
-use mcap::{
-    Attachment, McapError, WriteOptions,
-    records::{MessageHeader, Metadata},
-};
+use mcap::{McapError, records::Metadata};
 use serde::Serialize;
 
-use crate::{files, reason};
+use crate::{files, reason, writer::Writer};
 
 /// What is recorded, and how.
 #[derive(Debug, Clone)]
@@ -35,7 +31,8 @@ pub struct RecordOptions {
     /// How many bytes of bulk data, such as images, may wait. A packet that finds nothing waiting
     /// may be larger.
     pub queue_bytes: usize,
-    /// Size at which the file ends, in bytes; what comes later is counted and not written.
+    /// Largest size of the file, in bytes; it ends with the last packet that fits, and what comes
+    /// later is counted and not written.
     pub max_bytes: Option<u64>,
     /// The time that the session is said to begin at, in nanoseconds since 1970; now when absent.
     pub begin_unix_ns: Option<u64>,
@@ -109,24 +106,24 @@ pub struct Recorder {
 }
 
 #[derive(Default)]
-struct Counts {
-    written: AtomicU64,
-    dropped: AtomicU64,
+pub(crate) struct Counts {
+    pub(crate) written: AtomicU64,
+    pub(crate) dropped: AtomicU64,
 }
 
 /// Bulk data that waits to be written.
-struct Waiting {
-    bytes: AtomicUsize,
+pub(crate) struct Waiting {
+    pub(crate) bytes: AtomicUsize,
     most: usize,
 }
 
 /// A packet to write: the place of its stream, and when it was sent.
-struct Job {
-    stream: usize,
-    now: Timestamp,
-    packet: Packet,
+pub(crate) struct Job {
+    pub(crate) stream: usize,
+    pub(crate) now: Timestamp,
+    pub(crate) packet: Packet,
     /// [`AnyPayload::bulk_bytes`].
-    bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// What was recorded.
@@ -180,58 +177,22 @@ impl Recorder {
     ) -> Result<Arc<Self>, RecordError> {
         let (outputs, skipped) = choose(graph, &options.streams)?;
         let fault = |reason| RecordError::File { path: path.to_owned(), reason };
-        let file = |error: McapError| fault(reason(&error));
         let begin = options.begin_unix_ns.unwrap_or_else(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
         });
         let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        let out = folder.and_then(|()| File::create(path));
-        let out = out.map_err(|error| fault(format!("it cannot be made: {error}")))?;
-        let library = concat!("afferent ", env!("CARGO_PKG_VERSION"));
-        let format = WriteOptions::new().compression(None).profile("ros2").library(library);
-        let left = options.max_bytes.unwrap_or(u64::MAX);
-        let out = BufWriter::new(Limited { file: out, left });
-        let mut out = format.create(out).map_err(file)?;
-        for (name, data) in &options.attachments {
-            let attachment = Attachment {
-                log_time: begin,
-                create_time: begin,
-                name: name.clone(),
-                media_type: media_type(name).to_owned(),
-                data: data.into(),
-            };
-            out.attach(&attachment).map_err(file)?;
-        }
-        let metadata = files::hashes(graph, |_| true);
-        let hashes = Metadata { name: files::METADATA.to_owned(), metadata };
-        out.write_metadata(&hashes).map_err(file)?;
-        let (mut channels, mut streams) = (Vec::new(), Vec::new());
-        for Output { node, port, codec } in outputs {
-            let schema = out.add_schema(codec.message, "ros2msg", codec.schema.as_bytes());
-            let metadata = BTreeMap::from([
-                ("node".to_owned(), node.clone()),
-                ("output".to_owned(), port.to_owned()),
-                ("begin_ns".to_owned(), begin.to_string()),
-            ]);
-            let topic = format!("{node}/{port}");
-            let channel = schema.and_then(|id| out.add_channel(id, &topic, "cdr", &metadata));
-            channels.push(Channel { id: channel.map_err(file)?, codec, sequence: 0 });
-            streams.push((node, port));
-        }
-        let counts: Arc<[Counts]> = channels.iter().map(|_| Counts::default()).collect();
+        let file = folder.and_then(|()| File::create(path));
+        let file = file.map_err(|error| fault(format!("it cannot be made: {error}")))?;
+        let hashes = Metadata { name: files::METADATA.to_owned(), metadata: files::hashes(graph) };
         let (queue, jobs) = sync_channel(options.queue.max(1));
         let holds = options.queue.max(1).saturating_add(1);
         let waiting = Waiting { bytes: AtomicUsize::new(0), most: options.queue_bytes };
         let waiting = Arc::new(waiting);
-        let writer = Writer {
-            out,
-            channels,
-            counts: counts.clone(),
-            waiting: waiting.clone(),
-            begin,
-            bytes: Vec::new(),
-        };
+        let writer = Writer::new(file, &outputs, hashes, options, begin, waiting.clone());
+        let writer = writer.map_err(|error| fault(reason(&error)))?;
+        let counts = writer.counts();
+        let streams = outputs.into_iter().map(|output| (output.node, output.port)).collect();
         let writer = thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || writer.run(&jobs))
@@ -306,10 +267,10 @@ impl Observer for Recorder {
 }
 
 /// An output that is recorded.
-struct Output {
-    node: String,
-    port: &'static str,
-    codec: Codec,
+pub(crate) struct Output {
+    pub(crate) node: String,
+    pub(crate) port: &'static str,
+    pub(crate) codec: Codec,
 }
 
 /// The outputs of `graph` that `wanted` names, and those that nobody named and that cannot be
@@ -345,116 +306,6 @@ fn choose(
         }
     }
     Ok((chosen, skipped))
-}
-
-/// What kind of file `name` is.
-fn media_type(name: &str) -> &'static str {
-    if name.ends_with(".json") { "application/json" } else { "application/yaml" }
-}
-
-struct Channel {
-    id: u16,
-    codec: Codec,
-    sequence: u32,
-}
-
-struct Writer {
-    out: mcap::Writer<BufWriter<Limited>>,
-    channels: Vec<Channel>,
-    counts: Arc<[Counts]>,
-    waiting: Arc<Waiting>,
-    begin: u64,
-    bytes: Vec<u8>,
-}
-
-/// A file that is full after a number of bytes.
-struct Limited {
-    file: File,
-    left: u64,
-}
-
-impl Write for Limited {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() as u64 > self.left {
-            self.left = 0;
-            return Err(io::Error::new(ErrorKind::StorageFull, "it has reached its largest size"));
-        }
-        let written = self.file.write(bytes)?;
-        self.left -= written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Seek for Limited {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
-    }
-}
-
-/// How much of a recording is lost when the process is killed.
-const FLUSH: Duration = Duration::from_secs(1);
-
-impl Writer {
-    /// Writes until the queue is closed. After an error it goes on to count.
-    fn run(mut self, jobs: &Receiver<Job>) -> Result<(), McapError> {
-        let mut result = Ok(());
-        let mut flushed = Instant::now();
-        let mut dirty = false;
-        loop {
-            let job = match jobs.recv_timeout(FLUSH) {
-                Ok(job) => Some(job),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => break,
-            };
-            if let Some(job) = job {
-                let counts = &self.counts.clone()[job.stream];
-                let written = match &result {
-                    Ok(()) => self.write(&job),
-                    Err(_) => Ok(false),
-                };
-                match written {
-                    Ok(true) => counts.written.fetch_add(1, Ordering::Relaxed),
-                    Ok(false) | Err(_) => counts.dropped.fetch_add(1, Ordering::Relaxed),
-                };
-                self.waiting.bytes.fetch_sub(job.bytes, Ordering::Relaxed);
-                dirty = true;
-                result = result.and(written.map(drop));
-            }
-            if dirty && result.is_ok() && flushed.elapsed() >= FLUSH {
-                result = self.out.flush();
-                (flushed, dirty) = (Instant::now(), false);
-            }
-        }
-        match result {
-            Ok(()) => self.out.finish().map(drop),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Writes a packet; false when it is not of the type of its stream.
-    fn write(&mut self, job: &Job) -> Result<bool, McapError> {
-        let channel = &mut self.channels[job.stream];
-        self.bytes.clear();
-        let encoded =
-            job.packet.payload().map(|value| channel.codec.encode(value, &mut self.bytes));
-        if !matches!(encoded, Some(Ok(()))) {
-            return Ok(false);
-        }
-        let on_wall = |at: Timestamp| self.begin.saturating_add_signed(at.0);
-        let header = MessageHeader {
-            channel_id: channel.id,
-            sequence: channel.sequence,
-            log_time: on_wall(job.now),
-            publish_time: on_wall(job.packet.header.at),
-        };
-        channel.sequence = channel.sequence.wrapping_add(1);
-        self.out.write_to_known_channel(&header, &self.bytes)?;
-        Ok(true)
-    }
 }
 
 #[cfg(test)]

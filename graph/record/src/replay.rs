@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use afferent_engine::{CheckedGraph, Edge, StandIn};
+use afferent_engine::{CheckedGraph, StandIn};
 use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, Timestamp};
-use mcap::{McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
+use mcap::{Channel, McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
 use serde::Serialize;
 
 use crate::{files, reason};
@@ -79,47 +79,48 @@ pub struct RecordedStream {
     pub message: String,
     /// Its packets.
     pub packets: u64,
-    /// When the last one was sent, on the clock of the session.
+    /// When the last one was sent, on the clock of the session; zero when there is none.
     pub last: Timestamp,
 }
 
 impl Recording {
-    /// Looks through the file `path`. One that was cut short is read up to there.
+    /// Looks through the file `path`. One that was cut short is read up to there. An output that
+    /// sent nothing has a stream too.
     ///
     /// # Errors
     /// [`ReplayError::File`] and [`ReplayError::Empty`].
     pub fn open(path: &Path) -> Result<Self, ReplayError> {
-        let (mut streams, mut cut) = (BTreeMap::<(String, String), RecordedStream>::new(), None);
-        for message in messages(path)? {
+        let (mut streams, mut cut) = (BTreeMap::new(), None);
+        let mut messages = messages(path)?;
+        for message in &mut messages {
             match message {
                 Ok(message) => {
-                    let Some((node, output, sent)) = origin(&message) else { continue };
-                    let key = (node.to_owned(), output.to_owned());
-                    let stream = streams.entry(key).or_insert_with(|| RecordedStream {
-                        node: node.to_owned(),
-                        output: output.to_owned(),
-                        message: message_type(&message).to_owned(),
-                        packets: 0,
-                        last: sent,
-                    });
+                    let sent = on_session(&message.channel, message.log_time);
+                    let (Some(found), Some(sent)) = (stream(&message.channel), sent) else {
+                        continue;
+                    };
+                    let key = (found.node.clone(), found.output.clone());
+                    let stream = streams.entry(key).or_insert(found);
                     stream.packets += 1;
                     stream.last = stream.last.max(sent);
                 }
-                Err(error) if streams.is_empty() => {
-                    let reason = match error {
-                        McapError::BadMagic => "it is not an MCAP file".to_owned(),
-                        error => reason(&error),
-                    };
-                    return Err(ReplayError::File { path: path.to_owned(), reason });
-                }
-                Err(error) => {
-                    cut = Some(reason(&error));
-                    break;
-                }
+                Err(error) => cut = Some(error),
             }
         }
+        let channels = (0..=u16::MAX).filter_map(|id| messages.get_channel(id));
+        for found in channels.filter_map(|channel| stream(&channel)) {
+            streams.entry((found.node.clone(), found.output.clone())).or_insert(found);
+        }
+        let cut = cut.map(|error| match error {
+            McapError::BadMagic => "it is not an MCAP file".to_owned(),
+            error => reason(&error),
+        });
         if streams.is_empty() {
-            return Err(ReplayError::Empty { path: path.to_owned() });
+            let path = path.to_owned();
+            return Err(match cut {
+                Some(reason) => ReplayError::File { path, reason },
+                None => ReplayError::Empty { path },
+            });
         }
         Ok(Self { path: path.to_owned(), streams: streams.into_values().collect(), cut })
     }
@@ -148,11 +149,7 @@ impl Recording {
     /// than when this was recorded, such as a model. What sources read and sinks write is left out.
     pub fn changed_files(&self, graph: &CheckedGraph) -> Vec<String> {
         let Ok(recorded) = files::recorded(&self.path) else { return Vec::new() };
-        let is_step = |place| {
-            let sends = |edge: &Edge| edge.from.0 == place && !edge.feedback;
-            graph.edges.iter().any(|edge| edge.to.0 == place) && graph.edges.iter().any(sends)
-        };
-        let present = files::hashes(graph, is_step).into_iter();
+        let present = files::hashes(graph).into_iter();
         let changed = present
             .filter(|(name, hash)| recorded.get(name).is_some_and(|recorded| recorded != hash));
         changed.map(|(name, _)| name).collect()
@@ -240,26 +237,38 @@ fn messages(path: &Path) -> Result<Messages, ReplayError> {
     Ok(MessageReader::new_with_options(BufReader::new(file), options))
 }
 
+/// The stream of a channel, without its packets; `None` for what others wrote.
+fn stream(channel: &Channel<'_>) -> Option<RecordedStream> {
+    let named = |name: &str| channel.metadata.get(name).cloned();
+    begin_ns(channel)?;
+    Some(RecordedStream {
+        node: named("node")?,
+        output: named("output")?,
+        message: channel.schema.as_ref().map_or_else(String::new, |schema| schema.name.clone()),
+        packets: 0,
+        last: Timestamp::ZERO,
+    })
+}
+
 /// Node, output, and when it was sent on the clock of the session; `None` for what others wrote.
 fn origin<'m>(message: &'m Message<'_>) -> Option<(&'m str, &'m str, Timestamp)> {
     let metadata = &message.channel.metadata;
-    let sent = on_session(message, message.log_time)?;
+    let sent = on_session(&message.channel, message.log_time)?;
     Some((metadata.get("node")?, metadata.get("output")?, sent))
 }
 
 /// The time of the packet.
 fn captured(message: &Message<'_>) -> Option<Timestamp> {
-    on_session(message, message.publish_time)
+    on_session(&message.channel, message.publish_time)
 }
 
-fn on_session(message: &Message<'_>, unix_ns: u64) -> Option<Timestamp> {
-    let begin: u64 = message.channel.metadata.get("begin_ns")?.parse().ok()?;
-    let since = i128::from(unix_ns) - i128::from(begin);
+fn on_session(channel: &Channel<'_>, unix_ns: u64) -> Option<Timestamp> {
+    let since = i128::from(unix_ns) - i128::from(begin_ns(channel)?);
     Some(Timestamp(i64::try_from(since).ok()?))
 }
 
-fn message_type<'m>(message: &'m Message<'_>) -> &'m str {
-    message.channel.schema.as_ref().map_or("", |schema| schema.name.as_str())
+fn begin_ns(channel: &Channel<'_>) -> Option<u64> {
+    channel.metadata.get("begin_ns")?.parse().ok()
 }
 
 /// Sends what a node sent in a recording.

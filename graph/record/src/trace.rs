@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::File,
+    fs::{self, File},
     io::{self, BufWriter, Write},
     path::Path,
     sync::{
@@ -58,11 +58,13 @@ pub struct TraceReport {
 }
 
 impl TraceFile {
-    /// Makes the file `path`, over one that is there, for a run of `graph`.
+    /// Makes the file `path`, over one that is there, with the folders above it, for a run of
+    /// `graph`.
     ///
     /// # Errors
     /// When it cannot be made, or the system has no thread for it.
     pub fn create(path: &Path, graph: &CheckedGraph) -> io::Result<Arc<Self>> {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
         let out = BufWriter::new(File::create(path)?);
         let nodes: Vec<_> = graph.nodes.iter().map(|node| node.name.clone()).collect();
         let (queue, events) = sync_channel(QUEUE);

@@ -56,7 +56,7 @@ impl Node for Talker {
     }
 }
 
-/// Sends what it heard, with `GAIN` times the score.
+/// Sends what it heard, with `GAIN` times the score; nothing at all for 0.
 struct Parrot<const GAIN: u32>;
 
 impl<const GAIN: u32> Node for Parrot<GAIN> {
@@ -72,6 +72,9 @@ impl<const GAIN: u32> Node for Parrot<GAIN> {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if GAIN == 0 {
+            return Ok(());
+        }
         let mut event = cx.get(HEARD).cloned().unwrap_or_default();
         if event.score > 100.0 {
             event.score *= GAIN as f32;
@@ -175,31 +178,38 @@ fn a_recording_keeps_files_and_hashes() {
     let files = [("g.yaml", "nodes: {}"), ("parts/values.json", "{}")];
     let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).to_vec();
     let options = RecordOptions { attachments: files.clone(), ..RecordOptions::default() };
-    let recorder = Recorder::create(&path, &graph, &options).unwrap();
-    run_with(&graph, vec![recorder.clone()]);
-    recorder.finish();
-    let (mut attached, mut kinds, mut hashes) = (Vec::new(), Vec::new(), BTreeMap::new());
-    for record in mcap::read::LinearReader::new(&fs::read(&path).unwrap()).unwrap() {
-        match record.unwrap() {
-            Record::Attachment { header, data, .. } => {
-                attached.push((header.name, data.into_owned()));
-                kinds.push(header.media_type);
+    let before_packets = |graph: &CheckedGraph| {
+        let recorder = Recorder::create(&path, graph, &options).unwrap();
+        run_with(graph, vec![recorder.clone()]);
+        recorder.finish();
+        let (mut attached, mut kinds, mut hashes) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for record in mcap::read::LinearReader::new(&fs::read(&path).unwrap()).unwrap() {
+            match record.unwrap() {
+                Record::Attachment { header, data, .. } => {
+                    attached.push((header.name, data.into_owned()));
+                    kinds.push(header.media_type);
+                }
+                Record::Metadata(all) if all.name == "afferent.files" => hashes = all.metadata,
+                _ => {}
             }
-            Record::Metadata(found) if found.name == "afferent.files" => hashes = found.metadata,
-            _ => {}
         }
-    }
+        (attached, kinds, hashes)
+    };
+    let (attached, kinds, hashes) = before_packets(&graph);
     assert_eq!((attached, kinds), (files, vec![YAML.to_owned(), JSON.to_owned()]));
     // The SHA-256 of "abc" in FIPS 180-4.
     let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    let expected = ["end.model", "parrot.model"].map(|name| (name.to_owned(), abc.to_owned()));
-    assert_eq!(hashes, BTreeMap::from(expected));
+    assert_eq!(hashes, BTreeMap::from([("parrot.model".to_owned(), abc.to_owned())]));
     let recording = Recording::open(&path).unwrap();
     assert_eq!(recording.changed_files(&graph), Vec::<String>::new());
     for path in [&model, &sunk] {
         fs::write(path, b"abd").unwrap();
     }
     assert_eq!(recording.changed_files(&graph), ["parrot.model"]);
+    // A device may have no end.
+    let device = ParamValue::Path("/dev/null".into());
+    graph.nodes[1].params.insert("model".to_owned(), device);
+    assert_eq!(before_packets(&graph).2, BTreeMap::new());
 }
 
 /// Packets that wait to be written are values that are kept.
@@ -237,6 +247,31 @@ fn what_differs_is_found() {
     let difference = verdicts[1].difference.unwrap();
     let at = Timestamp(101 * 10_000_000 - 5_000_000);
     assert_eq!((difference.packet, difference.at), (101, Some(at)));
+}
+
+#[test]
+fn a_stream_without_packets_was_recorded_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.mcap");
+    let silent = graph(NodeDef::of::<Parrot<0>>());
+    let recorder = Recorder::create(&path, &silent, &RecordOptions::default()).unwrap();
+    run_with(&silent, vec![recorder.clone()]);
+    recorder.finish();
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(recording.stream("parrot", "words").unwrap().packets, 0);
+    let verdicts = |mut graph: CheckedGraph| {
+        recording.replace_sources(&mut graph).unwrap();
+        let compare = Compare::new(&graph, Some(&recording)).unwrap();
+        run_with(&graph, vec![compare.clone()]);
+        compare.verdicts()
+    };
+    assert!(verdicts(silent)[1].is_equal());
+    let spoken = &verdicts(graph(NodeDef::of::<Parrot<1>>()))[1];
+    assert_eq!((spoken.recorded, spoken.difference.unwrap().packet), (Some(0), 0));
+    // In the place of a source it sends nothing.
+    let mut swapped = graph(NodeDef::of::<Parrot<1>>());
+    (swapped.nodes[0].name, swapped.nodes[1].name) = ("parrot".to_owned(), "other".to_owned());
+    assert!(verdicts(swapped).iter().all(|verdict| verdict.packets == 0));
 }
 
 #[test]
@@ -295,16 +330,28 @@ fn a_full_disk_ends_the_recording_and_not_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.mcap");
     let graph = graph(NodeDef::of::<Parrot<1>>());
-    let options = RecordOptions { max_bytes: Some(8_000), ..RecordOptions::default() };
-    let recorder = Recorder::create(&path, &graph, &options).unwrap();
-    let compare = Compare::new(&graph, None).unwrap();
-    run_with(&graph, vec![recorder.clone(), compare.clone()]);
-    assert!(compare.verdicts().iter().all(|verdict| verdict.packets == 300));
-    let report = recorder.finish();
-    let error = report.error.as_deref().unwrap();
-    assert!(error.contains("it has reached its largest size"), "{error}");
-    assert_eq!(report.written() + report.dropped(), 600);
-    assert!(path.metadata().unwrap().len() <= 8_000);
+    for most in [3_000, 8_000, 8_050, 20_000] {
+        let options = RecordOptions { max_bytes: Some(most), ..RecordOptions::default() };
+        let recorder = Recorder::create(&path, &graph, &options).unwrap();
+        let compare = Compare::new(&graph, None).unwrap();
+        run_with(&graph, vec![recorder.clone(), compare.clone()]);
+        assert!(compare.verdicts().iter().all(|verdict| verdict.packets == 300));
+        let report = recorder.finish();
+        let error = report.error.as_deref().unwrap();
+        assert!(error.contains("it has reached its largest size"), "{error}");
+        assert_eq!(report.written() + report.dropped(), 600);
+        assert!((most - 1_000..=most).contains(&report.bytes), "{report:?}");
+        let recording = Recording::open(&path).unwrap();
+        assert_eq!(recording.cut(), None);
+        for stream in &report.streams {
+            let (node, output) = stream.output.split_once('.').unwrap();
+            let found = recording.stream(node, output).unwrap();
+            assert_eq!(found.packets, stream.written, "{most}: {stream:?}");
+        }
+    }
+    let options = RecordOptions { max_bytes: Some(1_000), ..RecordOptions::default() };
+    let error = Recorder::create(&path, &graph, &options).err().unwrap().to_string();
+    assert!(error.ends_with("it has reached its largest size"), "{error}");
     let full = Recorder::create(Path::new("/dev/full"), &graph, &RecordOptions::default());
     assert!(full.is_err_and(|error| error.to_string().contains("No space left")));
 }

@@ -225,7 +225,7 @@ impl Trial {
 
     /// Records everything, until a disk is full at some moment.
     fn record(&self, random: &mut Rng, path: &Path) -> Arc<Recorder> {
-        let max_bytes = Some(random.u64(2_000..20_000));
+        let max_bytes = Some(random.u64(5_000..20_000));
         let options = RecordOptions { max_bytes, ..RecordOptions::default() };
         Recorder::create(path, &self.graph, &options).unwrap()
     }

@@ -1,0 +1,241 @@
+//! The thread that writes a recording, chunk by chunk.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, ErrorKind},
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
+
+use afferent_graph::{Codec, Timestamp};
+use mcap::{
+    Attachment, McapError, WriteOptions,
+    records::{MessageHeader, Metadata},
+};
+
+use crate::recorder::{Counts, Job, Output, RecordOptions, Waiting};
+
+/// How much of a recording is lost when the process is killed.
+const FLUSH: Duration = Duration::from_secs(1);
+/// Bytes of packets in a chunk, after which it is closed.
+const CHUNK: u64 = 1 << 20;
+
+// What the parts of a file take beside the packets themselves, each rounded up.
+/// A packet: the head of its record, and its place in the index of the chunk.
+const PACKET_HEAD: u64 = 48;
+/// A chunk: its head; and for each channel the head of its index.
+const CHUNK_HEAD: (u64, u64) = (64, 16);
+/// A chunk in the summary at the end of the file, also for each channel.
+const CHUNK_ENTRY: (u64, u64) = (80, 10);
+/// The end of the file, also for each channel; a copy of all channels comes on top.
+const END: (u64, u64) = (512, 10);
+/// An attachment in the summary, without its name.
+const ATTACHMENT_ENTRY: u64 = 128;
+
+/// Writes packets to an MCAP file. A packet counts as written once its chunk is closed: before,
+/// no reader would find it.
+pub(crate) struct Writer {
+    /// Absent after an error.
+    out: Option<mcap::Writer<BufWriter<File>>>,
+    /// The same file.
+    file: File,
+    channels: Vec<Channel>,
+    counts: Arc<[Counts]>,
+    waiting: Arc<Waiting>,
+    begin: u64,
+    /// Bytes of the file up to the end of the last chunk that is closed.
+    closed: u64,
+    /// Bytes of the chunk behind it.
+    open: u64,
+    /// Bytes that the end of the file takes.
+    end: u64,
+    most: u64,
+    bytes: Vec<u8>,
+}
+
+struct Channel {
+    id: u16,
+    codec: Codec,
+    sequence: u32,
+    /// Packets in the open chunk.
+    open: u64,
+}
+
+impl Writer {
+    /// Writes what stands before the packets: attachments, hashes of files, and channels for all
+    /// `outputs`.
+    pub(crate) fn new(
+        file: File,
+        outputs: &[Output],
+        hashes: Metadata,
+        options: &RecordOptions,
+        begin: u64,
+        waiting: Arc<Waiting>,
+    ) -> Result<Self, McapError> {
+        let library = concat!("afferent ", env!("CARGO_PKG_VERSION"));
+        let format = WriteOptions::new().compression(None).chunk_size(None);
+        let format = format.profile("ros2").library(library);
+        let mut out = format.create(BufWriter::new(file.try_clone()?))?;
+        for (name, data) in &options.attachments {
+            out.attach(&Attachment {
+                log_time: begin,
+                create_time: begin,
+                name: name.clone(),
+                media_type: media_type(name).to_owned(),
+                data: data.into(),
+            })?;
+        }
+        out.write_metadata(&hashes)?;
+        out.flush()?;
+        let before = file.metadata()?.len();
+        let mut channels = Vec::new();
+        for Output { node, port, codec } in outputs {
+            let schema = out.add_schema(codec.message, "ros2msg", codec.schema.as_bytes())?;
+            let begin_ns = begin.to_string();
+            let metadata = [("node", node.as_str()), ("output", *port), ("begin_ns", &*begin_ns)];
+            let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let topic = format!("{node}/{port}");
+            let id = out.add_channel(schema, &topic, "cdr", &metadata.into())?;
+            channels.push(Channel { id, codec: *codec, sequence: 0, open: 0 });
+        }
+        // In a chunk of their own, so that readers know them however early the file ends.
+        out.flush()?;
+        let closed = file.metadata()?.len();
+        let each = channels.len() as u64;
+        let attached = options.attachments.iter();
+        let attached = attached.map(|(name, _)| ATTACHMENT_ENTRY + name.len() as u64).sum::<u64>();
+        let end = (closed - before) + END.0 + END.1 * each + attached;
+        let most = options.max_bytes.unwrap_or(u64::MAX);
+        if closed + end > most {
+            return Err(full());
+        }
+        let counts = channels.iter().map(|_| Counts::default()).collect();
+        let (out, bytes) = (Some(out), Vec::new());
+        Ok(Self { out, file, channels, counts, waiting, begin, closed, open: 0, end, most, bytes })
+    }
+
+    /// Of each output.
+    pub(crate) fn counts(&self) -> Arc<[Counts]> {
+        self.counts.clone()
+    }
+
+    /// Writes until the queue is closed. After an error, or at the largest size, it goes on to
+    /// count.
+    pub(crate) fn run(mut self, jobs: &Receiver<Job>) -> Result<(), McapError> {
+        let mut result = Ok(());
+        let mut flushed = Instant::now();
+        loop {
+            let job = match jobs.recv_timeout(FLUSH) {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Some(job) = job {
+                if result.is_ok() {
+                    result = self.write(&job);
+                } else {
+                    self.counts[job.stream].dropped.fetch_add(1, Ordering::Relaxed);
+                }
+                self.waiting.bytes.fetch_sub(job.bytes, Ordering::Relaxed);
+            }
+            if result.is_ok() && self.open > 0 && flushed.elapsed() >= FLUSH {
+                result = self.close_chunk();
+                flushed = Instant::now();
+            }
+        }
+        result.and_then(|()| self.finish())
+    }
+
+    /// Writes a packet, or counts it as dropped when it is not of the type of its stream.
+    fn write(&mut self, job: &Job) -> Result<(), McapError> {
+        let dropped = &self.counts[job.stream].dropped;
+        let channel = &mut self.channels[job.stream];
+        self.bytes.clear();
+        let encoded =
+            job.packet.payload().map(|value| channel.codec.encode(value, &mut self.bytes));
+        if !matches!(encoded, Some(Ok(()))) {
+            dropped.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        let (mut open, mut end) = (self.open, self.end);
+        if open == 0 {
+            let each = self.counts.len() as u64;
+            open += CHUNK_HEAD.0 + CHUNK_HEAD.1 * each;
+            end += CHUNK_ENTRY.0 + CHUNK_ENTRY.1 * each;
+        }
+        open += PACKET_HEAD + self.bytes.len() as u64;
+        if self.closed + open + end > self.most {
+            dropped.fetch_add(1, Ordering::Relaxed);
+            self.finish()?;
+            return Err(full());
+        }
+        let on_wall = |at: Timestamp| self.begin.saturating_add_signed(at.0);
+        let header = MessageHeader {
+            channel_id: channel.id,
+            sequence: channel.sequence,
+            log_time: on_wall(job.now),
+            publish_time: on_wall(job.packet.header.at),
+        };
+        channel.sequence = channel.sequence.wrapping_add(1);
+        channel.open += 1;
+        (self.open, self.end) = (open, end);
+        let written = match &mut self.out {
+            Some(out) => out.write_to_known_channel(&header, &self.bytes),
+            None => Err(McapError::AttemptedWriteAfterFailure),
+        };
+        if written.is_err() {
+            self.lose_chunk();
+        } else if self.open > CHUNK {
+            return self.close_chunk();
+        }
+        written
+    }
+
+    fn close_chunk(&mut self) -> Result<(), McapError> {
+        let Some(out) = &mut self.out else { return Err(McapError::AttemptedWriteAfterFailure) };
+        match out.flush().and_then(|()| Ok(self.file.metadata()?.len())) {
+            Ok(len) => {
+                (self.closed, self.open) = (len, 0);
+                for (channel, counts) in self.channels.iter_mut().zip(self.counts.iter()) {
+                    counts.written.fetch_add(std::mem::take(&mut channel.open), Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.lose_chunk();
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the open chunk out of the file.
+    fn lose_chunk(&mut self) {
+        if let Some(out) = self.out.take() {
+            // Nothing more is written.
+            drop(out.into_inner().into_parts());
+        }
+        // What is no file, such as a device, cannot be cut.
+        let _ = self.file.set_len(self.closed);
+        for (channel, counts) in self.channels.iter_mut().zip(self.counts.iter()) {
+            counts.dropped.fetch_add(std::mem::take(&mut channel.open), Ordering::Relaxed);
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), McapError> {
+        self.close_chunk()?;
+        self.out.as_mut().map_or(Ok(()), |out| out.finish().map(drop))
+    }
+}
+
+fn full() -> McapError {
+    io::Error::new(ErrorKind::StorageFull, "it has reached its largest size").into()
+}
+
+/// What kind of file `name` is.
+fn media_type(name: &str) -> &'static str {
+    if name.ends_with(".json") { "application/json" } else { "application/yaml" }
+}
