@@ -40,11 +40,7 @@ enum Shape {
 pub(crate) fn new(command: &NewCommand) -> anyhow::Result<ExitCode> {
     let NewCommand::Node(args) = command;
     let NewNodeArgs { name, shape, folder } = args;
-    ensure!(
-        name.starts_with(|c: char| c.is_ascii_lowercase())
-            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
-        "{name:?} cannot be the name of a node: write it in small letters, digits and \"_\""
-    );
+    check(name, *shape)?;
     let roots = ["lib.rs", "main.rs"].map(|root| folder.join("src").join(root));
     let Some(root) = roots.iter().find(|root| root.exists()) else {
         bail!("there is no crate in {}: `cargo new` makes one", folder.display());
@@ -71,6 +67,33 @@ fn cannot(verb: &str, path: &Path) -> String {
     format!("cannot {verb} {}", path.display())
 }
 
+/// Words that cannot be the name of a module: those of Rust, roots of crates, and crates that the
+/// root of a crate with nodes names.
+const RESERVED: &str = "abstract as async await become box break const continue crate do dyn else \
+    enum extern false final fn for gen if impl in let loop macro match mod move mut override priv \
+    pub ref return self static struct super trait true try type typeof unsafe unsized use virtual \
+    where while yield lib main alloc core std afferent_core afferent_graph";
+
+fn check(name: &str, shape: Shape) -> anyhow::Result<()> {
+    ensure!(
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
+        "{name:?} cannot be the name of a node: write it in small letters, digits and \"_\""
+    );
+    ensure!(
+        !RESERVED.split_whitespace().any(|word| word == name),
+        "{name:?} cannot be the name of a node: Rust has another use for it"
+    );
+    let type_name = type_name(name);
+    let code = template(shape).lines().filter(|line| !line.trim_start().starts_with("//"));
+    let is_word = |c: char| c.is_alphanumeric() || "_{}".contains(c);
+    ensure!(
+        !code.flat_map(|line| line.split(|c| !is_word(c))).any(|word| word == type_name),
+        "{name:?} cannot be the name of a node: its file has another use for {type_name}"
+    );
+    Ok(())
+}
+
 /// `noise_gate` as `NoiseGate`.
 fn type_name(name: &str) -> String {
     name.split('_')
@@ -92,11 +115,10 @@ fn listed(text: &str, name: &str) -> anyhow::Result<String> {
     let is_module = |line: &String| line.starts_with("mod ") && line.ends_with(';');
     let after = lines.iter().rposition(|line| is_module(line) && *line < module);
     let before = lines.iter().position(is_module);
-    let header = lines.iter().take_while(|line| line.starts_with("//!") || line.starts_with("#!"));
     let place = match (after, before) {
         (Some(after), _) => after + 1,
         (None, Some(before)) => before,
-        (None, None) => header.count(),
+        (None, None) => header(&lines),
     };
     lines.insert(place, module);
     if before.is_none() && place > 0 {
@@ -128,14 +150,32 @@ fn listed(text: &str, name: &str) -> anyhow::Result<String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// The file of a node.
-fn source(name: &str, shape: Shape) -> String {
-    let template = match shape {
+/// How many of `lines` go up to the last line about the crate itself, which stands before all items.
+fn header(lines: &[String]) -> usize {
+    let (mut end, mut is_open) = (0, false);
+    for (place, line) in lines.iter().enumerate() {
+        let is_attribute = is_open || line.starts_with("#![");
+        is_open = is_attribute && !line.trim_end().ends_with(']');
+        if is_attribute || line.starts_with("//!") {
+            end = place + 1;
+        } else if !line.trim().is_empty() && !line.starts_with("//") {
+            break;
+        }
+    }
+    end
+}
+
+/// The file of a node, with `{name}` and `{Name}` for its name and type.
+fn template(shape: Shape) -> &'static str {
+    match shape {
         Shape::Source => include_str!("new/source.txt"),
         Shape::Step => include_str!("new/step.txt"),
         Shape::Sink => include_str!("new/sink.txt"),
-    };
-    template.replace("{name}", name).replace("{Name}", &type_name(name))
+    }
+}
+
+fn source(name: &str, shape: Shape) -> String {
+    template(shape).replace("{name}", name).replace("{Name}", &type_name(name))
 }
 
 #[cfg(test)]
@@ -159,7 +199,33 @@ mod tests {
     }
 
     #[test]
+    fn a_module_stands_behind_what_the_crate_says_of_itself() {
+        let check = |header: &str, rest: &str| {
+            let listed = listed(&format!("{header}{rest}"), "one").unwrap();
+            assert!(listed.starts_with(&format!("{header}\nmod one;\n{rest}")), "{listed}");
+        };
+        check("//! Doc\n\n#![warn(missing_docs)]\n", "\nfn f() {}\n");
+        check("// Of whom\n//! Doc\n", "\n// A note\nfn f() {}\n");
+        check("#![cfg_attr(\n    x,\n    no_std\n)]\n#![y]\n", "fn f() {}\n");
+    }
+
+    #[test]
     fn names_become_types() {
         assert_eq!(type_name("noise_gate"), "NoiseGate");
+    }
+
+    #[test]
+    fn names_that_would_not_compile_are_refused() {
+        let refused =
+            ["type", "match", "loop", "std", "main", "Gate", "2x", "", "node", "port", "cx"];
+        for shape in [Shape::Source, Shape::Step, Shape::Sink] {
+            for name in refused {
+                assert!(check(name, shape).is_err(), "{name}");
+            }
+            for name in ["noise_gate", "name", "x2", "sound", "types"] {
+                check(name, shape).unwrap();
+            }
+        }
+        assert!(check("duration", Shape::Source).is_err() && check("result", Shape::Sink).is_err());
     }
 }
