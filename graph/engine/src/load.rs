@@ -43,7 +43,7 @@ use reader::Reader;
 use crate::{
     Diagnostic, Graph, Origin, Place,
     diagnostic::Source,
-    yaml::{self, MAX_TEXT, Node, Value},
+    yaml::{MAX_TEXT, Map, Node, Value},
 };
 
 /// What to change in a graph file while it is read.
@@ -117,7 +117,7 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     let source = Arc::new(Source { name, text: text.to_owned(), order: 0 });
     let mut reader = Reader::default();
     reader.origin.read(path.to_owned(), text);
-    let Some(mut tree) = yaml::parse(&source, 0..text.len(), &mut reader.faults) else {
+    let Some(mut tree) = reader.tree(&source, 0..text.len()) else {
         return Loaded { faults: reader.faults, unreadable: true, ..Loaded::default() };
     };
     let start = Place::new(&source, 0..0);
@@ -138,8 +138,10 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     for (number, set) in options.set.iter().enumerate() {
         reader.apply_set(&mut tree, set, number + 1);
     }
-    let params = tree.get("params").and_then(Node::as_map).cloned().unwrap_or_default();
-    for (key, value) in reader.fill_nodes(&mut tree, &params) {
+    let mut params = reader.own_params(&tree);
+    params.iter_mut().for_each(|(_, value)| reader.fill(value, &Map::new()));
+    reader.fill_nodes(&mut tree, &params);
+    for (key, value) in params {
         if let Value::Scalar { text, .. } = &value.value
             && !value.is_null()
         {

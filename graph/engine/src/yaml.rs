@@ -6,12 +6,14 @@
 //! only where a value starts; the events have byte ranges, and their parser is fuzzed, forbids
 //! `unsafe`, bounds nesting, and needs two small crates.
 
+mod allowance;
 mod node;
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
+pub(crate) use allowance::Allowance;
 pub use node::{Key, Map, Node, Value};
 
 pub use crate::load::reader::Reader;
@@ -21,14 +23,18 @@ use crate::{Diagnostic, Place, diagnostic::Source};
 pub(crate) const MAX_TEXT: usize = 1 << 20;
 /// Most values in a file, with those that aliases repeat.
 const MAX_VALUES: usize = 20_000;
+/// Longest key in bytes: messages repeat the names of nodes and settings.
+const MAX_KEY: usize = 256;
 /// Deepest nesting, with what aliases repeat.
 const MAX_DEPTH: usize = 32;
 
-/// Reads the part `span` of `source`; faults go to `faults`. `None` when it is no YAML.
+/// Reads the part `span` of `source`; faults go to `faults`. `None` when it is no YAML, or holds more
+/// than is left of `allowance`.
 pub(crate) fn parse(
     source: &Arc<Source>,
     span: Range<usize>,
     faults: &mut Vec<Diagnostic>,
+    allowance: &mut Allowance,
 ) -> Option<Node> {
     let text = source.text.get(span.clone())?;
     if text.len() > MAX_TEXT {
@@ -70,6 +76,9 @@ pub(crate) fn parse(
             builder.faults.push(Diagnostic::error(Some(&node.place), message));
             return None;
         }
+        // What lies in a list or a map has been paid for.
+        let bytes = if ends { size_of::<Node>() } else { node.bytes() };
+        allowance.take(bytes, &node.place, builder.faults)?;
         match builder.open.last_mut() {
             Some(open) => open.push(node, builder.faults),
             None if root.is_some() => {
@@ -185,6 +194,11 @@ impl Open {
             faults.push(Diagnostic::error(Some(&node.place), message));
             return None;
         };
+        if text.len() > MAX_KEY {
+            let message = format!("a key is longer than {MAX_KEY} bytes");
+            faults.push(Diagnostic::error(Some(&place), message));
+            return None;
+        }
         if let Some((first, _)) = self.entries.iter().find(|(key, _)| key.text == text) {
             let message = format!("\"{text}\" is given twice");
             let help = format!("the first one is in line {}", first.place.line());
@@ -208,7 +222,7 @@ mod tests {
     fn read(text: &str) -> (Option<Node>, Vec<String>) {
         let source = Arc::new(Source { name: "x".into(), text: text.into(), order: 0 });
         let mut faults = Vec::new();
-        let node = parse(&source, 0..text.len(), &mut faults);
+        let node = parse(&source, 0..text.len(), &mut faults, &mut Allowance::default());
         (node, faults.into_iter().map(|fault| fault.message).collect())
     }
 
@@ -230,6 +244,8 @@ mod tests {
             format!("{text}a{n}: &a{n} [*a{0}, *a{0}, *a{0}]\n", n - 1)
         });
         let wide = "- x\n".repeat(MAX_VALUES + 1);
+        let key = format!("{}: 1", "k".repeat(MAX_KEY + 1));
+        let long = format!("- &a {}\n{}", "x".repeat(MAX_TEXT / 2), "- *a\n".repeat(1000));
         let cases = [
             ("a: 1\nb: 2\na: 3", "\"a\" is given twice"),
             ("[a]: 1", "a key must be a word, not a list"),
@@ -242,9 +258,12 @@ mod tests {
             (&deep, "not valid YAML: recursion limit exceeded"),
             (&bomb, "the file holds more than 20000 values"),
             (&wide, "the file holds more than 20000 values"),
+            (&key, "a key is longer than 256 bytes"),
+            (&long, "the files hold more than 67108864 bytes of values"),
         ];
         for (text, expected) in cases {
             let (_, faults) = read(text);
+            let text = &text[..text.len().min(100)];
             assert!(faults.len() == 1 && faults[0].starts_with(expected), "{text}: {faults:?}");
         }
         assert!(read("").0.unwrap().is_null());

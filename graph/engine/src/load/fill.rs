@@ -23,7 +23,10 @@ impl Reader {
                 let whole = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
                 let given = whole.and_then(|name| params.iter().find(|(key, _)| key.text == name));
                 match given {
-                    Some((_, value)) => *node = value.clone(),
+                    Some((_, value)) => match self.take(value.bytes(), &node.place) {
+                        Some(()) => *node = value.clone(),
+                        None => node.value = Value::Faulty,
+                    },
                     None => {
                         let filled = self.filled(text, &node.place, params);
                         node.value = filled
@@ -31,6 +34,16 @@ impl Reader {
                     }
                 }
             }
+            Value::Scalar { .. } | Value::Faulty => {}
+        }
+    }
+
+    /// Makes every text below `node` unknown into which values are still to be put.
+    pub(crate) fn forget_unfilled(node: &mut Node) {
+        match &mut node.value {
+            Value::Seq(items) => items.iter_mut().for_each(Self::forget_unfilled),
+            Value::Map(map) => map.iter_mut().for_each(|(_, value)| Self::forget_unfilled(value)),
+            Value::Scalar { text, .. } if text.contains("${") => node.value = Value::Faulty,
             Value::Scalar { .. } | Value::Faulty => {}
         }
     }
@@ -54,7 +67,9 @@ impl Reader {
                 self.faults.push(Diagnostic::error(Some(place), message).help(help));
                 return None;
             };
-            filled.push_str(&self.value_of(&from[2..end], place, params)?);
+            let value = self.value_of(&from[2..end], place, params)?;
+            self.take(value.len(), place)?;
+            filled.push_str(&value);
             rest = &from[end + 1..];
         }
         filled.push_str(rest);

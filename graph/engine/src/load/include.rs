@@ -16,7 +16,7 @@ use crate::{
     Diagnostic, Place,
     diagnostic::Source,
     load::{overlay::change_node, read::KEYS, read_file, reader::Reader},
-    yaml::{self, Key, Node, Value},
+    yaml::{Key, Node, Value},
 };
 
 /// Deepest nesting of graph files.
@@ -54,11 +54,12 @@ impl Reader {
                 return None;
             }
         };
+        self.take(text.len(), &file.place)?;
         self.files += 1;
         self.origin.read(path.clone(), &text);
         let (name, order) = (path.display().to_string(), Source::PARTS + self.files);
         let source = Arc::new(Source { name, text, order });
-        let mut tree = yaml::parse(&source, 0..source.text.len(), &mut self.faults)?;
+        let mut tree = self.tree(&source, 0..source.text.len())?;
         let start = Place::new(&source, 0..0);
         self.map(&tree, "a graph file", "its parts")?;
         self.include(&mut tree);

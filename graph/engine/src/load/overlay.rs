@@ -15,7 +15,7 @@ use crate::{
     diagnostic::Source,
     load::{include::MAX_DEPTH, reader::Reader, subgraph},
     suggest,
-    yaml::{self, Key, Map, Node, Value},
+    yaml::{Key, Map, Node, Value},
 };
 
 /// What a profile can change.
@@ -53,7 +53,9 @@ impl Reader {
 
     fn check_change(&mut self, tree: &Node, by: &str, key: &Key, change: &Node) {
         let does = if change.is_null() { "removes" } else { "changes" };
-        let (node, change) = outermost(key.clone(), change.clone());
+        let (node, mut change) = outermost(key.clone(), change.clone());
+        // Of what is filled in later nothing is known yet.
+        Self::forget_unfilled(&mut change);
         let is_new = change.get("use").is_some() || change.get("graph").is_some();
         let name = format!("{}{}", self.within, node.text);
         match tree.get("nodes").and_then(|nodes| nodes.get(&node.text)) {
@@ -178,7 +180,7 @@ impl Reader {
         }
         let place = Place::new(&source, path.len() - param.len()..path.len());
         let param = Key { text: param.to_owned(), place };
-        let value = yaml::parse(&source, path.len() + 1..set.len(), &mut self.faults);
+        let value = self.tree(&source, path.len() + 1..set.len());
         let Some(node) = node else {
             self.check_param(tree, "--set", &param);
             value.iter().for_each(|value| change_param(tree, &param, value));

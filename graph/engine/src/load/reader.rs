@@ -1,6 +1,6 @@
 //! What reading the parts of a graph has in common: kinds, keys, texts, times.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 
 use afferent_graph::read_duration;
 
@@ -9,7 +9,7 @@ use crate::{
     diagnostic::Source,
     load::{places::PortPlaces, read_file, subgraph::Subgraph},
     suggest,
-    yaml::{self, Map, Node, Value},
+    yaml::{self, Allowance, Map, Node, Value},
 };
 
 /// Reads trees and collects what is wrong with them.
@@ -17,6 +17,8 @@ use crate::{
 pub struct Reader {
     /// What is wrong, in the order in which it was found.
     pub faults: Vec<Diagnostic>,
+    /// What else may be read and filled in.
+    pub(crate) allowance: Allowance,
     /// Graph files around the one that is being read, and those that were read in all.
     pub(crate) depth: usize,
     pub(crate) files: usize,
@@ -47,7 +49,17 @@ impl Reader {
     pub fn parse(&mut self, text: &str, path: &Path) -> Option<Node> {
         let (name, text) = (path.display().to_string(), text.to_owned());
         let source = Arc::new(Source { name, text, order: Source::PARTS });
-        yaml::parse(&source, 0..source.text.len(), &mut self.faults)
+        self.tree(&source, 0..source.text.len())
+    }
+
+    /// The tree of the part `span` of `source`.
+    pub(crate) fn tree(&mut self, source: &Arc<Source>, span: Range<usize>) -> Option<Node> {
+        yaml::parse(source, span, &mut self.faults, &mut self.allowance)
+    }
+
+    /// Takes `bytes` for what is put in at `place`; `None` when that is too much, which is told.
+    pub(crate) fn take(&mut self, bytes: usize, place: &Place) -> Option<()> {
+        self.allowance.take(bytes, place, &mut self.faults)
     }
 
     /// Notes an error at `place`.
@@ -169,9 +181,7 @@ impl Reader {
         }
         // The parts of a quoted or folded text are not where they seem to be.
         let exact = place.text() == text;
-        let part = |span: std::ops::Range<usize>| {
-            Some(if exact { place.part(span) } else { place.clone() })
-        };
+        let part = |span: Range<usize>| Some(if exact { place.part(span) } else { place.clone() });
         let behind = if without_port { 0..name.len() } else { name.len() + 1..text.len() };
         let places = PortPlaces { node: part(0..name.len()), port: part(behind), reported: false };
         Some((PortRef { node: name.to_owned(), port: port.to_owned() }, places))

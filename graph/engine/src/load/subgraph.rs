@@ -106,25 +106,29 @@ impl Reader {
         Some((ports, Watched::new(&key.text, inner, inner_places)))
     }
 
-    /// The parameters of the graph `tree`: those that the node `key` gives, otherwise the defaults.
+    /// The parameters of the graph `tree`: those that the node `key` gives, which have been filled by
+    /// what is around it, otherwise the defaults.
     fn given(&mut self, key: &Key, given: Option<&Node>, tree: &Node) -> Map {
-        let mut params = tree.get("params").and_then(Node::as_map).cloned().unwrap_or_default();
-        let given = given.and_then(Node::as_map).cloned().unwrap_or_default();
-        for (name, value) in given {
-            match params.iter_mut().find(|(known, _)| known.text == name.text) {
-                Some(_) if value.is_null() => {}
-                Some((_, default)) => *default = value,
-                None => {
-                    let known = params.iter().map(|(known, _)| known.text.as_str());
-                    let what = format!("the parameters of \"{}\"", key.text);
-                    let help = suggest::help(&self.faults, &name.text, known, &what);
-                    let message =
-                        format!("unknown parameter \"{}\" of graph \"{}\"", name.text, key.text);
-                    self.faults.push(Diagnostic::error(Some(&name.place), message).help(help));
-                }
+        let mut params = self.own_params(tree);
+        let what = format!("\"params\" of node \"{}\"", key.text);
+        let given = given.filter(|given| !given.is_null());
+        let given = given.and_then(|given| self.map(given, &what, "parameters by name"));
+        let given = given.map_or(&[][..], Vec::as_slice);
+        for (name, _) in given {
+            let known = params.iter().map(|(known, _)| known.text.as_str());
+            if known.clone().any(|known| known == name.text) {
+                continue;
             }
+            let what = format!("the parameters of \"{}\"", key.text);
+            let help = suggest::help(&self.faults, &name.text, known, &what);
+            let message = format!("unknown parameter \"{}\" of graph \"{}\"", name.text, key.text);
+            self.faults.push(Diagnostic::error(Some(&name.place), message).help(help));
         }
         for (name, value) in &mut params {
+            match given.iter().find(|(given, _)| given.text == name.text) {
+                Some((_, given)) if !given.is_null() => *value = given.clone(),
+                _ => self.fill(value, &Map::new()),
+            }
             if value.is_null() {
                 let message =
                     format!("graph \"{}\" needs the parameter \"{}\"", key.text, name.text);
@@ -133,6 +137,14 @@ impl Reader {
             }
         }
         params
+    }
+
+    /// The parameters of the graph file `tree` with their defaults, as they are written.
+    pub(crate) fn own_params(&mut self, tree: &Node) -> Map {
+        let params = tree.get("params").filter(|params| !params.is_null());
+        let params =
+            params.and_then(|params| self.map(params, "\"params\" of the graph", "values by name"));
+        params.cloned().unwrap_or_default()
     }
 
     /// The ports that stand behind `inputs` (`side` 0) or `outputs` (1) of `tree`, as those of nodes
@@ -301,19 +313,12 @@ impl Reader {
         Vec::new()
     }
 
-    /// Puts values into the nodes, budgets and the interrupt of a graph file; returns those of
-    /// `params`, its parameters.
-    pub(crate) fn fill_nodes(&mut self, tree: &mut Node, params: &Map) -> Map {
-        let mut params = params.clone();
-        let nothing = Map::new();
-        for (_, value) in &mut params {
-            self.fill(value, &nothing);
-        }
+    /// Puts values into the nodes, budgets and the interrupt of a graph file with these `params`.
+    pub(crate) fn fill_nodes(&mut self, tree: &mut Node, params: &Map) {
         for key in ["nodes", "budget", "waterfall", "interrupt", "name"] {
             if let Some(part) = tree.get_mut(key) {
-                self.fill(part, &params);
+                self.fill(part, params);
             }
         }
-        params
     }
 }

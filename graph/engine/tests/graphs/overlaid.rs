@@ -90,6 +90,27 @@ profiles:
     );
 }
 
+#[test]
+fn values_are_filled_in_before_profiles_are_looked_at() {
+    let text = "afferent: 1
+params: {limit: 50ms, gone: 1ms}
+nodes:
+  mic: {use: microphone}
+  out: {use: print, in: mic}
+profiles:
+  slow: {nodes: {out: {deadline: \"${limit}\", on_error: \"${env:AFFERENT_IS_NOT_SET}\"}}}
+  fast: {nodes: {out: {deadline: \"${gone}\", cpu: x}}}
+";
+    let fast =
+        "8:50 \"cpu\" of node \"out\" must be the number of a processor, from 0 on, not \"x\"";
+    check(text, None, &[], &[fast]);
+    let unset = "7:56 the environment variable \"AFFERENT_IS_NOT_SET\" is not set | with a default: \"${env:AFFERENT_IS_NOT_SET:-default}\"";
+    check(text, Some("slow"), &[], &[unset, fast]);
+    let late = "2:17 \"deadline\" of node \"out\": \"soon\" is not a time with its unit, such as 20ms or 1.5s";
+    let text = text.replace("50ms", "soon");
+    check(&text, Some("slow"), &[], &[late, unset, fast]);
+}
+
 const MIDDLE: &str = "afferent: 1
 inputs: {audio: low.audio}
 outputs: {events: low.events, features: low.features}

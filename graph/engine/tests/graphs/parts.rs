@@ -275,6 +275,53 @@ fn values_stand_for_others() {
 }
 
 #[test]
+fn a_value_from_outside_is_filled_in_once() {
+    let part = "afferent: 1\nparams: {path: ~, other: \"${env:AFFERENT_IS_NOT_SET:-o}\"}\noutputs: {audio: m.audio}\nnodes:\n  m: {use: wav_source, params: {path: \"${path}${other}\"}}\n";
+    let top = "afferent: 1\nnodes:\n  in: {graph: part.yaml, params: {path: \"$${env:AFFERENT_IS_NOT_SET}\"}}\n  p: {use: print, in: in}\n";
+    let files = [("top.yaml", top), ("part.yaml", part)];
+    let (folder, checked) = load(&files, &LoadOptions::default());
+    let graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
+    let expected = folder.join("${env:AFFERENT_IS_NOT_SET}o").display().to_string();
+    assert_eq!(graph.nodes[0].params["path"].to_string(), expected);
+}
+
+#[test]
+fn params_that_are_no_map_are_refused() {
+    let part =
+        "afferent: 1\nparams: [path]\noutputs: {audio: m.audio}\nnodes:\n  m: {use: microphone}\n";
+    let top = "afferent: 1\nparams: 3\nnodes:\n  in: {graph: part.yaml, params: [a]}\n  p: {use: print, in: in}\n";
+    check(
+        &[("top.yaml", top), ("part.yaml", part)],
+        &[
+            "top.yaml2:9 \"params\" of the graph must be a map of values by name, not a single value",
+            "top.yaml4:34 \"params\" of node \"in\" must be a map of parameters by name, not a list",
+            "part.yaml2:9 \"params\" of the graph must be a map of values by name, not a list",
+        ],
+    );
+}
+
+/// Each of seven files repeats what it gets sixteen times.
+#[test]
+fn values_have_a_limit_with_what_they_repeat() {
+    let name = |level: usize| format!("l{level}.yaml");
+    let file = |level: usize| {
+        let text = "${a}".repeat(16);
+        let next = name(level + 1);
+        format!(
+            "afferent: 1\nparams: {{a: xxxxxxxxxxxxxxxx}}\nnodes:\n  n: {{graph: {next}, params: {{a: \"{text}\"}}}}\n"
+        )
+    };
+    let last = "afferent: 1\nparams: {a: ~}\nnodes:\n  m: {use: microphone}\n";
+    let mut files: Vec<_> = (0..7).map(|level| (name(level), file(level))).collect();
+    files.push((name(7), last.to_owned()));
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let faults = load(&files, &LoadOptions::default()).1.unwrap_err();
+    assert_eq!(faults.errors(), 1, "{faults}");
+    let text = faults.to_string();
+    assert!(text.contains("l5.yaml:4:") && text.contains("bytes of values"), "{text}");
+}
+
+#[test]
 fn a_file_is_based_on_others() {
     let common = "afferent: 1\nname: common\nparams: {level: 0.5}\nnodes:\n  mic: {use: microphone}\n  vad: {use: vad, in: mic, params: {model: m, threshold: \"${level}\", min_silence: 1s}}\n  mel: {use: log_mel, in: vad.audio}\n  out: {use: print, in: mel}\nprofiles:\n  loud: {nodes: {vad: {params: {threshold: 0.9}}}}\n";
     let more = "afferent: 1\nnodes:\n  log: {use: print, in: vad.events}\n";
