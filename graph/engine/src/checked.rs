@@ -122,6 +122,17 @@ impl Edge {
         let (sync, timeout, in_flight) = (None, None, None);
         Self { from, to, policy, sync, timeout, in_flight, feedback: false }
     }
+
+    /// How many of its packets a receiver that joins them keeps on the real clock: as many as its
+    /// queue holds. Where that is the newest alone, as many as other queues hold, because what
+    /// belongs to one time seldom comes at once; and two to make a value between them.
+    pub(crate) fn kept(&self) -> usize {
+        match (self.policy.on_full, self.sync) {
+            (OnFull::Latest, _) => EdgePolicy::QUEUE,
+            (_, Some(SyncPolicy::Interpolate)) => self.policy.queue.max(2),
+            _ => self.policy.queue,
+        }
+    }
 }
 
 /// What an edge does under load.

@@ -41,10 +41,10 @@ pub(crate) fn values(
     let mut next = 0;
     while let Some(edge) = ahead.get(next).copied() {
         next += 1;
-        // What waits in the queue; a node that joins streams keeps as much again.
+        // What waits in the queue, and what a node keeps that joins streams.
         let receiver = edge.to.0;
         let joins = graph.edges.iter().any(|other| other.to.0 == receiver && other.sync.is_some());
-        values += edge.policy.queue.saturating_mul(if joins { 2 } else { 1 });
+        values += edge.policy.queue.saturating_add(if joins { edge.kept() } else { 0 });
         if !std::mem::replace(&mut seen[receiver], true) {
             // The packet of its call, and what it sends for it.
             values += 2;

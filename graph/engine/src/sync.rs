@@ -7,8 +7,15 @@ use std::time::Duration;
 ///
 /// A packet of the leading stream waits until it is sure what belongs to it: a later packet has
 /// come, the stream has ended, or its sender has told that nothing comes. It goes on without when
-/// `timeout` has passed or as many as its queue holds wait, so that a join never blocks the graph. Without a
-/// companion, it goes on if the input is optional, and is otherwise dropped and counted.
+/// `timeout` has passed or as many as its queue holds wait, so that a join never blocks the graph.
+/// Without a companion, it goes on if the input is optional, and is otherwise dropped and counted.
+///
+/// Of every other stream as many packets are kept as its queue holds, on the virtual clock any
+/// number. A stream that keeps the newest packet alone ([`OnFull::Latest`]) does so before the join;
+/// within, [`EdgePolicy::QUEUE`] of its packets wait. At least two are kept to interpolate.
+///
+/// [`OnFull::Latest`]: afferent_graph::OnFull::Latest
+/// [`EdgePolicy::QUEUE`]: crate::EdgePolicy::QUEUE
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPolicy {
     /// The packet with the same time.

@@ -154,7 +154,7 @@ impl Wiring<'_> {
         let companions = inputs.iter().enumerate().filter_map(|(input, edge)| {
             let optional = port(edge.to.1).is_some_and(|port| port.optional);
             let limit = match self.options.clock {
-                ClockKind::Real => edge.policy.queue,
+                ClockKind::Real => edge.kept(),
                 // No time passes while packets gather.
                 ClockKind::Virtual => usize::MAX,
             };
@@ -169,7 +169,7 @@ impl Wiring<'_> {
             })
             .collect();
         // One more than wait goes on without.
-        let room = inputs[lead].policy.queue + 1;
+        let room = inputs[lead].kept() + 1;
         (!companions.is_empty()).then(|| Join {
             lead,
             joined,
