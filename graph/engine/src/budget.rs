@@ -1,14 +1,15 @@
 //! How long it takes from one port to another, measured by trace id.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use crate::{BudgetReport, CheckedBudget, CheckedGraph, End, Spread, times::Times, wire::end_name};
 
-/// Packets that can be on their way from the one port to the other; of more, the oldest is given up.
-const ON_THE_WAY: usize = 4096;
+/// Traces that are known, on their way from the one port to the other or arrived; of more, the
+/// oldest is forgotten.
+const KNOWN: usize = 4096;
 
 /// Measures one budget: from the first packet of a trace at the one port to the first at the other.
 pub(crate) struct Meter {
@@ -17,8 +18,10 @@ pub(crate) struct Meter {
 }
 
 struct Paths {
-    /// Trace id and time of what has started and not arrived, the oldest first.
-    open: VecDeque<(u64, u64)>,
+    /// When each known trace has started; `None` once it has arrived.
+    started: HashMap<u64, Option<u64>>,
+    /// The same traces, the oldest first.
+    order: VecDeque<u64>,
     times: Times,
 }
 
@@ -31,7 +34,12 @@ pub(crate) struct Mark {
 
 /// A meter for each budget of `graph`.
 pub(crate) fn meters(graph: &CheckedGraph) -> Vec<Arc<Meter>> {
-    let paths = || Paths { open: VecDeque::with_capacity(ON_THE_WAY), times: Times::new() };
+    let paths = || Paths {
+        // What goes leaves its place unusable for a while.
+        started: HashMap::with_capacity(2 * KNOWN),
+        order: VecDeque::with_capacity(KNOWN),
+        times: Times::new(),
+    };
     let meter = |budget: &CheckedBudget| Meter { budget: *budget, paths: Mutex::new(paths()) };
     graph.budgets.iter().map(|budget| Arc::new(meter(budget))).collect()
 }
@@ -50,18 +58,20 @@ impl Mark {
     /// A packet of the trace `trace` is here at `real_ns` on the real clock.
     pub(crate) fn pass(&self, trace: u64, real_ns: u64) {
         let mut paths = self.meter.lock();
-        let Paths { open, times } = &mut *paths;
-        let known = open.iter().position(|(other, _)| *other == trace);
-        match known {
+        let Paths { started, order, times } = &mut *paths;
+        match started.get_mut(&trace) {
             None if self.starts => {
-                if open.len() == ON_THE_WAY {
-                    open.pop_front();
+                if order.len() == KNOWN
+                    && let Some(oldest) = order.pop_front()
+                {
+                    started.remove(&oldest);
                 }
-                open.push_back((trace, real_ns));
+                order.push_back(trace);
+                started.insert(trace, Some(real_ns));
             }
-            Some(place) if !self.starts => {
-                if let Some((_, started)) = open.remove(place) {
-                    times.record(real_ns.saturating_sub(started));
+            Some(start) if !self.starts => {
+                if let Some(start) = start.take() {
+                    times.record(real_ns.saturating_sub(start));
                 }
             }
             _ => {}
@@ -135,7 +145,9 @@ mod tests {
             (false, 2, 40),
             (false, 1, 50),
             (false, 1, 90),
-            (false, 7, 99),
+            (true, 1, 100),
+            (false, 1, 190),
+            (false, 7, 199),
         ];
         let report = check([None; 4], &passes);
         assert_eq!((report.measured, report.found_ns[3], report.kept), (2, 40, true));

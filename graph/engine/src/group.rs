@@ -266,7 +266,11 @@ impl Group {
         runner.around.origin.epoch = runner.epoch;
         runner.stats.interrupts += 1;
         // Its streams may begin anew, also in time: sound that was made ahead is not.
-        runner.outputs.iter_mut().for_each(|output| output.course.forgive(output.last_at));
+        // What stands in for results of a call that fails is as obsolete as they are.
+        for output in &mut runner.outputs {
+            output.course.forgive(output.last_at);
+            output.last = None;
+        }
         let epoch = runner.epoch;
         self.discard_outbox(place, epoch, Queue::count_cancelled);
         for input in &mut self.runners[place].inputs {
@@ -301,6 +305,12 @@ impl Group {
         self.due = next.map(|(due, ..)| due);
         let Some((due, _, place)) = next else { return false };
         let runner = &mut self.runners[place];
+        let complete_at = Timestamp(self.shared.complete_at.load(Ordering::Acquire));
+        // No time goes on for a source that is called again and again.
+        let is_hasty = runner.is_source && runner.resume == Resume::Now;
+        if !self.waker.stops() && (now > complete_at || (now == complete_at && is_hasty)) {
+            self.shared.stop.complete();
+        }
         // What a node still has to say is let out.
         let has_more = !runner.is_source && runner.resume == Resume::Now;
         if self.waker.stops() && !has_more {
@@ -322,7 +332,7 @@ impl Group {
             self.reopen(place);
             return true;
         }
-        if let Some(join) = &mut runner.join {
+        if let Some(join) = runner.join.as_mut().filter(|join| join.due == Some(due)) {
             // The wait of its leading packet is over.
             join.due = None;
             self.ready.insert(place);
@@ -475,7 +485,7 @@ impl Group {
             }
         }
         if is_sink {
-            self.shared.sink_ended();
+            self.shared.sink_ended(self.watch.moment.now);
         }
     }
 
@@ -552,8 +562,9 @@ impl Group {
             let end = self.shared.end.filter(|_| deadline.is_none());
             let until = due.into_iter().chain(end).min().map(|until| until.since(now));
             let at_most = until.into_iter().chain(left).min();
-            if !self.spin.is_some_and(|spin| self.waker.spin(spin, at_most)) {
-                self.waker.sleep(at_most);
+            match self.spin {
+                Some(spin) => self.waker.spin(spin, at_most),
+                None => self.waker.sleep(at_most),
             }
         }
         self.watch.read(&self.shared.clock);

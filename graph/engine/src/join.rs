@@ -7,6 +7,7 @@ use afferent_graph::{Header, Joined, Packet, Pool, Timestamp};
 use crate::{
     JoinCounts, SyncPolicy,
     life::{self, Bound},
+    runner::Input,
 };
 
 /// Nothing earlier than this can come any more once a stream has ended.
@@ -147,6 +148,16 @@ impl Join {
             companion.last = companion.last.max(at);
         }
         verdict
+    }
+
+    /// Shows what accompanies the present call, which starts at `real_ns`, to the budgets that are
+    /// measured at its input.
+    pub(crate) fn mark(&self, inputs: &[Input], real_ns: u64) {
+        for (companion, joined) in self.companions.iter().zip(&self.joined) {
+            for mark in &inputs[companion.input].marks {
+                joined.packets.iter().for_each(|packet| mark.pass(packet.header.trace, real_ns));
+            }
+        }
     }
 
     /// Forgets everything that waits.

@@ -250,6 +250,9 @@ impl Runner {
         // has something to say of that.
         let mut before = None;
         let leads = self.join.is_some() || self.inputs.len() == 1;
+        if let Some(join) = self.join.as_deref().filter(|_| input.is_some()) {
+            join.mark(&self.inputs, start.real_ns);
+        }
         if let Some((input, received)) = input {
             let (input, header) = (&mut self.inputs[input], &received.header);
             let begins_anew;
@@ -702,22 +705,23 @@ impl Runner {
         Some(companion.map_or(join.counts, |companion| companion.counts))
     }
 
-    /// When it wants to be called without a packet, or is to be opened again; `None` while it cannot
-    /// be.
+    /// When it wants to be called without a packet, the wait of its leading packet is over, or it is
+    /// to be opened again; `None` while it cannot be.
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
         if self.down.is_some() && self.phase == Phase::Running {
             return self.down;
         }
-        if let Some(due) = self.join.as_ref().and_then(|join| join.due) {
-            return Some(due).filter(|_| self.phase == Phase::Running && self.outbox.is_empty());
+        if self.phase != Phase::Running || !self.outbox.is_empty() {
+            return None;
         }
-        let callable = self.is_timed && self.phase == Phase::Running && self.outbox.is_empty();
-        match self.resume {
-            _ if !callable => None,
+        let asked = match self.resume {
+            _ if !self.is_timed => None,
             Resume::Now => Some(now),
             Resume::At(at) => Some(at),
             Resume::Done => self.wake,
-        }
+        };
+        let join = self.join.as_ref().and_then(|join| join.due);
+        asked.into_iter().chain(join).min()
     }
 }
 

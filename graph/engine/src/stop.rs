@@ -38,6 +38,11 @@ impl StopHandle {
         }
     }
 
+    /// Ends the sources of a run that nobody has asked to end. What is under way takes its time.
+    pub(crate) fn complete(&self) {
+        self.0.wakers.iter().for_each(|waker| waker.stop());
+    }
+
     /// Whether the run has been asked to end.
     pub fn is_asked(&self) -> bool {
         self.0.asked.get().is_some()

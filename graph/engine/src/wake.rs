@@ -81,18 +81,6 @@ impl Waker {
         self.rings() && self.rung.swap(false, Ordering::AcqRel)
     }
 
-    /// Looks for the alarm for as long as `spin`, no longer than `at_most`; whether it rings.
-    pub(crate) fn spin(&self, spin: Duration, at_most: Option<Duration>) -> bool {
-        let end = Instant::now() + at_most.map_or(spin, |most| most.min(spin));
-        while !self.rings() {
-            if Instant::now() >= end {
-                return false;
-            }
-            hint::spin_loop();
-        }
-        true
-    }
-
     /// Sleeps until it rings, no longer than `at_most`, and perhaps not so long. Only for the thread
     /// that it belongs to.
     pub(crate) fn sleep(&self, at_most: Option<Duration>) {
@@ -102,5 +90,32 @@ impl Waker {
             Some(left) if left.is_zero() => {}
             Some(left) => thread::park_timeout(left),
         }
+    }
+
+    /// As [`Waker::sleep`], but looks for the alarm for as long as `spin` first.
+    pub(crate) fn spin(&self, spin: Duration, at_most: Option<Duration>) {
+        let begin = Instant::now();
+        let spin = at_most.map_or(spin, |most| most.min(spin));
+        while begin.elapsed() < spin {
+            if self.rings() {
+                return;
+            }
+            hint::spin_loop();
+        }
+        self.sleep(at_most.map(|most| most.saturating_sub(begin.elapsed())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_for_ever_keeps_its_time_and_hears_the_alarm() {
+        let waker = Waker::default();
+        waker.spin(Duration::MAX, Some(Duration::from_millis(1)));
+        waker.ring();
+        waker.spin(Duration::MAX, None);
+        assert!(waker.answer());
     }
 }

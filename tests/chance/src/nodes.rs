@@ -239,7 +239,8 @@ impl Node for Echo {
     type Params = EchoParams;
     const NAME: &'static str = "echo";
     const SUMMARY: &'static str = "Says numbers again.";
-    const PORTS: &'static [Port] = &[IN.port(), BACK.port().optional(), OUT.port()];
+    const PORTS: &'static [Port] =
+        &[IN.port(), BACK.port().optional(), SIDE.port().optional(), OUT.port()];
     const TIMED: bool = true;
     const LATENCY: &'static str = "none";
 

@@ -115,8 +115,14 @@ fn inputs(random: &mut Rng, kind: &str, streams: &Streams, harm: u32) -> String 
             format!(", in: {{in: [{}]}}", all.join(", "))
         }
         "echo" => {
-            let back = at_times(random, 60, |_| BACK.to_owned());
-            format!(", in: {{in: {}{back}}}", stream(random, number, ""))
+            // Who joins streams leads with one of them, and takes nothing that comes back.
+            let more = if random.u32(0..5) == 0 {
+                let sync = sync(random, true);
+                format!(", side: {}", stream(random, number, &sync))
+            } else {
+                at_times(random, 75, |_| BACK.to_owned())
+            };
+            format!(", in: {{in: {}{more}}}", stream(random, number, ""))
         }
         _ => format!(", in: {{in: {}}}", stream(random, number, "")),
     }

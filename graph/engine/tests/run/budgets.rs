@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use afferent_engine::{CheckedBudget, End, RunOptions};
+use afferent_engine::{CheckedBudget, ClockKind, End, RunOptions, SyncPolicy};
 use afferent_graph::{OpenCx, PortKind};
 
-use crate::kit::{Gate, Graph, Number, OUT};
+use crate::kit::{Gate, Graph, Number, OUT, SIDE};
 
 /// The sink's thread holds every packet until the source has sent all of them.
 #[test]
@@ -66,4 +66,29 @@ fn waiting_counts() {
     graph.budgets = vec![CheckedBudget { from: end(source), to: end(hold), limits }];
     let report = afferent_engine::run(&graph, &OpenCx::default(), RunOptions::default()).unwrap();
     assert!(Duration::from_nanos(report.budgets[0].found_ns[3]) >= wait);
+}
+
+/// What accompanies another stream arrives when the node is called with it, again and again.
+#[test]
+fn a_joined_stream_is_measured_once_for_each_trace() {
+    let mut graph = Graph::default();
+    let (lead, side) = (graph.clocked(0, 5, 20), graph.clocked(0, 10, 10));
+    let twice = graph.node("twice", |number, cx| {
+        (0..2).for_each(|_| cx.send(OUT, Number(number)));
+        Ok(())
+    });
+    let (join, _) = graph.join("join");
+    graph.edge(lead, join);
+    graph.edge(side, twice);
+    graph.companion(twice, (join, SIDE), SyncPolicy::Latest { max_age: None }, None);
+    let end = |node, port, kind| End { node, port, kind };
+    let mut graph = graph.checked();
+    graph.budgets = vec![CheckedBudget {
+        from: end(twice, "out", PortKind::Output),
+        to: end(join, "side", PortKind::Input),
+        limits: [None; 4],
+    }];
+    let options = RunOptions { clock: ClockKind::Virtual, ..RunOptions::default() };
+    let report = afferent_engine::run(&graph, &OpenCx::default(), options).unwrap();
+    assert_eq!(report.budgets[0].measured, 10);
 }

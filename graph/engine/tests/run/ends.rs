@@ -5,9 +5,9 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use afferent_engine::{RunEnd, RunOptions, Threads};
+use afferent_engine::{ClockKind, RunEnd, RunOptions, SyncPolicy, Threads};
 
-use crate::kit::{Graph, Number, OUT};
+use crate::kit::{Graph, Number, OUT, SIDE};
 
 /// Two sources, each to two nodes, all four to one sink.
 #[test]
@@ -74,6 +74,38 @@ fn a_graph_without_nodes_ends() {
     for threads in [Threads::Single, Threads::Auto] {
         let report = Graph::default().run(RunOptions { threads, ..RunOptions::default() }).unwrap();
         assert_eq!(report.end, RunEnd::Complete);
+    }
+}
+
+/// A source that never ends accompanies one that does; it keeps time, or lets none pass.
+#[test]
+fn a_run_ends_with_its_last_sink() {
+    for (threads, clock) in [
+        (Threads::Single, ClockKind::Real),
+        (Threads::Auto, ClockKind::Real),
+        (Threads::Single, ClockKind::Virtual),
+        (Threads::Auto, ClockKind::Virtual),
+    ] {
+        for hastes in [false, true] {
+            let mut graph = Graph::default();
+            let (lead, endless) = match hastes {
+                true => (graph.numbers(5), graph.numbers(u64::MAX)),
+                false => (graph.clocked(0, 2, 5), graph.clocked(0, 1, u64::MAX)),
+            };
+            let step = graph.adder("step", 0);
+            let (join, _) = graph.join("join");
+            graph.edge(lead, join);
+            graph.edge(endless, step);
+            let sync = SyncPolicy::Latest { max_age: None };
+            graph.companion(step, (join, SIDE), sync, None);
+            graph.heavy(&[endless, join]);
+            let report = graph.run(RunOptions { threads, clock, ..RunOptions::default() }).unwrap();
+            assert_eq!(report.end, RunEnd::Complete, "{threads:?} {clock:?} {hastes}");
+            if clock == ClockKind::Virtual && !hastes {
+                // From 0 to 8 ms, when the leading one ends.
+                assert_eq!(report.nodes[endless].packets_out, 9, "{threads:?}");
+            }
+        }
     }
 }
 

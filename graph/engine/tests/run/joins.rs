@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use afferent_engine::{ClockKind, JoinCounts, RunOptions, SyncPolicy};
+use afferent_engine::{ClockKind, JoinCounts, RunOptions, SyncPolicy, Threads};
 
-use crate::kit::{EXTRA, Graph, Joined, Number, OUT, SIDE, block, join_counts, ms, run_joined};
+use crate::kit::{
+    EXTRA, Graph, Joined, Number, OUT, SIDE, Seen, block, join_counts, ms, run_joined,
+};
 
 const fn time(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -155,5 +157,97 @@ fn a_join_never_blocks_the_graph() {
                 assert_eq!(lead.matched, 500);
             }
         }
+    }
+}
+
+/// On the real clock; within one thread what a source sends in one call comes to the join at once.
+fn run_real(build: impl Fn(&mut Graph) -> Seen<Joined>) -> Vec<Joined> {
+    let mut graph = Graph::default();
+    let seen = build(&mut graph);
+    graph.run(RunOptions { threads: Threads::Single, ..RunOptions::default() }).unwrap();
+    let seen = seen.lock().unwrap();
+    seen.clone()
+}
+
+/// Numbers from 0 to 4, one each `period` milliseconds from `first` on, sent all together.
+fn burst(graph: &mut Graph, first: u64, period: u64) -> usize {
+    graph.source(move |_, cx| {
+        (0..5).for_each(|n| cx.send_at(OUT, ms(first + n * period), Number(n)));
+        false
+    })
+}
+
+#[test]
+fn streams_of_the_newest_packet_alone_are_joined() {
+    for swapped in [false, true] {
+        let seen = run_real(|graph| {
+            // The one that is first is far ahead.
+            let streams = [burst(graph, 0, 10), burst(graph, 0, 10)];
+            let [lead, side] = if swapped { [streams[1], streams[0]] } else { streams };
+            let (join, seen) = graph.join("join");
+            graph.edge(lead, join);
+            graph.keep(None);
+            graph.companion(side, (join, SIDE), SyncPolicy::Exact, None);
+            graph.keep(None);
+            seen
+        });
+        let expected: Vec<Joined> = (0..5).map(|n| (n, vec![n], vec![])).collect();
+        assert_eq!(seen, expected, "{swapped}");
+    }
+}
+
+#[test]
+fn two_packets_are_kept_to_interpolate() {
+    for queue in [None, Some(1)] {
+        let seen = run_real(|graph| {
+            let side = graph.source(|_, cx| {
+                [10, 20].iter().for_each(|at| cx.send_at(OUT, ms(*at), Number(*at)));
+                false
+            });
+            let lead = graph.source(|_, cx| {
+                cx.send_at(OUT, ms(15), Number(0));
+                false
+            });
+            let (join, seen) = graph.join("join");
+            graph.edge(lead, join);
+            graph.companion(side, (join, SIDE), SyncPolicy::Interpolate, None);
+            graph.keep(queue);
+            seen
+        });
+        assert_eq!(seen, [(0, vec![15], vec![])], "{queue:?}");
+    }
+}
+
+/// A node that is called at times of its own joins streams whose packets are waited for.
+#[test]
+fn a_join_is_called_when_it_is_time_too() {
+    for clock in [ClockKind::Virtual, ClockKind::Real] {
+        let mut graph = Graph::default();
+        let lead = graph.clocked(0, 10, 3);
+        let silent = graph.source(|call, cx| {
+            cx.resume_at(ms(100));
+            call < 1
+        });
+        let seen: Seen<(Option<u64>, i64)> = Seen::default();
+        let kept = seen.clone();
+        let join = graph.timed_join("join", move |number, cx| {
+            kept.lock().unwrap().push((number, cx.now().0 / 1_000_000));
+            match number {
+                Some(0) => cx.wake_at(ms(25)),
+                Some(1) => cx.resume_at(ms(33)),
+                Some(_) => cx.resume(),
+                None => {}
+            }
+        });
+        graph.edge(lead, join);
+        graph.companion(silent, (join, EXTRA), SyncPolicy::Exact, Some(time(20)));
+        graph.run(RunOptions { clock, ..RunOptions::default() }).unwrap();
+        let seen = seen.lock().unwrap();
+        if clock == ClockKind::Virtual {
+            let expected =
+                [(Some(0), 20), (None, 25), (Some(1), 30), (None, 33), (Some(2), 40), (None, 40)];
+            assert_eq!(*seen, expected);
+        }
+        assert_eq!(seen.iter().filter(|(number, _)| number.is_none()).count(), 3);
     }
 }

@@ -204,6 +204,22 @@ impl Graph {
         (join, seen)
     }
 
+    /// A node that may ask for calls, and joins `in` with `extra`, if it is there: it is called with
+    /// each number of `in`, and without one when it is due.
+    pub(crate) fn timed_join(
+        &mut self,
+        name: &str,
+        mut call: impl FnMut(Option<u64>, &mut Cx<'_>) + Send + 'static,
+    ) -> usize {
+        let node = self.add(name, JOIN, move |cx| {
+            let number = cx.get(IN).map(|number| number.0);
+            call(number, cx);
+            Ok(())
+        });
+        self.nodes[node].def.timed = true;
+        node
+    }
+
     /// A node that sends each `nth` number on, in step.
     pub(crate) fn filter(&mut self, name: &str, nth: u64) -> usize {
         self.add(name, IN_STEP, move |cx| {
@@ -231,6 +247,12 @@ impl Graph {
     /// Lets the last edge come from the other output of its source.
     pub(crate) fn leave_by_more(&mut self) {
         self.edges.last_mut().unwrap().from.1 = MORE.name();
+    }
+
+    /// Lets the last edge keep `queue` packets: the newest alone where there is no number.
+    pub(crate) fn keep(&mut self, queue: Option<usize>) {
+        let latest = EdgePolicy { on_full: OnFull::Latest, ..block(1) };
+        self.edges.last_mut().unwrap().policy = queue.map_or(latest, block);
     }
 
     /// An edge that leads back to `in`.

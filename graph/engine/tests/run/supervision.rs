@@ -104,6 +104,35 @@ fn a_degraded_node_passes_over_what_fails() {
     }
 }
 
+#[test]
+fn what_an_interrupt_made_obsolete_does_not_come_again() {
+    let mut graph = Graph::default();
+    let (source, barge) = (
+        graph.clocked(1, 10, 3),
+        graph.source(|call, cx| {
+            cx.resume_at(ms(5));
+            if call == 1 {
+                cx.send(OUT, Number(0));
+            }
+            call == 0
+        }),
+    );
+    let weak = graph.node("weak", |number, cx| {
+        cx.send(OUT, Number(number));
+        if number == 2 { Err(fault("two")) } else { Ok(()) }
+    });
+    let ((sink, seen), (watch, _)) = (graph.sink("sink"), graph.sink("watch"));
+    graph.supervised(weak, OnError::Degrade(Degrade::Last), None);
+    graph.cancelled(weak, |_| Ok(()));
+    graph.interrupted_by(barge);
+    graph.edge(source, weak);
+    graph.edge(weak, sink);
+    graph.edge(barge, watch);
+    let report = graph.run(on_virtual(Threads::Auto)).unwrap();
+    assert_eq!((report.nodes[weak].interrupts, report.nodes[weak].degraded), (1, 1));
+    assert_eq!(*seen.lock().unwrap(), [1, 3]);
+}
+
 #[derive(Default)]
 struct Failures(Mutex<Vec<Failure>>);
 
