@@ -61,6 +61,22 @@ const UNITS: &[(&str, &str)] = &[
     ("h", "hours"),
     ("s", "seconds"),
     ("m", "meters"),
+    ("hz", "hertz"),
+    ("khz", "kilohertz"),
+    ("mhz", "megahertz"),
+    ("ghz", "gigahertz"),
+];
+/// Before an amount.
+const CURRENCIES: &[(&str, &str)] = &[("$", "dollars"), ("€", "euros"), ("£", "pounds")];
+/// Behind an amount of money.
+const SCALES: &[(&str, &str)] = &[
+    ("k", "thousand"),
+    ("m", "million"),
+    ("mn", "million"),
+    ("b", "billion"),
+    ("bn", "billion"),
+    ("t", "trillion"),
+    ("tn", "trillion"),
 ];
 const SIGNS: &[(&str, &str)] = &[
     ("&", "and"),
@@ -126,32 +142,78 @@ fn say(piece: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
         words.extend(said.split(' ').map(str::to_owned));
         return;
     }
-    let inner =
-        |c: char| c.is_alphanumeric() || matches!(c, '%' | '°' | '$' | '€' | '£' | '-' | '+');
-    let core = piece.trim_matches(|c: char| !inner(c));
-    if !number(&core.to_lowercase(), words) {
-        for part in core.split(|c: char| !(c.is_alphanumeric() || c == '\'')) {
-            let lower = part.to_lowercase();
-            if !number(&lower, words) {
-                plain(part, &lower, words, is_known);
+    let core = piece.trim_matches(|c: char| !(is_inside(c) || matches!(c, '-' | '+')));
+    if number(core, words, is_known) {
+        return;
+    }
+    for part in parts(core).split(' ') {
+        let has_digits = part.contains(|c: char| c.is_ascii_digit());
+        if !number(part, words, is_known) {
+            if has_digits { mixed(part, words, is_known) } else { plain(part, words, is_known) }
+        }
+    }
+}
+
+/// Whether it belongs to a word or a number wherever it stands.
+fn is_inside(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '%' | '°' | '$' | '€' | '£')
+}
+
+/// Words and numbers with spaces between them; a point, a comma or a colon between digits belongs
+/// to a number.
+fn parts(core: &str) -> String {
+    let is_digit = |at: usize| core.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    let is_kept = |at: usize, c: char| match c {
+        '\'' => true,
+        '.' | ',' | ':' => at > 0 && is_digit(at - 1) && is_digit(at + 1),
+        c => is_inside(c),
+    };
+    core.char_indices().map(|(at, c)| if is_kept(at, c) { c } else { ' ' }).collect()
+}
+
+/// Adds a word, or a unit behind a number.
+fn plain(part: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
+    let lower = part.to_lowercase();
+    // Units are words of their own elsewhere: "am" is a verb.
+    let behind_number = words.last().is_some_and(|word| numbers::is_number_word(word));
+    if let Some(unit) = lookup(UNITS, &lower).filter(|_| behind_number || lower == "pm") {
+        words.extend(unit.split(' ').map(str::to_owned));
+    } else {
+        word(part, false, words, is_known);
+    }
+}
+
+/// Adds the words and the numbers of a part that has both.
+fn mixed(part: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
+    let is_numeric = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | ':');
+    let mut rest = part;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_numeric(c) != is_numeric(first)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(end);
+        rest = after;
+        if !is_numeric(first) {
+            word(run, true, words, is_known);
+        } else if !(numbers::time(run, words) || numbers::written(run, words)) {
+            for digits in run.split(|c: char| !c.is_ascii_digit()) {
+                numbers::written(digits, words);
             }
         }
     }
 }
 
-/// Adds a word, or the letters of one that is written in capitals and unknown.
-fn plain(part: &str, lower: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
-    let letters: String = lower.chars().filter_map(plain_letter).collect();
+/// Adds a word, or the letters of an unknown one: in capitals, or beside a number and without vowel.
+fn word(
+    part: &str,
+    beside_number: bool,
+    words: &mut Vec<String>,
+    is_known: &impl Fn(&str) -> bool,
+) {
+    let letters: String = part.to_lowercase().chars().filter_map(plain_letter).collect();
     let letters = letters.trim_matches('\'');
-    // Units are words of their own elsewhere: "am" is a verb.
-    let behind_number = words.last().is_some_and(|word| numbers::is_number_word(word));
-    if let Some(unit) = lookup(UNITS, lower).filter(|_| behind_number || lower == "pm") {
-        words.extend(unit.split(' ').map(str::to_owned));
-        return;
-    }
     let capitals = part.len() > 1 && part.chars().all(char::is_uppercase);
-    if capitals && !is_known(letters) {
-        words.extend(letters.chars().map(String::from));
+    let unsayable = beside_number && !letters.contains(['a', 'e', 'i', 'o', 'u', 'y']);
+    if (capitals || unsayable) && !is_known(letters) {
+        words.extend(letters.chars().filter(|c| *c != '\'').map(String::from));
     } else if !letters.is_empty() {
         words.push(letters.to_owned());
     }
@@ -172,44 +234,75 @@ fn plain_letter(letter: char) -> Option<char> {
     })
 }
 
-/// Adds what begins with a number: with a currency before it, a unit or an ending behind it.
-fn number(lower: &str, words: &mut Vec<String>) -> bool {
-    if numbers::time(lower, words) || numbers::written(lower, words) {
+/// Adds a number: with a currency before it, a unit or an ending behind it; false when it is none.
+fn number(text: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) -> bool {
+    if numbers::time(text, words) || numbers::written(text, words) || money(text, words) {
         return true;
     }
-    for (sign, name) in [('$', "dollars"), ('€', "euros"), ('£', "pounds")] {
-        if let Some(amount) = lower.strip_prefix(sign) {
-            return amount_of(amount, name, words);
-        }
+    let (value, unit) = behind_digits(text);
+    let lower = unit.to_lowercase();
+    if matches!(lower.as_str(), "st" | "nd" | "rd" | "th") {
+        return numbers::ordinal(value, words);
     }
-    let end = lower.rfind(|c: char| c.is_ascii_digit()).map_or(0, |at| at + 1);
-    let (value, unit) = lower.split_at(end);
-    if value.is_empty() || unit.is_empty() {
+    if let ("s" | "'s", Some(year)) = (lower.as_str(), decade(value, words)) {
+        numbers::decade(year, words);
+        return true;
+    }
+    let known = lookup(UNITS, &lower);
+    if known.is_none() && (unit.is_empty() || !unit.chars().all(char::is_alphabetic)) {
         return false;
     }
-    if let ("st" | "nd" | "rd" | "th", Ok(value)) = (unit, value.parse()) {
-        numbers::ordinal(value, words);
-        return true;
+    if !(numbers::time(value, words) || numbers::written(value, words)) {
+        return false;
     }
-    let Some(unit) = lookup(UNITS, unit) else { return false };
-    let read = numbers::time(value, words) || numbers::written(value, words);
-    if read {
-        words.extend(unit.split(' ').map(str::to_owned));
+    match known {
+        Some(unit) => words.extend(unit.split(' ').map(str::to_owned)),
+        None => word(unit, true, words, is_known),
     }
-    read
+    true
 }
 
-/// Adds money: `3.50` dollars are three dollars fifty.
-fn amount_of(amount: &str, name: &str, words: &mut Vec<String>) -> bool {
-    let (whole, part) = amount.split_once('.').unwrap_or((amount, ""));
-    if !numbers::written(whole, words) {
+/// What ends with the last digit of `text`, and what is behind that.
+fn behind_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |at| at + 1))
+}
+
+/// The year that a decade begins with, `1990` or behind "the" `90`: others with an `s` are seconds.
+fn decade(value: &str, words: &[String]) -> Option<u64> {
+    let year = value.parse().ok().filter(|year| year % 10 == 0)?;
+    let is_short = words.last().is_some_and(|word| word == "the") && (20..100).contains(&year);
+    (is_short || (1500..2100).contains(&year)).then_some(year)
+}
+
+/// Adds money: `$3.50` is three dollars fifty, `-£1.2bn` minus one point two billion pounds; false
+/// when it is none.
+fn money(text: &str, words: &mut Vec<String>) -> bool {
+    let lower = text.to_lowercase();
+    let unsigned = lower.trim_start_matches('-');
+    let currency = CURRENCIES.iter().find(|(sign, _)| unsigned.starts_with(sign));
+    let Some((sign, name)) = currency else { return false };
+    let amount = lower.replacen(sign, "", 1);
+    let (value, scale) = behind_digits(&amount);
+    let (whole, part) = value.split_once('.').unwrap_or((value, ""));
+    let scaled = lookup(SCALES, scale);
+    if scaled.is_none() && !scale.is_empty() {
         return false;
     }
-    let name = if whole == "1" { name.trim_end_matches('s') } else { name };
-    words.push(name.to_owned());
-    match part.parse() {
-        Ok(part) if part > 0 => numbers::cardinal(part, words),
-        _ => {}
+    let cents = match part.len() {
+        0 => Some(0),
+        1 => part.parse().ok().map(|tenth: u64| 10 * tenth),
+        2 => part.parse().ok(),
+        _ => None,
+    };
+    let cents = cents.filter(|_| scaled.is_none());
+    if !numbers::written(if cents.is_some() { whole } else { value }, words) {
+        return false;
+    }
+    words.extend(scaled.map(str::to_owned));
+    let is_one = cents.is_some() && matches!(whole, "1" | "-1");
+    words.push(if is_one { name.trim_end_matches('s') } else { name }.to_owned());
+    if let Some(cents) = cents.filter(|cents| *cents > 0) {
+        numbers::cardinal(cents, words);
     }
     true
 }
@@ -254,7 +347,72 @@ mod tests {
         );
         check("The 3rd of May, 1,200 km", "the third of may, one thousand two hundred kilometers.");
         check("-4 degrees & more", "minus four degrees and more.");
-        check("R2D2 has 10-20", "r2d2 has ten twenty.".replace("r2d2", "rd").as_str());
+        check("R2D2 has 10-20", "r two d two has ten twenty.");
+    }
+
+    #[test]
+    fn numbers_are_said_beside_any_letters() {
+        let cases = [
+            ("16GB or 16gb", "sixteen g b or sixteen g b."),
+            ("a 4K camera", "a four k camera."),
+            ("gate B12", "gate b twelve."),
+            ("60Hz, 2.4 GHz", "sixty hertz, two point four gigahertz."),
+            ("5xnz", "five x n z."),
+            ("9bars", "nine bars."),
+            ("-16dB", "minus sixteen d b."),
+            ("MP3 and v2.0", "m p three and v two point zero."),
+            ("-1.5GB", "minus one point five g b."),
+            ("192.168.0.1", "one hundred ninety two one hundred sixty eight zero one."),
+            ("3.5.1", "three five one."),
+            ("7:05:30", "seven five thirty."),
+            ("10:30-11:00", "ten thirty eleven o'clock."),
+            ("50%-60%", "fifty percent sixty percent."),
+            ("A1 B2,C3", "a one b two c three."),
+            ("the 1,000th", "the one thousandth."),
+            ("2026's", "two thousand twenty six s."),
+        ];
+        for (text, expected) in cases {
+            check(text, expected);
+        }
+    }
+
+    #[test]
+    fn money_is_said_with_its_sign_scale_and_cents() {
+        let cases = [
+            ("$5m", "five million dollars."),
+            ("$5k or £1.2bn", "five thousand dollars or one point two billion pounds."),
+            ("$1M", "one million dollars."),
+            ("-$5", "minus five dollars."),
+            ("€-5", "minus five euros."),
+            ("-$1", "minus one dollar."),
+            ("$1,200", "one thousand two hundred dollars."),
+            ("$3.5", "three dollars fifty."),
+            ("$3.05", "three dollars five."),
+            ("$3.00", "three dollars."),
+            ("$1.999", "one point nine nine nine dollars."),
+            ("$5-$10", "five dollars ten dollars."),
+            ("$5x", "five x."),
+            ("$x", "x."),
+            ("$", ""),
+        ];
+        for (text, expected) in cases {
+            check(text, expected);
+        }
+    }
+
+    #[test]
+    fn decades_are_no_seconds() {
+        let cases = [
+            ("the 1990s", "the nineteen nineties."),
+            ("the 1990's", "the nineteen nineties."),
+            ("the '80s", "the eighties."),
+            ("in 80s", "in eighty seconds."),
+            ("the 5s", "the five seconds."),
+            ("3000s", "three thousand seconds."),
+        ];
+        for (text, expected) in cases {
+            check(text, expected);
+        }
     }
 
     #[test]

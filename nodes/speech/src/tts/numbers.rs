@@ -1,4 +1,4 @@
-//! Numbers, ordinals and times of day in words.
+//! Numbers, ordinals, decades and times of day in words.
 
 const ONES: [&str; 20] = [
     "zero",
@@ -56,10 +56,12 @@ pub(crate) fn cardinal(number: u64, words: &mut Vec<String>) {
     }
 }
 
-/// Adds a number as `21st` means it.
-pub(crate) fn ordinal(number: u64, words: &mut Vec<String>) {
-    cardinal(number, words);
-    let Some(last) = words.last_mut() else { return };
+/// Adds a number, written without its ending, as `21st` means it; false when it is none.
+pub(crate) fn ordinal(text: &str, words: &mut Vec<String>) -> bool {
+    if !written(text, words) {
+        return false;
+    }
+    let Some(last) = words.last_mut() else { return false };
     *last = match last.as_str() {
         "one" => "first".to_owned(),
         "two" => "second".to_owned(),
@@ -72,6 +74,27 @@ pub(crate) fn ordinal(number: u64, words: &mut Vec<String>) {
             Some(stem) => format!("{stem}ieth"),
             None => format!("{word}th"),
         },
+    };
+    true
+}
+
+/// Adds the ten years from `year` on, as `1990s` means them: nineteen nineties.
+pub(crate) fn decade(year: u64, words: &mut Vec<String>) {
+    match (year / 100, year % 100) {
+        (0, _) | (20, 0) => cardinal(year, words),
+        (century, 0) => {
+            cardinal(century, words);
+            words.push("hundred".to_owned());
+        }
+        (century, rest) => {
+            cardinal(century, words);
+            cardinal(rest, words);
+        }
+    }
+    let Some(last) = words.last_mut() else { return };
+    *last = match last.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{last}s"),
     };
 }
 
@@ -174,11 +197,26 @@ mod tests {
 
     #[test]
     fn ordinals_end_as_they_should() {
-        for (number, expected) in
-            [(1, "first"), (12, "twelfth"), (20, "twentieth"), (21, "twenty first"), (4, "fourth")]
-        {
+        check("1", Some("first"), ordinal);
+        check("12", Some("twelfth"), ordinal);
+        check("20", Some("twentieth"), ordinal);
+        check("21", Some("twenty first"), ordinal);
+        check("4", Some("fourth"), ordinal);
+        check("1,000", Some("one thousandth"), ordinal);
+        check("x", None, ordinal);
+    }
+
+    #[test]
+    fn decades_are_many_years() {
+        for (year, expected) in [
+            (80, "eighties"),
+            (1800, "eighteen hundreds"),
+            (1990, "nineteen nineties"),
+            (2000, "two thousands"),
+            (2010, "twenty tens"),
+        ] {
             let mut words = Vec::new();
-            ordinal(number, &mut words);
+            decade(year, &mut words);
             assert_eq!(words.join(" "), expected);
         }
     }
