@@ -118,7 +118,7 @@ impl Llm {
     /// Takes in what the user says.
     fn ask(&mut self, text: &Text) -> Result<(), TextError> {
         if std::mem::take(&mut self.interrupted) && self.params.history == Remembered::Heard {
-            self.dialogue.keep_heard(self.heard.words())?;
+            self.dialogue.keep_heard(self.turn, self.heard.words())?;
         }
         self.dialogue.ask(text.turn, &text.text)?;
         let is_same = text.turn == self.turn;
@@ -375,6 +375,19 @@ mod tests {
         assert_eq!(node.heard.words(), 2);
         node.ask(&ask(2, "and of spain")).unwrap();
         assert_eq!(node.dialogue.last_answer(1), Some("the capital"));
+    }
+
+    #[test]
+    fn an_apology_that_is_interrupted_cuts_no_answer_before_it() {
+        let mut llm = assistant("heard");
+        let sent = llm.call(Llm::TEXT, ms(0), ask(1, "what is the capital of france")).unwrap();
+        let (answer, _) = told(&sent);
+        let long = "tell me more about that ".repeat(200);
+        llm.call(Llm::TEXT, ms(100), ask(2, &long)).unwrap();
+        llm.cancel(ms(150)).unwrap();
+        let node = llm.node_mut();
+        node.ask(&ask(3, "and of spain")).unwrap();
+        assert_eq!(node.dialogue.last_answer(1), Some(answer.trim()));
     }
 
     #[test]

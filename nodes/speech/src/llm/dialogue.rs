@@ -184,10 +184,12 @@ impl Dialogue {
         }
     }
 
-    /// Takes back what was not heard of the last answer: only its first `words` words were.
-    pub(super) fn keep_heard(&mut self, words: usize) -> Result<(), TextError> {
+    /// Takes back what was not heard of the answer in turn `number`, if that is the last one: only
+    /// its first `words` words were.
+    pub(super) fn keep_heard(&mut self, number: u64, words: usize) -> Result<(), TextError> {
         self.stop();
-        let Some(turn) = self.turns.last_mut() else { return Ok(()) };
+        let last = self.turns.last_mut().filter(|turn| turn.number == number);
+        let Some(turn) = last else { return Ok(()) };
         let heard = first_words(&turn.answer, words);
         if heard.len() < turn.answer.trim_end().len() {
             let heard = heard.to_owned();
@@ -207,16 +209,18 @@ impl Dialogue {
         Some(turn.answer.trim())
     }
 
-    /// Forgets turns until the next answer has room; returns how many tokens of the context stay,
-    /// and those that come after them.
+    /// Forgets turns until the next answer has room, but none for a last turn that does not fit by
+    /// itself; returns how many tokens of the context stay, and those that come after them.
     fn prepare(&mut self) -> (usize, Vec<u32>) {
         let context = self.generator.contract().context;
         let room = context - self.options.max_new - self.template.answer.len();
         let tokens = |turns: &[Turn]| turns.iter().map(|turn| turn.tokens.len()).sum::<usize>();
         let excess = |turns: &[Turn]| self.start.len() + tokens(turns) > room;
-        let gone = (0..self.turns.len().saturating_sub(1)).find(|&n| !excess(&self.turns[n..]));
-        let gone = gone.unwrap_or(self.turns.len().saturating_sub(1));
-        self.turns.drain(..gone);
+        let last = self.turns.len().saturating_sub(1);
+        let framed = self.start.len() + self.template.answer.len();
+        let fits = framed + tokens(&self.turns[last..]) <= context;
+        let gone = (0..last).find(|&n| !excess(&self.turns[n..])).unwrap_or(last);
+        self.turns.drain(..if fits { gone } else { 0 });
         let mut all = self.start.clone();
         all.extend(self.turns.iter().flat_map(|turn| &turn.tokens));
         all.extend_from_slice(&self.template.answer);
@@ -486,6 +490,16 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_that_cannot_fit_makes_no_other_forgotten() {
+        let mut dialogue = robot(24).unwrap();
+        check(&mut dialogue, "what comes after monday?", "tuesday");
+        dialogue.ask(1, &"what next? ".repeat(50)).unwrap();
+        assert!(matches!(dialogue.begin(), Err(TextError::ContextFull { .. })));
+        dialogue.forget_last();
+        check(&mut dialogue, "what next?", "wednesday");
+    }
+
+    #[test]
     fn an_answer_that_is_stopped_stays_as_far_as_it_was_said() {
         let mut dialogue = robot(24).unwrap();
         let (answer, ended) = heard(&mut dialogue, "go on from march", 2);
@@ -501,12 +515,13 @@ mod tests {
         let mut dialogue = robot(24).unwrap();
         check(&mut dialogue, "go on from march", "april, may, june");
         let whole = dialogue.turns[0].tokens.clone();
-        dialogue.keep_heard(3).unwrap();
+        dialogue.keep_heard(0, 3).unwrap();
+        dialogue.keep_heard(1, 2).unwrap();
         assert_eq!(dialogue.turns[0].tokens, whole);
-        dialogue.keep_heard(2).unwrap();
+        dialogue.keep_heard(0, 2).unwrap();
         assert_eq!(dialogue.turns[0].answer.trim(), "april, may,");
         assert!(dialogue.turns[0].tokens.len() < whole.len());
-        dialogue.keep_heard(0).unwrap();
+        dialogue.keep_heard(0, 0).unwrap();
         assert_eq!(dialogue.turns[0].answer, "");
         check(&mut dialogue, "what comes after monday?", "tuesday");
     }
