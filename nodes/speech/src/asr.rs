@@ -34,6 +34,7 @@ params! {
         /// letters as they sound.
         pub lexicon: bool = "true";
         /// Phrases that are expected, with commas between them; unknown words become known.
+        /// Refused without `lexicon`, as the weights below are.
         pub hot_words: Option<String>;
         /// What each word of an expected phrase adds to its likelihood, as a natural logarithm.
         pub hot_bonus: f32 = "2", range 0.0..=20.0;
@@ -327,6 +328,7 @@ fn search(
     space: usize,
 ) -> Result<Search, NodeError> {
     if !params.lexicon {
+        expect_letters_only(params)?;
         return Ok(Search::Greedy(Greedy::new(space)));
     }
     let about = package.manifest.decoder.as_ref().ok_or_else(|| {
@@ -347,6 +349,22 @@ fn search(
         word: params.word_bonus.unwrap_or(about.word_bonus),
     };
     Ok(Search::Beam(Box::new(Beam::new(vocabulary, space, weights))))
+}
+
+/// Checks that nothing is set that only a search for words reads.
+fn expect_letters_only(params: &AsrParams) -> Result<(), NodeError> {
+    let given = [
+        ("hot_words", params.hot_words.is_some()),
+        ("language_weight", params.language_weight.is_some()),
+        ("word_bonus", params.word_bonus.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => {
+            let reason = "it needs lexicon: true, but that is false".to_owned();
+            Err(NodeError::InvalidParam { name, reason })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Checks what a package says about its decoder.
@@ -402,6 +420,26 @@ mod tests {
             |about| about.word_bonus = f32::NEG_INFINITY,
             "decoder.word_bonus in model.yaml is -inf, but must be finite",
         );
+    }
+
+    #[test]
+    fn settings_of_words_are_refused_where_letters_are_heard() {
+        let check = |name: &str, value: ParamValue| {
+            let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/asr");
+            let values = [
+                ("model".to_owned(), ParamValue::Path(package.into())),
+                ("lexicon".to_owned(), ParamValue::Bool(false)),
+                (name.to_owned(), value),
+            ];
+            let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+            let params = AsrParams::from_values(&values.into()).unwrap();
+            let Err(error) = Asr::open(params, &cx) else { panic!("{name} was accepted") };
+            let expected = format!("parameter {name}: it needs lexicon: true, but that is false");
+            assert_eq!(error.to_string(), expected);
+        };
+        check("hot_words", ParamValue::Text("afferent".to_owned()));
+        check("language_weight", ParamValue::Float(0.5));
+        check("word_bonus", ParamValue::Float(1.0));
     }
 
     #[test]
