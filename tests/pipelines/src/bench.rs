@@ -5,10 +5,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use afferent_backend_xnnpack::XNNPACK;
 use afferent_engine::{
-    ClockKind, Diagnostics, LoadOptions, Observer, Report, RunOptions, Threads, load_and_check, run,
+    CheckedGraph, ClockKind, Diagnostics, LoadOptions, Observer, Report, RunOptions, Threads,
+    load_and_check, run,
 };
 use afferent_graph::{NodeDef, OpenCx, Packet, Timestamp};
+use afferent_record::{Compare, StreamVerdict};
 
 /// The nodes that the program has.
 pub(crate) const NODES: &[&[NodeDef]] = &[
@@ -19,7 +22,13 @@ pub(crate) const NODES: &[&[NodeDef]] = &[
     afferent_nodes_speech::NODES,
 ];
 
+/// What the program gives its nodes; models run their first variants.
 pub(crate) fn services() -> OpenCx {
+    OpenCx { backends: &[XNNPACK], ..portable() }
+}
+
+/// Kernels only; models run their portable variants.
+pub(crate) fn portable() -> OpenCx {
     OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() }
 }
 
@@ -68,24 +77,40 @@ pub(crate) fn check(path: &Path, set: &[&str]) -> Result<(), Diagnostics> {
         .map(|_| ())
 }
 
+/// A graph of `pipelines/`.
+fn graph(file: &str, set: &[&str], cx: &OpenCx) -> CheckedGraph {
+    let set = set.iter().map(|setting| (*setting).to_owned()).collect();
+    let options = LoadOptions { set, ..LoadOptions::default() };
+    let checked = load_and_check(&pipelines(file), &options, NODES, cx);
+    checked.unwrap_or_else(|faults| panic!("{faults}")).graph
+}
+
+fn virtually(threads: Threads, observer: Arc<dyn Observer>) -> RunOptions {
+    let observers = vec![observer];
+    RunOptions { threads, clock: ClockKind::Virtual, observers, ..RunOptions::default() }
+}
+
 /// Runs a graph of `pipelines/` on the virtual clock; what `nodes` sent, and the report.
 pub(crate) fn run_pipeline(
     file: &str,
     set: &[&str],
     nodes: &'static [&'static str],
-    threads: Threads,
+    cx: &OpenCx,
 ) -> (Vec<Sent>, Report) {
-    let set = set.iter().map(|setting| (*setting).to_owned()).collect();
-    let options = LoadOptions { set, ..LoadOptions::default() };
-    let checked = load_and_check(&pipelines(file), &options, NODES, &services());
-    let checked = checked.unwrap_or_else(|faults| panic!("{faults}"));
+    let graph = graph(file, set, cx);
     let keep = Keep::of(nodes);
-    let options = RunOptions {
-        threads,
-        clock: ClockKind::Virtual,
-        observers: vec![Arc::clone(&keep) as Arc<dyn Observer>],
-        ..RunOptions::default()
-    };
-    let report = run(&checked.graph, &services(), options).unwrap();
+    let report = run(&graph, cx, virtually(Threads::Auto, keep.clone())).unwrap();
     (keep.take(), report)
+}
+
+/// Runs a graph of `pipelines/` on the virtual clock; what each of its outputs sent, as a hash of
+/// times and values.
+pub(crate) fn hash_streams(file: &str, set: &[&str], threads: Threads) -> Vec<StreamVerdict> {
+    let cx = services();
+    let graph = graph(file, set, &cx);
+    let compare = Compare::new(&graph, None).unwrap();
+    run(&graph, &cx, virtually(threads, compare.clone())).unwrap();
+    let streams = compare.verdicts();
+    assert!(streams.iter().any(|stream| stream.packets > 0), "{streams:?}");
+    streams
 }

@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use afferent_engine::Threads;
 use afferent_graph::Transcript;
 
-use crate::bench::{Sent, pipelines, run_pipeline};
+use crate::bench::{Sent, pipelines, run_pipeline, services};
 
 /// What the sample says: sentences, and when each ends in seconds.
 fn truth() -> Vec<(String, f64)> {
@@ -28,7 +27,7 @@ fn finals(sent: &[Sent]) -> Vec<(String, f64)> {
 #[test]
 fn sentences_of_an_unseen_voice_are_heard_with_their_times() {
     let set = ["log.path=/dev/null"];
-    let (sent, _) = run_pipeline("live_captions.yaml", &set, &["asr"], Threads::Auto);
+    let (sent, _) = run_pipeline("live_captions.yaml", &set, &["asr"], &services());
     let (found, expected) = (finals(&sent), truth());
     let texts =
         |all: &[(String, f64)]| all.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>();
@@ -43,7 +42,7 @@ fn only_what_is_said_while_the_key_is_held_is_written() {
     let path = std::env::temp_dir().join(format!("afferent-dictation-{}", std::process::id()));
     let set = [format!("text.path={}", path.display())];
     let set: Vec<&str> = set.iter().map(String::as_str).collect();
-    run_pipeline("push_to_talk_dictation.yaml", &set, &[], Threads::Auto);
+    run_pipeline("push_to_talk_dictation.yaml", &set, &[], &services());
     let written = fs::read_to_string(&path).unwrap();
     fs::remove_file(&path).unwrap();
     let said = truth();

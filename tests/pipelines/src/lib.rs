@@ -7,6 +7,8 @@ mod captions;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod language;
+#[cfg(test)]
 mod pictures;
 #[cfg(test)]
 mod scenarios;

@@ -3,19 +3,23 @@
 use std::fs;
 
 use afferent_engine::{Report, Threads};
-use afferent_graph::{AudioBlock, Text, Timestamp, ToolMessage};
+use afferent_graph::{AudioBlock, OpenCx, Text, ToolMessage};
 
-use crate::bench::{Sent, pipelines, run_pipeline};
+use crate::bench::{Sent, hash_streams, pipelines, portable, run_pipeline, services};
 
-/// Runs the agent on its sample; what its nodes sent, and the report.
-fn talk(name: &str, threads: Threads) -> (Vec<Sent>, Report) {
+/// Calls `run` with the graph of the agent and settings that let it talk to a file of this `name`.
+fn with_agent<T>(name: &str, run: impl FnOnce(&str, &[&str]) -> T) -> T {
     let path = std::env::temp_dir().join(format!("afferent-{name}-{}.wav", std::process::id()));
-    let set = [format!("speaker.path={}", path.display()), "log.path=/dev/null".to_owned()];
-    let set: Vec<&str> = set.iter().map(String::as_str).collect();
-    let nodes = &["turns", "llm", "tool", "sentences", "tts", "speaker"];
-    let ran = run_pipeline("voice_agent.yaml", &set, nodes, threads);
+    let speaker = format!("speaker.path={}", path.display());
+    let ran = run("voice_agent.yaml", &[&speaker, "log.path=/dev/null"]);
     fs::remove_file(path).unwrap();
     ran
+}
+
+/// Runs the agent on its sample; what its nodes sent, and the report.
+fn talk(name: &str, cx: &OpenCx) -> (Vec<Sent>, Report) {
+    let nodes = &["turns", "llm", "tool", "sentences", "tts", "speaker"];
+    with_agent(name, |graph, set| run_pipeline(graph, set, nodes, cx))
 }
 
 fn texts(sent: &[Sent], node: &str) -> Vec<Text> {
@@ -26,7 +30,16 @@ fn texts(sent: &[Sent], node: &str) -> Vec<Text> {
 
 #[test]
 fn a_spoken_wish_is_done_and_answered() {
-    let (sent, report) = talk("wish", Threads::Auto);
+    do_wish("wish", &services());
+}
+
+#[test]
+fn portable_programs_do_it_too() {
+    do_wish("portable", &portable());
+}
+
+fn do_wish(name: &str, cx: &OpenCx) {
+    let (sent, report) = talk(name, cx);
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     let asked = texts(&sent, "turns");
     assert_eq!(asked[1].text, "turn on the lights in the kitchen");
@@ -41,7 +54,7 @@ fn a_spoken_wish_is_done_and_answered() {
 
 #[test]
 fn the_first_sound_comes_soon_after_the_speech() {
-    let (sent, _) = talk("soon", Threads::Auto);
+    let (sent, _) = talk("soon", &services());
     let text = fs::read_to_string(pipelines("assets/question.json")).unwrap();
     let truth: serde_json::Value = serde_json::from_str(&text).unwrap();
     let heard = sent.iter().filter(|sent| (sent.node.as_str(), sent.port) == ("speaker", "heard"));
@@ -60,17 +73,6 @@ fn the_first_sound_comes_soon_after_the_speech() {
 
 #[test]
 fn one_thread_gives_what_many_give() {
-    let run = |name, threads| {
-        let (sent, _) = talk(name, threads);
-        let mut all: Vec<(String, &str, Timestamp, u64)> = sent
-            .iter()
-            .map(|sent| {
-                let header = sent.packet.header;
-                (sent.node.clone(), sent.port, header.at, header.sequence)
-            })
-            .collect();
-        all.sort();
-        all
-    };
+    let run = |name, threads| with_agent(name, |graph, set| hash_streams(graph, set, threads));
     assert_eq!(run("single", Threads::Single), run("many", Threads::Auto));
 }

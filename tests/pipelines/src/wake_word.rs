@@ -3,10 +3,10 @@
 use std::fs;
 
 use afferent_engine::Threads;
-use afferent_graph::{KeywordEvent, SpeechEvent, SpeechEventKind};
+use afferent_graph::{KeywordEvent, OpenCx, SpeechEvent, SpeechEventKind};
 use serde::Deserialize;
 
-use crate::bench::{Sent, pipelines, run_pipeline};
+use crate::bench::{Sent, hash_streams, pipelines, portable, run_pipeline, services};
 
 /// What the sample sound holds; times in seconds.
 #[derive(Deserialize)]
@@ -45,7 +45,16 @@ fn truth() -> Truth {
 
 #[test]
 fn phrases_of_an_unseen_voice_are_found_within_300_ms() {
-    let (sent, report) = run_pipeline("wake_word.yaml", QUIET, &["wake"], Threads::Auto);
+    find_phrases(&services());
+}
+
+#[test]
+fn portable_programs_find_them_too() {
+    find_phrases(&portable());
+}
+
+fn find_phrases(cx: &OpenCx) {
+    let (sent, report) = run_pipeline("wake_word.yaml", QUIET, &["wake"], cx);
     let found = keywords(&sent);
     let expected = truth().phrases;
     let labels: Vec<_> = found.iter().map(|(_, label)| label.as_str()).collect();
@@ -62,14 +71,14 @@ fn phrases_of_an_unseen_voice_are_found_within_300_ms() {
 #[test]
 fn other_speech_wakes_nobody() {
     let set = ["log.path=/dev/null", "sound.path=assets/other_speech.wav"];
-    let (sent, report) = run_pipeline("wake_word.yaml", &set, &["wake"], Threads::Auto);
+    let (sent, report) = run_pipeline("wake_word.yaml", &set, &["wake"], &services());
     assert_eq!(keywords(&sent), []);
     assert!(report.media_ns > 59_000_000_000, "the whole minute was heard");
 }
 
 #[test]
 fn speech_is_found_where_there_is_speech() {
-    let (sent, _) = run_pipeline("wake_word.yaml", QUIET, &["vad"], Threads::Auto);
+    let (sent, _) = run_pipeline("wake_word.yaml", QUIET, &["vad"], &services());
     let mut found: Vec<Span> = Vec::new();
     for sent in &sent {
         let Some(event) = sent.packet.get::<SpeechEvent>() else { continue };
@@ -88,15 +97,6 @@ fn speech_is_found_where_there_is_speech() {
 
 #[test]
 fn one_thread_gives_what_many_give() {
-    let run = |threads| {
-        let (sent, _) = run_pipeline("wake_word.yaml", QUIET, &["wake", "vad"], threads);
-        let mut events: Vec<_> = sent
-            .iter()
-            .filter(|sent| sent.port == "events")
-            .map(|sent| (sent.node.clone(), sent.packet.header.at, sent.packet.header.sequence))
-            .collect();
-        events.sort();
-        events
-    };
+    let run = |threads| hash_streams("wake_word.yaml", QUIET, threads);
     assert_eq!(run(Threads::Single), run(Threads::Auto));
 }
