@@ -53,7 +53,7 @@ pub enum RunEnd {
     /// It has not ended.
     #[default]
     Running,
-    /// Every stream ended.
+    /// Every node that sends to nobody ended by itself, and then what was left.
     Complete,
     /// It was stopped, and what was under way was finished.
     Stopped,
