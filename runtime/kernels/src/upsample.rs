@@ -14,7 +14,7 @@ pub(crate) struct Target {
 impl Target {
     /// The target of a call with the input at 0, the output size at 1, and factors at `factors`.
     pub(crate) fn new(args: &Args<'_>, factors: u8) -> Result<Self, Error> {
-        let [_, input @ ..] = picture_sizes(args.tensor(0)?.sizes(), 2)?;
+        let [_, input @ ..] = picture_sizes(args.tensor(0)?.sizes(), 2, 0)?;
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let scale = args.opt_double_list(usize::from(factors))?;
         let (sizes, factors) = match (args.opt_int_list(1)?, scale) {
@@ -36,7 +36,7 @@ impl Target {
             }
             _ => return Err(wrong(factors, "either two sizes or two factors")),
         };
-        if sizes.contains(&0) || input.contains(&0) {
+        if sizes.contains(&0) {
             return Err(wrong(0, "pictures that are not empty, also afterwards"));
         }
         Ok(Self { sizes, factors })

@@ -77,14 +77,15 @@ impl Axis {
         ([start, end], inside)
     }
 
-    fn with_output(self, ceil: bool) -> Result<Self, Error> {
+    /// With its output, in a call with the picture before the kernel size at `first`.
+    fn with_output(self, first: u8, ceil: bool) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let span = self.dilation.checked_mul(self.kernel - 1).and_then(|span| span.checked_add(1));
-        let span = span.ok_or(wrong(1, "a window that is not too large"))?;
+        let span = span.ok_or(wrong(first, "a window that is not too large"))?;
         if self.padding > span / 2 {
-            return Err(wrong(3, "at most half of the window"));
+            return Err(wrong(first + 2, "at most half of the window"));
         }
-        let small = wrong(0, "a picture as large as the window");
+        let small = wrong(first - 1, "a picture as large as the window");
         let extra = if ceil { self.stride - 1 } else { 0 };
         let padded = self.padding.checked_mul(2).and_then(|both| both.checked_add(self.input));
         let padded = padded.and_then(|size| size.checked_add(extra));
@@ -99,7 +100,7 @@ impl Axis {
         }
         // Every position that a window reaches, counted from the first padding element.
         let reach = output.checked_mul(self.stride).and_then(|end| end.checked_add(span));
-        reach.ok_or(wrong(2, "a stride that is not too large"))?;
+        reach.ok_or(wrong(first + 1, "a stride that is not too large"))?;
         Ok(Self { output, ..self })
     }
 }
@@ -113,8 +114,8 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// The windows over `dims` dimensions of `x`, in a call with the kernel size at `first`, then
-    /// stride, padding, and at `dilation` the dilation, if it has one.
+    /// The windows over `dims` dimensions of `x`, in a call with `x` before the kernel size at
+    /// `first`, then stride, padding, and at `dilation` the dilation, if it has one.
     pub(crate) fn new(
         args: &Args<'_>,
         (x, dims): (&TensorView<'_>, usize),
@@ -123,7 +124,7 @@ impl Windows {
         ceil: bool,
     ) -> Result<Self, Error> {
         let list = |index: u8| args.int_list(usize::from(index));
-        let input = picture_sizes(x.sizes(), dims)?;
+        let input = picture_sizes(x.sizes(), dims, first - 1)?;
         let kernel = settings(list(first)?, dims, 1, first)?;
         let stride = match list(first + 1)? {
             list if list.is_empty() => kernel,
@@ -144,7 +145,7 @@ impl Windows {
                 padding: padding[dim],
                 dilation: dilation[dim],
             };
-            axes[dim] = axis.with_output(ceil)?;
+            axes[dim] = axis.with_output(first, ceil)?;
         }
         Ok(Self { axes, dims })
     }
@@ -173,12 +174,17 @@ pub(crate) struct PictureSteps {
 
 /// The last `dims` sizes of a tensor with a channel and perhaps a batch before them; ones stand
 /// for the others.
-pub(crate) fn picture_sizes(sizes: &[usize], dims: usize) -> Result<[usize; 3], Error> {
-    if sizes.len() == dims + 1 || sizes.len() == dims + 2 {
-        return Ok(last_three(sizes, dims, 1));
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for the argument `index` when it has other dimensions, or pictures
+/// without elements.
+pub(crate) fn picture_sizes(sizes: &[usize], dims: usize, index: u8) -> Result<[usize; 3], Error> {
+    let wrong = |expected| Error::InvalidArgument { index, expected };
+    if sizes.len() != dims + 1 && sizes.len() != dims + 2 {
+        return Err(wrong("a channel and perhaps a batch before what windows slide over"));
     }
-    let expected = "a channel and perhaps a batch before what windows slide over";
-    Err(Error::InvalidArgument { index: 0, expected })
+    let picture = last_three(sizes, dims, 1);
+    if picture.contains(&0) { Err(wrong("pictures with elements")) } else { Ok(picture) }
 }
 
 /// `sizes` with its last `dims` replaced.
@@ -242,7 +248,7 @@ mod tests {
     fn sizes_of_results() {
         let check = |input, kernel, stride, padding, ceil, expected: Option<usize>| {
             let axis = Axis { input, output: 0, kernel, stride, padding, dilation: 1 };
-            assert_eq!(axis.with_output(ceil).ok().map(|axis| axis.output), expected);
+            assert_eq!(axis.with_output(1, ceil).ok().map(|axis| axis.output), expected);
         };
         check(4, 2, 2, 0, false, Some(2));
         check(5, 2, 2, 0, false, Some(2));
@@ -260,6 +266,15 @@ mod tests {
     fn missing_dimensions_come_first() {
         assert_eq!(last_three(&[7, 8, 9], 2, 1), [1, 8, 9]);
         assert_eq!(*with_picture(&[2, 3, 4], [5, 6, 7], 1).unwrap(), [2, 3, 7]);
-        assert!(picture_sizes(&[2, 3], 2).is_err());
+        assert_eq!(picture_sizes(&[0, 2, 3], 1, 0), Ok([1, 1, 3]));
+        assert!(picture_sizes(&[2, 3], 2, 0).is_err());
+    }
+
+    #[test]
+    fn pictures_have_elements() {
+        for sizes in [[1, 0, 3], [1, 3, 0]] {
+            let error = Error::InvalidArgument { index: 1, expected: "pictures with elements" };
+            assert_eq!(picture_sizes(&sizes, 2, 1), Err(error));
+        }
     }
 }

@@ -80,7 +80,8 @@ fn spread<T: Number>(args: &mut Args<'_>) -> Result<(), Error> {
     pictures.for_each([0; 3], |[from, index, to]| {
         picture.for_each([from, index], |[from, index]| {
             let place = indices.get(index).and_then(|&place| usize::try_from(place).ok());
-            let place = place.filter(|&place| place / width.max(1) < height);
+            // `Windows` refuses pictures without elements, so that the width is not zero.
+            let place = place.filter(|&place| place / width < height);
             let sum = place
                 .and_then(|place| out.get_mut(to + place / width * row + place % width * column));
             match (sum, grad.get(from)) {
@@ -104,17 +105,27 @@ mod tests {
     fn run(indices: [i64; 2]) -> Result<Vec<f32>, Error> {
         let x = Tensor::zeros(ScalarType::Float, &[1, 2, 3]);
         let grad = Tensor::new(&[1, 1, 2], &[1.0_f32, 10.0]).unwrap();
-        let indices = Tensor::new(&[1, 1, 2], &indices).unwrap();
+        backward(&x, [&[2], &[1], &[0]], &grad, &Tensor::new(&[1, 1, 2], &indices).unwrap())
+    }
+
+    /// With kernel size, stride and padding.
+    fn backward(
+        x: &Tensor,
+        settings: [&[i64]; 3],
+        grad: &Tensor,
+        indices: &Tensor,
+    ) -> Result<Vec<f32>, Error> {
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
+        let [kernel, stride, padding] = settings.map(|setting| Argument::Ints(setting.to_vec()));
         let mut arguments = [
-            Argument::Tensor(&grad),
-            Argument::Tensor(&x),
-            Argument::Ints(vec![2]),
-            Argument::Ints(vec![1]),
-            Argument::Ints(vec![0]),
+            Argument::Tensor(grad),
+            Argument::Tensor(x),
+            kernel,
+            stride,
+            padding,
             Argument::Ints(vec![1]),
             Argument::Scalar(Scalar::Bool(false)),
-            Argument::Tensor(&indices),
+            Argument::Tensor(indices),
             Argument::Out(&mut out),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments)?;
@@ -132,5 +143,21 @@ mod tests {
         for outside in [-1, 6, i64::MAX, i64::MIN] {
             assert!(run([0, outside]).is_err());
         }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_its_number() {
+        let check = |x: &[usize], settings, index, expected| {
+            let x = Tensor::zeros(ScalarType::Float, x);
+            let grad = Tensor::zeros(ScalarType::Float, &[1, 3, 1]);
+            let indices = Tensor::zeros(ScalarType::Long, &[1, 3, 1]);
+            let found = backward(&x, settings, &grad, &indices);
+            assert_eq!(found, Err(Error::InvalidArgument { index, expected }));
+        };
+        check(&[1, 3, 0], [&[1, 2], &[1, 1], &[0, 1]], 1, "pictures with elements");
+        check(&[1, 3, 1], [&[2], &[1], &[0]], 1, "a picture as large as the window");
+        check(&[1, 3, 1], [&[0], &[1], &[0]], 2, "one number or one a dimension, not too small");
+        check(&[1, 3, 1], [&[1], &[i64::MAX], &[0]], 0, "the sizes of the pool");
+        check(&[1, 3, 1], [&[1], &[1], &[1]], 4, "at most half of the window");
     }
 }

@@ -22,13 +22,10 @@ struct Shares {
 impl Shares {
     /// Of `x` over `dims` dimensions, with the sizes of the result at 1.
     fn new(args: &Args<'_>, x: &TensorView<'_>, dims: usize) -> Result<Self, Error> {
-        let input = picture_sizes(x.sizes(), dims)?;
+        let input = picture_sizes(x.sizes(), dims, 0)?;
         let sizes = args.int_list(1)?.to_dims().filter(|sizes| sizes.len() == dims);
         let expected = "a size for each dimension of the pictures";
         let sizes = sizes.ok_or(Error::InvalidArgument { index: 1, expected })?;
-        if input.contains(&0) {
-            return Err(Error::InvalidArgument { index: 0, expected: "pictures with elements" });
-        }
         Ok(Self { input, output: last_three(&sizes, dims, 1) })
     }
 
