@@ -206,6 +206,9 @@ pub(crate) fn bmm<A: Float>(
     [rows, inner, cols]: [usize; 3],
 ) -> Result<(), Error> {
     let (a, b, mut out) = (args.tensor(0)?, args.tensor(1)?, args.out(2)?);
+    if out.numel() == 0 {
+        return Ok(());
+    }
     let batch = out.sizes().first().copied().unwrap_or(0);
     let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
     let (a, b) = (Source::<A>::new(a, 0)?, Source::<A>::new(b, 1)?);

@@ -99,4 +99,17 @@ mod tests {
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
         assert_eq!(out.data::<f32>(), Ok(&[17.0, 53.0][..]));
     }
+
+    #[test]
+    fn no_columns_of_many_rows() {
+        for dtype in [ScalarType::Float, ScalarType::ComplexFloat] {
+            let a = Tensor::zeros(dtype, &[1 << 40, 1 << 40, 0]);
+            let b = Tensor::zeros(dtype, &[1 << 40, 0, 0]);
+            let mut out = Tensor::zeros(dtype, &[0, 0, 0]);
+            let mut arguments =
+                [Argument::Tensor(&a), Argument::Tensor(&b), Argument::Out(&mut out)];
+            Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+            assert_eq!(out.sizes(), [1 << 40, 1 << 40, 0]);
+        }
+    }
 }

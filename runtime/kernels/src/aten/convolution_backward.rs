@@ -134,6 +134,9 @@ fn weight_gradient<T: Operand>(
     out: &mut [T],
     to: Steps,
 ) {
+    if out.is_empty() {
+        return;
+    }
     for channel in 0..g.groups * g.out_channels {
         for of_group in 0..g.in_channels {
             let from = channel / g.out_channels.max(1) * g.in_channels + of_group;

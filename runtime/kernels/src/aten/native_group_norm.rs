@@ -76,7 +76,14 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     out.resize(x.sizes())?;
     mean.resize(&[batch, groups])?;
     rstd.resize(&[batch, groups])?;
-    if mean.numel() == 0 {
+    if x.numel() == 0 {
+        // Groups without elements have the mean zero, as in PyTorch.
+        let count = mean.numel();
+        let (mut mean, mut rstd) = (Writer::new(&mut mean, 9)?, Writer::new(&mut rstd, 10)?);
+        for at in 0..count {
+            mean.set(at, A::default());
+            rstd.set(at, A::number(f64::NAN));
+        }
         return Ok(());
     }
     let each = channels / groups;
@@ -121,30 +128,44 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn values() {
-        let x = Tensor::new(&[1, 4, 1], &[1.0_f32, 3.0, 5.0, 9.0]).unwrap();
-        let bias = Tensor::from_slice(&[0.0_f32, 1.0, 2.0, 3.0]);
+    /// The result, the means and the factors of `x` in two groups.
+    fn run(x: &Tensor, bias: Option<&Tensor>) -> [Vec<f32>; 3] {
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
         let mut stats = [[0, 0]; 2].map(|sizes| Tensor::zeros(ScalarType::Float, &sizes));
         let [mean, rstd] = &mut stats;
-        let int = |value| Argument::Scalar(Scalar::Int(value));
+        let size = |dim: usize| Argument::Scalar(Scalar::Int(x.sizes()[dim] as i64));
         let mut arguments = [
-            Argument::Tensor(&x),
+            Argument::Tensor(x),
             Argument::None,
-            Argument::Tensor(&bias),
-            int(1),
-            int(4),
-            int(1),
-            int(2),
+            bias.map_or(Argument::None, Argument::Tensor),
+            size(0),
+            size(1),
+            size(2),
+            Argument::Scalar(Scalar::Int(2)),
             Argument::Scalar(Scalar::Double(0.0)),
             Argument::Out(&mut out),
             Argument::Out(mean),
             Argument::Out(rstd),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
-        assert_eq!(out.data::<f32>(), Ok(&[-1.0, 2.0, 1.0, 4.0][..]));
-        assert_eq!(stats[0].data::<f32>(), Ok(&[2.0, 7.0][..]));
-        assert_eq!(stats[1].data::<f32>(), Ok(&[1.0, 0.5][..]));
+        let [mean, rstd] = stats;
+        [out, mean, rstd].map(|tensor| tensor.data().unwrap().to_vec())
+    }
+
+    #[test]
+    fn values() {
+        let x = Tensor::new(&[1, 4, 1], &[1.0_f32, 3.0, 5.0, 9.0]).unwrap();
+        let bias = Tensor::from_slice(&[0.0_f32, 1.0, 2.0, 3.0]);
+        let expected = [vec![-1.0, 2.0, 1.0, 4.0], vec![2.0, 7.0], vec![1.0, 0.5]];
+        assert_eq!(run(&x, Some(&bias)), expected);
+    }
+
+    #[test]
+    fn groups_without_elements_have_statistics() {
+        for sizes in [[1, 1 << 40, 0], [1, 0, 1 << 40]] {
+            let [out, mean, rstd] = run(&Tensor::zeros(ScalarType::Float, &sizes), None);
+            assert_eq!((out, mean), (vec![], vec![0.0; 2]));
+            assert!(rstd.len() == 2 && rstd.iter().all(|x| x.is_nan()));
+        }
     }
 }
