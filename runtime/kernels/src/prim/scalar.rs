@@ -22,6 +22,8 @@ use core::cmp::Ordering;
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};
 
+use crate::division::Divide;
+
 const ONE: &[Arg] = &[Arg::Scalar, Arg::OutScalar];
 const TWO: &[Arg] = &[Arg::Scalar, Arg::Scalar, Arg::OutScalar];
 const THREE: &[Arg] = &[Arg::Scalar, Arg::Scalar, Arg::Scalar, Arg::OutScalar];
@@ -91,14 +93,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn floordiv(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    arithmetic(args, floor_div_ints, floor_div)
+    arithmetic(args, |a, b| (b != 0).then(|| a.floor_divide(b)), Divide::floor_divide)
 }
 
 fn modulo(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    arithmetic(args, modulo_ints, modulo_doubles)
+    arithmetic(args, |a, b| (b != 0).then(|| a.remainder(b)), Divide::remainder)
 }
 
-/// Sets the result of two numbers: with `ints` unless one of them is a double.
+/// Sets the result of two numbers: with `ints` unless one of them is a double; none is an error.
 fn arithmetic(
     args: &mut Args<'_>,
     ints: fn(i64, i64) -> Option<i64>,
@@ -115,32 +117,6 @@ fn arithmetic(
         }
     };
     args.set_scalar(2, result)
-}
-
-fn floor_div_ints(a: i64, b: i64) -> Option<i64> {
-    let rest = modulo_ints(a, b)?;
-    Some(a.wrapping_sub(rest).wrapping_div(b))
-}
-
-fn modulo_ints(a: i64, b: i64) -> Option<i64> {
-    if b == 0 {
-        return None;
-    }
-    let rest = a.wrapping_rem(b);
-    Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
-}
-
-fn floor_div(a: f64, b: f64) -> f64 {
-    if b == 0.0 {
-        return a / b;
-    }
-    // The difference is a multiple of `b`, but the division may miss the whole number.
-    libm::rint((a - modulo_doubles(a, b)) / b)
-}
-
-fn modulo_doubles(a: f64, b: f64) -> f64 {
-    let rest = libm::fmod(a, b);
-    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
 }
 
 fn order(args: &Args<'_>) -> Result<Option<Ordering>, Error> {
@@ -209,7 +185,11 @@ mod tests {
             ("floordiv.Scalar", Int(-7), Int(2), Int(-4)),
             ("floordiv.Scalar", Int(7), Int(-2), Int(-4)),
             ("floordiv.Scalar", Int(i64::MIN), Int(-1), Int(i64::MIN)),
+            ("floordiv.Scalar", Int(i64::MIN), Int(3), Int(-3_074_457_345_618_258_603)),
+            ("floordiv.Scalar", Int(i64::MAX), Int(-2), Int(-4_611_686_018_427_387_904)),
             ("floordiv.Scalar", Double(-7.0), Int(2), Double(-4.0)),
+            ("floordiv.Scalar", Double(-1.0), Double(f64::INFINITY), Double(-1.0)),
+            ("floordiv.Scalar", Double(1.0), Double(f64::NEG_INFINITY), Double(-1.0)),
             ("floordiv.Scalar", Double(1.0), Double(0.1), Double(9.0)),
             ("floordiv.int", Int(7), Int(2), Int(3)),
             ("truediv.Scalar", Int(7), Int(2), Double(3.5)),
