@@ -8,7 +8,8 @@
 //! | `out0`   | tensor that holds the dtype of `input` | as `input` |
 //! | `out1`   | `bool` tensor, which elements are kept | as `input` |
 //!
-//! Gives `input` and all true when `train` is not true or `p` is 0, and all zero when `p` is 1.
+//! Gives `input` and all true when `train` is false or `p` is 0, and all zero when `p` is 1; none
+//! stands for true.
 //! Errors: another `p` is [`Error::InvalidArgument`] at index 1, or [`Error::NotSupported`] when it
 //! lies between these.
 //! Source: ATen `native_dropout`.
@@ -29,7 +30,7 @@ fn native_dropout_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resul
     if !(0.0..=1.0).contains(&p) {
         return Err(Error::InvalidArgument { index: 1, expected: "a probability" });
     }
-    let train = args.opt_scalar(2)?.is_some_and(Scalar::to_bool);
+    let train = args.opt_scalar(2)?.is_none_or(Scalar::to_bool);
     let keep = match p {
         0.0 => true,
         _ if !train => true,
@@ -56,13 +57,13 @@ mod tests {
     use super::*;
     use crate::pointwise::check::bools;
 
-    fn dropout(p: f64, train: bool) -> Result<(Vec<f32>, Vec<Bool>), Error> {
+    fn dropout(p: f64, train: Option<bool>) -> Result<(Vec<f32>, Vec<Bool>), Error> {
         let x = Tensor::from_slice(&[1.0_f32, -2.0]);
         let (mut y, mut mask) = (Tensor::from_slice(&[0.0_f32]), Tensor::from_slice(&bools(&[])));
         Call::new(&KERNELS[0]).run(&mut [
             Argument::Tensor(&x),
             Argument::Scalar(Scalar::Double(p)),
-            Argument::Scalar(Scalar::Bool(train)),
+            train.map_or(Argument::None, |train| Argument::Scalar(Scalar::Bool(train))),
             Argument::Out(&mut y),
             Argument::Out(&mut mask),
         ])?;
@@ -72,9 +73,12 @@ mod tests {
     #[test]
     fn values() {
         let kept = Ok((vec![1.0, -2.0], bools(&[true, true])));
-        assert_eq!(dropout(0.5, false), kept);
-        assert_eq!(dropout(0.0, true), kept);
-        assert_eq!(dropout(1.0, true), Ok((vec![0.0, 0.0], bools(&[false, false]))));
-        assert_eq!(dropout(0.5, true), Err(Error::NotSupported { what: "random numbers" }));
+        assert_eq!(dropout(0.5, Some(false)), kept);
+        for train in [Some(true), None] {
+            assert_eq!(dropout(0.0, train), kept);
+            assert_eq!(dropout(1.0, train), Ok((vec![0.0, 0.0], bools(&[false, false]))));
+            let random = Error::NotSupported { what: "random numbers" };
+            assert_eq!(dropout(0.5, train), Err(random));
+        }
     }
 }
