@@ -10,7 +10,8 @@ use crate::{
 /// Elements that are converted at a time.
 const CHUNK: usize = 64;
 
-/// What stands between two dtypes: `i64` where the source holds integers, otherwise `f64`.
+/// What stands between two dtypes: `i64` where the source holds integers, otherwise `f64`; see
+/// [`convert_block`] for `u64`.
 trait Wide: Copy + Default {
     fn of<T: Number>(element: T) -> Self;
     fn to<T: Number>(self) -> T;
@@ -22,6 +23,15 @@ impl Wide for i64 {
     }
     fn to<T: Number>(self) -> T {
         T::from_i64(self)
+    }
+}
+
+impl Wide for f32 {
+    fn of<T: Number>(element: T) -> Self {
+        element.to_f32()
+    }
+    fn to<T: Number>(self) -> T {
+        T::from_f32(self)
     }
 }
 
@@ -81,23 +91,29 @@ fn storer<W: Wide>(dtype: ScalarType) -> Result<Store<W>, Error> {
 /// Copies `block` from `src` to `dst`, each with the place of the first element and its dtype.
 pub(crate) fn convert_block(
     block: &Block,
-    dst: (&mut [u8], usize, ScalarType),
-    src: (&[u8], usize, ScalarType),
+    (dst, to, to_dtype): (&mut [u8], usize, ScalarType),
+    (src, from, from_dtype): (&[u8], usize, ScalarType),
 ) -> Result<(), Error> {
-    if src.2.is_float() {
-        convert_by(block, dst, src, [0.0_f64; CHUNK])
+    let (dst, src) = ((dst, to), (src, from));
+    let is_u64 = from_dtype == ScalarType::UInt64;
+    if from_dtype.is_float() || is_u64 && to_dtype == ScalarType::Double {
+        convert_by::<f64>(block, dst, src, (loader(from_dtype)?, storer(to_dtype)?))
+    } else if is_u64 && to_dtype.is_float() {
+        // `i64` does not hold every `u64`, and by way of `f64` it would be rounded twice.
+        let store = with_dtype!(float, to_dtype, 0, T => Ok(store::<T, f32> as Store<f32>))?;
+        convert_by(block, dst, src, (load::<u64, f32>, store))
     } else {
-        convert_by(block, dst, src, [0_i64; CHUNK])
+        convert_by::<i64>(block, dst, src, (loader(from_dtype)?, storer(to_dtype)?))
     }
 }
 
 fn convert_by<W: Wide>(
     block: &Block,
-    (dst, to, to_dtype): (&mut [u8], usize, ScalarType),
-    (src, from, from_dtype): (&[u8], usize, ScalarType),
-    mut wide: [W; CHUNK],
+    (dst, to): (&mut [u8], usize),
+    (src, from): (&[u8], usize),
+    (load, store): (Load<W>, Store<W>),
 ) -> Result<(), Error> {
-    let (load, store) = (loader::<W>(from_dtype)?, storer::<W>(to_dtype)?);
+    let mut wide = [W::default(); CHUNK];
     block.rows(to, from, |row, mut to, mut from| {
         let mut left = row.len;
         while left > 0 {

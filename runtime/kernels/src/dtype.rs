@@ -74,11 +74,20 @@ macro_rules! integers {
     ($($rust:ty),*) => {
         $(impl Number for $rust {
             fn from_f64(value: f64) -> Self {
-                // PyTorch on x86 truncates to 64 bits first, so that a larger number wraps.
-                value as i64 as $rust
+                // PyTorch on x86 truncates to 64 bits first, so that a larger number wraps. Only
+                // `u64` holds more than `i64`.
+                if <$rust>::MAX as u64 == u64::MAX && value > 0.0 {
+                    value as $rust
+                } else {
+                    value as i64 as $rust
+                }
             }
             fn from_f32(value: f32) -> Self {
-                value as i64 as $rust
+                if <$rust>::MAX as u64 == u64::MAX {
+                    Self::from_f64(f64::from(value))
+                } else {
+                    value as i64 as $rust
+                }
             }
             fn from_i64(value: i64) -> Self {
                 value as $rust

@@ -23,7 +23,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 #[cfg(test)]
 mod tests {
-    use afferent_core::{Argument, Bool, Tensor};
+    use afferent_core::{Argument, Bool, Call, Element, Tensor, f16};
 
     use super::*;
     use crate::testing::{check, iota};
@@ -38,5 +38,26 @@ mod tests {
         run(&Tensor::from_slice(&[1_i64 << 32, -1, 5]), &[0, -1, 5]);
         run(&Tensor::from_slice(&[true, false, true].map(Bool::from)), &[1, 0, 1]);
         run(&iota(&[3]), &[0, 1, 2]);
+    }
+
+    #[track_caller]
+    fn check_one<A: Element, B: Element + PartialEq + core::fmt::Debug>(x: A, expected: B) {
+        let (x, mut out) = (Tensor::from_slice(&[x]), Tensor::zeros(B::DTYPE, &[1]));
+        let (ignored, format) = (Argument::None, Argument::None);
+        let mut arguments = [Argument::Tensor(&x), ignored, format, Argument::Out(&mut out)];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data::<B>().unwrap(), [expected]);
+    }
+
+    #[test]
+    fn large_unsigned_integers_keep_their_value() {
+        check_one(1_u64 << 63, 9_223_372_036_854_775_808.0_f64);
+        check_one((1_u64 << 63) + (1 << 39) + 1, 9_223_373_136_366_403_584.0_f32);
+        check_one(65_520_u64, f16::INFINITY);
+        check_one(1_u64 << 63, i64::MIN);
+        check_one(1e19_f64, 10_000_000_000_000_000_000_u64);
+        check_one(1e19_f32, 9_999_999_980_506_447_872_u64);
+        check_one(-1.5_f64, u64::MAX);
+        check_one(300.0_f32, 44_u8);
     }
 }
