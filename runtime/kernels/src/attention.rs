@@ -59,8 +59,11 @@ impl<'a> Quantization<'a> {
         let find = |index: u8| {
             let found = args.opt_tensor(usize::from(index))?;
             let found = found.ok_or(wrong(index, "a tensor, since the numbers are quantized"))?;
-            let (last, leading) = found.sizes().split_last().unwrap_or((&0, &[]));
-            let fits = *last == 1 && Some(leading) == tensor.sizes().get(..tensor.rank() - 1);
+            let rows = tensor.sizes().split_last().map(|(_, rows)| rows);
+            let fits = found
+                .sizes()
+                .split_last()
+                .is_some_and(|(last, leading)| *last == 1 && Some(leading) == rows);
             if fits && found.is_contiguous() {
                 Ok(found)
             } else {
@@ -131,18 +134,42 @@ impl<'a> Operand<'a> {
 /// `out_index`; the second dimension of all is that of heads or of positions.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when sizes do not fit, [`Error::InvalidType`] for other dtypes.
+/// Those of [`prepare`]; nothing is written then.
 pub(crate) fn attend(
     cx: &mut KernelContext<'_>,
-    [query, key, value]: [Operand<'_>; 3],
+    operands: &[Operand<'_>; 3],
     heads_first: bool,
     options: &Options<'_>,
     (out, out_index): (&mut TensorMut<'_, '_>, u8),
 ) -> Result<(), Error> {
+    let prepared = prepare(cx, operands, heads_first, options, (&mut *out, out_index))?;
+    let Some((attention, scratch)) = prepared else { return Ok(()) };
+    let out = match out.dtype() {
+        ScalarType::Half => NumbersMut::F16(out.data_mut::<f16>()?),
+        ScalarType::BFloat16 => NumbersMut::Bf16(out.data_mut::<bf16>()?),
+        _ => NumbersMut::F32(out.data_mut::<f32>()?),
+    };
+    attention.run(only_isa(), out, scratch);
+    Ok(())
+}
+
+/// Checks a call of [`attend`], gives `out` its sizes, and returns what is to be computed, with the
+/// scratch memory for it; none when `out` is empty.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] when sizes do not fit, [`Error::InvalidType`] for other dtypes,
+/// [`Error::OutOfResources`] when there is not enough scratch memory.
+pub(crate) fn prepare<'a, 'c>(
+    cx: &'c mut KernelContext<'_>,
+    [query, key, value]: &[Operand<'a>; 3],
+    heads_first: bool,
+    options: &Options<'a>,
+    (out, out_index): (&mut TensorMut<'_, '_>, u8),
+) -> Result<Option<(Attention<'a>, &'c mut [f32])>, Error> {
     let wrong = |index, expected| Error::InvalidArgument { index, expected };
-    let [q, k, v] = [&query, &key, &value].map(|operand| operand.layout(heads_first));
+    let [q, k, v] = [query, key, value].map(|operand| operand.layout(heads_first));
     let (q, k, v) = (q?, k?, v?);
-    for (operand, other) in [(&key, &k), (&value, &v)] {
+    for (operand, other) in [(key, &k), (value, &v)] {
         same_dtype(operand.tensor.dtype(), query.tensor.dtype(), operand.index)?;
         if [other.batches, other.width] != [q.batches, q.width] {
             return Err(wrong(operand.index, "batch and width of the query"));
@@ -168,7 +195,7 @@ pub(crate) fn attend(
     }
     out.resize(query.tensor.sizes())?;
     if out.numel() == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let scale = options.scale.unwrap_or_else(|| 1.0 / libm::sqrt(q.width as f64));
     let attention = Attention {
@@ -186,11 +213,5 @@ pub(crate) fn attend(
         scale: scale as f32,
     };
     let len = attention.scratch_len().ok_or(Error::OutOfResources { bytes: usize::MAX })?;
-    let out = match dtype {
-        ScalarType::Half => NumbersMut::F16(out.data_mut::<f16>()?),
-        ScalarType::BFloat16 => NumbersMut::Bf16(out.data_mut::<bf16>()?),
-        _ => NumbersMut::F32(out.data_mut::<f32>()?),
-    };
-    attention.run(only_isa(), out, cx.scratch(len)?);
-    Ok(())
+    Ok(Some((attention, cx.scratch(len)?)))
 }

@@ -55,5 +55,30 @@ fn custom_quantized_sdpa(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Res
     };
     let operands = [operand(0)?, operand(1)?, operand(2)?];
     let heads_first = args.bool(14)?;
-    attend(cx, operands, heads_first, &options, (&mut args.out(15)?, 15))
+    attend(cx, &operands, heads_first, &options, (&mut args.out(15)?, 15))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn a_tensor_without_dimensions_is_refused() {
+        let x = Tensor::zeros(ScalarType::Char, &[]);
+        let zero_points = Tensor::zeros(ScalarType::Char, &[1]);
+        let scales = Tensor::zeros(ScalarType::Float, &[1]);
+        let mut out = Tensor::zeros(ScalarType::Float, &[0; 4]);
+        let (number, pair) = (Argument::Scalar, [&zero_points, &scales].map(Argument::Tensor));
+        let mut arguments: Vec<_> = [&x; 3].map(Argument::Tensor).into_iter().collect();
+        arguments.extend([number(Scalar::Int(0)), Argument::None, number(Scalar::Double(0.0))]);
+        arguments.extend([number(Scalar::Bool(false)), Argument::None]);
+        arguments.extend(pair);
+        arguments.extend([const { Argument::None }; 4]);
+        arguments.extend([number(Scalar::Bool(false)), Argument::Out(&mut out)]);
+        let expected = "row-major, with one number for each row of the tensor";
+        let result = Call::new(&KERNELS[0]).run(&mut arguments);
+        assert_eq!(result, Err(Error::InvalidArgument { index: 8, expected }));
+    }
 }

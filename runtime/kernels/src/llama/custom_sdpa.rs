@@ -48,7 +48,7 @@ fn custom_sdpa(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
         Ok(Operand { tensor, index, quantization: None })
     };
     let operands = [operand(0)?, operand(1)?, operand(2)?];
-    attend(cx, operands, false, &options, (&mut args.out(8)?, 8))
+    attend(cx, &operands, false, &options, (&mut args.out(8)?, 8))
 }
 
 #[cfg(test)]

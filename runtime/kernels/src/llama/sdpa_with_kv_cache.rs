@@ -14,10 +14,10 @@
 //! Errors: those of both; nothing is written then.
 //! Source: ExecuTorch `op_sdpa.cpp`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
 use crate::{
-    attention::{Operand, Options, attend},
+    attention::{Operand, Options, attend, prepare},
     llama::update_cache::positions,
     strided::{Part, copy},
 };
@@ -55,10 +55,60 @@ fn sdpa_with_kv_cache(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
         let expected = "the number of queries, keys and values";
         return Err(Error::InvalidArgument { index: 6, expected });
     }
+    // Whatever is wrong is found before the caches are written.
+    prepare(cx, &operands(query, [&keys, &values])?, false, &options, (&mut out, 11))?;
     for ((cache, part), new) in [&mut keys, &mut values].into_iter().zip(parts).zip(new) {
         copy(cache, &part, &new, &Part::all(&new))?;
     }
+    attend(cx, &operands(query, [&keys, &values])?, false, &options, (&mut out, 11))
+}
+
+fn operands<'t>(
+    query: TensorView<'t>,
+    [keys, values]: [&'t TensorMut<'_, '_>; 2],
+) -> Result<[Operand<'t>; 3], Error> {
     let operand = |tensor, index| Operand { tensor, index, quantization: None };
-    let operands = [operand(query, 0), operand(keys.view()?, 3), operand(values.view()?, 4)];
-    attend(cx, operands, false, &options, (&mut out, 11))
+    Ok([operand(query, 0), operand(keys.view()?, 3), operand(values.view()?, 4)])
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+
+    use super::*;
+
+    /// The result of one query and both caches, with a mask of so many columns.
+    fn run(columns: usize) -> (Result<f32, Error>, [Vec<f32>; 2]) {
+        let zero = Tensor::zeros(ScalarType::Float, &[1, 1, 1, 1]);
+        let value = Tensor::new(&[1, 1, 1, 1], &[4.0_f32]).unwrap();
+        let mask = Tensor::zeros(ScalarType::Float, &[1, columns]);
+        let mut caches = [(); 2].map(|()| Tensor::new(&[1, 2, 1, 1], &[6.0_f32, 2.0]).unwrap());
+        let [keys, values] = &mut caches;
+        let mut out = Tensor::zeros(ScalarType::Float, &[0; 4]);
+        let mut arguments = [
+            Argument::Tensor(&zero),
+            Argument::Tensor(&zero),
+            Argument::Tensor(&value),
+            Argument::Out(keys),
+            Argument::Out(values),
+            Argument::Scalar(Scalar::Int(1)),
+            Argument::Scalar(Scalar::Int(1)),
+            Argument::Tensor(&mask),
+            Argument::Scalar(Scalar::Double(0.0)),
+            Argument::Scalar(Scalar::Bool(false)),
+            Argument::None,
+            Argument::Out(&mut out),
+        ];
+        let result = Call::new(&KERNELS[0]).run(&mut arguments);
+        let caches = caches.map(|cache| cache.data().unwrap().to_vec());
+        (result.map(|()| out.data().unwrap()[0]), caches)
+    }
+
+    #[test]
+    fn caches_are_written_unless_something_is_wrong() {
+        assert_eq!(run(2), (Ok(5.0), [vec![6.0, 0.0], vec![6.0, 4.0]]));
+        let expected = "row-major, with a row for each query and a column for each key";
+        let error = Error::InvalidArgument { index: 7, expected };
+        assert_eq!(run(3), (Err(error), [vec![6.0, 2.0], vec![6.0, 2.0]]));
+    }
 }
