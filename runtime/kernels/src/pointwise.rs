@@ -111,6 +111,8 @@ fn pick<C: Copy, const K: usize>(inputs: &[&[C]; K], i: usize) -> [C; K] {
 /// One call of an operator: what it reads and the dtypes that it computes in and gives.
 pub(crate) struct Pointwise<'a, const K: usize> {
     inputs: [Input<'a>; K],
+    /// Which arguments of the call the inputs are.
+    places: [u8; K],
     compute: ScalarType,
     result: ScalarType,
     /// Whether numbers and tensors without dimensions keep their precision beside half types.
@@ -126,7 +128,13 @@ impl<'a, const K: usize> Pointwise<'a, K> {
 
     /// Computes in `dtype`, to which every input is converted.
     pub(crate) fn in_dtype(inputs: [Input<'a>; K], dtype: ScalarType) -> Self {
-        Self { inputs, compute: dtype, result: dtype, wide_scalars: false }
+        let places = core::array::from_fn(|at| at as u8);
+        Self { inputs, places, compute: dtype, result: dtype, wide_scalars: false }
+    }
+
+    /// The same with inputs that are the arguments `places`, and not the first ones.
+    pub(crate) fn of_arguments(self, places: [u8; K]) -> Self {
+        Self { places, ..self }
     }
 
     /// Computes in floating point; `bool` and integers as `f32`.
@@ -167,13 +175,17 @@ impl<'a, const K: usize> Pointwise<'a, K> {
     }
 
     /// Refuses to compute in some dtypes, on behalf of the first input that has one of them.
-    fn refuse(self, refused: impl Fn(ScalarType) -> bool) -> Result<Self, Error> {
+    fn refuse(self, refused: fn(ScalarType) -> bool) -> Result<Self, Error> {
+        self.check_dtype(refused).map(|()| self)
+    }
+
+    fn check_dtype(&self, refused: fn(ScalarType) -> bool) -> Result<(), Error> {
         if !refused(self.compute) {
-            return Ok(self);
+            return Ok(());
         }
-        let mut inputs = (0_u8..).zip(&self.inputs);
-        let found = inputs.find(|(_, input)| refused(input.dtype()));
-        let (index, found) = found.map_or((0, self.compute), |(i, input)| (i, input.dtype()));
+        let mut inputs = self.places.iter().zip(self.inputs.iter().map(Input::dtype));
+        let found = inputs.find(|&(_, dtype)| refused(dtype));
+        let (&index, found) = found.unwrap_or((&0, self.compute));
         Err(Error::InvalidType { index, found })
     }
 
@@ -224,24 +236,21 @@ impl<'a, const K: usize> Pointwise<'a, K> {
     fn prepare(&self, out: &mut TensorMut<'_, '_>, index: usize) -> Result<(), Error> {
         use ScalarType as S;
         let index = u8::try_from(index).unwrap_or(u8::MAX);
-        let number = |dtype: S| dtype.is_float() || dtype.is_integer() || dtype == S::Bool;
         // Elements are computed in `i64`, which cannot hold every `u64`.
-        if !number(self.compute) || self.compute == S::UInt64 {
-            return Err(Error::InvalidType { index: 0, found: self.compute });
-        }
+        self.check_dtype(|dtype| !is_number(dtype) || dtype == S::UInt64)?;
         let fits = match out.dtype() {
             to if to.is_float() => true,
             S::Bool => self.result == S::Bool,
-            to => number(to) && !self.result.is_float(),
+            to => is_number(to) && !self.result.is_float(),
         };
         if !fits {
             return Err(Error::InvalidType { index, found: out.dtype() });
         }
         let mut sizes = Dims::filled(0, 0);
-        for (at, input) in (0_u8..).zip(&self.inputs) {
+        for (&index, input) in self.places.iter().zip(&self.inputs) {
             let expected = "a tensor that broadcasts with the others";
             sizes = broadcast_shapes(&sizes, &input.sizes())
-                .ok_or(Error::InvalidArgument { index: at, expected })?;
+                .ok_or(Error::InvalidArgument { index, expected })?;
         }
         out.resize(&sizes)
     }
@@ -264,7 +273,8 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         let layouts = self.inputs.each_ref().map(Input::layout);
         let walk = Walk::new(out.sizes(), out.dim_order(), layouts);
         let mut sources = [Source::<C>::nothing(); K];
-        for (at, (source, input)) in sources.iter_mut().zip(&self.inputs).enumerate() {
+        for ((source, input), &place) in sources.iter_mut().zip(&self.inputs).zip(&self.places) {
+            let at = usize::from(place);
             let keeps = self.wide_scalars && self.compute.is_float() && input.rank() == 0;
             let dtype = if keeps { C::DTYPE } else { self.compute };
             *source = match input {
@@ -276,6 +286,10 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         evaluate(&walk, &mut sources, &mut target, function);
         Ok(())
     }
+}
+
+fn is_number(dtype: ScalarType) -> bool {
+    dtype.is_float() || dtype.is_integer() || dtype == ScalarType::Bool
 }
 
 impl Pointwise<'_, 1> {

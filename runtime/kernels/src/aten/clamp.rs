@@ -58,12 +58,17 @@ fn clamp_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     }
 }
 
-/// A call whose common dtype can hold the numbers among `limits`.
+/// A call of the argument 0 and `limits`, with their places; the common dtype can hold the numbers
+/// among them.
 fn checked<'a, const K: usize, const L: usize>(
     inputs: [Input<'a>; K],
     limits: [(u8, Input<'a>); L],
 ) -> Result<Pointwise<'a, K>, Error> {
-    let call = Pointwise::new(inputs)?;
+    let mut places = [0; K];
+    for (place, (index, _)) in places.iter_mut().skip(1).zip(limits) {
+        *place = index;
+    }
+    let call = Pointwise::new(inputs)?.of_arguments(places);
     for (index, limit) in limits {
         if let Input::Scalar(scalar) = limit {
             check_range(scalar, call.dtype(), index)?;
@@ -107,5 +112,8 @@ mod tests {
         let max = Value::Scalar(Scalar::Int(300));
         let range = error(2, "a number that the dtype can hold");
         check::<u8, 3>(&KERNELS[0], [x(), Value::None, max], range);
+        let (x, max) = (tensor(&[1_u8; 3]), tensor(&[1_u8; 2]));
+        let shape = error(2, "a tensor that broadcasts with the others");
+        check::<u8, 3>(&KERNELS[1], [x, Value::None, max], shape);
     }
 }

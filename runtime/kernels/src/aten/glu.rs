@@ -32,7 +32,7 @@ fn glu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     }
     let len = size / 2;
     let half = |start| Input::Part(x, Slice { dim, start, len });
-    let call = Pointwise::new([half(0), half(len)])?.only_float()?;
+    let call = Pointwise::new([half(0), half(len)])?.of_arguments([0, 0]).only_float()?;
     call.run(args, 2, floats!(F => |[a, b]| a / (1.0 + Libm::<F>::exp(-b))))
 }
 

@@ -63,7 +63,8 @@ fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     let (of_a, of_b) = (dequantize(1)?, dequantize(6)?);
     let inverse = 1.0 / args.double(10)? as f32;
     let zero_point = args.int(11)? as f32;
-    let call = Pointwise::new([Input::Tensor(a), Input::Tensor(b)])?.not_float()?;
+    let call = Pointwise::new([Input::Tensor(a), Input::Tensor(b)])?;
+    let call = call.of_arguments([0, 5]).not_float()?;
     call.run(
         args,
         14,
@@ -80,8 +81,8 @@ mod tests {
 
     use super::*;
 
-    fn run(range: [i64; 2]) -> Result<Vec<u8>, Error> {
-        let (a, b) = (Tensor::from_slice(&[0_u8, 10, 255]), Tensor::from_slice(&[4_u8]));
+    fn run(b: &[u8], range: [i64; 2]) -> Result<Vec<u8>, Error> {
+        let (a, b) = (Tensor::from_slice(&[0_u8, 10, 255]), Tensor::from_slice(b));
         let mut out = Tensor::zeros(ScalarType::Byte, &[0]);
         let int = |value| Argument::Scalar(Scalar::Int(value));
         let double = |value| Argument::Scalar(Scalar::Double(value));
@@ -108,8 +109,10 @@ mod tests {
 
     #[test]
     fn values() {
-        assert_eq!(run([0, 255]), Ok(vec![1, 11, 255]));
-        assert_eq!(run([2, 9]), Ok(vec![2, 9, 9]));
-        assert!(run([-1, 255]).is_err());
+        assert_eq!(run(&[4], [0, 255]), Ok(vec![1, 11, 255]));
+        assert_eq!(run(&[4], [2, 9]), Ok(vec![2, 9, 9]));
+        assert!(run(&[4], [-1, 255]).is_err());
+        let expected = "a tensor that broadcasts with the others";
+        assert_eq!(run(&[4; 2], [0, 255]), Err(Error::InvalidArgument { index: 5, expected }));
     }
 }
