@@ -72,17 +72,36 @@ pub(crate) fn parts_of(dtype: ScalarType) -> Option<ScalarType> {
     }
 }
 
-/// The complex dtype of those of some arguments, if one is complex; the widest where they differ.
+/// The widest complex dtype of `dtypes`, if there is one.
 pub(crate) fn common(dtypes: &[ScalarType]) -> Option<ScalarType> {
     dtypes.iter().copied().filter(|&dtype| parts_of(dtype).is_some()).max()
 }
 
-/// The dtype to compute `inputs` in, if they are tensors one of which is complex.
+/// The complex dtype that holds the numbers of a floating-point or complex one.
+fn widened(dtype: ScalarType) -> Option<ScalarType> {
+    match parts_of(dtype).unwrap_or(dtype) {
+        ScalarType::Half => Some(ScalarType::ComplexHalf),
+        ScalarType::BFloat16 | ScalarType::Float => Some(ScalarType::ComplexFloat),
+        ScalarType::Double => Some(ScalarType::ComplexDouble),
+        _ => None,
+    }
+}
+
+/// The dtype to compute `inputs` in, if they are tensors one of which is complex: one without
+/// dimensions does not widen the other, unless that holds integers.
+///
+/// Source: `torch.result_type`.
 pub(crate) fn common_of(inputs: &[Input<'_>; 2]) -> Option<ScalarType> {
     if inputs.iter().any(|input| matches!(input, Input::Scalar(_))) {
         return None;
     }
-    common(&inputs.each_ref().map(Input::dtype))
+    common(&inputs.each_ref().map(Input::dtype))?;
+    let [a, b] = inputs.each_ref().map(|input| widened(input.dtype()));
+    match inputs.each_ref().map(|input| input.rank() == 0) {
+        [true, false] => b.or(a),
+        [false, true] => a.or(b),
+        _ => a.max(b),
+    }
 }
 
 /// Elements of a tensor in the order of memory, real ones as complex numbers.
@@ -252,5 +271,26 @@ mod tests {
         assert_eq!(common(&[S::Float, S::ComplexHalf]), Some(S::ComplexHalf));
         assert_eq!(common(&[S::ComplexDouble, S::ComplexFloat]), Some(S::ComplexDouble));
         assert_eq!(common(&[S::Float, S::Double]), None);
+    }
+
+    #[test]
+    fn tensors_meet_by_dimensions() {
+        use ScalarType as S;
+        let check = |inputs: [(S, &[usize]); 2], expected| {
+            let bytes = [0_u64; 4];
+            let inputs = inputs.map(|(dtype, sizes)| {
+                let len = dtype.size() * sizes.iter().product::<usize>();
+                let bytes = &bytemuck::cast_slice(&bytes)[..len];
+                TensorView::from_bytes(dtype, sizes, bytes).unwrap().into()
+            });
+            assert_eq!(common_of(&inputs), expected);
+        };
+        check([(S::ComplexFloat, &[2]), (S::Double, &[2])], Some(S::ComplexDouble));
+        check([(S::ComplexHalf, &[]), (S::BFloat16, &[])], Some(S::ComplexFloat));
+        check([(S::ComplexFloat, &[2]), (S::ComplexDouble, &[])], Some(S::ComplexFloat));
+        check([(S::ComplexFloat, &[]), (S::Double, &[2])], Some(S::ComplexDouble));
+        check([(S::ComplexDouble, &[]), (S::Half, &[2])], Some(S::ComplexHalf));
+        check([(S::Long, &[2]), (S::ComplexDouble, &[])], Some(S::ComplexDouble));
+        check([(S::Float, &[2]), (S::Double, &[2])], None);
     }
 }

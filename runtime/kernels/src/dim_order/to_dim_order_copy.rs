@@ -8,11 +8,11 @@
 //! | `out`          | any dtype         | as `self`     |
 //!
 //! Elements keep their positions and are converted as a cast in PyTorch does; of a complex
-//! number a real one is the real part. Exact.
+//! number a real one is the real part, and a `bool` whether it is not zero. Exact.
 //! Errors: a `dim_order` that `out` does not have is [`Error::InvalidArgument`] at index 2.
 //! Source: ExecuTorch `op__to_dim_order_copy.cpp`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::{
     axis::check_dim_order,
@@ -30,14 +30,18 @@ fn to_dim_order_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(
     check_dim_order(args, 2, 3)?;
     let (from, to) = (args.tensor(0)?.dtype(), args.out(3)?.dtype());
     match common(&[from, to]) {
-        Some(dtype) if from != to => with_complex!(dtype, A => map::<A, 1>(args, 3, |[x]| x)),
+        Some(dtype) if from != to => with_complex!(dtype, A => map::<A, 1>(args, 3, |[x]| {
+            let [re, im] = x;
+            // Where the real part is zero, the other one decides whether the number is.
+            if to == ScalarType::Bool && re == A::default() { [im, re] } else { x }
+        })),
         _ => convert_to(args, 3),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use afferent_core::{Argument, Call, Tensor};
+    use afferent_core::{Argument, Bool, Call, Tensor};
 
     use super::*;
     use crate::testing::{check, ints, iota};
@@ -50,6 +54,18 @@ mod tests {
         };
         run(ints(&[0, 1]), Ok((&[2, 2], &[0, 1, -2, 3])));
         run(Argument::None, Ok((&[2, 2], &[0, 1, -2, 3])));
+    }
+
+    #[test]
+    fn a_complex_number_is_true_unless_both_parts_are_zero() {
+        let parts = [0.0_f32, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, f32::NAN];
+        let bytes = bytemuck::cast_slice(&parts);
+        let x = Tensor::from_bytes(ScalarType::ComplexFloat, &[4], &[0], bytes).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Bool, &[4]);
+        let (ignored, order) = (Argument::None, Argument::None);
+        let mut arguments = [Argument::Tensor(&x), ignored, order, Argument::Out(&mut out)];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(out.data(), Ok(&[true, false, true, true].map(Bool::from)[..]));
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl<'a> Input<'a> {
     }
 
     /// Number of dimensions.
-    pub(super) fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> usize {
         match self {
             Self::Tensor(view) | Self::Part(view, _) => view.rank(),
             Self::Scalar(_) => 0,
