@@ -117,6 +117,14 @@ fn settings() {
 }
 
 #[test]
+fn a_stride_beyond_the_input() {
+    let (g, far) = (Geometry { input: [1, 3, 3], ..PLAIN }, usize::MAX / 2);
+    check(Geometry { stride: [1, 1, far], ..g });
+    check(Geometry { stride: [1, far, 1], ..g });
+    check(Geometry { stride: [1, far, 1], groups: 2, in_channels: 1, out_channels: 1, ..g });
+}
+
+#[test]
 fn dimensions() {
     check(Geometry { input: [4, 5, 6], kernel: [2, 3, 1], padding: [1, 1, 0], ..PLAIN });
     check(Geometry { input: [1, 1, 50], kernel: [1, 1, 3], padding: [0, 0, 1], ..PLAIN });

@@ -205,7 +205,8 @@ impl Planes<'_, '_> {
         }
         let bias = simd.splat(bias);
         let g = &self.conv.geometry;
-        let step = g.stride[1] * self.pitch();
+        // Where there is one row, the step may be of any size.
+        let step = g.stride[1].saturating_mul(self.pitch());
         for (row, out) in out.chunks_exact_mut(g.output[2]).enumerate() {
             let x = &x[row * step..];
             let len = out.len();

@@ -71,7 +71,8 @@ impl Routine for Pack<'_, '_> {
         }
         let (runs, count) = patches.runs(part);
         let by_rows = steps.space[2] == 1;
-        let step = g.stride[2] * steps.space[2];
+        // Where an output has no neighbour, the step may be of any size.
+        let step = g.stride[2].saturating_mul(steps.space[2]);
         let mut at = 0;
         for depth in 0..g.kernel[0] {
             for height in 0..g.kernel[1] {
