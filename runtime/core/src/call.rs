@@ -181,7 +181,7 @@ impl<'k> Call<'k> {
         // SAFETY: the slots were made above, each from its own tensor; the tensors to write are
         // borrowed mutably by `arguments`, so no other tensor of the call shares their memory.
         let mut args = unsafe { Args::new(&tables.values, &tables.slots, &ids, signature) };
-        let mut cx = KernelContext::new(self.scratch.as_mut_slice(), None);
+        let mut cx = KernelContext::new(self.scratch.as_mut_slice());
         let result = (self.kernel.run)(&mut cx, &mut args);
         // SAFETY: the call is over, so nothing borrows the slots any more.
         let outcome = unsafe { outcome(&tables) };

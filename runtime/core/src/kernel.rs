@@ -1,9 +1,6 @@
 //! What a kernel is, and how the executor finds one.
 
-use core::{
-    mem::size_of,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use core::mem::size_of;
 
 use bytemuck::Pod;
 
@@ -177,14 +174,13 @@ pub trait Workers: Sync {
 #[derive(Default)]
 pub struct KernelContext<'a> {
     scratch: &'a mut [u8],
-    cancelled: Option<&'a AtomicBool>,
     workers: Option<&'a dyn Workers>,
 }
 
 impl<'a> KernelContext<'a> {
-    /// A context with scratch memory and a flag that cancels the run.
-    pub fn new(scratch: &'a mut [u8], cancelled: Option<&'a AtomicBool>) -> Self {
-        Self { scratch, cancelled, workers: None }
+    /// A context with scratch memory.
+    pub fn new(scratch: &'a mut [u8]) -> Self {
+        Self { scratch, workers: None }
     }
 
     /// The same with threads that kernels may use.
@@ -213,11 +209,6 @@ impl<'a> KernelContext<'a> {
         let memory = self.scratch.get_mut(skip..end).ok_or(missing(end))?;
         let cast = bytemuck::try_cast_slice_mut(memory);
         cast.map_err(|_| Error::Internal { reason: "scratch memory is aligned" })
-    }
-
-    /// Whether somebody asked to end the run; long kernels look now and then.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
@@ -248,7 +239,7 @@ mod tests {
     #[test]
     fn scratch_says_how_much_is_missing() {
         let mut memory = [0_u8; 64];
-        let mut cx = KernelContext::new(&mut memory, None);
+        let mut cx = KernelContext::new(&mut memory);
         assert_eq!(cx.scratch::<f32>(8).map(|s| s.len()), Ok(8));
         let Err(Error::OutOfResources { bytes }) = cx.scratch::<f64>(64) else { panic!() };
         assert!((512..520).contains(&bytes));

@@ -234,8 +234,7 @@ impl<'a> Method<'a> {
             // SAFETY: loading checked that what this instruction writes shares no memory with its
             // other arguments, and `self` is borrowed, so that nothing else reaches the tensors.
             let mut args = unsafe { Args::new(self.values, self.slots, ids, signature) };
-            let mut cx = KernelContext::new(self.heap.scratch(), options.cancelled)
-                .with_workers(options.workers);
+            let mut cx = KernelContext::new(self.heap.scratch()).with_workers(options.workers);
             let result = match callee {
                 Callee::Kernel(run) => run(&mut cx, &mut args),
                 Callee::Delegate(index) => {
