@@ -2,7 +2,10 @@
 
 use afferent_core::{Args, Dims, Error, MAX_DIMS, TensorMut, TensorView};
 
-use crate::strided::{Part, copy, same_dtype};
+use crate::{
+    accumulator::same_dtype,
+    strided::{Part, copy},
+};
 
 /// Neighbouring positions of one dimension of a result, and where their elements come from.
 #[derive(Clone, Copy, Default)]
@@ -142,7 +145,7 @@ pub(crate) fn pad(args: &mut Args<'_>, dims: usize, border: Border) -> Result<()
     }
     let (sizes, runs) = pad_arg(args, 1, &input, border)?;
     let mut out = args.out(2)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(&sizes)?;
     copy_runs(&mut out, &input, &runs)
 }

@@ -3,6 +3,7 @@
 use afferent_core::{Args, Dims, Error, TensorMut, TensorView};
 
 use crate::{
+    accumulator::same_dtype,
     block::{Block, OUTSIDE},
     convert::convert_block,
 };
@@ -84,19 +85,6 @@ fn dims(sizes: &[usize]) -> Dims {
     Dims::new(sizes).unwrap_or(Dims::filled(0, 0))
 }
 
-/// Refuses an argument of another dtype than `out`, which is the argument `index`.
-pub(crate) fn same_dtype(
-    out: &TensorMut<'_, '_>,
-    input: &TensorView<'_>,
-    index: u8,
-) -> Result<(), Error> {
-    if out.dtype() == input.dtype() {
-        Ok(())
-    } else {
-        Err(Error::InvalidType { index, found: out.dtype() })
-    }
-}
-
 /// Copies the part `from` of `input` to the part `to` of `out`, which has the same sizes;
 /// elements of another dtype are converted.
 pub(crate) fn copy(
@@ -128,17 +116,17 @@ pub(crate) fn take(
     input: &TensorView<'_>,
     from: &Part,
 ) -> Result<(), Error> {
-    same_dtype(out, input, index)?;
+    same_dtype(out.dtype(), input.dtype(), index)?;
     out.resize(&from.sizes)?;
     let to = Part::all_of(out);
     copy(out, &to, input, from)
 }
 
-/// Copies the tensor 0 to the argument `out`, which has the same dtype.
-pub(crate) fn duplicate(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
+/// Copies the tensor 0 to the argument `index`, which has the same dtype.
+pub(crate) fn duplicate(args: &mut Args<'_>, index: u8) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let mut out = args.out(out)?;
-    same_dtype(&out, &input, 0)?;
+    let mut out = args.out(usize::from(index))?;
+    same_dtype(out.dtype(), input.dtype(), index)?;
     out.resize(input.sizes())?;
     assign(&mut out, &input)
 }
@@ -151,15 +139,16 @@ pub(crate) fn convert_to(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
     assign(&mut out, &input)
 }
 
-/// Splits `input` along `dim` to the list of tensors at `list`, each as long as `len` says.
+/// Splits `input` along `dim` to the list of tensors at `index`, each as long as `len` says.
 pub(crate) fn split(
     args: &mut Args<'_>,
-    list: usize,
+    index: u8,
     input: &TensorView<'_>,
     dim: usize,
     len: impl Fn(usize) -> usize,
 ) -> Result<(), Error> {
     let whole = Part::all(input);
+    let list = usize::from(index);
     let count = args.out_list_len(list)?;
     for item in 0..count {
         let mut sizes = whole.sizes;
@@ -170,7 +159,7 @@ pub(crate) fn split(
     for item in 0..count {
         let mut part = whole;
         part.slice(dim, start, len(item), 1);
-        take(&mut args.out_list(list, item)?, 0, input, &part)?;
+        take(&mut args.out_list(list, item)?, index, input, &part)?;
         start += len(item);
     }
     Ok(())

@@ -43,7 +43,7 @@ fn as_strided_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
             return Err(wrong(2, "strides that stay inside the tensor"));
         }
     }
-    take(&mut args.out(4)?, 0, &input, &Part { sizes, strides, offset })
+    take(&mut args.out(4)?, 4, &input, &Part { sizes, strides, offset })
 }
 
 #[cfg(test)]

@@ -27,20 +27,23 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 #[cfg(test)]
 mod tests {
-    use afferent_core::{Argument, Call, ScalarType, Tensor};
+    use afferent_core::{Argument, Call, Error, ScalarType, Tensor};
 
     use super::*;
     use crate::testing::{check, iota};
 
     #[test]
     fn values() {
-        let x = iota(&[2, 2]);
+        let (x, floats) = (iota(&[2, 2]), Tensor::zeros(ScalarType::Float, &[2, 2]));
         for kernel in KERNELS {
-            let mut inputs = vec![Argument::Tensor(&x)];
-            if kernel.args.len() == 3 {
-                inputs.push(Argument::None);
-            }
-            check(kernel, inputs, Ok((&[2, 2], &[0, 1, 2, 3])));
+            let inputs = |x| {
+                let ignored = (kernel.args.len() == 3).then_some(Argument::None);
+                [Argument::Tensor(x)].into_iter().chain(ignored).collect()
+            };
+            check(kernel, inputs(&x), Ok((&[2, 2], &[0, 1, 2, 3])));
+            let error =
+                Error::InvalidType { index: kernel.args.len() as u8 - 1, found: ScalarType::Int };
+            check(kernel, inputs(&floats), Err(error));
         }
     }
 

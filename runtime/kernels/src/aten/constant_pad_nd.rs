@@ -15,9 +15,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
+    accumulator::same_dtype,
     convert::{element, fill},
     runs::{Border, copy_runs, pad_arg},
-    strided::same_dtype,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -31,7 +31,7 @@ fn constant_pad_nd(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     let value = element(args.scalar(2)?, input.dtype(), 2)?;
     let (sizes, runs) = pad_arg(args, 1, &input, Border::Constant)?;
     let mut out = args.out(3)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(&sizes)?;
     // Where every position is copied, nothing remains to be filled.
     if runs.iter().zip(sizes.iter()).any(|(runs, &size)| runs[0].len < size) {

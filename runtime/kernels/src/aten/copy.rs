@@ -13,7 +13,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::strided::{Part, assign_part, same_dtype};
+use crate::{
+    accumulator::same_dtype,
+    strided::{Part, assign_part},
+};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::copy.out", &[Arg::Tensor, Arg::Tensor, Arg::Ignored, Arg::Out], copy_out),
@@ -23,7 +26,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 fn copy_out(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, source) = (args.tensor(0)?, args.tensor(1)?);
     let mut out = args.out(3)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 3)?;
     let mut part = Part::all(&source);
     part.expand(input.sizes(), 1)?;
     out.resize(input.sizes())?;

@@ -44,7 +44,7 @@ fn diagonal_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     part.select(rows.min(columns), 0);
     part.sizes.push(len)?;
     part.strides.push(stride)?;
-    take(&mut args.out(4)?, 0, &input, &part)
+    take(&mut args.out(4)?, 4, &input, &part)
 }
 
 #[cfg(test)]

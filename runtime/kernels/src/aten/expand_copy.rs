@@ -33,7 +33,7 @@ fn expand_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     }
     let mut part = Part::all(&input);
     part.expand(&sizes, 1)?;
-    take(&mut args.out(3)?, 0, &input, &part)
+    take(&mut args.out(3)?, 3, &input, &part)
 }
 
 #[cfg(test)]

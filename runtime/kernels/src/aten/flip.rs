@@ -26,7 +26,7 @@ fn flip(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     for dim in (0..input.rank()).filter(|dim| dims & (1 << dim) != 0) {
         part.flip(dim);
     }
-    take(&mut args.out(2)?, 0, &input, &part)
+    take(&mut args.out(2)?, 2, &input, &part)
 }
 
 #[cfg(test)]

@@ -16,10 +16,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
+    accumulator::same_dtype,
     axis::dim_arg,
     block::{OUTSIDE, with_size},
     indexing::{Along, for_each_index},
-    strided::{Part, same_dtype},
+    strided::Part,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -32,7 +33,7 @@ fn gather(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, index) = (args.tensor(0)?, args.tensor(2)?);
     let dim = dim_arg(args, 1, input.rank())?;
     let mut out = args.out(4)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 4)?;
     out.resize(index.sizes())?;
     let (to, from) = (Part::all_of(&out), Part::all(&input));
     let along = Along { index, arg: 2, dim };

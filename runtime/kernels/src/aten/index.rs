@@ -15,9 +15,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
+    accumulator::same_dtype,
     block::{Block, OUTSIDE},
     indexing::Selection,
-    strided::{Part, for_each_position, row_major, same_dtype},
+    strided::{Part, for_each_position, row_major},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -28,7 +29,7 @@ fn index(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let from = Part::all(&input);
     let selection = Selection::new(list, &from)?;
     let mut out = args.out(2)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(&selection.sizes)?;
     if out.numel() == 0 {
         return Ok(());

@@ -16,10 +16,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
 use crate::{
+    accumulator::same_dtype,
     block::{Block, OUTSIDE},
     convert::add_block,
     indexing::Selection,
-    strided::{Part, assign, for_each_position, row_major, same_dtype},
+    strided::{Part, assign, for_each_position, row_major},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -38,19 +39,19 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
 ];
 
-/// Puts the values into the argument `out`, which gets the elements of `input` first, if there is
+/// Puts the values into the argument `index`, which gets the elements of `input` first, if there is
 /// one.
 fn index_put(
     cx: &mut KernelContext<'_>,
     args: &mut Args<'_>,
-    out: usize,
+    index: u8,
     input: Option<TensorView<'_>>,
 ) -> Result<(), Error> {
     let (list, values, accumulate) = (args.tensor_list(1)?, args.tensor(2)?, args.bool(3)?);
-    let mut out = args.out(out)?;
+    let mut out = args.out(usize::from(index))?;
     let dtype = out.dtype();
     if let Some(input) = &input {
-        same_dtype(&out, input, 0)?;
+        same_dtype(dtype, input.dtype(), index)?;
         out.resize(input.sizes())?;
     }
     if values.dtype() != dtype {

@@ -13,10 +13,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
-    axis::dim_arg,
-    block::Block,
-    indexing::Indices,
-    strided::{Part, same_dtype},
+    accumulator::same_dtype, axis::dim_arg, block::Block, indexing::Indices, strided::Part,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -36,7 +33,7 @@ fn index_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     }
     let (mut size, mut stride) = (1, 0);
     let mut out = args.out(3)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 3)?;
     if dim < input.rank() {
         (size, stride) = (from.sizes[dim], from.strides[dim]);
         from.sizes[dim] = count;

@@ -15,9 +15,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, broadcast_shapes};
 
 use crate::{
+    accumulator::same_dtype,
     block::{OUTSIDE, with_size},
     indexing::check_mask,
-    strided::{Part, assign_part, for_each_position, locate, same_dtype},
+    strided::{Part, assign_part, for_each_position, locate},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -36,7 +37,7 @@ fn masked_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
     let sizes = broadcast_shapes(input.sizes(), mask.sizes());
     let sizes = sizes.ok_or(wrong(1, "a shape that broadcasts"))?;
     let mut out = args.out(3)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(&sizes)?;
     let (mut from, mut part) = (Part::all(&input), Part::all(&mask));
     from.expand(&sizes, 0)?;

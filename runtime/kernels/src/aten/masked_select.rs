@@ -13,9 +13,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, broadcast_shapes, numel};
 
 use crate::{
+    accumulator::same_dtype,
     block::{OUTSIDE, with_size},
     indexing::check_mask,
-    strided::{Part, for_each_position, same_dtype},
+    strided::{Part, for_each_position},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -30,7 +31,7 @@ fn masked_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     from.expand(&sizes, 0)?;
     where_.expand(&sizes, 1)?;
     let mut out = args.out(2)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 2)?;
     // An element of the mask counts as often as it is repeated.
     let selected = mask.bytes().iter().filter(|&&byte| byte != 0).count();
     let repeats = numel(&sizes).map(|all| all.checked_div(mask.numel()).unwrap_or(0));

@@ -36,7 +36,7 @@ fn narrow_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     let len = usize::try_from(args.int(3)?).ok().filter(|&len| len <= size - start);
     let mut part = Part::all(&input);
     part.slice(dim, start, len.ok_or(wrong(3))?, 1);
-    take(&mut args.out(4)?, 0, &input, &part)
+    take(&mut args.out(4)?, 4, &input, &part)
 }
 
 #[cfg(test)]

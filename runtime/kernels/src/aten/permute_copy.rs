@@ -34,12 +34,12 @@ fn permute_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
         let from = wrap_dim(dim, input.rank(), 1)?;
         (part.sizes[to], part.strides[to]) = (whole.sizes[from], whole.strides[from]);
     }
-    take(&mut args.out(2)?, 0, &input, &part)
+    take(&mut args.out(2)?, 2, &input, &part)
 }
 
 #[cfg(test)]
 mod tests {
-    use afferent_core::Argument;
+    use afferent_core::{Argument, ScalarType, Tensor};
 
     use super::*;
     use crate::testing::{check, ints, iota};
@@ -60,5 +60,8 @@ mod tests {
             };
             run(dims, Err(Error::InvalidArgument { index: 1, expected }));
         }
+        let x = Tensor::zeros(ScalarType::Float, &[2, 3]);
+        let error = Error::InvalidType { index: 2, found: ScalarType::Int };
+        check(&KERNELS[0], vec![Argument::Tensor(&x), ints(&[1, 0])], Err(error));
     }
 }

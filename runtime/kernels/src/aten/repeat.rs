@@ -12,11 +12,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::sizes_arg,
-    block::Block,
-    strided::{Part, same_dtype},
-};
+use crate::{accumulator::same_dtype, axis::sizes_arg, block::Block, strided::Part};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::repeat.out", &[Arg::Tensor, Arg::IntList, Arg::Out], repeat)];
@@ -38,7 +34,7 @@ fn repeat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         *size = size.checked_mul(times).ok_or(wrong("sizes that fit memory"))?;
     }
     let mut out = args.out(2)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(&sizes)?;
     let strides = out.strides();
     let mut block = Block::new();

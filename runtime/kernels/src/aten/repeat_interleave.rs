@@ -13,10 +13,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};
 
 use crate::{
+    accumulator::same_dtype,
     block::OUTSIDE,
     convert::{element, fill},
     indexing::Indices,
-    strided::same_dtype,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -39,7 +39,7 @@ fn repeat_interleave(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(
         return Err(wrong(1, "the sum of the repeats"));
     }
     let mut out = args.out(2)?;
-    same_dtype(&out, &repeats, 0)?;
+    same_dtype(out.dtype(), repeats.dtype(), 2)?;
     out.resize(&[sum])?;
     let (dtype, mut bytes) = (out.dtype(), out.bytes_mut()?);
     for at in 0..repeats.numel() {

@@ -14,10 +14,11 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView};
 
 use crate::{
+    accumulator::same_dtype,
     axis::wrap_dim,
     block::OUTSIDE,
     runs::{Run, copy_runs, identity},
-    strided::{Part, locate, row_major, same_dtype},
+    strided::{Part, locate, row_major},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -51,7 +52,7 @@ fn roll(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         runs[dim][1] = Run { to: 0, from: left, len: moved, step: 1 };
     }
     let mut out = args.out(3)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(input.sizes())?;
     copy_runs(&mut out, &input, &runs)
 }
@@ -59,7 +60,7 @@ fn roll(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// Shifts all elements in row-major order.
 fn roll_all(args: &mut Args<'_>, input: &TensorView<'_>, shift: i64) -> Result<(), Error> {
     let mut out = args.out(3)?;
-    same_dtype(&out, input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(input.sizes())?;
     let (to, from) = (Part::all_of(&out), Part::all(input));
     let (count, size) = (input.numel(), input.dtype().size());

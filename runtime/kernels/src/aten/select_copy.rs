@@ -27,7 +27,7 @@ fn select_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     let input = args.tensor(0)?;
     let mut part = Part::all(&input);
     select_arg(args, 1, &mut part)?;
-    take(&mut args.out(3)?, 0, &input, &part)
+    take(&mut args.out(3)?, 3, &input, &part)
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
+    accumulator::same_dtype,
     axis::select_arg,
-    strided::{Part, assign, copy, same_dtype},
+    strided::{Part, assign, copy},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -27,7 +28,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn select_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, source) = (args.tensor(0)?, args.tensor(1)?);
     let mut out = args.out(4)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 4)?;
     out.resize(input.sizes())?;
     let mut part = Part::all_of(&out);
     select_arg(args, 2, &mut part)?;

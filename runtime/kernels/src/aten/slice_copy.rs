@@ -30,7 +30,7 @@ fn slice_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Erro
     let input = args.tensor(0)?;
     let mut part = Part::all(&input);
     slice_arg(args, 1, &mut part)?;
-    take(&mut args.out(5)?, 0, &input, &part)
+    take(&mut args.out(5)?, 5, &input, &part)
 }
 
 #[cfg(test)]

@@ -17,8 +17,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
+    accumulator::same_dtype,
     axis::slice_arg,
-    strided::{Part, assign, copy, same_dtype},
+    strided::{Part, assign, copy},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -31,7 +32,7 @@ fn slice_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     let (input, source) = (args.tensor(0)?, args.tensor(1)?);
     slice_arg(args, 2, &mut Part::all(&input))?;
     let mut out = args.out(6)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 6)?;
     out.resize(input.sizes())?;
     let mut part = Part::all_of(&out);
     slice_arg(args, 2, &mut part)?;

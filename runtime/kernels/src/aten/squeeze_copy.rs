@@ -34,7 +34,7 @@ fn squeeze_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
             part.select(dim, 0);
         }
     }
-    take(&mut args.out(2)?, 0, &input, &part)
+    take(&mut args.out(2)?, 2, &input, &part)
 }
 
 #[cfg(test)]

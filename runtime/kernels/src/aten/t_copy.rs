@@ -26,7 +26,7 @@ fn t_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             return Err(Error::InvalidArgument { index: 0, expected });
         }
     }
-    take(&mut args.out(1)?, 0, &input, &part)
+    take(&mut args.out(1)?, 1, &input, &part)
 }
 
 #[cfg(test)]

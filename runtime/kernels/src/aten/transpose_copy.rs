@@ -30,7 +30,7 @@ fn transpose_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
     if a != b {
         part.swap(a, b);
     }
-    take(&mut args.out(3)?, 0, &input, &part)
+    take(&mut args.out(3)?, 3, &input, &part)
 }
 
 #[cfg(test)]

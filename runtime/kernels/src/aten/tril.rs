@@ -12,7 +12,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel};
 
-use crate::strided::{Part, copy, same_dtype};
+use crate::{
+    accumulator::same_dtype,
+    strided::{Part, copy},
+};
 
 const ARGS: &[Arg] = &[Arg::Tensor, Arg::Int, Arg::Out];
 
@@ -28,7 +31,7 @@ fn triangle(args: &mut Args<'_>, upper: bool) -> Result<(), Error> {
         return Err(Error::InvalidArgument { index: 0, expected: "at least two dimensions" });
     };
     let mut out = args.out(2)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(input.sizes())?;
     out.bytes_mut()?.fill(0);
     if input.numel() == 0 {

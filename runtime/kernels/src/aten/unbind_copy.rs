@@ -38,7 +38,7 @@ fn unbind_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     for item in 0..count {
         let mut part = whole;
         part.select(dim, item);
-        take(&mut args.out_list(2, item)?, 0, &input, &part)?;
+        take(&mut args.out_list(2, item)?, 2, &input, &part)?;
     }
     Ok(())
 }

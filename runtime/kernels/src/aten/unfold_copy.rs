@@ -41,7 +41,7 @@ fn unfold_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     }
     part.sizes.push(size)?;
     part.strides.push(stride)?;
-    take(&mut args.out(4)?, 0, &input, &part)
+    take(&mut args.out(4)?, 4, &input, &part)
 }
 
 #[cfg(test)]

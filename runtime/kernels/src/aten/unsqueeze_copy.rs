@@ -25,7 +25,7 @@ fn unsqueeze_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
     let mut part = Part::all(&input);
     part.sizes.insert(dim, 1)?;
     part.strides.insert(dim, 0)?;
-    take(&mut args.out(2)?, 0, &input, &part)
+    take(&mut args.out(2)?, 2, &input, &part)
 }
 
 #[cfg(test)]

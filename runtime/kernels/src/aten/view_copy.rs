@@ -12,10 +12,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::inferred_sizes,
-    strided::{refill, same_dtype},
-};
+use crate::{accumulator::same_dtype, axis::inferred_sizes, strided::refill};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::view_copy.out", &[Arg::Tensor, Arg::IntList, Arg::Out], view_copy)];
@@ -24,7 +21,7 @@ fn view_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     let input = args.tensor(0)?;
     let sizes = inferred_sizes(args, 1, input.numel())?;
     let mut out = args.out(2)?;
-    same_dtype(&out, &input, 0)?;
+    same_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(&sizes)?;
     refill(&mut out, &input)
 }
@@ -53,6 +50,13 @@ mod tests {
             vec![Argument::Tensor(&iota(&[0, 3])), ints(&[i64::MAX, i64::MAX, 0])],
             Ok((&[i64::MAX as usize, i64::MAX as usize, 0], &[])),
         );
+    }
+
+    #[test]
+    fn an_output_of_another_dtype_is_refused_by_its_number() {
+        let x = Tensor::zeros(ScalarType::Float, &[2]);
+        let error = Error::InvalidType { index: 2, found: ScalarType::Int };
+        check(&KERNELS[0], vec![Argument::Tensor(&x), ints(&[2])], Err(error));
     }
 
     #[test]

@@ -14,7 +14,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
-use crate::strided::{Part, copy, same_dtype};
+use crate::{
+    accumulator::same_dtype,
+    strided::{Part, copy},
+};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "llama::update_cache.out",
@@ -60,7 +63,7 @@ pub(super) fn lengths(
     (value, index): (&TensorView<'_>, u8),
 ) -> Result<(usize, usize), Error> {
     let wrong = |index, expected| Error::InvalidArgument { index, expected };
-    same_dtype(cache, value, at)?;
+    same_dtype(cache.dtype(), value.dtype(), at)?;
     let &[batch, length, heads, width] = cache.sizes() else {
         return Err(wrong(at, "a cache of 4 dimensions"));
     };

@@ -13,7 +13,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::strided::{Part, copy, same_dtype};
+use crate::{
+    accumulator::same_dtype,
+    strided::{Part, copy},
+};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "executorch_prim::et_copy_index.tensor",
@@ -26,7 +29,7 @@ fn et_copy_index(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     let wrong = |index, expected| Error::InvalidArgument { index, expected };
     let index = usize::try_from(index).map_err(|_| wrong(2, "a row"))?;
     let mut out = args.out(0)?;
-    same_dtype(&out, &source, 1)?;
+    same_dtype(out.dtype(), source.dtype(), 0)?;
     let Some((&rows, row)) = out.sizes().split_first() else {
         return Err(wrong(0, "a dimension of rows"));
     };
