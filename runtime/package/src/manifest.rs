@@ -180,4 +180,20 @@ impl Threshold {
             Self::Labels(labels) => labels.get(label).copied(),
         }
     }
+
+    /// What is wrong with it in a package with these `labels`.
+    pub(crate) fn fault(&self, labels: &[String]) -> Option<String> {
+        let wrong = |value: f32| {
+            let reason = || format!("decision.threshold is {value}, but must be from 0 to 1");
+            (!(0.0..=1.0).contains(&value)).then(reason)
+        };
+        match self {
+            Self::All(value) => wrong(*value),
+            Self::Labels(values) => values.iter().find_map(|(label, value)| {
+                let unknown = || format!("decision.threshold names {label:?}, which is no label");
+                let is_known = labels.contains(label);
+                if is_known { wrong(*value) } else { Some(unknown()) }
+            }),
+        }
+    }
 }

@@ -109,6 +109,10 @@ impl ModelPackage {
         if !manifest.decoder.iter().all(|decoder| inside(&decoder.language_model)) {
             return Err(wrong("the language model lies in the folder of the package"));
         }
+        let threshold = manifest.decision.threshold.as_ref();
+        if let Some(reason) = threshold.and_then(|threshold| threshold.fault(&manifest.labels)) {
+            return Err(wrong(&reason));
+        }
         Ok(Self { folder: path.to_owned(), manifest })
     }
 
@@ -245,6 +249,13 @@ mod tests {
         check(&format!("afferent_model: 1\n{rest}variants: []\ncolour: red"), "colour");
         let escape = "variants: [{file: ../x.pte, backend: portable, precision: fp32}]";
         check(&format!("afferent_model: 1\n{rest}{escape}"), "folder of the package");
+        let decision = |threshold: &str| {
+            let decision = format!("decision: {{threshold: {threshold}}}\nlabels: [else, stop]");
+            format!("afferent_model: 1\n{rest}variants: []\n{decision}")
+        };
+        check(&decision("60"), "model.yaml: decision.threshold is 60, but must be from 0 to 1");
+        check(&decision("{stop: -0.5}"), "decision.threshold is -0.5");
+        check(&decision("{stpo: 0.6}"), "decision.threshold names \"stpo\", which is no label");
         check("afferent_model: 1", "missing");
         assert!(ModelPackage::open("no/such/model").is_err());
     }
