@@ -34,9 +34,12 @@ impl RecurrentModel {
         let model = package.load(cx.kernels, cx.backends, cx.weight_cache);
         let model = model.map_err(|error| failed(error.to_string()))?;
         let Contract { input: input_sizes, result: result_sizes, state: state_sizes } =
-            contract(&model).map_err(failed)?;
-        let state = Tensor::zeros(ScalarType::Float, &state_sizes);
-        let (path, next_state) = (path.to_owned(), state.clone());
+            contract(&model, model.options().memory_limit).map_err(failed)?;
+        let state = || {
+            let state = Tensor::try_zeros(ScalarType::Float, &state_sizes);
+            state.map_err(|error| failed(error.to_string()))
+        };
+        let (path, state, next_state) = (path.to_owned(), state()?, state()?);
         let result = Vec::new();
         let model = Self { model, path, input_sizes, result_sizes, state, next_state, result };
         Ok((model, package))
@@ -90,8 +93,9 @@ struct Contract {
     state: Vec<usize>,
 }
 
-/// The sizes, if the model has the contract.
-fn contract(model: &Model) -> Result<Contract, String> {
+/// The sizes, if the model has the contract and no tensor of it takes more than `limit` bytes:
+/// planned memory is limited when the model is loaded, that of a caller is not.
+fn contract(model: &Model, limit: usize) -> Result<Contract, String> {
     let plan = model.file().method("forward").map_err(|error| error.to_string())?;
     let expected = "it must take (input, state) and give (result, state), all f32 of fixed size";
     let tensor = |ids: afferent_runtime::program::List<'_, u32>, at: usize| match ids
@@ -101,6 +105,10 @@ fn contract(model: &Model) -> Result<Contract, String> {
         Some(Value::Tensor(meta))
             if meta.layout.dtype == ScalarType::Float && meta.dynamism == Dynamism::Static =>
         {
+            let needed = meta.layout.nbytes;
+            if needed > limit {
+                return Err(format!("an input or result has {needed} bytes; {limit} are the most"));
+            }
             Ok(meta.layout.sizes.iter().collect::<Vec<usize>>())
         }
         _ => Err(expected.to_owned()),
@@ -114,4 +122,22 @@ fn contract(model: &Model) -> Result<Contract, String> {
         return Err("the state that it gives has other sizes than the one it takes".to_owned());
     }
     Ok(Contract { input, result, state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_keeps_is_limited() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad");
+        let package = ModelPackage::open(path).unwrap();
+        let model = package.load(afferent_kernels::KERNELS, &[], None).unwrap();
+        let Contract { input, state, .. } = contract(&model, usize::MAX).unwrap();
+        let bytes = |sizes: &[usize]| 4 * sizes.iter().product::<usize>();
+        assert!(contract(&model, bytes(&input).max(bytes(&state))).is_ok());
+        let limit = bytes(&state) - 1;
+        let error = contract(&model, limit).map(|_| ()).unwrap_err();
+        assert!(error.ends_with(&format!("bytes; {limit} are the most")), "{error}");
+    }
 }

@@ -126,8 +126,7 @@ impl Node for WakeWord {
             labels,
             recent: Vec::new(),
         };
-        let pending = Vec::with_capacity(4 * rows * bins);
-        Ok(Self { model, decider, rows, bins, pending, next_at: None })
+        Ok(Self { model, decider, rows, bins, pending: Vec::new(), next_at: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {

@@ -100,7 +100,7 @@ impl<'k> Call<'k> {
                 Err(Error::OutOfResources { bytes })
                     if (self.scratch.as_slice().len() + 1..=self.memory_limit).contains(&bytes) =>
                 {
-                    self.scratch.resize(bytes);
+                    self.scratch.try_resize(bytes).ok_or(Error::OutOfResources { bytes })?;
                 }
                 Err(Error::MemoryAllocationFailed { needed, planned })
                     if (planned + 1..=self.memory_limit).contains(&needed) => {}

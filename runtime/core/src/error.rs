@@ -65,10 +65,11 @@ pub enum Error {
         /// Bytes that the program planned.
         planned: usize,
     },
-    /// A kernel needs more scratch memory; the executor provides it and calls again where it can.
-    #[error("the kernel needs {bytes} bytes of scratch memory")]
+    /// There is no memory: scratch memory of a kernel, which the executor provides where it can
+    /// before it calls again, that of a delegate, or that of an owned tensor.
+    #[error("there is no memory of {bytes} bytes")]
     OutOfResources {
-        /// Bytes, alignment included.
+        /// Bytes that are needed, alignment included.
         bytes: usize,
     },
     /// A backend cannot read a compiled blob.

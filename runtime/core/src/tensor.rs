@@ -41,17 +41,19 @@ impl AlignedBytes {
         Some(Self { words, start, len })
     }
 
-    /// Changes the length; new bytes are zero.
-    pub fn resize(&mut self, len: usize) {
+    /// Changes the length; new bytes are zero. `None` when there is no memory for them: nothing
+    /// changes then.
+    pub fn try_resize(&mut self, len: usize) -> Option<()> {
         let kept = self.len.min(len);
-        if self.start + len <= self.words.len() * 8 {
+        if self.start.checked_add(len)? <= self.words.len() * 8 {
             self.len = len;
             self.as_mut_slice()[kept..].fill(0);
         } else {
-            let mut bytes = Self::zeroed(len);
+            let mut bytes = Self::try_zeroed(len)?;
             bytes.as_mut_slice()[..kept].copy_from_slice(&self.as_slice()[..kept]);
             *self = bytes;
         }
+        Some(())
     }
 
     /// The bytes.
@@ -104,16 +106,21 @@ impl Tensor {
     /// A row-major tensor of zeros.
     ///
     /// # Panics
-    /// When there are more than [`MAX_DIMS`] dimensions or the number of bytes overflows.
+    /// When [`Tensor::try_zeros`] fails: it takes sizes that nobody vouches for.
     pub fn zeros(dtype: ScalarType, sizes: &[usize]) -> Self {
-        let bytes = numel(sizes).and_then(|n| n.checked_mul(dtype.size()));
-        let bytes = bytes.expect("the number of bytes does not overflow");
-        Self {
-            dtype,
-            sizes: sizes.to_vec(),
-            dim_order: CONTIGUOUS[..sizes.len()].to_vec(),
-            bytes: AlignedBytes::zeroed(bytes),
-        }
+        Self::try_zeros(dtype, sizes).expect("there is memory for a tensor of these sizes")
+    }
+
+    /// A row-major tensor of zeros.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] when the rank is too high or the number of bytes overflows,
+    /// [`Error::OutOfResources`] when there is no memory for them.
+    pub fn try_zeros(dtype: ScalarType, sizes: &[usize]) -> Result<Self, Error> {
+        let len = byte_len(dtype, sizes)?;
+        let bytes = AlignedBytes::try_zeroed(len).ok_or(Error::OutOfResources { bytes: len })?;
+        let dim_order = CONTIGUOUS[..sizes.len()].to_vec();
+        Ok(Self { dtype, sizes: sizes.to_vec(), dim_order, bytes })
     }
 
     /// A row-major tensor with a copy of `data`.
@@ -178,19 +185,16 @@ impl Tensor {
     /// the elements are unspecified afterwards. Memory is reused where it suffices.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when the rank is too high or the number of bytes overflows.
+    /// As [`Tensor::try_zeros`]; the tensor stays as it was.
     pub fn resize(&mut self, sizes: &[usize]) -> Result<(), Error> {
-        let bytes = numel(sizes).and_then(|n| n.checked_mul(self.dtype.size()));
-        let bytes = bytes.filter(|&n| isize::try_from(n).is_ok() && sizes.len() <= MAX_DIMS);
-        let bytes =
-            bytes.ok_or(Error::InvalidTensor { reason: "the number of bytes overflows" })?;
+        let len = byte_len(self.dtype, sizes)?;
+        self.bytes.try_resize(len).ok_or(Error::OutOfResources { bytes: len })?;
         if sizes.len() != self.sizes.len() {
             self.dim_order.clear();
             self.dim_order.extend_from_slice(&CONTIGUOUS[..sizes.len()]);
         }
         self.sizes.clear();
         self.sizes.extend_from_slice(sizes);
-        self.bytes.resize(bytes);
         Ok(())
     }
 
@@ -234,6 +238,13 @@ impl Tensor {
     }
 }
 
+/// Bytes of a tensor of `sizes`.
+fn byte_len(dtype: ScalarType, sizes: &[usize]) -> Result<usize, Error> {
+    let bytes = numel(sizes).and_then(|n| n.checked_mul(dtype.size()));
+    let bytes = bytes.filter(|&n| isize::try_from(n).is_ok() && sizes.len() <= MAX_DIMS);
+    bytes.ok_or(Error::InvalidTensor { reason: "the number of bytes overflows" })
+}
+
 impl From<TensorView<'_>> for Tensor {
     fn from(view: TensorView<'_>) -> Self {
         Self {
@@ -248,5 +259,30 @@ impl From<TensorView<'_>> for Tensor {
 impl core::fmt::Debug for Tensor {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Tensor({}, {:?})", self.dtype, self.sizes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_without_memory_are_an_error_that_changes_nothing() {
+        const HUGE: usize = (1 << 31) - 1;
+        let overflows = Error::InvalidTensor { reason: "the number of bytes overflows" };
+        let missing = Error::OutOfResources { bytes: HUGE << 30 };
+        let mut tensor = Tensor::new(&[2], &[1.0_f32, 2.0]).unwrap();
+        for (sizes, expected) in [
+            (&[HUGE, 1 << 28][..], missing),
+            (&[HUGE, HUGE, HUGE], overflows),
+            (&[1; MAX_DIMS + 1], overflows),
+        ] {
+            let found = Tensor::try_zeros(ScalarType::Float, sizes).map(|_| ());
+            assert_eq!(found, Err(expected), "{sizes:?}");
+            assert_eq!(tensor.resize(sizes), Err(expected), "{sizes:?}");
+            assert_eq!(tensor.sizes(), [2]);
+            assert_eq!(tensor.data::<f32>(), Ok(&[1.0, 2.0][..]));
+        }
+        assert!(AlignedBytes::zeroed(8).try_resize(usize::MAX).is_none());
     }
 }
