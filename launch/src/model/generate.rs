@@ -17,7 +17,11 @@ use afferent_text::{AnswerOptions, Finish, Generator, Sampling, Tokenizer};
 use anyhow::Context;
 use clap::Args;
 
-use super::{CacheArgs, ProgramFile, limits::Limits, options};
+use super::{
+    CacheArgs, ProgramFile,
+    limits::{Limits, threads},
+    options,
+};
 
 /// Prints what a language model answers, as it comes, and then how many tokens it took and gave in
 /// a second.
@@ -56,8 +60,8 @@ pub(crate) struct GenerateArgs {
     #[arg(long)]
     ignore_end: bool,
     /// Threads that kernels may use
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    threads: u32,
+    #[arg(long, default_value_t = 1, value_parser = threads())]
+    threads: usize,
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]
@@ -124,7 +128,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     };
     let start = Instant::now();
     let tokenizer = Tokenizer::open(&args.tokenizer)?;
-    let workers = pool::workers(args.threads as usize);
+    let workers = pool::workers(args.threads);
     let of_model = ModelOptions { workers, ..args.limits.of_model(options()) };
     let model = args.cache.load(args.program.open()?, "forward", of_model)?;
     let generator = Generator::new(model)?;

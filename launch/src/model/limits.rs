@@ -10,6 +10,7 @@ use std::{
 };
 
 use afferent_runtime::{ModelOptions, RunOptions};
+use afferent_simd::pool;
 use clap::Args;
 
 /// Limits for a program that nobody vouches for.
@@ -31,6 +32,12 @@ fn megabytes() -> impl clap::builder::TypedValueParser<Value = usize> {
     use clap::builder::TypedValueParser;
     let most = u64::try_from(usize::MAX >> 20).unwrap_or(u64::MAX);
     clap::value_parser!(u64).range(1..=most).map(|number| usize::try_from(number).unwrap_or(0))
+}
+
+/// As many threads as a team may have.
+pub(super) fn threads() -> impl clap::builder::TypedValueParser<Value = usize> {
+    use clap::builder::TypedValueParser;
+    clap::value_parser!(u8).range(1..=i64::from(pool::MOST_THREADS)).map(usize::from)
 }
 
 impl Limits {

@@ -16,7 +16,7 @@ use clap::Args;
 use super::{
     CacheArgs, ProgramFile,
     input::{Given, given},
-    limits::Limits,
+    limits::{Limits, threads},
     options,
     profile::{Profile, is_etdump},
 };
@@ -49,8 +49,8 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value_t = 0)]
     warmup: u32,
     /// Threads that kernels may use
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    threads: u32,
+    #[arg(long, default_value_t = 1, value_parser = threads())]
+    threads: usize,
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let given = given(&args.input, &plan)?;
     let inputs: Vec<Input<'_>> = given.iter().map(Given::input).collect();
     let observer = profile.as_ref().map(Profile::observer);
-    let workers = pool::workers(args.threads as usize);
+    let workers = pool::workers(args.threads);
     let cancelled = args.limits.start();
     let options = RunOptions { observer, workers, ..args.limits.of_run(&cancelled) };
     let mut times_us = Vec::with_capacity(args.repeat as usize);

@@ -1,5 +1,7 @@
 //! What a kernel is, and how the executor finds one.
 
+#![expect(unsafe_code, reason = "declares what threads promise that share the work of a call")]
+
 use core::mem::size_of;
 
 use bytemuck::Pod;
@@ -157,7 +159,11 @@ const fn same(a: &str, b: &str) -> bool {
 }
 
 /// Threads that share the work of one call.
-pub trait Workers: Sync {
+///
+/// # Safety
+/// [`Workers::run`] calls `work` with no number twice and with none from `pieces` on, and no call
+/// is under way when it returns or panics: each number stands for a part of memory to write.
+pub unsafe trait Workers: Sync {
     /// Threads, the calling one included.
     fn threads(&self) -> usize;
 

@@ -30,8 +30,8 @@ pub fn for_each_chunk<T: Send>(
     for_each(workers, pieces, |piece| {
         let start = piece * len;
         let len = len.min(shared.len() - start);
-        // SAFETY: `for_each` calls with each number once, and chunks of different numbers are
-        // apart.
+        // SAFETY: `Workers` promise to call with no number twice, and chunks of different numbers
+        // are apart.
         work(piece, unsafe { shared.part(start, len) });
     });
 }
@@ -106,7 +106,8 @@ mod tests {
     /// Threads of the standard library, a new one for each piece.
     struct Scope;
 
-    impl Workers for Scope {
+    // SAFETY: each piece has a thread of its own, and the scope waits for all of them.
+    unsafe impl Workers for Scope {
         fn threads(&self) -> usize {
             4
         }

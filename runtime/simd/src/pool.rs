@@ -26,16 +26,17 @@ use afferent_core::Workers;
 const PAUSES: usize = 2000;
 
 /// The most threads of a team.
-const MOST: usize = 64;
+pub const MOST_THREADS: u8 = 64;
 
-/// Threads for a model that asks for `threads` of them; none when it asks for one.
+/// Threads for a model that asks for `threads` of them: at most [`MOST_THREADS`], and no more than
+/// the system starts; [`Workers::threads`] says how many. None when that is only the caller's own.
 pub fn workers(threads: usize) -> Option<&'static dyn Workers> {
     static TEAMS: Mutex<BTreeMap<usize, &'static Team>> = Mutex::new(BTreeMap::new());
-    let threads = threads.min(MOST);
+    let wanted = threads.min(MOST_THREADS.into()).saturating_sub(1);
+    let threads = 1 + CREW.grow(wanted);
     if threads < 2 {
         return None;
     }
-    CREW.grow(threads - 1);
     let team =
         *lock(&TEAMS).entry(threads).or_insert_with(|| Box::leak(Box::new(Team { threads })));
     Some(team)
@@ -45,7 +46,9 @@ struct Team {
     threads: usize,
 }
 
-impl Workers for Team {
+// SAFETY: `Crew::run` gives out each number below `pieces` once, and waits for all calls, also when
+// one of them panics; alone, the caller makes them one after the other.
+unsafe impl Workers for Team {
     fn threads(&self) -> usize {
         self.threads
     }
@@ -97,16 +100,18 @@ struct Job {
 }
 
 impl Crew {
-    /// Starts helpers until there are `count`, or the system gives no more.
-    fn grow(&'static self, count: usize) {
+    /// Starts helpers until there are `count`, or the system gives no more: how many of those there
+    /// are.
+    fn grow(&'static self, count: usize) -> usize {
         let mut helpers = lock(&self.helpers);
         while helpers.len() < count {
             let name = format!("afferent-{}", helpers.len() + 1);
             let Ok(handle) = thread::Builder::new().name(name).spawn(|| self.serve()) else {
-                return;
+                break;
             };
             helpers.push(handle.thread().clone());
         }
+        helpers.len().min(count)
     }
 
     fn wake(&self, count: usize) {

@@ -12,6 +12,7 @@ const LISTED: &[(&str, &str)] = &[
     ("graph/engine/tests/allocation.rs", "counts what a running graph allocates"),
     ("runtime/core/src/args.rs", "hands out several tensors of one table at a time"),
     ("runtime/core/src/call.rs", "builds the tables that `Args` reads"),
+    ("runtime/core/src/kernel.rs", "declares what threads promise that share the work of a call"),
     ("runtime/core/src/slot.rs", "reaches planned memory through pointers checked at load"),
     ("runtime/executor/src/alias.rs", "reads the tensors of a method that does not run yet"),
     ("runtime/executor/src/bump.rs", "turns bytes of the caller into slices of other types"),
