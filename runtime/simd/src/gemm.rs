@@ -125,8 +125,7 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
         let plan = self.plan(isa);
         let wanted = self.pieces(workers.map_or(1, Workers::threads));
         // Rows and columns of a target that overlap belong to one thread.
-        let apart = out.row > (self.cols - 1) * out.col || out.col > (self.rows - 1) * out.row;
-        let pieces = if apart { wanted } else { 1 };
+        let pieces = if out.is_apart(self.rows, self.cols) { wanted } else { 1 };
         let skip = scratch.as_ptr().align_offset(CACHE_LINE * size_of::<f32>());
         let len = plan.scratch_len();
         let scratch = scratch.get_mut(skip..)?.get_mut(..len * pieces)?;
@@ -300,6 +299,16 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
     }
 }
 
+impl Target<'_> {
+    /// Whether each element of a product, which has some and fits, has a place of its own.
+    fn is_apart(&self, rows: usize, cols: usize) -> bool {
+        let apart = |large: usize, (small, count): (usize, usize)| {
+            large > (count - 1) * small && (small > 0 || count == 1)
+        };
+        apart(self.row, (self.col, cols)) || apart(self.col, (self.row, rows))
+    }
+}
+
 impl Plan {
     fn scratch_len(&self) -> usize {
         let a = if self.packs_a { self.rows } else { 0 };
@@ -323,5 +332,28 @@ impl<'d> Gemm<'d, Lines<'d>, Lines<'d>> {
         let swapped =
             Self { a: self.b, b: self.a, rows: self.cols, cols: self.rows, addend, ..self };
         (swapped, col, row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_that_share_a_place_are_found() {
+        for (rows, cols, row, col, expected) in [
+            (3, 4, 4, 1, true),
+            (3, 4, 1, 3, true),
+            (3, 4, 9, 2, true),
+            (3, 4, 3, 1, false),
+            (3, 4, 1, 0, false),
+            (3, 4, 0, 1, false),
+            (3, 1, 1, 0, true),
+            (1, 4, 0, 1, true),
+            (1, 4, 1, 0, false),
+        ] {
+            let target = Target { data: &mut [], row, col };
+            assert_eq!(target.is_apart(rows, cols), expected, "{rows} {cols} {row} {col}");
+        }
     }
 }
