@@ -39,17 +39,33 @@ impl Budget {
 /// Checks what `program`, whose flatbuffer has `len` bytes, can give.
 pub(crate) fn program(program: &Program<'_>, len: usize) -> Result<(), ProgramError> {
     let mut budget = Budget::new(len);
-    let file = Place::File(FileKind::Program);
-    whole_file(program, &mut budget).map_err(|defect| defect.at(file))?;
+    let place = Place::File(FileKind::Program);
+    whole_file(program, &mut budget).map_err(|defect| defect.at(place))?;
+    segments(program, &mut budget)?;
     for index in 0..program.num_methods() {
         let place = Place::Method(number(index));
         let at = |defect: Defect| defect.at(place);
         let plan = MethodPlan::read(program, index).map_err(at)?;
-        budget.spend(PLAN_NAME, index + 1 + plan.name().len()).map_err(at)?;
-        if program.method_names().take(index).any(|name| name == plan.name()) {
-            return Err(at(PLAN_NAME.invalid("is the name of another method, too")));
-        }
+        own_name(program, index, plan.name().as_bytes(), &mut budget).map_err(at)?;
         Check { plan, method: number(index), budget: &mut budget }.plan()?;
+    }
+    Ok(())
+}
+
+/// Checks that no method before number `index` has its `name`.
+fn own_name(program: &Program<'_>, index: usize, name: &[u8], budget: &mut Budget) -> Read<()> {
+    budget.spend(PLAN_NAME, 1 + name.len())?;
+    for earlier in 0..index {
+        budget.spend(PLAN_NAME, 1)?;
+        let earlier = program.plans().get(earlier)?.bytes(PLAN_NAME)?.unwrap_or_default();
+        // Only names of one length are compared byte by byte.
+        if earlier.len() != name.len() {
+            continue;
+        }
+        budget.spend(PLAN_NAME, name.len())?;
+        if earlier == name {
+            return Err(PLAN_NAME.invalid("is the name of another method, too"));
+        }
     }
     Ok(())
 }
@@ -76,26 +92,32 @@ fn whole_file(program: &Program<'_>, budget: &mut Budget) -> Read<()> {
         let reason = "and Program.constant_segment hold constants; only one of them may";
         return Err(PROGRAM_CONSTANT_BUFFER.invalid(reason));
     }
-    let segments = program.segments();
-    budget.spend(PROGRAM_SEGMENTS, segments.table.len())?;
-    for index in 0..segments.table.len() {
-        segments.get(PROGRAM_SEGMENTS, number(index))?;
-    }
-    named_data(&program.named_entries(), budget, |_, _| Ok(())).map_err(|(_, defect)| defect)
+    budget.spend(PROGRAM_SEGMENTS, program.segments().table.len())
 }
 
-/// Checks named data, and each entry also with `check`; an error comes with the entry's number.
+/// Checks the segments, and the data in them that has names.
+fn segments(program: &Program<'_>, budget: &mut Budget) -> Result<(), ProgramError> {
+    let (file, segments) = (FileKind::Program, program.segments());
+    for index in (0..segments.table.len()).map(number) {
+        let segment = segments.get(PROGRAM_SEGMENTS, index);
+        segment.map_err(|defect| defect.at(Place::Segment(index)))?;
+    }
+    named_data(&program.named_entries(), file, budget, |_, _| Ok(()))
+}
+
+/// Checks named data of a `file`, and each entry also with `check`.
 pub(crate) fn named_data<'a>(
     named: &NamedData<'a>,
+    file: FileKind,
     budget: &mut Budget,
     check: impl Fn(&Table<'a>, &'a [u8]) -> Read<()>,
-) -> Result<(), (u32, Defect)> {
+) -> Result<(), ProgramError> {
     for index in 0..named.entries.len() {
         let entry = named.get(index).and_then(|(key, table, data)| {
             budget.spend(named.entries.field, 1 + key.len())?;
             check(&table, data)
         });
-        entry.map_err(|defect| (number(index), defect))?;
+        entry.map_err(|defect| defect.at(Place::Entry { file, entry: number(index) }))?;
     }
     Ok(())
 }

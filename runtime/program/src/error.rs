@@ -66,11 +66,12 @@ impl ProgramError {
             Self::WrongMagic { file, .. }
             | Self::WrongVersion { file, .. }
             | Self::Truncated { file, .. }
-            | Self::Invalid { place: Place::File(file), .. } => match file {
-                FileKind::Program | FileKind::Bundled => 0x23,
-                FileKind::ExternalData => 0x24,
-            },
-            Self::Invalid { place: Place::Entry { .. }, .. } => 0x24,
+            | Self::Invalid { place: Place::File(file) | Place::Entry { file, .. }, .. } => {
+                match file {
+                    FileKind::Program | FileKind::Bundled => 0x23,
+                    FileKind::ExternalData => 0x24,
+                }
+            }
             Self::Invalid { .. } => 0x23,
         }
     }
@@ -142,8 +143,15 @@ pub enum Place {
         /// Number of the delegate.
         delegate: u32,
     },
-    /// In an entry of a `.ptd` file.
-    Entry(u32),
+    /// In a segment of a program.
+    Segment(u32),
+    /// In an entry of the named data.
+    Entry {
+        /// Whose data it is.
+        file: FileKind,
+        /// Number of the entry.
+        entry: u32,
+    },
     /// In the test cases of one method in a `.bpte` file.
     Suite(u32),
     /// In a test case of a `.bpte` file.
@@ -170,7 +178,8 @@ impl fmt::Display for Place {
             Self::Delegate { method, delegate } => {
                 write!(f, "method {method}, delegate {delegate}: ")
             }
-            Self::Entry(entry) => write!(f, "entry {entry}: "),
+            Self::Segment(segment) => write!(f, "segment {segment}: "),
+            Self::Entry { entry, .. } => write!(f, "entry {entry}: "),
             Self::Suite(suite) => write!(f, "suite {suite}: "),
             Self::Case { suite, case } => write!(f, "suite {suite}, case {case}: "),
         }

@@ -25,8 +25,8 @@ impl<'a> ExternalData<'a> {
     /// [`ProgramError`] says which field is wrong.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ProgramError> {
         let parts = header::external_data(bytes)?;
-        let file = Place::File(FileKind::ExternalData);
-        let at = |defect: Defect| defect.at(file);
+        let file = FileKind::ExternalData;
+        let at = |defect: Defect| defect.at(Place::File(file));
         let root = Table::root(parts.flatbuffer).map_err(at)?;
         if root.number::<u32>(FLAT_TENSOR_VERSION).map_err(at)? != 0 {
             let what = "a schema version other than 0; export the model again";
@@ -39,8 +39,8 @@ impl<'a> ExternalData<'a> {
         let segments = Segments { data: parts.segments, table: required(FLAT_TENSOR_SEGMENTS)? };
         let named = NamedData { entries: required(FLAT_TENSOR_NAMED_DATA)?, segments };
         let mut budget = Budget::new(parts.flatbuffer.len());
-        check::named_data(&named, &mut budget, |table, data| tensor(table, data).map(|_| ()))
-            .map_err(|(entry, defect)| defect.at(Place::Entry(entry)))?;
+        let tensor = |table: &Table<'a>, data| tensor(table, data).map(|_| ());
+        check::named_data(&named, file, &mut budget, tensor)?;
         Ok(Self { named })
     }
 

@@ -174,7 +174,7 @@ fn segment_bytes() -> u64 {
 }
 
 fn segment_fault() -> String {
-    "DataSegment.size needs 24 bytes from byte 0 on, but there are 1".to_owned()
+    "segment 0: DataSegment.size needs 24 bytes from byte 0 on, but there are 1".to_owned()
 }
 
 #[test]
@@ -192,29 +192,35 @@ fn the_program() {
         &[Entry(PROGRAM_SEGMENTS, 0)],
         field(DATA_SEGMENT_OFFSET),
         le(-1),
-        &format!("DataSegment.size needs 24 bytes from byte 4294967295 on, but there are {total}"),
+        &format!(
+            "segment 0: DataSegment.size needs 24 bytes from byte 4294967295 on, but there are {total}"
+        ),
     );
     check(
         &[Entry(PROGRAM_NAMED_DATA, 1)],
         field(NAMED_DATA_SEGMENT_INDEX),
         le(99),
-        "NamedData.segment_index is 99, but there are 6 entries",
+        "entry 1: NamedData.segment_index is 99, but there are 6 entries",
     );
     check(
         &[Entry(PROGRAM_NAMED_DATA, 1)],
         Len(NAMED_DATA_KEY),
         le(1025),
-        "NamedData.key is a name of 1025 bytes; 1024 are the most",
+        "entry 1: NamedData.key is a name of 1025 bytes; 1024 are the most",
     );
     check(
         &[Entry(PROGRAM_NAMED_DATA, 1)],
         field(NAMED_DATA_KEY),
         le(i32::MAX),
-        &out_of_file("NamedData.key", &[Entry(PROGRAM_NAMED_DATA, 1)], field(NAMED_DATA_KEY)),
+        &out_of_file(
+            "entry 1: NamedData.key",
+            &[Entry(PROGRAM_NAMED_DATA, 1)],
+            field(NAMED_DATA_KEY),
+        ),
     );
     without(EVERY_FIELD, &[], PROGRAM_EXECUTION_PLAN, "Program.execution_plan is missing");
     let entry = [Entry(PROGRAM_NAMED_DATA, 0)];
-    without(EVERY_FIELD, &entry, NAMED_DATA_KEY, "NamedData.key is missing");
+    without(EVERY_FIELD, &entry, NAMED_DATA_KEY, "entry 0: NamedData.key is missing");
     let path = [To(PROGRAM_CONSTANT_SEGMENT)];
     check(
         &path,
@@ -272,6 +278,18 @@ fn external_data() {
     );
     let error = ExternalData::parse(&EXTERNAL[..EXTERNAL.len() - 1]).unwrap_err();
     assert_eq!((error.to_string().starts_with("the file is cut off"), error.code()), (true, 0x24));
+}
+
+#[test]
+fn an_entry_has_the_error_number_of_its_file() {
+    for (file, list, code) in
+        [(EVERY_FIELD, PROGRAM_NAMED_DATA, 0x23), (EXTERNAL, FLAT_TENSOR_NAMED_DATA, 0x24)]
+    {
+        let at = position(file, &[Entry(list, 0)], Item(NAMED_DATA_KEY, 0, 1));
+        let mut changed = file.to_vec();
+        changed[at] = 0xff;
+        assert_eq!(parse(&changed).map_err(|error| error.code()), Err(code));
+    }
 }
 
 /// Where a vector of the root table starts.

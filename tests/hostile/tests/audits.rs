@@ -239,7 +239,7 @@ fn segment_offsets_that_wrap() {
     assert_eq!(base.wrapping_add(offset), 0, "the sum leads to the start of the file");
     let (size, total) = (file.get("segments[0].size"), segments(&file));
     let message = format!("needs {size} bytes from byte {offset} on, but there are {total}");
-    refused(&file, &format!("DataSegment.size {message}"));
+    refused(&file, &format!("segment 0: DataSegment.size {message}"));
 
     let mut file = good();
     file.set_header(24, u64::MAX - 15);

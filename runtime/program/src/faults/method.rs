@@ -86,6 +86,58 @@ fn names_of_two_methods() {
     every(&path, field(PLAN_NAME), le((name - reference) as i32), message);
 }
 
+/// A program of methods that have these names and nothing else.
+fn methods(names: &[String]) -> Vec<u8> {
+    // Tables of the root, of a method and of a chain: lengths, and places of the fields.
+    let root = [8, 8, 0, 4_u16];
+    let plan = [22_u16, 28, 4, 0, 8, 12, 16, 20, 0, 0, 24];
+    let chain = [10, 8, 0, 0, 4_u16];
+    let (root_at, plan_at, chain_at, list) = (16, 24, 46, 56);
+    let plans = list + 4 + 4 * names.len();
+    let texts = plans + 28 * names.len();
+    let chains = texts + names.iter().map(|name| 4 + name.len()).sum::<usize>();
+    let nothing = chains + 16;
+
+    let short = |numbers: &[u16]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = [&le(root_at)[..], b"ET12", &short(&root)].concat();
+    let word = |file: &mut Vec<u8>, word: usize| file.extend(le(word as i32));
+    let refer = |file: &mut Vec<u8>, to: usize| file.extend(le((to - file.len()) as i32));
+    word(&mut file, 8);
+    refer(&mut file, list);
+    file.extend(short(&plan).into_iter().chain(short(&chain)));
+    word(&mut file, names.len());
+    (0..names.len()).for_each(|at| refer(&mut file, plans + 28 * at));
+    let mut text = texts;
+    for name in names {
+        let start = file.len();
+        word(&mut file, start - plan_at);
+        for to in [text, nothing, nothing, nothing, chains, nothing] {
+            refer(&mut file, to);
+        }
+        text += 4 + name.len();
+    }
+    for name in names {
+        word(&mut file, name.len());
+        file.extend(name.as_bytes());
+    }
+    for number in [1, 4, chains + 8 - chain_at, 4, 0] {
+        word(&mut file, number);
+    }
+    file
+}
+
+#[test]
+fn names_are_compared_as_long_as_the_file_pays() {
+    let parse = |count: usize, len: usize| {
+        let names: Vec<_> = (0..count).map(|name| format!("{name:0len$}")).collect();
+        parse(&methods(&names)).map_err(|error| error.to_string())
+    };
+    assert_eq!(parse(12, 30), Ok(()));
+    let message = "method 9: ExecutionPlan.name is referred to more often than the size of the \
+                   file allows";
+    assert_eq!(parse(12, 1000), Err(message.to_owned()));
+}
+
 #[test]
 fn operators_and_delegates() {
     absent(
