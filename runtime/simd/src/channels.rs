@@ -26,75 +26,11 @@ const fn neighbour(column: usize, tap: usize, step: usize) -> usize {
     if is_any && (column - tap) / step < SLIDE { (column - tap) / step } else { SLIDE }
 }
 
-/// Numbers of a picture.
-pub trait Source: Copy + Sync + 'static {
-    /// A vector of the first `len` numbers.
-    ///
-    /// # Safety
-    /// So many can be read there, `LANES` at most.
-    unsafe fn load<S: Simd>(simd: S, from: *const Self, len: usize) -> S::F32;
-}
-
-impl Source for f32 {
-    #[inline(always)]
-    unsafe fn load<S: Simd>(simd: S, from: *const f32, len: usize) -> S::F32 {
-        if len >= S::LANES {
-            // SAFETY: demanded of the caller.
-            unsafe { simd.load_at(from) }
-        } else {
-            // SAFETY: demanded of the caller.
-            unsafe { simd.load_first_at(from, len) }
-        }
-    }
-}
-
-/// What becomes of sums.
-pub trait Sink: Sync {
-    /// What is written.
-    type Out: Send;
-
-    /// Whether it has what it needs for so many channels.
-    fn fits(&self, channels: usize) -> bool;
-
-    /// Writes the first `len` sums of the channels from `channel` on.
-    ///
-    /// # Safety
-    /// So many elements can be written there, `LANES` at most, and `fits` said yes to them.
-    unsafe fn write<S: Simd>(
-        &self,
-        simd: S,
-        sums: S::F32,
-        channel: usize,
-        to: *mut Self::Out,
-        len: usize,
-    );
-}
-
-impl Sink for Activation {
-    type Out = f32;
-
-    fn fits(&self, _: usize) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    unsafe fn write<S: Simd>(&self, simd: S, sums: S::F32, _: usize, to: *mut f32, len: usize) {
-        let sums = self.of(simd, sums);
-        if len >= S::LANES {
-            // SAFETY: demanded of the caller.
-            unsafe { simd.store_at(sums, to) }
-        } else {
-            // SAFETY: demanded of the caller.
-            unsafe { simd.store_first_at(sums, to, len) }
-        }
-    }
-}
-
 /// A convolution in which each channel has a kernel of its own.
 #[derive(Debug, Clone, Copy)]
-pub struct Channels<'d, T> {
+pub struct Channels<'d> {
     /// Pictures: `batch`, rows, columns, channels.
-    pub x: &'d [T],
+    pub x: &'d [f32],
     /// Pictures.
     pub batch: usize,
     /// Channels.
@@ -117,14 +53,14 @@ pub struct Channels<'d, T> {
     pub bias: &'d [f32],
 }
 
-impl<T: Source> Channels<'_, T> {
-    /// Writes the convolution as `sink` says; `None` when something does not fit its slice, and
-    /// nothing is written then.
-    pub fn write<K: Sink>(
+impl Channels<'_> {
+    /// Writes what `then` makes of the convolution; `None` when something does not fit its slice,
+    /// and nothing is written then.
+    pub fn write(
         &self,
         isa: Isa,
-        sink: &K,
-        out: &mut [K::Out],
+        then: Activation,
+        out: &mut [f32],
         workers: Option<&dyn Workers>,
     ) -> Option<()> {
         let product = |factors: &[usize]| {
@@ -136,8 +72,7 @@ impl<T: Source> Channels<'_, T> {
         let fits = product(&[batch, input[0], input[1], channels])? <= self.x.len()
             && product(&[taps, channels])? <= self.weights.len()
             && channels <= self.bias.len()
-            && product(&[rows, output[1], channels])? == out.len()
-            && sink.fits(channels);
+            && product(&[rows, output[1], channels])? == out.len();
         for dim in 0..2 {
             let most = (output[dim].max(1) - 1).checked_mul(self.stride[dim])?;
             most.checked_add(kernel[dim].checked_mul(self.dilation[dim])?)?;
@@ -155,21 +90,21 @@ impl<T: Source> Channels<'_, T> {
         let share = rows.div_ceil(pieces);
         parallel::for_each_chunk(workers, out, share * len, |piece, out| {
             for (row, out) in (piece * share..).zip(out.chunks_exact_mut(len)) {
-                isa.run(Row { of: *self, row, sink, out });
+                isa.run(Row { of: *self, row, then, out });
             }
         });
         Some(())
     }
 }
 
-struct Row<'r, 'd, T, K: Sink> {
-    of: Channels<'d, T>,
+struct Row<'r, 'd> {
+    of: Channels<'d>,
     row: usize,
-    sink: &'r K,
-    out: &'r mut [K::Out],
+    then: Activation,
+    out: &'r mut [f32],
 }
 
-impl<T: Source, K: Sink> Routine for Row<'_, '_, T, K> {
+impl Routine for Row<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -229,10 +164,10 @@ impl<T: Source, K: Sink> Routine for Row<'_, '_, T, K> {
     }
 }
 
-impl<T: Source, K: Sink> Row<'_, '_, T, K> {
+impl Row<'_, '_> {
     /// Where row `i` of the kernel begins in the input and in the weights, for a channel.
     #[inline(always)]
-    fn line(&self, i: usize, channel: usize) -> (*const T, *const f32) {
+    fn line(&self, i: usize, channel: usize) -> (*const f32, *const f32) {
         let Channels { x, channels, input, output, stride, dilation, padding, .. } = self.of;
         let picture = self.row / output[0] * input[0];
         let row = picture + self.row % output[0] * stride[0] + i * dilation[0] - padding[0];
@@ -251,7 +186,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
         simd: S,
         first: usize,
         channel: usize,
-    ) -> ([*const T; R], [[S::F32; 3]; R]) {
+    ) -> ([*const f32; R], [[S::F32; 3]; R]) {
         let mut lines = [self.of.x.as_ptr(); R];
         let mut weights = [[simd.zero(); 3]; R];
         for (r, (line, weights)) in lines.iter_mut().zip(&mut weights).enumerate() {
@@ -281,24 +216,24 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
             third = second;
             for (line, weights) in lines.iter().zip(weights) {
                 // SAFETY: the row and the column are in the picture, which `write` saw inside `x`.
-                let x = unsafe { T::load(simd, line.wrapping_add(col * channels), S::LANES) };
+                let x = unsafe { simd.load_at(line.wrapping_add(col * channels)) };
                 done = x.mul_add(weights[2], done);
                 third = x.mul_add(weights[1], third);
                 new = x.mul_add(weights[0], new);
             }
             second = new;
             if col + pad >= 2 {
-                self.put(simd, done, col + pad - 2, channel);
+                self.put(simd, done, col + pad - 2, (channel, S::LANES));
             }
         }
         // Results beyond the last column of the input.
         for (at, sums) in [(width + pad - 2, third), (width + pad - 1, second)] {
             if at < output[1] {
-                self.put(simd, sums, at, channel);
+                self.put(simd, sums, at, (channel, S::LANES));
             }
         }
         for at in width + pad..output[1] {
-            self.put(simd, bias, at, channel);
+            self.put(simd, bias, at, (channel, S::LANES));
         }
     }
 
@@ -310,10 +245,10 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
         let (lines, weights) = unsafe { self.three::<S, R>(simd, first, channel) };
         let bias = simd.load(&self.of.bias[channel..]);
         let (width, pad) = (input[1], padding[1]);
-        let load = |line: *const T, col: usize| {
+        let load = |line: *const f32, col: usize| {
             let from = line.wrapping_add(col * channels);
             // SAFETY: callers name a row and a column in the picture.
-            unsafe { T::load(simd, from, S::LANES) }
+            unsafe { simd.load_at(from) }
         };
         let mut sums = bias;
         if pad == 0 {
@@ -335,7 +270,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
                     sums = load(*line, col).mul_add(weights[1], sums);
                 }
             }
-            self.put(simd, sums, at, channel);
+            self.put(simd, sums, at, (channel, S::LANES));
             sums = new;
         }
     }
@@ -350,7 +285,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
             let col = col.min(last);
             let sums = self.neighbours::<S, STEP>(simd, rows, col, channel);
             for (n, sums) in sums.into_iter().enumerate() {
-                self.put(simd, sums, col + n, channel);
+                self.put(simd, sums, col + n, (channel, S::LANES));
             }
         }
     }
@@ -390,7 +325,7 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
                     if const { $column < STEP * (SLIDE - 1) + 5 } && at < input[1] {
                         // SAFETY: the row and the column are in the picture, which `write` saw
                         // inside `x`.
-                        let x = unsafe { T::load(simd, line.wrapping_add(at * channels), S::LANES) };
+                        let x = unsafe { simd.load_at(line.wrapping_add(at * channels)) };
                         taps!($column, x, 0 1 2 3 4);
                     }
                 )*};
@@ -400,12 +335,12 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
         sums
     }
 
-    /// Writes a vector of sums of column `col`.
+    /// Writes the first `len` sums of column `col` from `channel` on.
     #[inline(always)]
-    fn put<S: Simd>(&mut self, simd: S, sums: S::F32, col: usize, channel: usize) {
-        let to = &mut self.out[col * self.of.channels + channel..][..S::LANES];
-        // SAFETY: the slice has so many places, and `write` asked `fits`.
-        unsafe { self.sink.write(simd, sums, channel, to.as_mut_ptr(), S::LANES) };
+    fn put<S: Simd>(&mut self, simd: S, sums: S::F32, col: usize, (channel, len): (usize, usize)) {
+        let sums = self.then.of(simd, sums);
+        let to = &mut self.out[col * self.of.channels + channel..][..len];
+        if len == S::LANES { simd.store(sums, to) } else { simd.store_first(sums, to) }
     }
 
     /// `V` vectors of channels of a position at the edge, where only some columns of the kernel
@@ -477,12 +412,12 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
                 for v in 0..V {
                     let weight = weights.wrapping_add(v * S::LANES);
                     // SAFETY: `write` saw that the weights have all taps and channels.
-                    let weight = unsafe { f32::load(simd, weight, len) };
+                    let weight = unsafe { load(simd, weight, len) };
                     for (n, sums) in sums.iter_mut().enumerate() {
                         let from = from.wrapping_add(n * stride[1] * channels + v * S::LANES);
                         // SAFETY: rows and columns were chosen so that the position is inside the
                         // picture, of which `write` saw that it is inside `x`.
-                        let x = unsafe { T::load(simd, from, len) };
+                        let x = unsafe { load(simd, from, len) };
                         sums[v] = x.mul_add(weight, sums[v]);
                     }
                 }
@@ -490,11 +425,23 @@ impl<T: Source, K: Sink> Row<'_, '_, T, K> {
         }
         for (n, sums) in sums.into_iter().enumerate() {
             for (v, sum) in sums.into_iter().enumerate() {
-                let channel = channel + v * S::LANES;
-                let to = &mut self.out[(col + n) * channels + channel..][..len];
-                // SAFETY: the slice has so many places, and `write` asked `fits`.
-                unsafe { self.sink.write(simd, sum, channel, to.as_mut_ptr(), len) };
+                self.put(simd, sum, col + n, (channel + v * S::LANES, len));
             }
         }
+    }
+}
+
+/// The first `len` numbers.
+///
+/// # Safety
+/// So many can be read there, `LANES` at most.
+#[inline(always)]
+unsafe fn load<S: Simd>(simd: S, from: *const f32, len: usize) -> S::F32 {
+    if len == S::LANES {
+        // SAFETY: demanded of the caller.
+        unsafe { simd.load_at(from) }
+    } else {
+        // SAFETY: demanded of the caller.
+        unsafe { simd.load_first_at(from, len) }
     }
 }

@@ -9,7 +9,7 @@ mod tile;
 use afferent_core::Workers;
 
 use crate::{Isa, parallel};
-pub use tile::{Biased, End, Numbers};
+pub use tile::Biased;
 
 /// The place of a tap that is all zeros.
 pub const ZEROS: u32 = u32::MAX;
@@ -39,11 +39,11 @@ pub enum Places<'d> {
 
 /// A product of rows with packed weights.
 #[derive(Debug, Clone, Copy)]
-pub struct Indirect<'d, T> {
+pub struct Indirect<'d> {
     /// The input.
-    pub x: &'d [T],
+    pub x: &'d [f32],
     /// At least as many zeros as a tap is long.
-    pub zeros: &'d [T],
+    pub zeros: &'d [f32],
     /// Where the taps are.
     pub places: Places<'d>,
     /// Rows of the product.
@@ -51,7 +51,7 @@ pub struct Indirect<'d, T> {
     /// Numbers of a tap.
     pub channels: usize,
     /// Weights that [`pack`] made for as many products a column as a row has numbers.
-    pub weights: &'d [T],
+    pub weights: &'d [f32],
     /// Columns of the product.
     pub cols: usize,
 }
@@ -82,11 +82,11 @@ pub fn packed_len(isa: Isa, inner: usize, cols: usize) -> Option<usize> {
 ///
 /// # Panics
 /// When `to` is shorter than [`packed_len`].
-pub fn pack<T: Numbers>(
+pub fn pack(
     isa: Isa,
     (inner, cols): (usize, usize),
-    weight: impl Fn(usize, usize) -> T,
-    to: &mut [T],
+    weight: impl Fn(usize, usize) -> f32,
+    to: &mut [f32],
 ) {
     let width = panel(isa, cols);
     for (panel, to) in to.chunks_mut((width * inner).max(1)).enumerate().take(cols.div_ceil(width))
@@ -94,7 +94,7 @@ pub fn pack<T: Numbers>(
         let count = width.min(cols - panel * width);
         for (k, to) in to.chunks_exact_mut(width).enumerate() {
             for (col, to) in to.iter_mut().enumerate() {
-                *to = if col < count { weight(k, panel * width + col) } else { T::default() };
+                *to = if col < count { weight(k, panel * width + col) } else { 0.0 };
             }
         }
     }
@@ -104,26 +104,26 @@ pub fn pack<T: Numbers>(
 ///
 /// # Panics
 /// When a column is shorter than `inner`, or `to` than [`packed_len`].
-pub fn pack_columns<'w, T: Numbers>(
+pub fn pack_columns<'w>(
     isa: Isa,
     sizes: (usize, usize),
-    column: impl Fn(usize) -> &'w [T],
-    to: &mut [T],
+    column: impl Fn(usize) -> &'w [f32],
+    to: &mut [f32],
 ) {
     match panel(isa, sizes.1) {
-        32 => pack_panels::<32, _>(sizes, column, to),
-        16 => pack_panels::<16, _>(sizes, column, to),
-        8 => pack_panels::<8, _>(sizes, column, to),
-        4 => pack_panels::<4, _>(sizes, column, to),
+        32 => pack_panels::<32>(sizes, column, to),
+        16 => pack_panels::<16>(sizes, column, to),
+        8 => pack_panels::<8>(sizes, column, to),
+        4 => pack_panels::<4>(sizes, column, to),
         _ => pack(isa, sizes, |k, col| column(col)[k], to),
     }
 }
 
 /// [`pack_columns`] in panels of `W` columns.
-fn pack_panels<'w, const W: usize, T: Numbers>(
+fn pack_panels<'w, const W: usize>(
     (inner, cols): (usize, usize),
-    column: impl Fn(usize) -> &'w [T],
-    to: &mut [T],
+    column: impl Fn(usize) -> &'w [f32],
+    to: &mut [f32],
 ) {
     /// Numbers of a column that are written at a time, so that both sides stay in the cache.
     const TILE: usize = 16;
@@ -143,14 +143,14 @@ fn pack_panels<'w, const W: usize, T: Numbers>(
     }
 }
 
-impl<T: Numbers> Indirect<'_, T> {
+impl Indirect<'_> {
     /// Writes the product as `end` says; `None` when something does not fit its slice, and nothing
     /// is written then.
-    pub fn write<E: End<T>>(
+    pub fn write(
         &self,
         isa: Isa,
-        end: &E,
-        out: Place<'_, E::Out>,
+        end: Biased<'_>,
+        out: Place<'_, f32>,
         workers: Option<&dyn Workers>,
     ) -> Option<()> {
         if self.rows == 0 || self.cols == 0 {
@@ -161,8 +161,8 @@ impl<T: Numbers> Indirect<'_, T> {
         let last = (self.rows - 1).checked_mul(out.step)?.checked_add(out.at)?;
         (out.step >= self.cols || self.rows == 1).then_some(())?;
         (last.checked_add(self.cols)? <= out.data.len()).then_some(())?;
-        end.fits(self.rows, self.cols.next_multiple_of(panel(isa, self.cols))).then_some(())?;
         let width = panel(isa, self.cols);
+        (end.bias.len() >= self.cols.next_multiple_of(width)).then_some(())?;
         let panels = self.cols.div_ceil(width);
         let work = self.rows.saturating_mul(self.cols).saturating_mul(inner);
         let worth = if self.rows == 1 { WORTH_SINGLE } else { WORTH };

@@ -53,7 +53,7 @@ fn sums_of_numbers() {
             let then = Activation { clamp: (-20.0, 20.0), hardswish: rows % 2 == 1 };
             let end = Biased { bias: &bias, then };
             let place = Place { data: &mut out, at: 0, step: cols };
-            product.write(isa, &end, place, pool::workers(2)).unwrap();
+            product.write(isa, end, place, pool::workers(2)).unwrap();
             for (index, found) in out.iter().enumerate() {
                 let (row, col) = (index / cols, index % cols);
                 let mut sum = col as f32;
@@ -72,10 +72,10 @@ fn sums_of_numbers() {
             // What does not fit is refused.
             let short = Indirect { x: &x[..channels * 3], ..product };
             let place = Place { data: &mut out, at: 0, step: cols };
-            let refused = short.write(isa, &end, place, None).is_none();
+            let refused = short.write(isa, end, place, None).is_none();
             assert!(refused || at.iter().all(|at| *at == ZEROS || (*at as usize) < channels * 3));
             let place = Place { data: &mut out[1..], at: 0, step: cols };
-            assert_eq!(product.write(isa, &end, place, None), None);
+            assert_eq!(product.write(isa, end, place, None), None);
         }
     }
 }
@@ -118,7 +118,7 @@ fn kernels_of_single_channels() {
             };
             let mut out = vec![f32::NAN; 2 * output[0] * output[1] * channels];
             let open = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
-            conv.write(isa, &open, &mut out, None).unwrap();
+            conv.write(isa, open, &mut out, None).unwrap();
             for (index, found) in out.iter().enumerate() {
                 let (channel, pixel) = (index % channels, index / channels);
                 let (col, row) = (pixel % output[1], pixel / output[1] % output[0]);
@@ -138,12 +138,12 @@ fn kernels_of_single_channels() {
                 }
                 assert_eq!(*found, sum, "{isa:?}, channel {channel}, row {row}, column {col}");
             }
-            assert_eq!(conv.write(isa, &open, &mut out[1..], None), None);
+            assert_eq!(conv.write(isa, open, &mut out[1..], None), None);
             for dim in 0..2 {
                 let (mut still, mut folded) = (conv, conv);
                 (still.stride[dim], folded.dilation[dim]) = (0, 0);
-                assert_eq!(still.write(isa, &open, &mut out, None), None);
-                assert_eq!(folded.write(isa, &open, &mut out, None), None);
+                assert_eq!(still.write(isa, open, &mut out, None), None);
+                assert_eq!(folded.write(isa, open, &mut out, None), None);
             }
         }
     }

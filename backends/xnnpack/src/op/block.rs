@@ -107,7 +107,7 @@ impl Block {
                 weights: &self.middle.weights,
                 bias: &self.middle.bias,
             };
-            conv.write(Isa::best(), &self.middle.then, deep, workers).ok_or(MISFIT)?;
+            conv.write(Isa::best(), self.middle.then, deep, workers).ok_or(MISFIT)?;
             self.project.pixels(workers, deep, out)?;
         }
         Ok(())

@@ -33,7 +33,7 @@ impl Op for Depthwise {
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
         let conv = self.channels(input, input.data::<f32>()?)?;
-        conv.write(cx.isa, &self.then, elements(out)?, cx.workers).ok_or(MISFIT)
+        conv.write(cx.isa, self.then, elements(out)?, cx.workers).ok_or(MISFIT)
     }
 }
 
@@ -55,7 +55,7 @@ impl Depthwise {
         Ok(Self { sizes, weights, bias, then })
     }
 
-    fn channels<'d, T>(&'d self, input: &Input<'_>, x: &'d [T]) -> Result<Channels<'d, T>, Error> {
+    fn channels<'d>(&'d self, input: &Input<'_>, x: &'d [f32]) -> Result<Channels<'d>, Error> {
         let [batch, height, width, channels] = input.shape.picture()?;
         let [_, rows, cols, _] = self.sizes.output(&input.shape)?.picture()?;
         let window = self.sizes.window;

@@ -72,7 +72,7 @@ impl Packed {
         let product =
             Indirect { x, zeros, places, rows, channels, weights: &self.weights, cols: self.cols };
         let end = Biased { bias: &self.bias, then };
-        product.write(Isa::best(), &end, out, workers).ok_or(MISFIT)
+        product.write(Isa::best(), end, out, workers).ok_or(MISFIT)
     }
 }
 

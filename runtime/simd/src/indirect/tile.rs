@@ -2,8 +2,6 @@
 
 #![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
 
-use core::ops::Add;
-
 use super::{Indirect, Places, ZEROS};
 use crate::{Activation, Float, Isa, Routine, Simd, parallel::Shared};
 
@@ -22,98 +20,6 @@ const CHAINS: usize = 4;
 /// Panels that a single row meets together: so many streams of weights come from the memory.
 const STREAMS: usize = 4;
 
-/// Numbers of 32 bits that are multiplied and summed up.
-pub trait Numbers: Copy + Default + Send + Sync + 'static {
-    /// A vector of sums.
-    type Sums<S: Simd>: Copy + Add<Output = Self::Sums<S>>;
-
-    /// Zeros.
-    fn zero<S: Simd>(simd: S) -> Self::Sums<S>;
-
-    /// Adds the products of `x` with `weights`.
-    fn add<S: Simd>(
-        simd: S,
-        sums: Self::Sums<S>,
-        x: Self::Sums<S>,
-        weights: Self::Sums<S>,
-    ) -> Self::Sums<S>;
-
-    /// `self` in every lane.
-    fn splat<S: Simd>(self, simd: S) -> Self::Sums<S>;
-
-    /// `LANES` numbers.
-    ///
-    /// # Safety
-    /// They can be read there.
-    unsafe fn load<S: Simd>(simd: S, from: *const Self) -> Self::Sums<S>;
-}
-
-impl Numbers for f32 {
-    type Sums<S: Simd> = S::F32;
-
-    #[inline(always)]
-    fn zero<S: Simd>(simd: S) -> S::F32 {
-        simd.zero()
-    }
-    #[inline(always)]
-    fn add<S: Simd>(_: S, sums: S::F32, x: S::F32, weights: S::F32) -> S::F32 {
-        x.mul_add(weights, sums)
-    }
-    #[inline(always)]
-    fn splat<S: Simd>(self, simd: S) -> S::F32 {
-        simd.splat(self)
-    }
-    #[inline(always)]
-    unsafe fn load<S: Simd>(simd: S, from: *const f32) -> S::F32 {
-        // SAFETY: demanded of the caller.
-        unsafe { simd.load_at(from) }
-    }
-}
-
-/// What becomes of finished sums.
-pub trait End<T: Numbers>: Sync {
-    /// What is written.
-    type Out: Send;
-
-    /// Whether it has what it needs for so many rows and columns, those of whole panels.
-    fn fits(&self, rows: usize, cols: usize) -> bool;
-
-    /// Writes the first `len` sums of row `row` from column `col` on.
-    ///
-    /// # Safety
-    /// So many elements can be written at `to`, and `fits` said yes to this row and column.
-    unsafe fn write<S: Simd>(
-        &self,
-        simd: S,
-        sums: T::Sums<S>,
-        place: (usize, usize),
-        to: *mut Self::Out,
-        len: usize,
-    );
-
-    /// Writes the sums of a tile from row `row` and column `col` on, rows `step` apart.
-    ///
-    /// # Safety
-    /// The rows of the tile can be written at `to`, and `fits` said yes to them and its columns.
-    #[inline(always)]
-    unsafe fn write_tile<S: Simd, const R: usize, const C: usize>(
-        &self,
-        simd: S,
-        sums: [[T::Sums<S>; C]; R],
-        (row, col): (usize, usize),
-        to: *mut Self::Out,
-        step: usize,
-    ) {
-        for (r, sums) in sums.into_iter().enumerate() {
-            for (c, sum) in sums.into_iter().enumerate() {
-                let (place, at) = ((row + r, col + c * S::LANES), r * step + c * S::LANES);
-                // SAFETY: demanded of the caller.
-                unsafe { self.write(simd, sum, place, to.wrapping_add(at), S::LANES) };
-            }
-        }
-    }
-}
-
 /// Sums with a bias, and what follows them.
 #[derive(Debug, Clone, Copy)]
 pub struct Biased<'d> {
@@ -123,22 +29,13 @@ pub struct Biased<'d> {
     pub then: Activation,
 }
 
-impl End<f32> for Biased<'_> {
-    type Out = f32;
-
-    fn fits(&self, _: usize, cols: usize) -> bool {
-        self.bias.len() >= cols
-    }
-
+impl Biased<'_> {
+    /// Writes the first `len` sums from column `col` on.
+    ///
+    /// # Safety
+    /// So many elements can be written at `to`.
     #[inline(always)]
-    unsafe fn write<S: Simd>(
-        &self,
-        simd: S,
-        sums: S::F32,
-        (_, col): (usize, usize),
-        to: *mut f32,
-        len: usize,
-    ) {
+    unsafe fn write<S: Simd>(self, simd: S, sums: S::F32, col: usize, to: *mut f32, len: usize) {
         let sums = self.then.of(simd, sums + simd.load(&self.bias[col..]));
         if len >= S::LANES {
             // SAFETY: demanded of the caller.
@@ -149,21 +46,25 @@ impl End<f32> for Biased<'_> {
         }
     }
 
+    /// Writes the sums of a tile from column `col` on, rows `step` apart.
+    ///
+    /// # Safety
+    /// The rows of the tile can be written at `to`.
     #[inline(always)]
     unsafe fn write_tile<S: Simd, const R: usize, const C: usize>(
-        &self,
+        self,
         simd: S,
         sums: [[S::F32; C]; R],
-        (row, col): (usize, usize),
+        col: usize,
         to: *mut f32,
         step: usize,
     ) {
         if self.then.hardswish {
             for (r, sums) in sums.into_iter().enumerate() {
                 for (c, sum) in sums.into_iter().enumerate() {
-                    let (place, at) = ((row + r, col + c * S::LANES), r * step + c * S::LANES);
+                    let (col, at) = (col + c * S::LANES, r * step + c * S::LANES);
                     // SAFETY: demanded of the caller.
-                    unsafe { self.write(simd, sum, place, to.wrapping_add(at), S::LANES) };
+                    unsafe { self.write(simd, sum, col, to.wrapping_add(at), S::LANES) };
                 }
             }
             return;
@@ -185,11 +86,8 @@ impl End<f32> for Biased<'_> {
 }
 
 /// Rows and panels of a product that one thread computes.
-pub(super) struct Area<'p, 'd, T, E: End<T>>
-where
-    T: Numbers,
-{
-    pub(super) product: Indirect<'d, T>,
+pub(super) struct Area<'p, 'd> {
+    pub(super) product: Indirect<'d>,
     /// Numbers of a row.
     pub(super) inner: usize,
     /// Columns of a panel.
@@ -198,28 +96,28 @@ where
     pub(super) rows: (usize, usize),
     /// From and to.
     pub(super) panels: (usize, usize),
-    pub(super) out: &'p Shared<'p, E::Out>,
+    pub(super) out: &'p Shared<'p, f32>,
     pub(super) at: usize,
     pub(super) step: usize,
-    pub(super) end: &'p E,
+    pub(super) end: Biased<'p>,
 }
 
 /// Computes `area`, which was checked.
 #[inline(never)]
-pub(super) fn run<T: Numbers, E: End<T>>(isa: Isa, area: Area<'_, '_, T, E>) {
+pub(super) fn run(isa: Isa, area: Area<'_, '_>) {
     isa.run(area);
 }
 
 /// Computes `area`, which was checked, when it has at most one row and panels are two vectors wide.
 #[inline(never)]
-pub(super) fn run_single<T: Numbers, E: End<T>>(isa: Isa, area: Area<'_, '_, T, E>) {
+pub(super) fn run_single(isa: Isa, area: Area<'_, '_>) {
     isa.run(Single(area));
 }
 
 /// The only row of an area: compiled apart, so that it takes no registers from tiles.
-struct Single<'p, 'd, T: Numbers, E: End<T>>(Area<'p, 'd, T, E>);
+struct Single<'p, 'd>(Area<'p, 'd>);
 
-impl<T: Numbers, E: End<T>> Routine for Single<'_, '_, T, E> {
+impl Routine for Single<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -254,14 +152,14 @@ const fn tile_rows<S: Simd>() -> usize {
     }
 }
 
-impl<T: Numbers, E: End<T>> Routine for Area<'_, '_, T, E> {
+impl Routine for Area<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let (first, last) = self.panels;
         // Either a panel stays in the cache for all rows, or some rows for all panels.
-        let near = (last - first) * self.width * self.inner * size_of::<T>() <= NEAR;
+        let near = (last - first) * self.width * self.inner * size_of::<f32>() <= NEAR;
         let blocks = if near { first..first + 1 } else { first..last };
         for block in blocks {
             let panels = if near { first..last } else { block..block + 1 };
@@ -283,13 +181,13 @@ impl<T: Numbers, E: End<T>> Routine for Area<'_, '_, T, E> {
     }
 }
 
-impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
+impl Area<'_, '_> {
     /// The only row and several panels, from `panel` on.
     #[inline(always)]
     fn streams<S: Simd>(&self, simd: S, panel: usize) {
         let Indirect { x, zeros, places, channels, weights, cols, .. } = self.product;
         let (row, size) = (self.rows.0, self.width * self.inner);
-        let mut sums = [[T::zero(simd); 2]; STREAMS];
+        let mut sums = [[simd.zero(); 2]; STREAMS];
         // SAFETY: `write` saw that all panels are in `weights`.
         let mut b = unsafe { weights.as_ptr().add(panel * size) };
         let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
@@ -305,13 +203,13 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
             let mut running = sums;
             for k in 0..channels {
                 // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
-                let factor = unsafe { *a.wrapping_add(k) }.splat(simd);
+                let factor = simd.splat(unsafe { *a.wrapping_add(k) });
                 for (stream, sums) in running.iter_mut().enumerate() {
                     for (c, sum) in sums.iter_mut().enumerate() {
                         let at = b.wrapping_add(stream * size + c * S::LANES);
                         // SAFETY: each panel has `inner` rows of two vectors.
-                        let column = unsafe { T::load(simd, at) };
-                        *sum = T::add(simd, *sum, factor, column);
+                        let column = unsafe { simd.load_at(at) };
+                        *sum = factor.mul_add(column, *sum);
                     }
                 }
                 b = b.wrapping_add(self.width);
@@ -324,8 +222,8 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
             // SAFETY: `write` saw that the target holds the row, and threads have panels of their
             // own.
             let to = unsafe { self.out.pointer(self.at + row * self.step + col) };
-            // SAFETY: as above; `write` asked `fits`.
-            unsafe { self.end.write(simd, sum, (row, col), to, len.min(S::LANES)) };
+            // SAFETY: as above.
+            unsafe { self.end.write(simd, sum, col, to, len.min(S::LANES)) };
         }
     }
 
@@ -357,7 +255,7 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const C: usize>(&self, simd: S, panel: usize, row: usize) {
         let Indirect { x, zeros, places, channels, weights, cols, .. } = self.product;
-        let mut sums = [[T::zero(simd); C]; R];
+        let mut sums = [[simd.zero(); C]; R];
         // SAFETY: `write` saw that all panels are in `weights`.
         let mut b = unsafe { weights.as_ptr().add(panel * self.width * self.inner) };
         let taps = match places {
@@ -379,17 +277,17 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
             let mut running = sums;
             let mut start = 0;
             if R == 1 {
-                let mut chains = [[T::zero(simd); C]; CHAINS];
+                let mut chains = [[simd.zero(); C]; CHAINS];
                 start = channels - channels % CHAINS;
                 for k in (0..start).step_by(CHAINS) {
                     for (u, chain) in chains.iter_mut().enumerate() {
                         // SAFETY: as below.
-                        let factor = unsafe { *a[0].wrapping_add(k + u) }.splat(simd);
+                        let factor = simd.splat(unsafe { *a[0].wrapping_add(k + u) });
                         for (c, sum) in chain.iter_mut().enumerate() {
                             let at = b.wrapping_add(u * self.width + c * S::LANES);
                             // SAFETY: as below.
-                            let weights = unsafe { T::load(simd, at) };
-                            *sum = T::add(simd, *sum, factor, weights);
+                            let weights = unsafe { simd.load_at(at) };
+                            *sum = factor.mul_add(weights, *sum);
                         }
                     }
                     b = b.wrapping_add(CHAINS * self.width);
@@ -401,17 +299,17 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
                 }
             }
             for k in start..channels {
-                let mut columns = [T::zero(simd); C];
+                let mut columns = [simd.zero(); C];
                 for (c, column) in columns.iter_mut().enumerate() {
                     simd.prefetch(b.wrapping_add(AHEAD * self.width + c * S::LANES));
                     // SAFETY: the panel has `inner` rows of `C` vectors.
-                    *column = unsafe { T::load(simd, b.wrapping_add(c * S::LANES)) };
+                    *column = unsafe { simd.load_at(b.wrapping_add(c * S::LANES)) };
                 }
                 for (running, a) in running.iter_mut().zip(a) {
                     // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
-                    let factor = unsafe { *a.wrapping_add(k) }.splat(simd);
+                    let factor = simd.splat(unsafe { *a.wrapping_add(k) });
                     for (sum, column) in running.iter_mut().zip(columns) {
-                        *sum = T::add(simd, *sum, factor, column);
+                        *sum = factor.mul_add(column, *sum);
                     }
                 }
                 b = b.wrapping_add(self.width);
@@ -423,8 +321,8 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
             // SAFETY: `write` saw that the target holds the rows, and threads have rows or panels
             // of their own.
             let to = unsafe { self.out.pointer(self.at + row * self.step + first) };
-            // SAFETY: as above; `write` asked `fits`.
-            unsafe { self.end.write_tile(simd, sums, (row, first), to, self.step) };
+            // SAFETY: as above.
+            unsafe { self.end.write_tile(simd, sums, first, to, self.step) };
             return;
         }
         for (r, sums) in sums.into_iter().enumerate() {
@@ -435,8 +333,8 @@ impl<T: Numbers, E: End<T>> Area<'_, '_, T, E> {
                 // SAFETY: `write` saw that the target holds the row, and threads have rows or
                 // panels of their own.
                 let to = unsafe { self.out.pointer(at) };
-                // SAFETY: as above; `write` asked `fits`.
-                unsafe { self.end.write(simd, sum, (row + r, col), to, len.min(S::LANES)) };
+                // SAFETY: as above.
+                unsafe { self.end.write(simd, sum, col, to, len.min(S::LANES)) };
             }
         }
     }
