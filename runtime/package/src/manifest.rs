@@ -68,9 +68,10 @@ pub struct Variant {
     /// Data files of the program.
     #[serde(default)]
     pub data: Vec<String>,
-    /// Size of the program file.
+    /// Size of the program file; one of another size is not loaded.
     pub bytes: Option<u64>,
-    /// SHA-256 of the program file, in hexadecimal.
+    /// SHA-256 of the program file, in hexadecimal, for
+    /// [`ModelPackage::verify`](crate::ModelPackage::verify).
     pub sha256: Option<String>,
 }
 

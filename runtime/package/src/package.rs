@@ -1,7 +1,7 @@
 //! Opens a package and loads the variant that suits this machine.
 
 use std::{
-    fs,
+    fs, iter,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -58,6 +58,16 @@ pub enum PackageError {
         /// Each variant and why it does not.
         reasons: String,
     },
+    /// A program file has another length than the package says.
+    #[error("{}: it has {found} bytes, but model.yaml says {expected}", path.display())]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// Of the file.
+        found: u64,
+        /// Of `model.yaml`.
+        expected: u64,
+    },
     /// A program file is not the one that the package describes.
     #[error("{}: it has the SHA-256 {found}, but model.yaml says {expected}", path.display())]
     Hash {
@@ -98,16 +108,15 @@ impl ModelPackage {
         if manifest.afferent_model != 1 {
             return Err(wrong("afferent_model must be 1"));
         }
-        let inside = |name: &String| {
-            let name = Path::new(name);
-            name.components().all(|part| matches!(part, std::path::Component::Normal(_)))
+        let inside = |file: &str| {
+            Path::new(file).components().all(|part| matches!(part, std::path::Component::Normal(_)))
         };
-        let files = |variant: &Variant| inside(&variant.file) && variant.data.iter().all(inside);
-        if !manifest.variants.iter().all(files) {
-            return Err(wrong("the files of a variant lie in the folder of the package"));
-        }
-        if !manifest.decoder.iter().all(|decoder| inside(&decoder.language_model)) {
-            return Err(wrong("the language model lies in the folder of the package"));
+        let variants = manifest.variants.iter();
+        let files = variants.flat_map(|variant| iter::once(&variant.file).chain(&variant.data));
+        let language_model = manifest.decoder.iter().map(|decoder| &decoder.language_model);
+        let mut files = files.chain(language_model).chain(&manifest.tokenizer);
+        if let Some(file) = files.find(|file| !inside(file)) {
+            return Err(wrong(&format!("{file:?} does not lie in the folder of the package")));
         }
         let threshold = manifest.decision.threshold.as_ref();
         if let Some(reason) = threshold.and_then(|threshold| threshold.fault(&manifest.labels)) {
@@ -149,9 +158,13 @@ impl ModelPackage {
     /// Loads the first variant that runs with `kernels` and `backends`, and its method `forward`,
     /// with prepared weights kept in the folder `weight_cache`, if there is one.
     ///
+    /// The length of the program file is compared with the manifest's, its SHA-256 is not:
+    /// [`ModelPackage::verify`] reads the whole file for that. Data files have neither.
+    ///
     /// # Errors
     /// [`PackageError::Model`] when a variant that should run here does not,
-    /// [`PackageError::NoVariant`] when there is none.
+    /// [`PackageError::NoVariant`] when there is none, [`PackageError::Length`] and
+    /// [`PackageError::Read`].
     pub fn load(
         &self,
         kernels: KernelLists<'static>,
@@ -169,8 +182,19 @@ impl ModelPackage {
             let reasons = reasons.collect::<Vec<_>>().join(", ");
             return Err(PackageError::NoVariant { path: self.folder.clone(), reasons });
         };
+        let path = self.folder.join(&variant.file);
+        if let Some(expected) = variant.bytes {
+            let about = fs::metadata(&path).map_err(|error| PackageError::Read {
+                path: path.clone(),
+                reason: error.to_string(),
+            })?;
+            let found = about.len();
+            if found != expected {
+                return Err(PackageError::Length { path, found, expected });
+            }
+        }
         let data: Vec<_> = variant.data.iter().map(|file| self.folder.join(file)).collect();
-        let file: Arc<ModelFile> = ModelFile::open(self.folder.join(&variant.file), &data)?;
+        let file: Arc<ModelFile> = ModelFile::open(path, &data)?;
         let options = ModelOptions::new(kernels).with_backends(backends);
         let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
         model.load_method("forward")?;
@@ -180,7 +204,8 @@ impl ModelPackage {
         Ok(model)
     }
 
-    /// Checks every program file against its SHA-256.
+    /// Checks every program file against its SHA-256, which takes as long as reading all of them:
+    /// for those who receive or ship a package. It shows damage, not who made the file.
     ///
     /// # Errors
     /// [`PackageError::Read`] and [`PackageError::Hash`].
@@ -234,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn a_program_of_another_length_is_refused() {
+        let mut package = ModelPackage::open(models().join("vad")).unwrap();
+        for variant in &mut package.manifest.variants {
+            variant.bytes = variant.bytes.map(|bytes| bytes + 1);
+        }
+        let Err(error) = package.load(&[], &[], None) else { panic!("it cannot load") };
+        let PackageError::Length { found, expected, .. } = error else { panic!("{error}") };
+        assert_eq!(found + 1, expected);
+        assert!(error.to_string().contains("vad_portable.pte: it has"), "{error}");
+    }
+
+    #[test]
     fn broken_packages_say_what_is_wrong() {
         let check = |yaml: &str, expected: &str| {
             let folder =
@@ -247,8 +284,16 @@ mod tests {
         let rest = "name: x\ntask: t\ncontract: c\nlicence: l\nprovenance: p\n";
         check(&format!("afferent_model: 2\n{rest}variants: []"), "must be 1");
         check(&format!("afferent_model: 1\n{rest}variants: []\ncolour: red"), "colour");
-        let escape = "variants: [{file: ../x.pte, backend: portable, precision: fp32}]";
-        check(&format!("afferent_model: 1\n{rest}{escape}"), "folder of the package");
+        let decoder = "language_weight: 1, word_bonus: 0";
+        for escape in [
+            "variants: [{file: ../x.pte, backend: portable, precision: fp32}]",
+            "variants: [{file: x.pte, backend: portable, precision: fp32, data: [/x.ptd]}]",
+            "variants: []\ntokenizer: /dev/zero",
+            "variants: []\ntokenizer: a/../../x.json",
+            &format!("variants: []\ndecoder: {{language_model: ../x, {decoder}}}"),
+        ] {
+            check(&format!("afferent_model: 1\n{rest}{escape}"), "folder of the package");
+        }
         let decision = |threshold: &str| {
             let decision = format!("decision: {{threshold: {threshold}}}\nlabels: [else, stop]");
             format!("afferent_model: 1\n{rest}variants: []\n{decision}")
