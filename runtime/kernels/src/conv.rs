@@ -1,6 +1,7 @@
 //! Convolutions: sizes, strides and the choice between the ways to compute one.
 
 use afferent_core::{Args, Dims, Error, IntList, TensorMut, TensorView};
+pub(crate) use afferent_simd::conv::{Geometry, Steps};
 
 use crate::{
     accumulator::Operand,
@@ -10,32 +11,6 @@ use crate::{
 
 pub(crate) mod direct;
 pub(crate) mod patches;
-
-/// Sizes and settings of a convolution over three spatial dimensions, of which a convolution with
-/// fewer has the last ones.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Geometry {
-    pub(crate) batch: usize,
-    pub(crate) groups: usize,
-    /// Input channels of one group.
-    pub(crate) in_channels: usize,
-    /// Output channels of one group.
-    pub(crate) out_channels: usize,
-    pub(crate) input: [usize; 3],
-    pub(crate) kernel: [usize; 3],
-    pub(crate) output: [usize; 3],
-    pub(crate) stride: [usize; 3],
-    pub(crate) padding: [usize; 3],
-    pub(crate) dilation: [usize; 3],
-}
-
-/// The strides of a tensor: batch or output channel, channel, three spatial dimensions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Steps {
-    pub(crate) outer: usize,
-    pub(crate) channel: usize,
-    pub(crate) space: [usize; 3],
-}
 
 /// The tensors of a convolution.
 #[derive(Debug, Clone, Copy)]
@@ -47,128 +22,96 @@ pub(crate) struct Operands<'a, T> {
     pub(crate) bias: Option<&'a [T]>,
 }
 
-impl Geometry {
-    /// The geometry of a call with the arguments of `aten::convolution.out` from `first` on, and
-    /// the sizes of its result.
-    pub(crate) fn new(args: &Args<'_>, first: u8) -> Result<(Self, Dims), Error> {
-        let at = |index: u8| usize::from(first + index);
-        let (x, weight) = (args.tensor(at(0))?, args.tensor(at(1))?);
-        let wrong = |index, expected| Error::InvalidArgument { index: first + index, expected };
-        let rank = x.rank();
-        if !(3..=5).contains(&rank) {
-            return Err(wrong(0, "a batch of channels with one to three dimensions"));
-        }
-        if weight.rank() != rank || weight.sizes()[2..].contains(&0) {
-            return Err(wrong(1, "a kernel of as many dimensions as the input"));
-        }
-        let transposed = args.bool(at(6))?;
-        let groups = args.int(at(8))?;
-        let groups = usize::try_from(groups).ok().filter(|&groups| groups > 0);
-        let groups = groups.ok_or(wrong(8, "a positive number"))?;
-        let (channels, w) = (x.sizes()[1], weight.sizes());
-        let fits = channels.is_multiple_of(groups) && w[0].is_multiple_of(groups);
-        let (in_channels, out_channels) =
-            if transposed { (w[0] / groups, w[1]) } else { (w[1], w[0] / groups) };
-        if !fits || channels / groups != in_channels {
-            return Err(wrong(1, "channels that match the input and the groups"));
-        }
-        let mut geometry = Self {
-            batch: x.sizes()[0],
-            groups,
-            in_channels,
-            out_channels,
-            input: last_three(&x.sizes()[2..], 1),
-            kernel: last_three(&w[2..], 1),
-            output: [1; 3],
-            stride: settings(args.int_list(at(3))?, rank - 2, 1, 1, first + 3)?,
-            padding: settings(args.int_list(at(4))?, rank - 2, 0, 0, first + 4)?,
-            dilation: settings(args.int_list(at(5))?, rank - 2, 1, 1, first + 5)?,
+/// The geometry of a call with the arguments of `aten::convolution.out` from `first` on, and
+/// the sizes of its result.
+pub(crate) fn geometry(args: &Args<'_>, first: u8) -> Result<(Geometry, Dims), Error> {
+    let at = |index: u8| usize::from(first + index);
+    let (x, weight) = (args.tensor(at(0))?, args.tensor(at(1))?);
+    let wrong = |index, expected| Error::InvalidArgument { index: first + index, expected };
+    let rank = x.rank();
+    if !(3..=5).contains(&rank) {
+        return Err(wrong(0, "a batch of channels with one to three dimensions"));
+    }
+    if weight.rank() != rank || weight.sizes()[2..].contains(&0) {
+        return Err(wrong(1, "a kernel of as many dimensions as the input"));
+    }
+    let transposed = args.bool(at(6))?;
+    let groups = args.int(at(8))?;
+    let groups = usize::try_from(groups).ok().filter(|&groups| groups > 0);
+    let groups = groups.ok_or(wrong(8, "a positive number"))?;
+    let (channels, w) = (x.sizes()[1], weight.sizes());
+    let fits = channels.is_multiple_of(groups) && w[0].is_multiple_of(groups);
+    let (in_channels, out_channels) =
+        if transposed { (w[0] / groups, w[1]) } else { (w[1], w[0] / groups) };
+    if !fits || channels / groups != in_channels {
+        return Err(wrong(1, "channels that match the input and the groups"));
+    }
+    let mut geometry = Geometry {
+        batch: x.sizes()[0],
+        groups,
+        in_channels,
+        out_channels,
+        input: last_three(&x.sizes()[2..], 1),
+        kernel: last_three(&w[2..], 1),
+        output: [1; 3],
+        stride: settings(args.int_list(at(3))?, rank - 2, 1, 1, first + 3)?,
+        padding: settings(args.int_list(at(4))?, rank - 2, 0, 0, first + 4)?,
+        dilation: settings(args.int_list(at(5))?, rank - 2, 1, 1, first + 5)?,
+    };
+    let more = settings(args.int_list(at(7))?, rank - 2, 0, 0, first + 7)?;
+    for (dim, &more) in more.iter().enumerate() {
+        let size = if transposed {
+            if more > 0 && more >= geometry.stride[dim].max(geometry.dilation[dim]) {
+                return Err(wrong(7, "less than the stride or the dilation"));
+            }
+            transposed_size(&geometry, dim, more)
+        } else {
+            forward_size(&geometry, dim)
         };
-        let more = settings(args.int_list(at(7))?, rank - 2, 0, 0, first + 7)?;
-        for (dim, &more) in more.iter().enumerate() {
-            let size = if transposed {
-                if more > 0 && more >= geometry.stride[dim].max(geometry.dilation[dim]) {
-                    return Err(wrong(7, "less than the stride or the dilation"));
-                }
-                geometry.transposed_size(dim, more)
-            } else {
-                geometry.forward_size(dim)
-            };
-            geometry.output[dim] = size.ok_or(wrong(0, "sizes that leave an output"))?;
-        }
-        let mut sizes = Dims::filled(0, 0);
-        sizes.push(geometry.batch)?;
-        sizes.push(out_channels.checked_mul(groups).ok_or(wrong(1, "fewer channels"))?)?;
-        for &size in &geometry.output[5 - rank..] {
-            sizes.push(size)?;
-        }
-        Ok((geometry, sizes))
+        geometry.output[dim] = size.ok_or(wrong(0, "sizes that leave an output"))?;
     }
-
-    /// Elements that the kernel spans along `dim`, without the last.
-    fn reach(&self, dim: usize) -> Option<usize> {
-        self.dilation[dim].checked_mul(self.kernel[dim] - 1)
+    let mut sizes = Dims::filled(0, 0);
+    sizes.push(geometry.batch)?;
+    sizes.push(out_channels.checked_mul(groups).ok_or(wrong(1, "fewer channels"))?)?;
+    for &size in &geometry.output[5 - rank..] {
+        sizes.push(size)?;
     }
-
-    fn forward_size(&self, dim: usize) -> Option<usize> {
-        let padded = self.padding[dim].checked_mul(2)?.checked_add(self.input[dim])?;
-        Some(padded.checked_sub(self.reach(dim)?.checked_add(1)?)? / self.stride[dim] + 1)
-    }
-
-    fn transposed_size(&self, dim: usize, more: usize) -> Option<usize> {
-        let spread = self.input[dim].checked_sub(1)?.checked_mul(self.stride[dim])?;
-        let size = spread.checked_add(self.reach(dim)?)?.checked_add(more)?.checked_add(1)?;
-        let size = size.checked_sub(self.padding[dim].checked_mul(2)?)?;
-        // Positions are counted from the first padding element.
-        size.checked_add(self.padding[dim])?;
-        Some(size).filter(|&size| size > 0)
-    }
-
-    /// Products that make one output.
-    pub(crate) fn inner(&self) -> usize {
-        self.kernel.iter().fold(self.in_channels, |product, &size| product.saturating_mul(size))
-    }
-
-    /// Output positions of one channel.
-    pub(crate) fn positions(&self) -> usize {
-        self.output.iter().fold(1, |product, &size| product.saturating_mul(size))
-    }
+    Ok((geometry, sizes))
 }
 
-impl Steps {
-    fn new(strides: &[usize]) -> Self {
-        let space = last_three(strides.get(2..).unwrap_or(&[]), 0);
-        let at = |dim: usize| strides.get(dim).copied().unwrap_or(0);
-        Self { outer: at(0), channel: at(1), space }
-    }
+/// Elements that the kernel spans along `dim`, without the last.
+fn reach(g: &Geometry, dim: usize) -> Option<usize> {
+    g.dilation[dim].checked_mul(g.kernel[dim] - 1)
+}
 
-    /// The strides of a tensor to read.
-    pub(crate) fn of(tensor: &TensorView<'_>) -> Self {
-        Self::new(&strides_of(tensor))
-    }
+fn forward_size(g: &Geometry, dim: usize) -> Option<usize> {
+    let padded = g.padding[dim].checked_mul(2)?.checked_add(g.input[dim])?;
+    Some(padded.checked_sub(reach(g, dim)?.checked_add(1)?)? / g.stride[dim] + 1)
+}
 
-    /// The strides of a tensor to write.
-    pub(crate) fn of_out(tensor: &TensorMut<'_, '_>) -> Self {
-        Self::new(&out_strides(tensor))
-    }
+fn transposed_size(g: &Geometry, dim: usize, more: usize) -> Option<usize> {
+    let spread = g.input[dim].checked_sub(1)?.checked_mul(g.stride[dim])?;
+    let size = spread.checked_add(reach(g, dim)?)?.checked_add(more)?.checked_add(1)?;
+    let size = size.checked_sub(g.padding[dim].checked_mul(2)?)?;
+    // Positions are counted from the first padding element.
+    size.checked_add(g.padding[dim])?;
+    Some(size).filter(|&size| size > 0)
+}
 
-    /// The step between neighbours when positions of `sizes` are counted in row-major order;
-    /// `None` when it is not always the same.
-    pub(crate) fn position(&self, sizes: [usize; 3]) -> Option<usize> {
-        let mut wanted = None;
-        let mut count = 1_usize;
-        for dim in (0..3).rev() {
-            if sizes[dim] == 1 {
-                continue;
-            }
-            let step = *wanted.get_or_insert(self.space[dim]);
-            if self.space[dim] != step.checked_mul(count)? {
-                return None;
-            }
-            count = count.checked_mul(sizes[dim])?;
-        }
-        Some(wanted.unwrap_or(1))
-    }
+/// The strides of a tensor to read.
+pub(crate) fn steps(tensor: &TensorView<'_>) -> Steps {
+    steps_of(&strides_of(tensor))
+}
+
+/// The strides of a tensor to write.
+pub(crate) fn out_steps(tensor: &TensorMut<'_, '_>) -> Steps {
+    steps_of(&out_strides(tensor))
+}
+
+fn steps_of(strides: &[usize]) -> Steps {
+    let space = last_three(strides.get(2..).unwrap_or(&[]), 0);
+    let at = |dim: usize| strides.get(dim).copied().unwrap_or(0);
+    Steps { outer: at(0), channel: at(1), space }
 }
 
 impl<'a, T: Operand> Operands<'a, T> {
@@ -178,9 +121,9 @@ impl<'a, T: Operand> Operands<'a, T> {
         let bias = args.opt_tensor(2)?.map(|bias| elements(&bias)).transpose()?;
         Ok(Self {
             x: elements(&x)?,
-            x_steps: Steps::of(&x),
+            x_steps: steps(&x),
             weight: elements(&weight)?,
-            w_steps: Steps::of(&weight),
+            w_steps: steps(&weight),
             bias,
         })
     }

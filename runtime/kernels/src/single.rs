@@ -2,7 +2,7 @@
 
 use afferent_core::{Error, KernelContext, ScalarType, Workers};
 use afferent_simd::{
-    conv::{self, Conv},
+    conv::Conv,
     gemm::{Addend, Gemm, Lines, Target},
 };
 
@@ -83,35 +83,19 @@ pub(crate) fn write_convolution<T: Operand>(
     out: &mut [T],
     to: Steps,
 ) -> Option<Result<(), Error>> {
-    let steps = |steps: Steps| conv::Steps {
-        outer: steps.outer,
-        channel: steps.channel,
-        space: steps.space,
-    };
     let conv = Conv {
-        geometry: conv::Geometry {
-            batch: g.batch,
-            groups: g.groups,
-            in_channels: g.in_channels,
-            out_channels: g.out_channels,
-            input: g.input,
-            kernel: g.kernel,
-            output: g.output,
-            stride: g.stride,
-            padding: g.padding,
-            dilation: g.dilation,
-        },
+        geometry: *g,
         x: single(tensors.x)?,
-        x_steps: steps(tensors.x_steps),
+        x_steps: tensors.x_steps,
         weight: single(tensors.weight)?,
-        w_steps: steps(tensors.w_steps),
+        w_steps: tensors.w_steps,
         bias: match tensors.bias {
             Some(bias) => Some(single(bias)?),
             None => None,
         },
         clamp: None,
     };
-    let (isa, to, workers) = (only_isa(), steps(to), cx.workers());
+    let (isa, workers) = (only_isa(), cx.workers());
     match cx.scratch(conv.scratch_len(isa, to, threads(workers))?) {
         Ok(scratch) => conv.write(isa, single_mut(out)?, to, scratch, workers).map(Ok),
         Err(error) => Some(Err(error)),

@@ -84,12 +84,17 @@ enum Way {
 impl Geometry {
     /// Elements of the kernel.
     pub fn taps(&self) -> usize {
-        self.kernel.iter().product()
+        product(1, self.kernel)
+    }
+
+    /// Products that make one output.
+    pub fn inner(&self) -> usize {
+        product(self.in_channels, self.kernel)
     }
 
     /// Positions of the output.
     pub fn positions(&self) -> usize {
-        self.output.iter().product()
+        product(1, self.output)
     }
 
     /// The input position along `dim` that the kernel element `tap` meets for the output `at`.
@@ -99,10 +104,15 @@ impl Geometry {
     }
 }
 
+/// `factor` times all `sizes`, or the largest number where that is less.
+fn product(factor: usize, sizes: [usize; 3]) -> usize {
+    sizes.into_iter().fold(factor, usize::saturating_mul)
+}
+
 impl Steps {
     /// The step between neighbours when positions of `sizes` are counted in row-major order;
     /// `None` when it is not always the same.
-    fn position(&self, sizes: [usize; 3]) -> Option<usize> {
+    pub fn position(&self, sizes: [usize; 3]) -> Option<usize> {
         let mut wanted = None;
         let mut count = 1_usize;
         for dim in (0..3).rev() {
@@ -252,15 +262,11 @@ impl Conv<'_> {
         }
     }
 
-    fn inner(&self) -> usize {
-        self.geometry.in_channels * self.geometry.taps()
-    }
-
     /// The weights of the output channels of the group that starts with channel `first`.
     fn weights(&self, first: usize) -> Option<Lines<'_>> {
         let outer = self.w_steps.outer;
         let data = self.weight.get(first * outer..)?;
-        Lines::new(data, (self.geometry.out_channels, outer), (self.inner(), 1))
+        Lines::new(data, (self.geometry.out_channels, outer), (self.geometry.inner(), 1))
     }
 
     /// The input from `at` on as lines, where each output depends on one position.
@@ -285,8 +291,8 @@ impl Conv<'_> {
         first: usize,
     ) -> Gemm<'d, Lines<'d>, P> {
         let (rows, cols) = (self.geometry.out_channels, self.geometry.positions());
-        let addend = self.addend(first, 1, 0);
-        Gemm { a, b, rows, inner: self.inner(), cols, alpha: 1.0, addend, clamp: self.clamp }
+        let (inner, addend) = (self.geometry.inner(), self.addend(first, 1, 0));
+        Gemm { a, b, rows, inner, cols, alpha: 1.0, addend, clamp: self.clamp }
     }
 
     fn by_positions<'d, P: Panels>(
@@ -296,8 +302,8 @@ impl Conv<'_> {
         first: usize,
     ) -> Gemm<'d, P, Lines<'d>> {
         let (rows, cols) = (self.geometry.positions(), self.geometry.out_channels);
-        let addend = self.addend(first, 0, 1);
-        Gemm { a, b, rows, inner: self.inner(), cols, alpha: 1.0, addend, clamp: self.clamp }
+        let (inner, addend) = (self.geometry.inner(), self.addend(first, 0, 1));
+        Gemm { a, b, rows, inner, cols, alpha: 1.0, addend, clamp: self.clamp }
     }
 
     fn addend(&self, first: usize, row: usize, col: usize) -> Option<Addend<'_>> {

@@ -22,7 +22,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
     accumulator::{Operand, same_dtype, with_operand},
-    conv::{Geometry, Operands, Steps, direct, patches},
+    conv::{self, Operands, direct, patches},
     elements::elements_mut,
     single,
 };
@@ -53,7 +53,7 @@ fn convolution_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<()
 }
 
 fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (g, sizes) = Geometry::new(args, 0)?;
+    let (g, sizes) = conv::geometry(args, 0)?;
     if args.opt_tensor(2)?.is_some_and(|bias| *bias.sizes() != [sizes[1]]) {
         let expected = "a number for each output channel";
         return Err(Error::InvalidArgument { index: 2, expected });
@@ -64,7 +64,7 @@ fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     if out.numel() == 0 {
         return Ok(());
     }
-    let to = Steps::of_out(&out);
+    let to = conv::out_steps(&out);
     let out = elements_mut(&mut out)?;
     if !is_transposed && let Some(written) = single::write_convolution(cx, &g, &tensors, out, to) {
         return written;

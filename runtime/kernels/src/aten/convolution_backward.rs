@@ -26,7 +26,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
     accumulator::{Accumulator, Operand, same_dtype},
-    conv::{Geometry, Operands, Steps, direct},
+    conv::{self, Geometry, Operands, Steps, direct},
     dtype::with_dtype,
     elements::{elements, elements_mut},
     loops::{Loops, strides_of},
@@ -61,7 +61,7 @@ fn convolution_backward_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) ->
     let &[of_input, of_weight, of_bias] = args.bool_list(10)? else {
         return Err(Error::InvalidArgument { index: 10, expected: "three truth values" });
     };
-    let (geometry, sizes) = Geometry::new(args, 1)?;
+    let (geometry, sizes) = conv::geometry(args, 1)?;
     let (grad, input, weight) = (args.tensor(0)?, args.tensor(1)?, args.tensor(2)?);
     if grad.sizes() != &*sizes {
         return Err(Error::InvalidArgument { index: 0, expected: "the sizes of the convolution" });
@@ -86,7 +86,7 @@ fn gradients<T: Operand>(
 ) -> Result<(), Error> {
     let is_transposed = args.bool(7)?;
     let (grad, input, weight) = (args.tensor(0)?, args.tensor(1)?, args.tensor(2)?);
-    let (grad_steps, input_steps) = (Steps::of(&grad), Steps::of(&input));
+    let (grad_steps, input_steps) = (conv::steps(&grad), conv::steps(&input));
     // The input of a convolution takes the place of the output, and the other way round.
     let back = Geometry {
         in_channels: g.out_channels,
@@ -100,11 +100,11 @@ fn gradients<T: Operand>(
             x: elements::<T>(&grad)?,
             x_steps: grad_steps,
             weight: elements(&weight)?,
-            w_steps: Steps::of(&weight),
+            w_steps: conv::steps(&weight),
             bias: None,
         };
         let mut out = args.out(11)?;
-        let to = Steps::of_out(&out);
+        let to = conv::out_steps(&out);
         let out = elements_mut(&mut out)?;
         match (out.is_empty(), is_transposed) {
             (true, _) => {}
@@ -114,7 +114,7 @@ fn gradients<T: Operand>(
     }
     if of_weight {
         let mut out = args.out(12)?;
-        let to = Steps::of_out(&out);
+        let to = conv::out_steps(&out);
         let (grad, input) = ((elements::<T>(&grad)?, grad_steps), (elements(&input)?, input_steps));
         // A forward convolution reads the larger side, a transposed one writes it.
         let (sides, g) = if is_transposed { ([input, grad], &back) } else { ([grad, input], g) };
