@@ -66,15 +66,16 @@ impl GraphFile {
                         Weight::Heavy => "gets a thread of its own",
                         Weight::Light => "shares the thread of the node before it",
                     };
-                    eprintln!("note: node {node} {thread}: a call took {} us", call_ns / 1000);
+                    let us = call_ns / 1000;
+                    crate::say(format_args!("note: node {node} {thread}: a call took {us} us"));
                 }
                 if !checked.warnings.is_empty() {
-                    eprint!("{}", checked.warnings.render(colour));
+                    crate::say(checked.warnings.render(colour));
                 }
                 Ok(Some(checked))
             }
             Err(faults) => {
-                eprint!("{}", faults.render(colour));
+                crate::say(faults.render(colour));
                 Ok(None)
             }
         }

@@ -3,8 +3,6 @@
 //! It is a library so that a program of a few lines can have it with nodes of its own:
 //! `launch/examples/custom_node.rs`.
 
-#![expect(clippy::print_stderr, reason = "a command-line program")]
-
 mod catalogue;
 mod graph;
 mod model;
@@ -19,6 +17,7 @@ mod test;
 mod top;
 
 use std::{
+    fmt::Display,
     io::{ErrorKind, Write, stderr, stdout},
     process::ExitCode,
 };
@@ -77,7 +76,7 @@ pub fn main(nodes: &'static [NodeDef]) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say(format_args!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -86,7 +85,14 @@ pub fn main(nodes: &'static [NodeDef]) -> ExitCode {
 /// What nodes warn of goes to standard error, unless the program has its own place for it.
 fn show_warnings() {
     let shown = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN);
+    // It would panic where standard error cannot be written.
+    let shown = shown.log_internal_errors(false);
     let _ = shown.with_writer(stderr).without_time().with_target(false).try_init();
+}
+
+/// Writes a line to standard error. Where that cannot be written, nobody can be told.
+fn say(line: impl Display) {
+    let _ = writeln!(stderr().lock(), "{line}");
 }
 
 /// Writes `text` to standard output. That nobody reads it any more is no error.

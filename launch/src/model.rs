@@ -95,7 +95,7 @@ impl CacheArgs {
         let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
         model.load_method(name)?;
         for problem in model.cache_problems() {
-            eprintln!("warning: {problem}");
+            crate::say(format_args!("warning: {problem}"));
         }
         Ok(model)
     }

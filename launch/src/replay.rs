@@ -33,10 +33,11 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let Some(mut checked) = args.file.load_with(true)? else { return Ok(ExitCode::FAILURE) };
     let recording = Recording::open(&args.recording)?;
     if let Some(reason) = recording.cut() {
-        eprintln!("warning: {} ends early: {reason}", args.recording.display());
+        let path = args.recording.display();
+        crate::say(format_args!("warning: {path} ends early: {reason}"));
     }
     for name in recording.changed_files(&checked.graph) {
-        eprintln!("warning: {name} has another content than when this was recorded");
+        crate::say(format_args!("warning: {name} has another content than when this was recorded"));
     }
     let replaced = recording.replace_sources(&mut checked.graph)?;
     let compare = Compare::new(&checked.graph, args.check.then_some(&recording))?;
@@ -59,14 +60,14 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let differing = verdicts.iter().filter(|verdict| args.check && differs(verdict)).count();
     show(args, &report, &verdicts)?;
     for failure in &report.failures {
-        eprintln!("error: {failure}");
+        crate::say(format_args!("error: {failure}"));
     }
     if args.check && verdicts.iter().filter(|v| !is_source(v)).all(|v| v.recorded.is_none()) {
-        eprintln!("error: the recording holds only sources: there is nothing to compare");
+        crate::say("error: the recording holds only sources: there is nothing to compare");
         return Ok(ExitCode::FAILURE);
     }
     if differing > 0 {
-        eprintln!("error: {differing} streams differ from the recording");
+        crate::say(format_args!("error: {differing} streams differ from the recording"));
     }
     Ok(if failed || differing > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

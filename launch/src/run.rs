@@ -1,16 +1,19 @@
 //! `afferent run`: runs a graph and shows what happened.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Write,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
 };
 
 use afferent_engine::{
-    Checked, ClockKind, Observer, Origin, Report, RunError, RunOptions, Session, Threads,
+    Checked, CheckedGraph, CheckedNode, ClockKind, Observer, Origin, Report, RunError, RunOptions,
+    Session, Threads,
 };
-use afferent_graph::{ParamValue, read_duration};
+use afferent_graph::{OpenCx, ParamValue, read_duration};
 use afferent_record::{
     RecordOptions, Recorder, TraceFile, Turn, Waterfall, waterfall_svg, write_turns,
 };
@@ -19,7 +22,8 @@ use clap::Args;
 
 use crate::{
     graph::GraphFile,
-    serve::{ADDRESS, Figures},
+    say,
+    serve::{ADDRESS, Figures, bind},
 };
 
 #[derive(Args)]
@@ -63,7 +67,7 @@ pub(crate) struct RunArgs {
     /// Exit with a failure when a budget of the graph is not kept, or was not measured
     #[arg(long)]
     enforce_budget: bool,
-    /// Print events and the summary as JSON lines
+    /// Print events and the summary as JSON lines; logs with a path keep their format
     #[arg(long)]
     json: bool,
 }
@@ -74,10 +78,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let drain = read_duration(&args.drain, None).context("--drain")?;
     let Some(mut checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
     if args.json {
-        for node in checked.graph.nodes.iter_mut().filter(|node| node.def.name == "event_log") {
-            node.params.insert("format".to_owned(), ParamValue::Text("json".to_owned()));
-        }
+        print_json(&mut checked.graph);
     }
+    // What cannot be served or written ends the command before the graph starts.
+    let listener = args.serve.as_deref().map(bind).transpose()?;
+    let files = Files::create(args)?;
     let witnesses = Witnesses::new(args, &checked)?;
     let options = RunOptions {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
@@ -87,26 +92,44 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         observers: witnesses.observers(),
         ..RunOptions::default()
     };
-    let session = Session::start(&checked.graph, &args.file.services(), options)?;
-    for notice in session.notices() {
-        eprintln!("note: {notice}");
-    }
-    let figures = match &args.serve {
-        Some(address) => Some(Figures::serve(address, session.watch_handle())?),
-        None => None,
-    };
-    if let Some(figures) = &figures {
-        eprintln!("figures at http://{0}, for `afferent top {0}`", figures.address());
-    }
-    stop_on_ctrl_c(&session)?;
-    let (report, failed) = ended(session.wait())?;
-    drop(figures);
-    finish(args, &report, &witnesses.turns())?;
+    let ran = drive(&checked.graph, &args.file.services(), options, listener);
     witnesses.finish();
+    let (report, failed) = ran?;
     for failure in &report.failures {
-        eprintln!("error: {failure}");
+        say(format_args!("error: {failure}"));
     }
+    show(args, &report, &witnesses.turns(), files)?;
     Ok(if failed { ExitCode::FAILURE } else { enforce_budget(args, &report) })
+}
+
+/// Lets logs that are printed write JSON.
+fn print_json(graph: &mut CheckedGraph) {
+    let is_printed =
+        |node: &&mut CheckedNode| node.def.name == "event_log" && !node.params.contains_key("path");
+    for node in graph.nodes.iter_mut().filter(is_printed) {
+        node.params.insert("format".to_owned(), ParamValue::Text("json".to_owned()));
+    }
+}
+
+/// Runs `graph` to its end; its report, and whether nodes failed.
+fn drive(
+    graph: &CheckedGraph,
+    services: &OpenCx,
+    options: RunOptions,
+    listener: Option<TcpListener>,
+) -> anyhow::Result<(Report, bool)> {
+    let session = Session::start(graph, services, options)?;
+    stop_on_ctrl_c(&session)?;
+    for notice in session.notices() {
+        say(format_args!("note: {notice}"));
+    }
+    let figures = listener.map(|listener| Figures::serve(listener, session.watch_handle()));
+    let figures = figures.transpose()?;
+    if let Some(figures) = &figures {
+        let address = figures.address();
+        say(format_args!("figures at http://{address}, for `afferent top {address}`"));
+    }
+    ended(session.wait())
 }
 
 /// The report of a run that has ended, and whether nodes failed.
@@ -144,8 +167,7 @@ impl Witnesses {
             Recorder::create(path, graph, &options)
         };
         let trace = |path: &PathBuf| {
-            let trace = TraceFile::create(path, graph)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            let trace = TraceFile::create(path, graph).with_context(|| cannot_write(path))?;
             anyhow::Ok((path.clone(), trace))
         };
         Ok(Self {
@@ -171,32 +193,68 @@ impl Witnesses {
     fn finish(&self) {
         if let Some(report) = self.recorder.as_ref().map(|recorder| recorder.finish()) {
             let (written, dropped) = (report.written(), report.dropped());
-            let path = report.path.display();
-            eprintln!("recorded {written} packets in {path}, {} bytes", report.bytes);
+            let (path, bytes) = (report.path.display(), report.bytes);
+            say(format_args!("recorded {written} packets in {path}, {bytes} bytes"));
             if dropped > 0 {
                 let streams = report.streams.iter().filter(|stream| stream.dropped > 0);
                 let streams = streams.map(|stream| format!("{} {}", stream.output, stream.dropped));
                 let streams = streams.collect::<Vec<_>>().join(", ");
-                eprintln!("warning: {dropped} packets are not in the recording: {streams}");
+                say(format_args!("warning: {dropped} packets are not in the recording: {streams}"));
             }
             if !report.skipped.is_empty() {
-                eprintln!("note: not recorded for want of a codec: {}", report.skipped.join(", "));
+                let skipped = report.skipped.join(", ");
+                say(format_args!("note: not recorded for want of a codec: {skipped}"));
             }
             if let Some(error) = report.error {
-                eprintln!("warning: the recording ends early: {error}");
+                say(format_args!("warning: the recording ends early: {error}"));
             }
         }
         if let Some((path, trace)) = &self.trace {
             let report = trace.finish();
-            eprintln!("traced {} calls in {}", report.calls, path.display());
+            say(format_args!("traced {} calls in {}", report.calls, path.display()));
             if report.dropped > 0 {
-                eprintln!("warning: {} calls are not in the trace", report.dropped);
+                say(format_args!("warning: {} calls are not in the trace", report.dropped));
             }
             if let Some(error) = report.error {
-                eprintln!("warning: the trace ends early: {error}");
+                say(format_args!("warning: the trace ends early: {error}"));
             }
         }
     }
+}
+
+/// What is written when a graph has ended.
+struct Files {
+    stats: Option<NewFile>,
+    waterfall: Option<NewFile>,
+}
+
+impl Files {
+    fn create(args: &RunArgs) -> anyhow::Result<Self> {
+        let create = |path: &Option<PathBuf>| path.as_deref().map(NewFile::create).transpose();
+        Ok(Self { stats: create(&args.stats)?, waterfall: create(&args.waterfall)? })
+    }
+}
+
+struct NewFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl NewFile {
+    /// Makes the file, over one that is there, with the folders above it.
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let file = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let file = file.and_then(|()| File::create(path)).with_context(|| cannot_write(path))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    fn write(mut self, text: &str) -> anyhow::Result<()> {
+        self.file.write_all(text.as_bytes()).with_context(|| cannot_write(&self.path))
+    }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }
 
 /// What makes a recording say what the graph was: its files, by their paths from the folder of the
@@ -226,24 +284,22 @@ pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
         if stop.is_asked() {
             std::process::exit(130);
         }
-        eprintln!("stopping; press Ctrl-C again to end at once");
         stop.stop();
+        say("stopping; press Ctrl-C again to end at once");
     })
     .context("cannot listen to Ctrl-C")
 }
 
-fn finish(args: &RunArgs, report: &Report, turns: &[Turn]) -> anyhow::Result<()> {
+fn show(args: &RunArgs, report: &Report, turns: &[Turn], files: Files) -> anyhow::Result<()> {
     let mut json = serde_json::to_value(report)?;
     if let Some(object) = json.as_object_mut().filter(|_| !turns.is_empty()) {
         object.insert("waterfall".to_owned(), serde_json::to_value(turns)?);
     }
-    if let Some(path) = &args.waterfall {
-        fs::write(path, waterfall_svg(turns))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(file) = files.waterfall {
+        file.write(&waterfall_svg(turns))?;
     }
-    if let Some(path) = &args.stats {
-        let json = serde_json::to_string_pretty(&json)?;
-        fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(file) = files.stats {
+        file.write(&serde_json::to_string_pretty(&json)?)?;
     }
     if args.json {
         crate::print(&format!("{}\n", serde_json::json!({"summary": json})))?;
@@ -261,7 +317,8 @@ fn enforce_budget(args: &RunArgs, report: &Report) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for budget in report.budgets.iter().filter(|budget| args.enforce_budget && !budget.kept) {
         let why = if budget.measured == 0 { "was never measured" } else { "was not kept" };
-        eprintln!("error: the budget from {} to {} {why}", budget.from, budget.to);
+        let (from, to) = (&budget.from, &budget.to);
+        say(format_args!("error: the budget from {from} to {to} {why}"));
         code = ExitCode::FAILURE;
     }
     code

@@ -2,6 +2,7 @@
 //! `afferent top`.
 
 use std::{
+    net::TcpListener,
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
@@ -16,6 +17,12 @@ pub(crate) const ADDRESS: &str = "127.0.0.1:9464";
 /// How long a request waits for threads that are in a call.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// Listens at `address`; who asks waits until figures are served there.
+pub(crate) fn bind(address: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .map_err(|error| anyhow!("cannot serve figures at {address}: {error}"))
+}
+
 /// Serves figures until it is dropped.
 pub(crate) struct Figures {
     server: Arc<Server>,
@@ -23,10 +30,10 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Serves the figures of `watch` at `address`.
-    pub(crate) fn serve(address: &str, watch: WatchHandle) -> anyhow::Result<Self> {
-        let server = Server::http(address)
-            .map_err(|error| anyhow!("cannot serve figures at {address}: {error}"))?;
+    /// Serves the figures of `watch` to who asks `listener`.
+    pub(crate) fn serve(listener: TcpListener, watch: WatchHandle) -> anyhow::Result<Self> {
+        let server = Server::from_listener(listener, None)
+            .map_err(|error| anyhow!("cannot serve figures: {error}"))?;
         let server = Arc::new(server);
         let requests = server.clone();
         let thread = thread::Builder::new().name("figures".to_owned()).spawn(move || {

@@ -109,7 +109,8 @@ fn cases(args: &TestArgs) -> anyhow::Result<Option<Vec<Case>>> {
             match load(&file) {
                 Ok(found) => cases.extend(found),
                 Err(faults) => {
-                    eprintln!("{}\n", faults.render(stderr().is_terminal()));
+                    let faults = faults.render(stderr().is_terminal());
+                    crate::say(format_args!("{faults}\n"));
                     is_sound = false;
                 }
             }

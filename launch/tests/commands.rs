@@ -5,11 +5,13 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader},
+    net::TcpListener,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use afferent_engine::Report;
+use afferent_record::Recording;
 use hound::{WavSpec, WavWriter};
 use mcap::{read::LinearReader, records::Record};
 use serde_json::json;
@@ -32,13 +34,13 @@ nodes:
   wav: {use: wav_source, params: {path: sound.wav, block: "${block}", pace: "${pace}"}}
 "#;
 
-/// Writes 100 ms of silence at 16 kHz.
-fn write_sound(path: &Path) {
+/// Writes silence at 16 kHz.
+fn write_sound(path: &Path, samples: u32) {
     let format = hound::SampleFormat::Int;
     let spec =
         WavSpec { channels: 1, sample_rate: 16_000, bits_per_sample: 16, sample_format: format };
     let mut file = WavWriter::create(path, spec).unwrap();
-    (0..1600).for_each(|_| file.write_sample(0i16).unwrap());
+    (0..samples).for_each(|_| file.write_sample(0i16).unwrap());
     file.finalize().unwrap();
 }
 
@@ -48,7 +50,8 @@ fn folder() -> tempfile::TempDir {
     fs::create_dir(folder.path().join("parts")).unwrap();
     fs::write(folder.path().join("top.yaml"), TOP).unwrap();
     fs::write(folder.path().join("parts/ears.yaml"), EARS).unwrap();
-    write_sound(&folder.path().join("parts/sound.wav"));
+    // 100 ms.
+    write_sound(&folder.path().join("parts/sound.wav"), 1600);
     folder
 }
 
@@ -133,27 +136,100 @@ fn a_recording_says_all_that_the_graph_was() {
 }
 
 #[test]
-fn a_running_graph_is_looked_at() {
+#[cfg(target_os = "linux")]
+fn standard_error_that_cannot_be_written_harms_nothing() {
     let folder = folder();
-    let args = [
-        "run",
-        "top.yaml",
-        "--serve",
-        "127.0.0.1:0",
-        "--set",
-        "ears/wav.repeat=true",
-        "--duration",
-        "1min",
-    ];
+    let args = ["run", "top.yaml", "--virtual", "--record", "run.mcap", "--trace", "trace.json"];
     let mut run = command(folder.path(), &args);
-    run.env("AFFERENT_TEST_PACE", "realtime").stderr(Stdio::piped());
+    let output = run.stderr(fs::File::create("/dev/full").unwrap()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(Recording::open(&folder.path().join("run.mcap")).unwrap().cut(), None);
+    let trace = fs::read(folder.path().join("trace.json")).unwrap();
+    assert!(serde_json::from_slice::<serde_json::Value>(&trace).is_ok());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_signal_stops_a_run_whose_standard_error_is_closed() {
+    let folder = folder();
+    // Nobody reads the standard error from here on.
+    let (mut run, _) = start(folder.path(), &["--record", "run.mcap"]);
+    assert!(Command::new("kill").arg(run.id().to_string()).status().unwrap().success());
+    assert!(run.wait().unwrap().success());
+    assert_eq!(Recording::open(&folder.path().join("run.mcap")).unwrap().cut(), None);
+}
+
+#[test]
+fn what_cannot_be_made_is_found_before_the_start() {
+    let folder = folder();
+    fs::write(folder.path().join("kept.mcap"), "kept").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let args = ["run", "top.yaml", "--virtual", "--serve", &address, "--record", "kept.mcap"];
+    let (_, errors, success) = call(folder.path(), &args);
+    assert!(!success && errors.contains("cannot serve figures"), "{errors}");
+    assert_eq!(fs::read(folder.path().join("kept.mcap")).unwrap(), b"kept");
+    for option in ["--stats", "--waterfall", "--trace"] {
+        let args = ["run", "top.yaml", "--virtual", option, "top.yaml/below"];
+        let (_, errors, success) = call(folder.path(), &args);
+        assert!(!success && errors.contains("cannot write top.yaml/below"), "{errors}");
+        assert!(!folder.path().join("log.txt").exists(), "{option}");
+    }
+    let made = [["--stats", "a/b.json"], ["--waterfall", "c/d.svg"], ["--trace", "e/f.json"]];
+    let args = [&["run", "top.yaml", "--virtual"], made.as_flattened()].concat();
+    let (_, errors, success) = call(folder.path(), &args);
+    assert!(success, "{errors}");
+    for [_, path] in made {
+        assert!(folder.path().join(path).metadata().unwrap().len() > 0, "{path}");
+    }
+}
+
+#[test]
+fn events_in_files_keep_their_format() {
+    let folder = folder();
+    let (text, errors, success) = call(folder.path(), &["run", "top.yaml", "--virtual", "--json"]);
+    assert!(success && text.starts_with("{\"summary\""), "{text}{errors}");
+    let log = fs::read_to_string(folder.path().join("log.txt")).unwrap();
+    assert!(log.lines().count() == 5 && !log.contains('{'), "{log}");
+}
+
+/// Writes fail with an error in the middle of the run, as on a full disk.
+#[test]
+#[cfg(unix)]
+fn what_is_said_to_be_recorded_can_be_read() {
+    let folder = folder();
+    write_sound(&folder.path().join("parts/sound.wav"), 16_000 * 60);
+    let mut run = Command::new("sh");
+    run.current_dir(folder.path()).args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh"]);
+    run.args([env!("CARGO_BIN_EXE_afferent"), "run", "top.yaml", "--virtual"]);
+    let output = run.args(["--record", "run.mcap"]).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("the recording ends early: "), "{errors}");
+    let recording = Recording::open(&folder.path().join("run.mcap")).unwrap();
+    let read: u64 = recording.streams().iter().map(|stream| stream.packets).sum();
+    assert!(read > 0 && errors.contains(&format!("recorded {read} packets in ")), "{errors}");
+}
+
+/// A run in real time that does not end by itself, and where its figures are.
+fn start(folder: &Path, args: &[&str]) -> (Child, String) {
+    let mut run = command(folder, &["run", "top.yaml", "--serve", "127.0.0.1:0"]);
+    run.args(["--set", "ears/wav.repeat=true", "--duration", "1min"]).args(args);
+    run.env("AFFERENT_TEST_PACE", "realtime").stdout(Stdio::null()).stderr(Stdio::piped());
     let mut run = run.spawn().unwrap();
     let lines = BufReader::new(run.stderr.take().unwrap()).lines();
     let address = lines.map_while(Result::ok).find_map(|line| {
         let (_, address) = line.split_once("for `afferent top ")?;
         Some(address.trim_end_matches('`').to_owned())
     });
-    let (text, errors, success) = call(folder.path(), &["top", &address.unwrap(), "--once"]);
+    (run, address.unwrap())
+}
+
+#[test]
+fn a_running_graph_is_looked_at() {
+    let folder = folder();
+    let (mut run, address) = start(folder.path(), &[]);
+    let (text, errors, success) = call(folder.path(), &["top", &address, "--once"]);
     run.kill().unwrap();
     run.wait().unwrap();
     assert!(success, "{errors}");
