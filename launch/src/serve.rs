@@ -1,21 +1,32 @@
 //! Figures of a running graph over HTTP: `/metrics` for Prometheus, `/stats` as JSON for
 //! `afferent top`.
+//!
+//! A connection is answered once, and one after the other. Of what it sends only the first line
+//! matters; a body is never read. How long it takes and what is read of it is limited, so that nobody
+//! who connects can hold up the graph or its end.
 
 use std::{
-    net::TcpListener,
-    sync::Arc,
+    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use afferent_engine::WatchHandle;
 use anyhow::anyhow;
-use tiny_http::{Header, Method, Request, Response, Server};
 
 /// Where figures are served when no address is given.
 pub(crate) const ADDRESS: &str = "127.0.0.1:9464";
 /// How long a request waits for threads that are in a call.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a connection lasts at most.
+const LIMIT: Duration = Duration::from_secs(1);
+/// Most bytes that are read of a request.
+const MAX_HEAD: u64 = 1 << 14;
 
 /// Listens at `address`; who asks waits until figures are served there.
 pub(crate) fn bind(address: &str) -> anyhow::Result<TcpListener> {
@@ -25,61 +36,162 @@ pub(crate) fn bind(address: &str) -> anyhow::Result<TcpListener> {
 
 /// Serves figures until it is dropped.
 pub(crate) struct Figures {
-    server: Arc<Server>,
+    address: SocketAddr,
+    stops: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Figures {
     /// Serves the figures of `watch` to who asks `listener`.
     pub(crate) fn serve(listener: TcpListener, watch: WatchHandle) -> anyhow::Result<Self> {
-        let server = Server::from_listener(listener, None)
-            .map_err(|error| anyhow!("cannot serve figures: {error}"))?;
-        let server = Arc::new(server);
-        let requests = server.clone();
+        let address = listener.local_addr()?;
+        let stops = Arc::new(AtomicBool::new(false));
+        let stopped = stops.clone();
         let thread = thread::Builder::new().name("figures".to_owned()).spawn(move || {
-            for request in requests.incoming_requests() {
-                answer(request, &watch);
+            for stream in listener.incoming() {
+                if stopped.load(Ordering::Acquire) {
+                    return;
+                }
+                match stream {
+                    // Who asked may have gone.
+                    Ok(stream) => drop(answer(stream, &watch)),
+                    // The process has too many files open, perhaps for a while.
+                    Err(_) => thread::sleep(PATIENCE),
+                }
             }
         })?;
-        Ok(Self { server, thread: Some(thread) })
+        Ok(Self { address, stops, thread: Some(thread) })
     }
 
     /// Where they are.
-    pub(crate) fn address(&self) -> String {
-        self.server.server_addr().to_string()
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 
 impl Drop for Figures {
     fn drop(&mut self) {
-        self.server.unblock();
-        drop(self.thread.take().map(JoinHandle::join));
+        self.stops.store(true, Ordering::Release);
+        // The thread waits for a connection. One that cannot be reached is left behind.
+        if TcpStream::connect_timeout(&self.address, LIMIT).is_ok() {
+            drop(self.thread.take().map(JoinHandle::join));
+        }
     }
 }
 
-fn answer(request: Request, watch: &WatchHandle) {
-    let path = request.url().split('?').next().unwrap_or_default();
-    let (status, kind, text) = match (request.method(), path) {
-        (Method::Get, "/metrics") => {
+/// Reads a request and answers it.
+fn answer(stream: TcpStream, watch: &WatchHandle) -> io::Result<()> {
+    let mut stream = Limited { stream, end: Instant::now() + LIMIT };
+    let mut head = BufReader::new((&mut stream).take(MAX_HEAD)).lines();
+    let first = head.next().transpose()?.unwrap_or_default();
+    for line in head {
+        if line?.is_empty() {
+            break;
+        }
+    }
+    let mut words = first.split(' ');
+    let (method, target) = (words.next(), words.next().unwrap_or_default());
+    let (status, kind, text) = match (method, target.split('?').next()) {
+        (Some("GET"), Some("/metrics")) => {
             let mut text = String::new();
             // Writing to a string does not fail.
             let _ = watch.read(PATIENCE).write_prometheus(&mut text);
-            (200, "text/plain; version=0.0.4", text)
+            ("200 OK", "text/plain; version=0.0.4", text)
         }
-        (Method::Get, "/stats") => {
+        (Some("GET"), Some("/stats")) => {
             let json = serde_json::to_string(&watch.read(PATIENCE)).unwrap_or_default();
-            (200, "application/json", json)
+            ("200 OK", "application/json", json)
         }
-        (Method::Get, "/") => {
+        (Some("GET"), Some("/")) => {
             let text = "/metrics for Prometheus, /stats as JSON, which `afferent top` shows\n";
-            (200, "text/plain", text.to_owned())
+            ("200 OK", "text/plain", text.to_owned())
         }
-        _ => (404, "text/plain", "there are /metrics and /stats\n".to_owned()),
+        _ => ("404 Not Found", "text/plain", "there are /metrics and /stats\n".to_owned()),
     };
-    let mut response = Response::from_string(text).with_status_code(status);
-    if let Ok(header) = Header::from_bytes("Content-Type", kind) {
-        response.add_header(header);
+    let length = text.len();
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{text}"
+    );
+    stream.write_all(answer.as_bytes())
+}
+
+/// A connection that is over at a time, however slow the other end is.
+struct Limited {
+    stream: TcpStream,
+    end: Instant,
+}
+
+impl Limited {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
-    // Who asked may have gone.
-    drop(request.respond(response));
+}
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_engine::{CheckedGraph, RunOptions, Session};
+    use afferent_graph::OpenCx;
+
+    use super::*;
+
+    #[test]
+    fn what_a_request_says_of_its_body_harms_nobody() {
+        let graph = CheckedGraph { name: "empty".to_owned(), ..CheckedGraph::default() };
+        let session = Session::start(&graph, &OpenCx::default(), RunOptions::default()).unwrap();
+        let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), session.watch_handle()).unwrap();
+        let ask = |request: &str| {
+            let mut stream = TcpStream::connect(figures.address()).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let bodies = [
+            "Content-Length: 2000",
+            "Content-Length: 1000000000000000",
+            "Content-Length: -1\r\nExpect: 100-continue",
+            "Transfer-Encoding: chunked",
+        ];
+        for body in bodies {
+            let answer = ask(&format!("POST /stats HTTP/1.1\r\n{body}\r\n\r\n"));
+            assert!(answer.starts_with("HTTP/1.1 404 Not Found\r\n"), "{body}: {answer}");
+        }
+        let answer = ask("GET /stats?all HTTP/1.1\r\nContent-Length: 2000\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains("\"graph\":\"empty\""), "{answer}");
+        assert!(ask("GET /metrics HTTP/1.1\r\n\r\n").contains("version=0.0.4"));
+        assert!(ask("\r\n\r\n").contains("404") && ask("GET\n\n").contains("404"));
+    }
+
+    #[test]
+    fn an_end_waits_for_nobody_who_says_nothing() {
+        let graph = CheckedGraph::default();
+        let session = Session::start(&graph, &OpenCx::default(), RunOptions::default()).unwrap();
+        let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), session.watch_handle()).unwrap();
+        let mut silent = TcpStream::connect(figures.address()).unwrap();
+        let mut endless = TcpStream::connect(figures.address()).unwrap();
+        silent.write_all(b"GET /stats HTTP/1.1\r\n").unwrap();
+        endless.write_all(&[b'x'; 1 << 12]).unwrap();
+        drop(figures);
+    }
 }
