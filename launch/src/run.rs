@@ -6,7 +6,10 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use afferent_engine::{
@@ -280,8 +283,10 @@ const VIRTUAL_BEGIN_NS: u64 = 946_684_800_000_000_000;
 /// The first Ctrl-C lets the graph finish what is under way; the second ends the process.
 pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
     let stop = session.stop_handle();
+    // A run may have been stopped by its own end before.
+    let pressed = AtomicBool::new(false);
     ctrlc::set_handler(move || {
-        if stop.is_asked() {
+        if pressed.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
         stop.stop();
