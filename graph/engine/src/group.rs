@@ -297,23 +297,25 @@ impl Group {
         if self.shared.end.is_some_and(|end| now >= end) {
             self.shared.stop.stop();
         }
+        let completes = self.waker.completes();
         let due = |&place: &usize| {
             let runner = &self.runners[place];
-            Some((runner.due(now)?, runner.turn, place))
+            let due = runner.due(now)?;
+            // A source that is to end does not wait for its time.
+            Some((
+                if completes && runner.is_source { now.min(due) } else { due },
+                runner.turn,
+                place,
+            ))
         };
         let next = self.timed.iter().filter_map(due).min();
         self.due = next.map(|(due, ..)| due);
         let Some((due, _, place)) = next else { return false };
         let runner = &mut self.runners[place];
-        let complete_at = Timestamp(self.shared.complete_at.load(Ordering::Acquire));
-        // No time goes on for a source that is called again and again.
-        let is_hasty = runner.is_source && runner.resume == Resume::Now;
-        if !self.waker.stops() && (now > complete_at || (now == complete_at && is_hasty)) {
-            self.shared.stop.complete();
-        }
         // What a node still has to say is let out.
         let has_more = !runner.is_source && runner.resume == Resume::Now;
-        if self.waker.stops() && !has_more {
+        let is_over = self.waker.stops() || (completes && runner.is_source);
+        if is_over && !has_more {
             (runner.resume, runner.wake) = (Resume::Done, None);
             if let Some(join) = &mut runner.join {
                 join.due = None;
@@ -485,7 +487,7 @@ impl Group {
             }
         }
         if is_sink {
-            self.shared.sink_ended(self.watch.moment.now);
+            self.shared.sink_ended();
         }
     }
 

@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::{self, Receiver, Sender},
     },
     time::{Duration, Instant},
@@ -245,7 +245,6 @@ fn shared(
     Shared {
         graph: Arc::new(wiring.graph.clone()),
         sinks: AtomicUsize::new(sinks.count()),
-        complete_at: AtomicI64::new(i64::MAX),
         clock: Clock::new(lockstep),
         interrupt,
         // The receiver is gone when nobody waits.

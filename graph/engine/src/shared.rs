@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use afferent_graph::Timestamp;
@@ -26,8 +26,6 @@ pub(crate) struct Shared {
     pub(crate) cut: AtomicBool,
     /// Nodes that send to nobody and have not ended.
     pub(crate) sinks: AtomicUsize,
-    /// On the virtual clock: when the last of these ended.
-    pub(crate) complete_at: AtomicI64,
     /// Nodes that did not end well.
     pub(crate) failures: Mutex<Vec<Failure>>,
     /// Where threads show their figures.
@@ -55,18 +53,16 @@ impl Shared {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
     }
 
-    /// A node that sends to nobody has ended at `now`. Once all have, what still runs runs for
-    /// nobody: a run with failures is stopped, in others sources end. On the virtual clock they do so
-    /// when time goes on, so that they send the same in every run.
-    pub(crate) fn sink_ended(&self, now: Timestamp) {
+    /// A node that sends to nobody has ended. Once all have, what still runs runs for nobody: a run
+    /// with failures is stopped, in others sources end. On the virtual clock they go on, so that they
+    /// send the same in every run.
+    pub(crate) fn sink_ended(&self) {
         if self.sinks.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
         if !self.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             self.stop.stop();
-        } else if self.clock.lockstep.is_some() {
-            self.complete_at.store(now.0, Ordering::Release);
-        } else {
+        } else if self.clock.lockstep.is_none() {
             self.stop.complete();
         }
     }

@@ -40,7 +40,7 @@ impl StopHandle {
 
     /// Ends the sources of a run that nobody has asked to end. What is under way takes its time.
     pub(crate) fn complete(&self) {
-        self.0.wakers.iter().for_each(|waker| waker.stop());
+        self.0.wakers.iter().for_each(|waker| waker.complete());
     }
 
     /// Whether the run has been asked to end.

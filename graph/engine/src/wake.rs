@@ -24,6 +24,8 @@ pub(crate) struct Waker {
     asked: AtomicBool,
     /// The run is to end.
     stops: AtomicBool,
+    /// Its sources are to end.
+    completes: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
@@ -68,6 +70,18 @@ impl Waker {
     #[inline]
     pub(crate) fn stops(&self) -> bool {
         self.stops.load(Ordering::Acquire)
+    }
+
+    /// Tells the thread that its sources are to end.
+    pub(crate) fn complete(&self) {
+        self.completes.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Whether its sources are to end.
+    #[inline]
+    pub(crate) fn completes(&self) -> bool {
+        self.completes.load(Ordering::Acquire)
     }
 
     /// Whether it rings.

@@ -1,8 +1,11 @@
 //! How streams end.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use afferent_engine::{ClockKind, RunEnd, RunOptions, SyncPolicy, Threads};
@@ -80,33 +83,67 @@ fn a_graph_without_nodes_ends() {
 /// A source that never ends accompanies one that does; it keeps time, or lets none pass.
 #[test]
 fn a_run_ends_with_its_last_sink() {
-    for (threads, clock) in [
-        (Threads::Single, ClockKind::Real),
-        (Threads::Auto, ClockKind::Real),
-        (Threads::Single, ClockKind::Virtual),
-        (Threads::Auto, ClockKind::Virtual),
-    ] {
+    for threads in [Threads::Single, Threads::Auto] {
         for hastes in [false, true] {
             let mut graph = Graph::default();
             let (lead, endless) = match hastes {
                 true => (graph.numbers(5), graph.numbers(u64::MAX)),
-                false => (graph.clocked(0, 2, 5), graph.clocked(0, 1, u64::MAX)),
+                // An hour passes before it is called again.
+                false => (graph.clocked(0, 2, 5), graph.clocked(0, 3_600_000, u64::MAX)),
             };
-            let step = graph.adder("step", 0);
-            let (join, _) = graph.join("join");
-            graph.edge(lead, join);
-            graph.edge(endless, step);
-            let sync = SyncPolicy::Latest { max_age: None };
-            graph.companion(step, (join, SIDE), sync, None);
-            graph.heavy(&[endless, join]);
-            let report = graph.run(RunOptions { threads, clock, ..RunOptions::default() }).unwrap();
-            assert_eq!(report.end, RunEnd::Complete, "{threads:?} {clock:?} {hastes}");
-            if clock == ClockKind::Virtual && !hastes {
-                // From 0 to 8 ms, when the leading one ends.
-                assert_eq!(report.nodes[endless].packets_out, 9, "{threads:?}");
-            }
+            join_by_a_step(&mut graph, lead, endless);
+            let report = graph.run(RunOptions { threads, ..RunOptions::default() }).unwrap();
+            assert_eq!(report.end, RunEnd::Complete, "{threads:?} {hastes}");
         }
     }
+}
+
+/// Only sources end: a step still sends what it holds back.
+#[test]
+fn what_is_under_way_at_the_end_takes_its_time() {
+    for clock in [ClockKind::Real, ClockKind::Virtual] {
+        let mut graph = Graph::default();
+        let (lead, short) = (graph.numbers(1), graph.numbers(1));
+        let slow = graph.timed("slow", |number, cx| match number {
+            Some(_) => cx.wake_at(cx.now() + Duration::from_millis(50)),
+            None => cx.send(OUT, Number(7)),
+        });
+        graph.edge(short, slow);
+        join_by_a_step(&mut graph, lead, slow);
+        let report = graph.run(RunOptions { clock, ..RunOptions::default() }).unwrap();
+        assert_eq!(report.end, RunEnd::Complete, "{clock:?}");
+        assert_eq!(report.nodes[slow].packets_out, 1, "{clock:?}");
+    }
+}
+
+/// On the virtual clock what a source sends does not depend on when others end.
+#[test]
+fn virtual_sources_come_to_their_ends() {
+    for threads in [Threads::Single, Threads::Auto] {
+        for hastes in [false, true] {
+            let mut graph = Graph::default();
+            let (lead, long) = match hastes {
+                true => (graph.numbers(5), graph.numbers(500)),
+                false => (graph.clocked(0, 2, 5), graph.clocked(0, 1, 50)),
+            };
+            let step = join_by_a_step(&mut graph, lead, long);
+            let clock = ClockKind::Virtual;
+            let report = graph.run(RunOptions { threads, clock, ..RunOptions::default() }).unwrap();
+            let sent = report.nodes[step].packets_out;
+            assert_eq!(sent, if hastes { 500 } else { 50 }, "{threads:?}");
+        }
+    }
+}
+
+/// Joins `lead` with what a step makes of `side`; the step.
+fn join_by_a_step(graph: &mut Graph, lead: usize, side: usize) -> usize {
+    let step = graph.adder("step", 0);
+    let (join, _) = graph.join("join");
+    graph.edge(lead, join);
+    graph.edge(side, step);
+    graph.companion(step, (join, SIDE), SyncPolicy::Latest { max_age: None }, None);
+    graph.heavy(&[side, join]);
+    step
 }
 
 /// A call that sends much is followed packet by packet: queues within a thread stay short.
