@@ -152,10 +152,14 @@ fn listed(text: &str, name: &str) -> anyhow::Result<String> {
 
 /// How many of `lines` go up to the last line about the crate itself, which stands before all items.
 fn header(lines: &[String]) -> usize {
-    let (mut end, mut is_open) = (0, false);
+    let (mut end, mut open) = (0, 0_usize);
     for (place, line) in lines.iter().enumerate() {
-        let is_attribute = is_open || line.starts_with("#![");
-        is_open = is_attribute && !line.trim_end().ends_with(']');
+        let is_attribute = open > 0 || line.starts_with("#![");
+        if is_attribute {
+            let code = line.split_once("//").map_or(line.as_str(), |(code, _)| code);
+            open += code.matches('[').count();
+            open = open.saturating_sub(code.matches(']').count());
+        }
         if is_attribute || line.starts_with("//!") {
             end = place + 1;
         } else if !line.trim().is_empty() && !line.starts_with("//") {
@@ -206,6 +210,7 @@ mod tests {
         };
         check("//! Doc\n\n#![warn(missing_docs)]\n", "\nfn f() {}\n");
         check("// Of whom\n//! Doc\n", "\n// A note\nfn f() {}\n");
+        check("#![y] // keep\n", "fn f() -> [u8; 2] {\n    [1, 2]\n}\n");
         check("#![cfg_attr(\n    x,\n    no_std\n)]\n#![y]\n", "fn f() {}\n");
     }
 

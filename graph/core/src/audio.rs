@@ -34,7 +34,8 @@ pub struct AudioBlock {
 }
 
 impl AudioBlock {
-    /// More channels than any sound card has; a file that says more is broken.
+    /// More than a file may say, or sound of a recording have that has no samples: every channel
+    /// takes memory.
     pub const MAX_CHANNELS: usize = 64;
 
     /// Number of channels.
@@ -123,11 +124,11 @@ float32[] samples
 
     fn from_wire((rate, channels, samples): Self::Wire) -> Result<Self, String> {
         let (channels, total) = (channels as usize, samples.len());
-        if !(1..=Self::MAX_CHANNELS).contains(&channels) {
-            return Err(format!("{channels} channels, not 1 to {}", Self::MAX_CHANNELS));
+        let len = total.checked_div(channels).unwrap_or(0);
+        if total == 0 && channels > Self::MAX_CHANNELS {
+            return Err(format!("{channels} channels, and no samples"));
         }
-        let len = total / channels;
-        if channels * len != total {
+        if channels.checked_mul(len) != Some(total) {
             return Err(format!(
                 "{total} samples are not the same number for each of {channels} channels"
             ));

@@ -34,7 +34,7 @@ params! {
         /// letters as they sound.
         pub lexicon: bool = "true";
         /// Phrases that are expected, with commas between them; unknown words become known.
-        /// Refused without `lexicon`, as the weights below are.
+        /// Refused without `lexicon`, as `language_weight` and `word_bonus` are.
         pub hot_words: Option<String>;
         /// What each word of an expected phrase adds to its likelihood, as a natural logarithm.
         pub hot_bonus: f32 = "2", range 0.0..=20.0;
@@ -351,7 +351,7 @@ fn search(
     Ok(Search::Beam(Box::new(Beam::new(vocabulary, space, weights))))
 }
 
-/// Checks that nothing is set that only a search for words reads.
+/// Checks that nothing without a default is set that only a search for words reads.
 fn expect_letters_only(params: &AsrParams) -> Result<(), NodeError> {
     let given = [
         ("hot_words", params.hot_words.is_some()),

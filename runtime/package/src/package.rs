@@ -2,7 +2,7 @@
 
 use std::{
     fs, iter,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
@@ -109,7 +109,9 @@ impl ModelPackage {
             return Err(wrong("afferent_model must be 1"));
         }
         let inside = |file: &str| {
-            Path::new(file).components().all(|part| matches!(part, std::path::Component::Normal(_)))
+            let named = |part: &Component<'_>| matches!(part, Component::Normal(_));
+            let parts = || Path::new(file).components().filter(|part| *part != Component::CurDir);
+            parts().all(|part| named(&part)) && parts().next().is_some()
         };
         let variants = manifest.variants.iter();
         let files = variants.flat_map(|variant| iter::once(&variant.file).chain(&variant.data));
@@ -289,6 +291,7 @@ mod tests {
             "variants: [{file: ../x.pte, backend: portable, precision: fp32}]",
             "variants: [{file: x.pte, backend: portable, precision: fp32, data: [/x.ptd]}]",
             "variants: []\ntokenizer: /dev/zero",
+            "variants: []\ntokenizer: ''",
             "variants: []\ntokenizer: a/../../x.json",
             &format!("variants: []\ndecoder: {{language_model: ../x, {decoder}}}"),
         ] {

@@ -134,6 +134,10 @@ impl Dialogue {
     pub(super) fn begin(&mut self) -> Result<(), TextError> {
         let (kept, prompt) = self.prepare();
         let Self { generator, template, options, .. } = self;
+        let (needed, limit) = (kept + prompt.len() + 1, generator.contract().context);
+        if needed > limit {
+            return Err(TextError::ContextFull { needed, limit });
+        }
         generator.rewind(kept)?;
         let state = AnswerState::start(generator, &template.plain, &prompt, options)?;
         self.saying = Some(Saying {
@@ -218,7 +222,8 @@ impl Dialogue {
         let excess = |turns: &[Turn]| self.start.len() + tokens(turns) > room;
         let last = self.turns.len().saturating_sub(1);
         let framed = self.start.len() + self.template.answer.len();
-        let fits = framed + tokens(&self.turns[last..]) <= context;
+        // With room for a token of the answer.
+        let fits = framed + tokens(&self.turns[last..]) < context;
         let gone = (0..last).find(|&n| !excess(&self.turns[n..])).unwrap_or(last);
         self.turns.drain(..if fits { gone } else { 0 });
         let mut all = self.start.clone();
@@ -487,6 +492,23 @@ mod tests {
         }
         assert!(dialogue.turns.len() < 15 && dialogue.generator.tokens().len() <= 128);
         assert!(matches!(robot(120), Err(NodeError::InvalidParam { name: "max_new", .. })));
+    }
+
+    #[test]
+    fn an_answer_that_begins_has_room_for_a_token() {
+        let mut dialogue = robot(24).unwrap();
+        let context = dialogue.generator.contract().context;
+        let longest = (1..).find_map(|count| {
+            dialogue.ask(count, &"a ".repeat(count as usize)).unwrap();
+            let begun = dialogue.begin();
+            dialogue.forget_last();
+            match begun {
+                Ok(()) => None,
+                Err(TextError::ContextFull { needed, .. }) => Some(needed),
+                Err(error) => panic!("{error}"),
+            }
+        });
+        assert_eq!(longest, Some(context + 1), "one token more than the longest that begins");
     }
 
     #[test]
