@@ -13,6 +13,9 @@ PAD, BEGIN, END, SYSTEM, USER, ASSISTANT, CALL, RESULT = SPECIAL = (
 PIECES, DIALOGUES = 1150, 4000
 SPACE = "Ġ"  # how the alphabet of bytes writes a space
 WORDS = r"\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
+# In this share of the dialogues of training, what is only read is cut smaller: of each pair that was joined, so many come
+# apart. So a word is the same word however it is cut, with a space before it and without.
+CUT_DIALOGUES, CUT = 0.5, 0.1
 
 
 def splitter(pattern):
@@ -62,6 +65,25 @@ def load(path):
     return tokenizers.Tokenizer.from_file(str(path))
 
 
+def halves(tokenizer):
+    """The two tokens that each token was joined from, by its number; single bytes and what marks a dialogue have none."""
+    made = json.loads(tokenizer.to_str())["model"]
+    number = made["vocab"]
+    return {number[first + second]: (number[first], number[second]) for first, second in made["merges"]}
+
+
+def cut_smaller(rng, ids, halves):
+    """The same text in more tokens."""
+    cut, waiting = [], ids[::-1]
+    while waiting:
+        token = waiting.pop()
+        if token in halves and rng.random() < CUT:
+            waiting += reversed(halves[token])
+        else:
+            cut.append(token)
+    return cut
+
+
 def parts(system, turns):
     """(text, the number of the turn in which the model says it or None) of a dialogue, in order."""
     yield BEGIN + (f"{SYSTEM} {system}{END}" if system else ""), None
@@ -73,13 +95,14 @@ def parts(system, turns):
         yield f" {turn.answer}{END}", number
 
 
-def encoded(tokenizer, system, turns):
-    """Tokens of a dialogue, and for each that is to be learnt the number of its turn, for the others None."""
-    tokens, learnt = [], []
+def encoded(rng, tokenizer, halves, system, turns):
+    """Tokens of a dialogue for training, and for each that is to be learnt the number of its turn, for the others None."""
+    tokens, learnt, smaller = [], [], rng.random() < CUT_DIALOGUES
     texts, said = zip(*parts(system, turns))
     for part, number in zip(tokenizer.encode_batch(list(texts), add_special_tokens=False), said):
-        tokens += part.ids
-        learnt += [number] * len(part.ids)
+        ids = cut_smaller(rng, part.ids, halves) if smaller and number is None else part.ids
+        tokens += ids
+        learnt += [number] * len(ids)
     return tokens, learnt
 
 

@@ -9,7 +9,7 @@ MADE_UP = 0.25
 # have a second word: so every piece of the tokenizer is copied, not only those of made-up syllables.
 SPLICED, SPLICED_PAIRS = 0.3, 0.35
 # And some are one to three words that phrasings are made of: what a word means elsewhere says nothing of a name.
-BORROWED = 0.2
+BORROWED = 0.4
 # This share of the favourites among them begin with an article, as titles do.
 TITLED = 0.2
 # This share of the places that tools give in training are not those of lists.
@@ -125,7 +125,7 @@ KNOWN = {kind: [value for value in listed(kind) if not is_held(kind, value)] for
 UNSEEN = {kind: [value for value in listed(kind) if is_held(kind, value)] for kind in LISTS}
 
 
-PARTS = sorted({word for values in KNOWN.values() for value in values for word in value.split() if len(word) > 3})
+PARTS = sorted({word for values in KNOWN.values() for value in values for word in value.split() if len(word) > 2})
 KEPT = {word for values in UNSEEN.values() for value in values for word in value.split()}
 UNSEEN_VALUES = {value for values in UNSEEN.values() for value in values}
 # Some of these are among the values kept from training, which `Slots.placed` never gives as a whole.
