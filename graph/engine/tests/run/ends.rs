@@ -9,8 +9,9 @@ use std::{
 };
 
 use afferent_engine::{ClockKind, RunEnd, RunOptions, SyncPolicy, Threads};
+use afferent_graph::Timestamp;
 
-use crate::kit::{Graph, Number, OUT, SIDE};
+use crate::kit::{Gate, Graph, Number, OUT, SIDE};
 
 /// Two sources, each to two nodes, all four to one sink.
 #[test]
@@ -103,12 +104,26 @@ fn a_run_ends_with_its_last_sink() {
 fn what_is_under_way_at_the_end_takes_its_time() {
     for clock in [ClockKind::Real, ClockKind::Virtual] {
         let mut graph = Graph::default();
-        let (lead, short) = (graph.numbers(1), graph.numbers(1));
-        let slow = graph.timed("slow", |number, cx| match number {
-            Some(_) => cx.wake_at(cx.now() + Duration::from_millis(50)),
+        // The leading stream ends when something is under way beside it.
+        let begun = Gate::default();
+        let lead = graph.source({
+            let begun = begun.clone();
+            move |_, cx| {
+                begun.wait();
+                cx.send_at(OUT, Timestamp(0), Number(0));
+                false
+            }
+        });
+        let short = graph.numbers(1);
+        let slow = graph.timed("slow", move |number, cx| match number {
+            Some(_) => {
+                cx.wake_at(cx.now() + Duration::from_millis(50));
+                begun.open();
+            }
             None => cx.send(OUT, Number(7)),
         });
         graph.edge(short, slow);
+        graph.heavy(&[lead]);
         join_by_a_step(&mut graph, lead, slow);
         let report = graph.run(RunOptions { clock, ..RunOptions::default() }).unwrap();
         assert_eq!(report.end, RunEnd::Complete, "{clock:?}");
