@@ -95,9 +95,9 @@ impl Attention<'_> {
     pub fn scratch_len(&self) -> Option<usize> {
         let keys = BLOCK.min(self.keys);
         let rows = self.heads.checked_mul(self.queries)?.min(self.rows_if_few()?);
-        let few = rows.checked_mul(self.width.checked_mul(2)?.checked_add(2)?)?;
+        let few = rows.checked_mul(few::scratch_len(self.width)?)?;
         let blocks = self.width.checked_mul(2 * keys)?;
-        few.max(many::scratch_len(self.width)?).checked_add(blocks)?.checked_add(BLOCK)
+        few.max(many::scratch_len(self.width)?).checked_add(blocks)
     }
 
     /// Rows of all heads where a head has few.

@@ -13,9 +13,9 @@ PAD, BEGIN, END, SYSTEM, USER, ASSISTANT, CALL, RESULT = SPECIAL = (
 PIECES, DIALOGUES = 1150, 4000
 SPACE = "Ġ"  # how the alphabet of bytes writes a space
 WORDS = r"\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
-# In this share of the dialogues of training, what is only read is cut smaller: of each pair that was joined, so many come
-# apart. So a word is the same word however it is cut, with a space before it and without.
-CUT_DIALOGUES, CUT = 0.5, 0.1
+# In training so many of the spaces before words that are only read are tokens of their own: the word then has the token
+# that it has behind a quotation mark.
+APART = 0.05
 
 
 def splitter(pattern):
@@ -65,23 +65,10 @@ def load(path):
     return tokenizers.Tokenizer.from_file(str(path))
 
 
-def halves(tokenizer):
-    """The two tokens that each token was joined from, by its number; single bytes and what marks a dialogue have none."""
-    made = json.loads(tokenizer.to_str())["model"]
-    number = made["vocab"]
-    return {number[first + second]: (number[first], number[second]) for first, second in made["merges"]}
-
-
-def cut_smaller(rng, ids, halves):
-    """The same text in more tokens."""
-    cut, waiting = [], ids[::-1]
-    while waiting:
-        token = waiting.pop()
-        if token in halves and rng.random() < CUT:
-            waiting += reversed(halves[token])
-        else:
-            cut.append(token)
-    return cut
+def after_space(tokenizer):
+    """The tokens that differ by a space before them: of each with one, by its number, that of the other."""
+    number = tokenizer.get_vocab()
+    return {number[piece]: number[piece[1:]] for piece in number if piece.startswith(SPACE) and piece[1:] in number}
 
 
 def parts(system, turns):
@@ -95,14 +82,17 @@ def parts(system, turns):
         yield f" {turn.answer}{END}", number
 
 
-def encoded(rng, tokenizer, halves, system, turns):
+def encoded(rng, tokenizer, system, turns):
     """Tokens of a dialogue for training, and for each that is to be learnt the number of its turn, for the others None."""
-    tokens, learnt, smaller = [], [], rng.random() < CUT_DIALOGUES
+    bare, space = after_space(tokenizer), tokenizer.token_to_id(SPACE)
+    tokens, learnt = [], []
     texts, said = zip(*parts(system, turns))
     for part, number in zip(tokenizer.encode_batch(list(texts), add_special_tokens=False), said):
-        ids = cut_smaller(rng, part.ids, halves) if smaller and number is None else part.ids
-        tokens += ids
-        learnt += [number] * len(ids)
+        for token in part.ids:
+            apart = number is None and token in bare and rng.random() < APART
+            new = [space, bare[token]] if apart else [token]
+            tokens += new
+            learnt += [number] * len(new)
     return tokens, learnt
 
 

@@ -1,13 +1,20 @@
 //! Attention for few queries of a head: vectors run along the width.
 //!
 //! Keys are visited block by block for all heads, because the heads of a position are usually
-//! adjacent: a cache is read once, in order.
+//! adjacent: a cache is read once, in order. Of a block all keys are read, then all values, so that
+//! the processor reads ahead while it computes.
 
 use super::{Attention, NumbersMut, reciprocal};
 use crate::{Float, Simd, math::exp};
 
 /// Keys in a block: keys and values of all heads should fit a cache.
-const BLOCK: usize = 32;
+const BLOCK: usize = 16;
+
+/// Numbers of scratch memory that each query needs: itself, its sums, their maximum and total, and
+/// its scores.
+pub(super) fn scratch_len(width: usize) -> Option<usize> {
+    width.checked_mul(2)?.checked_add(2 + BLOCK)
+}
 
 #[inline(always)]
 pub(super) fn run<S: Simd>(
@@ -19,7 +26,7 @@ pub(super) fn run<S: Simd>(
 ) {
     let (group, width) = (attention.group(), attention.width);
     let rows = attention.key_heads * group;
-    let (scores, rest) = scratch.split_at_mut(BLOCK);
+    let (scores, rest) = scratch.split_at_mut(rows * BLOCK);
     let (queries, rest) = rest.split_at_mut(rows * width);
     let (sums, rest) = rest.split_at_mut(rows * width);
     let (best, total) = rest.split_at_mut(rows);
@@ -33,21 +40,29 @@ pub(super) fn run<S: Simd>(
         total[..rows].fill(0.0);
         for from in (0..attention.keys).step_by(BLOCK) {
             let block = BLOCK.min(attention.keys - from);
+            let seen = |at: usize| attention.seen(at % group).saturating_sub(from).min(block);
             for head in 0..attention.key_heads {
                 let place = (batch, head, from);
-                let (keys, key_step) = attention.key.block(place, (block, width), keys);
-                let (values, step) = attention.value.block(place, (block, width), values);
-                for row in 0..group {
-                    let seen = attention.seen(row).saturating_sub(from).min(block);
-                    let at = head * group + row;
-                    let scores = &mut scores[..seen];
-                    score(simd, keys, key_step, &queries[at * width..][..width], scores);
-                    if let Some(mask) = attention.masked(row, from) {
+                let (keys, step) = attention.key.block(place, (block, width), keys);
+                for at in head * group..(head + 1) * group {
+                    let (scores, unseen) = scores[at * BLOCK..][..BLOCK].split_at_mut(seen(at));
+                    unseen.fill(f32::NEG_INFINITY);
+                    score(simd, keys, step, &queries[at * width..][..width], scores);
+                    if let Some(mask) = attention.masked(at % group, from) {
                         scores.iter_mut().zip(mask).for_each(|(score, mask)| *score += mask);
                     }
-                    let sums = &mut sums[at * width..][..width];
-                    weigh(simd, scores, &mut best[at], &mut total[at], sums);
-                    add_values(simd, values, step, scores, sums);
+                }
+            }
+            for (at, sums) in sums.chunks_exact_mut(width).enumerate() {
+                let scores = &mut scores[at * BLOCK..][..BLOCK];
+                weigh(simd, scores, &mut best[at], &mut total[at], sums);
+            }
+            for head in 0..attention.key_heads {
+                let place = (batch, head, from);
+                let (values, step) = attention.value.block(place, (block, width), values);
+                for at in head * group..(head + 1) * group {
+                    let scores = &scores[at * BLOCK..][..seen(at)];
+                    add_values(simd, values, step, scores, &mut sums[at * width..][..width]);
                 }
             }
         }
@@ -98,18 +113,20 @@ fn dots<S: Simd, const R: usize>(simd: S, keys: &[f32], step: usize, query: &[f3
     dots
 }
 
-/// Turns scores into weights, and everything of before into what it is with the new largest score.
+/// Turns the scores of a block into weights, and everything of before into what it is with the new
+/// largest score.
 #[inline(always)]
 fn weigh<S: Simd>(simd: S, scores: &mut [f32], best: &mut f32, total: &mut f32, sums: &mut [f32]) {
     let old = *best;
-    *best = scores.iter().fold(old, |best, &score| if best > score { best } else { score });
+    let largest = |most: S::F32, scores: &[f32]| most.max(simd.load(scores));
+    *best = scores.chunks_exact(S::LANES).fold(simd.splat(old), largest).max_lane();
     // Where every key is hidden, a finite number makes weights zero instead of NaN.
     let base = simd.splat(if *best == f32::NEG_INFINITY { 0.0 } else { *best });
     let mut added = simd.zero();
-    for scores in scores.chunks_mut(S::LANES) {
-        let weights = exp(simd, simd.load_first(scores) - base);
-        simd.store_first(weights, scores);
-        added = added + simd.load_first(scores);
+    for scores in scores.chunks_exact_mut(S::LANES) {
+        let weights = exp(simd, simd.load(scores) - base);
+        simd.store(weights, scores);
+        added = added + weights;
     }
     let change = exp(simd, simd.splat(old) - base);
     let mut one = [0.0; 1];
