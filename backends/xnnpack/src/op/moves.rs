@@ -239,9 +239,9 @@ fn block<T: Element>(
     }
     if inner_steps[1] == 1 && around_steps == [1, inner] {
         match inner {
-            2 => return isa.call(|| interleave::<T, 2>(from, to, inner_steps[0], around)),
-            3 => return isa.call(|| interleave::<T, 3>(from, to, inner_steps[0], around)),
-            4 => return isa.call(|| interleave::<T, 4>(from, to, inner_steps[0], around)),
+            2 => return isa.call(|| interleave(planes::<T, 2>(from, inner_steps[0], around), to)),
+            3 => return isa.call(|| interleave(planes::<T, 3>(from, inner_steps[0], around), to)),
+            4 => return isa.call(|| interleave(planes::<T, 4>(from, inner_steps[0], around), to)),
             _ => {}
         }
     }
@@ -273,10 +273,16 @@ fn block<T: Element>(
     }
 }
 
-/// The first `len` elements of `N` planes that begin `step` apart, in turn.
+/// The first `len` elements of `N` planes that begin `step` apart.
 #[inline(always)]
-fn interleave<T: Element, const N: usize>(from: &[T], to: &mut [T], step: usize, len: usize) {
-    let planes: [&[T]; N] = std::array::from_fn(|plane| &from[plane * step..][..len]);
+fn planes<T, const N: usize>(from: &[T], step: usize, len: usize) -> [&[T]; N] {
+    std::array::from_fn(|plane| &from[plane * step..][..len])
+}
+
+/// Writes the elements of planes, which are as long as each other, in turn.
+#[inline(always)]
+fn interleave<T: Element, const N: usize>(planes: [&[T]; N], to: &mut [T]) {
+    let len = planes[0].len();
     for (at, to) in to.as_chunks_mut::<N>().0[..len].iter_mut().enumerate() {
         for (to, plane) in to.iter_mut().zip(planes) {
             *to = plane[at];
@@ -317,9 +323,17 @@ impl Op for Concatenate {
         Ok(out)
     }
 
-    fn run(&self, _: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let (before, _, _) = only(inputs)?.shape.around(self.axis);
         if out.is_empty() {
+            return Ok(());
+        }
+        // As rotary positions are written: single numbers of the one and the other in turn.
+        if let ([a, b], 4) = (inputs, self.width)
+            && [a, b].iter().all(|input| input.bytes.len() == 4 * before)
+        {
+            let (pair, out) = ([a.data::<f32>()?, b.data()?], elements(out)?);
+            cx.isa.call(|| interleave(pair, out));
             return Ok(());
         }
         let mut start = 0;
@@ -336,5 +350,40 @@ impl Op for Concatenate {
             start += len;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::trial::computed_of;
+
+    #[test]
+    fn parts_follow_each_other_along_an_axis() {
+        // `before` rows, of which each input has as many numbers as `lens` says.
+        let check = |before: usize, lens: &[usize]| {
+            let part = |at: usize, len: usize| -> Vec<f32> {
+                (0..before * len).map(|number| (100 * at + number) as f32).collect()
+            };
+            let parts: Vec<_> = lens.iter().enumerate().map(|(at, len)| part(at, *len)).collect();
+            let shapes: Vec<_> = lens.iter().map(|len| Shape::of([before, *len])).collect();
+            let mut op = Concatenate { axis: 1, width: 4 };
+            let to = op.shape(&shapes, &mut Room::of(usize::MAX)).unwrap();
+            let inputs: Vec<_> = (shapes.iter().zip(&parts))
+                .map(|(shape, part)| Input { shape: *shape, bytes: bytemuck::cast_slice(part) })
+                .collect();
+            let rows = (0..before).flat_map(|row| {
+                let of_row =
+                    lens.iter().zip(&parts).map(move |(len, part)| &part[row * len..][..*len]);
+                of_row.flatten().copied()
+            });
+            let expected: Vec<f32> = rows.collect();
+            assert_eq!(computed_of(&op, &inputs, to, f32::NAN, 1), expected, "{before} {lens:?}");
+        };
+        for before in [1, 2, 7, 40] {
+            [&[1, 1][..], &[1], &[1, 1, 1], &[2, 2], &[1, 2], &[3, 1], &[0, 2], &[5, 4, 1]]
+                .iter()
+                .for_each(|lens| check(before, lens));
+        }
     }
 }

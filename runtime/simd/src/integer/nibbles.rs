@@ -281,8 +281,8 @@ impl Area<'_, '_> {
                 (x, offsets) = (x.wrapping_add(CHUNK), offsets.wrapping_add(1));
             }
         }
-        for (row, all) in (from..to).zip(all) {
-            self.end(simd, all, panel, row);
+        for (row, all) in (from..to).zip(&all) {
+            self.end(simd, *all, panel, row);
         }
     }
 
