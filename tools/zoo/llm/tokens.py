@@ -82,9 +82,10 @@ def parts(system, turns):
         yield f" {turn.answer}{END}", number
 
 
-def encoded(rng, tokenizer, system, turns):
-    """Tokens of a dialogue for training, and for each that is to be learnt the number of its turn, for the others None."""
-    bare, space = after_space(tokenizer), tokenizer.token_to_id(SPACE)
+def encoded(rng, tokenizer, bare, system, turns):
+    """Tokens of a dialogue for training, and for each that is to be learnt the number of its turn, for the others None;
+    `bare` is what `after_space` gives."""
+    space = tokenizer.token_to_id(SPACE)
     tokens, learnt = [], []
     texts, said = zip(*parts(system, turns))
     for part, number in zip(tokenizer.encode_batch(list(texts), add_special_tokens=False), said):

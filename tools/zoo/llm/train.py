@@ -37,11 +37,12 @@ def turns_of(rng):
 
 def batches(tokenizer, drill, seed, step):
     """Batches from a step on: dialogues of like length, with what is to be learnt as targets."""
+    bare = tokens.after_space(tokenizer)
     while True:
         # Each draw of dialogues has its own seed, and gives as many batches as it has tokens for.
         rng = random.Random(f"{seed} {step}")
         drawn = [dialogue(rng, turns_of(rng), drill) for _ in range(DRAWN)]
-        drawn = [(*tokens.encoded(rng, tokenizer, system, turns), [turn.core for turn in turns])
+        drawn = [(*tokens.encoded(rng, tokenizer, bare, system, turns), [turn.core for turn in turns])
                  for system, turns in drawn]
         drawn.sort(key=lambda made: len(made[0]))
         rows = [[]]

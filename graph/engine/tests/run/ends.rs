@@ -9,7 +9,6 @@ use std::{
 };
 
 use afferent_engine::{ClockKind, RunEnd, RunOptions, SyncPolicy, Threads};
-use afferent_graph::Timestamp;
 
 use crate::kit::{Gate, Graph, Number, OUT, SIDE};
 
@@ -104,17 +103,13 @@ fn a_run_ends_with_its_last_sink() {
 fn what_is_under_way_at_the_end_takes_its_time() {
     for clock in [ClockKind::Real, ClockKind::Virtual] {
         let mut graph = Graph::default();
+        let (lead, short) = (graph.numbers(1), graph.numbers(1));
         // The leading stream ends when something is under way beside it.
         let begun = Gate::default();
-        let lead = graph.source({
+        graph.on_call(lead, {
             let begun = begun.clone();
-            move |_, cx| {
-                begun.wait();
-                cx.send_at(OUT, Timestamp(0), Number(0));
-                false
-            }
+            move || begun.wait()
         });
-        let short = graph.numbers(1);
         let slow = graph.timed("slow", move |number, cx| match number {
             Some(_) => {
                 cx.wake_at(cx.now() + Duration::from_millis(50));
