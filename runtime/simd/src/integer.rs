@@ -25,6 +25,7 @@ mod tile;
 use afferent_core::Workers;
 
 pub use self::end::{Bytes, End, Scaled};
+pub(crate) use self::tile::{group, sum_bytes};
 use crate::{
     Isa,
     indirect::{Place, Places},
@@ -89,7 +90,7 @@ pub fn zip<T: Copy + Default>(isa: Isa, columns: &[T], to: &mut [T]) {
 
 /// Integers that packed weights take; `None` when that overflows.
 pub fn packed_len(isa: Isa, inner: usize, cols: usize) -> Option<usize> {
-    let of_column = inner.checked_next_multiple_of(tile::group(isa))?;
+    let of_column = inner.checked_next_multiple_of(group(isa))?;
     let of_column = of_column.checked_add(tile::sum_len(isa))?;
     cols.checked_next_multiple_of(width(isa))?.checked_mul(of_column)
 }
@@ -105,7 +106,7 @@ pub fn pack(
     mut column: impl FnMut(usize, usize, &mut [i8]),
     to: &mut [i8],
 ) {
-    let (width, group, sum_len) = (width(isa), tile::group(isa), tile::sum_len(isa));
+    let (width, group, sum_len) = (width(isa), group(isa), tile::sum_len(isa));
     let size = width * (sum_len + inner.next_multiple_of(group));
     for (panel, to) in to.chunks_mut(size.max(1)).enumerate().take(cols.div_ceil(width)) {
         let (sums, to) = to.split_at_mut(width * sum_len);
@@ -142,7 +143,7 @@ fn spread<const G: usize>(numbers: &[i8], to: &mut [i8], (at, width): (usize, us
 
 /// Words of memory that a product needs while it runs on so many threads.
 pub fn scratch_len(isa: Isa, inner: usize, cols: usize, rows: usize, threads: usize) -> usize {
-    tile::block_rows(isa, inner, cols, rows) * inner.div_ceil(tile::group(isa)) * threads.max(1)
+    tile::block_rows(isa, inner, cols, rows) * inner.div_ceil(group(isa)) * threads.max(1)
 }
 
 impl Product<'_> {
@@ -168,7 +169,7 @@ impl Product<'_> {
         end.fits(self.rows, self.cols.next_multiple_of(width)).then_some(())?;
         let panels = self.cols.div_ceil(width);
         let block = tile::block_rows(isa, inner, self.cols, self.rows);
-        let words = block.checked_mul(inner.div_ceil(tile::group(isa)))?;
+        let words = block.checked_mul(inner.div_ceil(group(isa)))?;
         let work = self.rows.saturating_mul(self.cols).saturating_mul(inner);
         let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
         (words.checked_mul(pieces)? <= scratch.len()).then_some(())?;

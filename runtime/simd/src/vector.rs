@@ -273,6 +273,14 @@ pub trait Int:
     /// of 16 bits with a sign.
     #[must_use]
     fn add_pairs(self, a: Self, b: Self) -> Self;
+    /// The sums of the lower and of the upper halves, each an integer of 16 bits, which wraps.
+    #[must_use]
+    fn add_halves(self, other: Self) -> Self;
+    /// The same, of differences.
+    #[must_use]
+    fn sub_halves(self, other: Self) -> Self;
+    /// The lower and the upper bytes of both halves, as integers of 16 bits with a sign.
+    fn bytes(self) -> [Self; 2];
     /// Pairs each integer of 16 bits with that of `other` in the same place. Of every eight
     /// places, the first four go to the first vector and the others to the second: place `p` to
     /// lane `p / 8 * 4 + p % 4` of vector `p % 8 / 4`. Such vectors are zipped.

@@ -1,24 +1,30 @@
 //! Convolutions with kernels of 3 x 3 by Winograd's minimal filtering: tiles of 4 x 4 outputs take
-//! 36 multiplications for each pair of channels instead of 144.
+//! 36 multiplications for each pair of channels instead of 144. Channels of a pixel lie together,
+//! and the step is one.
 //!
 //! Tiles of the input and kernels are transformed, each of the 36 places of the transformed tiles is
 //! a product of matrices, and what that gives is transformed to outputs. Weights are those that
-//! [`indirect::pack`](crate::indirect::pack) made, since memory takes longer to read transformed
-//! ones than a processor to transform them; they are transformed for some tiles at a time.
+//! plain convolutions have packed, since memory takes longer to read transformed ones than a
+//! processor to transform them; they are transformed for some tiles at a time.
 //!
-//! Errors are within 1e-5 of the largest output. An infinite input makes NaN of its whole tile.
+//! | module      | holds                                                  |
+//! |-------------|--------------------------------------------------------|
+//! | `floats`    | convolutions of `f32`                                  |
+//! | `integers`  | convolutions of integers of 8 bits, summed up exactly  |
+//! | `strip`     | the tiles that are convolved together                  |
+//! | `transform` | the transformations                                    |
 
+mod floats;
+mod integers;
 mod strip;
 mod transform;
 
 use afferent_core::Workers;
 
-use crate::{
-    Activation, Isa,
-    indirect::{packed_len, panel},
-    parallel,
-};
-use strip::{Lens, Memory};
+use crate::{Isa, indirect, integer, parallel};
+pub use floats::Floats;
+pub use integers::{Integers, exact, fits};
+use strip::{Lens, Memory, Numbers};
 
 /// Rows and columns of the outputs of a tile.
 const OUT: usize = 4;
@@ -32,7 +38,7 @@ const PLACES: usize = IN * IN;
 /// Elements of a kernel.
 const TAPS: usize = 9;
 
-/// Input channels whose weights are transformed at a time.
+/// Words of input channels whose weights are transformed at a time.
 const BLOCK: usize = 64;
 
 /// Transformed inputs that are multiplied at a time, when they are those of enough tiles.
@@ -47,22 +53,13 @@ const CACHE_LINE: usize = 16;
 /// Numbers between places beyond what they hold, so that places do not meet in the cache.
 const APART: usize = CACHE_LINE;
 
-/// A convolution of pictures whose channels lie together, with a step of one.
-#[derive(Debug, Clone, Copy)]
-pub struct Winograd<'d> {
-    /// The pictures, one after the other.
-    pub x: &'d [f32],
-    /// At least as many zeros as there are channels.
-    pub zeros: &'d [f32],
-    /// The sizes.
-    pub sizes: Sizes,
-    /// Weights that [`indirect::pack`](crate::indirect::pack) made: for each column those of the
-    /// channels of the first element of the kernel, then those of the second, and so on.
-    pub weights: &'d [f32],
-    /// What is added to each column of whole panels.
-    pub bias: &'d [f32],
-    /// What follows.
-    pub then: Activation,
+/// What is convolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Floats`].
+    Floats,
+    /// [`Integers`].
+    Integers,
 }
 
 /// Sizes of a convolution.
@@ -98,75 +95,119 @@ struct Plan {
     lens: Lens,
 }
 
-impl Sizes {
-    /// Whether this way is faster than the plain one: it counts the cycles of both, as they
-    /// were measured where a vector is multiplied and added in one.
-    pub fn pays(&self) -> bool {
-        /// Cycles for the weights of a vector of pairs of channels, in a strip.
-        const WEIGHTS: usize = 300;
-        /// Cycles for a tile of a vector of input channels, or of output channels.
-        const TILE: usize = 900;
-        let Some(Plan { all, tiles, .. }) = self.plan(1, 1) else { return false };
-        let Self { batch, output, channels, cols, .. } = *self;
-        let plain = batch * output[0] * output[1] * TAPS;
-        let pairs = all * PLACES + all.div_ceil(tiles) * WEIGHTS;
-        let single = (all * TILE).saturating_mul(channels + cols);
-        let pairs = pairs.saturating_mul(channels * cols);
-        pairs.saturating_add(single) < plain.saturating_mul(channels * cols)
+/// What a convolution takes.
+struct Costs {
+    /// Input channels that are multiplied in one, the plain way and this way.
+    plain: usize,
+    word: usize,
+    /// Cycles for the weights of a vector of pairs of channels, in a strip.
+    weights: usize,
+    /// Cycles for a tile of a vector of input channels, and of output channels.
+    input: usize,
+    output: usize,
+}
+
+impl Kind {
+    fn costs(self, isa: Isa) -> Costs {
+        match self {
+            Self::Floats => Costs { plain: 1, word: 1, weights: 300, input: 900, output: 900 },
+            Self::Integers => {
+                let plain = integer::group(isa);
+                Costs { plain, word: 2, weights: 60, input: 120, output: 250 }
+            }
+        }
     }
 
-    /// Numbers of scratch memory that [`Winograd::write`] takes on `threads` threads; `None` when
-    /// sizes are too large, or zero.
-    pub fn scratch_len(&self, isa: Isa, threads: usize) -> Option<usize> {
-        let Plan { lens, pieces, apart, .. } = self.plan(isa.lanes(), threads)?;
+    /// Words of scratch memory that the channels of a pixel take, in whole vectors.
+    fn words(self, channels: usize, lanes: usize) -> Option<usize> {
+        match self {
+            Self::Floats => channels.checked_next_multiple_of(lanes),
+            Self::Integers => Some(channels.checked_next_multiple_of(4 * lanes)? / 2),
+        }
+    }
+
+    /// Columns of a panel of weights.
+    fn panel(self, isa: Isa, cols: usize) -> usize {
+        match self {
+            Self::Floats => indirect::panel(isa, cols),
+            Self::Integers => integer::width(isa),
+        }
+    }
+}
+
+impl Sizes {
+    /// Whether this way is faster than the plain one: it counts the cycles of both, as they were
+    /// measured where a vector is multiplied and added in one.
+    pub fn pays(&self, kind: Kind, isa: Isa) -> bool {
+        let Costs { plain, word, weights, input, output } = kind.costs(isa);
+        let Some(Plan { all, tiles, .. }) = self.plan(kind, isa, 1) else { return false };
+        let Self { batch, channels, cols, .. } = *self;
+        let pixels = batch * self.output[0] * self.output[1];
+        let pairs = all * PLACES / word + all.div_ceil(tiles) * weights;
+        let single = all.saturating_mul(input * channels + output * cols);
+        let pairs = pairs.saturating_mul(channels * cols);
+        pairs.saturating_add(single) < (pixels * TAPS / plain).saturating_mul(channels * cols)
+    }
+
+    /// Numbers of scratch memory that the convolution takes on `threads` threads; `None` when sizes
+    /// are too large, or zero.
+    pub fn scratch_len(&self, kind: Kind, isa: Isa, threads: usize) -> Option<usize> {
+        let Plan { lens, pieces, apart, .. } = self.plan(kind, isa, threads)?;
         let own = lens.own()?.checked_mul(pieces)?;
         let inputs = lens.inputs.checked_mul(if apart { pieces } else { 1 })?;
         inputs.checked_add(own)?.checked_add(CACHE_LINE)
     }
 
-    fn plan(&self, lanes: usize, threads: usize) -> Option<Plan> {
+    fn plan(&self, kind: Kind, isa: Isa, threads: usize) -> Option<Plan> {
         let Self { batch, output, channels, cols, .. } = *self;
         let grid = output.map(|len| len.div_ceil(OUT));
         let all = batch.checked_mul(grid[0])?.checked_mul(grid[1])?;
-        let channels = channels.checked_next_multiple_of(lanes)?;
-        (all > 0 && channels > 0 && cols > 0).then_some(())?;
+        let words = kind.words(channels, isa.lanes())?;
+        (all > 0 && words > 0 && cols > 0).then_some(())?;
         let apart = all.div_ceil(threads.max(1)) >= ENOUGH || threads <= 1;
         let share = if apart { all.div_ceil(threads.max(1)) } else { all };
-        let most = (STRIP / PLACES / channels).max(ENOUGH);
+        let most = (STRIP / PLACES / words).max(ENOUGH);
         let tiles = share.div_ceil(share.div_ceil(most));
-        let width = if cols <= lanes { lanes } else { 2 * lanes };
+        let width = kind.panel(isa, cols);
         let pieces = if apart { all.div_ceil(tiles) } else { cols.div_ceil(width) };
-        let lens = Lens::new(channels, tiles, width)?;
+        let lens = Lens::new(words, tiles, width)?;
         Some(Plan { grid, all, tiles, pieces: pieces.min(threads.max(1)), apart, lens })
     }
-}
 
-impl Winograd<'_> {
-    /// Writes the convolution to `out`, pictures whose channels lie together. `None` when something
-    /// does not fit its slice, or the scratch memory is less than [`Sizes::scratch_len`]; nothing is
-    /// written then.
-    pub fn write(
+    /// Whether pictures and results of so many numbers are as large as this.
+    fn fits(&self, before: usize, after: usize) -> Option<()> {
+        let Self { batch, input, output, channels, cols, .. } = *self;
+        let numbers = |size: [usize; 2], channels: usize| {
+            batch.checked_mul(size[0])?.checked_mul(size[1])?.checked_mul(channels)
+        };
+        let all = numbers(input, channels)? <= before && numbers(output, cols)? <= after;
+        all.then_some(())
+    }
+
+    /// Writes the convolution of `numbers`, which fit.
+    fn write<N: Numbers>(
         &self,
+        numbers: &N,
         isa: Isa,
-        out: &mut [f32],
+        out: &mut [N::Out],
         scratch: &mut [f32],
         workers: Option<&dyn Workers>,
     ) -> Option<()> {
         let threads = workers.map_or(1, Workers::threads);
-        let plan = self.sizes.plan(isa.lanes(), threads)?;
-        let scratch = scratch.get_mut(..self.sizes.scratch_len(isa, threads)?)?;
+        let plan = self.plan(N::KIND, isa, threads)?;
+        let scratch = scratch.get_mut(..self.scratch_len(N::KIND, isa, threads)?)?;
         let skip = scratch.as_ptr().align_offset(CACHE_LINE * size_of::<f32>());
         let end = scratch.len() - CACHE_LINE;
         let scratch = scratch.get_mut(skip..skip + end)?;
-        self.fits(isa, out)?;
         let out = parallel::Shared::new(out);
         let (lens, strips) = (plan.lens, plan.all.div_ceil(plan.tiles));
         let strip = |number: usize| {
             let from = number * plan.tiles;
-            strip::Strip { conv: self, plan: &plan, from, to: plan.all.min(from + plan.tiles) }
+            let to = plan.all.min(from + plan.tiles);
+            strip::Strip { numbers, sizes: self, plan: &plan, from, to }
         };
         let (inputs, own) = scratch.split_at_mut(scratch.len() - lens.own()? * plan.pieces);
-        let panels = self.sizes.cols.div_ceil(lens.width);
+        let panels = self.cols.div_ceil(lens.width);
         if plan.apart {
             let parts = ((inputs, lens.inputs), (own, lens.own()?));
             parallel::for_each_pair(workers, parts.0, parts.1, |piece, inputs, own| {
@@ -199,26 +240,16 @@ impl Winograd<'_> {
         }
         Some(())
     }
-
-    /// Whether everything is inside its slice.
-    fn fits(&self, isa: Isa, out: &[f32]) -> Option<()> {
-        let Sizes { batch, input, output, channels, cols, .. } = self.sizes;
-        let numbers = |size: [usize; 2], channels: usize| {
-            batch.checked_mul(size[0])?.checked_mul(size[1])?.checked_mul(channels)
-        };
-        let all = numbers(input, channels)? <= self.x.len()
-            && numbers(output, cols)? <= out.len()
-            && channels <= self.zeros.len()
-            && packed_len(isa, channels.checked_mul(TAPS)?, cols)? <= self.weights.len()
-            && cols.next_multiple_of(panel(isa, cols)) <= self.bias.len();
-        all.then_some(())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{indirect::pack, pool};
+    use crate::{
+        Activation,
+        indirect::{pack, packed_len, panel},
+        pool,
+    };
 
     fn numbers(len: usize, seed: usize) -> Vec<f32> {
         let mut state = seed as u32 * 2 + 1;
@@ -229,9 +260,18 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
+    /// The pixel of the input that a tap of a pixel of the output meets.
+    fn inside(sizes: &Sizes, pixel: usize, tap: usize) -> Option<usize> {
+        let Sizes { input, output, before, .. } = *sizes;
+        let place = [pixel / output[1] % output[0] + tap / 3, pixel % output[1] + tap % 3];
+        let [i, j] =
+            [0, 1].map(|dim| place[dim].checked_sub(before[dim]).filter(|at| *at < input[dim]));
+        Some((pixel / output[1] / output[0] * input[0] + i?) * input[1] + j?)
+    }
+
     /// The largest error on `isa`, relative to the largest output.
     fn error(isa: Isa, sizes: Sizes, threads: usize) -> f64 {
-        let Sizes { batch, input, output, before, channels, cols } = sizes;
+        let Sizes { batch, input, output, channels, cols, .. } = sizes;
         let x = numbers(batch * input[0] * input[1] * channels, 1);
         let (kernels, mut bias) = (numbers(cols * TAPS * channels, 2), numbers(cols, 3));
         let mut weights = vec![0.0; packed_len(isa, TAPS * channels, cols).unwrap()];
@@ -239,24 +279,17 @@ mod tests {
         pack(isa, (TAPS * channels, cols), weight, &mut weights);
         bias.resize(cols.next_multiple_of(panel(isa, cols)), 0.0);
         let (zeros, then) = (vec![0.0; channels], Activation::from((-1.0, f32::INFINITY)));
-        let conv = Winograd { x: &x, zeros: &zeros, sizes, weights: &weights, bias: &bias, then };
+        let conv = Floats { x: &x, zeros: &zeros, weights: &weights, bias: &bias, then };
         let mut out = vec![f32::NAN; batch * output[0] * output[1] * cols];
-        let mut scratch = vec![f32::NAN; sizes.scratch_len(isa, threads).unwrap()];
-        conv.write(isa, &mut out, &mut scratch, pool::workers(threads)).unwrap();
+        let mut scratch = vec![f32::NAN; sizes.scratch_len(Kind::Floats, isa, threads).unwrap()];
+        conv.write(&sizes, isa, &mut out, &mut scratch, pool::workers(threads)).unwrap();
         let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
         for (at, found) in out.iter().enumerate() {
             let (pixel, col) = (at / cols, at % cols);
-            let (row, column) = (pixel / output[1] % output[0], pixel % output[1]);
             let mut sum = f64::from(bias[col]);
             for tap in 0..TAPS {
-                let place = [row + tap / 3, column + tap % 3];
-                let [Some(i), Some(j)] = [0, 1]
-                    .map(|dim| place[dim].checked_sub(before[dim]).filter(|at| *at < input[dim]))
-                else {
-                    continue;
-                };
-                let item = pixel / output[1] / output[0];
-                let line = &x[((item * input[0] + i) * input[1] + j) * channels..][..channels];
+                let Some(place) = inside(&sizes, pixel, tap) else { continue };
+                let line = &x[place * channels..][..channels];
                 let kernel = &kernels[(col * TAPS + tap) * channels..];
                 let products = line.iter().zip(kernel);
                 sum += products.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
@@ -266,6 +299,43 @@ mod tests {
         }
         assert!(!worst.is_nan() && !out.iter().any(|x| x.is_nan()));
         worst / largest
+    }
+
+    /// Whether outputs of integers are the sums of their definition on `isa`.
+    fn sums_are_right(isa: Isa, sizes: Sizes, zero: i8, threads: usize) -> bool {
+        let Sizes { batch, input, output, channels, cols, .. } = sizes;
+        let bytes = |len: usize, seed: usize| -> Vec<i8> {
+            numbers(len, seed).into_iter().map(|x| (x * 140.0) as i8).collect()
+        };
+        let inner = TAPS * channels;
+        let (x, kernels) =
+            (bytes(batch * input[0] * input[1] * channels, 1), bytes(cols * inner, 2));
+        let mut weights = vec![0; integer::packed_len(isa, inner, cols).unwrap()];
+        let column = |col: usize, first: usize, to: &mut [i8]| {
+            to.copy_from_slice(&kernels[col * inner + first..][..to.len()]);
+        };
+        integer::pack(isa, (inner, cols), column, &mut weights);
+        let pixels = batch * output[0] * output[1];
+        let whole = cols.next_multiple_of(integer::width(isa));
+        let (rows, scale, bias) = (vec![1.0; pixels], vec![1.0; whole], vec![0.0; whole]);
+        let clamp = (f32::NEG_INFINITY, f32::INFINITY);
+        let end = integer::Scaled { rows: &rows, scale: &scale, bias: &bias, clamp };
+        let zeros = vec![zero; channels];
+        let conv = Integers { x: &x, zeros: &zeros, weights: &weights, end: &end };
+        let mut out = vec![f32::NAN; pixels * cols];
+        let mut scratch = vec![f32::NAN; sizes.scratch_len(Kind::Integers, isa, threads).unwrap()];
+        conv.write(&sizes, isa, &mut out, &mut scratch, pool::workers(threads)).unwrap();
+        out.iter().enumerate().all(|(at, found)| {
+            let (pixel, col) = (at / cols, at % cols);
+            let sum: i32 = (0..inner)
+                .map(|k| {
+                    let place = inside(&sizes, pixel, k / channels);
+                    let x = place.map_or(zero, |place| x[place * channels + k % channels]);
+                    (i32::from(x) - i32::from(zero)) * i32::from(kernels[col * inner + k])
+                })
+                .sum();
+            *found == sum as f32
+        })
     }
 
     #[test]
@@ -288,6 +358,66 @@ mod tests {
                 for threads in [1, 2, 3] {
                     let error = error(isa, sizes, threads);
                     assert!(error < 1e-5, "{isa:?} {sizes:?} {threads}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_integers_are_those_of_the_definition() {
+        // Batch, rows, columns, zeros above and on the left, below and on the right, channels, what
+        // zero is stored as.
+        let cases = [
+            (1, [8, 8], [1, 1], [1, 1], 64, 64, 0),
+            (2, [7, 7], [1, 1], [1, 1], 200, 40, -128),
+            (1, [5, 11], [0, 2], [2, 0], 4, 5, 127),
+            (3, [3, 3], [0, 0], [0, 0], 12, 1, 3),
+            (1, [1, 1], [1, 1], [1, 1], 20, 100, -7),
+            (2, [37, 50], [1, 0], [0, 1], 20, 33, 9),
+            (1, [21, 24], [1, 1], [1, 1], 132, 20, -128),
+        ];
+        for (batch, input, before, after, channels, cols, zero) in cases {
+            let output = [0, 1].map(|dim| input[dim] + before[dim] + after[dim] - 2);
+            let sizes = Sizes { batch, input, output, before, channels, cols };
+            for isa in Isa::available() {
+                for threads in [1, 2, 3] {
+                    let right = sums_are_right(isa, sizes, zero, threads);
+                    assert!(right, "{isa:?} {sizes:?} {threads}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_sums_that_are_exact_are_right() {
+        // All weights and inputs at their ends, with signs that alternate or not.
+        let channels = 112;
+        let sizes =
+            Sizes { batch: 1, input: [6, 6], output: [4, 4], before: [0; 2], channels, cols: 3 };
+        let inner = TAPS * channels;
+        let columns = [vec![-128; inner], vec![127; inner]];
+        assert!(columns.iter().all(|column| exact(column)));
+        assert!(!exact(&vec![-128; 1029]));
+        for isa in Isa::available() {
+            let mut weights = vec![0; integer::packed_len(isa, inner, 3).unwrap()];
+            let column = |col: usize, first: usize, to: &mut [i8]| {
+                to.copy_from_slice(&columns[col % 2][first..][..to.len()]);
+            };
+            integer::pack(isa, (inner, 3), column, &mut weights);
+            let whole = integer::width(isa);
+            let (rows, scale, bias) = (vec![1.0; 16], vec![1.0; whole], vec![0.0; whole]);
+            let clamp = (f32::NEG_INFINITY, f32::INFINITY);
+            let end = integer::Scaled { rows: &rows, scale: &scale, bias: &bias, clamp };
+            for (x, zero) in [(127, -128), (-128, 127)] {
+                let (x, zeros) = (vec![x; 36 * channels], vec![zero; channels]);
+                let conv = Integers { x: &x, zeros: &zeros, weights: &weights, end: &end };
+                let mut out = vec![f32::NAN; 48];
+                let len = sizes.scratch_len(Kind::Integers, isa, 1).unwrap();
+                conv.write(&sizes, isa, &mut out, &mut vec![f32::NAN; len], None).unwrap();
+                let difference = f32::from(x[0]) - f32::from(zero);
+                for (at, found) in out.into_iter().enumerate() {
+                    let sum = f32::from(columns[at % 3 % 2][0]) * difference * inner as f32;
+                    assert_eq!(found, sum, "{isa:?}");
                 }
             }
         }

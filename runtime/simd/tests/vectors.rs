@@ -206,3 +206,45 @@ impl Routine for Bytes {
 fn sums_of_products_of_bytes() {
     Isa::available().for_each(|isa| isa.run(Bytes));
 }
+
+struct Halves;
+
+impl Routine for Halves {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        // Both ends of 16 bits first, whose sums and differences wrap.
+        let ends = [i16::MIN, i16::MAX, -1, 0];
+        let half =
+            |at: usize, step: i16| ends.get(at).copied().unwrap_or((at as i16).wrapping_mul(step));
+        let a: [i16; 32] = std::array::from_fn(|at| half(at, 7919));
+        let b: [i16; 32] = std::array::from_fn(|at| half(at ^ 1, -4021));
+        let (a_words, b_words): ([f32; 16], [f32; 16]) = (bytemuck::cast(a), bytemuck::cast(b));
+        let (a_bits, b_bits) = (simd.load(&a_words).to_bits(), simd.load(&b_words).to_bits());
+        let stored = |value: S::I32| {
+            let mut words = [0.0; 16];
+            simd.store(value.bitcast(), &mut words);
+            bytemuck::cast::<_, [i16; 32]>(words)
+        };
+        let [low, high] = a_bits.bytes();
+        let found = [a_bits.add_halves(b_bits), a_bits.sub_halves(b_bits), low, high].map(stored);
+        for at in 0..2 * S::LANES {
+            let sums = [a[at].wrapping_add(b[at]), a[at].wrapping_sub(b[at])];
+            let bytes = [i16::from(a[at] as i8), a[at] >> 8];
+            let found = found.map(|all| all[at]);
+            assert_eq!(found, [sums[0], sums[1], bytes[0], bytes[1]], "half {at}");
+        }
+        let pairs: [i32; 16] = bytemuck::cast(stored(simd.splat_i32(5).add_pairs(a_bits, b_bits)));
+        for (lane, found) in pairs[..S::LANES].iter().enumerate() {
+            let product = |at: usize| i32::from(a[at]).wrapping_mul(i32::from(b[at]));
+            let wanted = product(2 * lane).wrapping_add(product(2 * lane + 1)).wrapping_add(5);
+            assert_eq!(*found, wanted, "lane {lane}");
+        }
+    }
+}
+
+#[test]
+fn halves_are_integers_of_16_bits() {
+    Isa::available().for_each(|isa| isa.run(Halves));
+}

@@ -41,6 +41,8 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/simd/src/parallel.rs", "gives each piece of work its own part of a slice"),
     ("runtime/simd/src/pool.rs", "lends the work of a call to other threads until it returns"),
     ("runtime/simd/src/vector.rs", "declares loads and stores through pointers"),
+    ("runtime/simd/src/winograd/floats.rs", "reads and writes tiles through checked pointers"),
+    ("runtime/simd/src/winograd/integers.rs", "reads and writes tiles through checked pointers"),
     ("runtime/simd/src/winograd/strip.rs", "writes tiles of a picture from several threads"),
     ("tools/bench/src/allocations.rs", "counts what a measured run allocates"),
 ];

@@ -5,7 +5,7 @@ use afferent_core::{Error, Workers};
 use afferent_simd::{
     Activation, Isa,
     indirect::{Place, Places, ZEROS},
-    winograd::{self, Winograd},
+    winograd::{self, Floats, Kind},
 };
 
 use super::{
@@ -85,18 +85,29 @@ impl Sizes {
             && (input[0], input[2]) == (1, 1)
     }
 
+    /// Whether minimal filtering computes it.
+    pub(crate) fn can_filter(&self) -> bool {
+        let Window { kernel, stride, dilation, .. } = self.window;
+        self.kind == ConvKind::Plain
+            && self.groups == 1
+            && (kernel, stride, dilation) == ([3; 2], [1; 2], [1; 2])
+    }
+
     /// The sizes of the convolution of pictures of this shape where minimal filtering computes it,
     /// and faster.
-    fn filtering(&self, input: &Shape, output: &Shape) -> Result<Option<winograd::Sizes>, Error> {
-        let Window { kernel, stride, dilation, before, .. } = self.window;
-        let fits = self.kind == ConvKind::Plain
-            && self.groups == 1
-            && (kernel, stride, dilation) == ([3; 2], [1; 2], [1; 2]);
+    pub(crate) fn filtering(
+        &self,
+        kind: Kind,
+        input: &Shape,
+        output: &Shape,
+    ) -> Result<Option<winograd::Sizes>, Error> {
+        let before = self.window.before;
         let ([batch, height, width, channels], [_, rows, columns, cols]) =
             (input.picture()?, output.picture()?);
         let (input, output) = ([height, width], [rows, columns]);
         let sizes = winograd::Sizes { batch, input, output, before, channels, cols };
-        Ok(Some(sizes).filter(|sizes| fits && sizes.pays()))
+        let pays = |sizes: &winograd::Sizes| self.can_filter() && sizes.pays(kind, Isa::best());
+        Ok(Some(sizes).filter(pays))
     }
 }
 
@@ -228,10 +239,10 @@ impl Conv {
     ) -> Result<(), Error> {
         let (isa, threads) = (Isa::best(), cx.workers.map_or(1, Workers::threads));
         let Packed { weights, bias, .. } = self.packed.first().ok_or(MISFIT)?;
-        let len = sizes.scratch_len(isa, threads).ok_or(TOO_LARGE)?;
+        let len = sizes.scratch_len(Kind::Floats, isa, threads).ok_or(TOO_LARGE)?;
         let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
-        let conv = Winograd { x, zeros: &self.zeros, sizes, weights, bias, then: self.then };
-        conv.write(isa, out, scratch, cx.workers).ok_or(MISFIT)
+        let conv = Floats { x, zeros: &self.zeros, weights, bias, then: self.then };
+        conv.write(&sizes, isa, out, scratch, cx.workers).ok_or(MISFIT)
     }
 }
 
@@ -267,7 +278,7 @@ impl Op for Conv {
     fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let out = self.sizes.output(input)?;
-        self.filtering = self.sizes.filtering(input, &out)?;
+        self.filtering = self.sizes.filtering(Kind::Floats, input, &out)?;
         let needs_table = !self.sizes.is_direct() && !self.sizes.is_line(input);
         if needs_table && self.filtering.is_none() {
             self.table.find(&self.sizes, input, input[3], room)?;

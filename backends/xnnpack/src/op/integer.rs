@@ -8,6 +8,7 @@ use afferent_simd::{
     Isa,
     indirect::{Place, Places},
     integer::{Bytes, End, Product, Scaled, Zero, pack, packed_len, scratch_len, width, zip},
+    winograd::{self, Integers, Kind},
 };
 
 use super::{
@@ -57,8 +58,12 @@ pub(crate) struct Integer {
     layout: Layout,
     stored: Stored,
     groups: Vec<Group>,
+    /// What zero of each input channel is stored as, where minimal filtering may compute it.
+    zeros: Vec<i8>,
     input: Shape,
     table: Table,
+    /// For pictures of the last shape.
+    filtering: Option<winograd::Sizes>,
 }
 
 /// Weights with their scales.
@@ -158,7 +163,19 @@ impl Integer {
         };
         keep.take::<Group>(groups)?;
         let groups = (0..groups).map(make).collect::<Result<_, Error>>()?;
-        Ok(Self { layout, stored, groups, input: Shape::default(), table: Table::default() })
+        let zeros = match (&layout, &stored) {
+            (Layout::Patches(sizes), Stored::Static { from, .. })
+                if sizes.can_filter()
+                    && winograd::fits(inputs)
+                    && weights.integers.chunks_exact(inner.max(1)).all(winograd::exact) =>
+            {
+                keep.take::<i8>(inputs)?;
+                vec![*from; inputs]
+            }
+            _ => vec![],
+        };
+        let (input, table, filtering) = Default::default();
+        Ok(Self { layout, stored, groups, zeros, input, table, filtering })
     }
 
     /// Integers of a pixel or a row.
@@ -204,6 +221,22 @@ impl Integer {
         product.write(cx.isa, end, place, words, cx.workers).ok_or(MISFIT)
     }
 
+    /// The same, by minimal filtering.
+    fn filter<E: End>(
+        &self,
+        cx: &mut Cx<'_>,
+        (x, sizes): (&[i8], &winograd::Sizes),
+        group: &Group,
+        end: &E,
+        out: &mut [E::Out],
+    ) -> Result<(), Error> {
+        let threads = cx.workers.map_or(1, |workers| workers.threads());
+        let len = sizes.scratch_len(Kind::Integers, cx.isa, threads).ok_or(TOO_LARGE)?;
+        let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
+        let conv = Integers { x, zeros: &self.zeros, weights: &group.weights, end };
+        conv.write(sizes, cx.isa, out, scratch, cx.workers).ok_or(MISFIT)
+    }
+
     fn run_static(
         &self,
         cx: &mut Cx<'_>,
@@ -214,6 +247,9 @@ impl Integer {
         for (number, group) in self.groups.iter().enumerate() {
             let (bias, scale) = (&group.integer_bias[..], &group.scale[..]);
             let end = Bytes { bias, scale, clamp, zero_point: to };
+            if let Some(sizes) = &self.filtering {
+                return self.filter(cx, (x, sizes), group, &end, out);
+            }
             self.write(cx, (x, Zero::All(from)), number, &end, out)?;
         }
         Ok(())
@@ -332,7 +368,11 @@ impl Op for Integer {
             Layout::Rows { inner, cols } => connected(input, inner, cols)?,
             Layout::Patches(sizes) => {
                 let out = sizes.output(input)?;
-                if !sizes.is_direct() {
+                self.filtering = None;
+                if !self.zeros.is_empty() {
+                    self.filtering = sizes.filtering(Kind::Integers, input, &out)?;
+                }
+                if !sizes.is_direct() && self.filtering.is_none() {
                     let step = self.step();
                     self.table.find(&sizes, input, step, room)?;
                 }
@@ -353,6 +393,54 @@ impl Op for Integer {
                 self.run_static(cx, input.data()?, elements(out)?, (from, clamp, to))
             }
             Stored::Dynamic { clamp } => self.run_dynamic(cx, input.data()?, elements(out)?, clamp),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{op::trial::computed, shape::Window};
+
+    #[test]
+    fn filtering_gives_what_patches_give() {
+        let bytes = |len: usize| (0..len).map(|at| (at * 7919 + 13) as i8).collect::<Vec<_>>();
+        // Channels before and after, what the weights are divided by; with all bits, sums of 512
+        // channels may be too large.
+        for (inputs, outputs, divisor, exact) in
+            [(64, 64, 1, true), (40, 100, 1, true), (512, 24, 1, false), (512, 24, 4, true)]
+        {
+            let window = Window {
+                kernel: [3; 2],
+                stride: [1; 2],
+                dilation: [1; 2],
+                before: [1, 0],
+                after: [1, 2],
+            };
+            let sizes = Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
+            let integers: Vec<i8> =
+                bytes(inputs * outputs * 9).into_iter().map(|weight| weight / divisor).collect();
+            let (scales, bias) = (vec![1e-4; outputs], vec![9; outputs]);
+            let weights = Weights { integers: &integers, scales: &scales, transposed: false };
+            let stored = Stored::Static { from: -128, clamp: (-100.0, 90.0), to: 5 };
+            let (keep, layout) = (Keep::default(), Layout::Patches(sizes));
+            let mut conv =
+                Integer::new(&keep, layout, &weights, &Bias::Integers(&bias), stored).unwrap();
+            for (picture, filters) in [([1, 30, 33], true), ([2, 2, 3], false), ([3, 17, 16], true)]
+            {
+                let [batch, height, width] = picture;
+                let shape = Shape::of([batch, height, width, inputs]);
+                let x = bytes(shape.numel().unwrap());
+                let mut room = Room::of(usize::MAX);
+                let out = conv.shape(&[shape], &mut room).unwrap();
+                assert_eq!(conv.filtering.is_some(), filters && exact, "{inputs} {picture:?}");
+                let run = |conv: &Integer, threads| computed(conv, &x, [shape, out], 0_i8, threads);
+                let found = [1, 2, 3].map(|threads| run(&conv, threads));
+                conv.filtering = None;
+                conv.table.find(&sizes, &shape, inputs, &mut room).unwrap();
+                let expected = run(&conv, 1);
+                assert!(found.iter().all(|found| *found == expected));
+            }
         }
     }
 }

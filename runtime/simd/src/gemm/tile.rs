@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
 
 use super::Addend;
-use crate::{Float, Isa, Routine, Simd, parallel::Shared};
+use crate::{Float, Int, Isa, Routine, Simd, parallel::Shared};
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 12;
@@ -48,6 +48,31 @@ pub(crate) struct Strips<'d> {
 
 /// An addend, and its data from the first sum of the strips on.
 pub(crate) type Placed<'d> = (&'d [f32], Addend<'d>);
+
+/// How an element of `a` and one of `b` are multiplied and added to a sum.
+pub(crate) trait Multiply {
+    fn add<S: Simd>(sum: S::F32, factor: S::F32, column: S::F32) -> S::F32;
+}
+
+/// Numbers.
+pub(crate) struct Numbers;
+
+impl Multiply for Numbers {
+    #[inline(always)]
+    fn add<S: Simd>(sum: S::F32, factor: S::F32, column: S::F32) -> S::F32 {
+        factor.mul_add(column, sum)
+    }
+}
+
+/// Pairs of integers of 16 bits, whose sums are the bits of integers of 32 bits, which wrap.
+pub(crate) struct Pairs;
+
+impl Multiply for Pairs {
+    #[inline(always)]
+    fn add<S: Simd>(sum: S::F32, factor: S::F32, column: S::F32) -> S::F32 {
+        sum.to_bits().add_pairs(factor.to_bits(), column.to_bits()).bitcast()
+    }
+}
 
 /// Computes `strips`; one function, so that tiles are compiled once and not for each operand type.
 #[inline(never)]
@@ -100,6 +125,14 @@ impl Routine for Strips<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
+        self.run_as::<S, Numbers>(simd);
+    }
+}
+
+impl Strips<'_> {
+    /// Computes them, multiplying as `M` does.
+    #[inline(always)]
+    pub(crate) fn run_as<S: Simd, M: Multiply>(self, simd: S) {
         if self.rows == 0 || self.cols == 0 {
             return;
         }
@@ -109,15 +142,13 @@ impl Routine for Strips<'_> {
         for number in 0..count {
             let (row, height) = strip(self.rows, count, number);
             if self.width == S::LANES {
-                self.strip::<S, 1>(simd, row, height);
+                self.strip::<S, M, 1>(simd, row, height);
             } else {
-                self.strip::<S, 2>(simd, row, height);
+                self.strip::<S, M, 2>(simd, row, height);
             }
         }
     }
-}
 
-impl Strips<'_> {
     /// # Panics
     /// When a tile would reach outside of a slice.
     #[inline(always)]
@@ -142,12 +173,12 @@ impl Strips<'_> {
     }
 
     #[inline(always)]
-    fn strip<S: Simd, const C: usize>(&self, simd: S, row: usize, height: usize) {
+    fn strip<S: Simd, M: Multiply, const C: usize>(&self, simd: S, row: usize, height: usize) {
         macro_rules! by_height {
             ($($height:literal)*) => {
                 match height {
                     $($height if const { $height <= tile_rows::<S>() } => {
-                        self.tile::<S, $height, C>(simd, row);
+                        self.tile::<S, M, $height, C>(simd, row);
                     })*
                     _ => {}
                 }
@@ -157,7 +188,7 @@ impl Strips<'_> {
     }
 
     #[inline(always)]
-    fn tile<S: Simd, const R: usize, const C: usize>(&self, simd: S, row: usize) {
+    fn tile<S: Simd, M: Multiply, const R: usize, const C: usize>(&self, simd: S, row: usize) {
         let (row_step, col_step) = self.steps;
         let at = self.at + row * row_step;
         let in_place = col_step == 1 && self.late.is_none();
@@ -173,7 +204,7 @@ impl Strips<'_> {
             (sums.as_mut_ptr().cast(), MOST_COLS)
         };
         // SAFETY: as above, and the array has `R` rows of as many columns as the widest tile.
-        unsafe { self.sums::<S, R, C>(simd, row, to, step) };
+        unsafe { self.sums::<S, M, R, C>(simd, row, to, step) };
         if !in_place {
             self.finish(row, &mut sums);
             self.scatter(at, &sums);
@@ -226,7 +257,7 @@ impl Strips<'_> {
     /// `R` rows of `cols` numbers can be read and written at `out`; `check` passed, and the strip
     /// from `row` on has `R` rows.
     #[inline(always)]
-    unsafe fn sums<S: Simd, const R: usize, const C: usize>(
+    unsafe fn sums<S: Simd, M: Multiply, const R: usize, const C: usize>(
         &self,
         simd: S,
         row: usize,
@@ -279,7 +310,7 @@ impl Strips<'_> {
                 // SAFETY: `check` saw that the rows of the strip are inside `a`.
                 let factor = simd.splat(unsafe { *a.wrapping_add(r * a_row) });
                 for (sum, column) in running.iter_mut().zip(columns) {
-                    *sum = factor.mul_add(column, *sum);
+                    *sum = M::add::<S>(*sum, factor, column);
                 }
             }
             a = a.wrapping_add(a_k);

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
 
+use core::marker::PhantomData;
+
 use super::{End, Product, Zero, end::two_at};
 use crate::{
     Int, Isa, Routine, Simd,
@@ -31,7 +33,7 @@ const fn group_len<S: Simd>() -> usize {
 }
 
 /// Bytes of the sum of a column of weights, where there is one.
-const fn sum_bytes<S: Simd>() -> usize {
+pub(crate) const fn sum_bytes<S: Simd>() -> usize {
     if S::QUADS { size_of::<i32>() } else { 0 }
 }
 
@@ -52,7 +54,7 @@ pub(super) fn rows(isa: Isa) -> usize {
 }
 
 /// Numbers of a row that are multiplied together.
-pub(super) fn group(isa: Isa) -> usize {
+pub(crate) fn group(isa: Isa) -> usize {
     isa.run(Sizes)[1]
 }
 
@@ -119,20 +121,46 @@ fn flipped<S: Simd>(x: i8) -> u8 {
     x.cast_unsigned() ^ S::OFFSET
 }
 
-/// Flips the first `len` integers of `x`, and perhaps some behind them: short runs are written in
-/// whole words.
-#[inline(always)]
-fn flip<S: Simd>(x: &[i8], to: &mut [u8], len: usize) {
-    const SHORT: usize = 32;
-    let signs = const { u64::from_ne_bytes([S::OFFSET; 8]) };
-    let whole = len.next_multiple_of(8);
-    if len < SHORT && whole <= x.len().min(to.len()) {
-        let x: &[u8] = bytemuck::cast_slice(&x[..whole]);
-        for (x, to) in x.as_chunks().0.iter().zip(to.as_chunks_mut().0) {
-            *to = (u64::from_ne_bytes(*x) ^ signs).to_ne_bytes();
+/// How rows are prepared. A trait and no closure, which might be compiled without the instructions
+/// of the function around it.
+trait Prepare {
+    type To: Copy;
+
+    /// Writes the first `len` integers of `x`, and perhaps some behind them.
+    fn write(&self, x: &[i8], to: &mut [Self::To], len: usize);
+}
+
+/// Adds [`Simd::OFFSET`].
+struct Flip<S>(PhantomData<S>);
+
+impl<S: Simd> Prepare for Flip<S> {
+    type To = u8;
+
+    #[inline(always)]
+    fn write(&self, x: &[i8], to: &mut [u8], len: usize) {
+        // Short runs are written in one piece, in words that the compiler joins.
+        const SHORT: usize = 32;
+        let signs = const { u64::from_ne_bytes([S::OFFSET; 8]) };
+        let pieces = x.first_chunk::<SHORT>().zip(to.first_chunk_mut::<SHORT>());
+        match pieces {
+            Some((x, to)) if len <= SHORT => {
+                let words: [u64; 4] = bytemuck::cast(*x);
+                *to = bytemuck::cast(words.map(|word| word ^ signs));
+            }
+            _ => x[..len].iter().zip(to).for_each(|(x, to)| *to = flipped::<S>(*x)),
         }
-    } else {
-        x[..len].iter().zip(to).for_each(|(x, to)| *to = flipped::<S>(*x));
+    }
+}
+
+/// Widens to 16 bits, less what zero is stored as.
+struct Widen(i16);
+
+impl Prepare for Widen {
+    type To = i16;
+
+    #[inline(always)]
+    fn write(&self, x: &[i8], to: &mut [i16], len: usize) {
+        x[..len].iter().zip(to).for_each(|(x, to)| *to = i16::from(*x) - self.0);
     }
 }
 
@@ -160,41 +188,70 @@ pub(super) struct Area<'p, 'd, E: End> {
 /// Computes `area`, which was checked.
 #[inline(never)]
 pub(super) fn run<E: End>(isa: Isa, area: Area<'_, '_, E>) {
-    isa.run(area);
+    let words = area.inner.div_ceil(group(isa));
+    for from in (area.rows.0..area.rows.1).step_by(area.block) {
+        let count = area.block.min(area.rows.1 - from);
+        let (shared, start) = area.scratch;
+        // SAFETY: each thread has a part of its own.
+        let block = unsafe { shared.part(start, count * words) };
+        isa.run(Rows { area: &area, from, count, block });
+        isa.run(Tiles { area: &area, from, count, block });
+    }
 }
 
-impl<E: End> Routine for Area<'_, '_, E> {
+/// Prepares rows of a block. Apart from [`Tiles`], so that its registers are not in their way.
+struct Rows<'a, 'p, 'd, E: End> {
+    area: &'a Area<'p, 'd, E>,
+    from: usize,
+    count: usize,
+    block: &'a mut [i32],
+}
+
+impl<E: End> Routine for Rows<'_, '_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Self { area, from, count, block } = self;
+        if let Some(x) = area.whole::<S>(from, count) {
+            let block: &mut [u8] = bytemuck::cast_slice_mut(block);
+            x.iter().zip(block).for_each(|(x, to)| *to = flipped::<S>(*x));
+            return;
+        }
+        let words = area.inner.div_ceil(group_len::<S>());
+        for row in 0..count {
+            let (to, row) = (&mut block[row * words..], from + row);
+            let zero = area.zero(row);
+            if const { S::QUADS } {
+                let (to, zero) = (bytemuck::cast_slice_mut(to), flipped::<S>(zero));
+                area.prepare(row, to, zero, &Flip::<S>(PhantomData));
+            } else {
+                let (to, how) = (bytemuck::cast_slice_mut(to), Widen(i16::from(zero)));
+                area.prepare(row, to, 0, &how);
+            }
+        }
+    }
+}
+
+/// Multiplies the prepared rows of a block with all panels.
+struct Tiles<'a, 'p, 'd, E: End> {
+    area: &'a Area<'p, 'd, E>,
+    from: usize,
+    count: usize,
+    block: &'a [i32],
+}
+
+impl<E: End> Routine for Tiles<'_, '_, '_, E> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let words = self.inner.div_ceil(group_len::<S>());
-        let mut from = self.rows.0;
-        while from < self.rows.1 {
-            let count = self.block.min(self.rows.1 - from);
-            let (shared, start) = self.scratch;
-            // SAFETY: each thread has a part of its own.
-            let block = unsafe { shared.part(start, count * words) };
-            if let Some(x) = self.whole::<S>(from, count) {
-                let block: &mut [u8] = bytemuck::cast_slice_mut(block);
-                x.iter().zip(block).for_each(|(x, to)| *to = flipped::<S>(*x));
-            } else {
-                for row in 0..count {
-                    let to = &mut block[row * words..];
-                    if const { S::QUADS } {
-                        self.flip::<S>(from + row, bytemuck::cast_slice_mut(to));
-                    } else {
-                        self.widen(from + row, bytemuck::cast_slice_mut(to));
-                    }
-                }
+        let Self { area, from, count, block } = self;
+        for panel in area.panels.0..area.panels.1 {
+            let mut row = 0;
+            while row < count {
+                row += area.strip(simd, panel, (from, row), block, count - row);
             }
-            for panel in self.panels.0..self.panels.1 {
-                let mut row = 0;
-                while row < count {
-                    row += self.strip(simd, panel, (from, row), block, count - row);
-                }
-            }
-            from += count;
         }
     }
 }
@@ -208,34 +265,13 @@ impl<E: End> Area<'_, '_, E> {
         is_whole.then(|| &self.product.x[from * step..][..count * step])
     }
 
-    /// Widens a row to 16 bits, less what zero is stored as.
+    /// Writes a row to the beginning of `to`, and `zero` for taps of zeros. What comes behind the
+    /// row may be written over.
     #[inline(always)]
-    fn widen(&self, row: usize, to: &mut [i16]) {
-        let zero = i16::from(self.zero(row));
-        self.prepare(row, to, 0, |x, to, len| {
-            x[..len].iter().zip(to).for_each(|(x, to)| *to = i16::from(*x) - zero);
-        });
-    }
-
-    /// Adds [`Simd::OFFSET`] to each integer of a row.
-    #[inline(always)]
-    fn flip<S: Simd>(&self, row: usize, to: &mut [u8]) {
-        self.prepare(row, to, flipped::<S>(self.zero(row)), flip::<S>);
-    }
-
-    /// Writes a row to the beginning of `to`, as `copy` writes so many integers, and `zero` for
-    /// taps of zeros. What comes behind the row may be written over.
-    #[inline(always)]
-    fn prepare<T: Copy>(
-        &self,
-        row: usize,
-        to: &mut [T],
-        zero: T,
-        copy: impl Fn(&[i8], &mut [T], usize),
-    ) {
+    fn prepare<P: Prepare>(&self, row: usize, to: &mut [P::To], zero: P::To, how: &P) {
         let Product { x, places, channels, .. } = self.product;
         match places {
-            Places::Rows { step } => copy(&x[row * step..], to, channels),
+            Places::Rows { step } => how.write(&x[row * step..], to, channels),
             Places::Taps { at, taps } => {
                 let mut places = &at[row * taps..][..taps];
                 let mut to = &mut *to;
@@ -248,14 +284,14 @@ impl<E: End> Area<'_, '_, E> {
                     if first == ZEROS {
                         to[..len].fill(zero);
                     } else {
-                        copy(&x[first as usize..], to, len);
+                        how.write(&x[first as usize..], to, len);
                     }
                     (places, to) = (&places[count..], &mut to[len..]);
                 }
             }
         }
         // Weights are zero there.
-        let whole = self.inner.next_multiple_of(size_of::<i32>() / size_of::<T>());
+        let whole = self.inner.next_multiple_of(size_of::<i32>() / size_of::<P::To>());
         to[self.inner..whole].fill(zero);
     }
 

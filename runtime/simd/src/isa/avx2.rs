@@ -311,6 +311,21 @@ impl Int for I32s {
         Self(op!(_mm256_add_epi32(self.0, _mm256_madd_epi16(a.0, b.0))))
     }
     #[inline(always)]
+    fn add_halves(self, other: Self) -> Self {
+        Self(op!(_mm256_add_epi16(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn sub_halves(self, other: Self) -> Self {
+        Self(op!(_mm256_sub_epi16(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn bytes(self) -> [Self; 2] {
+        op!([
+            Self(_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(self.0))),
+            Self(_mm256_srai_epi16::<8>(self.0))
+        ])
+    }
+    #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {
         op!([
             Self(_mm256_unpacklo_epi16(self.0, other.0)),

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "calls instructions that only some processors have")]
 
 use core::{
-    arch::x86_64::*,
+    arch::{asm, x86_64::*},
     ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub},
 };
 
@@ -79,6 +79,23 @@ fn look_up(table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
         unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), found) };
     }
     done
+}
+
+/// See [`Int::add_pairs`]: one instruction, of which the compiler would make two.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn add_pairs(mut sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+    // SAFETY: callers have the features.
+    unsafe {
+        asm!(
+            "vpdpwssd {sum}, {a}, {b}",
+            sum = inout(zmm_reg) sum,
+            a = in(zmm_reg) a,
+            b = in(zmm_reg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
 }
 
 /// The lanes below `len`.
@@ -345,7 +362,22 @@ impl Int for I32s {
     }
     #[inline(always)]
     fn add_pairs(self, a: Self, b: Self) -> Self {
-        Self(op!(_mm512_dpwssd_epi32(self.0, a.0, b.0)))
+        Self(op!(add_pairs(self.0, a.0, b.0)))
+    }
+    #[inline(always)]
+    fn add_halves(self, other: Self) -> Self {
+        Self(op!(_mm512_add_epi16(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn sub_halves(self, other: Self) -> Self {
+        Self(op!(_mm512_sub_epi16(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn bytes(self) -> [Self; 2] {
+        op!([
+            Self(_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(self.0))),
+            Self(_mm512_srai_epi16::<8>(self.0))
+        ])
     }
     #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {

@@ -314,6 +314,23 @@ impl Int for I32s {
         Self(op!(vaddq_s32(self.0, vpaddq_s32(low, vmull_high_s16(a, b)))))
     }
     #[inline(always)]
+    fn add_halves(self, other: Self) -> Self {
+        let (a, b) = op!((vreinterpretq_s16_s32(self.0), vreinterpretq_s16_s32(other.0)));
+        Self(op!(vreinterpretq_s32_s16(vaddq_s16(a, b))))
+    }
+    #[inline(always)]
+    fn sub_halves(self, other: Self) -> Self {
+        let (a, b) = op!((vreinterpretq_s16_s32(self.0), vreinterpretq_s16_s32(other.0)));
+        Self(op!(vreinterpretq_s32_s16(vsubq_s16(a, b))))
+    }
+    #[inline(always)]
+    fn bytes(self) -> [Self; 2] {
+        let halves = op!(vreinterpretq_s16_s32(self.0));
+        let low = op!(vshrq_n_s16::<8>(vshlq_n_s16::<8>(halves)));
+        let high = op!(vshrq_n_s16::<8>(halves));
+        op!([Self(vreinterpretq_s32_s16(low)), Self(vreinterpretq_s32_s16(high))])
+    }
+    #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {
         let (a, b) = op!((vreinterpretq_s16_s32(self.0), vreinterpretq_s16_s32(other.0)));
         let (low, high) = op!((vzip1q_s16(a, b), vzip2q_s16(a, b)));

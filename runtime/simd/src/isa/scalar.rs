@@ -98,6 +98,12 @@ fn zip<A: Copy, B>(a: [A; LANES], b: [A; LANES], f: impl Fn(A, A) -> B) -> [B; L
     array::from_fn(|lane| f(a[lane], b[lane]))
 }
 
+/// The lower 16 bits of both.
+#[inline(always)]
+fn halves(low: i32, high: i32) -> i32 {
+    (low & 0xffff) | (high << 16)
+}
+
 macro_rules! operator {
     ($type:ident, $trait:ident, $name:ident, $f:expr) => {
         impl $trait for $type {
@@ -221,6 +227,24 @@ impl Int for I32s {
         let low = |x: i32| i32::from(x as i16);
         let products = zip(a.0, b.0, |a, b| (low(a) * low(b)).wrapping_add((a >> 16) * (b >> 16)));
         Self(zip(self.0, products, i32::wrapping_add))
+    }
+    #[inline(always)]
+    fn add_halves(self, other: Self) -> Self {
+        Self(zip(self.0, other.0, |a, b| {
+            halves(a.wrapping_add(b), (a >> 16).wrapping_add(b >> 16))
+        }))
+    }
+    #[inline(always)]
+    fn sub_halves(self, other: Self) -> Self {
+        Self(zip(self.0, other.0, |a, b| {
+            halves(a.wrapping_sub(b), (a >> 16).wrapping_sub(b >> 16))
+        }))
+    }
+    #[inline(always)]
+    fn bytes(self) -> [Self; 2] {
+        let low = |x: i32| halves((x << 24) >> 24, (x << 8) >> 24);
+        let high = |x: i32| halves((x << 16) >> 24, x >> 24);
+        [Self(self.0.map(low)), Self(self.0.map(high))]
     }
     #[inline(always)]
     fn zip_halves(self, other: Self) -> [Self; 2] {

@@ -2,61 +2,140 @@
 
 #![expect(unsafe_code, reason = "writes tiles of a picture that several threads write")]
 
-use super::{APART, BLOCK, IN, OUT, PLACES, Plan, Sizes, TAPS, Winograd, transform};
+use super::{APART, BLOCK, IN, Kind, OUT, PLACES, Plan, Sizes};
 use crate::{
     Routine, Simd,
-    gemm::tile::{Start, Strips},
+    gemm::tile::{self, Start, Strips},
     parallel::Shared,
 };
 
-/// How many numbers parts of the memory take.
+/// The channels of each place of a tile's input.
+pub(super) type Lines<T> = [[*const T; IN]; IN];
+
+/// What is convolved, with which weights, and what becomes of it.
+///
+/// Transformed inputs, weights and products are words of the same scratch memory, whatever they are.
+pub(super) trait Numbers: Sync {
+    const KIND: Kind;
+    /// Input channels in a word.
+    const IN_WORD: usize;
+    type In: Copy;
+    type Out: Send;
+    /// How words are multiplied.
+    type Product: tile::Multiply;
+
+    /// The pictures, and as many zeros as they have channels, or more.
+    fn input(&self) -> (&[Self::In], &[Self::In]);
+
+    /// Transforms channels `from..to` of a tile, and writes places `step` apart.
+    ///
+    /// # Safety
+    /// The lines have all these channels, and those of a block, in whole vectors, can be written at
+    /// each place.
+    unsafe fn inputs<S: Simd>(
+        &self,
+        simd: S,
+        lines: &Lines<Self::In>,
+        channels: (usize, usize),
+        to: *mut f32,
+        step: usize,
+    );
+
+    /// Transforms the weights of a panel for channels `from..to`, of so many: to `C` vectors for each
+    /// word, and places as `lens` says.
+    ///
+    /// # Safety
+    /// These can be written, and the convolution has such a panel.
+    unsafe fn weights<S: Simd, const C: usize>(
+        &self,
+        simd: S,
+        panel: usize,
+        channels: (usize, usize, usize),
+        to: *mut f32,
+        lens: &Lens,
+    );
+
+    /// Transforms the products of a tile, `C` vectors at each place as `lens` says, to outputs.
+    ///
+    /// # Safety
+    /// These can be read, and the target holds the outputs, which belong to this thread.
+    unsafe fn outputs<S: Simd, const C: usize>(
+        &self,
+        simd: S,
+        products: *const f32,
+        lens: &Lens,
+        tile: &Tile,
+        out: &Shared<'_, Self::Out>,
+    );
+}
+
+/// Where outputs of a tile go.
+pub(super) struct Tile {
+    /// The first pixel.
+    pub(super) pixel: usize,
+    /// Pixels from one row to the next.
+    pub(super) step: usize,
+    /// Rows and columns that are inside the picture.
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// The first channel, and all channels of a pixel.
+    pub(super) col: usize,
+    pub(super) cols: usize,
+}
+
+/// How many words parts of the memory take.
+///
+/// The places of a tile, or of a kernel, lie together: what is transformed is written and read in
+/// one piece.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lens {
-    /// Channels of a block.
+    /// Channels of a block, which is a place of a transformed input.
     pub(super) channels: usize,
-    /// Columns of a panel.
+    /// Columns of a panel, which is a place of transformed weights, and of products.
     pub(super) width: usize,
-    /// A place of transformed inputs, in a block.
+    /// The places of a tile of the input.
     pub(super) input: usize,
-    /// A place of transformed weights.
-    pub(super) weight: usize,
-    /// A place of products.
-    pub(super) product: usize,
+    /// The places of the weights of a channel, and of the products of a tile.
+    pub(super) row: usize,
     /// A block of transformed inputs.
     pub(super) block: usize,
     /// Transformed inputs.
     pub(super) inputs: usize,
+    /// Products of a panel.
+    products: usize,
 }
 
 impl Lens {
-    /// Of strips of so many tiles; `channels` are whole vectors.
+    /// Of strips of so many tiles; `channels` are words of whole vectors.
     pub(super) fn new(channels: usize, tiles: usize, width: usize) -> Option<Self> {
-        let (blocks, of_block) = (channels.div_ceil(BLOCK), channels.min(BLOCK));
-        let input = tiles.checked_mul(of_block)?.checked_add(APART)?;
-        let weight = of_block * width + APART;
-        let product = tiles.checked_mul(width)?.checked_add(APART)?;
-        product.checked_mul(PLACES)?;
-        let block = input.checked_mul(PLACES)?;
-        let inputs = block.checked_mul(blocks)?;
-        Some(Self { channels: of_block, width, input, weight, product, block, inputs })
+        let (blocks, channels) = (channels.div_ceil(BLOCK), channels.min(BLOCK));
+        let (input, row) = (PLACES * channels + APART, PLACES * width + APART);
+        let block = tiles.checked_mul(input)?;
+        let (inputs, products) = (block.checked_mul(blocks)?, tiles.checked_mul(row)?);
+        Some(Self { channels, width, input, row, block, inputs, products })
+    }
+
+    /// Transformed weights of a panel and a block.
+    fn weights(&self) -> usize {
+        self.channels * self.row
     }
 
     /// Transformed weights of a panel and a block, and products of a panel.
     pub(super) fn own(&self) -> Option<usize> {
-        (self.weight + self.product).checked_mul(PLACES)
+        self.weights().checked_add(self.products)
     }
 }
 
 /// Tiles `from..to` of a convolution.
-#[derive(Clone, Copy)]
-pub(super) struct Strip<'c> {
-    pub(super) conv: &'c Winograd<'c>,
+pub(super) struct Strip<'c, N> {
+    pub(super) numbers: &'c N,
+    pub(super) sizes: &'c Sizes,
     pub(super) plan: &'c Plan,
     pub(super) from: usize,
     pub(super) to: usize,
 }
 
-impl Strip<'_> {
+impl<N: Numbers> Strip<'_, N> {
     /// Picture, row and column of the first output of a tile.
     #[inline(always)]
     fn place(&self, tile: usize) -> (usize, usize, usize) {
@@ -66,9 +145,9 @@ impl Strip<'_> {
 
     /// Where the channels of each place of a tile's input are.
     #[inline(always)]
-    fn lines(&self, tile: usize) -> [[*const f32; IN]; IN] {
-        let Winograd { x, zeros, sizes, .. } = self.conv;
-        let Sizes { input, before, channels, .. } = *sizes;
+    fn lines(&self, tile: usize) -> Lines<N::In> {
+        let Sizes { input, before, channels, .. } = *self.sizes;
+        let (x, zeros) = self.numbers.input();
         let (item, top, left) = self.place(tile);
         let inside =
             |dim: usize, at: usize| at.checked_sub(before[dim]).filter(|at| *at < input[dim]);
@@ -83,72 +162,42 @@ impl Strip<'_> {
         }
         lines
     }
+
+    /// The channels of a block.
+    #[inline(always)]
+    fn channels(&self, block: usize) -> (usize, usize) {
+        let of_block = self.plan.lens.channels * N::IN_WORD;
+        let first = block * of_block;
+        (first, self.sizes.channels.min(first + of_block))
+    }
 }
 
 /// Transforms the inputs of a strip: some channels of them.
-pub(super) struct Gather<'c, 'm> {
-    pub(super) strip: Strip<'c>,
+pub(super) struct Gather<'c, 'm, N> {
+    pub(super) strip: Strip<'c, N>,
     pub(super) block: usize,
     /// Places of tiles of channels.
     pub(super) to: &'m mut [f32],
 }
 
-impl Routine for Gather<'_, '_> {
+impl<N: Numbers> Routine for Gather<'_, '_, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { strip, block, to } = self;
-        let (lens, channels) = (strip.plan.lens, strip.conv.sizes.channels);
-        let first = block * lens.channels;
-        let last = channels.min(first + lens.channels);
+        let lens = strip.plan.lens;
+        let channels = strip.channels(block);
         let tiles = strip.to - strip.from;
-        assert!((PLACES - 1) * lens.input + tiles * lens.channels <= to.len());
+        assert!(tiles * lens.input <= to.len());
         for tile in 0..tiles {
             let lines = strip.lines(strip.from + tile);
-            let to = to.as_mut_ptr().wrapping_add(tile * lens.channels);
-            let mut channel = first;
-            while channel < last {
-                let to = to.wrapping_add(channel - first);
-                // SAFETY: `write` saw that the lines have all channels, and the assertion that
-                // there are places for all tiles, of whole vectors of channels.
-                unsafe { square::<S>(simd, &lines, (channel, last), to, lens.input) };
-                channel += S::LANES;
-            }
+            let to = to.as_mut_ptr().wrapping_add(tile * lens.input);
+            // SAFETY: it was seen that the numbers fit, so that lines have all channels, and the
+            // assertion that there are places for all tiles, of whole vectors of channels.
+            unsafe { strip.numbers.inputs(simd, &lines, channels, to, lens.channels) };
         }
     }
-}
-
-/// Transforms a vector of channels of a tile, and writes places `step` apart.
-///
-/// # Safety
-/// The lines have all channels below `last`, and a vector can be written at each place.
-#[inline(always)]
-unsafe fn square<S: Simd>(
-    simd: S,
-    lines: &[[*const f32; IN]; IN],
-    (channel, last): (usize, usize),
-    to: *mut f32,
-    step: usize,
-) {
-    let mut tile = [[simd.zero(); IN]; IN];
-    if channel + S::LANES <= last {
-        for (tile, lines) in tile.iter_mut().zip(lines) {
-            for (x, line) in tile.iter_mut().zip(lines) {
-                // SAFETY: demanded of the caller.
-                *x = unsafe { simd.load_at(line.wrapping_add(channel)) };
-            }
-        }
-    } else {
-        for (tile, lines) in tile.iter_mut().zip(lines) {
-            for (x, line) in tile.iter_mut().zip(lines) {
-                // SAFETY: demanded of the caller.
-                *x = unsafe { simd.load_first_at(line.wrapping_add(channel), last - channel) };
-            }
-        }
-    }
-    // SAFETY: demanded of the caller.
-    unsafe { scatter(simd, &transform::inputs(simd, tile), to, step) };
 }
 
 /// Writes the vectors of a square, places `step` apart.
@@ -156,9 +205,9 @@ unsafe fn square<S: Simd>(
 /// # Safety
 /// A vector can be written at each place.
 #[inline(always)]
-unsafe fn scatter<S: Simd>(
+pub(super) unsafe fn scatter<S: Simd>(
     simd: S,
-    square: &transform::Square<S, IN, IN>,
+    square: &[[S::F32; IN]; IN],
     to: *mut f32,
     step: usize,
 ) {
@@ -171,6 +220,27 @@ unsafe fn scatter<S: Simd>(
     }
 }
 
+/// Reads the vectors of a square, places `step` apart.
+///
+/// # Safety
+/// A vector can be read at each place.
+#[inline(always)]
+pub(super) unsafe fn collect<S: Simd>(
+    simd: S,
+    from: *const f32,
+    step: usize,
+) -> [[S::F32; IN]; IN] {
+    let mut square = [[simd.zero(); IN]; IN];
+    for (i, row) in square.iter_mut().enumerate() {
+        for (j, value) in row.iter_mut().enumerate() {
+            let from = from.wrapping_add((i * IN + j) * step);
+            // SAFETY: demanded of the caller.
+            *value = unsafe { simd.load_at(from) };
+        }
+    }
+    square
+}
+
 /// What a strip is multiplied in.
 pub(super) struct Memory<'m> {
     /// Transformed inputs.
@@ -180,14 +250,14 @@ pub(super) struct Memory<'m> {
 }
 
 /// Multiplies the transformed inputs of a strip with those weights that are in the panels `panels`.
-pub(super) struct Multiply<'c, 'm> {
-    pub(super) strip: Strip<'c>,
+pub(super) struct Multiply<'c, 'm, N: Numbers> {
+    pub(super) strip: Strip<'c, N>,
     pub(super) panels: (usize, usize),
     pub(super) memory: Memory<'m>,
-    pub(super) out: &'m Shared<'m, f32>,
+    pub(super) out: &'m Shared<'m, N::Out>,
 }
 
-impl Routine for Multiply<'_, '_> {
+impl<N: Numbers> Routine for Multiply<'_, '_, N> {
     type Output = ();
 
     #[inline(always)]
@@ -200,120 +270,62 @@ impl Routine for Multiply<'_, '_> {
     }
 }
 
-impl Multiply<'_, '_> {
+impl<N: Numbers> Multiply<'_, '_, N> {
     /// Panels of `C` vectors.
     #[inline(always)]
     fn panels<S: Simd, const C: usize>(self, simd: S) {
         let Self { strip, panels, memory: Memory { inputs, own }, out } = self;
-        let Lens { channels, width, input, weight, product, block: block_len, .. } =
-            strip.plan.lens;
+        let lens = strip.plan.lens;
         let tiles = strip.to - strip.from;
-        let (weights, products) = own.split_at_mut(weight * PLACES);
+        let (weights, products) = own.split_at_mut(lens.weights());
+        assert!(tiles * lens.row <= products.len());
         for panel in panels.0..panels.1 {
-            for (block, inputs) in inputs.chunks_exact(block_len).enumerate() {
-                let depth = channels.min(strip.conv.sizes.channels - block * channels);
-                strip.weights::<S, C>(simd, panel, (block * channels, depth), weights);
+            for (block, inputs) in inputs.chunks_exact(lens.block).enumerate() {
+                let (first, last) = strip.channels(block);
+                let (all, to) = (strip.sizes.channels, weights.as_mut_ptr());
+                // SAFETY: it was seen that the numbers fit, and there is room for as many words as
+                // a block has at each place.
+                unsafe {
+                    strip.numbers.weights::<S, C>(simd, panel, (first, last, all), to, &lens);
+                }
                 let places = Shared::new(products);
                 for place in 0..PLACES {
                     let product = Strips {
-                        a: &inputs[place * input..],
-                        a_row: channels,
+                        a: &inputs[place * lens.channels..],
+                        a_row: lens.input,
                         a_k: 1,
-                        b: &weights[place * weight..],
-                        b_k: width,
-                        depth,
+                        b: &weights[place * lens.width..],
+                        b_k: lens.row,
+                        depth: (last - first) / N::IN_WORD,
                         rows: tiles,
-                        cols: width,
-                        width,
+                        cols: lens.width,
+                        width: lens.width,
                         out: &places,
-                        at: place * product,
-                        steps: (width, 1),
+                        at: place * lens.width,
+                        steps: (lens.row, 1),
                         start: if block == 0 { Start::Zero } else { Start::Target },
                         late: None,
                         clamp: None,
                     };
-                    product.run(simd);
+                    product.run_as::<S, N::Product>(simd);
                 }
             }
-            for c in 0..C {
-                let from = panel * width + c * S::LANES;
-                strip.outputs(simd, from, &products[c * S::LANES..], out);
-            }
-        }
-    }
-}
-
-impl Strip<'_> {
-    /// Transforms the weights of a panel and of so many channels from one on.
-    #[inline(always)]
-    fn weights<S: Simd, const C: usize>(
-        &self,
-        simd: S,
-        panel: usize,
-        (first, count): (usize, usize),
-        to: &mut [f32],
-    ) {
-        let (lens, channels) = (self.plan.lens, self.conv.sizes.channels);
-        let size = lens.width * channels;
-        let from = &self.conv.weights[panel * size * TAPS..][..size * TAPS];
-        assert!(first + count <= channels && PLACES * lens.weight <= to.len());
-        for k in 0..count {
-            for c in 0..C {
-                let at = (first + k) * lens.width + c * S::LANES;
-                let mut kernel = [[simd.zero(); 3]; 3];
-                for (i, kernel) in kernel.iter_mut().enumerate() {
-                    for (j, weight) in kernel.iter_mut().enumerate() {
-                        let from = from.as_ptr().wrapping_add((i * 3 + j) * size + at);
-                        // SAFETY: the panel has `C` vectors for each channel of each tap.
-                        *weight = unsafe { simd.load_at(from) };
-                    }
-                }
-                let to = to.as_mut_ptr().wrapping_add(k * lens.width + c * S::LANES);
-                // SAFETY: each place has `C` vectors for each channel of a block.
-                unsafe { scatter(simd, &transform::weights(simd, kernel), to, lens.weight) };
-            }
-        }
-    }
-
-    /// Transforms products to the outputs of a vector of columns, from column `col` on.
-    #[inline(always)]
-    fn outputs<S: Simd>(&self, simd: S, col: usize, products: &[f32], out: &Shared<'_, f32>) {
-        let Winograd { sizes: Sizes { output, cols, .. }, bias, then, .. } = *self.conv;
-        let Some(len) = cols.checked_sub(col).filter(|len| *len > 0) else { return };
-        let len = len.min(S::LANES);
-        let bias = simd.load(&bias[col..]);
-        let lens = self.plan.lens;
-        let tiles = self.to - self.from;
-        assert!(
-            (PLACES - 1) * lens.product + (tiles - 1) * lens.width + S::LANES <= products.len()
-        );
-        for tile in self.from..self.to {
-            let from = products.as_ptr().wrapping_add((tile - self.from) * lens.width);
-            let mut square = [[simd.zero(); IN]; IN];
-            for (i, row) in square.iter_mut().enumerate() {
-                for (j, product) in row.iter_mut().enumerate() {
-                    let from = from.wrapping_add((i * IN + j) * lens.product);
-                    // SAFETY: the assertion saw that the last vector of the last tile is inside.
-                    *product = unsafe { simd.load_at(from) };
-                }
-            }
-            let square = transform::outputs(simd, square);
-            let (item, top, left) = self.place(tile);
-            for (row, values) in (top..output[0]).zip(&square) {
-                let at = ((item * output[0] + row) * output[1] + left) * cols + col;
-                for (column, value) in values.iter().enumerate().take(output[1] - left) {
-                    let value = then.of(simd, *value + bias);
-                    // SAFETY: `write` saw that the target holds all pictures; each tile and each
-                    // column belongs to one thread.
-                    let to = unsafe { out.pointer(at + column * cols) };
-                    if len == S::LANES {
-                        // SAFETY: as above.
-                        unsafe { simd.store_at(value, to) };
-                    } else {
-                        // SAFETY: as above.
-                        unsafe { simd.store_first_at(value, to, len) };
-                    }
-                }
+            let Sizes { output, cols, .. } = *strip.sizes;
+            for tile in 0..tiles {
+                let (item, top, left) = strip.place(strip.from + tile);
+                let to = Tile {
+                    pixel: (item * output[0] + top) * output[1] + left,
+                    step: output[1],
+                    rows: OUT.min(output[0] - top),
+                    columns: OUT.min(output[1] - left),
+                    col: panel * lens.width,
+                    cols,
+                };
+                let from = products.as_ptr().wrapping_add(tile * lens.row);
+                // SAFETY: the assertion saw that the products of the last tile are inside. It was
+                // seen that the target holds all pictures; each tile and each panel belongs to one
+                // thread.
+                unsafe { strip.numbers.outputs::<S, C>(simd, from, &lens, &to, out) };
             }
         }
     }

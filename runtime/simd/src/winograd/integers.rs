@@ -1,0 +1,288 @@
+//! Convolutions of integers of 8 bits, summed up exactly.
+//!
+//! Transformed inputs and weights are integers of 16 bits, two channels in a word. Products wrap at
+//! 32 bits, and so does what becomes of them: outputs times 9 and a power of two of at most 64.
+//! Their lower 26 bits are right, and that is all where [`exact`] says so.
+
+#![expect(unsafe_code, reason = "reads and writes tiles through checked pointers")]
+
+use afferent_core::Workers;
+
+use super::{
+    IN, Kind, OUT, Sizes, TAPS,
+    strip::{Lens, Lines, Numbers, Tile, collect, scatter},
+    transform::{self, SHIFTS, Square},
+};
+use crate::{
+    Float, Int, Isa, Simd,
+    gemm::tile,
+    integer::{End, packed_len, sum_bytes, width},
+    parallel::Shared,
+};
+
+/// Channels whose weights lie together.
+const QUAD: usize = 4;
+
+/// The number that a ninth is where numbers wrap at 32 bits.
+const NINTH: i32 = 954_437_177;
+
+/// The largest difference of an integer of 8 bits from what zero is stored as.
+const MOST: u64 = 255;
+
+/// Pictures of integers of 8 bits, and what they are convolved with.
+#[derive(Debug, Clone, Copy)]
+pub struct Integers<'d, E> {
+    /// The pictures, one after the other.
+    pub x: &'d [i8],
+    /// What zero is stored as, at least as often as there are channels.
+    pub zeros: &'d [i8],
+    /// Weights that [`integer::pack`](crate::integer::pack) made: for each column those of the
+    /// channels of the first element of the kernel, then those of the second, and so on.
+    pub weights: &'d [i8],
+    /// What becomes of sums; its rows are pixels.
+    pub end: &'d E,
+}
+
+/// Whether sums with the weights of a column fit into 26 bits, whatever the inputs are.
+pub fn exact(weights: &[i8]) -> bool {
+    let all: u64 = weights.iter().map(|weight| u64::from(weight.unsigned_abs())).sum();
+    all * MOST < 1 << 25
+}
+
+/// Whether pictures of so many channels are what [`Integers`] convolves.
+pub fn fits(channels: usize) -> bool {
+    channels.is_multiple_of(QUAD)
+}
+
+impl<E: End> Integers<'_, E> {
+    /// Writes the convolution as `end` says to `out`, pictures whose channels lie together. All
+    /// columns of the weights are [`exact`], and channels are in fours. `None` when they are not,
+    /// when something does not fit its slice, or the scratch memory is less than
+    /// [`Sizes::scratch_len`]; nothing is written then.
+    pub fn write(
+        &self,
+        sizes: &Sizes,
+        isa: Isa,
+        out: &mut [E::Out],
+        scratch: &mut [f32],
+        workers: Option<&dyn Workers>,
+    ) -> Option<()> {
+        let Sizes { batch, output, channels, cols, .. } = *sizes;
+        sizes.fits(self.x.len(), out.len())?;
+        let all = fits(channels)
+            && channels <= self.zeros.len()
+            && packed_len(isa, channels.checked_mul(TAPS)?, cols)? <= self.weights.len()
+            && self.end.fits(batch * output[0] * output[1], cols.next_multiple_of(width(isa)));
+        all.then_some(())?;
+        sizes.write(self, isa, out, scratch, workers)
+    }
+}
+
+/// Two vectors of words: of `4 * LANES` bytes where weights lie in quads, those of channels 0 and 2
+/// of each quad, and those of channels 1 and 3; else as they lie.
+///
+/// # Safety
+/// So many bytes can be read there.
+#[inline(always)]
+unsafe fn widened<S: Simd>(simd: S, from: *const i8) -> [S::I32; 2] {
+    if const { S::QUADS } {
+        // SAFETY: demanded of the caller.
+        return unsafe { simd.load_at(from.cast()) }.to_bits().bytes();
+    }
+    // SAFETY: demanded of the caller.
+    unsafe { [simd.load_pairs_at(from), simd.load_pairs_at(from.wrapping_add(2 * S::LANES))] }
+}
+
+/// The weights of the channels of a quad, as [`widened`] pairs them, for vector `c` of a panel.
+///
+/// # Safety
+/// The quads of a panel of `width` columns can be read there.
+#[inline(always)]
+unsafe fn columns<S: Simd>(simd: S, quad: *const i8, c: usize, width: usize) -> [S::I32; 2] {
+    if const { S::QUADS } {
+        let from = quad.wrapping_add(QUAD * S::LANES * c);
+        // SAFETY: demanded of the caller.
+        return unsafe { simd.load_at(from.cast()) }.to_bits().bytes();
+    }
+    let from = quad.wrapping_add(2 * S::LANES * c);
+    // SAFETY: demanded of the caller.
+    unsafe { [simd.load_pairs_at(from), simd.load_pairs_at(from.wrapping_add(2 * width))] }
+}
+
+/// The words of a square as they are kept.
+#[inline(always)]
+fn kept<S: Simd>(simd: S, square: Square<S::I32, IN, IN>) -> Square<S::F32, IN, IN> {
+    let mut all = [[simd.zero(); IN]; IN];
+    for (to, row) in all.iter_mut().zip(square) {
+        for (to, word) in to.iter_mut().zip(row) {
+            *to = word.bitcast();
+        }
+    }
+    all
+}
+
+/// Sums of a tile, from its products.
+#[inline(always)]
+fn sums<S: Simd>(simd: S, products: Square<S::F32, IN, IN>) -> Square<S::I32, OUT, OUT> {
+    let mut square = [[simd.splat_i32(0); IN]; IN];
+    for (to, row) in square.iter_mut().zip(products) {
+        for (to, product) in to.iter_mut().zip(row) {
+            *to = product.to_bits();
+        }
+    }
+    let mut square = transform::whole_outputs(simd, square);
+    let ninth = simd.splat_i32(NINTH);
+    for (i, row) in square.iter_mut().enumerate() {
+        for (j, sum) in row.iter_mut().enumerate() {
+            let ninth = *sum * ninth;
+            *sum = match SHIFTS[i] + SHIFTS[j] {
+                2 => ninth.shr::<2>(),
+                3 => ninth.shr::<3>(),
+                4 => ninth.shr::<4>(),
+                5 => ninth.shr::<5>(),
+                _ => ninth.shr::<6>(),
+            };
+        }
+    }
+    square
+}
+
+impl<E: End> Numbers for Integers<'_, E> {
+    const KIND: Kind = Kind::Integers;
+    const IN_WORD: usize = 2;
+    type In = i8;
+    type Out = E::Out;
+    type Product = tile::Pairs;
+
+    fn input(&self) -> (&[i8], &[i8]) {
+        (self.x, self.zeros)
+    }
+
+    #[inline(always)]
+    unsafe fn inputs<S: Simd>(
+        &self,
+        simd: S,
+        lines: &Lines<i8>,
+        (first, last): (usize, usize),
+        to: *mut f32,
+        step: usize,
+    ) {
+        /// Bytes of a vector of quads.
+        const LONGEST: usize = 64;
+        // What zero is stored as is in the way at one place alone: elsewhere it adds up to nothing.
+        let zero = 36 * self.zeros.first().map_or(0, |zero| i32::from(*zero));
+        let zero = simd.splat_i32((zero << 16) | (zero & 0xffff));
+        for channel in (first..last).step_by(QUAD * S::LANES) {
+            let [mut tile, mut next] = [[[zero; IN]; IN]; 2];
+            let count = last - channel;
+            if count >= QUAD * S::LANES {
+                for i in 0..IN {
+                    for j in 0..IN {
+                        // SAFETY: demanded of the caller.
+                        [tile[i][j], next[i][j]] =
+                            unsafe { widened(simd, lines[i][j].wrapping_add(channel)) };
+                    }
+                }
+            } else {
+                for i in 0..IN {
+                    for j in 0..IN {
+                        let (line, mut copy) = (lines[i][j].wrapping_add(channel), [0; LONGEST]);
+                        for (at, to) in copy.iter_mut().enumerate().take(count) {
+                            // SAFETY: demanded of the caller.
+                            *to = unsafe { line.wrapping_add(at).read() };
+                        }
+                        // SAFETY: the copy is as long as the longest vector.
+                        [tile[i][j], next[i][j]] = unsafe { widened(simd, copy.as_ptr()) };
+                    }
+                }
+            }
+            let [mut tile, mut next] =
+                [transform::whole_inputs(simd, tile), transform::whole_inputs(simd, next)];
+            tile[1][1] = tile[1][1].sub_halves(zero);
+            next[1][1] = next[1][1].sub_halves(zero);
+            // Words of quads follow each other even where quads do not fill a vector.
+            let second = if S::QUADS { S::LANES.min(count / QUAD) } else { S::LANES };
+            let to = to.wrapping_add((channel - first) / 2);
+            // SAFETY: demanded of the caller.
+            unsafe { scatter(simd, &kept(simd, tile), to, step) };
+            // SAFETY: as above.
+            unsafe { scatter(simd, &kept(simd, next), to.wrapping_add(second), step) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn weights<S: Simd, const C: usize>(
+        &self,
+        simd: S,
+        panel: usize,
+        (first, last, channels): (usize, usize, usize),
+        to: *mut f32,
+        lens: &Lens,
+    ) {
+        let tap = lens.width * channels;
+        let sums = lens.width * const { sum_bytes::<S>() };
+        let size = sums + tap * TAPS;
+        let from = &self.weights[panel * size..][sums..size];
+        let quads = (last - first) / QUAD;
+        for quad in 0..quads {
+            for c in 0..C {
+                let [mut kernel, mut next] = [[[simd.splat_i32(0); 3]; 3]; 2];
+                for i in 0..3 {
+                    for j in 0..3 {
+                        let from = from.as_ptr().wrapping_add((i * 3 + j) * tap);
+                        let from = from.wrapping_add((first + quad * QUAD) * lens.width);
+                        // SAFETY: the panel has `C` vectors of quads for each quad of each tap, or
+                        // twice as many of pairs.
+                        let words = unsafe { columns(simd, from, c, lens.width) };
+                        [kernel[i][j], next[i][j]] = words;
+                    }
+                }
+                let words = if S::QUADS {
+                    let of_vector = S::LANES.min(quads - quad / S::LANES * S::LANES);
+                    let even = quad / S::LANES * S::LANES + quad;
+                    [even, even + of_vector]
+                } else {
+                    [2 * quad, 2 * quad + 1]
+                };
+                let at = |word: usize| to.wrapping_add(word * lens.row + c * S::LANES);
+                let square = kept(simd, transform::whole_weights(simd, kernel));
+                // SAFETY: demanded of the caller.
+                unsafe { scatter(simd, &square, at(words[0]), lens.width) };
+                let square = kept(simd, transform::whole_weights(simd, next));
+                // SAFETY: as above.
+                unsafe { scatter(simd, &square, at(words[1]), lens.width) };
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn outputs<S: Simd, const C: usize>(
+        &self,
+        simd: S,
+        products: *const f32,
+        lens: &Lens,
+        tile: &Tile,
+        out: &Shared<'_, E::Out>,
+    ) {
+        let len = (tile.cols - tile.col).min(lens.width);
+        let start = self.end.start(simd, tile.col);
+        let mut halves = [[[simd.splat_i32(0); OUT]; OUT]; 2];
+        for (half, to) in halves.iter_mut().enumerate() {
+            let from = products.wrapping_add(half * S::LANES);
+            // SAFETY: demanded of the caller; panels have two vectors.
+            let square = unsafe { collect(simd, from, lens.width) };
+            *to = sums(simd, square);
+        }
+        let [low, high] = &halves;
+        for row in 0..tile.rows {
+            for column in 0..tile.columns {
+                let pixel = tile.pixel + row * tile.step + column;
+                let sums = [start[0] + low[row][column], start[1] + high[row][column]];
+                // SAFETY: demanded of the caller.
+                let to = unsafe { out.pointer(pixel * tile.cols + tile.col) };
+                // SAFETY: demanded of the caller; `write` asked `fits`.
+                unsafe { self.end.write(simd, sums, (pixel, tile.col), to, len) };
+            }
+        }
+    }
+}
