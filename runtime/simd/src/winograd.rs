@@ -110,10 +110,10 @@ struct Costs {
 impl Kind {
     fn costs(self, isa: Isa) -> Costs {
         match self {
-            Self::Floats => Costs { plain: 1, word: 1, weights: 300, input: 900, output: 900 },
+            Self::Floats => Costs { plain: 1, word: 1, weights: 210, input: 400, output: 400 },
             Self::Integers => {
                 let plain = integer::group(isa);
-                Costs { plain, word: 2, weights: 60, input: 120, output: 250 }
+                Costs { plain, word: 2, weights: 100, input: 200, output: 400 }
             }
         }
     }

@@ -408,7 +408,7 @@ mod tests {
         // Channels before and after, what the weights are divided by; with all bits, sums of 512
         // channels may be too large.
         for (inputs, outputs, divisor, exact) in
-            [(64, 64, 1, true), (40, 100, 1, true), (512, 24, 1, false), (512, 24, 4, true)]
+            [(64, 64, 1, true), (128, 100, 1, true), (512, 64, 1, false), (512, 64, 4, true)]
         {
             let window = Window {
                 kernel: [3; 2],
