@@ -78,35 +78,21 @@ impl<E: End> Integers<'_, E> {
     }
 }
 
-/// Two vectors of words: of `4 * LANES` bytes where weights lie in quads, those of channels 0 and 2
-/// of each quad, and those of channels 1 and 3; else as they lie.
+/// Two vectors of words: where weights lie in quads, those of channels 0 and 2 of each quad from
+/// `from` on, and those of channels 1 and 3; else pairs as they lie there, and from `next` on.
 ///
 /// # Safety
-/// So many bytes can be read there.
+/// `4 * LANES` bytes can be read at `from`, or half as many at both.
 #[inline(always)]
-unsafe fn widened<S: Simd>(simd: S, from: *const i8) -> [S::I32; 2] {
+unsafe fn widened<S: Simd>(simd: S, from: *const i8, next: *const i8) -> [S::I32; 2] {
     if const { S::QUADS } {
         // SAFETY: demanded of the caller.
         return unsafe { simd.load_at(from.cast()) }.to_bits().bytes();
     }
     // SAFETY: demanded of the caller.
-    unsafe { [simd.load_pairs_at(from), simd.load_pairs_at(from.wrapping_add(2 * S::LANES))] }
-}
-
-/// The weights of the channels of a quad, as [`widened`] pairs them, for vector `c` of a panel.
-///
-/// # Safety
-/// The quads of a panel of `width` columns can be read there.
-#[inline(always)]
-unsafe fn columns<S: Simd>(simd: S, quad: *const i8, c: usize, width: usize) -> [S::I32; 2] {
-    if const { S::QUADS } {
-        let from = quad.wrapping_add(QUAD * S::LANES * c);
-        // SAFETY: demanded of the caller.
-        return unsafe { simd.load_at(from.cast()) }.to_bits().bytes();
-    }
-    let from = quad.wrapping_add(2 * S::LANES * c);
-    // SAFETY: demanded of the caller.
-    unsafe { [simd.load_pairs_at(from), simd.load_pairs_at(from.wrapping_add(2 * width))] }
+    let first = unsafe { simd.load_pairs_at(from) };
+    // SAFETY: as above.
+    [first, unsafe { simd.load_pairs_at(next) }]
 }
 
 /// The words of a square as they are kept.
@@ -178,9 +164,10 @@ impl<E: End> Numbers for Integers<'_, E> {
             if count >= QUAD * S::LANES {
                 for i in 0..IN {
                     for j in 0..IN {
+                        let line = lines[i][j].wrapping_add(channel);
                         // SAFETY: demanded of the caller.
                         [tile[i][j], next[i][j]] =
-                            unsafe { widened(simd, lines[i][j].wrapping_add(channel)) };
+                            unsafe { widened(simd, line, line.wrapping_add(2 * S::LANES)) };
                     }
                 }
             } else {
@@ -191,8 +178,10 @@ impl<E: End> Numbers for Integers<'_, E> {
                             // SAFETY: demanded of the caller.
                             *to = unsafe { line.wrapping_add(at).read() };
                         }
+                        let line = copy.as_ptr();
                         // SAFETY: the copy is as long as the longest vector.
-                        [tile[i][j], next[i][j]] = unsafe { widened(simd, copy.as_ptr()) };
+                        [tile[i][j], next[i][j]] =
+                            unsafe { widened(simd, line, line.wrapping_add(2 * S::LANES)) };
                     }
                 }
             }
@@ -224,17 +213,19 @@ impl<E: End> Numbers for Integers<'_, E> {
         let size = sums + tap * TAPS;
         let from = &self.weights[panel * size..][sums..size];
         let quads = (last - first) / QUAD;
+        let group = S::LANES * if S::QUADS { QUAD } else { 2 };
         for quad in 0..quads {
             for c in 0..C {
                 let [mut kernel, mut next] = [[[simd.splat_i32(0); 3]; 3]; 2];
                 for i in 0..3 {
                     for j in 0..3 {
                         let from = from.as_ptr().wrapping_add((i * 3 + j) * tap);
-                        let from = from.wrapping_add((first + quad * QUAD) * lens.width);
+                        let from =
+                            from.wrapping_add((first + quad * QUAD) * lens.width + c * group);
+                        let later = from.wrapping_add(2 * lens.width);
                         // SAFETY: the panel has `C` vectors of quads for each quad of each tap, or
                         // twice as many of pairs.
-                        let words = unsafe { columns(simd, from, c, lens.width) };
-                        [kernel[i][j], next[i][j]] = words;
+                        [kernel[i][j], next[i][j]] = unsafe { widened(simd, from, later) };
                     }
                 }
                 let words = if S::QUADS {
