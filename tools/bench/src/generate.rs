@@ -2,13 +2,14 @@
 
 use std::{
     fs,
+    hint::black_box,
     path::{Path, PathBuf},
     process::Command,
     time::Instant,
 };
 
 use afferent_runtime::{Model, ModelOptions};
-use afferent_simd::pool;
+use afferent_simd::{Isa, pool};
 use afferent_text::Generator;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -24,7 +25,8 @@ use crate::{
 /// `tools/bench/export_llama.py FOLDER` makes the models. Each round loads no model anew here, and
 /// runs the peer program once, which loads it; loading is not in the times of either. Both sides
 /// take the likeliest tokens; `same` counts the tokens of the answer, from its start, on which both
-/// agree.
+/// agree. Below the table stands how fast a thread reads memory between the rounds: a token waits
+/// for the weights, and on a shared machine that is not the same every minute.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Folder with the models.
@@ -50,6 +52,12 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1)]
     threads: usize,
 }
+
+/// Bytes that are read to see how fast memory is: more than caches hold.
+const READ: usize = 256 << 20;
+
+/// Words that are read together.
+const LINES: usize = 128;
 
 /// What one run took, in microseconds, and the tokens that it gave.
 struct Run {
@@ -87,11 +95,18 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     }
     paths.sort_unstable();
     ensure!(!paths.is_empty(), "{} holds no such model", options.folder.display());
+    let (memory, mut reads) = (vec![1_u32; READ / size_of::<u32>()], Vec::new());
     for (name, path) in &paths {
-        match measure(path, options) {
+        match measure(path, options, || reads.push(read(&memory))) {
             Ok(cells) => table.row(std::iter::once(name.clone()).chain(cells)),
             Err(error) => table.note(format!("{name}: skipped ({error:#})")),
         }
+    }
+    let least = figure(reads.iter().copied().fold(f64::INFINITY, f64::min));
+    let most = figure(reads.iter().copied().fold(0.0, f64::max));
+    if !reads.is_empty() {
+        let median = figure(timing::median(reads));
+        table.note(format!("memory: a thread reads {median} GB/s, {least} to {most}"));
     }
     if options.peer.is_none() {
         table.note("peer: skipped (pass --peer PROGRAM)");
@@ -99,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     Ok(vec![table])
 }
 
-fn measure(path: &Path, options: &Options) -> Result<[String; 7]> {
+fn measure(path: &Path, options: &Options, mut between: impl FnMut()) -> Result<[String; 7]> {
     let workers = pool::workers(options.threads);
     let of_model = ModelOptions::new(afferent_kernels::KERNELS).with_backends(BACKENDS);
     let of_model = ModelOptions { workers, ..of_model };
@@ -111,6 +126,7 @@ fn measure(path: &Path, options: &Options) -> Result<[String; 7]> {
         if let Some(program) = &options.peer {
             peer.push(official(program, path, options)?);
         }
+        between();
     }
     let same = own.iter().zip(&peer).map(|(own, peer)| {
         own.tokens.iter().zip(&peer.tokens).take_while(|(own, peer)| own == peer).count()
@@ -126,6 +142,17 @@ fn measure(path: &Path, options: &Options) -> Result<[String; 7]> {
     let [prefill, official_prefill, prefill_ratio] = columns(|run| run.prefill_us, options.prompt);
     let [decode, official_decode, decode_ratio] = columns(|run| run.decode_us, options.new - 1);
     Ok([prefill, official_prefill, prefill_ratio, decode, official_decode, decode_ratio, same])
+}
+
+/// How fast one thread reads `memory`, in GB/s.
+fn read(memory: &[u32]) -> f64 {
+    let start = Instant::now();
+    let both = |mut sums: [u32; LINES], line: &[u32; LINES]| {
+        sums.iter_mut().zip(line).for_each(|(sum, word)| *sum ^= word);
+        sums
+    };
+    black_box(Isa::best().call(|| memory.as_chunks().0.iter().fold([0; LINES], both)));
+    size_of_val(memory) as f64 / 1000.0 / timing::micros(start.elapsed())
 }
 
 /// The same prompt as that of the peer program.
