@@ -314,20 +314,13 @@ impl Op for Conv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::trial::{computed, numbers};
+    use crate::op::trial::{computed, filterable, numbers};
 
     #[test]
     fn filtering_gives_what_patches_give() {
         // Channels before and after; pictures of several sizes, one after the other.
         for (inputs, outputs) in [(64, 64), (40, 100), (128, 24)] {
-            let window = Window {
-                kernel: [3; 2],
-                stride: [1; 2],
-                dilation: [1; 2],
-                before: [1, 0],
-                after: [1, 2],
-            };
-            let sizes = Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
+            let sizes = filterable(inputs, outputs);
             let (weights, bias) = (numbers(inputs * outputs * 9), numbers(outputs));
             let then = Activation { clamp: (-9.0, 100.0), hardswish: outputs == 100 };
             let mut conv = Conv::new(&Keep::default(), sizes, &weights, Some(&bias), then).unwrap();

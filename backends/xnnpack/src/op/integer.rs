@@ -368,10 +368,11 @@ impl Op for Integer {
             Layout::Rows { inner, cols } => connected(input, inner, cols)?,
             Layout::Patches(sizes) => {
                 let out = sizes.output(input)?;
-                self.filtering = None;
-                if !self.zeros.is_empty() {
-                    self.filtering = sizes.filtering(Kind::Integers, input, &out)?;
-                }
+                self.filtering = if self.zeros.is_empty() {
+                    None
+                } else {
+                    sizes.filtering(Kind::Integers, input, &out)?
+                };
                 if !sizes.is_direct() && self.filtering.is_none() {
                     let step = self.step();
                     self.table.find(&sizes, input, step, room)?;
@@ -400,7 +401,7 @@ impl Op for Integer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{op::trial::computed, shape::Window};
+    use crate::op::trial::{self, computed};
 
     #[test]
     fn filtering_gives_what_patches_give() {
@@ -410,14 +411,7 @@ mod tests {
         for (inputs, outputs, divisor, exact) in
             [(64, 64, 1, true), (128, 100, 1, true), (512, 64, 1, false), (512, 64, 4, true)]
         {
-            let window = Window {
-                kernel: [3; 2],
-                stride: [1; 2],
-                dilation: [1; 2],
-                before: [1, 0],
-                after: [1, 2],
-            };
-            let sizes = Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs };
+            let sizes = trial::filterable(inputs, outputs);
             let integers: Vec<i8> =
                 bytes(inputs * outputs * 9).into_iter().map(|weight| weight / divisor).collect();
             let (scales, bias) = (vec![1e-4; outputs], vec![9; outputs]);

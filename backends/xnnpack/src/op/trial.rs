@@ -3,12 +3,22 @@
 use afferent_core::Element;
 use afferent_simd::{Isa, pool};
 
-use super::{Cx, Input, Op, Scratch};
-use crate::shape::{Room, Shape};
+use super::{Cx, Input, Op, Scratch, conv::Sizes};
+use crate::{
+    graph::ConvKind,
+    shape::{Room, Shape, Window},
+};
 
 /// Numbers from -1 to 1.
 pub(crate) fn numbers(len: usize) -> Vec<f32> {
     (0..len).map(|at| ((at * 7919 + 13) % 1009) as f32 / 504.0 - 1.0).collect()
+}
+
+/// A convolution with a kernel of 3 x 3 that may be filtered, with other borders on each side.
+pub(crate) fn filterable(inputs: usize, outputs: usize) -> Sizes {
+    let window =
+        Window { kernel: [3; 2], stride: [1; 2], dilation: [1; 2], before: [1, 0], after: [1, 2] };
+    Sizes { kind: ConvKind::Plain, window, groups: 1, inputs, outputs }
 }
 
 /// The result of `op` for `x`, and its shape; what is not written of it stays `blank`.

@@ -55,9 +55,9 @@ pub fn fits(channels: usize) -> bool {
 }
 
 impl<E: End> Integers<'_, E> {
-    /// Writes the convolution as `end` says to `out`, pictures whose channels lie together. All
-    /// columns of the weights are [`exact`], and channels are in fours. `None` when they are not,
-    /// when something does not fit its slice, or the scratch memory is less than
+    /// Writes the convolution as `end` says to `out`, pictures whose channels lie together. Sums of
+    /// columns whose weights are not [`exact`] may be wrong. `None` when the channels are not
+    /// what [`fits`], something does not fit its slice, or the scratch memory is less than
     /// [`Sizes::scratch_len`]; nothing is written then.
     pub fn write(
         &self,
