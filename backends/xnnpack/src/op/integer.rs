@@ -167,7 +167,10 @@ impl Integer {
             (Layout::Patches(sizes), Stored::Static { from, .. })
                 if sizes.can_filter()
                     && winograd::fits(inputs)
-                    && weights.integers.chunks_exact(inner.max(1)).all(winograd::exact) =>
+                    && weights
+                        .integers
+                        .chunks_exact(inner.max(1))
+                        .all(|column| winograd::exact(isa, column)) =>
             {
                 keep.take::<i8>(inputs)?;
                 vec![*from; inputs]
