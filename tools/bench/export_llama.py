@@ -4,7 +4,8 @@
 
 Needs torch and executorch. Writes for each model NAME, all with a cache of 512 tokens in mutable
 buffers, `llama::custom_sdpa`, and prompts of any length: `NAME.pte` without a delegate,
-`NAME_xnnpack.pte` with XNNPACK in fp32, and `NAME_8da4w.pte` with XNNPACK, weights of 4 bits in
+`NAME_xnnpack.pte` with XNNPACK in fp32, `NAME_bf16.pte` the same of weights that were rounded to
+bf16, as those of published models are, and `NAME_8da4w.pte` with XNNPACK, weights of 4 bits in
 groups of 32, and activations of 8 bits. Names are those of the models, or of single files.
 """
 
@@ -25,7 +26,12 @@ SHAPES = {
     "llama_134m": dict(dim=768, n_layers=12, n_heads=12, n_kv_heads=12, hidden_dim=2048, vocab_size=32000, norm_eps=1e-5),
 }
 CONTEXT = 512
-FORMS = {"": {}, "_xnnpack": {"xnnpack": True}, "_8da4w": {"xnnpack": True, "quantized": True}}
+FORMS = {
+    "": {},
+    "_xnnpack": {"xnnpack": True},
+    "_8da4w": {"xnnpack": True, "quantized": True},
+    "_bf16": {"xnnpack": True},  # the last: its weights are rounded
+}
 
 
 def main():
@@ -42,6 +48,8 @@ def main():
             folder = pathlib.Path(folder)
             llama_export.save(model, shape, folder)
             for form, options in FORMS.items():
+                if form == "_bf16":
+                    llama_export.save(model.bfloat16().float(), shape, folder)
                 if wanted(name, form):
                     target = arguments.folder.resolve() / f"{name}{form}.pte"
                     llama_export.export(folder, target, CONTEXT, 1, [2], custom=True, **options)

@@ -4,11 +4,13 @@
 //! A row of the product is a sum over taps; a tap is a run of `channels` numbers of the input, or
 //! of zeros. Weights are packed once, in panels as wide as a tile.
 
+mod halves;
 mod tile;
 
 use afferent_core::Workers;
 
 use crate::{Isa, parallel};
+pub use halves::Half;
 pub use tile::Biased;
 
 /// The place of a tap that is all zeros.
@@ -50,10 +52,20 @@ pub struct Indirect<'d> {
     pub rows: usize,
     /// Numbers of a tap.
     pub channels: usize,
-    /// Weights that [`pack`] made for as many products a column as a row has numbers.
-    pub weights: &'d [f32],
+    /// Packed for as many products a column as a row has numbers.
+    pub weights: Weights<'d>,
     /// Columns of the product.
     pub cols: usize,
+}
+
+/// Packed weights.
+#[derive(Debug, Clone, Copy)]
+pub enum Weights<'d> {
+    /// Numbers, by [`pack`].
+    Numbers(&'d [f32]),
+    /// Numbers that 16 bits can hold, by [`Half::pack`]: a single row takes as long as its weights
+    /// take to be read.
+    Halves(Half, &'d [u32]),
 }
 
 /// Where a product goes: row `i` to `data[at + i * step..]`.
@@ -157,7 +169,11 @@ impl Indirect<'_> {
             return Some(());
         }
         let inner = self.fits(isa)?;
-        (packed_len(isa, inner, self.cols)? <= self.weights.len()).then_some(())?;
+        let (wanted, len) = match self.weights {
+            Weights::Numbers(all) => (packed_len(isa, inner, self.cols)?, all.len()),
+            Weights::Halves(_, all) => (Half::packed_len(isa, inner, self.cols)?, all.len()),
+        };
+        (wanted <= len).then_some(())?;
         let last = (self.rows - 1).checked_mul(out.step)?.checked_add(out.at)?;
         (out.step >= self.cols || self.rows == 1).then_some(())?;
         (last.checked_add(self.cols)? <= out.data.len()).then_some(())?;

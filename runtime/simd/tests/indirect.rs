@@ -3,10 +3,14 @@
 #[path = "taps/places.rs"]
 mod taps;
 
+use afferent_core::{bf16, f16};
 use afferent_simd::{
     Activation, Isa,
     channels::Channels,
-    indirect::{Biased, Indirect, Place, Places, ZEROS, pack, pack_columns, packed_len, panel},
+    indirect::{
+        Biased, Half, Indirect, Place, Places, Weights, ZEROS, pack, pack_columns, packed_len,
+        panel,
+    },
     pool,
 };
 use taps::places;
@@ -14,6 +18,18 @@ use taps::places;
 /// Small numbers, the same every time.
 fn number(at: usize) -> i32 {
     (at * 7919 % 251) as i32 - 125
+}
+
+/// Packed weights of 16 bits, of columns that lie one after the other; none where panels are one
+/// vector wide.
+fn halves(isa: Isa, half: Half, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
+    let (cols, width) = (columns.len() / inner, 2 * isa.lanes());
+    let mut all = vec![0; Half::packed_len(isa, inner, cols)?];
+    let weight = |k: usize, col: usize| columns.get(col * inner + k).copied().unwrap_or(0.0);
+    let mut numbers = vec![0.0; 2 * all.len()];
+    pack(isa, (inner, cols.next_multiple_of(width)), weight, &mut numbers);
+    half.pack(isa, &numbers, &mut all);
+    Some(all)
 }
 
 #[test]
@@ -30,7 +46,7 @@ fn sums_of_numbers() {
             let inner = taps * channels;
             let x: Vec<f32> = (0..20 * channels).map(|at| number(at) as f32 / 16.0).collect();
             let columns: Vec<f32> =
-                (0..inner * cols).map(|at| number(at + 3) as f32 / 64.0).collect();
+                (0..inner * cols).map(|at| number(at + 3) as f32 / 63.0).collect();
             let mut weights = vec![0.0; packed_len(isa, inner, cols).unwrap()];
             pack_columns(isa, (inner, cols), |col| &columns[col * inner..][..inner], &mut weights);
             let mut same = vec![1.0; weights.len()];
@@ -40,42 +56,58 @@ fn sums_of_numbers() {
             let zeros = vec![0.0; channels];
             let bias: Vec<f32> =
                 (0..cols.next_multiple_of(panel(isa, cols))).map(|at| at as f32).collect();
-            let mut out = vec![f32::NAN; rows * cols];
-            let product = Indirect {
-                x: &x,
-                zeros: &zeros,
-                places: Places::Taps { at: &at, taps },
-                rows,
-                channels,
-                weights: &weights,
-                cols,
-            };
             let then = Activation { clamp: (-20.0, 20.0), hardswish: rows % 2 == 1 };
             let end = Biased { bias: &bias, then };
-            let place = Place { data: &mut out, at: 0, step: cols };
-            product.write(isa, end, place, pool::workers(2)).unwrap();
-            for (index, found) in out.iter().enumerate() {
-                let (row, col) = (index / cols, index % cols);
-                let mut sum = col as f32;
-                for k in 0..inner {
-                    let from = at[row * taps + k / channels];
-                    if from != ZEROS {
-                        sum += x[from as usize + k % channels] * columns[col * inner + k];
+            for half in [None, Some(Half::Bf16), Some(Half::F16)] {
+                let some = half.map(|half| (half, halves(isa, half, inner, &columns)));
+                let weights = match &some {
+                    None => Weights::Numbers(&weights),
+                    Some((half, Some(words))) => Weights::Halves(*half, words),
+                    Some((_, None)) => continue,
+                };
+                let places = Places::Taps { at: &at, taps };
+                let product =
+                    Indirect { x: &x, zeros: &zeros, places, rows, channels, weights, cols };
+                let mut out = vec![f32::NAN; rows * cols];
+                let place = Place { data: &mut out, at: 0, step: cols };
+                product.write(isa, end, place, pool::workers(2)).unwrap();
+                for (index, found) in out.iter().enumerate() {
+                    let (row, col) = (index / cols, index % cols);
+                    let mut sum = col as f64;
+                    for k in 0..inner {
+                        let from = at[row * taps + k / channels];
+                        if from != ZEROS {
+                            let weight = columns[col * inner + k];
+                            let weight = match half {
+                                None => weight,
+                                Some(Half::Bf16) => bf16::from_f32(weight).to_f32(),
+                                Some(Half::F16) => f16::from_f32(weight).to_f32(),
+                            };
+                            sum += f64::from(x[from as usize + k % channels]) * f64::from(weight);
+                        }
                     }
+                    let mut wanted = sum.clamp(-20.0, 20.0);
+                    if then.hardswish {
+                        wanted *= (wanted + 3.0).clamp(0.0, 6.0) / 6.0;
+                    }
+                    let miss = (f64::from(*found) - wanted).abs();
+                    assert!(miss < 1e-3, "{isa:?}, {half:?}: {found}, not {wanted}");
                 }
-                let mut wanted = sum.clamp(-20.0, 20.0);
-                if then.hardswish {
-                    wanted *= (wanted + 3.0).clamp(0.0, 6.0) / 6.0;
+                // What does not fit is refused.
+                let short = Indirect { x: &x[..channels * 3], ..product };
+                let place = Place { data: &mut out, at: 0, step: cols };
+                let refused = short.write(isa, end, place, None).is_none();
+                assert!(
+                    refused || at.iter().all(|at| *at == ZEROS || (*at as usize) < channels * 3)
+                );
+                let place = Place { data: &mut out[1..], at: 0, step: cols };
+                assert_eq!(product.write(isa, end, place, None), None);
+                if let Weights::Halves(half, words) = weights {
+                    let weights = Weights::Halves(half, &words[1..]);
+                    let place = Place { data: &mut out, at: 0, step: cols };
+                    assert_eq!(Indirect { weights, ..product }.write(isa, end, place, None), None);
                 }
-                assert!((found - wanted).abs() < 1e-3, "{isa:?}: {found}, not {wanted}");
             }
-            // What does not fit is refused.
-            let short = Indirect { x: &x[..channels * 3], ..product };
-            let place = Place { data: &mut out, at: 0, step: cols };
-            let refused = short.write(isa, end, place, None).is_none();
-            assert!(refused || at.iter().all(|at| *at == ZEROS || (*at as usize) < channels * 3));
-            let place = Place { data: &mut out[1..], at: 0, step: cols };
-            assert_eq!(product.write(isa, end, place, None), None);
         }
     }
 }

@@ -238,7 +238,8 @@ impl Conv {
         out: &mut [f32],
     ) -> Result<(), Error> {
         let (isa, threads) = (Isa::best(), cx.workers.map_or(1, Workers::threads));
-        let Packed { weights, bias, .. } = self.packed.first().ok_or(MISFIT)?;
+        let packed = self.packed.first().ok_or(MISFIT)?;
+        let (weights, bias) = (packed.numbers()?, &packed.bias);
         let len = sizes.scratch_len(Kind::Floats, isa, threads).ok_or(TOO_LARGE)?;
         let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
         let conv = Floats { x, zeros: &self.zeros, weights, bias, then: self.then };

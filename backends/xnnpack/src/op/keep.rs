@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Raised whenever something is packed otherwise than before.
-pub(crate) const LAYOUT: u32 = 2;
+pub(crate) const LAYOUT: u32 = 3;
 
 /// What is made of weights.
 #[derive(Clone, Copy)]
@@ -22,6 +22,10 @@ pub(crate) enum Form {
     Rows,
     /// The same, of a kernel for each channel.
     Taps,
+    /// Panels of numbers of 16 bits, of weights column after column.
+    HalfColumns,
+    /// The same, row after row.
+    HalfRows,
     /// Panels of integers.
     Integers,
     /// Panels of integers, row after row.

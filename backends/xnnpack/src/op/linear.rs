@@ -4,7 +4,9 @@ use afferent_core::{Error, Workers};
 use afferent_simd::{
     Activation, Isa,
     gemm::{Addend, Gemm, Lines, Target},
-    indirect::{Biased, Indirect, Place, Places, pack, pack_columns, packed_len, panel},
+    indirect::{
+        Biased, Half, Indirect, Place, Places, Weights, pack, pack_columns, packed_len, panel,
+    },
 };
 
 use super::{
@@ -16,10 +18,15 @@ use crate::shape::{MISFIT, Room, Shape, TOO_LARGE, advance};
 
 /// Weights in panels, and a bias for each column of whole panels.
 pub(crate) struct Packed {
-    pub(crate) weights: Kept<f32>,
+    weights: Stored,
     pub(crate) bias: Vec<f32>,
     inner: usize,
     cols: usize,
+}
+
+enum Stored {
+    Numbers(Kept<f32>),
+    Halves(Half, Kept<u32>),
 }
 
 impl Packed {
@@ -37,7 +44,7 @@ impl Packed {
             pack(isa, (inner, cols), &weight, to);
             Ok(())
         })?;
-        Ok(Self { weights, bias: padded(keep, cols, bias)?, inner, cols })
+        Ok(Self { weights: Stored::Numbers(weights), bias: padded(keep, cols, bias)?, inner, cols })
     }
 
     /// Packs columns that lie one after the other, the first at `first`.
@@ -55,7 +62,50 @@ impl Packed {
             pack_columns(isa, (inner, cols), column, to);
             Ok(())
         })?;
-        Ok(Self { weights, bias: padded(keep, cols, bias)?, inner, cols })
+        Ok(Self { weights: Stored::Numbers(weights), bias: padded(keep, cols, bias)?, inner, cols })
+    }
+
+    /// Packs the weights of a fully connected layer, which lie row after row if they are
+    /// `transposed`, in 16 bits if those can hold them.
+    pub(crate) fn of_layer(
+        keep: &Keep<'_>,
+        transposed: bool,
+        (inner, cols): (usize, usize),
+        weights: &[f32],
+        bias: Option<&[f32]>,
+    ) -> Result<Self, Error> {
+        if let Some(len) = Half::packed_len(Isa::best(), inner, cols)
+            && let Some(half) = Half::of(weights)
+        {
+            let form = if transposed { Form::HalfRows } else { Form::HalfColumns };
+            let words = keep.numbers(form, &[half as usize, inner, cols], len, |to| {
+                pack_halves(half, transposed, (inner, cols), weights, to);
+                Ok(())
+            })?;
+            let weights = Stored::Halves(half, words);
+            return Ok(Self { weights, bias: padded(keep, cols, bias)?, inner, cols });
+        }
+        if transposed {
+            let weight = |k: usize, col: usize| weights[k * cols + col];
+            Self::new(keep, (Form::Rows, 0), (inner, cols), weight, bias)
+        } else {
+            Self::of_columns(keep, (inner, cols), 0, weights, bias)
+        }
+    }
+
+    /// The weights, where they are numbers of 32 bits.
+    pub(crate) fn numbers(&self) -> Result<&[f32], Error> {
+        match &self.weights {
+            Stored::Numbers(numbers) => Ok(numbers),
+            Stored::Halves(..) => Err(MISFIT),
+        }
+    }
+
+    fn weights(&self) -> Weights<'_> {
+        match &self.weights {
+            Stored::Numbers(numbers) => Weights::Numbers(numbers),
+            Stored::Halves(half, words) => Weights::Halves(*half, words),
+        }
     }
 
     /// The product of rows of `x` with the weights, written from `at` on.
@@ -70,9 +120,36 @@ impl Packed {
         let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
         let channels = self.inner / taps.max(1);
         let product =
-            Indirect { x, zeros, places, rows, channels, weights: &self.weights, cols: self.cols };
+            Indirect { x, zeros, places, rows, channels, weights: self.weights(), cols: self.cols };
         let end = Biased { bias: &self.bias, then };
         product.write(Isa::best(), end, out, workers).ok_or(MISFIT)
+    }
+}
+
+/// Packs weights that are of format `half`, panel by panel.
+fn pack_halves(
+    half: Half,
+    transposed: bool,
+    (inner, cols): (usize, usize),
+    weights: &[f32],
+    to: &mut [u32],
+) {
+    let isa = Isa::best();
+    let width = panel(isa, cols);
+    let (none, len) = (vec![0.0; inner], to.len() / cols.div_ceil(width));
+    let mut numbers = vec![0.0; inner * width];
+    for (at, to) in to.chunks_exact_mut(len).enumerate() {
+        let first = at * width;
+        if transposed {
+            let row = |k: usize| weights[k * cols..][..cols].get(first..).unwrap_or_default();
+            let weight = |k: usize, col: usize| row(k).get(col).copied().unwrap_or(0.0);
+            pack(isa, (inner, width), weight, &mut numbers);
+        } else {
+            let column =
+                |col: usize| weights.get((first + col) * inner..).and_then(|all| all.get(..inner));
+            pack_columns(isa, (inner, width), |col| column(col).unwrap_or(&none), &mut numbers);
+        }
+        half.pack(isa, &numbers, to);
     }
 }
 
@@ -242,8 +319,56 @@ impl Product {
 
 #[cfg(test)]
 mod tests {
+    use afferent_core::{bf16, f16};
+
     use super::*;
     use crate::op::trial::computed_of;
+
+    #[test]
+    fn weights_lie_in_as_many_bits_as_they_need() {
+        let (inner, cols) = (5, 77);
+        let whole = |at: usize| (at as f32 * 0.7).sin();
+        for expected in [None, Some(Half::Bf16), Some(Half::F16)] {
+            let rounded = |x: f32| match expected {
+                None => x,
+                Some(Half::Bf16) => bf16::from_f32(x).to_f32(),
+                Some(Half::F16) => f16::from_f32(x).to_f32(),
+            };
+            for transposed in [false, true] {
+                let weights: Vec<f32> = (0..inner * cols).map(|at| rounded(whole(at))).collect();
+                let packed = Packed::of_layer(
+                    &Keep::default(),
+                    transposed,
+                    (inner, cols),
+                    &weights,
+                    Some(&[0.5; 77]),
+                )
+                .unwrap();
+                let found = match packed.weights {
+                    Stored::Numbers(_) => None,
+                    Stored::Halves(half, _) => Some(half),
+                };
+                assert_eq!(found, expected);
+                for rows in [1, 3] {
+                    let x: Vec<f32> = (0..rows * inner).map(|at| whole(at + 9)).collect();
+                    let mut out = vec![f32::NAN; rows * cols];
+                    let place = Place { data: &mut out, at: 0, step: cols };
+                    let then = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
+                    let rows = (&*x, rows, Places::Rows { step: inner });
+                    packed.write(None, rows, &[], then, place).unwrap();
+                    for (at, found) in out.iter().enumerate() {
+                        let (row, col) = (at / cols, at % cols);
+                        let weight = |k: usize| {
+                            weights[if transposed { k * cols + col } else { col * inner + k }]
+                        };
+                        let products = (0..inner).map(|k| x[row * inner + k] * weight(k));
+                        let wanted = 0.5 + products.sum::<f32>();
+                        assert!((found - wanted).abs() < 1e-5, "{expected:?}: {found}, {wanted}");
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn sums_of_nothing_are_the_bias_within_bounds() {

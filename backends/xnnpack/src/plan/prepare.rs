@@ -16,7 +16,7 @@ use crate::{
         conv::{Conv, Sizes},
         depthwise::{Depthwise, IntegerDepthwise},
         integer::{self, Bias, Integer, Layout, StaticPatches, Weights},
-        keep::{Form, Keep},
+        keep::Keep,
         linear::{Linear, Packed, Product},
         moves::{Change, Concatenate, Fill, Move},
         narrow::{self, Narrow},
@@ -362,13 +362,8 @@ impl<'a> One<'_, 'a> {
         }
         self.expect_numbers()?;
         let (weights, bias) = (numbers(filter)?, self.bias(cols)?);
-        let weight = |k: usize, col: usize| weights[k * cols + col];
-        let (keep, sizes) = (self.keep(), (inner, cols));
-        let packed = if transposed {
-            Packed::new(&keep, (Form::Rows, 0), sizes, weight, bias.as_deref())?
-        } else {
-            Packed::of_columns(&keep, sizes, 0, &weights, bias.as_deref())?
-        };
+        let (keep, bias) = (self.keep(), bias.as_deref());
+        let packed = Packed::of_layer(&keep, transposed, (inner, cols), &weights, bias)?;
         Ok((Box::new(Linear { packed, then: self.node.activation() }), 1))
     }
 

@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
 
-use super::{Indirect, Places, ZEROS};
+use super::{
+    Half, Indirect, Places, Weights, ZEROS,
+    halves::{bf16s, f16s},
+};
 use crate::{Activation, Float, Isa, Routine, Simd, parallel::Shared};
 
 /// The most rows of a tile.
@@ -105,38 +108,158 @@ pub(super) struct Area<'p, 'd> {
 /// Computes `area`, which was checked.
 #[inline(never)]
 pub(super) fn run(isa: Isa, area: Area<'_, '_>) {
-    isa.run(area);
+    match area.product.weights {
+        Weights::Numbers(all) => isa.run(Tiles(Numbers::new(all, &area), area)),
+        Weights::Halves(Half::Bf16, all) => {
+            isa.run(Tiles(Halves::<false>::new(all, &area), area));
+        }
+        Weights::Halves(Half::F16, all) => isa.run(Tiles(Halves::<true>::new(all, &area), area)),
+    }
 }
 
 /// Computes `area`, which was checked, when it has at most one row and panels are two vectors wide.
 #[inline(never)]
 pub(super) fn run_single(isa: Isa, area: Area<'_, '_>) {
-    isa.run(Single(area));
+    match area.product.weights {
+        Weights::Numbers(all) => isa.run(Single(Numbers::new(all, &area), area)),
+        Weights::Halves(Half::Bf16, all) => {
+            isa.run(Single(Halves::<false>::new(all, &area), area));
+        }
+        Weights::Halves(Half::F16, all) => isa.run(Single(Halves::<true>::new(all, &area), area)),
+    }
 }
 
-/// The only row of an area: compiled apart, so that it takes no registers from tiles.
-struct Single<'p, 'd>(Area<'p, 'd>);
+/// A row of a panel, of weights that lie in some way.
+trait Stored: Copy {
+    /// The same row of the `panels`-th panel behind this one.
+    fn beside(self, panels: usize) -> Self;
 
-impl Routine for Single<'_, '_> {
+    /// The `rows`-th row behind this one.
+    fn below(self, rows: usize) -> Self;
+
+    /// Asks for the row, wherever it is.
+    fn ask<S: Simd, const C: usize>(self, simd: S);
+
+    /// The first vectors of the row.
+    ///
+    /// # Safety
+    /// The row is one of the weights, and has so many vectors.
+    unsafe fn load<S: Simd, const C: usize>(self, simd: S) -> [S::F32; C];
+}
+
+/// Weights that are numbers.
+#[derive(Clone, Copy)]
+struct Numbers {
+    at: *const f32,
+    width: usize,
+    panel: usize,
+}
+
+/// Weights that [`Half::pack`] packed, of format `f16` or `bf16`.
+#[derive(Clone, Copy)]
+struct Halves<const F16: bool> {
+    at: *const u32,
+    lanes: usize,
+    panel: usize,
+}
+
+impl Numbers {
+    fn new(all: &[f32], area: &Area<'_, '_>) -> Self {
+        Self { at: all.as_ptr(), width: area.width, panel: area.width * area.inner }
+    }
+}
+
+impl<const F16: bool> Halves<F16> {
+    fn new(all: &[u32], area: &Area<'_, '_>) -> Self {
+        let lanes = area.width / 2;
+        Self { at: all.as_ptr(), lanes, panel: lanes * area.inner }
+    }
+}
+
+impl Stored for Numbers {
+    #[inline(always)]
+    fn beside(self, panels: usize) -> Self {
+        Self { at: self.at.wrapping_add(panels * self.panel), ..self }
+    }
+
+    #[inline(always)]
+    fn below(self, rows: usize) -> Self {
+        Self { at: self.at.wrapping_add(rows * self.width), ..self }
+    }
+
+    #[inline(always)]
+    fn ask<S: Simd, const C: usize>(self, simd: S) {
+        for c in 0..C {
+            simd.prefetch(self.at.wrapping_add(c * S::LANES));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load<S: Simd, const C: usize>(self, simd: S) -> [S::F32; C] {
+        let mut row = [simd.zero(); C];
+        for (c, column) in row.iter_mut().enumerate() {
+            // SAFETY: demanded of the caller.
+            *column = unsafe { simd.load_at(self.at.wrapping_add(c * S::LANES)) };
+        }
+        row
+    }
+}
+
+impl<const F16: bool> Stored for Halves<F16> {
+    #[inline(always)]
+    fn beside(self, panels: usize) -> Self {
+        Self { at: self.at.wrapping_add(panels * self.panel), ..self }
+    }
+
+    #[inline(always)]
+    fn below(self, rows: usize) -> Self {
+        Self { at: self.at.wrapping_add(rows * self.lanes), ..self }
+    }
+
+    #[inline(always)]
+    fn ask<S: Simd, const C: usize>(self, simd: S) {
+        simd.prefetch(self.at);
+    }
+
+    #[inline(always)]
+    unsafe fn load<S: Simd, const C: usize>(self, simd: S) -> [S::F32; C] {
+        // SAFETY: demanded of the caller.
+        let words = unsafe { simd.load_at(self.at.cast()) }.to_bits();
+        let both = if F16 { f16s(simd, words) } else { bf16s(simd, words) };
+        let mut row = [simd.zero(); C];
+        for (column, widened) in row.iter_mut().zip(both) {
+            *column = widened;
+        }
+        row
+    }
+}
+
+/// All rows of an area.
+struct Tiles<'p, 'd, W>(W, Area<'p, 'd>);
+
+/// The only row of an area: compiled apart, so that it takes no registers from tiles.
+struct Single<'p, 'd, W>(W, Area<'p, 'd>);
+
+impl<W: Stored> Routine for Single<'_, '_, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self(area) = self;
+        let Self(weights, area) = self;
         // Threads that get no row.
         if area.rows.0 == area.rows.1 {
             return;
         }
         let (mut panel, last) = area.panels;
         while panel + STREAMS <= last {
-            area.streams(simd, panel);
+            area.streams(simd, weights, panel);
             panel += STREAMS;
         }
         for panel in panel..last {
             if area.product.cols - panel * area.width <= S::LANES {
-                area.tile::<S, 1, 1>(simd, panel, area.rows.0);
+                area.tile::<S, W, 1, 1>(simd, weights, panel, area.rows.0);
             } else {
-                area.tile::<S, 1, 2>(simd, panel, area.rows.0);
+                area.tile::<S, W, 1, 2>(simd, weights, panel, area.rows.0);
             }
         }
     }
@@ -152,27 +275,28 @@ const fn tile_rows<S: Simd>() -> usize {
     }
 }
 
-impl Routine for Area<'_, '_> {
+impl<W: Stored> Routine for Tiles<'_, '_, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let (first, last) = self.panels;
+        let Self(weights, area) = self;
+        let (first, last) = area.panels;
         // Either a panel stays in the cache for all rows, or some rows for all panels.
-        let near = (last - first) * self.width * self.inner * size_of::<f32>() <= NEAR;
+        let near = (last - first) * area.width * area.inner * size_of::<f32>() <= NEAR;
         let blocks = if near { first..first + 1 } else { first..last };
         for block in blocks {
             let panels = if near { first..last } else { block..block + 1 };
-            let mut row = self.rows.0;
-            while row < self.rows.1 {
-                let left = self.rows.1 - row;
+            let mut row = area.rows.0;
+            while row < area.rows.1 {
+                let left = area.rows.1 - row;
                 let mut height = 1;
                 for panel in panels.clone() {
-                    let cols = self.product.cols - panel * self.width;
+                    let cols = area.product.cols - panel * area.width;
                     height = if cols <= S::LANES {
-                        self.strip::<S, 1>(simd, panel, row, left)
+                        area.strip::<S, W, 1>(simd, weights, panel, row, left)
                     } else {
-                        self.strip::<S, 2>(simd, panel, row, left)
+                        area.strip::<S, W, 2>(simd, weights, panel, row, left)
                     };
                 }
                 row += height;
@@ -184,12 +308,11 @@ impl Routine for Area<'_, '_> {
 impl Area<'_, '_> {
     /// The only row and several panels, from `panel` on.
     #[inline(always)]
-    fn streams<S: Simd>(&self, simd: S, panel: usize) {
-        let Indirect { x, zeros, places, channels, weights, cols, .. } = self.product;
-        let (row, size) = (self.rows.0, self.width * self.inner);
+    fn streams<S: Simd, W: Stored>(&self, simd: S, weights: W, panel: usize) {
+        let Indirect { x, zeros, places, channels, cols, .. } = self.product;
+        let row = self.rows.0;
         let mut sums = [[simd.zero(); 2]; STREAMS];
-        // SAFETY: `write` saw that all panels are in `weights`.
-        let mut b = unsafe { weights.as_ptr().add(panel * size) };
+        let mut b = weights.beside(panel);
         let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
         for tap in 0..taps {
             let a = match places {
@@ -205,14 +328,14 @@ impl Area<'_, '_> {
                 // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
                 let factor = simd.splat(unsafe { *a.wrapping_add(k) });
                 for (stream, sums) in running.iter_mut().enumerate() {
-                    for (c, sum) in sums.iter_mut().enumerate() {
-                        let at = b.wrapping_add(stream * size + c * S::LANES);
-                        // SAFETY: each panel has `inner` rows of two vectors.
-                        let column = unsafe { simd.load_at(at) };
+                    // SAFETY: `write` saw that all panels are there; each has `inner` rows of two
+                    // vectors.
+                    let columns = unsafe { b.beside(stream).load::<S, 2>(simd) };
+                    for (sum, column) in sums.iter_mut().zip(columns) {
                         *sum = factor.mul_add(column, *sum);
                     }
                 }
-                b = b.wrapping_add(self.width);
+                b = b.below(1);
             }
             sums = running;
         }
@@ -229,9 +352,10 @@ impl Area<'_, '_> {
 
     /// Computes a tile of at most `left` rows, and returns its height.
     #[inline(always)]
-    fn strip<S: Simd, const C: usize>(
+    fn strip<S: Simd, W: Stored, const C: usize>(
         &self,
         simd: S,
+        weights: W,
         panel: usize,
         row: usize,
         left: usize,
@@ -242,22 +366,27 @@ impl Area<'_, '_> {
         macro_rules! tallest {
             ($($height:literal)*) => {
                 $(if const { $height <= tile_rows::<S>() } && left >= $height {
-                    self.tile::<S, $height, C>(simd, panel, row);
+                    self.tile::<S, W, $height, C>(simd, weights, panel, row);
                     return $height;
                 })*
             };
         }
         tallest!(14 8 7 6 5 4 3 2);
-        self.tile::<S, 1, C>(simd, panel, row);
+        self.tile::<S, W, 1, C>(simd, weights, panel, row);
         1
     }
 
     #[inline(always)]
-    fn tile<S: Simd, const R: usize, const C: usize>(&self, simd: S, panel: usize, row: usize) {
-        let Indirect { x, zeros, places, channels, weights, cols, .. } = self.product;
+    fn tile<S: Simd, W: Stored, const R: usize, const C: usize>(
+        &self,
+        simd: S,
+        weights: W,
+        panel: usize,
+        row: usize,
+    ) {
+        let Indirect { x, zeros, places, channels, cols, .. } = self.product;
         let mut sums = [[simd.zero(); C]; R];
-        // SAFETY: `write` saw that all panels are in `weights`.
-        let mut b = unsafe { weights.as_ptr().add(panel * self.width * self.inner) };
+        let mut b = weights.beside(panel);
         let taps = match places {
             Places::Rows { .. } => 1,
             Places::Taps { taps, .. } => taps,
@@ -283,14 +412,13 @@ impl Area<'_, '_> {
                     for (u, chain) in chains.iter_mut().enumerate() {
                         // SAFETY: as below.
                         let factor = simd.splat(unsafe { *a[0].wrapping_add(k + u) });
-                        for (c, sum) in chain.iter_mut().enumerate() {
-                            let at = b.wrapping_add(u * self.width + c * S::LANES);
-                            // SAFETY: as below.
-                            let weights = unsafe { simd.load_at(at) };
-                            *sum = factor.mul_add(weights, *sum);
+                        // SAFETY: as below.
+                        let columns = unsafe { b.below(u).load::<S, C>(simd) };
+                        for (sum, column) in chain.iter_mut().zip(columns) {
+                            *sum = factor.mul_add(column, *sum);
                         }
                     }
-                    b = b.wrapping_add(CHAINS * self.width);
+                    b = b.below(CHAINS);
                 }
                 for chain in chains {
                     for (sum, more) in running[0].iter_mut().zip(chain) {
@@ -299,12 +427,9 @@ impl Area<'_, '_> {
                 }
             }
             for k in start..channels {
-                let mut columns = [simd.zero(); C];
-                for (c, column) in columns.iter_mut().enumerate() {
-                    simd.prefetch(b.wrapping_add(AHEAD * self.width + c * S::LANES));
-                    // SAFETY: the panel has `inner` rows of `C` vectors.
-                    *column = unsafe { simd.load_at(b.wrapping_add(c * S::LANES)) };
-                }
+                b.below(AHEAD).ask::<S, C>(simd);
+                // SAFETY: `write` saw that all panels are there; each has `inner` rows of `C` vectors.
+                let columns = unsafe { b.load::<S, C>(simd) };
                 for (running, a) in running.iter_mut().zip(a) {
                     // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
                     let factor = simd.splat(unsafe { *a.wrapping_add(k) });
@@ -312,7 +437,7 @@ impl Area<'_, '_> {
                         *sum = factor.mul_add(column, *sum);
                     }
                 }
-                b = b.wrapping_add(self.width);
+                b = b.below(1);
             }
             sums = running;
         }
