@@ -5,6 +5,7 @@
 //! of zeros. Weights are packed once, in panels as wide as a tile.
 
 mod halves;
+mod stored;
 mod tile;
 
 use afferent_core::Workers;

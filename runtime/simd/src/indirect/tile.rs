@@ -4,7 +4,7 @@
 
 use super::{
     Half, Indirect, Places, Weights, ZEROS,
-    halves::{bf16s, f16s},
+    stored::{Bf16s, F16s, Numbers, Row, Stored},
 };
 use crate::{Activation, Float, Isa, Routine, Simd, parallel::Shared};
 
@@ -109,11 +109,9 @@ pub(super) struct Area<'p, 'd> {
 #[inline(never)]
 pub(super) fn run(isa: Isa, area: Area<'_, '_>) {
     match area.product.weights {
-        Weights::Numbers(all) => isa.run(Tiles(Numbers::new(all, &area), area)),
-        Weights::Halves(Half::Bf16, all) => {
-            isa.run(Tiles(Halves::<false>::new(all, &area), area));
-        }
-        Weights::Halves(Half::F16, all) => isa.run(Tiles(Halves::<true>::new(all, &area), area)),
+        Weights::Numbers(all) => isa.run(Tiles::<Numbers>(area.first(all), area)),
+        Weights::Halves(Half::Bf16, all) => isa.run(Tiles::<Bf16s>(area.first(all), area)),
+        Weights::Halves(Half::F16, all) => isa.run(Tiles::<F16s>(area.first(all), area)),
     }
 }
 
@@ -121,124 +119,17 @@ pub(super) fn run(isa: Isa, area: Area<'_, '_>) {
 #[inline(never)]
 pub(super) fn run_single(isa: Isa, area: Area<'_, '_>) {
     match area.product.weights {
-        Weights::Numbers(all) => isa.run(Single(Numbers::new(all, &area), area)),
-        Weights::Halves(Half::Bf16, all) => {
-            isa.run(Single(Halves::<false>::new(all, &area), area));
-        }
-        Weights::Halves(Half::F16, all) => isa.run(Single(Halves::<true>::new(all, &area), area)),
+        Weights::Numbers(all) => isa.run(Single::<Numbers>(area.first(all), area)),
+        Weights::Halves(Half::Bf16, all) => isa.run(Single::<Bf16s>(area.first(all), area)),
+        Weights::Halves(Half::F16, all) => isa.run(Single::<F16s>(area.first(all), area)),
     }
 }
 
-/// A row of a panel, of weights that lie in some way.
-trait Stored: Copy {
-    /// The same row of the `panels`-th panel behind this one.
-    fn beside(self, panels: usize) -> Self;
-
-    /// The `rows`-th row behind this one.
-    fn below(self, rows: usize) -> Self;
-
-    /// Asks for the row, wherever it is.
-    fn ask<S: Simd, const C: usize>(self, simd: S);
-
-    /// The first vectors of the row.
-    ///
-    /// # Safety
-    /// The row is one of the weights, and has so many vectors.
-    unsafe fn load<S: Simd, const C: usize>(self, simd: S) -> [S::F32; C];
-}
-
-/// Weights that are numbers.
-#[derive(Clone, Copy)]
-struct Numbers {
-    at: *const f32,
-    width: usize,
-    panel: usize,
-}
-
-/// Weights that [`Half::pack`] packed, of format `f16` or `bf16`.
-#[derive(Clone, Copy)]
-struct Halves<const F16: bool> {
-    at: *const u32,
-    lanes: usize,
-    panel: usize,
-}
-
-impl Numbers {
-    fn new(all: &[f32], area: &Area<'_, '_>) -> Self {
-        Self { at: all.as_ptr(), width: area.width, panel: area.width * area.inner }
-    }
-}
-
-impl<const F16: bool> Halves<F16> {
-    fn new(all: &[u32], area: &Area<'_, '_>) -> Self {
-        let lanes = area.width / 2;
-        Self { at: all.as_ptr(), lanes, panel: lanes * area.inner }
-    }
-}
-
-impl Stored for Numbers {
-    #[inline(always)]
-    fn beside(self, panels: usize) -> Self {
-        Self { at: self.at.wrapping_add(panels * self.panel), ..self }
-    }
-
-    #[inline(always)]
-    fn below(self, rows: usize) -> Self {
-        Self { at: self.at.wrapping_add(rows * self.width), ..self }
-    }
-
-    #[inline(always)]
-    fn ask<S: Simd, const C: usize>(self, simd: S) {
-        for c in 0..C {
-            simd.prefetch(self.at.wrapping_add(c * S::LANES));
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(self, simd: S) -> [S::F32; C] {
-        let mut row = [simd.zero(); C];
-        for (c, column) in row.iter_mut().enumerate() {
-            // SAFETY: demanded of the caller.
-            *column = unsafe { simd.load_at(self.at.wrapping_add(c * S::LANES)) };
-        }
-        row
-    }
-}
-
-impl<const F16: bool> Stored for Halves<F16> {
-    #[inline(always)]
-    fn beside(self, panels: usize) -> Self {
-        Self { at: self.at.wrapping_add(panels * self.panel), ..self }
-    }
-
-    #[inline(always)]
-    fn below(self, rows: usize) -> Self {
-        Self { at: self.at.wrapping_add(rows * self.lanes), ..self }
-    }
-
-    #[inline(always)]
-    fn ask<S: Simd, const C: usize>(self, simd: S) {
-        simd.prefetch(self.at);
-    }
-
-    #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(self, simd: S) -> [S::F32; C] {
-        // SAFETY: demanded of the caller.
-        let words = unsafe { simd.load_at(self.at.cast()) }.to_bits();
-        let both = if F16 { f16s(simd, words) } else { bf16s(simd, words) };
-        let mut row = [simd.zero(); C];
-        for (column, widened) in row.iter_mut().zip(both) {
-            *column = widened;
-        }
-        row
-    }
-}
-
-/// All rows of an area.
-struct Tiles<'p, 'd, W>(W, Area<'p, 'd>);
+/// All rows of an area, and the first row of its weights.
+struct Tiles<'p, 'd, W: Stored>(Row<W>, Area<'p, 'd>);
 
 /// The only row of an area: compiled apart, so that it takes no registers from tiles.
-struct Single<'p, 'd, W>(W, Area<'p, 'd>);
+struct Single<'p, 'd, W: Stored>(Row<W>, Area<'p, 'd>);
 
 impl<W: Stored> Routine for Single<'_, '_, W> {
     type Output = ();
@@ -306,9 +197,14 @@ impl<W: Stored> Routine for Tiles<'_, '_, W> {
 }
 
 impl Area<'_, '_> {
+    /// The first row of weights.
+    fn first<W: Stored>(&self, all: &[W::Word]) -> Row<W> {
+        Row::new(all, self.width, self.inner)
+    }
+
     /// The only row and several panels, from `panel` on.
     #[inline(always)]
-    fn streams<S: Simd, W: Stored>(&self, simd: S, weights: W, panel: usize) {
+    fn streams<S: Simd, W: Stored>(&self, simd: S, weights: Row<W>, panel: usize) {
         let Indirect { x, zeros, places, channels, cols, .. } = self.product;
         let row = self.rows.0;
         let mut sums = [[simd.zero(); 2]; STREAMS];
@@ -355,7 +251,7 @@ impl Area<'_, '_> {
     fn strip<S: Simd, W: Stored, const C: usize>(
         &self,
         simd: S,
-        weights: W,
+        weights: Row<W>,
         panel: usize,
         row: usize,
         left: usize,
@@ -380,7 +276,7 @@ impl Area<'_, '_> {
     fn tile<S: Simd, W: Stored, const R: usize, const C: usize>(
         &self,
         simd: S,
-        weights: W,
+        weights: Row<W>,
         panel: usize,
         row: usize,
     ) {
@@ -427,7 +323,7 @@ impl Area<'_, '_> {
                 }
             }
             for k in start..channels {
-                b.below(AHEAD).ask::<S, C>(simd);
+                b.below(AHEAD).prefetch::<S, C>(simd);
                 // SAFETY: `write` saw that all panels are there; each has `inner` rows of `C` vectors.
                 let columns = unsafe { b.load::<S, C>(simd) };
                 for (running, a) in running.iter_mut().zip(a) {
