@@ -142,13 +142,17 @@ class Pool:
         spoken = self.spoken[kind][rng.integers(len(self.spoken[kind]))]
         return Spoken(spoken.sound.astype(np.float32) / 16384, spoken.active, spoken.end)
 
-    def noise(self, rng, count, babble=0.3):
+    def noise(self, rng, count, babble):
         """Noise of RMS one: a training recipe, babble of three to seven talkers, or a mixture."""
         if rng.random() < babble:
-            voices = [self.pick(rng, "sentence").sound for _ in range(8)]
-            return sounds.babble(rng, count, voices, rng.integers(3, 8))
+            return self.babble(rng, count, 3)
         return sounds.unit(sum(self.recipe(rng, count) * rng.uniform(0.3, 1)
                                for _ in range(rng.choice([1, 1, 2]))))
+
+    def babble(self, rng, count, fewest):
+        """So many talkers, or up to seven, at once; RMS one."""
+        voices = [self.pick(rng, "sentence").sound for _ in range(8)]
+        return sounds.babble(rng, count, voices, rng.integers(fewest, 8))
 
     def recipe(self, rng, count):
         """A piece of noise that is not made of speech."""
@@ -199,12 +203,19 @@ def tilt(rng, x):
     return y / (1 + abs(amount))
 
 
+# How often the noise of a scene is babble; so many talkers at least are no speech where there is nothing else.
+VAD_BABBLE_SHARE, FEWEST_TALKERS = 0.5, 5
+
+
 def vad_scene(rng, pool, windows=256):
     """(sound, target per window) for voice activity, at a peak level of -45 to 0 dBFS."""
     count = windows * Vad.WINDOW
     if rng.random() < 0.2:
         x, target = np.zeros(count, np.float32), np.zeros(windows, np.float32)
-        if rng.random() < 0.9:
+        dice = rng.random()
+        if dice < 0.3:
+            x += pool.babble(rng, count, FEWEST_TALKERS)
+        elif dice < 0.93:
             x += pool.recipe(rng, count)
             if rng.random() < 0.3:
                 x += sounds.shaped(rng, count) * rng.uniform(0.01, 0.5)
@@ -218,7 +229,7 @@ def vad_scene(rng, pool, windows=256):
         scene = lay(rng, count, draw, lambda: rng.uniform(0.1, pause))
         x = tilt(rng, scene.sound)
         if rng.random() < 0.85:
-            x = x + pool.noise(rng, count) * ACTIVE_LEVEL * 10 ** (-rng.uniform(3, 30) / 20)
+            x = x + pool.noise(rng, count, VAD_BABBLE_SHARE) * ACTIVE_LEVEL * 10 ** (-rng.uniform(3, 30) / 20)
         target = vad_target(scene.active, windows)
     level = 10 ** (rng.uniform(-45, 0) / 20)
     x = x / (np.abs(x).max() + 1e-6) * level

@@ -18,7 +18,6 @@ from streaming import (MODELS, STEP_S, Program, ShippedVad, ShippedWakeWord, Who
                        windows)
 
 SEED = 90001
-VAD_THRESHOLD = 0.5
 NOISY_DB = 10
 NOISES = [*sounds.TEST_NOISES, "babble"]
 BABBLE_TALKERS = 8
@@ -85,7 +84,7 @@ def f1(found, truth):
             "precision": float(precision), "recall": float(recall), "windows": len(truth)}
 
 
-def measure_vad(condition, kind, snr_db, in_room, level_db, seconds, seed):
+def measure_vad(condition, kind, snr_db, in_room, level_db, threshold, seconds, seed):
     """F1 of windows over streams of 20 s with pauses of 0.2 to 2 s."""
     rng, detect = np.random.default_rng(seed), vad_detector()
     size = int(20 * RATE) // Vad.WINDOW
@@ -95,12 +94,12 @@ def measure_vad(condition, kind, snr_db, in_room, level_db, seconds, seed):
         scene = data.lay(rng, size * Vad.WINDOW, draw, lambda: rng.uniform(0.2, 2))
         level = rng.uniform(-45, -3) if level_db is None else level_db
         x = at_peak(rng, add_noise(rng, scene.sound, kind, snr_db), level)
-        found.append(detect(x) >= VAD_THRESHOLD)
+        found.append(detect(x) >= threshold)
         truth.append(data.vad_target(scene.active, size) > 0.5)
     return condition, f1(np.concatenate(found), np.concatenate(truth))
 
 
-def measure_quiet(condition, kind, seconds, seed):
+def measure_quiet(condition, kind, threshold, seconds, seed):
     """Share of windows taken for speech where nobody speaks."""
     rng, detect = np.random.default_rng(seed), vad_detector()
     wrong = count = 0
@@ -111,21 +110,21 @@ def measure_quiet(condition, kind, seconds, seed):
         else:
             x = {**sounds.TRAIN_NOISES, **sounds.TEST_NOISES}[kind](rng, size)
             x = at_peak(rng, x, rng.uniform(-45, -3))
-        found = detect(x) >= VAD_THRESHOLD
+        found = detect(x) >= threshold
         wrong, count = wrong + int(found.sum()), count + len(found)
     return condition, {"false_share": wrong / count, "windows": count}
 
 
-def vad_tasks(share):
+def vad_tasks(share, threshold):
     seconds = max(40, 600 * share)
     rows = [("clean", "clean", 0, False, None)]
     rows += [(f"{k}_10db", k, NOISY_DB, False, None) for k in NOISES]
     rows += [("room_clean", "clean", 0, True, None), ("room_pink_10db", "pink", NOISY_DB, True, None)]
     rows += [(f"pink_10db_peak_{-level}dbfs", "pink", NOISY_DB, False, level) for level in (-45, -24, -3)]
     rows += [("pink_0db", "pink", 0, False, None)]
-    tasks = [(measure_vad, *row, seconds, [SEED, 1, i]) for i, row in enumerate(rows)]
+    tasks = [(measure_vad, *row, threshold, seconds, [SEED, 1, i]) for i, row in enumerate(rows)]
     quiet = ["silence", *sounds.TEST_NOISES, "clicks", "tones", "music"]
-    return tasks + [(measure_quiet, f"no_speech_{k}", k, seconds / 2, [SEED, 2, i]) for i, k in enumerate(quiet)]
+    return tasks + [(measure_quiet, f"no_speech_{k}", k, threshold, seconds / 2, [SEED, 2, i]) for i, k in enumerate(quiet)]
 
 
 # Wake word
@@ -246,11 +245,11 @@ def pooled(rows, names, label):
             "items": items}
 
 
-def summary_of_vad(rows):
+def summary_of_vad(rows, threshold):
     noisy = [rows[f"{k}_10db"] for k in NOISES]
     return {"f1_clean": rows["clean"]["f1"],
             "f1_10db_mean": round(float(np.mean([r["f1"] for r in noisy])), 4),
-            "f1_10db_worst": min(r["f1"] for r in noisy), "threshold": VAD_THRESHOLD}
+            "f1_10db_worst": min(r["f1"] for r in noisy), "threshold": threshold}
 
 
 def summary_of_wake_word(rows):
@@ -309,8 +308,12 @@ def measure(name, share, jobs, decision):
             raise SystemExit(f"{name}: the shipped program is not of these weights ({difference:.2g})")
         quality["program"] = (f"the exported model run on whole sounds; on three noisy minutes it differs from "
                               f"{name}_portable.pte through executorch.runtime by at most {difference:.2g}")
-    rows = run(vad_tasks(share) if name == "vad" else wake_tasks(share, decision), jobs)
-    summary = summary_of_vad(rows) if name == "vad" else summary_of_wake_word(rows)
+    if name == "vad":
+        rows = run(vad_tasks(share, decision["threshold"]), jobs)
+        summary = summary_of_vad(rows, decision["threshold"])
+    else:
+        rows = run(wake_tasks(share, decision), jobs)
+        summary = summary_of_wake_word(rows)
     return quality | {"measured_on": MEASURED_ON[name], "summary": summary, "conditions": rows}
 
 

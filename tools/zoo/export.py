@@ -24,6 +24,7 @@ CARDS = {
     },
     "vad": {
         "task": "voice_activity", "contract": "silero_vad", "provenance": PROVENANCE,
+        "decision": {"threshold": 0.55, "neg_threshold": 0.45},
         "limits": ["Trained and measured on synthetic English speech only; nothing here says how it does on people.",
                    "Children, singing, shouting, whispers and telephone sound were not tried.",
                    "Other people talking behind the speaker count as noise only when they are several."],

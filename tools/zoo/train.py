@@ -15,7 +15,7 @@ from checkpoint import save, update_mean
 from models import LogMel, Vad, WakeWord, constant, mel_matrix
 
 BATCH = {"vad": 16, "wake_word": 24}
-STEPS = {"vad": 2400, "wake_word": 10800}
+STEPS = {"vad": 16000, "wake_word": 10800}
 PEAK_RATE = {"vad": 2e-3, "wake_word": 3e-3}
 # The learning rate falls along half a cosine from this step on, to zero at the last one.
 FALL = {"vad": 0, "wake_word": 4200}

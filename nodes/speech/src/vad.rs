@@ -7,23 +7,29 @@ use afferent_graph::{
     SpeechEventKind, Timestamp, Weight, params,
 };
 
+use afferent_package::Decision;
+
 use crate::recurrent::RecurrentModel;
 
 params! {
     /// Settings of [`Vad`]. The defaults are those of Silero VAD and pipecat, but for
-    /// `min_silence`, which a turn detector behind this node extends.
+    /// `min_silence`, which a turn detector behind this node extends, and `min_resume`.
     pub struct VadParams {
         /// Model package or program with the contract of Silero VAD.
         pub model: PathBuf;
-        /// Probability from which sound may be speech.
-        pub threshold: f32 = "0.5", range 0.0..=1.0;
+        /// Probability from which sound may be speech. By default that of the model's package, or
+        /// 0.5.
+        pub threshold: Option<f32>, range 0.0..=1.0;
         /// Probability below which sound may be silence; between the two nothing changes. By
-        /// default 0.15 below the threshold.
+        /// default that of the package, if the threshold is too, or 0.15 below the threshold.
         pub neg_threshold: Option<f32>, range 0.0..=1.0;
         /// Speech shorter than this is ignored.
         pub min_speech: Duration = "100ms", range 0.0..=10.0;
         /// A pause shorter than this is still speech.
         pub min_silence: Duration = "200ms", range 0.0..=10.0;
+        /// Speech shorter than this does not end a pause: others who talk in the background are
+        /// loud for a moment now and then.
+        pub min_resume: Duration = "64ms", range 0.0..=10.0;
         /// Sound before the start of speech that is sent with it.
         pub pre_roll: Duration = "300ms", range 0.0..=10.0;
         /// Speech is cut into pieces of at most this length.
@@ -88,13 +94,17 @@ impl Vad {
     /// The sound of speech.
     pub const SPEECH: Out<AudioBlock> = Out::new("speech");
 
-    fn neg_threshold(params: &VadParams) -> Result<f32, NodeError> {
-        let neg = params.neg_threshold.unwrap_or((params.threshold - 0.15).max(0.01));
-        if neg > params.threshold {
-            let reason = format!("{neg} is above the threshold of {}", params.threshold);
+    /// The threshold and the one below it, of the parameters or of the package.
+    fn thresholds(params: &VadParams, own: &Decision) -> Result<(f32, f32), NodeError> {
+        let of_package = own.threshold.as_ref().and_then(|threshold| threshold.of(""));
+        let threshold = params.threshold.or(of_package).unwrap_or(0.5);
+        let of_package = own.neg_threshold.filter(|_| params.threshold.is_none());
+        let neg = params.neg_threshold.or(of_package).unwrap_or((threshold - 0.15).max(0.01));
+        if neg > threshold {
+            let reason = format!("{neg} is above the threshold of {threshold}");
             return Err(NodeError::InvalidParam { name: "neg_threshold", reason });
         }
-        Ok(neg)
+        Ok((threshold, neg))
     }
 
     fn clear(&mut self, at: Timestamp) {
@@ -214,8 +224,7 @@ impl Node for Vad {
     }
 
     fn open(params: VadParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let neg_threshold = Self::neg_threshold(&params)?;
-        let (model, _) = RecurrentModel::open(&params.model, "voice_activity", cx)?;
+        let (model, package) = RecurrentModel::open(&params.model, "voice_activity", cx)?;
         let number = |name: &str, default: i64| {
             let value = model.metadata_int(name).unwrap_or(default);
             usize::try_from(value).map_err(|_| model.fault(format!("{name} is negative: {value}")))
@@ -229,11 +238,13 @@ impl Node for Vad {
                 model.input_sizes()
             )));
         }
+        let (threshold, neg_threshold) = Self::thresholds(&params, &package.manifest.decision)?;
         let limits = Limits {
-            threshold: params.threshold,
+            threshold,
             neg_threshold,
             min_speech: params.min_speech,
             min_silence: params.min_silence,
+            min_resume: params.min_resume,
             max_speech: params.max_speech,
         };
         let mut vad = Self {
@@ -305,6 +316,7 @@ struct Limits {
     neg_threshold: f32,
     min_speech: Duration,
     min_silence: Duration,
+    min_resume: Duration,
     max_speech: Duration,
 }
 
@@ -313,7 +325,8 @@ struct Limits {
 struct Gate {
     /// When the present speech began, once it counts.
     speech_since: Option<Timestamp>,
-    /// When the probability last rose over the threshold, while it does not count yet.
+    /// When the probability last rose over the threshold, while it does not count yet: before
+    /// speech, and in a pause.
     loud_since: Option<Timestamp>,
     /// When the probability last fell below the lower threshold.
     quiet_since: Option<Timestamp>,
@@ -342,30 +355,33 @@ impl Gate {
         probability: f32,
         limits: &Limits,
     ) -> Option<(SpeechEventKind, Timestamp)> {
-        if probability >= limits.threshold {
-            self.quiet_since = None;
-        } else if probability < limits.neg_threshold && self.quiet_since.is_none() {
-            self.quiet_since = Some(start);
+        if probability < limits.neg_threshold {
+            self.loud_since = None;
+            self.quiet_since.get_or_insert(start);
+        } else if probability >= limits.threshold {
+            if !self.in_speech() {
+                self.quiet_since = None;
+            }
+            if !self.in_speech() || self.quiet_since.is_some() {
+                self.loud_since.get_or_insert(start);
+            }
         }
+        let counts = |since: Option<Timestamp>, least: Duration| {
+            since.filter(|&since| end.since(since) >= least)
+        };
         match self.speech_since {
             None => {
-                if probability >= limits.threshold {
-                    self.loud_since.get_or_insert(start);
-                } else if probability < limits.neg_threshold {
-                    self.loud_since = None;
-                }
-                let since = self.loud_since?;
-                if end.since(since) < limits.min_speech {
-                    return None;
-                }
+                let since = counts(self.loud_since, limits.min_speech)?;
                 self.loud_since = None;
                 self.speech_since = Some(since);
                 Some((SpeechEventKind::Start, since))
             }
             Some(since) => {
-                let quiet =
-                    self.quiet_since.filter(|&quiet| end.since(quiet) >= limits.min_silence);
-                let cut = (end.since(since) >= limits.max_speech).then_some(end);
+                if counts(self.loud_since, limits.min_resume).is_some() {
+                    (self.loud_since, self.quiet_since) = (None, None);
+                }
+                let quiet = counts(self.quiet_since, limits.min_silence);
+                let cut = counts(Some(since), limits.max_speech).map(|_| end);
                 let at = quiet.or(cut)?;
                 self.speech_since = None;
                 Some((SpeechEventKind::End, at))
@@ -376,6 +392,9 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
+    use afferent_graph::{ParamValue, Params};
+    use afferent_package::Threshold;
+
     use super::*;
 
     const WINDOW: Duration = Duration::from_millis(32);
@@ -388,6 +407,7 @@ mod tests {
             neg_threshold: 0.35,
             min_speech: ms(64),
             min_silence: ms(96),
+            min_resume: ms(64),
             max_speech: ms(1000),
         };
         let mut gate = Gate::default();
@@ -408,7 +428,15 @@ mod tests {
     fn speech_needs_a_minimum_and_outlives_short_pauses() {
         check(&[0.1, 0.9, 0.1, 0.1], &[]);
         check(&[0.1, 0.9, 0.9, 0.1, 0.1, 0.1], &[('+', 1), ('-', 3)]);
-        check(&[0.9, 0.9, 0.1, 0.1, 0.9, 0.1, 0.1, 0.1], &[('+', 0), ('-', 5)]);
+        check(&[0.9, 0.9, 0.1, 0.9, 0.9, 0.1, 0.1, 0.1], &[('+', 0), ('-', 5)]);
+    }
+
+    #[test]
+    fn a_moment_of_speech_does_not_end_a_pause() {
+        check(&[0.9, 0.9, 0.1, 0.9, 0.1, 0.1], &[('+', 0), ('-', 2)]);
+        check(&[0.9, 0.9, 0.1, 0.9, 0.4, 0.1, 0.1, 0.1], &[('+', 0), ('-', 5)]);
+        // What is speech when the pause is long enough may be the start of the next.
+        check(&[0.9, 0.9, 0.1, 0.1, 0.9, 0.9], &[('+', 0), ('-', 2), ('+', 4)]);
     }
 
     #[test]
@@ -425,13 +453,29 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_threshold_is_not_above_the_other() {
-        let values = [("neg_threshold", 0.7), ("threshold", 0.5)]
-            .map(|(name, value)| (name.to_owned(), afferent_graph::ParamValue::Float(value)));
-        let mut values: afferent_graph::ParamValues = values.into();
-        values.insert("model".to_owned(), afferent_graph::ParamValue::Path("none".into()));
-        let params = afferent_graph::Params::from_values(&values).unwrap();
-        let Err(error) = Vad::open(params, &OpenCx::default()) else { panic!("it was accepted") };
-        assert_eq!(error.to_string(), "parameter neg_threshold: 0.7 is above the threshold of 0.5");
+    fn thresholds_are_those_of_parameters_or_of_the_package() {
+        let package = |threshold, neg_threshold| Decision {
+            threshold: Some(Threshold::All(threshold)),
+            neg_threshold,
+            ..Decision::default()
+        };
+        let check = |given: &[(&str, f64)], own: &Decision| {
+            let values = given.iter().map(|&(name, value)| (name, ParamValue::Float(value)));
+            let values = values.chain([("model", ParamValue::Path("none".into()))]);
+            let values = values.map(|(name, value)| (name.to_owned(), value)).collect();
+            let found = Vad::thresholds(&VadParams::from_values(&values).unwrap(), own);
+            found.map_err(|error| error.to_string())
+        };
+        let (none, own) = (Decision::default(), package(0.55, Some(0.45)));
+        assert_eq!(check(&[], &none), Ok((0.5, 0.35)));
+        assert_eq!(check(&[], &own), Ok((0.55, 0.45)));
+        assert_eq!(check(&[], &package(0.7, None)), Ok((0.7, 0.7 - 0.15)));
+        assert_eq!(check(&[("threshold", 0.25)], &own), Ok((0.25, 0.25 - 0.15)));
+        assert_eq!(check(&[("neg_threshold", 0.25)], &own), Ok((0.55, 0.25)));
+        let above = check(&[("neg_threshold", 0.7), ("threshold", 0.5)], &own);
+        assert_eq!(
+            above,
+            Err("parameter neg_threshold: 0.7 is above the threshold of 0.5".to_owned())
+        );
     }
 }

@@ -12,7 +12,7 @@
 //! labels: []                    # names of the columns of a classifier's result
 //! tokenizer: tokenizer.json     # of a language model
 //! chat: {user: "<|user|> {text}<|end|>", answer: "<|assistant|>", end: "<|end|>"}  # see [`Chat`]
-//! decision: {threshold: 0.6}    # defaults of the node that decides; or one for each label
+//! decision: {threshold: 0.6}    # defaults of the node that decides, see [`Decision`]
 //! decoder: {language_model: words.arpa, language_weight: 0.5, word_bonus: 1.0}  # of a recogniser
 //! licence: Apache-2.0
 //! provenance: how it came to be

@@ -135,6 +135,8 @@ pub struct Tool {
 pub struct Decision {
     /// Smoothed score from which something is detected, 0 to 1.
     pub threshold: Option<Threshold>,
+    /// Score below which it is certainly not there, 0 to the threshold.
+    pub neg_threshold: Option<f32>,
     /// Time over which scores are averaged, in milliseconds.
     pub smooth_ms: Option<u32>,
     /// Time after a detection in which the same is not detected again, in milliseconds.
@@ -163,6 +165,27 @@ pub struct Decoder {
     pub end_delay_ms: f32,
 }
 
+impl Decision {
+    /// What is wrong with it in a package with these `labels`.
+    pub(crate) fn fault(&self, labels: &[String]) -> Option<String> {
+        let threshold = self.threshold.as_ref();
+        if let Some(reason) = threshold.and_then(|threshold| threshold.fault(labels)) {
+            return Some(reason);
+        }
+        let neg = self.neg_threshold?;
+        let inside = (0.0..=1.0).contains(&neg);
+        match threshold {
+            _ if !inside => {
+                Some(format!("decision.neg_threshold is {neg}, but must be from 0 to 1"))
+            }
+            Some(Threshold::All(value)) if neg > *value => {
+                Some(format!("decision.neg_threshold is {neg}, above the threshold of {value}"))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A score from which something is detected, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
@@ -182,8 +205,7 @@ impl Threshold {
         }
     }
 
-    /// What is wrong with it in a package with these `labels`.
-    pub(crate) fn fault(&self, labels: &[String]) -> Option<String> {
+    fn fault(&self, labels: &[String]) -> Option<String> {
         let wrong = |value: f32| {
             let reason = || format!("decision.threshold is {value}, but must be from 0 to 1");
             (!(0.0..=1.0).contains(&value)).then(reason)

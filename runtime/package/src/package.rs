@@ -120,8 +120,7 @@ impl ModelPackage {
         if let Some(file) = files.find(|file| !inside(file)) {
             return Err(wrong(&format!("{file:?} does not lie in the folder of the package")));
         }
-        let threshold = manifest.decision.threshold.as_ref();
-        if let Some(reason) = threshold.and_then(|threshold| threshold.fault(&manifest.labels)) {
+        if let Some(reason) = manifest.decision.fault(&manifest.labels) {
             return Err(wrong(&reason));
         }
         Ok(Self { folder: path.to_owned(), manifest })
@@ -304,6 +303,9 @@ mod tests {
         check(&decision("60"), "model.yaml: decision.threshold is 60, but must be from 0 to 1");
         check(&decision("{stop: -0.5}"), "decision.threshold is -0.5");
         check(&decision("{stpo: 0.6}"), "decision.threshold names \"stpo\", which is no label");
+        let below = |neg: &str| decision(&format!("0.6, neg_threshold: {neg}"));
+        check(&below("-1"), "decision.neg_threshold is -1, but must be from 0 to 1");
+        check(&below("0.7"), "decision.neg_threshold is 0.7, above the threshold of 0.6");
         check("afferent_model: 1", "missing");
         assert!(ModelPackage::open("no/such/model").is_err());
     }
