@@ -99,7 +99,7 @@ def measure(items, command, afferent):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=500, help="of each set")
+    parser.add_argument("--items", type=int, default=1000, help="of each set")
     parser.add_argument("--seed", type=int, default=1, help="that the package was made with, for its card")
     parser.add_argument("--bench", default="cargo run --release -q -p afferent-bench --")
     parser.add_argument("--afferent", default="cargo run --release -q -p afferent --")

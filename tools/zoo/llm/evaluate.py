@@ -30,7 +30,7 @@ MEASURED_ON = (
     "never has. new_phrasings: templates that training never has, half of them in frames it never has. calls: an answer "
     "that calls a tool is valid if it is JSON with a tool's name and that tool's arguments in their ranges; right if it is "
     "the one expected. results_said: what a tool gave, said. kept: a fact is told and asked for after three to six turns "
-    "of something else, of which the model makes all answers itself.")
+    "of something else, of which the model makes all answers itself; understood: the telling was answered as expected.")
 
 
 class Answerer:
@@ -108,8 +108,9 @@ def talk(answerer, rng, asked, user):
 
 
 def measure_memory(answerer, part, count, wrong):
-    """How often a fact is still known after three to six turns of something else."""
-    rng, right = random.Random(f"memory {part} {SEED}"), 0
+    """How often a fact is still known after three to six turns of something else, and how often of those facts whose
+    telling was answered as expected."""
+    rng, right, told, kept = random.Random(f"memory {part} {SEED}"), 0, 0, 0
     for _ in range(count):
         speaker = Speaker(rng, part, unseen=True)
         kind = rng.choices(list(MEMORIES), MEMORIES.values())[0]
@@ -122,13 +123,17 @@ def measure_memory(answerer, part, count, wrong):
         speaker.phraser.part = part if speaker.can(f"ask_{kind}" if kind != "place" else "where") else "train"
         question = speaker.ask(kind, key)[0]
         asked = tokens.BEGIN + f"{tokens.SYSTEM} {export.INSTRUCTIONS}{tokens.END}"
+        heard = []
         for turn in turns:
-            _, asked = talk(answerer, rng, asked, turn.user)
+            said, asked = talk(answerer, rng, asked, turn.user)
+            heard.append(said == f" {turn.answer}")
         said, _ = talk(answerer, rng, asked, question.user)
         right += said == f" {question.answer}"
+        told += heard[0]
+        kept += heard[0] and said == f" {question.answer}"
         if said != f" {question.answer}":
             wrong.append((f"kept {part}", kind, f"{turns[0].user} ... {question.user}", said, question.answer))
-    return share(right, count)
+    return share(right, count) | {"understood": round(told / count, 4), "share_of_understood": round(kept / max(told, 1), 4)}
 
 
 def aside(speaker, kind, key):
