@@ -29,6 +29,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/simd/src/channels.rs", "reads channels through pointers checked a picture at a time"),
     ("runtime/simd/src/conv/depthwise.rs", "reads planes through pointers checked a row at a time"),
     ("runtime/simd/src/gemm/tile.rs", "reads operands and writes sums through checked pointers"),
+    ("runtime/simd/src/indirect/stored.rs", "reads weights through checked pointers"),
     ("runtime/simd/src/indirect/tile.rs", "reads operands and writes sums through pointers"),
     ("runtime/simd/src/integer/channels.rs", "reads channels through pointers made of places"),
     ("runtime/simd/src/integer/end.rs", "writes results through pointers that products checked"),
