@@ -13,6 +13,10 @@
 //! | `op`          | what a step is, and one file for each kind of step                 |
 //! | `shape`       | sizes of tensors, windows over pictures                            |
 //!
+//! Weights of a fully connected layer that `bf16` or `f16` can hold are kept in 16 bits, whatever
+//! the program has them in. Who rounds a model before its export (in PyTorch
+//! `model.bfloat16().float()`) so halves the memory that its layers take and read.
+//!
 //! What it does not run is an error at load that names the node or the value: scaled dot-product
 //! attention as one node, unsigned and packed integers, paddings that TensorFlow computes.
 //!
