@@ -123,14 +123,15 @@ def measure_memory(answerer, part, count, wrong):
         speaker.phraser.part = part if speaker.can(f"ask_{kind}" if kind != "place" else "where") else "train"
         question = speaker.ask(kind, key)[0]
         asked = tokens.BEGIN + f"{tokens.SYSTEM} {export.INSTRUCTIONS}{tokens.END}"
-        heard = []
+        answers = []
         for turn in turns:
             said, asked = talk(answerer, rng, asked, turn.user)
-            heard.append(said == f" {turn.answer}")
+            answers.append(said)
         said, _ = talk(answerer, rng, asked, question.user)
+        understood = answers[0] == f" {turns[0].answer}"
         right += said == f" {question.answer}"
-        told += heard[0]
-        kept += heard[0] and said == f" {question.answer}"
+        told += understood
+        kept += understood and said == f" {question.answer}"
         if said != f" {question.answer}":
             wrong.append((f"kept {part}", kind, f"{turns[0].user} ... {question.user}", said, question.answer))
     return share(right, count) | {"understood": round(told / count, 4), "share_of_understood": round(kept / max(told, 1), 4)}

@@ -56,8 +56,7 @@ impl Stored for Bf16s {
     #[inline(always)]
     unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32) -> [S::F32; C] {
         // SAFETY: demanded of the caller.
-        let words = unsafe { simd.load_at(at.cast()) }.to_bits();
-        first(simd, bf16s(simd, words))
+        first(simd, bf16s(simd, unsafe { words(simd, at) }))
     }
 }
 
@@ -69,9 +68,18 @@ impl Stored for F16s {
     #[inline(always)]
     unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32) -> [S::F32; C] {
         // SAFETY: demanded of the caller.
-        let words = unsafe { simd.load_at(at.cast()) }.to_bits();
-        first(simd, f16s(simd, words))
+        first(simd, f16s(simd, unsafe { words(simd, at) }))
     }
+}
+
+/// A vector of words.
+///
+/// # Safety
+/// So many can be read at `at`.
+#[inline(always)]
+unsafe fn words<S: Simd>(simd: S, at: *const u32) -> S::I32 {
+    // SAFETY: demanded of the caller.
+    unsafe { simd.load_at(at.cast()) }.to_bits()
 }
 
 /// The first of two vectors, or both.
