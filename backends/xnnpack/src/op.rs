@@ -10,10 +10,11 @@
 //! | `integer`   | convolutions and fully connected layers of integers                    |
 //! | `keep`      | prepared constants that several may share                              |
 //! | `linear`    | fully connected layers and products of matrices, of `f32`              |
+//! | `max_pool`  | the largest in windows of pictures                                     |
 //! | `moves`     | transposition, padding, slices, concatenation, copies                  |
 //! | `narrow`    | convolutions over pictures of few channels                             |
 //! | `nibbles`   | fully connected layers with weights of 4 bits                          |
-//! | `pool`      | pools and resizing                                                     |
+//! | `pool`      | means of windows, places of the largest in them, and resizing          |
 //! | `quantise`  | numbers → integers, with scales that are found at run time             |
 //! | `quantised` | any operation on integers, by way of `f32`                             |
 //! | `trial`     | operations run by themselves, for their tests                          |
@@ -28,6 +29,7 @@ pub(crate) mod depthwise;
 pub(crate) mod integer;
 pub(crate) mod keep;
 pub(crate) mod linear;
+pub(crate) mod max_pool;
 pub(crate) mod moves;
 pub(crate) mod narrow;
 pub(crate) mod nibbles;

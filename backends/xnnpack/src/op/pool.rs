@@ -1,4 +1,4 @@
-//! Pools over windows of pictures, and resizing.
+//! Means and places of the largest in windows of pictures, and resizing.
 
 use afferent_core::{Element, Error};
 
@@ -10,18 +10,15 @@ use crate::shape::{MISFIT, Room, Shape, Window};
 pub(crate) enum Give {
     /// The mean of what is inside the picture.
     Mean,
-    Largest,
     /// The place of the largest in the window, counted column by column as XNNPACK does.
     Place,
 }
 
-/// A pool of `f32`, or the largest of integers.
+/// A pool of `f32`.
 pub(crate) struct Pool {
     pub(crate) window: Window,
     pub(crate) give: Give,
     pub(crate) clamp: (f32, f32),
-    /// Whether elements are integers of 8 bits.
-    pub(crate) bytes: bool,
 }
 
 impl Op for Pool {
@@ -35,22 +32,8 @@ impl Op for Pool {
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
-        match (self.give, self.bytes) {
-            (Give::Largest, true) => {
-                let out = elements::<i8>(out)?;
-                self.largest(cx, input, (i8::MIN, i8::max), out)?;
-                let [low, high] =
-                    [self.clamp.0, self.clamp.1].map(|bound| bound.clamp(-128.0, 127.0) as i8);
-                cx.isa.call(|| out.iter_mut().for_each(|x| *x = (*x).clamp(low, high.max(low))));
-                Ok(())
-            }
-            (Give::Largest, false) => {
-                let out = elements::<f32>(out)?;
-                self.largest(cx, input, (f32::NEG_INFINITY, larger), out)?;
-                bound(cx.isa, self.clamp, out);
-                Ok(())
-            }
-            (Give::Mean, _) => {
+        match self.give {
+            Give::Mean => {
                 let out = elements::<f32>(out)?;
                 out.fill(0.0);
                 self.each(
@@ -68,7 +51,7 @@ impl Op for Pool {
                 bound(cx.isa, self.clamp, out);
                 Ok(())
             }
-            (Give::Place, _) => {
+            Give::Place => {
                 let mut best = std::mem::take(&mut cx.scratch.floats);
                 let mine = some(&mut best, input.shape[3], &mut cx.scratch.room)?;
                 let out = elements::<i32>(out)?;
@@ -93,32 +76,7 @@ impl Op for Pool {
     }
 }
 
-/// The larger of two numbers; NaN if one of them is.
-#[inline(always)]
-fn larger(x: f32, y: f32) -> f32 {
-    if x > y || x.is_nan() { x } else { y }
-}
-
 impl Pool {
-    fn largest<T: Element>(
-        &self,
-        cx: &Cx<'_>,
-        input: &Input<'_>,
-        (least, larger): (T, impl Fn(T, T) -> T),
-        out: &mut [T],
-    ) -> Result<(), Error> {
-        out.fill(least);
-        self.each(
-            cx,
-            input,
-            out,
-            |to, from: &[T], _, _| {
-                from.iter().zip(to).for_each(|(x, to)| *to = larger(*x, *to));
-            },
-            |_, _| {},
-        )
-    }
-
     /// Calls `add` with the channels of each position and those of each input that its window
     /// meets, with the number of the tap and whether it is the first; then `finish` with the
     /// number of inputs.
@@ -264,21 +222,20 @@ mod tests {
 
     const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
-    fn pool(give: Give) -> Pool {
+    fn places() -> Pool {
         let (zeros, ones) = ([0; 2], [1; 2]);
         let window =
             Window { kernel: [2, 3], stride: ones, dilation: ones, before: zeros, after: zeros };
-        Pool { window, give, clamp: OPEN, bytes: false }
+        Pool { window, give: Give::Place, clamp: OPEN }
     }
 
     #[test]
-    fn the_largest_is_nan_where_a_number_is() {
+    fn the_place_of_the_largest_is_that_of_nan() {
         for at in 0..6 {
             let mut x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
             x[at] = f32::NAN;
             let shape = Shape::of([1, 2, 3, 1]);
-            assert!(trial::run(&mut pool(Give::Largest), &x, shape, 0.0_f32, 1).0[0].is_nan());
-            let (place, _) = trial::run(&mut pool(Give::Place), &x, shape, -1_i32, 1);
+            let (place, _) = trial::run(&mut places(), &x, shape, -1_i32, 1);
             assert_eq!(place, [[0, 2, 4, 1, 3, 5][at]]);
         }
     }
@@ -292,7 +249,7 @@ mod tests {
             ([-1.0, -1.0, -1.0, -1.0, -1.0, -1.0], 0),
         ] {
             let shape = Shape::of([1, 2, 3, 1]);
-            let (place, _) = trial::run(&mut pool(Give::Place), &x, shape, -1_i32, 1);
+            let (place, _) = trial::run(&mut places(), &x, shape, -1_i32, 1);
             assert_eq!(place, [expected], "{x:?}");
         }
     }

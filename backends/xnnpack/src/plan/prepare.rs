@@ -18,6 +18,7 @@ use crate::{
         integer::{self, Bias, Integer, Layout, StaticPatches, Weights},
         keep::Keep,
         linear::{Linear, Packed, Product},
+        max_pool::MaxPool,
         moves::{Change, Concatenate, Fill, Move},
         narrow::{self, Narrow},
         nibbles::{self, Nibbles},
@@ -61,7 +62,7 @@ impl<'g, 'a> Prepare<'g, 'a> {
         let inputs = node.inputs[..inputs].to_vec();
         if let (Some(output), Kind::ArgMaxPool(window)) = (node.positions, &node.kind) {
             let (window, give) = (*window, Give::Place);
-            let op = Box::new(Pool { window, give, clamp: OPEN, bytes: false });
+            let op = Box::new(Pool { window, give, clamp: OPEN });
             if cx.stored(0) != Store::F32 || store(&self.graph.values[output]) != Store::I32 {
                 return Err(cx.unsupported("the types of the largest and its place"));
             }
@@ -157,7 +158,7 @@ impl<'a> One<'_, 'a> {
                 let (low, high) = bounds(self.node.clamp, scale, zero_point);
                 let zero_point = zero_point as f32;
                 let clamp = (low + zero_point, high + zero_point);
-                Box::new(Pool { window: *window, give: Give::Largest, clamp, bytes: true })
+                Box::new(MaxPool::<i8>::new(*window, clamp))
             }
             kind => match self.of_bytes(kind)? {
                 Some(op) => op,
@@ -279,10 +280,10 @@ impl<'a> One<'_, 'a> {
                 Box::new(Product::new(*transposed, false, None, clamp))
             }
             Kind::AveragePool(window) => {
-                Box::new(Pool { window: *window, give: Give::Mean, clamp, bytes: false })
+                Box::new(Pool { window: *window, give: Give::Mean, clamp })
             }
             Kind::MaxPool(window) | Kind::ArgMaxPool(window) => {
-                Box::new(Pool { window: *window, give: Give::Largest, clamp, bytes: false })
+                Box::new(MaxPool::<f32>::new(*window, clamp))
             }
             Kind::GlobalAveragePool { keeps_dims } => {
                 Box::new(GlobalMean { keeps_dims: *keeps_dims, clamp })

@@ -121,6 +121,9 @@ fn flipped<S: Simd>(x: i8) -> u8 {
     x.cast_unsigned() ^ S::OFFSET
 }
 
+/// The most integers that are written in one piece.
+const SHORT: usize = 32;
+
 /// How rows are prepared. A trait and no closure, which might be compiled without the instructions
 /// of the function around it.
 trait Prepare {
@@ -139,7 +142,6 @@ impl<S: Simd> Prepare for Flip<S> {
     #[inline(always)]
     fn write(&self, x: &[i8], to: &mut [u8], len: usize) {
         // Short runs are written in one piece, in words that the compiler joins.
-        const SHORT: usize = 32;
         let signs = const { u64::from_ne_bytes([S::OFFSET; 8]) };
         let pieces = x.first_chunk::<SHORT>().zip(to.first_chunk_mut::<SHORT>());
         match pieces {
@@ -272,6 +274,17 @@ impl<E: End> Area<'_, '_, E> {
         let Product { x, places, channels, .. } = self.product;
         match places {
             Places::Rows { step } => how.write(&x[row * step..], to, channels),
+            Places::Taps { at, taps } if channels <= SHORT => {
+                let places = &at[row * taps..][..taps];
+                for (&place, start) in places.iter().zip((0..).step_by(channels.max(1))) {
+                    let to = &mut to[start..];
+                    if place == ZEROS {
+                        to[..channels].fill(zero);
+                    } else {
+                        how.write(&x[place as usize..], to, channels);
+                    }
+                }
+            }
             Places::Taps { at, taps } => {
                 let mut places = &at[row * taps..][..taps];
                 let mut to = &mut *to;
@@ -290,9 +303,7 @@ impl<E: End> Area<'_, '_, E> {
                 }
             }
         }
-        // Weights are zero there.
-        let whole = self.inner.next_multiple_of(size_of::<i32>() / size_of::<P::To>());
-        to[self.inner..whole].fill(zero);
+        // What stands between the row and its last whole group meets weights of zero.
     }
 
     /// What zero is stored as.
