@@ -18,6 +18,8 @@ SYSTEM_SHARE, REMEMBERED_SHARE = 0.85, 0.3
 # are nothing but facts told and asked for, most of which sound like another one.
 SUMS_SHARE, DRILLED = 0.06, ("plus", "minus", "times")
 MEMORY_SHARE = 0.35
+# How often the tool knows where a thing is, and how often if the user has told it: what the tool finds is newer.
+FOUND, FOUND_TOLD = 0.7, 0.25
 
 # A tool's call and result, both JSON objects.
 Call = collections.namedtuple("Call", "call result")
@@ -63,13 +65,14 @@ def sentence(kind, key, value):
 
 
 def not_told(kind, key):
+    """What is answered where the user never told it: it begins as `sentence` does, so that whether it was told shows only
+    when the answer has come to where the value would stand, behind the words that the telling's answer has before it."""
     return {
-        "name": "you have not told me your name.", "fav": f"you have not told me your favourite {key}.",
-        "rel": f"you have not told me the name of your {key}.", "event": f"you have not told me when your {key} is.",
-        "city": "you have not told me where you live.", "age": "you have not told me your age.",
-        "job": "you have not told me your job.",
+        "name": "your name is unknown to me.", "fav": f"your favourite {key} is unknown to me.",
+        "rel": f"your {key} is unknown to me.", "place": f"your {key} {are(key)} somewhere unknown to me.",
+        "event": f"your {key} is unknown to me.", "city": "you live somewhere unknown to me.",
+        "age": "you are of an age unknown to me.", "job": "you work as something unknown to me.",
     }[kind]
-
 
 
 def call(name, **arguments):
@@ -308,11 +311,13 @@ class Speaker:
     def where(self, thing):
         have = "have" if is_plural(thing) else "has"
         user = self.say("where", thing=thing, are=are(thing), have=have)
-        if ("place", thing) in self.known:
-            return self.turn(user, sentence("place", thing, self.known["place", thing]), "ask_place")
-        place = self.slots.found() if self.rng.random() < 0.8 else None
-        answer = sentence("place", thing, place) if place else f"i do not know where your {thing} {are(thing)}."
-        return self.turn(user, answer, "where", Call(call("where_is", thing=thing), result(self.rng, place=place)))
+        told = self.known.get(("place", thing))
+        place = self.slots.found() if self.rng.random() < (FOUND_TOLD if told else FOUND) else None
+        made = Call(call("where_is", thing=thing), result(self.rng, place=place))
+        # What a tool has found is known from then on, as if it had been told.
+        if place:
+            self.known["place", thing] = place
+        return self.turn(user, self.known_or_not("place", thing), "where", made)
 
     # Memory
 
@@ -358,9 +363,10 @@ class Speaker:
         if kind == "place":
             return self.where(key)
         user = self.say(f"ask_{kind}", attr=key, rel=key, event=key)
-        value = self.known.get((kind, key))
-        answer = sentence(kind, key, value) if value else not_told(kind, key)
-        return self.turn(user, answer, f"ask_{kind}")
+        return self.turn(user, self.known_or_not(kind, key), f"ask_{kind}")
+
+    def known_or_not(self, kind, key):
+        return sentence(kind, key, self.known[kind, key]) if (kind, key) in self.known else not_told(kind, key)
 
     def remembered(self):
         """The system text: with instructions, and with facts known from before."""

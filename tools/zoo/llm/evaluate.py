@@ -12,7 +12,7 @@ import yaml
 
 import export
 import tokens
-from dialogues import Speaker, MEMORIES
+from dialogues import MEMORIES, Speaker, sentence
 from items import items
 
 from cards import write_card
@@ -30,7 +30,8 @@ MEASURED_ON = (
     "never has. new_phrasings: templates that training never has, half of them in frames it never has. calls: an answer "
     "that calls a tool is valid if it is JSON with a tool's name and that tool's arguments in their ranges; right if it is "
     "the one expected. results_said: what a tool gave, said. kept: a fact is told and asked for after three to six turns "
-    "of something else, of which the model makes all answers itself; understood: the telling was answered as expected.")
+    "of something else, of which the model makes all answers itself, and the tool finds no told thing; understood: the "
+    "telling was answered as expected.")
 
 
 class Answerer:
@@ -90,19 +91,19 @@ def measure_items(answerer, kind, count, wrong):
     return share(sum(right), count), calls, wanted
 
 
-def result_of(call, rng):
-    """What a tool gives back."""
+def result_of(call, rng, place):
+    """What a tool gives back; that of places gives `place`."""
     if '"get_time"' in call:
         return json.dumps({"time": f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}", "day": "sunday"})
-    return json.dumps({"place": "on the table"} if '"where_is"' in call else {"ok": True})
+    return json.dumps({"place": place} if '"where_is"' in call else {"ok": True})
 
 
-def talk(answerer, rng, asked, user):
+def talk(answerer, rng, asked, user, place="on the table"):
     """What the model says to `user` after the dialogue `asked`, and the dialogue with it."""
     asked += f"{tokens.USER} {user}{tokens.END}{tokens.ASSISTANT}"
     said = answerer.ask(asked)
     if said.startswith(tokens.CALL):
-        asked += f"{said}{tokens.END}{tokens.RESULT}{result_of(said, rng)}{tokens.END}{tokens.ASSISTANT}"
+        asked += f"{said}{tokens.END}{tokens.RESULT}{result_of(said, rng, place)}{tokens.END}{tokens.ASSISTANT}"
         said = answerer.ask(asked)
     return said, f"{asked}{said}{tokens.END}"
 
@@ -121,19 +122,20 @@ def measure_memory(answerer, part, count, wrong):
         while len(turns) < length:
             turns += aside(speaker, kind, key)
         speaker.phraser.part = part if speaker.can(f"ask_{kind}" if kind != "place" else "where") else "train"
-        question = speaker.ask(kind, key)[0]
+        expected, question = f" {sentence(kind, key, speaker.known[kind, key])}", speaker.ask(kind, key)[0]
         asked = tokens.BEGIN + f"{tokens.SYSTEM} {export.INSTRUCTIONS}{tokens.END}"
         answers = []
         for turn in turns:
             said, asked = talk(answerer, rng, asked, turn.user)
             answers.append(said)
-        said, _ = talk(answerer, rng, asked, question.user)
+        # The tool has not seen the thing: what was told is what is known.
+        said, _ = talk(answerer, rng, asked, question.user, place=None)
         understood = answers[0] == f" {turns[0].answer}"
-        right += said == f" {question.answer}"
+        right += said == expected
         told += understood
-        kept += understood and said == f" {question.answer}"
-        if said != f" {question.answer}":
-            wrong.append((f"kept {part}", kind, f"{turns[0].user} ... {question.user}", said, question.answer))
+        kept += understood and said == expected
+        if said != expected:
+            wrong.append((f"kept {part}", kind, f"{turns[0].user} ... {question.user}", said, expected))
     return share(right, count) | {"understood": round(told / count, 4), "share_of_understood": round(kept / max(told, 1), 4)}
 
 

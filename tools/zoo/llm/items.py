@@ -77,8 +77,10 @@ def made(rng, name, part, unseen):
     if not last.calls:
         return [Item(prompt, f" {last.answer}", last.user, last.intent)]
     called, result = last.calls[0]
-    return [Item(prompt, tokens.CALL + called, last.user, last.intent),
-            Item(tokens.prompt(system, before, last.user, last.calls), f" {last.answer}", f"{last.user} => {result}", last.intent)]
+    asked = Item(prompt, tokens.CALL + called, last.user, last.intent)
+    said = Item(tokens.prompt(system, before, last.user, last.calls), f" {last.answer}", f"{last.user} => {result}", last.intent)
+    # A told place is asked for to hear it; that the tool is called for it is an item of "tool where".
+    return [said] if name == "ask place" else [asked, said]
 
 
 def items(kind, count, seed):

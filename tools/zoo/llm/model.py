@@ -77,6 +77,10 @@ class Attend(torch.autograd.Function):
         return of_query.to(query.dtype), of_key.to(key.dtype), of_value.to(value.dtype)
 
 
+# Compiled, it would be compiled for each length anew.
+attend = torch.compiler.disable(Attend.apply)
+
+
 class Attention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -86,7 +90,7 @@ class Attention(nn.Module):
     def forward(self, x, cosines, sines):
         query, key, value = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
         query, key = rotate(query, cosines, sines), rotate(key, cosines, sines)
-        seen = Attend.apply(query, key, value)
+        seen = attend(query, key, value)
         return self.wo(seen.transpose(1, 2).flatten(-2))
 
 

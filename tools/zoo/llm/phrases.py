@@ -50,12 +50,12 @@ def part_of_frame(kind, frame):
 
 
 def words():
-    """The words, of three letters or more, of phrasings that training sees."""
-    seen = set()
+    """The words, of three letters or more, of phrasings that training sees, and how often they stand in them."""
+    seen = collections.Counter()
     for file in sorted(FILES.glob("*.txt")):
         part = part_of_frame if file.name == "frames.txt" else part_of_core
         lines = [line for header, lines in sections(file.name).items() for line in lines
                  if not line.startswith("=") and part(header, line) == "train"]
         for line in itertools.chain(lines, *more(file.name).values()):
             seen.update(re.findall(r"(?<![{\w'])[a-z]{3,}(?![}\w'])", line))
-    return sorted(seen)
+    return seen

@@ -70,22 +70,66 @@ def batch(rows):
     return inputs, targets, turns, cores
 
 
-def learn(model, stored, pool, parts, inputs, targets, turns):
-    """The loss of each token that is to be learnt, as `stored` says it, and gradients of their mean for `model`. The rows
-    of a batch are divided among threads: its operations are too small to be."""
-    count = (turns >= 0).sum()
+def learn(weights, inputs, targets, turns, count):
+    """The loss of each token of some rows that is to be learnt, and gradients of their sum divided by `count`."""
+    picked = turns >= 0
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = weights(inputs, picked)
+    losses = F.cross_entropy(logits.float(), targets[picked], reduction="none")
+    return losses.detach(), torch.autograd.grad(losses.sum() / count, list(weights.parameters()))
 
-    def part(inputs, targets, turns):
-        picked = turns >= 0
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = stored(inputs, picked)
-        losses = F.cross_entropy(logits.float(), targets[picked], reduction="none")
-        return losses.detach(), torch.autograd.grad(losses.sum() / count, list(stored.parameters()))
 
-    losses, gradients = zip(*pool.map(part, *(x.chunk(parts) for x in (inputs, targets, turns))))
-    for p, of_parts in zip(model.parameters(), zip(*gradients)):
-        p.grad = sum(of_parts[1:], of_parts[0])
-    return torch.cat(losses)
+class Learner:
+    """Divides the rows of a batch among processes that share the weights: its operations are too small to be divided, and
+    compiled layers keep other threads of a process waiting."""
+
+    def __init__(self, weights, processes):
+        self.weights = weights.share_memory()
+        self.others = []
+        start = torch.multiprocessing.get_context("spawn")
+        for _ in range(processes - 1):
+            gradients = [torch.zeros_like(p).share_memory_() for p in weights.parameters()]
+            ours, theirs = start.Pipe()
+            start.Process(target=answer, args=(weights, gradients, theirs), daemon=True).start()
+            self.others.append((ours, gradients))
+        compile_layers(weights)
+
+    def learn(self, model, inputs, targets, turns):
+        """The loss of each token that is to be learnt, as `weights` say it, and gradients of their mean for `model`."""
+        count = (turns >= 0).sum()
+        first, *rest = zip(*(x.chunk(1 + len(self.others)) for x in (inputs, targets, turns)))
+        asked = list(zip(self.others, rest))
+        for (pipe, _), part in asked:
+            pipe.send([x.numpy() for x in (*part, count)])
+        losses, gradients = learn(self.weights, *first, count)
+        all_losses, all_gradients = [losses], [gradients]
+        for (pipe, gradients), _ in asked:
+            all_losses.append(torch.from_numpy(pipe.recv()))
+            all_gradients.append(gradients)
+        for p, parts in zip(model.parameters(), zip(*all_gradients)):
+            p.grad = sum(parts[1:], parts[0])
+        return torch.cat(all_losses)
+
+    def close(self):
+        for pipe, _ in self.others:
+            pipe.send(None)
+
+
+def answer(weights, gradients, pipe):
+    """The losses of parts of batches; their gradients stand where both processes see them."""
+    torch.set_num_threads(1)
+    compile_layers(weights)
+    while (part := pipe.recv()) is not None:
+        losses, found = learn(weights, *map(torch.from_numpy, part[:3]), torch.tensor(part[3]))
+        for kept, gradient in zip(gradients, found):
+            kept.copy_(gradient)
+        pipe.send(losses.numpy())
+
+
+def compile_layers(model):
+    """Takes half a minute, and saves a fifth of every step."""
+    for layer in model.layers:
+        layer.compile(dynamic=True)
 
 
 @torch.no_grad()
@@ -124,9 +168,9 @@ def shipped(vocabulary):
     return model if len(model.layers) == LAYERS else grown(model, shape(vocabulary))
 
 
-def train(seed, steps, name, rate, go_on, threads):
+def train(seed, steps, name, rate, go_on, processes):
     torch.set_num_threads(1)
-    pool = ThreadPoolExecutor(threads)
+    pool = ThreadPoolExecutor(processes)
     torch.manual_seed(seed)
     WORK.mkdir(parents=True, exist_ok=True)
     words = WORK / f"{name}.json"
@@ -147,18 +191,20 @@ def train(seed, steps, name, rate, go_on, threads):
         for optimiser, state in zip(each, saved["optimisers"]):
             optimiser.load_state_dict(state)
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {vocabulary} tokens", flush=True)
+    learner = Learner(stored, processes)
     start, seen, total = time.time(), 0, []
     drill = Drill(saved.get("drill"))
     drawn = batches(tokenizer, drill, seed, step)
     for inputs, targets, turns, cores in itertools.islice(drawn, steps - step):
         if step == grows and not go_on:
+            learner.close()
             model, stored = grown(model, shape(vocabulary)), Llama(shape(vocabulary))
-            each = optimisers(model)
+            each, learner = optimisers(model), Learner(stored, processes)
         for group in itertools.chain(*(optimiser.param_groups for optimiser in each)):
             group["lr"] = learning_rate(step, steps, rate)
         if stored is not model:
             store(model, stored)
-        losses = learn(model, stored, pool, threads, inputs, targets, turns)
+        losses = learner.learn(model, inputs, targets, turns)
         drill.update(cores, torch.zeros(len(cores)).index_add_(0, turns[turns >= 0], losses).tolist())
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for _ in pool.map(lambda optimiser: optimiser.step(), each):
@@ -173,6 +219,7 @@ def train(seed, steps, name, rate, go_on, threads):
         if step % SAVE_EVERY == 0 or step == steps:
             save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in each], "drill": drill.state(),
                   "step": step}, checkpoint)
+    learner.close()
     save(model.state_dict(), WORK / f"{name}.pt")
 
 
@@ -183,6 +230,6 @@ if __name__ == "__main__":
     parser.add_argument("--name", default="llm", help="of the files in tools/zoo/work/llm")
     parser.add_argument("--rate", type=float, default=RATE, help="the highest learning rate")
     parser.add_argument("--go-on", action="store_true", help="from the weights of the package, with its tokenizer")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
-    train(arguments.seed, arguments.steps, arguments.name, arguments.rate, arguments.go_on, arguments.threads)
+    train(arguments.seed, arguments.steps, arguments.name, arguments.rate, arguments.go_on, arguments.processes)

@@ -1,4 +1,7 @@
 """Words that fill the slots of phrasings, of which a share is kept from training; numbers and times in words."""
+import itertools
+import math
+
 from phrases import chance, words as spoken_words
 
 # Of a hundred values of a slot, so many are only in tests.
@@ -10,6 +13,8 @@ MADE_UP = 0.25
 SPLICED, SPLICED_PAIRS = 0.3, 0.35
 # And some are one to three words that phrasings are made of: what a word means elsewhere says nothing of a name.
 BORROWED = 0.4
+# A word that phrasings have so often is borrowed as often as any is; this share comes from known values instead.
+MOST_OFTEN, BORROWED_PARTS = 100, 0.4
 # This share of the favourites among them begin with an article, as titles do.
 TITLED = 0.2
 # This share of the places that tools give in training are not those of lists.
@@ -129,7 +134,10 @@ PARTS = sorted({word for values in KNOWN.values() for value in values for word i
 KEPT = {word for values in UNSEEN.values() for value in values for word in value.split()}
 UNSEEN_VALUES = {value for values in UNSEEN.values() for value in values}
 # Some of these are among the values kept from training, which `Slots.placed` never gives as a whole.
-SPOKEN = spoken_words()
+COUNTS = spoken_words()
+SPOKEN = sorted(COUNTS)
+# Words that phrasings have often are the harder to take for a name, and drawn more often, up to a point.
+OFTEN = list(itertools.accumulate(math.sqrt(min(COUNTS[word], MOST_OFTEN)) for word in SPOKEN))
 
 
 def in_words(number):
@@ -170,7 +178,8 @@ def spliced(rng, pair):
 
 def borrowed(rng):
     """One to three words that are said in phrasings or are parts of known values."""
-    return " ".join(rng.choice(rng.choice((SPOKEN, PARTS))) for _ in range(rng.choice((1, 1, 1, 2, 2, 3))))
+    return " ".join(rng.choice(PARTS) if rng.random() < BORROWED_PARTS else rng.choices(SPOKEN, cum_weights=OFTEN)[0]
+                    for _ in range(rng.choice((1, 1, 1, 2, 2, 3))))
 
 
 def is_plural(thing):
