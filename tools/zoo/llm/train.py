@@ -230,6 +230,6 @@ if __name__ == "__main__":
     parser.add_argument("--name", default="llm", help="of the files in tools/zoo/work/llm")
     parser.add_argument("--rate", type=float, default=RATE, help="the highest learning rate")
     parser.add_argument("--go-on", action="store_true", help="from the weights of the package, with its tokenizer")
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1, help="that divide each batch")
     arguments = parser.parse_args()
     train(arguments.seed, arguments.steps, arguments.name, arguments.rate, arguments.go_on, arguments.processes)

@@ -190,7 +190,7 @@ mod tests {
         let [batch, height, width] = [3, 37, 29];
         for channels in [1, 9, 64, 77, 130] {
             let shape = Shape::of([batch, height, width, channels]);
-            let x: Vec<i8> = (0..shape.numel().unwrap()).map(|at| (at * 7919 >> 3) as i8).collect();
+            let x: Vec<i8> = (0..shape.numel().unwrap()).map(|at| (at * 7919 / 8) as i8).collect();
             let expected = |clamp: (i8, i8)| {
                 let [rows, cols] = window.output([height, width]).unwrap();
                 let mut all = Vec::new();
