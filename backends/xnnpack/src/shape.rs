@@ -149,6 +149,15 @@ impl Window {
         Ok(output)
     }
 
+    /// The result of a pool of pictures.
+    pub(crate) fn pooled(&self, pictures: Shape) -> Result<Shape, Error> {
+        let [batch, height, width, channels] = pictures.picture()?;
+        let [rows, cols] = self.output([height, width])?;
+        let out = Shape::of([batch, rows, cols, channels]);
+        out.numel()?;
+        Ok(out)
+    }
+
     /// Rows and columns of the result of the transposed convolution, `more` added at the end.
     pub(crate) fn transposed(
         &self,

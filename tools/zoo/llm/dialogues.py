@@ -311,8 +311,8 @@ class Speaker:
     def where(self, thing):
         have = "have" if is_plural(thing) else "has"
         user = self.say("where", thing=thing, are=are(thing), have=have)
-        told = self.known.get(("place", thing))
-        place = self.slots.found() if self.rng.random() < (FOUND_TOLD if told else FOUND) else None
+        share = FOUND_TOLD if ("place", thing) in self.known else FOUND
+        place = self.slots.found() if self.rng.random() < share else None
         made = Call(call("where_is", thing=thing), result(self.rng, place=place))
         # What a tool has found is known from then on, as if it had been told.
         if place:

@@ -104,7 +104,10 @@ class Learner:
         losses, gradients = learn(self.weights, *first, count)
         all_losses, all_gradients = [losses], [gradients]
         for (pipe, gradients), _ in asked:
-            all_losses.append(torch.from_numpy(pipe.recv()))
+            try:
+                all_losses.append(torch.from_numpy(pipe.recv()))
+            except (EOFError, OSError):
+                raise SystemExit("a process of the training has ended; start it again to go on from its last checkpoint")
             all_gradients.append(gradients)
         for p, parts in zip(model.parameters(), zip(*all_gradients)):
             p.grad = sum(parts[1:], parts[0])

@@ -67,25 +67,22 @@ impl<T> MaxPool<T> {
 
 impl<T: Number> Op for MaxPool<T> {
     fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
-        let [batch, height, width, channels] = only(inputs)?.picture()?;
-        let [rows, cols] = self.window.output([height, width])?;
-        let out = Shape::of([batch, rows, cols, channels]);
-        out.numel()?;
-        Ok(out)
+        self.window.pooled(*only(inputs)?)
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
-        let [batch, height, width, channels] = input.shape.picture()?;
         let (x, out) = (input.data::<T>()?, elements::<T>(out)?);
-        let [rows, cols] = self.window.output([height, width])?;
-        let line = cols * channels;
-        if line == 0 || out.is_empty() {
-            return Ok(());
-        }
-        if x.len() != batch * height * width * channels {
+        let to = self.window.pooled(input.shape)?;
+        if x.len() != input.shape.numel()? || out.len() != to.numel()? {
             return Err(MISFIT);
         }
+        if out.is_empty() {
+            return Ok(());
+        }
+        let ([_, height, width, channels], [_, rows, cols, _]) =
+            (input.shape.picture()?, to.picture()?);
+        let line = cols * channels;
         let work = out.len().saturating_mul(self.window.taps());
         let pieces = cx.workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
         let share = (out.len() / line).div_ceil(pieces);
@@ -166,13 +163,10 @@ mod tests {
 
     #[test]
     fn the_largest_is_nan_where_a_number_is() {
-        let (zeros, ones) = ([0; 2], [1; 2]);
-        let window =
-            Window { kernel: [2, 3], stride: ones, dilation: ones, before: zeros, after: zeros };
         for at in 0..6 {
             let mut x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
             x[at] = f32::NAN;
-            let mut pool = MaxPool::<f32>::new(window, OPEN);
+            let mut pool = MaxPool::<f32>::new(trial::window([2, 3]), OPEN);
             let shape = Shape::of([1, 2, 3, 1]);
             assert!(trial::run(&mut pool, &x, shape, 0.0_f32, 1).0[0].is_nan());
         }

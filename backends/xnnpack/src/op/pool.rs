@@ -23,11 +23,7 @@ pub(crate) struct Pool {
 
 impl Op for Pool {
     fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
-        let [batch, height, width, channels] = only(inputs)?.picture()?;
-        let [rows, cols] = self.window.output([height, width])?;
-        let out = Shape::of([batch, rows, cols, channels]);
-        out.numel()?;
-        Ok(out)
+        self.window.pooled(*only(inputs)?)
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
@@ -223,10 +219,7 @@ mod tests {
     const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
     fn places() -> Pool {
-        let (zeros, ones) = ([0; 2], [1; 2]);
-        let window =
-            Window { kernel: [2, 3], stride: ones, dilation: ones, before: zeros, after: zeros };
-        Pool { window, give: Give::Place, clamp: OPEN }
+        Pool { window: trial::window([2, 3]), give: Give::Place, clamp: OPEN }
     }
 
     #[test]

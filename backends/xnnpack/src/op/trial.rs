@@ -14,6 +14,12 @@ pub(crate) fn numbers(len: usize) -> Vec<f32> {
     (0..len).map(|at| ((at * 7919 + 13) % 1009) as f32 / 504.0 - 1.0).collect()
 }
 
+/// Windows one after the other, inside the picture.
+pub(crate) fn window(kernel: [usize; 2]) -> Window {
+    let (zeros, ones) = ([0; 2], [1; 2]);
+    Window { kernel, stride: ones, dilation: ones, before: zeros, after: zeros }
+}
+
 /// A convolution with a kernel of 3 x 3 that may be filtered, with other borders on each side.
 pub(crate) fn filterable(inputs: usize, outputs: usize) -> Sizes {
     let window =
