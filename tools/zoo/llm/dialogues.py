@@ -18,6 +18,8 @@ SYSTEM_SHARE, REMEMBERED_SHARE = 0.85, 0.3
 # are nothing but facts told and asked for, most of which sound like another one.
 SUMS_SHARE, DRILLED = 0.06, ("plus", "minus", "times")
 MEMORY_SHARE = 0.35
+# How much of small talk asks what the assistant likes: that has slots, as no other has.
+BOT_FAVOURITE_SHARE = 0.25
 # How often the tool knows where a thing is, and how often if the user has told it: what the tool finds is newer.
 FOUND, FOUND_TOLD = 0.7, 0.25
 
@@ -141,7 +143,7 @@ class Speaker:
         return getattr(self, family)()
 
     def talk(self):
-        if self.rng.random() < 0.1:
+        if self.rng.random() < BOT_FAVOURITE_SHARE:
             return self.bot_favourite()
         return self.alone(self.rng.choice(ALONE))
 
@@ -159,7 +161,7 @@ class Speaker:
         return self.table(self.rng.choices(TABLES, TABLE_WEIGHTS)[0])
 
     def tool(self):
-        weights = (1.6, 0.9, 2, 0.5, 2, 0.9, 1.1, 0.5, 0.9, 2.2)
+        weights = (1.4, 0.9, 1.8, 0.5, 1.9, 1.6, 1.8, 0.5, 0.9, 2.3)
         return self.use_tool(self.rng.choices(TOOLS, weights)[0])
 
     def refuse(self):

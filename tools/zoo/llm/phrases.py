@@ -1,7 +1,6 @@
 """The files of phrases: their sections, and which lines training sees."""
 import collections
 import hashlib
-import itertools
 import pathlib
 import re
 
@@ -49,13 +48,36 @@ def part_of_frame(kind, frame):
     return "train" if frame == "{}" else part_of(f"frame {kind} {frame}")
 
 
+def training_lines():
+    """(file, header, line) of all that training sees, without answers."""
+    for file in sorted(path.name for path in FILES.glob("*.txt")):
+        part = part_of_frame if file == "frames.txt" else part_of_core
+        for header, lines in sections(file).items():
+            yield from ((file, header, line) for line in lines if not line.startswith("=") and part(header, line) == "train")
+        for header, lines in more(file).items():
+            yield from ((file, header, line) for line in lines)
+
+
+WORD = r"(?<![{\w'])[a-z]{3,}(?![}\w'])"
+
+
 def words():
     """The words, of three letters or more, of phrasings that training sees, and how often they stand in them."""
     seen = collections.Counter()
-    for file in sorted(FILES.glob("*.txt")):
-        part = part_of_frame if file.name == "frames.txt" else part_of_core
-        lines = [line for header, lines in sections(file.name).items() for line in lines
-                 if not line.startswith("=") and part(header, line) == "train"]
-        for line in itertools.chain(lines, *more(file.name).values()):
-            seen.update(re.findall(r"(?<![{\w'])[a-z]{3,}(?![}\w'])", line))
+    for _, _, line in training_lines():
+        seen.update(re.findall(WORD, line))
     return seen
+
+
+def beside():
+    """The words that stand directly before slots in phrasings that training sees, or end openings; those that stand directly
+    behind slots, or begin closings. Fillers are in both."""
+    before, behind = set(), set()
+    for file, header, line in training_lines():
+        before.update(re.findall(r"([a-z']+)[|)( ]* \{", line))
+        behind.update(re.findall(r"\} [|)( ]*([a-z']+)", line))
+        if file == "frames.txt" and header in ("open", "filler"):
+            before.add(line.split()[-1])
+        if file == "frames.txt" and header in ("close", "filler"):
+            behind.add(line.split()[0])
+    return before, behind

@@ -118,8 +118,11 @@ class Phraser:
             text = dropped(rng, text)
         if self.varied and not bare:
             text = lost(rng, text) if rng.random() < LOST else text
-            opening, closing = (f"{around} {rng.choice(PARTS)}".strip() if rng.random() < STRAY / 2 else around
-                                for around in (opening, closing))
+            # A word beside a value would be taken for a part of it.
+            if rng.random() < STRAY / 2 and (opening or not text.startswith("{")):
+                opening = f"{opening} {rng.choice(PARTS)}".strip()
+            if rng.random() < STRAY / 2 and (closing or not text.endswith("}")):
+                closing = f"{closing} {rng.choice(PARTS)}".strip()
         if rng.random() < FILLER and not bare:
             text = filled(rng, text, self.around("filler", 1))
         if rng.random() < SHORTENED:

@@ -2,7 +2,7 @@
 import itertools
 import math
 
-from phrases import chance, words as spoken_words
+from phrases import beside, chance, words as spoken_words
 
 # Of a hundred values of a slot, so many are only in tests.
 HELD = 20
@@ -11,7 +11,8 @@ MADE_UP = 0.25
 # In the dialogues of training, some more are made of a piece of one word and the end of another, and some of these
 # have a second word: so every piece of the tokenizer is copied, not only those of made-up syllables.
 SPLICED, SPLICED_PAIRS = 0.3, 0.35
-# And some are one to three words that phrasings are made of: what a word means elsewhere says nothing of a name.
+# And some are one to three words that phrasings are made of: what a word means elsewhere says nothing of a name. Of several,
+# none is one that phrasings have beside values, such as "{thing} lately" or "{room} robot": where a value ends could not be told.
 BORROWED = 0.4
 # A word that phrasings have so often is borrowed as often as any is; this share comes from known values instead.
 MOST_OFTEN, BORROWED_PARTS = 100, 0.4
@@ -137,6 +138,8 @@ UNSEEN_VALUES = {value for values in UNSEEN.values() for value in values}
 COUNTS = spoken_words()
 SPOKEN = sorted(COUNTS)
 # Words that phrasings have often are the harder to take for a name, and drawn more often, up to a point.
+BEFORE, BEHIND = beside()
+ENDS = [word for word in PARTS if word not in BEHIND]
 OFTEN = list(itertools.accumulate(math.sqrt(min(COUNTS[word], MOST_OFTEN)) for word in SPOKEN))
 
 
@@ -166,20 +169,29 @@ def made_up(rng, plural=False):
             return word + "s" if plural else word
 
 
-def spliced(rng, pair):
-    """A word, or two, with the spelling of English; none that is kept for tests."""
+def spliced(rng):
+    """A word with the spelling of English; none that is kept for tests."""
     while True:
         first, second = (rng.choice(rng.choice((SPOKEN, PARTS))) for _ in range(2))
         start = rng.choice((0, rng.randrange(len(first) - 1)))
         word = first[start:start + rng.randint(1, 5)] + second[-rng.randint(2, 5):]
-        if len(word) > 3 and word not in KEPT:
-            return f"{word} {rng.choice(PARTS)}" if pair else word
+        if len(word) > 3 and word not in KEPT and word not in BEFORE and word not in BEHIND:
+            return word
+
+
+def spliced_pair(rng):
+    """Such a word and a known one or another such."""
+    return f"{spliced(rng)} {rng.choice(ENDS) if rng.random() < 0.5 else spliced(rng)}"
 
 
 def borrowed(rng):
     """One to three words that are said in phrasings or are parts of known values."""
-    return " ".join(rng.choice(PARTS) if rng.random() < BORROWED_PARTS else rng.choices(SPOKEN, cum_weights=OFTEN)[0]
-                    for _ in range(rng.choice((1, 1, 1, 2, 2, 3))))
+    count = rng.choice((1, 1, 1, 2, 2, 3))
+    while True:
+        words = [rng.choice(PARTS) if rng.random() < BORROWED_PARTS else rng.choices(SPOKEN, cum_weights=OFTEN)[0]
+                 for _ in range(count)]
+        if BEFORE.isdisjoint(words[:-1]) and BEHIND.isdisjoint(words[1:]):
+            return " ".join(words)
 
 
 def is_plural(thing):
@@ -200,7 +212,8 @@ class Slots:
         if kind in CLOSED:
             return self.rng.choice(KNOWN[kind])
         if self.varied and self.rng.random() < SPLICED:
-            return self.placed(kind, lambda: spliced(self.rng, self.rng.random() < SPLICED_PAIRS))
+            made = spliced_pair if self.rng.random() < SPLICED_PAIRS else spliced
+            return self.placed(kind, lambda: made(self.rng))
         if self.varied and self.rng.random() < BORROWED:
             return self.placed(kind, lambda: borrowed(self.rng), TITLED)
         if self.rng.random() < MADE_UP:
