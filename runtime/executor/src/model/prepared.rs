@@ -8,6 +8,7 @@ use std::{
 };
 
 use afferent_core::{AlignedBytes, Backend, Error, Prepared, SharedBytes};
+use memmap2::MmapOptions;
 
 use super::{
     ModelFile,
@@ -19,6 +20,10 @@ use super::{
 /// What is made of files of so many bytes lies in large pages. Of a smaller model the last one, which
 /// is not filled, would count.
 const LARGE: usize = 12 << 20;
+
+/// Of so many bytes on, memory is asked for with all its pages at once: it is written from end to
+/// end, and a fault for each page would take as long as the writing.
+const WHOLE: usize = 64 << 10;
 
 /// The prepared constants of a file, as long as a method uses them.
 #[derive(Default)]
@@ -144,6 +149,11 @@ fn prepared(
         let mut piece = slabs.cut(len).map_err(|_| missing)?;
         make(piece.as_mut_slice())?;
         return Ok(Arc::new(piece));
+    }
+    if len >= WHOLE {
+        let mut map = MmapOptions::new().len(len).populate().map_anon().map_err(|_| missing)?;
+        make(&mut map)?;
+        return Ok(Arc::new(map));
     }
     let mut bytes = AlignedBytes::try_zeroed(len).ok_or(missing)?;
     make(bytes.as_mut_slice())?;
