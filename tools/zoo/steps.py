@@ -9,8 +9,8 @@ import time
 
 ZOO = os.path.dirname(os.path.abspath(__file__))
 # Trainings ask for tensors of ever other sizes: glibc spends an eighth of their time on finding room for them, jemalloc
-# next to nothing if it gives nothing back.
-ALLOCATOR = "oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1"
+# next to nothing if it keeps large ones for some seconds, too. If it keeps them for ever, memory runs out.
+ALLOCATOR = "oversize_threshold:0,dirty_decay_ms:5000,muzzy_decay_ms:5000"
 
 
 def environment():
