@@ -5,110 +5,105 @@ use afferent_core::{Element, Error};
 use super::{Cx, Input, Op, elements, only, some, unary::bound};
 use crate::shape::{MISFIT, Room, Shape, Window};
 
-/// What a pool gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Give {
-    /// The mean of what is inside the picture.
-    Mean,
-    /// The place of the largest in the window, counted column by column as XNNPACK does.
-    Place,
-}
-
-/// A pool of `f32`.
-pub(crate) struct Pool {
+/// The means of what windows have inside the picture.
+pub(crate) struct AveragePool {
     pub(crate) window: Window,
-    pub(crate) give: Give,
     pub(crate) clamp: (f32, f32),
 }
 
-impl Op for Pool {
+impl Op for AveragePool {
+    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
+        self.window.pooled(*only(inputs)?)
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
+        let out = elements::<f32>(out)?;
+        out.fill(0.0);
+        each(
+            &self.window,
+            cx,
+            only(inputs)?,
+            out,
+            |to, from: &[f32], _, _| from.iter().zip(to).for_each(|(x, to)| *to += *x),
+            |to, count| {
+                let factor = 1.0 / count.max(1) as f32;
+                to.iter_mut().for_each(|to| *to *= factor);
+            },
+        )?;
+        bound(cx.isa, self.clamp, out);
+        Ok(())
+    }
+}
+
+/// The places of the largest in windows, counted column by column as XNNPACK does.
+pub(crate) struct ArgMaxPool {
+    pub(crate) window: Window,
+}
+
+impl Op for ArgMaxPool {
     fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
         self.window.pooled(*only(inputs)?)
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
-        match self.give {
-            Give::Mean => {
-                let out = elements::<f32>(out)?;
-                out.fill(0.0);
-                self.each(
-                    cx,
-                    input,
-                    out,
-                    |to, from: &[f32], _, _| {
-                        from.iter().zip(to).for_each(|(x, to)| *to += *x);
-                    },
-                    |to, count| {
-                        let factor = 1.0 / count.max(1) as f32;
-                        to.iter_mut().for_each(|to| *to *= factor);
-                    },
-                )?;
-                bound(cx.isa, self.clamp, out);
-                Ok(())
-            }
-            Give::Place => {
-                let mut best = std::mem::take(&mut cx.scratch.floats);
-                let mine = some(&mut best, input.shape[3], &mut cx.scratch.room)?;
-                let out = elements::<i32>(out)?;
-                let result = self.each(
-                    cx,
-                    input,
-                    out,
-                    |to: &mut [i32], from: &[f32], tap, is_first| {
-                        for ((x, best), to) in from.iter().zip(&mut *mine).zip(to) {
-                            let is_larger = *x > *best || x.is_nan() && !best.is_nan();
-                            if is_first || is_larger || *x == *best && tap < *to {
-                                (*best, *to) = (*x, tap);
-                            }
-                        }
-                    },
-                    |_, _| {},
-                );
-                cx.scratch.floats = best;
-                result
-            }
-        }
+        let mut best = std::mem::take(&mut cx.scratch.floats);
+        let mine = some(&mut best, input.shape[3], &mut cx.scratch.room)?;
+        let result = each(
+            &self.window,
+            cx,
+            input,
+            elements::<i32>(out)?,
+            |to: &mut [i32], from: &[f32], tap, is_first| {
+                for ((x, best), to) in from.iter().zip(&mut *mine).zip(to) {
+                    let is_larger = *x > *best || x.is_nan() && !best.is_nan();
+                    if is_first || is_larger || *x == *best && tap < *to {
+                        (*best, *to) = (*x, tap);
+                    }
+                }
+            },
+            |_, _| {},
+        );
+        cx.scratch.floats = best;
+        result
     }
 }
 
-impl Pool {
-    /// Calls `add` with the channels of each position and those of each input that its window
-    /// meets, with the number of the tap and whether it is the first; then `finish` with the
-    /// number of inputs.
-    fn each<T: Element, U>(
-        &self,
-        cx: &Cx<'_>,
-        input: &Input<'_>,
-        out: &mut [U],
-        mut add: impl FnMut(&mut [U], &[T], i32, bool),
-        finish: impl Fn(&mut [U], usize),
-    ) -> Result<(), Error> {
-        let [_, height, width, channels] = input.shape.picture()?;
-        let x = input.data::<T>()?;
-        let [rows, cols] = self.window.output([height, width])?;
-        if channels == 0 {
-            return Ok(());
-        }
-        let [kernel_rows, kernel_cols] = self.window.kernel;
-        for (pixel, to) in out.chunks_exact_mut(channels).enumerate() {
-            let (item, row, col) = (pixel / (rows * cols), pixel / cols % rows, pixel % cols);
-            let mut count = 0;
-            for i in 0..kernel_rows {
-                let Some(y) = self.window.source(0, row, i, height) else { continue };
-                for j in 0..kernel_cols {
-                    let Some(at) = self.window.source(1, col, j, width) else { continue };
-                    let start = ((item * height + y) * width + at) * channels;
-                    let from = x.get(start..start + channels).ok_or(MISFIT)?;
-                    let tap = (j * kernel_rows + i) as i32;
-                    cx.isa.call(|| add(to, from, tap, count == 0));
-                    count += 1;
-                }
-            }
-            finish(to, count);
-        }
-        Ok(())
+/// Calls `add` with the channels of each position and those of each input that its window
+/// meets, with the number of the tap and whether it is the first; then `finish` with the
+/// number of inputs.
+fn each<T: Element, U>(
+    window: &Window,
+    cx: &Cx<'_>,
+    input: &Input<'_>,
+    out: &mut [U],
+    mut add: impl FnMut(&mut [U], &[T], i32, bool),
+    finish: impl Fn(&mut [U], usize),
+) -> Result<(), Error> {
+    let [_, height, width, channels] = input.shape.picture()?;
+    let x = input.data::<T>()?;
+    let [rows, cols] = window.output([height, width])?;
+    if channels == 0 {
+        return Ok(());
     }
+    let [kernel_rows, kernel_cols] = window.kernel;
+    for (pixel, to) in out.chunks_exact_mut(channels).enumerate() {
+        let (item, row, col) = (pixel / (rows * cols), pixel / cols % rows, pixel % cols);
+        let mut count = 0;
+        for i in 0..kernel_rows {
+            let Some(y) = window.source(0, row, i, height) else { continue };
+            for j in 0..kernel_cols {
+                let Some(at) = window.source(1, col, j, width) else { continue };
+                let start = ((item * height + y) * width + at) * channels;
+                let from = x.get(start..start + channels).ok_or(MISFIT)?;
+                let tap = (j * kernel_rows + i) as i32;
+                cx.isa.call(|| add(to, from, tap, count == 0));
+                count += 1;
+            }
+        }
+        finish(to, count);
+    }
+    Ok(())
 }
 
 /// The mean of each channel of a picture.
@@ -216,10 +211,8 @@ mod tests {
     use super::*;
     use crate::op::trial;
 
-    const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
-
-    fn places() -> Pool {
-        Pool { window: trial::window([2, 3]), give: Give::Place, clamp: OPEN }
+    fn places() -> ArgMaxPool {
+        ArgMaxPool { window: trial::window([2, 3]) }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{
         moves::{Change, Concatenate, Fill, Move},
         narrow::{self, Narrow},
         nibbles::{self, Nibbles},
-        pool::{Give, GlobalMean, Pool, Resize},
+        pool::{ArgMaxPool, AveragePool, GlobalMean, Resize},
         quantised::{self, ByNumbers, MOST_INPUTS, bounds, to_integer},
         unary::{Map, Softmax},
         weights::{integers, numbers},
@@ -61,8 +61,7 @@ impl<'g, 'a> Prepare<'g, 'a> {
         let (op, inputs) = cx.op(renames)?;
         let inputs = node.inputs[..inputs].to_vec();
         if let (Some(output), Kind::ArgMaxPool(window)) = (node.positions, &node.kind) {
-            let (window, give) = (*window, Give::Place);
-            let op = Box::new(Pool { window, give, clamp: OPEN });
+            let op = Box::new(ArgMaxPool { window: *window });
             if cx.stored(0) != Store::F32 || store(&self.graph.values[output]) != Store::I32 {
                 return Err(cx.unsupported("the types of the largest and its place"));
             }
@@ -279,9 +278,7 @@ impl<'a> One<'_, 'a> {
             Kind::MatrixMultiply { transposed } => {
                 Box::new(Product::new(*transposed, false, None, clamp))
             }
-            Kind::AveragePool(window) => {
-                Box::new(Pool { window: *window, give: Give::Mean, clamp })
-            }
+            Kind::AveragePool(window) => Box::new(AveragePool { window: *window, clamp }),
             Kind::MaxPool(window) | Kind::ArgMaxPool(window) => {
                 Box::new(MaxPool::<f32>::new(*window, clamp))
             }
