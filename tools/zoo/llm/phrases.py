@@ -7,6 +7,8 @@ import re
 FILES = pathlib.Path(__file__).parent / "phrases"
 # Of a hundred cores, frames, openings and closings, those from these numbers on are for `dev` and for `test`.
 DEV, TEST = 70, 85
+# A word of a line that is no slot.
+WORD = r"(?<![{\w'])[a-z]{3,}(?![}\w'])"
 
 
 def chance(text):
@@ -56,9 +58,6 @@ def training_lines():
             yield from ((file, header, line) for line in lines if not line.startswith("=") and part(header, line) == "train")
         for header, lines in more(file).items():
             yield from ((file, header, line) for line in lines)
-
-
-WORD = r"(?<![{\w'])[a-z]{3,}(?![}\w'])"
 
 
 def words():

@@ -138,9 +138,10 @@ UNSEEN_VALUES = {value for values in UNSEEN.values() for value in values}
 COUNTS = spoken_words()
 SPOKEN = sorted(COUNTS)
 # Words that phrasings have often are the harder to take for a name, and drawn more often, up to a point.
+OFTEN = list(itertools.accumulate(math.sqrt(min(COUNTS[word], MOST_OFTEN)) for word in SPOKEN))
+# With these, no value of several words goes on or ends.
 BEFORE, BEHIND = beside()
 ENDS = [word for word in PARTS if word not in BEHIND]
-OFTEN = list(itertools.accumulate(math.sqrt(min(COUNTS[word], MOST_OFTEN)) for word in SPOKEN))
 
 
 def in_words(number):
