@@ -14,9 +14,9 @@ ALLOCATOR = "oversize_threshold:0,dirty_decay_ms:5000,muzzy_decay_ms:5000"
 
 
 def environment():
-    """That of a script: with jemalloc, if this is installed."""
+    """That of a script: with jemalloc, if this is installed and nothing else is asked for."""
     library = ctypes.util.find_library("jemalloc")
-    return os.environ | ({"LD_PRELOAD": library, "MALLOC_CONF": ALLOCATOR} if library else {})
+    return ({"LD_PRELOAD": library, "MALLOC_CONF": ALLOCATOR} if library else {}) | os.environ
 
 
 def start(script, *arguments):

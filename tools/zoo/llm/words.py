@@ -139,7 +139,7 @@ COUNTS = spoken_words()
 SPOKEN = sorted(COUNTS)
 # Words that phrasings have often are the harder to take for a name, and drawn more often, up to a point.
 OFTEN = list(itertools.accumulate(math.sqrt(min(COUNTS[word], MOST_OFTEN)) for word in SPOKEN))
-# With these, no value of several words goes on or ends.
+# In a value of several words, none but the last is one of the former, and none but the first one of the latter.
 BEFORE, BEHIND = beside()
 ENDS = [word for word in PARTS if word not in BEHIND]
 
@@ -171,7 +171,7 @@ def made_up(rng, plural=False):
 
 
 def spliced(rng):
-    """A word with the spelling of English; none that is kept for tests."""
+    """A word with the spelling of English; none that is kept for tests or stands beside values in phrasings."""
     while True:
         first, second = (rng.choice(rng.choice((SPOKEN, PARTS))) for _ in range(2))
         start = rng.choice((0, rng.randrange(len(first) - 1)))
