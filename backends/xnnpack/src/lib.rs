@@ -15,7 +15,11 @@
 //!
 //! Weights of a fully connected layer that `bf16` or `f16` can hold are kept in 16 bits, whatever
 //! the program has them in. Who rounds a model before its export (in PyTorch
-//! `model.bfloat16().float()`) so halves the memory that its layers take and read.
+//! `model.bfloat16().float()`) so halves the memory that its layers take and read. Of other large
+//! layers 24 bits are kept, an integer for each weight and a unit for each output: a weight moves by
+//! 2⁻²³ of the largest one of its output at most, which changes a sum no more than another order of
+//! its products does. Layers with zeros among their weights, or with outputs whose largest weight is
+//! far from the mean, stay as they are.
 //!
 //! What it does not run is an error at load that names the node or the value: scaled dot-product
 //! attention as one node, unsigned and packed integers, paddings that TensorFlow computes.

@@ -4,6 +4,7 @@
 //! A row of the product is a sum over taps; a tap is a run of `channels` numbers of the input, or
 //! of zeros. Weights are packed once, in panels as wide as a tile.
 
+mod fixed;
 mod halves;
 mod stored;
 mod tile;
@@ -11,6 +12,7 @@ mod tile;
 use afferent_core::Workers;
 
 use crate::{Isa, parallel};
+pub use fixed::Fixed;
 pub use halves::Half;
 pub use tile::Biased;
 
@@ -67,6 +69,8 @@ pub enum Weights<'d> {
     /// Numbers that 16 bits can hold, by [`Half::pack`]: a single row takes as long as its weights
     /// take to be read.
     Halves(Half, &'d [u32]),
+    /// Numbers rounded to 24 bits, by [`Fixed::pack`].
+    Fixed(Fixed<'d>),
 }
 
 /// Where a product goes: row `i` to `data[at + i * step..]`.
@@ -157,33 +161,54 @@ fn pack_panels<'w, const W: usize>(
 }
 
 impl Indirect<'_> {
-    /// Writes the product as `end` says; `None` when something does not fit its slice, and nothing
-    /// is written then.
+    /// Numbers of scratch memory that [`Indirect::write`] takes on `threads` threads.
+    pub fn scratch_len(&self, isa: Isa, threads: usize) -> usize {
+        let taps = if let Places::Taps { taps, .. } = self.places { taps } else { 1 };
+        let inner = self.channels.saturating_mul(taps);
+        self.unpacked_len(isa, inner).saturating_mul(self.pieces(inner, threads))
+    }
+
+    /// Numbers of two panels of weights of 24 bits, which several rows have unpacked for them.
+    fn unpacked_len(&self, isa: Isa, inner: usize) -> usize {
+        let unpacks = matches!(self.weights, Weights::Fixed(_)) && self.rows > 1;
+        if unpacks { inner.saturating_mul(2 * panel(isa, self.cols)).max(1) } else { 0 }
+    }
+
+    fn pieces(&self, inner: usize, threads: usize) -> usize {
+        let work = self.rows.saturating_mul(self.cols).saturating_mul(inner);
+        let worth = if self.rows == 1 { WORTH_SINGLE } else { WORTH };
+        threads.min(work / worth).max(1)
+    }
+
+    /// Writes the product as `end` says; `None` when something does not fit its slice, or the
+    /// scratch memory is less than [`Indirect::scratch_len`]; nothing is written then.
     pub fn write(
         &self,
         isa: Isa,
         end: Biased<'_>,
         out: Place<'_, f32>,
+        scratch: &mut [f32],
         workers: Option<&dyn Workers>,
     ) -> Option<()> {
         if self.rows == 0 || self.cols == 0 {
             return Some(());
         }
         let inner = self.fits(isa)?;
-        let (wanted, len) = match self.weights {
-            Weights::Numbers(all) => (packed_len(isa, inner, self.cols)?, all.len()),
-            Weights::Halves(_, all) => (Half::packed_len(isa, inner, self.cols)?, all.len()),
+        let are_there = match self.weights {
+            Weights::Numbers(all) => packed_len(isa, inner, self.cols)? <= all.len(),
+            Weights::Halves(_, all) => Half::packed_len(isa, inner, self.cols)? <= all.len(),
+            Weights::Fixed(all) => all.fits(isa, inner, self.cols),
         };
-        (wanted <= len).then_some(())?;
+        are_there.then_some(())?;
         let last = (self.rows - 1).checked_mul(out.step)?.checked_add(out.at)?;
         (out.step >= self.cols || self.rows == 1).then_some(())?;
         (last.checked_add(self.cols)? <= out.data.len()).then_some(())?;
         let width = panel(isa, self.cols);
         (end.bias.len() >= self.cols.next_multiple_of(width)).then_some(())?;
         let panels = self.cols.div_ceil(width);
-        let work = self.rows.saturating_mul(self.cols).saturating_mul(inner);
-        let worth = if self.rows == 1 { WORTH_SINGLE } else { WORTH };
-        let pieces = workers.map_or(1, Workers::threads).min(work / worth).max(1);
+        let pieces = self.pieces(inner, workers.map_or(1, Workers::threads));
+        let unpacked = self.unpacked_len(isa, inner);
+        let scratch = scratch.get_mut(..unpacked.checked_mul(pieces)?)?;
         let target = parallel::Shared::new(out.data);
         let part = |rows: (usize, usize), panels: (usize, usize)| tile::Area {
             product: *self,
@@ -197,19 +222,26 @@ impl Indirect<'_> {
             end,
         };
         let is_single = self.rows == 1 && width > isa.lanes();
-        let run = if is_single { tile::run_single } else { tile::run };
-        parallel::for_each(workers, pieces, |piece| {
+        let area = |piece: usize| {
             // Panels when there are enough, since each is read once then; else rows.
             if panels >= 4 * pieces {
                 let share = panels.div_ceil(pieces);
                 let from = panels.min(piece * share);
-                run(isa, part((0, self.rows), (from, panels.min(from + share))));
+                part((0, self.rows), (from, panels.min(from + share)))
             } else {
                 let share = self.rows.div_ceil(pieces);
                 let from = self.rows.min(piece * share);
-                run(isa, part((from, self.rows.min(from + share)), (0, panels)));
+                part((from, self.rows.min(from + share)), (0, panels))
             }
-        });
+        };
+        if unpacked > 0 {
+            parallel::for_each_chunk(workers, scratch, unpacked, |piece, pair| {
+                tile::run_unpacked(isa, area(piece), pair);
+            });
+        } else {
+            let run = if is_single { tile::run_single } else { tile::run };
+            parallel::for_each(workers, pieces, |piece| run(isa, area(piece)));
+        }
         Some(())
     }
 

@@ -252,6 +252,7 @@ pub trait Int:
     Copy
     + Add<Output = Self>
     + Sub<Output = Self>
+    + Sub<Output = Self>
     + Mul<Output = Self>
     + BitAnd<Output = Self>
     + BitOr<Output = Self>

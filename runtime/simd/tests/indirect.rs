@@ -8,8 +8,8 @@ use afferent_simd::{
     Activation, Isa,
     channels::Channels,
     indirect::{
-        Biased, Half, Indirect, Place, Places, Weights, ZEROS, pack, pack_columns, packed_len,
-        panel,
+        Biased, Fixed, Half, Indirect, Place, Places, Weights, ZEROS, pack, pack_columns,
+        packed_len, panel,
     },
     pool,
 };
@@ -32,6 +32,47 @@ fn halves(isa: Isa, half: Half, inner: usize, columns: &[f32]) -> Option<Vec<u32
     Some(all)
 }
 
+/// Packed weights of 24 bits, of columns that lie one after the other; none where panels are one
+/// vector wide.
+fn fixed(isa: Isa, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
+    let (cols, width) = (columns.len() / inner, 2 * isa.lanes());
+    let mut all = vec![u32::MAX; Fixed::packed_len(isa, inner, cols)?];
+    let mut scratch = vec![f32::NAN; Fixed::scratch_len(isa, inner)];
+    let weight = |k: usize, col: usize| columns.get(col * inner + k).copied().unwrap_or(0.0);
+    let panel = |first: usize, to: &mut [f32]| {
+        pack(isa, (inner, width), |k, col| weight(k, first + col), to);
+    };
+    Fixed::pack(isa, (inner, cols), panel, &mut scratch, &mut all).then_some(all)
+}
+
+/// How weights are stored.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Numbers,
+    Halves(Half),
+    Fixed,
+}
+
+impl Form {
+    /// Packed weights that are no numbers, of columns that lie one after the other.
+    fn words(self, isa: Isa, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
+        match self {
+            Self::Numbers => Some(Vec::new()),
+            Self::Halves(half) => halves(isa, half, inner, columns),
+            Self::Fixed => fixed(isa, inner, columns),
+        }
+    }
+
+    /// The weight that is stored for `weight`, but for the last of 24 bits.
+    fn stored(self, weight: f32) -> f32 {
+        match self {
+            Self::Numbers | Self::Fixed => weight,
+            Self::Halves(Half::Bf16) => bf16::from_f32(weight).to_f32(),
+            Self::Halves(Half::F16) => f16::from_f32(weight).to_f32(),
+        }
+    }
+}
+
 #[test]
 fn sums_of_numbers() {
     for isa in Isa::available() {
@@ -46,7 +87,7 @@ fn sums_of_numbers() {
             let inner = taps * channels;
             let x: Vec<f32> = (0..20 * channels).map(|at| number(at) as f32 / 16.0).collect();
             let columns: Vec<f32> =
-                (0..inner * cols).map(|at| number(at + 3) as f32 / 63.0).collect();
+                (0..inner * cols).map(|at| (number(at + 3) as f32 + 0.5) / 63.0).collect();
             let mut weights = vec![0.0; packed_len(isa, inner, cols).unwrap()];
             pack_columns(isa, (inner, cols), |col| &columns[col * inner..][..inner], &mut weights);
             let mut same = vec![1.0; weights.len()];
@@ -58,32 +99,39 @@ fn sums_of_numbers() {
                 (0..cols.next_multiple_of(panel(isa, cols))).map(|at| at as f32).collect();
             let then = Activation { clamp: (-20.0, 20.0), hardswish: rows % 2 == 1 };
             let end = Biased { bias: &bias, then };
-            for half in [None, Some(Half::Bf16), Some(Half::F16)] {
-                let some = half.map(|half| (half, halves(isa, half, inner, &columns)));
-                let weights = match &some {
-                    None => Weights::Numbers(&weights),
-                    Some((half, Some(words))) => Weights::Halves(*half, words),
-                    Some((_, None)) => continue,
+            let forms = [Form::Halves(Half::Bf16), Form::Halves(Half::F16), Form::Fixed];
+            for form in [Form::Numbers].into_iter().chain(forms) {
+                let Some(words) = form.words(isa, inner, &columns) else {
+                    assert!(cols <= isa.lanes(), "{isa:?}, {form:?}");
+                    continue;
+                };
+                let (weights, less) = match form {
+                    Form::Numbers => (Weights::Numbers(&weights), Weights::Numbers(&weights[1..])),
+                    Form::Halves(half) => {
+                        (Weights::Halves(half, &words), Weights::Halves(half, &words[1..]))
+                    }
+                    Form::Fixed => {
+                        let of =
+                            |inner| Weights::Fixed(Fixed::new(isa, (inner, cols), &words).unwrap());
+                        assert!(Fixed::new(isa, (inner, cols), &words[1..]).is_none());
+                        (of(inner), of(inner - 1))
+                    }
                 };
                 let places = Places::Taps { at: &at, taps };
                 let product =
                     Indirect { x: &x, zeros: &zeros, places, rows, channels, weights, cols };
+                let mut scratch = vec![f32::NAN; product.scratch_len(isa, 2)];
                 let mut out = vec![f32::NAN; rows * cols];
                 let place = Place { data: &mut out, at: 0, step: cols };
-                product.write(isa, end, place, pool::workers(2)).unwrap();
+                product.write(isa, end, place, &mut scratch, pool::workers(2)).unwrap();
                 for (index, found) in out.iter().enumerate() {
                     let (row, col) = (index / cols, index % cols);
                     let mut sum = col as f64;
                     for k in 0..inner {
                         let from = at[row * taps + k / channels];
                         if from != ZEROS {
-                            let weight = columns[col * inner + k];
-                            let weight = match half {
-                                None => weight,
-                                Some(Half::Bf16) => bf16::from_f32(weight).to_f32(),
-                                Some(Half::F16) => f16::from_f32(weight).to_f32(),
-                            };
-                            sum += f64::from(x[from as usize + k % channels]) * f64::from(weight);
+                            let weight = f64::from(form.stored(columns[col * inner + k]));
+                            sum += f64::from(x[from as usize + k % channels]) * weight;
                         }
                     }
                     let mut wanted = sum.clamp(-20.0, 20.0);
@@ -91,24 +139,102 @@ fn sums_of_numbers() {
                         wanted *= (wanted + 3.0).clamp(0.0, 6.0) / 6.0;
                     }
                     let miss = (f64::from(*found) - wanted).abs();
-                    assert!(miss < 1e-3, "{isa:?}, {half:?}: {found}, not {wanted}");
+                    assert!(miss < 1e-3, "{isa:?}, {form:?}: {found}, not {wanted}");
                 }
-                // What does not fit is refused.
-                let short = Indirect { x: &x[..channels * 3], ..product };
+                assert_short_ones_are_refused(isa, product, less, end, &mut out);
+            }
+        }
+    }
+}
+
+/// What does not fit is refused.
+fn assert_short_ones_are_refused(
+    isa: Isa,
+    product: Indirect<'_>,
+    less: Weights<'_>,
+    end: Biased<'_>,
+    out: &mut [f32],
+) {
+    let Indirect { cols, channels, .. } = product;
+    let mut scratch = vec![f32::NAN; product.scratch_len(isa, 1)];
+    let write = |product: Indirect<'_>, out: &mut [f32], scratch: &mut [f32]| {
+        product.write(isa, end, Place { data: out, at: 0, step: cols }, scratch, None)
+    };
+    let Places::Taps { at, .. } = product.places else { panic!("places of taps") };
+    let short = Indirect { x: &product.x[..channels * 3], ..product };
+    let refused = write(short, out, &mut scratch).is_none();
+    assert!(refused || at.iter().all(|at| *at == ZEROS || (*at as usize) < channels * 3));
+    assert_eq!(write(product, &mut out[1..], &mut scratch), None);
+    assert_eq!(write(Indirect { weights: less, ..product }, out, &mut scratch), None);
+    if let Some((_, less)) = scratch.split_last_mut() {
+        assert_eq!(write(product, out, less), None);
+    }
+}
+
+#[test]
+fn weights_of_24_bits_are_near() {
+    // Each row of the product is a row of weights.
+    let (inner, cols) = (70, 133);
+    let value = |k: usize, col: usize| match (k, col) {
+        (0, 3) => -1.0,
+        (0, 4) => 1.0 - f32::EPSILON / 2.0,
+        (_, 5) => 0.0,
+        (_, 6) => -0.25,
+        _ => {
+            (((k * 7919 + col * 104_729) % 10_007) as f32 / 5003.5 - 1.0) / (1 << (col % 9)) as f32
+        }
+    };
+    let columns: Vec<f32> = (0..cols * inner).map(|at| value(at % inner, at / inner)).collect();
+    let large = 2.0_f32.powi(120);
+    let identity: Vec<f32> =
+        (0..inner * inner).map(|at| if at / inner == at % inner { large } else { 0.0 }).collect();
+    for isa in Isa::available() {
+        let words = fixed(isa, inner, &columns).unwrap();
+        let weights = Weights::Fixed(Fixed::new(isa, (inner, cols), &words).unwrap());
+        let bias = vec![0.0; cols.next_multiple_of(panel(isa, cols))];
+        let then = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
+        let end = Biased { bias: &bias, then };
+        for rows in [1, 2, inner] {
+            let mut out = vec![f32::NAN; rows * cols];
+            for first in (0..inner).step_by(rows) {
+                let product = Indirect {
+                    x: &identity[first * inner..],
+                    zeros: &[],
+                    places: Places::Rows { step: inner },
+                    rows,
+                    channels: inner,
+                    weights,
+                    cols,
+                };
                 let place = Place { data: &mut out, at: 0, step: cols };
-                let refused = short.write(isa, end, place, None).is_none();
-                assert!(
-                    refused || at.iter().all(|at| *at == ZEROS || (*at as usize) < channels * 3)
-                );
-                let place = Place { data: &mut out[1..], at: 0, step: cols };
-                assert_eq!(product.write(isa, end, place, None), None);
-                if let Weights::Halves(half, words) = weights {
-                    let weights = Weights::Halves(half, &words[1..]);
-                    let place = Place { data: &mut out, at: 0, step: cols };
-                    assert_eq!(Indirect { weights, ..product }.write(isa, end, place, None), None);
+                let mut scratch = vec![f32::NAN; product.scratch_len(isa, 1)];
+                product.write(isa, end, place, &mut scratch, None).unwrap();
+                for (at, found) in out.iter().enumerate() {
+                    let (k, col) = (first + at / cols, at % cols);
+                    let column = &columns[col * inner..][..inner];
+                    let most = column.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+                    // Half a unit, and the rounding of the integer with its lowest byte.
+                    let miss = (found / large - column[k]).abs() / most.max(f32::MIN_POSITIVE);
+                    assert!(miss <= 1.1 * f32::EPSILON, "{isa:?}, row {k}, column {col}: {found}");
                 }
             }
         }
+    }
+}
+
+#[test]
+fn weights_that_24_bits_would_change_are_refused() {
+    let (inner, cols) = (50, 40);
+    let columns = vec![0.5; inner * cols];
+    for isa in Isa::available().filter(|isa| isa.lanes() < cols) {
+        assert!(fixed(isa, inner, &columns).is_some(), "{isa:?}");
+        for other in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, 1e4, 0.0] {
+            let mut columns = columns.clone();
+            columns[inner * 33 + 7] = other;
+            assert!(fixed(isa, inner, &columns).is_none(), "{isa:?}: {other}");
+        }
+        assert!(fixed(isa, inner, &vec![1e-40; inner * cols]).is_none(), "{isa:?}");
+        assert!(fixed(isa, inner, &vec![0.0; inner * cols]).is_some(), "{isa:?}");
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Raised whenever something is packed otherwise than before.
-pub(crate) const LAYOUT: u32 = 3;
+pub(crate) const LAYOUT: u32 = 4;
 
 /// What is made of weights.
 #[derive(Clone, Copy)]
@@ -26,6 +26,10 @@ pub(crate) enum Form {
     HalfColumns,
     /// The same, row after row.
     HalfRows,
+    /// Panels of numbers of 24 bits, of weights column after column.
+    FixedColumns,
+    /// The same, row after row.
+    FixedRows,
     /// Panels of integers.
     Integers,
     /// Panels of integers, row after row.

@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "reads weights through checked pointers")]
 
-use super::halves::{bf16s, f16s};
+use super::{
+    fixed,
+    halves::{bf16s, f16s},
+};
 use crate::{Float, Simd};
 
 /// What packed weights are stored as.
@@ -10,14 +13,34 @@ pub(super) trait Stored: Copy {
     /// Of what slices are made.
     type Word: Copy;
 
-    /// Vectors of words that hold two of weights.
-    const VECTORS: usize;
+    /// Words that hold two weights, or of panels in pairs those that hold four.
+    const WORDS: usize;
 
-    /// The first vectors of weights of a row that lies at `at`.
+    /// Whether panels lie in pairs, row by row.
+    const PAIRED: bool = false;
+
+    /// The first vectors of weights of a row that lies at `at`, of a pair those of the first panel
+    /// or of the second one.
     ///
     /// # Safety
     /// So many can be read there.
-    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const Self::Word) -> [S::F32; C];
+    unsafe fn load<S: Simd, const C: usize>(
+        simd: S,
+        at: *const Self::Word,
+        second: bool,
+    ) -> [S::F32; C];
+
+    /// What the vectors that [`Stored::load`] gives are multiplied with for a number of the input.
+    #[inline(always)]
+    fn factor<S: Simd>(simd: S, x: f32) -> S::F32 {
+        simd.splat(x)
+    }
+
+    /// A vector of sums of products with what [`Stored::load`] gives, as sums of those with weights.
+    #[inline(always)]
+    fn scaled<S: Simd>(_simd: S, sum: S::F32, _units: &[f32]) -> S::F32 {
+        sum
+    }
 }
 
 /// Weights that are numbers.
@@ -32,13 +55,17 @@ pub(super) struct Bf16s;
 #[derive(Clone, Copy)]
 pub(super) struct F16s;
 
+/// Weights of 24 bits.
+#[derive(Clone, Copy)]
+pub(super) struct Fixed;
+
 impl Stored for Numbers {
     type Word = f32;
 
-    const VECTORS: usize = 2;
+    const WORDS: usize = 2;
 
     #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const f32) -> [S::F32; C] {
+    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const f32, _: bool) -> [S::F32; C] {
         let mut row = [simd.zero(); C];
         for (c, column) in row.iter_mut().enumerate() {
             // SAFETY: demanded of the caller.
@@ -51,10 +78,10 @@ impl Stored for Numbers {
 impl Stored for Bf16s {
     type Word = u32;
 
-    const VECTORS: usize = 1;
+    const WORDS: usize = 1;
 
     #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32) -> [S::F32; C] {
+    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32, _: bool) -> [S::F32; C] {
         // SAFETY: demanded of the caller.
         first(simd, bf16s(simd, unsafe { words(simd, at) }))
     }
@@ -63,12 +90,40 @@ impl Stored for Bf16s {
 impl Stored for F16s {
     type Word = u32;
 
-    const VECTORS: usize = 1;
+    const WORDS: usize = 1;
 
     #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32) -> [S::F32; C] {
+    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32, _: bool) -> [S::F32; C] {
         // SAFETY: demanded of the caller.
         first(simd, f16s(simd, unsafe { words(simd, at) }))
+    }
+}
+
+impl Stored for Fixed {
+    type Word = u32;
+
+    const WORDS: usize = fixed::VECTORS;
+    const PAIRED: bool = true;
+
+    #[inline(always)]
+    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32, second: bool) -> [S::F32; C] {
+        let mut vectors = [simd.splat_i32(0); fixed::VECTORS];
+        for (at_vector, vector) in vectors.iter_mut().enumerate() {
+            // SAFETY: demanded of the caller: of a pair, all words of a row are there.
+            *vector = unsafe { words(simd, at.wrapping_add(at_vector * S::LANES)) };
+        }
+        first(simd, fixed::numbers(simd, vectors, second))
+    }
+
+    /// Not more than the number, so that its products with integers do not overflow.
+    #[inline(always)]
+    fn factor<S: Simd>(simd: S, x: f32) -> S::F32 {
+        simd.splat(x) * simd.splat(fixed::ONE)
+    }
+
+    #[inline(always)]
+    fn scaled<S: Simd>(simd: S, sum: S::F32, units: &[f32]) -> S::F32 {
+        sum * simd.load(units)
     }
 }
 
@@ -96,23 +151,41 @@ fn first<S: Simd, const C: usize>(simd: S, both: [S::F32; 2]) -> [S::F32; C] {
 #[derive(Clone, Copy)]
 pub(super) struct Row<W: Stored> {
     at: *const W::Word,
-    /// Words of a row.
+    /// Words of a row, of a panel or of a pair.
     row: usize,
-    /// Words of a panel.
+    /// Words of a panel or of a pair.
     panel: usize,
+    /// Whether the panel is the second one of a pair.
+    second: bool,
 }
 
 impl<W: Stored> Row<W> {
     /// The first one of panels of so many columns and rows.
     pub(super) fn new(all: &[W::Word], cols: usize, rows: usize) -> Self {
-        let row = cols * W::VECTORS / 2;
-        Self { at: all.as_ptr(), row, panel: row * rows }
+        let row = cols * W::WORDS / 2;
+        Self { at: all.as_ptr(), row, panel: row * rows, second: false }
+    }
+
+    /// The same row of a panel so far before this one, which need not be there.
+    pub(super) fn before(self, panels: usize) -> Self {
+        Self { at: self.at.wrapping_sub(panels * self.panel), ..self }
     }
 
     /// The same row of a panel so far behind this one.
     #[inline(always)]
     pub(super) fn beside(self, panels: usize) -> Self {
-        Self { at: self.at.wrapping_add(panels * self.panel), ..self }
+        if !const { W::PAIRED } {
+            return Self { at: self.at.wrapping_add(panels * self.panel), ..self };
+        }
+        let panels = panels + usize::from(self.second);
+        let at = self.at.wrapping_add(panels / 2 * self.panel);
+        Self { at, second: panels % 2 == 1, ..self }
+    }
+
+    /// The same, of a panel that is not the second one of a pair.
+    #[inline(always)]
+    pub(super) fn first(self) -> Self {
+        Self { second: false, ..self }
     }
 
     /// The row so far behind this one.
@@ -124,7 +197,8 @@ impl<W: Stored> Row<W> {
     /// Says that the row, wherever it is, is read soon.
     #[inline(always)]
     pub(super) fn prefetch<S: Simd, const C: usize>(self, simd: S) {
-        for vector in 0..C.min(W::VECTORS) {
+        let vectors = if const { W::PAIRED } { W::WORDS } else { C.min(W::WORDS) };
+        for vector in 0..vectors {
             simd.prefetch(self.at.wrapping_add(vector * S::LANES));
         }
     }
@@ -136,6 +210,6 @@ impl<W: Stored> Row<W> {
     #[inline(always)]
     pub(super) unsafe fn load<S: Simd, const C: usize>(self, simd: S) -> [S::F32; C] {
         // SAFETY: demanded of the caller.
-        unsafe { W::load(simd, self.at) }
+        unsafe { W::load(simd, self.at, self.second) }
     }
 }

@@ -3,8 +3,8 @@
 #![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
 
 use super::{
-    Half, Indirect, Places, Weights, ZEROS,
-    stored::{Bf16s, F16s, Numbers, Row, Stored},
+    Half, Indirect, Places, Weights, ZEROS, fixed,
+    stored::{self, Bf16s, F16s, Numbers, Row, Stored},
 };
 use crate::{Activation, Float, Isa, Routine, Simd, parallel::Shared};
 
@@ -19,9 +19,6 @@ const AHEAD: usize = 8;
 
 /// Products of one row that are added up apart from each other, since each sum waits for the last.
 const CHAINS: usize = 4;
-
-/// Panels that a single row meets together: so many streams of weights come from the memory.
-const STREAMS: usize = 4;
 
 /// Sums with a bias, and what follows them.
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +86,7 @@ impl Biased<'_> {
 }
 
 /// Rows and panels of a product that one thread computes.
+#[derive(Clone, Copy)]
 pub(super) struct Area<'p, 'd> {
     pub(super) product: Indirect<'d>,
     /// Numbers of a row.
@@ -105,13 +103,15 @@ pub(super) struct Area<'p, 'd> {
     pub(super) end: Biased<'p>,
 }
 
-/// Computes `area`, which was checked.
+/// Computes `area`, which was checked, of weights that tiles read as they are.
 #[inline(never)]
 pub(super) fn run(isa: Isa, area: Area<'_, '_>) {
     match area.product.weights {
         Weights::Numbers(all) => isa.run(Tiles::<Numbers>(area.first(all), area)),
         Weights::Halves(Half::Bf16, all) => isa.run(Tiles::<Bf16s>(area.first(all), area)),
         Weights::Halves(Half::F16, all) => isa.run(Tiles::<F16s>(area.first(all), area)),
+        // These are for single rows, or unpacked.
+        Weights::Fixed(_) => {}
     }
 }
 
@@ -122,6 +122,57 @@ pub(super) fn run_single(isa: Isa, area: Area<'_, '_>) {
         Weights::Numbers(all) => isa.run(Single::<Numbers>(area.first(all), area)),
         Weights::Halves(Half::Bf16, all) => isa.run(Single::<Bf16s>(area.first(all), area)),
         Weights::Halves(Half::F16, all) => isa.run(Single::<F16s>(area.first(all), area)),
+        Weights::Fixed(all) => isa.run(Single::<stored::Fixed>(area.first(all.words), area)),
+    }
+}
+
+/// Computes `area`, which was checked, and whose weights are unpacked, one pair of panels after the
+/// other.
+#[inline(never)]
+pub(super) fn run_unpacked(isa: Isa, area: Area<'_, '_>, pair: &mut [f32]) {
+    let Weights::Fixed(all) = area.product.weights else { return };
+    let weights: Row<stored::Fixed> = area.first(all.words);
+    let (from, to) = area.panels;
+    for at in (from - from % 2..to).step_by(2) {
+        let units = &all.units[at * area.width..];
+        isa.run(Unpack { weights: weights.beside(at), units, to: pair });
+        let area = Area { panels: (at.max(from), to.min(at + 2)), ..area };
+        isa.run(Tiles::<Numbers>(area.first(pair).before(at), area));
+    }
+}
+
+/// A pair of panels whose weights are to be written as numbers.
+struct Unpack<'u> {
+    /// The first row.
+    weights: Row<stored::Fixed>,
+    units: &'u [f32],
+    to: &'u mut [f32],
+}
+
+impl Routine for Unpack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { weights, units, to } = self;
+        let (first, second) = to.split_at_mut(to.len() / 2);
+        let one = simd.splat(fixed::ONE);
+        let (a, b) = (simd.load(units) * one, simd.load(&units[S::LANES..]) * one);
+        let (c, d) = (simd.load(&units[2 * S::LANES..]), simd.load(&units[3 * S::LANES..]));
+        let (c, d) = (c * one, d * one);
+        let rows = first.chunks_exact_mut(2 * S::LANES).zip(second.chunks_exact_mut(2 * S::LANES));
+        for (row, (first, second)) in rows.enumerate() {
+            let pair = weights.below(row).first();
+            // SAFETY: `write` saw that all panels are there; each has as many rows of two vectors as
+            // fit into a panel of numbers.
+            let left = unsafe { pair.load::<S, 2>(simd) };
+            // SAFETY: as above.
+            let right = unsafe { pair.beside(1).load::<S, 2>(simd) };
+            simd.store(left[0] * a, first);
+            simd.store(left[1] * b, &mut first[S::LANES..]);
+            simd.store(right[0] * c, second);
+            simd.store(right[1] * d, &mut second[S::LANES..]);
+        }
     }
 }
 
@@ -142,16 +193,18 @@ impl<W: Stored> Routine for Single<'_, '_, W> {
             return;
         }
         let (mut panel, last) = area.panels;
-        while panel + STREAMS <= last {
-            area.streams(simd, weights, panel);
-            panel += STREAMS;
+        // Streams begin with the first panel of a pair.
+        if const { W::PAIRED } && panel % 2 == 1 && panel < last {
+            area.narrow(simd, weights, panel);
+            panel += 1;
         }
+        // So many streams of weights come from the memory at once.
+        if const { W::PAIRED && S::REGISTERS == 32 } {
+            panel = area.streams::<S, W, 8>(simd, weights, panel);
+        }
+        panel = area.streams::<S, W, 4>(simd, weights, panel);
         for panel in panel..last {
-            if area.product.cols - panel * area.width <= S::LANES {
-                area.tile::<S, W, 1, 1>(simd, weights, panel, area.rows.0);
-            } else {
-                area.tile::<S, W, 1, 2>(simd, weights, panel, area.rows.0);
-            }
+            area.narrow(simd, weights, panel);
         }
     }
 }
@@ -197,18 +250,51 @@ impl<W: Stored> Routine for Tiles<'_, '_, W> {
 }
 
 impl Area<'_, '_> {
+    /// Sums of columns from `col` on, of products with weights as they are stored.
+    #[inline(always)]
+    fn scaled<S: Simd, W: Stored>(&self, simd: S, sum: S::F32, col: usize) -> S::F32 {
+        let units =
+            if let Weights::Fixed(fixed) = self.product.weights { fixed.units } else { &[] };
+        W::scaled(simd, sum, units.get(col..).unwrap_or_default())
+    }
+
     /// The first row of weights.
     fn first<W: Stored>(&self, all: &[W::Word]) -> Row<W> {
         Row::new(all, self.width, self.inner)
     }
 
+    /// The only row and a panel.
+    #[inline(always)]
+    fn narrow<S: Simd, W: Stored>(&self, simd: S, weights: Row<W>, panel: usize) {
+        if self.product.cols - panel * self.width <= S::LANES {
+            self.tile::<S, W, 1, 1>(simd, weights, panel, self.rows.0);
+        } else {
+            self.tile::<S, W, 1, 2>(simd, weights, panel, self.rows.0);
+        }
+    }
+
+    /// The only row and panels from `panel` on, so many at once; the first one that is left.
+    #[inline(always)]
+    fn streams<S: Simd, W: Stored, const N: usize>(
+        &self,
+        simd: S,
+        weights: Row<W>,
+        mut panel: usize,
+    ) -> usize {
+        while panel + N <= self.panels.1 {
+            self.beside::<S, W, N>(simd, weights, panel);
+            panel += N;
+        }
+        panel
+    }
+
     /// The only row and several panels, from `panel` on.
     #[inline(always)]
-    fn streams<S: Simd, W: Stored>(&self, simd: S, weights: Row<W>, panel: usize) {
+    fn beside<S: Simd, W: Stored, const N: usize>(&self, simd: S, weights: Row<W>, panel: usize) {
         let Indirect { x, zeros, places, channels, cols, .. } = self.product;
         let row = self.rows.0;
-        let mut sums = [[simd.zero(); 2]; STREAMS];
-        let mut b = weights.beside(panel);
+        let mut sums = [[simd.zero(); 2]; N];
+        let mut b = weights.beside(panel).first();
         let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
         for tap in 0..taps {
             let a = match places {
@@ -222,7 +308,7 @@ impl Area<'_, '_> {
             let mut running = sums;
             for k in 0..channels {
                 // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
-                let factor = simd.splat(unsafe { *a.wrapping_add(k) });
+                let factor = W::factor(simd, unsafe { *a.wrapping_add(k) });
                 for (stream, sums) in running.iter_mut().enumerate() {
                     // SAFETY: `write` saw that all panels are there; each has `inner` rows of two
                     // vectors.
@@ -238,6 +324,7 @@ impl Area<'_, '_> {
         for (at, sum) in sums.into_iter().flatten().enumerate() {
             let col = panel * self.width + at * S::LANES;
             let Some(len) = cols.checked_sub(col).filter(|len| *len > 0) else { continue };
+            let sum = self.scaled::<S, W>(simd, sum, col);
             // SAFETY: `write` saw that the target holds the row, and threads have panels of their
             // own.
             let to = unsafe { self.out.pointer(self.at + row * self.step + col) };
@@ -307,7 +394,7 @@ impl Area<'_, '_> {
                 for k in (0..start).step_by(CHAINS) {
                     for (u, chain) in chains.iter_mut().enumerate() {
                         // SAFETY: as below.
-                        let factor = simd.splat(unsafe { *a[0].wrapping_add(k + u) });
+                        let factor = W::factor(simd, unsafe { *a[0].wrapping_add(k + u) });
                         // SAFETY: as below.
                         let columns = unsafe { b.below(u).load::<S, C>(simd) };
                         for (sum, column) in chain.iter_mut().zip(columns) {
@@ -328,7 +415,7 @@ impl Area<'_, '_> {
                 let columns = unsafe { b.load::<S, C>(simd) };
                 for (running, a) in running.iter_mut().zip(a) {
                     // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
-                    let factor = simd.splat(unsafe { *a.wrapping_add(k) });
+                    let factor = W::factor(simd, unsafe { *a.wrapping_add(k) });
                     for (sum, column) in running.iter_mut().zip(columns) {
                         *sum = factor.mul_add(column, *sum);
                     }
@@ -338,6 +425,11 @@ impl Area<'_, '_> {
             sums = running;
         }
         let first = panel * self.width;
+        for sums in &mut sums {
+            for (c, sum) in sums.iter_mut().enumerate() {
+                *sum = self.scaled::<S, W>(simd, *sum, first + c * S::LANES);
+            }
+        }
         if cols - first >= C * S::LANES {
             // SAFETY: `write` saw that the target holds the rows, and threads have rows or panels
             // of their own.
