@@ -43,6 +43,11 @@ impl Room {
         self.0 = self.0.checked_sub(bytes).ok_or(TOO_LARGE)?;
         Ok(())
     }
+
+    /// Gives back bytes that were taken.
+    pub(crate) fn give(&mut self, bytes: usize) {
+        self.0 = self.0.saturating_add(bytes);
+    }
 }
 
 /// Loops around each other, the outermost first: how often, and how far each round moves in two

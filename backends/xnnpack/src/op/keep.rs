@@ -97,7 +97,10 @@ impl<'k> Keep<'k> {
             None => {
                 self.take::<u8>(bytes)?;
                 let mut memory = AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE)?;
-                make(memory.as_mut_slice())?;
+                if let Err(error) = make(memory.as_mut_slice()) {
+                    self.room.iter().for_each(|room| room.borrow_mut().give(bytes));
+                    return Err(error);
+                }
                 Arc::new(memory)
             }
         };
