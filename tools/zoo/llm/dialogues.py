@@ -17,7 +17,7 @@ SYSTEM_SHARE, REMEMBERED_SHARE = 0.85, 0.3
 # Some dialogues of training are nothing but sums and products: there are too many to meet each often otherwise. Others
 # are nothing but facts told and asked for, most of which sound like another one.
 SUMS_SHARE, DRILLED = 0.06, ("plus", "minus", "times")
-MEMORY_SHARE = 0.35
+MEMORY_SHARE = 0.4
 # How much of small talk asks what the assistant likes: that has slots, as no other has.
 BOT_FAVOURITE_SHARE = 0.25
 # How often the tool knows where a thing is, and how often if the user has told it: what the tool finds is newer.
@@ -50,6 +50,8 @@ TABLES = ("capital", "colour", "sound", "legs", "opposite", "next", "before", "p
 TABLE_WEIGHTS = (1, 1, 0.7, 0.7, 1, 1, 1, 2.5, 2, 2, 0.7)
 TOOLS = ("time", "day", "timer", "timer_open", "light", "light_on", "light_off", "light_all", "light_open", "where")
 MEMORIES = {"name": 1.3, "fav": 2, "rel": 1.5, "place": 2.2, "event": 1.2, "city": 0.7, "age": 0.5, "job": 0.6}
+# In training, what is harder is spoken of more often.
+MEMORIES_TRAINED = MEMORIES | {"fav": 2.5, "rel": 3, "place": 3, "event": 1.6}
 
 
 def are(thing):
@@ -125,6 +127,7 @@ class Speaker:
 
     def __init__(self, rng, part="train", unseen=False, varied=False, drill=None):
         self.rng, self.slots, self.phraser = rng, Slots(rng, unseen, varied), Phraser(rng, part, varied, drill)
+        self.memories = MEMORIES_TRAINED if varied else MEMORIES
         self.known = {}
 
     def say(self, intent, bare=False, **slots):
@@ -327,7 +330,7 @@ class Speaker:
         told, choice = list(self.known), self.rng.random()
         if told and choice < 0.48:
             return self.ask(*self.rng.choice(told))
-        kind = self.rng.choices(list(MEMORIES), MEMORIES.values())[0]
+        kind = self.rng.choices(list(self.memories), self.memories.values())[0]
         if choice < 0.7:
             same = [key for known, key in told if known == kind]
             update = same and self.rng.random() < 0.3
@@ -375,7 +378,7 @@ class Speaker:
         text = INSTRUCTIONS
         if self.rng.random() < REMEMBERED_SHARE:
             for _ in range(self.rng.randint(1, 4)):
-                kind = self.rng.choices(list(MEMORIES), MEMORIES.values())[0]
+                kind = self.rng.choices(list(self.memories), self.memories.values())[0]
                 key = self.new_key(kind)
                 if (kind, key) not in self.known:
                     self.known[kind, key] = self.value(kind)

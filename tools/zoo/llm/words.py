@@ -2,7 +2,7 @@
 import itertools
 import math
 
-from phrases import beside, chance, words as spoken_words
+from phrases import beside, chance, more, words as spoken_words
 
 # Of a hundred values of a slot, so many are only in tests.
 HELD = 20
@@ -10,16 +10,22 @@ HELD = 20
 MADE_UP = 0.25
 # In the dialogues of training, some more are made of a piece of one word and the end of another, and some of these
 # have a second word: so every piece of the tokenizer is copied, not only those of made-up syllables.
-SPLICED, SPLICED_PAIRS = 0.3, 0.35
+SPLICED, SPLICED_PAIRS = 0.2, 0.35
 # And some are one to three words that phrasings are made of: what a word means elsewhere says nothing of a name. Of several,
 # none is one that phrasings have beside values, such as "{thing} lately" or "{room} robot": where a value ends could not be told.
-BORROWED = 0.4
+BORROWED = 0.35
 # A word that phrasings have so often is borrowed as often as any is; this share comes from known values instead.
 MOST_OFTEN, BORROWED_PARTS = 100, 0.4
 # This share of the favourites among them begin with an article, as titles do.
 TITLED = 0.2
 # This share of the places that tools give in training are not those of lists.
 OWN_PLACES = 0.2
+# How often a place is in a room, in tests and in training.
+IN_ROOM, IN_ROOM_TRAINED = 0.15, 0.25
+# Where something is: in tests with made-up words, and in training.
+RELATIONS = ("in", "on", "under", "behind", "next to")
+MORE_RELATIONS = (*RELATIONS, *RELATIONS, "beside", "near", "at", "by", "above", "below", "between", "inside", "outside",
+                  "against", "close to", "underneath", "on top of", "in front of", "at the back of")
 # Numbers below this have words of their own, which nothing else teaches: none of them is kept from training.
 OWN_WORDS = 20
 
@@ -129,11 +135,19 @@ def is_held(kind, value):
 
 KNOWN = {kind: [value for value in listed(kind) if not is_held(kind, value)] for kind in LISTS}
 UNSEEN = {kind: [value for value in listed(kind) if is_held(kind, value)] for kind in LISTS}
-
-
-PARTS = sorted({word for values in KNOWN.values() for value in values for word in value.split() if len(word) > 2})
 KEPT = {word for values in UNSEEN.values() for value in values for word in value.split()}
 UNSEEN_VALUES = {value for values in UNSEEN.values() for value in values}
+
+
+def more_values(kind):
+    """Values that are training's alone: none that tests keep, and none with a word that is one."""
+    lines = more("values.txt").get(kind, ())
+    return [value for line in lines for value in line.split("|")
+            if value not in UNSEEN_VALUES and UNSEEN_VALUES.isdisjoint(value.split())]
+
+
+TRAINED = {kind: list(dict.fromkeys(values + more_values(kind))) for kind, values in KNOWN.items()}
+PARTS = sorted({word for values in TRAINED.values() for value in values for word in value.split() if len(word) > 2})
 # Some of these are among the values kept from training, which `Slots.placed` never gives as a whole.
 COUNTS = spoken_words()
 SPOKEN = sorted(COUNTS)
@@ -209,7 +223,7 @@ class Slots:
         self.rng, self.unseen, self.varied = rng, unseen, varied
 
     def draw(self, kind):
-        pool = UNSEEN if self.unseen else KNOWN
+        pool = UNSEEN if self.unseen else TRAINED if self.varied else KNOWN
         if kind in CLOSED:
             return self.rng.choice(KNOWN[kind])
         if self.varied and self.rng.random() < SPLICED:
@@ -219,7 +233,7 @@ class Slots:
             return self.placed(kind, lambda: borrowed(self.rng), TITLED)
         if self.rng.random() < MADE_UP:
             return self.invented(kind)
-        if kind == "spot" and self.rng.random() < 0.15:
+        if kind == "spot" and self.rng.random() < (IN_ROOM_TRAINED if self.varied else IN_ROOM):
             return f"{self.rng.choice(pool[kind])} in the {self.rng.choice(pool['room'])}"
         return self.rng.choice(pool[kind])
 
@@ -247,7 +261,7 @@ class Slots:
         return made_up(self.rng, plural=kind == "thing" and self.rng.random() < 0.4)
 
     def relation(self):
-        return self.rng.choice(("in", "on", "under", "behind", "next to"))
+        return self.rng.choice(MORE_RELATIONS if self.varied else RELATIONS)
 
     def number(self, lowest, highest):
         """A number; of those from twenty on one in eight is kept from training."""
