@@ -25,6 +25,9 @@ const WORTH: usize = 1 << 18;
 /// The same of a single row, which takes as long as its weights take to be read.
 const WORTH_SINGLE: usize = 1 << 15;
 
+/// From so many rows on, weights of 24 bits are unpacked once for all of them, not for each tile.
+const MANY: usize = 28;
+
 /// Where the taps of each row are.
 #[derive(Debug, Clone, Copy)]
 pub enum Places<'d> {
@@ -168,10 +171,10 @@ impl Indirect<'_> {
         self.unpacked_len(isa, inner).saturating_mul(self.pieces(inner, threads))
     }
 
-    /// Numbers of two panels of weights of 24 bits, which several rows have unpacked for them.
+    /// Numbers of two panels of weights of 24 bits, which many rows have unpacked for them.
     fn unpacked_len(&self, isa: Isa, inner: usize) -> usize {
-        let unpacks = matches!(self.weights, Weights::Fixed(_)) && self.rows > 1;
-        if unpacks { inner.saturating_mul(2 * panel(isa, self.cols)).max(1) } else { 0 }
+        let unpacks = matches!(self.weights, Weights::Fixed(_)) && self.rows >= MANY;
+        if unpacks { inner.saturating_mul(2 * panel(isa, self.cols)) } else { 0 }
     }
 
     fn pieces(&self, inner: usize, threads: usize) -> usize {

@@ -46,7 +46,7 @@ impl Packed {
             pack(isa, (inner, cols), &weight, to);
             Ok(())
         })?;
-        Ok(Self { weights: Stored::Numbers(weights), bias: padded(keep, cols, bias)?, inner, cols })
+        Self::of(keep, Stored::Numbers(weights), (inner, cols), bias)
     }
 
     /// Packs columns that lie one after the other, the first at `first`.
@@ -64,41 +64,38 @@ impl Packed {
             pack_columns(isa, (inner, cols), column, to);
             Ok(())
         })?;
-        Ok(Self { weights: Stored::Numbers(weights), bias: padded(keep, cols, bias)?, inner, cols })
+        Self::of(keep, Stored::Numbers(weights), (inner, cols), bias)
     }
 
-    /// Packs the weights of a fully connected layer, which lie row after row if they are
-    /// `transposed`: in 16 bits if those can hold them, else in 24 if that rounds little.
+    /// Packs the weights of a fully connected layer: in 16 bits if those can hold them, else in 24 if
+    /// that rounds little and is worth it.
     pub(crate) fn of_layer(
         keep: &Keep<'_>,
-        transposed: bool,
-        (inner, cols): (usize, usize),
-        weights: &[f32],
+        layer: Layer<'_>,
         bias: Option<&[f32]>,
     ) -> Result<Self, Error> {
-        if let Some(len) = Half::packed_len(Isa::best(), inner, cols)
-            && let Some(half) = Half::of(weights)
-        {
-            let form = if transposed { Form::HalfRows } else { Form::HalfColumns };
-            let words = keep.numbers(form, &[half as usize, inner, cols], len, |to| {
-                pack_halves(half, transposed, (inner, cols), weights, to);
-                Ok(())
-            })?;
-            let weights = Stored::Halves(half, words);
-            return Ok(Self { weights, bias: padded(keep, cols, bias)?, inner, cols });
-        }
-        if let Some(len) = fixed_len(inner, cols)
-            && let Some(words) = fixed(keep, transposed, (inner, cols), weights, len)?
-        {
-            let weights = Stored::Fixed(words);
-            return Ok(Self { weights, bias: padded(keep, cols, bias)?, inner, cols });
-        }
-        if transposed {
+        let Layer { weights, transposed, inner, cols, .. } = layer;
+        let narrow = match layer.halves(keep)? {
+            None => layer.fixed(keep)?,
+            halves => halves,
+        };
+        if let Some(stored) = narrow {
+            Self::of(keep, stored, (inner, cols), bias)
+        } else if transposed {
             let weight = |k: usize, col: usize| weights[k * cols + col];
             Self::new(keep, (Form::Rows, 0), (inner, cols), weight, bias)
         } else {
             Self::of_columns(keep, (inner, cols), 0, weights, bias)
         }
+    }
+
+    fn of(
+        keep: &Keep<'_>,
+        weights: Stored,
+        (inner, cols): (usize, usize),
+        bias: Option<&[f32]>,
+    ) -> Result<Self, Error> {
+        Ok(Self { weights, bias: padded(keep, cols, bias)?, inner, cols })
     }
 
     /// The weights, where they are numbers of 32 bits.
@@ -121,7 +118,7 @@ impl Packed {
     }
 
     /// The product of rows of `x` with the weights.
-    pub(crate) fn product<'p>(
+    fn product<'p>(
         &'p self,
         (x, rows, places): (&'p [f32], usize, Places<'p>),
         zeros: &'p [f32],
@@ -147,72 +144,85 @@ impl Packed {
     }
 }
 
-/// Packs weights that are of format `half`, panel by panel.
-fn pack_halves(
-    half: Half,
-    transposed: bool,
-    (inner, cols): (usize, usize),
-    weights: &[f32],
-    to: &mut [u32],
-) {
-    let isa = Isa::best();
-    let width = panel(isa, cols);
-    let len = to.len() / cols.div_ceil(width);
-    let mut write = panels(transposed, (inner, cols), weights);
-    let mut numbers = vec![0.0; inner * width];
-    for (at, to) in to.chunks_exact_mut(len).enumerate() {
-        write(at * width, &mut numbers);
-        half.pack(isa, &numbers, to);
+/// The weights of a fully connected layer.
+#[derive(Clone, Copy)]
+pub(crate) struct Layer<'w> {
+    pub(crate) weights: &'w [f32],
+    /// Whether they lie row after row.
+    pub(crate) transposed: bool,
+    pub(crate) inner: usize,
+    pub(crate) cols: usize,
+    /// The most rows of an input, as far as the blob says it.
+    pub(crate) rows: usize,
+}
+
+/// Lanes of vectors with which weights of 24 bits were measured to be faster.
+const WIDE: usize = 8;
+
+impl Layer<'_> {
+    /// The weights in 16 bits, if those can hold them.
+    fn halves(&self, keep: &Keep<'_>) -> Result<Option<Stored>, Error> {
+        let Self { weights, transposed, inner, cols, .. } = *self;
+        let isa = Isa::best();
+        let Some(len) = Half::packed_len(isa, inner, cols) else { return Ok(None) };
+        let Some(half) = Half::of(weights) else { return Ok(None) };
+        let form = if transposed { Form::HalfRows } else { Form::HalfColumns };
+        let words = keep.numbers(form, &[half as usize, inner, cols], len, |to| {
+            let width = panel(isa, cols);
+            let len = to.len() / cols.div_ceil(width);
+            let mut numbers = vec![0.0; inner * width];
+            let write = self.panels();
+            for (at, to) in to.chunks_exact_mut(len).enumerate() {
+                write(at * width, &mut numbers);
+                half.pack(isa, &numbers, to);
+            }
+            Ok(())
+        })?;
+        Ok(Some(Stored::Halves(half, words)))
     }
-}
 
-/// Words of weights in 24 bits, where they are worth it.
-fn fixed_len(inner: usize, cols: usize) -> Option<usize> {
-    /// Fewer numbers stay in the first-level cache, from which they come as fast in 32 bits.
-    const FAR: usize = 16 * 1024;
-    let isa = Isa::best();
-    let (len, numbers) = (Fixed::packed_len(isa, inner, cols)?, packed_len(isa, inner, cols)?);
-    (numbers >= FAR && len < numbers).then_some(len)
-}
+    /// The weights in 24 bits, if those round little and are worth it.
+    fn fixed(&self, keep: &Keep<'_>) -> Result<Option<Stored>, Error> {
+        /// Fewer numbers stay in the first-level cache, from which they come as fast in 32 bits.
+        const FAR: usize = 16 * 1024;
+        /// An input with so many rows may have one at other times, as prompts of language models;
+        /// fewer do not make up for what it takes to unpack the weights.
+        const MANY: usize = 64;
+        let Self { transposed, inner, cols, rows, .. } = *self;
+        let isa = Isa::best();
+        let sizes = (Fixed::packed_len(isa, inner, cols), packed_len(isa, inner, cols));
+        let (Some(len), Some(numbers)) = sizes else { return Ok(None) };
+        let few = (2..MANY).contains(&rows);
+        if isa.lanes() < WIDE || numbers < FAR || len >= numbers || few {
+            return Ok(None);
+        }
+        let form = if transposed { Form::FixedRows } else { Form::FixedColumns };
+        let mut packs = true;
+        let words = keep.numbers(form, &[inner, cols], len, |to| {
+            let mut scratch = vec![0.0; Fixed::scratch_len(isa, inner)];
+            packs = Fixed::pack(isa, (inner, cols), self.panels(), &mut scratch, to);
+            if packs { Ok(()) } else { Err(MISFIT) }
+        });
+        if packs { Ok(Some(Stored::Fixed(words?))) } else { Ok(None) }
+    }
 
-/// Weights in 24 bits; none where those round too much.
-fn fixed(
-    keep: &Keep<'_>,
-    transposed: bool,
-    (inner, cols): (usize, usize),
-    weights: &[f32],
-    len: usize,
-) -> Result<Option<Kept<u32>>, Error> {
-    let isa = Isa::best();
-    let form = if transposed { Form::FixedRows } else { Form::FixedColumns };
-    let mut packs = true;
-    let kept = keep.numbers(form, &[inner, cols], len, |to| {
-        let write = panels(transposed, (inner, cols), weights);
-        let mut scratch = vec![0.0; Fixed::scratch_len(isa, inner)];
-        packs = Fixed::pack(isa, (inner, cols), write, &mut scratch, to);
-        if packs { Ok(()) } else { Err(MISFIT) }
-    });
-    if packs { kept.map(Some) } else { Ok(None) }
-}
-
-/// Writes the panel from a column on, of weights that lie row after row if they are `transposed`.
-fn panels(
-    transposed: bool,
-    (inner, cols): (usize, usize),
-    weights: &[f32],
-) -> impl FnMut(usize, &mut [f32]) {
-    let isa = Isa::best();
-    let width = panel(isa, cols);
-    let none = vec![0.0; inner];
-    move |first, to| {
-        if transposed {
-            let row = |k: usize| weights[k * cols..][..cols].get(first..).unwrap_or_default();
-            let weight = |k: usize, col: usize| row(k).get(col).copied().unwrap_or(0.0);
-            pack(isa, (inner, width), weight, to);
-        } else {
-            let column =
-                |col: usize| weights.get((first + col) * inner..).and_then(|all| all.get(..inner));
-            pack_columns(isa, (inner, width), |col| column(col).unwrap_or(&none), to);
+    /// Writes the panel from a column on.
+    fn panels(&self) -> impl Fn(usize, &mut [f32]) {
+        let Self { weights, transposed, inner, cols, .. } = *self;
+        let isa = Isa::best();
+        let width = panel(isa, cols);
+        let none = vec![0.0; inner];
+        move |first, to| {
+            if transposed {
+                let row = |k: usize| weights[k * cols..][..cols].get(first..).unwrap_or_default();
+                let weight = |k: usize, col: usize| row(k).get(col).copied().unwrap_or(0.0);
+                pack(isa, (inner, width), weight, to);
+            } else {
+                let column = |col: usize| {
+                    weights.get((first + col) * inner..).and_then(|all| all.get(..inner))
+                };
+                pack_columns(isa, (inner, width), |col| column(col).unwrap_or(&none), to);
+            }
         }
     }
 }
@@ -405,14 +415,20 @@ mod tests {
         use Bits::{Fixed, Halves, Numbers};
         let whole = |at: usize| (at as f32 * 0.7 + 0.1).sin();
         let cols = 100;
-        for (inner, lonely, expected) in [
-            (5, 1.0, Numbers),
-            (300, 1.0, Fixed),
-            (300, 1e5, Numbers),
-            (300, f32::NAN, Numbers),
-            (5, 1.0, Halves(Half::Bf16)),
-            (300, 1.0, Halves(Half::F16)),
+        for (most, inner, lonely, expected) in [
+            (1, 5, 1.0, Numbers),
+            (1, 300, 1.0, Fixed),
+            (512, 300, 1.0, Fixed),
+            (20, 300, 1.0, Numbers),
+            (1, 300, 1e5, Numbers),
+            (1, 300, f32::NAN, Numbers),
+            (1, 5, 1.0, Halves(Half::Bf16)),
+            (20, 300, 1.0, Halves(Half::F16)),
         ] {
+            let expected = match expected {
+                Fixed if Isa::best().lanes() < WIDE => Numbers,
+                expected => expected,
+            };
             let rounded = |x: f32| match expected {
                 Numbers | Fixed => x,
                 Halves(Half::Bf16) => bf16::from_f32(x).to_f32(),
@@ -424,8 +440,8 @@ mod tests {
                 weights[inner * cols / 2] = lonely;
                 let bias = Some(&[0.5; 100][..]);
                 let keep = Keep::default();
-                let packed =
-                    Packed::of_layer(&keep, transposed, (inner, cols), &weights, bias).unwrap();
+                let layer = Layer { weights: &weights, transposed, inner, cols, rows: most };
+                let packed = Packed::of_layer(&keep, layer, bias).unwrap();
                 let found = match packed.weights {
                     Stored::Numbers(_) => Numbers,
                     Stored::Halves(half, _) => Halves(half),

@@ -17,7 +17,7 @@ use crate::{
         depthwise::{Depthwise, IntegerDepthwise},
         integer::{self, Bias, Integer, Layout, StaticPatches, Weights},
         keep::Keep,
-        linear::{Linear, Packed, Product},
+        linear::{Layer, Linear, Packed, Product},
         max_pool::MaxPool,
         moves::{Change, Concatenate, Fill, Move},
         narrow::{self, Narrow},
@@ -360,8 +360,9 @@ impl<'a> One<'_, 'a> {
         }
         self.expect_numbers()?;
         let (weights, bias) = (numbers(filter)?, self.bias(cols)?);
-        let (keep, bias) = (self.keep(), bias.as_deref());
-        let packed = Packed::of_layer(&keep, transposed, (inner, cols), &weights, bias)?;
+        let (rows, ..) = input.shape.around(input.shape.len().saturating_sub(1));
+        let layer = Layer { weights: &weights, transposed, inner, cols, rows };
+        let packed = Packed::of_layer(&self.keep(), layer, bias.as_deref())?;
         Ok((Box::new(Linear { packed, then: self.node.activation() }), 1))
     }
 

@@ -36,6 +36,13 @@ pub(super) trait Stored: Copy {
         simd.splat(x)
     }
 
+    /// A vector that [`Stored::load`] gives, for a number of the input as it is: of several rows,
+    /// where that is less work.
+    #[inline(always)]
+    fn column<S: Simd>(_simd: S, column: S::F32) -> S::F32 {
+        column
+    }
+
     /// A vector of sums of products with what [`Stored::load`] gives, as sums of those with weights.
     #[inline(always)]
     fn scaled<S: Simd>(_simd: S, sum: S::F32, _units: &[f32]) -> S::F32 {
@@ -122,6 +129,11 @@ impl Stored for Fixed {
     }
 
     #[inline(always)]
+    fn column<S: Simd>(simd: S, column: S::F32) -> S::F32 {
+        column * simd.splat(fixed::ONE)
+    }
+
+    #[inline(always)]
     fn scaled<S: Simd>(simd: S, sum: S::F32, units: &[f32]) -> S::F32 {
         sum * simd.load(units)
     }
@@ -197,8 +209,7 @@ impl<W: Stored> Row<W> {
     /// Says that the row, wherever it is, is read soon.
     #[inline(always)]
     pub(super) fn prefetch<S: Simd, const C: usize>(self, simd: S) {
-        let vectors = if const { W::PAIRED } { W::WORDS } else { C.min(W::WORDS) };
-        for vector in 0..vectors {
+        for vector in 0..C.min(W::WORDS) {
             simd.prefetch(self.at.wrapping_add(vector * S::LANES));
         }
     }

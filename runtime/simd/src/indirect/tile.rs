@@ -103,15 +103,14 @@ pub(super) struct Area<'p, 'd> {
     pub(super) end: Biased<'p>,
 }
 
-/// Computes `area`, which was checked, of weights that tiles read as they are.
+/// Computes `area`, which was checked.
 #[inline(never)]
 pub(super) fn run(isa: Isa, area: Area<'_, '_>) {
     match area.product.weights {
         Weights::Numbers(all) => isa.run(Tiles::<Numbers>(area.first(all), area)),
         Weights::Halves(Half::Bf16, all) => isa.run(Tiles::<Bf16s>(area.first(all), area)),
         Weights::Halves(Half::F16, all) => isa.run(Tiles::<F16s>(area.first(all), area)),
-        // These are for single rows, or unpacked.
-        Weights::Fixed(_) => {}
+        Weights::Fixed(all) => isa.run(Tiles::<stored::Fixed>(area.first(all.words), area)),
     }
 }
 
@@ -412,10 +411,16 @@ impl Area<'_, '_> {
             for k in start..channels {
                 b.below(AHEAD).prefetch::<S, C>(simd);
                 // SAFETY: `write` saw that all panels are there; each has `inner` rows of `C` vectors.
-                let columns = unsafe { b.load::<S, C>(simd) };
+                let mut columns = unsafe { b.load::<S, C>(simd) };
+                if R > 1 {
+                    for column in &mut columns {
+                        *column = W::column(simd, *column);
+                    }
+                }
                 for (running, a) in running.iter_mut().zip(a) {
                     // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
-                    let factor = W::factor(simd, unsafe { *a.wrapping_add(k) });
+                    let x = unsafe { *a.wrapping_add(k) };
+                    let factor = if R > 1 { simd.splat(x) } else { W::factor(simd, x) };
                     for (sum, column) in running.iter_mut().zip(columns) {
                         *sum = factor.mul_add(column, *sum);
                     }
