@@ -26,7 +26,17 @@ const WORTH: usize = 1 << 18;
 const WORTH_SINGLE: usize = 1 << 15;
 
 /// From so many rows on, weights of 24 bits are unpacked once for all of them, not for each tile.
-const MANY: usize = 28;
+const MANY: usize = 15;
+
+/// Rows of the input so many numbers apart, or a multiple, lie in the same lines of the first-level
+/// cache.
+const CROWDED: usize = 1024;
+
+/// More rows than a line of the first-level cache has ways.
+const MORE_THAN_WAYS: usize = 9;
+
+/// The least columns that are worth a copy of the rows.
+const WORTH_COPY: usize = 64;
 
 /// Where the taps of each row are.
 #[derive(Debug, Clone, Copy)]
@@ -168,7 +178,19 @@ impl Indirect<'_> {
     pub fn scratch_len(&self, isa: Isa, threads: usize) -> usize {
         let taps = if let Places::Taps { taps, .. } = self.places { taps } else { 1 };
         let inner = self.channels.saturating_mul(taps);
-        self.unpacked_len(isa, inner).saturating_mul(self.pieces(inner, threads))
+        let unpacked = self.unpacked_len(isa, inner).saturating_mul(self.pieces(inner, threads));
+        let copy = self.copy_step().map_or(0, |step| self.rows.saturating_mul(step));
+        unpacked.saturating_add(copy)
+    }
+
+    /// From a row to the next of a copy whose rows do not crowd the same lines of the cache; `None`
+    /// where none is needed.
+    fn copy_step(&self) -> Option<usize> {
+        let Places::Rows { step } = self.places else { return None };
+        let worth = self.rows >= MORE_THAN_WAYS && self.cols >= WORTH_COPY;
+        // An odd multiple of a line.
+        (worth && step > 0 && step.is_multiple_of(CROWDED))
+            .then(|| self.channels.next_multiple_of(32).saturating_add(16))
     }
 
     /// Numbers of two panels of weights of 24 bits, which many rows have unpacked for them.
@@ -184,7 +206,8 @@ impl Indirect<'_> {
     }
 
     /// Writes the product as `end` says; `None` when something does not fit its slice, or the
-    /// scratch memory is less than [`Indirect::scratch_len`]; nothing is written then.
+    /// scratch memory is too little for weights that have to be unpacked; nothing is written then.
+    /// With less than [`Indirect::scratch_len`], rows that crowd the cache are read where they lie.
     pub fn write(
         &self,
         isa: Isa,
@@ -211,10 +234,11 @@ impl Indirect<'_> {
         let panels = self.cols.div_ceil(width);
         let pieces = self.pieces(inner, workers.map_or(1, Workers::threads));
         let unpacked = self.unpacked_len(isa, inner);
-        let scratch = scratch.get_mut(..unpacked.checked_mul(pieces)?)?;
+        let (scratch, copy) = scratch.split_at_mut_checked(unpacked.checked_mul(pieces)?)?;
+        let product = self.copied(copy, pieces, workers).unwrap_or(*self);
         let target = parallel::Shared::new(out.data);
         let part = |rows: (usize, usize), panels: (usize, usize)| tile::Area {
-            product: *self,
+            product,
             inner,
             width,
             rows,
@@ -223,6 +247,8 @@ impl Indirect<'_> {
             at: out.at,
             step: out.step,
             end,
+            // Nothing, which is in the cache.
+            next: stored::Words { at: product.x.as_ptr().cast(), len: 0 },
         };
         let is_single = self.rows == 1 && width > isa.lanes();
         let area = |piece: usize| {
@@ -246,6 +272,31 @@ impl Indirect<'_> {
             parallel::for_each(workers, pieces, |piece| run(isa, area(piece)));
         }
         Some(())
+    }
+
+    /// The same of rows that were copied, where they are to be and the copy has room.
+    fn copied<'c>(
+        &self,
+        copy: &'c mut [f32],
+        pieces: usize,
+        workers: Option<&dyn Workers>,
+    ) -> Option<Indirect<'c>>
+    where
+        Self: 'c,
+    {
+        let Self { x, channels, rows, .. } = *self;
+        let (Places::Rows { step: apart }, step) = (self.places, self.copy_step()?) else {
+            return None;
+        };
+        let copy = copy.get_mut(..rows.checked_mul(step)?)?;
+        let share = rows.div_ceil(pieces);
+        parallel::for_each_chunk(workers, copy, share * step, |piece, copy| {
+            for (row, to) in copy.chunks_exact_mut(step).enumerate() {
+                let from = (piece * share + row) * apart;
+                to[..channels].copy_from_slice(&x[from..from + channels]);
+            }
+        });
+        Some(Indirect { x: copy, places: Places::Rows { step }, ..*self })
     }
 
     /// Numbers of a row, if all of them are inside the input.

@@ -172,6 +172,55 @@ fn assert_short_ones_are_refused(
 }
 
 #[test]
+fn rows_that_crowd_the_cache_are_as_good_as_others() {
+    for isa in Isa::available() {
+        for (rows, cols, channels, apart) in
+            [(9, 64, 1024, 1024), (8, 64, 1024, 1024), (31, 100, 30, 2048), (15, 70, 1008, 1024)]
+        {
+            let x: Vec<f32> =
+                (0..(rows - 1) * apart + channels).map(|at| number(at) as f32).collect();
+            let columns: Vec<f32> =
+                (0..channels * cols).map(|at| (number(at + 3) as f32 + 0.5) / 63.0).collect();
+            let mut numbers = vec![0.0; packed_len(isa, channels, cols).unwrap()];
+            let column = |col: usize| &columns[col * channels..][..channels];
+            pack_columns(isa, (channels, cols), column, &mut numbers);
+            let words = fixed(isa, channels, &columns).unwrap();
+            let words = Fixed::new(isa, (channels, cols), &words).unwrap();
+            let bias = vec![0.0; cols.next_multiple_of(panel(isa, cols))];
+            let end = Biased { bias: &bias, then: (f32::NEG_INFINITY, f32::INFINITY).into() };
+            for weights in [Weights::Numbers(&numbers), Weights::Fixed(words)] {
+                let places = Places::Rows { step: apart };
+                let product = Indirect { x: &x, zeros: &[], places, rows, channels, weights, cols };
+                for (threads, less) in [(1, 0), (2, 0), (1, 1)] {
+                    let mut scratch = vec![f32::NAN; product.scratch_len(isa, threads)];
+                    // One number less is too little for the copy, but not for weights.
+                    let len = scratch.len().saturating_sub(less);
+                    let scratch = &mut scratch[..len];
+                    let mut out = vec![f32::NAN; rows * cols];
+                    let place = Place { data: &mut out, at: 0, step: cols };
+                    let copies = rows >= 9;
+                    let written = product.write(isa, end, place, scratch, pool::workers(threads));
+                    if less == 1 && !copies && len > 0 {
+                        assert_eq!(written, None);
+                        continue;
+                    }
+                    written.unwrap();
+                    for (at, found) in out.iter().enumerate() {
+                        let row = &x[at / cols * apart..][..channels];
+                        let products =
+                            row.iter().zip(column(at % cols)).map(|(x, y)| f64::from(x * y));
+                        let (wanted, most) =
+                            products.fold((0.0, 0.0), |(sum, most), x| (sum + x, most + x.abs()));
+                        let miss = (f64::from(*found) - wanted).abs();
+                        assert!(miss <= 1e-5 * most, "{isa:?}, {rows} rows: {found}, not {wanted}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn weights_of_24_bits_are_near() {
     // Each row of the product is a row of weights.
     let (inner, cols) = (70, 133);

@@ -226,7 +226,7 @@ impl Conv {
         let rows = out.len() / outputs.max(1);
         let out = Place { data: out, at: 0, step: outputs };
         let packed = self.packed.first().ok_or(MISFIT)?;
-        packed.write(workers, (x, rows, Places::Rows { step: inputs }), &[], self.then, out)
+        packed.write_part(workers, (x, rows, Places::Rows { step: inputs }), &[], self.then, out)
     }
 
     /// The convolution by minimal filtering.
@@ -271,7 +271,7 @@ impl Patches for Conv {
         _: &mut [i32],
     ) -> Result<(), Error> {
         let packed = self.packed.first().ok_or(MISFIT)?;
-        packed.write(None, (x, count, places), x, self.then, out)
+        packed.write_part(None, (x, count, places), x, self.then, out)
     }
 }
 
@@ -306,7 +306,7 @@ impl Op for Conv {
         for (group, packed) in self.packed.iter().enumerate() {
             let x = x.get(group * inputs..).unwrap_or_default();
             let out = Place { data: &mut *data, at: group * outputs, step };
-            packed.write(cx.workers, (x, rows, places), &self.zeros, self.then, out)?;
+            packed.write(cx, (x, rows, places), &self.zeros, self.then, out)?;
         }
         Ok(())
     }

@@ -129,8 +129,24 @@ impl Packed {
         Ok(Indirect { x, zeros, places, rows, channels, weights, cols })
     }
 
-    /// The product of rows of `x` with weights of 32 bits, written to `out`.
+    /// The product of rows of `x` with the weights, written to `out`.
     pub(crate) fn write(
+        &self,
+        cx: &mut Cx<'_>,
+        rows: (&[f32], usize, Places<'_>),
+        zeros: &[f32],
+        then: Activation,
+        out: Place<'_, f32>,
+    ) -> Result<(), Error> {
+        let end = Biased { bias: &self.bias, then };
+        let product = self.product(rows, zeros)?;
+        let len = product.scratch_len(cx.isa, cx.workers.map_or(1, Workers::threads));
+        let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
+        product.write(cx.isa, end, out, scratch, cx.workers).ok_or(MISFIT)
+    }
+
+    /// The product of some rows of `x`, part of a larger one, with weights of 32 bits.
+    pub(crate) fn write_part(
         &self,
         workers: Option<&dyn Workers>,
         rows: (&[f32], usize, Places<'_>),
@@ -264,11 +280,7 @@ impl Op for Linear {
         let places = Places::Rows { step: inner };
         let rows = data.len() / cols.max(1);
         let out = Place { data, at: 0, step: cols };
-        let product = self.packed.product((x, rows, places), &[])?;
-        let len = product.scratch_len(cx.isa, cx.workers.map_or(1, |workers| workers.threads()));
-        let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
-        let end = Biased { bias: &self.packed.bias, then: self.then };
-        product.write(cx.isa, end, out, scratch, cx.workers).ok_or(MISFIT)
+        self.packed.write(cx, (x, rows, places), &[], self.then, out)
     }
 }
 

@@ -159,6 +159,21 @@ fn first<S: Simd, const C: usize>(simd: S, both: [S::F32; 2]) -> [S::F32; C] {
     row
 }
 
+/// Words of weights, wherever they are.
+#[derive(Clone, Copy)]
+pub(super) struct Words {
+    pub(super) at: *const u32,
+    pub(super) len: usize,
+}
+
+impl Words {
+    /// The first half and the rest.
+    pub(super) fn halves(self) -> [Self; 2] {
+        let len = self.len / 2;
+        [Self { len, ..self }, Self { at: self.at.wrapping_add(len), len: self.len - len }]
+    }
+}
+
 /// A row of a panel.
 #[derive(Clone, Copy)]
 pub(super) struct Row<W: Stored> {
@@ -204,6 +219,12 @@ impl<W: Stored> Row<W> {
     #[inline(always)]
     pub(super) fn below(self, rows: usize) -> Self {
         Self { at: self.at.wrapping_add(rows * self.row), ..self }
+    }
+
+    /// The words of so many rows of the panel or pair from this one on, which need not be there.
+    #[inline(always)]
+    pub(super) fn words(self, rows: usize) -> Words {
+        Words { at: self.at.cast(), len: rows * self.row }
     }
 
     /// Says that the row, wherever it is, is read soon.

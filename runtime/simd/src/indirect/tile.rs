@@ -4,7 +4,7 @@
 
 use super::{
     Half, Indirect, Places, Weights, ZEROS, fixed,
-    stored::{self, Bf16s, F16s, Numbers, Row, Stored},
+    stored::{self, Bf16s, F16s, Numbers, Row, Stored, Words},
 };
 use crate::{Activation, Float, Isa, Routine, Simd, parallel::Shared};
 
@@ -101,6 +101,16 @@ pub(super) struct Area<'p, 'd> {
     pub(super) at: usize,
     pub(super) step: usize,
     pub(super) end: Biased<'p>,
+    /// What is read from the memory after the weights.
+    pub(super) next: Words,
+}
+
+/// What is asked for while tiles are computed, since it is read next.
+#[derive(Clone, Copy)]
+struct Ahead {
+    at: *const u32,
+    /// From the word that goes with a row of weights to that of the next row.
+    step: usize,
 }
 
 /// Computes `area`, which was checked.
@@ -135,8 +145,13 @@ pub(super) fn run_unpacked(isa: Isa, area: Area<'_, '_>, pair: &mut [f32]) {
     for at in (from - from % 2..to).step_by(2) {
         let units = &all.units[at * area.width..];
         isa.run(Unpack { weights: weights.beside(at), units, to: pair });
-        let area = Area { panels: (at.max(from), to.min(at + 2)), ..area };
-        isa.run(Tiles::<Numbers>(area.first(pair).before(at), area));
+        let numbers: Row<Numbers> = area.first(pair).before(at);
+        for (panel, next) in (at..at + 2).zip(weights.beside(at + 2).words(area.inner).halves()) {
+            if from <= panel && panel < to {
+                let area = Area { panels: (panel, panel + 1), next, ..area };
+                isa.run(Tiles(numbers, area));
+            }
+        }
     }
 }
 
@@ -230,6 +245,12 @@ impl<W: Stored> Routine for Tiles<'_, '_, W> {
         let blocks = if near { first..first + 1 } else { first..last };
         for block in blocks {
             let panels = if near { first..last } else { block..block + 1 };
+            let next = if panels.end == last {
+                area.next
+            } else {
+                weights.beside(panels.end).words(area.inner)
+            };
+            let mut ahead = area.ahead::<S>(next, panels.len());
             let mut row = area.rows.0;
             while row < area.rows.1 {
                 let left = area.rows.1 - row;
@@ -237,10 +258,11 @@ impl<W: Stored> Routine for Tiles<'_, '_, W> {
                 for panel in panels.clone() {
                     let cols = area.product.cols - panel * area.width;
                     height = if cols <= S::LANES {
-                        area.strip::<S, W, 1>(simd, weights, panel, row, left)
+                        area.strip::<S, W, 1>(simd, weights, panel, (row, left), ahead)
                     } else {
-                        area.strip::<S, W, 2>(simd, weights, panel, row, left)
+                        area.strip::<S, W, 2>(simd, weights, panel, (row, left), ahead)
                     };
+                    ahead.at = ahead.at.wrapping_add(area.inner * ahead.step);
                 }
                 row += height;
             }
@@ -262,13 +284,21 @@ impl Area<'_, '_> {
         Row::new(all, self.width, self.inner)
     }
 
+    /// What each row of weights asks for, so that the tiles of so many panels ask for all of `next`.
+    #[inline(always)]
+    fn ahead<S: Simd>(&self, next: Words, panels: usize) -> Ahead {
+        let tiles = (self.rows.1 - self.rows.0).div_ceil(const { tile_rows::<S>() }) * panels;
+        Ahead { at: next.at, step: next.len.div_ceil((tiles * self.inner).max(1)) }
+    }
+
     /// The only row and a panel.
     #[inline(always)]
     fn narrow<S: Simd, W: Stored>(&self, simd: S, weights: Row<W>, panel: usize) {
+        let ahead = self.ahead::<S>(self.next, 1);
         if self.product.cols - panel * self.width <= S::LANES {
-            self.tile::<S, W, 1, 1>(simd, weights, panel, self.rows.0);
+            self.tile::<S, W, 1, 1>(simd, weights, panel, self.rows.0, ahead);
         } else {
-            self.tile::<S, W, 1, 2>(simd, weights, panel, self.rows.0);
+            self.tile::<S, W, 1, 2>(simd, weights, panel, self.rows.0, ahead);
         }
     }
 
@@ -339,8 +369,8 @@ impl Area<'_, '_> {
         simd: S,
         weights: Row<W>,
         panel: usize,
-        row: usize,
-        left: usize,
+        (row, left): (usize, usize),
+        ahead: Ahead,
     ) -> usize {
         // What two tiles can do is cut into halves, so that none is low.
         let most = const { tile_rows::<S>() };
@@ -348,13 +378,13 @@ impl Area<'_, '_> {
         macro_rules! tallest {
             ($($height:literal)*) => {
                 $(if const { $height <= tile_rows::<S>() } && left >= $height {
-                    self.tile::<S, W, $height, C>(simd, weights, panel, row);
+                    self.tile::<S, W, $height, C>(simd, weights, panel, row, ahead);
                     return $height;
                 })*
             };
         }
         tallest!(14 8 7 6 5 4 3 2);
-        self.tile::<S, W, 1, C>(simd, weights, panel, row);
+        self.tile::<S, W, 1, C>(simd, weights, panel, row, ahead);
         1
     }
 
@@ -365,6 +395,7 @@ impl Area<'_, '_> {
         weights: Row<W>,
         panel: usize,
         row: usize,
+        mut ahead: Ahead,
     ) {
         let Indirect { x, zeros, places, channels, cols, .. } = self.product;
         let mut sums = [[simd.zero(); C]; R];
@@ -410,6 +441,8 @@ impl Area<'_, '_> {
             }
             for k in start..channels {
                 b.below(AHEAD).prefetch::<S, C>(simd);
+                simd.prefetch(ahead.at);
+                ahead.at = ahead.at.wrapping_add(ahead.step);
                 // SAFETY: `write` saw that all panels are there; each has `inner` rows of `C` vectors.
                 let mut columns = unsafe { b.load::<S, C>(simd) };
                 if R > 1 {
