@@ -8,7 +8,7 @@
 //! vectors of words of 32 bits, whose lowest bytes are the three bytes of the fourth. Such a word is
 //! read as it is: the byte is part of the number, and what it adds is taken off the other bytes.
 
-use crate::{Float, Int, Isa, Routine, Simd};
+use crate::{Float, Int, Isa, Mask, Routine, Simd};
 
 /// Vectors of words of a row of two panels.
 pub(super) const VECTORS: usize = 3;
@@ -21,6 +21,10 @@ const MOST_LANES: usize = 16;
 
 /// The most that a power of two above all numbers of a column is of their mean magnitude.
 const RANGE: f32 = 64.0;
+
+/// Of so many numbers of a column one may be zero by chance; where more are, they mean nothing and
+/// are to stay zeros.
+const ZERO_BY_CHANCE: f32 = 128.0;
 
 /// Panels of numbers in 24 bits.
 #[derive(Debug, Clone, Copy)]
@@ -59,8 +63,8 @@ impl<'d> Fixed<'d> {
 
     /// Packs weights: `panel` writes those of the columns from a number on, as many as a panel has,
     /// as [`pack`](super::pack) leaves them. `false` where they cannot be packed: some are not
-    /// finite, or zeros among others, which would not stay zeros, or those of a column so different
-    /// that small ones would lose too much.
+    /// finite, or many are zeros among others, which would not stay zeros, or those of a column are so
+    /// different that small ones would lose too much.
     ///
     /// # Panics
     /// When `to` is shorter than [`Fixed::packed_len`], or `scratch` than [`Fixed::scratch_len`].
@@ -109,15 +113,17 @@ impl Routine for Pair<'_> {
         let width = 2 * S::LANES;
         let mut scales = [simd.zero(); 4];
         for (vector, to) in scales.iter_mut().enumerate() {
-            let (mut least, mut most, mut sums) = (simd.splat(f32::MAX), simd.zero(), simd.zero());
+            let (mut zeros, mut most, mut sums) = (simd.zero(), simd.zero(), simd.zero());
             let mut rows = 0.0;
             for row in self.panels[vector / 2].chunks_exact(width) {
                 let size = simd.load(&row[vector % 2 * S::LANES..]).abs();
-                (least, most, sums) = (size.min(least), size.max(most), sums + size);
+                let zero = size.lt(simd.splat(f32::MIN_POSITIVE));
+                zeros = zeros + zero.select(simd.splat(1.0), simd.zero());
+                (most, sums) = (size.max(most), sums + size);
                 rows += 1.0;
             }
-            let [mut least_of, mut most_of, mut sum_of, mut scale_of] = [[0.0; MOST_LANES]; 4];
-            simd.store(least, &mut least_of);
+            let [mut zeros_of, mut most_of, mut sum_of, mut scale_of] = [[0.0; MOST_LANES]; 4];
+            simd.store(zeros, &mut zeros_of);
             simd.store(most, &mut most_of);
             simd.store(sums, &mut sum_of);
             for lane in 0..S::LANES {
@@ -125,7 +131,7 @@ impl Routine for Pair<'_> {
                     self.units[vector * S::LANES + lane] = 0.0;
                     continue;
                 }
-                let sizes = (least_of[lane], sum_of[lane] / rows, most_of[lane]);
+                let sizes = (zeros_of[lane] / rows, sum_of[lane] / rows, most_of[lane]);
                 let Some(exponent) = exponent(sizes) else { return false };
                 scale_of[lane] = power(31 - exponent);
                 self.units[vector * S::LANES + lane] = power(exponent);
@@ -160,13 +166,13 @@ fn whole<S: Simd>(simd: S, x: S::F32, lowest: S::I32) -> S::I32 {
     ((bounded.round_to_i32() - lowest + simd.splat_i32(128)) & simd.splat_i32(!0xff)) | lowest
 }
 
-/// The exponent of a power of two that all numbers of a column are below, of which the smallest, the
-/// mean and the largest magnitude are given, if they can be packed.
-fn exponent((least, mean, most): (f32, f32, f32)) -> Option<i32> {
+/// The exponent of a power of two that all numbers of a column are below, of which the share of
+/// zeros, the mean and the largest magnitude are given, if they can be packed.
+fn exponent((zeros, mean, most): (f32, f32, f32)) -> Option<i32> {
     /// Scales and units are far from overflow.
     const EXPONENTS: core::ops::Range<i32> = -60..60;
     let exponent = (most.to_bits() >> 23).cast_signed() - 126;
-    let packs = EXPONENTS.contains(&exponent) && power(exponent) <= RANGE * mean && least > 0.0;
+    let packs = EXPONENTS.contains(&exponent) && power(exponent) <= RANGE * mean && zeros * ZERO_BY_CHANCE <= 1.0;
     packs.then_some(exponent)
 }
 
