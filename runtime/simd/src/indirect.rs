@@ -193,10 +193,10 @@ impl Indirect<'_> {
             .then(|| self.channels.next_multiple_of(32).saturating_add(16))
     }
 
-    /// Numbers of two panels of weights of 24 bits, which many rows have unpacked for them.
+    /// Numbers of a panel of weights of 24 bits, which many rows have unpacked for them.
     fn unpacked_len(&self, isa: Isa, inner: usize) -> usize {
         let unpacks = matches!(self.weights, Weights::Fixed(_)) && self.rows >= MANY;
-        if unpacks { inner.saturating_mul(2 * panel(isa, self.cols)) } else { 0 }
+        if unpacks { inner.saturating_mul(panel(isa, self.cols)) } else { 0 }
     }
 
     fn pieces(&self, inner: usize, threads: usize) -> usize {
@@ -247,8 +247,6 @@ impl Indirect<'_> {
             at: out.at,
             step: out.step,
             end,
-            // Nothing, which is in the cache.
-            next: stored::Words { at: product.x.as_ptr().cast(), len: 0 },
         };
         let is_single = self.rows == 1 && width > isa.lanes();
         let area = |piece: usize| {
@@ -264,8 +262,8 @@ impl Indirect<'_> {
             }
         };
         if unpacked > 0 {
-            parallel::for_each_chunk(workers, scratch, unpacked, |piece, pair| {
-                tile::run_unpacked(isa, area(piece), pair);
+            parallel::for_each_chunk(workers, scratch, unpacked, |piece, numbers| {
+                tile::run_unpacked(isa, area(piece), numbers);
             });
         } else {
             let run = if is_single { tile::run_single } else { tile::run };

@@ -172,7 +172,9 @@ fn exponent((zeros, mean, most): (f32, f32, f32)) -> Option<i32> {
     /// Scales and units are far from overflow.
     const EXPONENTS: core::ops::Range<i32> = -60..60;
     let exponent = (most.to_bits() >> 23).cast_signed() - 126;
-    let packs = EXPONENTS.contains(&exponent) && power(exponent) <= RANGE * mean && zeros * ZERO_BY_CHANCE <= 1.0;
+    let packs = EXPONENTS.contains(&exponent)
+        && power(exponent) <= RANGE * mean
+        && zeros * ZERO_BY_CHANCE <= 1.0;
     packs.then_some(exponent)
 }
 

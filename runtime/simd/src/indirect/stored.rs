@@ -19,6 +19,9 @@ pub(super) trait Stored: Copy {
     /// Whether panels lie in pairs, row by row.
     const PAIRED: bool = false;
 
+    /// Whether tiles write down the vectors that [`Stored::column`] gives.
+    const WRITTEN: bool = false;
+
     /// The first vectors of weights of a row that lies at `at`, of a pair those of the first panel
     /// or of the second one.
     ///
@@ -62,9 +65,13 @@ pub(super) struct Bf16s;
 #[derive(Clone, Copy)]
 pub(super) struct F16s;
 
-/// Weights of 24 bits.
+/// Weights of 24 bits, which tiles perhaps write down as [`Unpacked`].
 #[derive(Clone, Copy)]
-pub(super) struct Fixed;
+pub(super) struct Fixed<const WRITTEN: bool>;
+
+/// Weights of 24 bits as numbers, without the units of their columns.
+#[derive(Clone, Copy)]
+pub(super) struct Unpacked;
 
 impl Stored for Numbers {
     type Word = f32;
@@ -106,11 +113,29 @@ impl Stored for F16s {
     }
 }
 
-impl Stored for Fixed {
+impl Stored for Unpacked {
+    type Word = f32;
+
+    const WORDS: usize = Numbers::WORDS;
+
+    #[inline(always)]
+    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const f32, _: bool) -> [S::F32; C] {
+        // SAFETY: demanded of the caller.
+        unsafe { Numbers::load(simd, at, false) }
+    }
+
+    #[inline(always)]
+    fn scaled<S: Simd>(simd: S, sum: S::F32, units: &[f32]) -> S::F32 {
+        sum * simd.load(units)
+    }
+}
+
+impl<const WRITTEN: bool> Stored for Fixed<WRITTEN> {
     type Word = u32;
 
     const WORDS: usize = fixed::VECTORS;
     const PAIRED: bool = true;
+    const WRITTEN: bool = WRITTEN;
 
     #[inline(always)]
     unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32, second: bool) -> [S::F32; C] {

@@ -3,8 +3,8 @@
 #![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
 
 use super::{
-    Half, Indirect, Places, Weights, ZEROS, fixed,
-    stored::{self, Bf16s, F16s, Numbers, Row, Stored, Words},
+    Half, Indirect, Places, Weights, ZEROS,
+    stored::{Bf16s, F16s, Fixed, Numbers, Row, Stored, Unpacked, Words},
 };
 use crate::{Activation, Float, Isa, Routine, Simd, parallel::Shared};
 
@@ -101,16 +101,17 @@ pub(super) struct Area<'p, 'd> {
     pub(super) at: usize,
     pub(super) step: usize,
     pub(super) end: Biased<'p>,
-    /// What is read from the memory after the weights.
-    pub(super) next: Words,
 }
 
-/// What is asked for while tiles are computed, since it is read next.
+/// What a tile does beside its sums.
 #[derive(Clone, Copy)]
-struct Ahead {
-    at: *const u32,
-    /// From the word that goes with a row of weights to that of the next row.
+struct Aside {
+    /// What the first row of weights asks for, since it is read next.
+    ahead: *const u32,
+    /// From the word that a row of weights asks for to that of the next row.
     step: usize,
+    /// Where the numbers of the panel are written, of weights of which they are.
+    numbers: *mut f32,
 }
 
 /// Computes `area`, which was checked.
@@ -120,7 +121,7 @@ pub(super) fn run(isa: Isa, area: Area<'_, '_>) {
         Weights::Numbers(all) => isa.run(Tiles::<Numbers>(area.first(all), area)),
         Weights::Halves(Half::Bf16, all) => isa.run(Tiles::<Bf16s>(area.first(all), area)),
         Weights::Halves(Half::F16, all) => isa.run(Tiles::<F16s>(area.first(all), area)),
-        Weights::Fixed(all) => isa.run(Tiles::<stored::Fixed>(area.first(all.words), area)),
+        Weights::Fixed(all) => isa.run(Tiles::<Fixed<false>>(area.first(all.words), area)),
     }
 }
 
@@ -131,61 +132,46 @@ pub(super) fn run_single(isa: Isa, area: Area<'_, '_>) {
         Weights::Numbers(all) => isa.run(Single::<Numbers>(area.first(all), area)),
         Weights::Halves(Half::Bf16, all) => isa.run(Single::<Bf16s>(area.first(all), area)),
         Weights::Halves(Half::F16, all) => isa.run(Single::<F16s>(area.first(all), area)),
-        Weights::Fixed(all) => isa.run(Single::<stored::Fixed>(area.first(all.words), area)),
+        Weights::Fixed(all) => isa.run(Single::<Fixed<false>>(area.first(all.words), area)),
     }
 }
 
-/// Computes `area`, which was checked, and whose weights are unpacked, one pair of panels after the
-/// other.
+/// Computes `area`, which was checked, and whose weights are unpacked, one panel after the other,
+/// by the first rows.
 #[inline(never)]
-pub(super) fn run_unpacked(isa: Isa, area: Area<'_, '_>, pair: &mut [f32]) {
+pub(super) fn run_unpacked(isa: Isa, area: Area<'_, '_>, numbers: &mut [f32]) {
     let Weights::Fixed(all) = area.product.weights else { return };
-    let weights: Row<stored::Fixed> = area.first(all.words);
-    let (from, to) = area.panels;
-    for at in (from - from % 2..to).step_by(2) {
-        let units = &all.units[at * area.width..];
-        isa.run(Unpack { weights: weights.beside(at), units, to: pair });
-        let numbers: Row<Numbers> = area.first(pair).before(at);
-        for (panel, next) in (at..at + 2).zip(weights.beside(at + 2).words(area.inner).halves()) {
-            if from <= panel && panel < to {
-                let area = Area { panels: (panel, panel + 1), next, ..area };
-                isa.run(Tiles(numbers, area));
-            }
-        }
-    }
+    isa.run(Unpacking { weights: area.first(all.words), area, numbers });
 }
 
-/// A pair of panels whose weights are to be written as numbers.
-struct Unpack<'u> {
-    /// The first row.
-    weights: Row<stored::Fixed>,
-    units: &'u [f32],
-    to: &'u mut [f32],
+/// Weights of 24 bits, and room for the numbers of a panel.
+struct Unpacking<'p, 'd> {
+    weights: Row<Fixed<true>>,
+    area: Area<'p, 'd>,
+    numbers: &'p mut [f32],
 }
 
-impl Routine for Unpack<'_> {
+impl Routine for Unpacking<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { weights, units, to } = self;
-        let (first, second) = to.split_at_mut(to.len() / 2);
-        let one = simd.splat(fixed::ONE);
-        let (a, b) = (simd.load(units) * one, simd.load(&units[S::LANES..]) * one);
-        let (c, d) = (simd.load(&units[2 * S::LANES..]), simd.load(&units[3 * S::LANES..]));
-        let (c, d) = (c * one, d * one);
-        let rows = first.chunks_exact_mut(2 * S::LANES).zip(second.chunks_exact_mut(2 * S::LANES));
-        for (row, (first, second)) in rows.enumerate() {
-            let pair = weights.below(row).first();
-            // SAFETY: `write` saw that all panels are there; each has as many rows of two vectors as
-            // fit into a panel of numbers.
-            let left = unsafe { pair.load::<S, 2>(simd) };
-            // SAFETY: as above.
-            let right = unsafe { pair.beside(1).load::<S, 2>(simd) };
-            simd.store(left[0] * a, first);
-            simd.store(left[1] * b, &mut first[S::LANES..]);
-            simd.store(right[0] * c, second);
-            simd.store(right[1] * d, &mut second[S::LANES..]);
+        let Self { weights, area, numbers } = self;
+        let numbers = &mut numbers[..area.inner * area.width];
+        let (first, last) = area.rows;
+        if first == last {
+            return;
+        }
+        for panel in area.panels.0..area.panels.1 {
+            // The words of the next pair come while both panels of this one are computed.
+            let next = weights.beside(panel - panel % 2 + 2).words(area.inner).halves()[panel % 2];
+            let mut aside = Aside { numbers: numbers.as_mut_ptr(), ..area.ask::<S>(next, 1) };
+            let mut row = first + area.strip(simd, weights, panel, (first, last - first), aside);
+            let unpacked: Row<Unpacked> = area.first(numbers).before(panel);
+            while row < last {
+                aside.ahead = aside.ahead.wrapping_add(area.inner * aside.step);
+                row += area.strip(simd, unpacked, panel, (row, last - row), aside);
+            }
         }
     }
 }
@@ -245,24 +231,17 @@ impl<W: Stored> Routine for Tiles<'_, '_, W> {
         let blocks = if near { first..first + 1 } else { first..last };
         for block in blocks {
             let panels = if near { first..last } else { block..block + 1 };
-            let next = if panels.end == last {
-                area.next
-            } else {
-                weights.beside(panels.end).words(area.inner)
-            };
-            let mut ahead = area.ahead::<S>(next, panels.len());
+            let (next, rows) =
+                if panels.end < last { (panels.end, area.inner) } else { (block, 0) };
+            let next = weights.beside(next).words(rows);
+            let mut aside = area.ask::<S>(next, panels.len());
             let mut row = area.rows.0;
             while row < area.rows.1 {
                 let left = area.rows.1 - row;
                 let mut height = 1;
                 for panel in panels.clone() {
-                    let cols = area.product.cols - panel * area.width;
-                    height = if cols <= S::LANES {
-                        area.strip::<S, W, 1>(simd, weights, panel, (row, left), ahead)
-                    } else {
-                        area.strip::<S, W, 2>(simd, weights, panel, (row, left), ahead)
-                    };
-                    ahead.at = ahead.at.wrapping_add(area.inner * ahead.step);
+                    height = area.strip(simd, weights, panel, (row, left), aside);
+                    aside.ahead = aside.ahead.wrapping_add(area.inner * aside.step);
                 }
                 row += height;
             }
@@ -284,21 +263,22 @@ impl Area<'_, '_> {
         Row::new(all, self.width, self.inner)
     }
 
-    /// What each row of weights asks for, so that the tiles of so many panels ask for all of `next`.
+    /// Has the tiles of so many panels ask for all of `next`.
     #[inline(always)]
-    fn ahead<S: Simd>(&self, next: Words, panels: usize) -> Ahead {
+    fn ask<S: Simd>(&self, next: Words, panels: usize) -> Aside {
         let tiles = (self.rows.1 - self.rows.0).div_ceil(const { tile_rows::<S>() }) * panels;
-        Ahead { at: next.at, step: next.len.div_ceil((tiles * self.inner).max(1)) }
+        let step = next.len.div_ceil((tiles * self.inner).max(1));
+        Aside { ahead: next.at, step, numbers: core::ptr::null_mut() }
     }
 
     /// The only row and a panel.
     #[inline(always)]
     fn narrow<S: Simd, W: Stored>(&self, simd: S, weights: Row<W>, panel: usize) {
-        let ahead = self.ahead::<S>(self.next, 1);
+        let aside = self.ask::<S>(weights.words(0), 1);
         if self.product.cols - panel * self.width <= S::LANES {
-            self.tile::<S, W, 1, 1>(simd, weights, panel, self.rows.0, ahead);
+            self.tile::<S, W, 1, 1>(simd, weights, panel, self.rows.0, aside);
         } else {
-            self.tile::<S, W, 1, 2>(simd, weights, panel, self.rows.0, ahead);
+            self.tile::<S, W, 1, 2>(simd, weights, panel, self.rows.0, aside);
         }
     }
 
@@ -364,13 +344,30 @@ impl Area<'_, '_> {
 
     /// Computes a tile of at most `left` rows, and returns its height.
     #[inline(always)]
-    fn strip<S: Simd, W: Stored, const C: usize>(
+    fn strip<S: Simd, W: Stored>(
+        &self,
+        simd: S,
+        weights: Row<W>,
+        panel: usize,
+        rows: (usize, usize),
+        aside: Aside,
+    ) -> usize {
+        if self.product.cols - panel * self.width <= S::LANES {
+            self.strip_of::<S, W, 1>(simd, weights, panel, rows, aside)
+        } else {
+            self.strip_of::<S, W, 2>(simd, weights, panel, rows, aside)
+        }
+    }
+
+    /// [`Area::strip`] of a panel of so many vectors.
+    #[inline(always)]
+    fn strip_of<S: Simd, W: Stored, const C: usize>(
         &self,
         simd: S,
         weights: Row<W>,
         panel: usize,
         (row, left): (usize, usize),
-        ahead: Ahead,
+        aside: Aside,
     ) -> usize {
         // What two tiles can do is cut into halves, so that none is low.
         let most = const { tile_rows::<S>() };
@@ -378,13 +375,13 @@ impl Area<'_, '_> {
         macro_rules! tallest {
             ($($height:literal)*) => {
                 $(if const { $height <= tile_rows::<S>() } && left >= $height {
-                    self.tile::<S, W, $height, C>(simd, weights, panel, row, ahead);
+                    self.tile::<S, W, $height, C>(simd, weights, panel, row, aside);
                     return $height;
                 })*
             };
         }
         tallest!(14 8 7 6 5 4 3 2);
-        self.tile::<S, W, 1, C>(simd, weights, panel, row, ahead);
+        self.tile::<S, W, 1, C>(simd, weights, panel, row, aside);
         1
     }
 
@@ -395,9 +392,9 @@ impl Area<'_, '_> {
         weights: Row<W>,
         panel: usize,
         row: usize,
-        mut ahead: Ahead,
+        mut aside: Aside,
     ) {
-        let Indirect { x, zeros, places, channels, cols, .. } = self.product;
+        let Indirect { x, zeros, places, channels, .. } = self.product;
         let mut sums = [[simd.zero(); C]; R];
         let mut b = weights.beside(panel);
         let taps = match places {
@@ -441,14 +438,22 @@ impl Area<'_, '_> {
             }
             for k in start..channels {
                 b.below(AHEAD).prefetch::<S, C>(simd);
-                simd.prefetch(ahead.at);
-                ahead.at = ahead.at.wrapping_add(ahead.step);
+                simd.prefetch(aside.ahead);
+                aside.ahead = aside.ahead.wrapping_add(aside.step);
                 // SAFETY: `write` saw that all panels are there; each has `inner` rows of `C` vectors.
                 let mut columns = unsafe { b.load::<S, C>(simd) };
                 if R > 1 {
                     for column in &mut columns {
                         *column = W::column(simd, *column);
                     }
+                }
+                // A tile of one row is the only one.
+                if const { W::WRITTEN && R > 1 } {
+                    for (c, column) in columns.into_iter().enumerate() {
+                        // SAFETY: there is room for a panel.
+                        unsafe { simd.store_at(column, aside.numbers.wrapping_add(c * S::LANES)) };
+                    }
+                    aside.numbers = aside.numbers.wrapping_add(self.width);
                 }
                 for (running, a) in running.iter_mut().zip(a) {
                     // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
@@ -462,6 +467,19 @@ impl Area<'_, '_> {
             }
             sums = running;
         }
+        self.finish::<S, W, R, C>(simd, sums, panel, row);
+    }
+
+    /// Writes the sums of a tile.
+    #[inline(always)]
+    fn finish<S: Simd, W: Stored, const R: usize, const C: usize>(
+        &self,
+        simd: S,
+        mut sums: [[S::F32; C]; R],
+        panel: usize,
+        row: usize,
+    ) {
+        let cols = self.product.cols;
         let first = panel * self.width;
         for sums in &mut sums {
             for (c, sum) in sums.iter_mut().enumerate() {
