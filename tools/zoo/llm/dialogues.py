@@ -58,6 +58,12 @@ def are(thing):
     return "are" if is_plural(thing) else "is"
 
 
+def agreeing(thing):
+    """The slots of phrasings that agree with a thing in number."""
+    plural = is_plural(thing)
+    return {"are": are(thing), "are2": "they are" if plural else "it is", "have": "have" if plural else "has"}
+
+
 def sentence(kind, key, value):
     """How a fact about the user is said to the user."""
     return {
@@ -314,8 +320,7 @@ class Speaker:
         return self.where(self.new_key("place"))
 
     def where(self, thing):
-        have = "have" if is_plural(thing) else "has"
-        user = self.say("where", thing=thing, are=are(thing), have=have)
+        user = self.say("where", thing=thing, **agreeing(thing))
         share = FOUND_TOLD if ("place", thing) in self.known else FOUND
         place = self.slots.found() if self.rng.random() < share else None
         made = Call(call("where_is", thing=thing), result(self.rng, place=place))
@@ -359,7 +364,7 @@ class Speaker:
         slot = {"fav": "attr", "rel": "rel", "place": "thing", "event": "event"}.get(kind, "")
         given = {"name": "name", "fav": "value", "rel": "name", "place": "place", "event": "day", "city": "city",
                  "age": "n", "job": "job"}[kind]
-        slots = {slot: key, given: value, "are": are(key), "are2": "they are" if is_plural(key) else "it is"}
+        slots = {slot: key, given: value, **agreeing(key)}
         user = self.say(f"tell_{kind}", **slots)
         answer = f"nice to meet you, {value}." if kind == "name" else f"okay, {sentence(kind, key, value)}"
         return self.turn(user, answer, f"tell_{kind}")

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 CONTEXT = 512
-LAYERS, WIDTH = 9, 192
+LAYERS, WIDTH = 12, 192
 ROPE_BASE = 10000.0
 # The export rounds weights to four bits, in groups that share a scale.
 GROUP, LEVELS = 32, 16
