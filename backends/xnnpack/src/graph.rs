@@ -68,6 +68,9 @@ pub(crate) enum Role {
     Output(usize),
 }
 
+/// Bounds that bound nothing.
+pub(crate) const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
 /// A node, with the numbers of its values.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -109,6 +112,8 @@ pub(crate) enum Unary {
     Negate,
     ReciprocalSquareRoot,
     Sigmoid,
+    /// `x · sigmoid(x)`, made of two nodes.
+    Silu,
     Sin,
     Square,
     SquareRoot,
@@ -120,6 +125,8 @@ pub(crate) enum Unary {
 pub(crate) enum Binary {
     Add,
     Divide,
+    /// Silu of the first times the second, made of two nodes.
+    Gate,
     Maximum,
     Minimum,
     Multiply,

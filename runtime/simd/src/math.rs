@@ -46,6 +46,7 @@ functions! {
     Gelu: gelu, "[`gelu`]";
     GeluTanh: gelu_tanh, "[`gelu_tanh`]";
     Hardswish: hardswish, "[`hardswish`]";
+    Silu: silu, "[`silu`]";
 }
 
 /// Writes `function` of each number of `from` to `to`, as far as both reach.
@@ -74,6 +75,37 @@ impl<F: Function> Routine for Map<'_, F> {
         if !rest.is_empty() {
             let last = self.function.apply(simd, simd.load_first(&from[whole..]));
             simd.store_first(last, rest);
+        }
+    }
+}
+
+/// Writes [`silu`] of each number of `a` times that of `b` to `to`, as far as all three reach.
+pub fn gate(isa: Isa, a: &[f32], b: &[f32], to: &mut [f32]) {
+    isa.run(Gate { a, b, to });
+}
+
+struct Gate<'a> {
+    a: &'a [f32],
+    b: &'a [f32],
+    to: &'a mut [f32],
+}
+
+impl Routine for Gate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let len = self.a.len().min(self.b.len()).min(self.to.len());
+        let (a, b, to) = (&self.a[..len], &self.b[..len], &mut self.to[..len]);
+        let whole = len - len % S::LANES;
+        let (many, rest) = to.split_at_mut(whole);
+        let operands = a.chunks_exact(S::LANES).zip(b.chunks_exact(S::LANES));
+        for ((a, b), to) in operands.zip(many.chunks_exact_mut(S::LANES)) {
+            simd.store(silu(simd, simd.load(a)) * simd.load(b), to);
+        }
+        if !rest.is_empty() {
+            let last = silu(simd, simd.load_first(&a[whole..]));
+            simd.store_first(last * simd.load_first(&b[whole..]), rest);
         }
     }
 }
@@ -176,6 +208,12 @@ pub fn sigmoid<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     x.lt(simd.zero()).select(e, one) / (one + e)
 }
 
+/// `x / (1 + e⁻ˣ)`.
+#[inline(always)]
+pub fn silu<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    x * sigmoid(simd, x)
+}
+
 /// The error function.
 #[inline(always)]
 pub fn erf<S: Simd>(simd: S, x: S::F32) -> S::F32 {
@@ -271,6 +309,25 @@ mod tests {
             3.0,
         );
         check(Erf, libm::erf, 2.0);
+    }
+
+    #[test]
+    fn gates() {
+        for len in [0, 1, 15, 16, 37] {
+            let a: Vec<f32> = (0..len).map(|i| i as f32 - 20.0).collect();
+            let b: Vec<f32> = (0..len).map(|i| 3.0 - i as f32).collect();
+            for isa in Isa::available() {
+                let (mut silu, mut gated) = (vec![0.0; len], vec![f32::NAN; len]);
+                map(isa, Silu, &a, &mut silu);
+                gate(isa, &a, &b, &mut gated);
+                for (((a, b), silu), gated) in a.iter().zip(&b).zip(silu).zip(gated) {
+                    let expected = f64::from(*a) / (1.0 + f64::from(-a).exp());
+                    let error = (f64::from(silu) - expected).abs();
+                    assert!(error <= 3e-7 * (1.0 + f64::from(a.abs())), "{isa:?}: {a}: {silu}");
+                    assert_eq!(gated, silu * b, "{isa:?}: {a}, {b}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use afferent_flatbuffer::{Field, Table};
 
 use super::{Entry, NONE, Reader, schema::*};
 use crate::{
-    graph::{Binary, ConvKind, Kind, Node, Unary},
+    graph::{Binary, ConvKind, Kind, Node, OPEN, Unary},
     shape::{MOST_DIMS, Shape, Window},
 };
 
@@ -203,8 +203,7 @@ impl Fields<'_, '_, '_> {
 }
 
 fn node(kind: Kind, inputs: Vec<usize>, output: usize) -> Node {
-    let clamp = (f32::NEG_INFINITY, f32::INFINITY);
-    Node { index: 0, kind, inputs, output, positions: None, clamp, hardswish: false }
+    Node { index: 0, kind, inputs, output, positions: None, clamp: OPEN, hardswish: false }
 }
 
 /// Reads a node.

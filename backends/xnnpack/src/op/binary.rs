@@ -1,7 +1,7 @@
 //! Functions of two numbers, with broadcasting and bounds.
 
 use afferent_core::Error;
-use afferent_simd::{Isa, Routine, Simd};
+use afferent_simd::{Isa, Routine, Simd, math};
 
 use super::{Cx, Input, Op, both, elements, unary::bound};
 use crate::{
@@ -141,10 +141,53 @@ fn combine(isa: Isa, function: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
     match function {
         Binary::Add => each!(|a: f32, b: f32| a + b),
         Binary::Divide => each!(|a: f32, b: f32| a / b),
+        Binary::Gate => gate(isa, a, b, out),
         Binary::Maximum => each!(|a: f32, b: f32| if a > b || a.is_nan() { a } else { b }),
         Binary::Minimum => each!(|a: f32, b: f32| if a < b || a.is_nan() { a } else { b }),
         Binary::Multiply => each!(|a: f32, b: f32| a * b),
         Binary::Prelu => each!(|a: f32, b: f32| if a < 0.0 { a * b } else { a }),
         Binary::Subtract => each!(|a: f32, b: f32| a - b),
+    }
+}
+
+/// Silu of `a` times `b`; an operand that is shorter is repeated.
+fn gate(isa: Isa, a: &[f32], b: &[f32], out: &mut [f32]) {
+    let len = a.len().min(b.len());
+    for (row, out) in out.chunks_exact_mut(len).enumerate() {
+        let start = |all: &[f32]| if all.len() > len { row * len } else { 0 };
+        math::gate(isa, &a[start(a)..], &b[start(b)..], out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        graph::{OPEN, Unary},
+        op::{
+            trial::{computed_of, numbers},
+            unary::map,
+        },
+    };
+
+    #[test]
+    fn a_gate_is_silu_and_a_product() {
+        for (left, right) in
+            [([3, 40], [3, 40]), ([1, 40], [3, 40]), ([3, 1], [3, 40]), ([3, 40], [1, 1])]
+        {
+            let shapes = [left, right].map(|sizes| Shape::new(&sizes).unwrap());
+            let [a, b] = shapes.map(|shape| numbers(shape.numel().unwrap()));
+            let mut silu = vec![0.0; a.len()];
+            map(Isa::best(), Unary::Silu, OPEN, &a, &mut silu);
+            let product = |function, a: &[f32]| {
+                let mut op = Combine::new(function, (-0.2, 0.2));
+                let to = op.shape(&shapes, &mut Room::of(usize::MAX)).unwrap();
+                let operands = [a, &b].map(bytemuck::cast_slice);
+                let inputs = [0, 1].map(|at| Input { shape: shapes[at], bytes: operands[at] });
+                computed_of(&op, &inputs, to, f32::NAN, 1)
+            };
+            let expected = product(Binary::Multiply, &silu);
+            assert_eq!(product(Binary::Gate, &a), expected, "{left:?} {right:?}");
+        }
     }
 }

@@ -412,7 +412,10 @@ mod tests {
     use afferent_core::{bf16, f16};
 
     use super::*;
-    use crate::op::trial::{computed, computed_of};
+    use crate::{
+        graph::OPEN,
+        op::trial::{computed, computed_of},
+    };
 
     /// How weights are stored.
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -460,7 +463,7 @@ mod tests {
                     Stored::Fixed(_) => Fixed,
                 };
                 assert_eq!(found, expected);
-                let then = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
+                let then = Activation::from(OPEN);
                 let mut layer = Linear { packed, then };
                 for (rows, threads) in [(1, 1), (1, 2), (3, 1), (40, 1), (40, 3)] {
                     let x: Vec<f32> = (0..rows * inner).map(|at| whole(at + 9)).collect();

@@ -157,9 +157,7 @@ fn blocks<T: Number, const B: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::trial;
-
-    const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+    use crate::{graph::OPEN, op::trial};
 
     #[test]
     fn the_largest_is_nan_where_a_number_is() {

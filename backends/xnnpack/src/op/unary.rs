@@ -11,7 +11,7 @@ use afferent_simd::{
 
 use super::{Cx, Input, Op, elements, only};
 use crate::{
-    graph::Unary,
+    graph::{OPEN, Unary},
     shape::{Room, Shape},
 };
 
@@ -56,6 +56,7 @@ pub(crate) fn map(isa: Isa, function: Unary, clamp: (f32, f32), from: &[f32], to
         Unary::Negate => each!(|x: f32| -x),
         Unary::ReciprocalSquareRoot => each!(|x: f32| 1.0 / x.sqrt()),
         Unary::Sigmoid => math::map(isa, math::Sigmoid, from, to),
+        Unary::Silu => math::map(isa, math::Silu, from, to),
         Unary::Sin => each!(libm::sinf),
         Unary::Square => each!(|x| x * x),
         Unary::SquareRoot => each!(f32::sqrt),
@@ -66,7 +67,7 @@ pub(crate) fn map(isa: Isa, function: Unary, clamp: (f32, f32), from: &[f32], to
 
 /// Keeps numbers within bounds; NaN stays.
 pub(crate) fn bound(isa: Isa, (low, high): (f32, f32), data: &mut [f32]) {
-    if (low, high) != (f32::NEG_INFINITY, f32::INFINITY) {
+    if (low, high) != OPEN {
         isa.call(|| {
             for x in data {
                 let bounded = if *x < low { low } else { *x };

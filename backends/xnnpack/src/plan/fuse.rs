@@ -1,7 +1,7 @@
 //! Nodes that become a part of their neighbours.
 
 use super::{Store, same, store};
-use crate::graph::{Binary, Dtype, Graph, Kind, Node, Quant, Role, Unary, Value};
+use crate::graph::{Binary, Dtype, Graph, Kind, Node, OPEN, Quant, Role, Unary, Value};
 
 /// Who writes and reads values.
 struct Uses {
@@ -27,6 +27,7 @@ impl Uses {
 pub(crate) fn nodes(graph: &mut Graph<'_>) {
     bounds(graph);
     tables(graph);
+    gates(graph);
     activations(graph);
 }
 
@@ -100,14 +101,51 @@ fn bounds(graph: &mut Graph<'_>) {
     drop(graph, dropped);
 }
 
+/// The product of a number and its sigmoid becomes one function, silu, and the product of that and
+/// another number one function of two.
+fn gates(graph: &mut Graph<'_>) {
+    let Uses { readers, writer } = Uses::of(graph);
+    let mut dropped = vec![false; graph.nodes.len()];
+    for index in 0..graph.nodes.len() {
+        let node = &graph.nodes[index];
+        let (Kind::Binary(Binary::Multiply), &[a, b]) = (&node.kind, &*node.inputs) else {
+            continue;
+        };
+        // The node that computes this function for the product alone, and what it is computed of.
+        let function = |value: usize, function: Unary| {
+            let alone = readers[value] == 1 && graph.values[value].role == Role::Inner;
+            let (at, first) = writer[value].filter(|_| alone).map(|at| (at, &graph.nodes[at]))?;
+            let is_open = first.clamp == OPEN && first.kind == Kind::Unary(function);
+            let of = *first.inputs.first().filter(|_| is_open)?;
+            let numbers = [of, value, a, b, node.output];
+            numbers.iter().all(|value| is_number(&graph.values[*value])).then_some((at, of))
+        };
+        let pairs = [(a, b), (b, a)];
+        let silu = pairs
+            .into_iter()
+            .find_map(|(x, value)| function(value, Unary::Sigmoid).filter(|(_, of)| *of == x));
+        let gate = pairs
+            .into_iter()
+            .find_map(|(value, other)| function(value, Unary::Silu).map(|found| (found, other)));
+        let (first, kind, inputs) = match (silu, gate) {
+            (Some((first, x)), _) => (first, Kind::Unary(Unary::Silu), vec![x]),
+            (None, Some(((first, x), other))) => {
+                (first, Kind::Binary(Binary::Gate), vec![x, other])
+            }
+            (None, None) => continue,
+        };
+        dropped[first] = true;
+        let node = &mut graph.nodes[index];
+        (node.kind, node.inputs) = (kind, inputs);
+    }
+    drop(graph, dropped);
+}
+
 /// Takes away nodes of hardswish whose input no other node reads: the convolution or the layer of
 /// numbers before does that when it writes the result.
 fn activations(graph: &mut Graph<'_>) {
     let Uses { readers, writer } = Uses::of(graph);
     let mut dropped = vec![false; graph.nodes.len()];
-    let is_number = |value: &Value<'_>| {
-        store(value) == Store::F32 && value.dtype != Dtype::Dynamic && !value.quantised
-    };
     for (index, gone) in dropped.iter_mut().enumerate() {
         let node = &graph.nodes[index];
         let (Kind::Unary(Unary::Hardswish), [input]) = (&node.kind, &*node.inputs) else {
@@ -115,7 +153,7 @@ fn activations(graph: &mut Graph<'_>) {
         };
         let (before, after) = (&graph.values[*input], &graph.values[node.output]);
         let alone = readers[*input] == 1 && before.role == Role::Inner && same(before, after);
-        let is_open = node.clamp == (f32::NEG_INFINITY, f32::INFINITY);
+        let is_open = node.clamp == OPEN;
         let numbers = alone && is_open && is_number(before) && is_number(after);
         let Some(first) = writer[*input].filter(|_| numbers) else { continue };
         let (output, first) = (node.output, &mut graph.nodes[first]);
@@ -128,6 +166,10 @@ fn activations(graph: &mut Graph<'_>) {
         }
     }
     drop(graph, dropped);
+}
+
+fn is_number(value: &Value<'_>) -> bool {
+    store(value) == Store::F32 && value.dtype != Dtype::Dynamic && !value.quantised
 }
 
 /// Whether the node keeps its only result within its bounds.

@@ -7,7 +7,7 @@ use afferent_simd::integer::nibbles::CHUNK;
 
 use super::{Step, Store, blocks, store};
 use crate::{
-    graph::{Binary, ConvKind, Dtype, Graph, Kind, Node, Quant, Unary, Value},
+    graph::{Binary, ConvKind, Dtype, Graph, Kind, Node, OPEN, Quant, Unary, Value},
     op::{
         Op,
         binary::Combine,
@@ -29,8 +29,6 @@ use crate::{
     },
     shape::{Room, Shape},
 };
-
-const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
 /// Makes steps of the nodes of a graph.
 #[derive(Clone, Copy)]
@@ -298,8 +296,8 @@ impl<'a> One<'_, 'a> {
 
     fn binary_clamp(&self, function: Binary) -> (f32, f32) {
         match function {
-            Binary::Add | Binary::Divide | Binary::Multiply | Binary::Subtract => self.node.clamp,
             Binary::Maximum | Binary::Minimum | Binary::Prelu => OPEN,
+            _ => self.node.clamp,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     delegate::Runner,
-    graph::{ConvKind, Node, Quant},
+    graph::{Binary, ConvKind, Node, OPEN, Quant},
     shape::{TOO_LARGE, Window},
 };
 
@@ -34,7 +34,7 @@ fn output(sizes: &[usize]) -> Value<'static> {
 }
 
 fn node(index: u32, kind: Kind, inputs: &[usize], output: usize) -> Node {
-    let (inputs, clamp) = (inputs.to_vec(), (f32::NEG_INFINITY, f32::INFINITY));
+    let (inputs, clamp) = (inputs.to_vec(), OPEN);
     Node { index, kind, inputs, output, positions: None, clamp, hardswish: false }
 }
 
@@ -132,5 +132,35 @@ fn computed_weights_are_outputs_by_inputs() {
         let values = vec![input(&[3, 2]), right, out];
         let connected = node(0, Kind::FullyConnected { transposed }, &[0, 1], 2);
         assert_eq!(load(values, vec![connected], 1 << 20), Ok(()), "{transposed}");
+    }
+}
+
+#[test]
+fn a_number_and_its_sigmoid_are_gates() {
+    let of = |role| value(Dtype::F32, &[2, 3], role);
+    let (sigmoid, product) = (Kind::Unary(Unary::Sigmoid), Kind::Binary(Binary::Multiply));
+    // x · sigmoid(x), whatever comes first, times y.
+    for [first, second] in [[[0, 2], [3, 1]], [[2, 0], [1, 3]]] {
+        let kinds = |seen: Role| {
+            let values = vec![
+                of(Role::Input(0)),
+                of(Role::Input(1)),
+                of(seen),
+                of(Role::Inner),
+                output(&[2, 3]),
+            ];
+            let nodes = vec![
+                node(0, sigmoid.clone(), &[0], 2),
+                node(1, product.clone(), &first, 3),
+                node(2, product.clone(), &second, 4),
+            ];
+            let mut graph = Graph { values, nodes, inputs: 2 };
+            fuse::nodes(&mut graph);
+            let kinds = graph.nodes.iter().map(|node| (node.kind.clone(), node.inputs.clone()));
+            kinds.collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(Role::Inner), [(Kind::Binary(Binary::Gate), vec![0, 1])]);
+        // What others read stays.
+        assert_eq!(kinds(Role::Output(2)).len(), 3);
     }
 }

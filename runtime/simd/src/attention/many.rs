@@ -34,18 +34,19 @@ pub(super) fn run<S: Simd>(
             let place = (batch, head);
             for first in (0..attention.group()).step_by(TILES * lanes) {
                 let end = (first + TILES * lanes).min(attention.group());
-                // The part of each tile in `queries`, `sums` and `state`, and its first row.
+                let mut seen = [0; TILES * LANES];
+                let seen = &mut seen[..end - first];
+                seen.iter_mut().zip(first..).for_each(|(seen, row)| *seen = attention.seen(row));
+                let most = seen.iter().copied().max().unwrap_or(0);
+                // The part of each tile in `queries`, `sums`, `state` and `seen`.
                 macro_rules! tiles {
                     ($tile:ident => $body:block) => {
                         let parts = queries.chunks_exact_mut(size).zip(sums.chunks_exact_mut(size));
                         let parts = parts.zip(state.chunks_exact_mut(2 * lanes));
-                        for (((queries, sums), state), first) in
-                            parts.zip((first..end).step_by(lanes))
-                        {
+                        let rows = (first..end).step_by(lanes).zip(seen.chunks(lanes));
+                        for (((queries, sums), state), (first, seen)) in parts.zip(rows) {
                             let (best, total) = state.split_at_mut(lanes);
-                            let count = lanes.min(end - first);
-                            let rows = (first, count);
-                            let scores = &mut *scores;
+                            let (scores, rows) = (&mut *scores, (first, seen));
                             #[allow(unused_mut, reason = "not every use changes the tile")]
                             let mut $tile =
                                 Tile { simd, attention, rows, queries, sums, best, total, scores };
@@ -54,9 +55,8 @@ pub(super) fn run<S: Simd>(
                     };
                 }
                 tiles!(tile => { tile.load(place) });
-                let seen = (first..end).map(|row| attention.seen(row)).max().unwrap_or(0);
-                for from in (0..seen).step_by(BLOCK) {
-                    let size = (BLOCK.min(seen - from), attention.width);
+                for from in (0..most).step_by(BLOCK) {
+                    let size = (BLOCK.min(most - from), attention.width);
                     let keys = attention.key.packed((batch, head, from), size, keys);
                     let values = attention.value.packed((batch, head, from), size, values);
                     tiles!(tile => { tile.add(keys, values, from) });
@@ -71,8 +71,8 @@ pub(super) fn run<S: Simd>(
 struct Tile<'r, 'a, S> {
     simd: S,
     attention: &'r Attention<'a>,
-    /// The first row of the queries, and how many there are.
-    rows: (usize, usize),
+    /// The first row of the queries, and how many keys each of them sees.
+    rows: (usize, &'r [usize]),
     /// The queries, scaled: a row for each number of the width.
     queries: &'r mut [f32],
     /// Weighted sums of values: a row for each number of the width.
@@ -92,21 +92,16 @@ impl<S: Simd> Tile<'_, '_, S> {
     /// Takes in the block of keys and values from the key `from` on.
     #[inline(always)]
     fn add(&mut self, keys: &[f32], values: &[f32], from: usize) {
-        let (simd, width, (first, count)) = (self.simd, self.attention.width, self.rows);
-        let attention = self.attention;
-        let seen = (first..first + count).map(|row| attention.seen(row)).max().unwrap_or(0);
-        if seen <= from {
+        let (simd, width, (_, seen)) = (self.simd, self.attention.width, self.rows);
+        let most = seen.iter().copied().max().unwrap_or(0).saturating_sub(from);
+        let block = (keys.len() / width).min(most);
+        if block == 0 {
             return;
         }
-        let block = keys.len() / width;
         score::<S>(simd, keys, width, self.queries, self.scores, block);
-        self.hide(from, block);
+        self.mask(from, block);
         let old = pair(simd, self.best);
-        let mut best = old;
-        for scores in self.scores.chunks_exact(2 * S::LANES).take(block) {
-            let scores = pair(simd, scores);
-            best = [best[0].max(scores[0]), best[1].max(scores[1])];
-        }
+        let best = self.best_of(old, from, block);
         self.weigh(old, best, block);
         add_values::<S>(simd, values, width, self.scores, self.sums, block);
     }
@@ -114,35 +109,54 @@ impl<S: Simd> Tile<'_, '_, S> {
     /// Transposes the queries, of which lanes without one get zeros, and begins anew.
     #[inline(always)]
     fn load(&mut self, (batch, head): (usize, usize)) {
-        let (attention, lanes, (first, count)) = (self.attention, 2 * S::LANES, self.rows);
+        let (attention, lanes, (first, seen)) = (self.attention, 2 * S::LANES, self.rows);
         let row = &mut self.sums[..attention.width];
         self.queries.fill(0.0);
-        for lane in 0..count {
+        for lane in 0..seen.len() {
             attention.query.numbers.read(attention.at(batch, head, first + lane), row);
-            let to = self.queries[lane..].iter_mut().step_by(lanes);
-            to.zip(&*row).for_each(|(to, x)| *to = x * attention.scale);
+            let to = self.queries.chunks_exact_mut(lanes);
+            to.zip(&*row).for_each(|(to, x)| to[lane] = x * attention.scale);
         }
         self.sums.fill(0.0);
         self.best.fill(f32::NEG_INFINITY);
         self.total.fill(0.0);
     }
 
-    /// Adds the mask to the scores of the keys from `from` on, and hides those that come later
-    /// than a query.
+    /// Adds the mask to the scores of the keys from `from` on.
     #[inline(always)]
-    fn hide(&mut self, from: usize, block: usize) {
-        let (lanes, (first, count)) = (2 * S::LANES, self.rows);
-        for lane in 0..count {
-            let column = &mut self.scores[lane..(block - 1) * lanes + lane + 1];
-            if let Some(mask) = self.attention.masked(first + lane, from) {
-                let scores = column.iter_mut().step_by(lanes);
-                scores.zip(mask).for_each(|(score, mask)| *score += mask);
-            }
-            let seen = self.attention.seen(first + lane).saturating_sub(from);
-            for score in column.iter_mut().step_by(lanes).skip(seen) {
-                *score = f32::NEG_INFINITY;
-            }
+    fn mask(&mut self, from: usize, block: usize) {
+        let (first, seen) = self.rows;
+        for lane in 0..seen.len() {
+            let Some(mask) = self.attention.masked(first + lane, from) else { return };
+            let scores = self.scores.chunks_exact_mut(2 * S::LANES).take(block);
+            scores.zip(mask).for_each(|(scores, mask)| scores[lane] += mask);
         }
+    }
+
+    /// The largest score of each query, of those before and of the keys from `from` on; hides keys
+    /// that come later than a query.
+    #[inline(always)]
+    fn best_of(&mut self, mut best: Pair<S>, from: usize, block: usize) -> Pair<S> {
+        let (simd, (_, seen)) = (self.simd, self.rows);
+        let mut limits = [0.0; LANES];
+        for (limit, seen) in limits.iter_mut().zip(seen) {
+            *limit = seen.saturating_sub(from).min(block) as f32;
+        }
+        let limits = pair(simd, &limits);
+        let least = seen.iter().copied().min().unwrap_or(0).saturating_sub(from);
+        for (at, scores) in self.scores.chunks_exact_mut(2 * S::LANES).take(block).enumerate() {
+            let mut found = pair(simd, scores);
+            if at >= least {
+                let (at, none) = (simd.splat(at as f32), simd.splat(f32::NEG_INFINITY));
+                found = [
+                    at.lt(limits[0]).select(found[0], none),
+                    at.lt(limits[1]).select(found[1], none),
+                ];
+                store(simd, found, scores);
+            }
+            best = [best[0].max(found[0]), best[1].max(found[1])];
+        }
+        best
     }
 
     /// Turns scores into weights, and everything of before into what it is with the new largest
@@ -151,7 +165,8 @@ impl<S: Simd> Tile<'_, '_, S> {
     fn weigh(&mut self, old: Pair<S>, best: Pair<S>, block: usize) {
         let (simd, none) = (self.simd, self.simd.splat(f32::NEG_INFINITY));
         // Where every key is hidden, a finite number makes weights zero instead of NaN.
-        let base = [0, 1].map(|v| best[v].eq(none).select(simd.zero(), best[v]));
+        let finite = |best: S::F32| best.eq(none).select(simd.zero(), best);
+        let base = [finite(best[0]), finite(best[1])];
         let change = [exp(simd, old[0] - base[0]), exp(simd, old[1] - base[1])];
         let mut total = pair(simd, self.total);
         total = [total[0] * change[0], total[1] * change[1]];
@@ -172,11 +187,11 @@ impl<S: Simd> Tile<'_, '_, S> {
     /// Writes the results.
     #[inline(always)]
     fn store(&mut self, (batch, head): (usize, usize), out: &mut NumbersMut<'_>) {
-        let (attention, lanes, (first, count)) = (self.attention, 2 * S::LANES, self.rows);
+        let (attention, lanes, (first, seen)) = (self.attention, 2 * S::LANES, self.rows);
         let row = &mut self.queries[..attention.width];
-        for (lane, &total) in self.total[..count].iter().enumerate() {
-            let from = self.sums[lane..].iter().step_by(lanes);
-            row.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
+        for (lane, &total) in self.total[..seen.len()].iter().enumerate() {
+            let from = self.sums.chunks_exact(lanes);
+            row.iter_mut().zip(from).for_each(|(to, from)| *to = from[lane]);
             out.write(attention.at(batch, head, first + lane), row, reciprocal(total));
         }
     }
