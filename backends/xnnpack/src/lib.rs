@@ -18,7 +18,7 @@
 //! `model.bfloat16().float()`) so halves the memory that its layers take and read. Of other large
 //! layers 24 bits are kept, an integer for each weight and a unit for each output: a weight moves by
 //! 2⁻²³ of the largest one of its output at most, which changes a sum no more than another order of
-//! its products does. Layers with zeros among their weights, or with outputs whose largest weight is
+//! its products does. Layers with outputs of which more than one weight in 128 is zero, or the largest
 //! far from the mean, stay as they are.
 //!
 //! What it does not run is an error at load that names the node or the value: scaled dot-product

@@ -88,7 +88,7 @@ def card(seed, quality):
         "variants": [file_row(PACKAGE, file, backend, precision) for file, (backend, precision, _) in VARIANTS.items()],
         "chat": CHAT, "licence": "Apache-2.0",
         "provenance": f"Trained from random weights on generated dialogues by tools/zoo/llm: `python tools/zoo/llm/make.py --seed {seed}`. "
-                      "The shipped weights come from sixteen runs, each from the weights of the one before (`train.py --go-on`): 31,950 steps of up to 2,304 "
+                      "The shipped weights come from seventeen runs, each from the weights of the one before (`train.py --go-on`): 31,950 steps of up to 2,304 "
                       "tokens with four and then six layers, while phrasings and kinds of dialogues were added; then, of up to 4,608 tokens with nine "
                       "layers and three times the phrasings, `--seed 71 --steps 5040 --rate 0.0025`, which `--rate 0.004` continued to step 13,500, from "
                       "step 5,250 on with phrasings drawn more often that were got wrong; with `--steps 11000` and `10000` for 2,250 steps, `8800` up to "
@@ -100,7 +100,8 @@ def card(seed, quality):
                       "--rate 0.002` and up to 2,250 with `--steps 7700 --rate 0.002`, the lines being read in three parts up to there; then, "
                       "with four times the values, more prepositions of places and 154 more lines of what is told and asked, `--seed 121 --steps 4700 "
                       "--rate 0.002`, up to step 950 with `--steps 5600`, the values being there from then on and the lines from step 1,650 on; "
-                      "then, with twelve layers and 912 more lines of names, favourites and places, `--seed 131 --steps 4600 --rate 0.002`, which `--steps 5800` continued. "
+                      "then, with twelve layers and 912 more lines of names, favourites and places, `--seed 131 --steps 4600 --rate 0.002`, which `--steps 5800` continued; "
+                      "then, from step 1,650 on with known phrasings drawn less often, `--seed 171 --steps 6000 --rate 0.0015`, up to step 3,150 with `--steps 5000`. "
                       "So that command makes like ones, not the same.",
         "quality": quality, "limits": LIMITS,
     }
