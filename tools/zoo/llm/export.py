@@ -101,7 +101,7 @@ def card(seed, quality):
                       "with four times the values, more prepositions of places and 154 more lines of what is told and asked, `--seed 121 --steps 4700 "
                       "--rate 0.002`, up to step 950 with `--steps 5600`, the values being there from then on and the lines from step 1,650 on; "
                       "then, with twelve layers and 912 more lines of names, favourites and places, `--seed 131 --steps 4600 --rate 0.002`, which `--steps 5800` continued; "
-                      "then, from step 1,650 on with known phrasings drawn less often, `--seed 171 --steps 6000 --rate 0.0015`, up to step 3,150 with `--steps 5000`. "
+                      "then, from step 1,650 on with known phrasings drawn less often, `--seed 171 --steps 6000 --rate 0.0015`, up to step 3,150 with `--steps 5000`, continued by `--steps 6500 --rate 0.0045`. "
                       "So that command makes like ones, not the same.",
         "quality": quality, "limits": LIMITS,
     }
