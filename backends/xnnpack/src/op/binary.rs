@@ -122,13 +122,19 @@ impl<T: Copy, O: Copy, F: Fn(T, T) -> O> Routine for Each<'_, T, O, F> {
             _ => {
                 let len = a.len().min(b.len());
                 for (row, out) in out.chunks_exact_mut(len).enumerate() {
-                    let of_row = |all: &'_ [T]| if all.len() > len { row * len } else { 0 };
-                    let (a, b) = (&a[of_row(a)..][..len], &b[of_row(b)..][..len]);
+                    let (a, b) = (row_of(a, row, len), row_of(b, row, len));
                     a.iter().zip(b).zip(out).for_each(|((a, b), out)| *out = f(*a, *b));
                 }
             }
         }
     }
+}
+
+/// A row of an operand, which is the only one if it is repeated.
+#[inline(always)]
+fn row_of<T>(all: &[T], row: usize, len: usize) -> &[T] {
+    let start = if all.len() > len { row * len } else { 0 };
+    &all[start..][..len]
 }
 
 /// One row; an operand that is shorter is repeated.
@@ -154,8 +160,7 @@ fn combine(isa: Isa, function: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
 fn gate(isa: Isa, a: &[f32], b: &[f32], out: &mut [f32]) {
     let len = a.len().min(b.len());
     for (row, out) in out.chunks_exact_mut(len).enumerate() {
-        let start = |all: &[f32]| if all.len() > len { row * len } else { 0 };
-        math::gate(isa, &a[start(a)..], &b[start(b)..], out);
+        math::gate(isa, row_of(a, row, len), row_of(b, row, len), out);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Nodes that become a part of their neighbours.
 
-use super::{Store, same, store};
-use crate::graph::{Binary, Dtype, Graph, Kind, Node, OPEN, Quant, Role, Unary, Value};
+use super::{Store, is_number, same, store};
+use crate::graph::{Binary, Graph, Kind, Node, OPEN, Quant, Role, Unary, Value};
 
 /// Who writes and reads values.
 struct Uses {
@@ -118,7 +118,7 @@ fn gates(graph: &mut Graph<'_>) {
             let is_open = first.clamp == OPEN && first.kind == Kind::Unary(function);
             let of = *first.inputs.first().filter(|_| is_open)?;
             let numbers = [of, value, a, b, node.output];
-            numbers.iter().all(|value| is_number(&graph.values[*value])).then_some((at, of))
+            numbers.iter().all(|value| is_plain(&graph.values[*value])).then_some((at, of))
         };
         let pairs = [(a, b), (b, a)];
         let silu = pairs
@@ -154,12 +154,12 @@ fn activations(graph: &mut Graph<'_>) {
         let (before, after) = (&graph.values[*input], &graph.values[node.output]);
         let alone = readers[*input] == 1 && before.role == Role::Inner && same(before, after);
         let is_open = node.clamp == OPEN;
-        let numbers = alone && is_open && is_number(before) && is_number(after);
+        let numbers = alone && is_open && is_plain(before) && is_plain(after);
         let Some(first) = writer[*input].filter(|_| numbers) else { continue };
         let (output, first) = (node.output, &mut graph.nodes[first]);
         let sums = matches!(first.kind, Kind::Conv { .. } | Kind::FullyConnected { .. });
         if sums
-            && is_number(&graph.values[first.inputs[0]])
+            && is_plain(&graph.values[first.inputs[0]])
             && graph.values[first.inputs[1]].data.is_some()
         {
             (first.hardswish, first.output, *gone) = (true, output, true);
@@ -168,8 +168,9 @@ fn activations(graph: &mut Graph<'_>) {
     drop(graph, dropped);
 }
 
-fn is_number(value: &Value<'_>) -> bool {
-    store(value) == Store::F32 && value.dtype != Dtype::Dynamic && !value.quantised
+/// Whether a value is numbers, for which no integers stand.
+fn is_plain(value: &Value<'_>) -> bool {
+    is_number(value) && !value.quantised
 }
 
 /// Whether the node keeps its only result within its bounds.
