@@ -48,8 +48,8 @@ CHAT = {
     ],
 }
 LIMITS = [
-    "A small network, shortly trained: of what it is told it forgets or garbles one in thirteen, of phrasings that it never met it gets one in eight wrong, "
-    "and one or two in a hundred of what is said in known phrasings with names and things that it never met; it has not met all of its bars.",
+    "A small network, shortly trained: of what it is told it forgets or garbles one in fourteen, of phrasings that it never met it gets one in ten wrong, "
+    "and one in eighty of what is said in known phrasings with names and things that it never met; it has not met all of its bars.",
     "It knows about a hundred questions, four tools, and what a user tells of name, age, home, job, favourites, names of others, appointments and places of things; anything else it should refuse.",
     "English in lower case, as a recogniser writes it; numbers in words up to one hundred; capitals are folded by the tokenizer.",
     "Phrasings far from the grammar that it was trained on are taken for something else, not for unknown.",
