@@ -68,6 +68,9 @@ impl<'a, A: Accumulator> Reader<'a, A> {
 
     /// Calls `f` for `len` elements in chunks.
     pub(crate) fn chunks(&self, start: usize, stride: usize, len: usize, mut f: impl FnMut(&[A])) {
+        if let Some(all) = self.slice(start, len).filter(|_| stride == 1) {
+            return all.chunks(CHUNK).for_each(f);
+        }
         let mut buffer = [A::default(); CHUNK];
         let mut done = 0;
         while done < len {

@@ -1,6 +1,8 @@
 //! Parts of tensors, and copies between them: what slicing, permuting and joining have in common.
 
-use afferent_core::{Args, Dims, Error, TensorMut, TensorView};
+use core::ops::Range;
+
+use afferent_core::{Args, Dims, Error, TensorMut, TensorView, same};
 
 use crate::{
     accumulator::same_dtype,
@@ -54,6 +56,20 @@ impl Part {
     pub(crate) fn swap(&mut self, a: usize, b: usize) {
         self.sizes.swap(a, b);
         self.strides.swap(a, b);
+    }
+
+    /// The bytes of the part, of elements of `width` bytes, if those lie one after the other in
+    /// row-major order.
+    fn bytes(&self, width: usize) -> Option<Range<usize>> {
+        let mut numel = 1_usize;
+        for (&size, &stride) in self.sizes.iter().zip(self.strides.iter()).rev() {
+            if size != 1 && stride != numel {
+                return None;
+            }
+            numel = numel.checked_mul(size)?;
+        }
+        let start = self.offset.checked_mul(width)?;
+        Some(start..start.checked_add(numel.checked_mul(width)?)?)
     }
 
     /// Repeats a part of smaller or equal rank to `sizes`.
@@ -118,8 +134,7 @@ pub(crate) fn take(
 ) -> Result<(), Error> {
     same_dtype(out.dtype(), input.dtype(), index)?;
     out.resize(&from.sizes)?;
-    let to = Part::all_of(out);
-    copy(out, &to, input, from)
+    assign_part(out, input, from)
 }
 
 /// Copies the tensor 0 to the argument `index`, which has the same dtype.
@@ -147,20 +162,19 @@ pub(crate) fn split(
     dim: usize,
     len: impl Fn(usize) -> usize,
 ) -> Result<(), Error> {
-    let whole = Part::all(input);
+    let mut part = Part::all(input);
     let list = usize::from(index);
     let count = args.out_list_len(list)?;
     for item in 0..count {
-        let mut sizes = whole.sizes;
-        sizes[dim] = len(item);
-        args.out_list(list, item)?.resize(&sizes)?;
+        part.sizes[dim] = len(item);
+        args.out_list(list, item)?.resize(&part.sizes)?;
     }
-    let mut start = 0;
     for item in 0..count {
-        let mut part = whole;
-        part.slice(dim, start, len(item), 1);
-        take(&mut args.out_list(list, item)?, index, input, &part)?;
-        start += len(item);
+        part.sizes[dim] = len(item);
+        let mut out = args.out_list(list, item)?;
+        same_dtype(out.dtype(), input.dtype(), index)?;
+        assign_part(&mut out, input, &part)?;
+        part.slice(dim, len(item), len(item), 1);
     }
     Ok(())
 }
@@ -183,6 +197,13 @@ pub(crate) fn assign_part(
     input: &TensorView<'_>,
     from: &Part,
 ) -> Result<(), Error> {
+    if out.dtype() == input.dtype() && out.is_contiguous() && same(out.sizes(), &from.sizes) {
+        let run = from.bytes(input.dtype().size()).and_then(|bytes| input.bytes().get(bytes));
+        if let Some(run) = run {
+            out.bytes_mut()?.copy_from_slice(run);
+            return Ok(());
+        }
+    }
     let to = Part::all_of(out);
     copy(out, &to, input, from)
 }
