@@ -11,7 +11,7 @@ use afferent_simd::{Isa, channels::Channels, parallel};
 use super::{Cx, Input, Op, conv::Conv, depthwise::Depthwise, elements, only, some};
 use crate::shape::{MISFIT, Room, Shape};
 
-/// Numbers between the convolutions that all rows together may take.
+/// Numbers between the convolutions that all rows together may take, for each thread.
 const WHOLE: usize = 64 * 1024;
 
 /// Numbers between the convolutions that the rows of a strip should take, when there are several.
@@ -35,10 +35,8 @@ struct Sizes {
     output: [usize; 2],
     /// Numbers of a row of the block's input, before and after the middle, and of the result.
     row: [usize; 4],
-    /// Rows of the result that are computed together.
+    /// Rows of the result that are computed together where they are not all.
     strip: usize,
-    /// Numbers of memory for them before and after the middle.
-    memory: [usize; 2],
 }
 
 impl Block {
@@ -53,24 +51,26 @@ impl Block {
         last.saturating_add(window.span(0)).min(self.sizes.input[0])
     }
 
+    /// Numbers of memory before and after the middle for so many rows of the result.
     fn memory(&self, rows: usize) -> [usize; 2] {
         let Sizes { row, .. } = self.sizes;
         let expanded = if self.expand.is_some() { row[1] } else { 0 };
         [self.reach(rows).saturating_mul(expanded), rows.saturating_mul(row[2])]
     }
 
-    /// The rows of a picture's result from `first` on.
+    /// The rows of a picture's result from `first` on, `strip` of them at a time.
     fn rows(
         &self,
         workers: Option<&dyn Workers>,
         x: &[f32],
-        first: usize,
+        (first, strip): (usize, usize),
         out: &mut [f32],
         memory: &mut [f32],
     ) -> Result<(), Error> {
-        let Sizes { input, output, row, strip, memory: lens } = self.sizes;
+        let Sizes { input, output, row, .. } = self.sizes;
         let window = self.middle.sizes.window;
-        let (expanded, deep) = memory.split_at_mut_checked(lens[0]).ok_or(MISFIT)?;
+        let expanded = self.memory(strip)[0];
+        let (expanded, deep) = memory.split_at_mut_checked(expanded).ok_or(MISFIT)?;
         let mut have = (0, 0);
         for (at, out) in out.chunks_mut(strip * row[3]).enumerate() {
             let (start, count) = (first + at * strip, out.len() / row[3]);
@@ -114,6 +114,10 @@ impl Block {
     }
 }
 
+fn sum(parts: [usize; 2]) -> usize {
+    parts[0].saturating_add(parts[1])
+}
+
 impl Op for Block {
     fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = *only(inputs)?;
@@ -129,36 +133,33 @@ impl Op for Block {
             input: [height, width],
             output: [rows, cols],
             row: [width * input[3], width * channels, cols * channels, cols * outputs],
-            ..Sizes::default()
+            strip: 1,
         };
-        let all = |memory: [usize; 2]| memory[0].saturating_add(memory[1]);
-        let mut strip = rows.max(1);
-        if all(self.memory(strip)) > WHOLE {
-            let more = |strip: &usize| all(self.memory(*strip)) <= STRIP;
-            strip = (2..=rows).take_while(more).last().unwrap_or(1);
-        }
-        self.sizes.strip = strip;
-        self.sizes.memory = self.memory(strip);
+        let more = |strip: &usize| sum(self.memory(*strip)) <= STRIP;
+        self.sizes.strip = (2..=rows).take_while(more).last().unwrap_or(1);
         Ok(out)
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let (x, out) = (only(inputs)?.data::<f32>()?, elements::<f32>(out)?);
-        let Sizes { input, output, row, strip, memory, .. } = self.sizes;
+        let Sizes { input, output, row, strip } = self.sizes;
         let (before, after) = (input[0] * row[0], output[0] * row[3]);
         if after == 0 || before == 0 {
             return if out.is_empty() { Ok(()) } else { Err(MISFIT) };
         }
-        let threads = cx.workers.map_or(1, Workers::threads).min(output[0].div_ceil(strip));
-        let share = output[0].div_ceil(strip).div_ceil(threads) * strip;
+        let threads = cx.workers.map_or(1, Workers::threads);
+        // All rows together: threads share each convolution, and compute no row twice.
+        let whole = sum(self.memory(output[0])) <= WHOLE.saturating_mul(threads);
+        let (threads, strip) = if whole { (1, output[0]) } else { (threads.min(output[0]), strip) };
         let inner = if threads > 1 { None } else { cx.workers };
-        let len = (memory[0] + memory[1]).max(1);
+        let share = output[0].div_ceil(threads);
+        let len = sum(self.memory(strip)).max(1);
         let buffer = some(&mut cx.scratch.floats, len * threads, &mut cx.scratch.room)?;
         let failed = AtomicBool::new(false);
         for (x, out) in x.chunks_exact(before).zip(out.chunks_exact_mut(after)) {
             let parts = (out, share * row[3]);
             parallel::for_each_pair(cx.workers, parts, (&mut *buffer, len), |part, out, memory| {
-                if self.rows(inner, x, part * share, out, memory).is_err() {
+                if self.rows(inner, x, (part * share, strip), out, memory).is_err() {
                     failed.store(true, Relaxed);
                 }
             });
