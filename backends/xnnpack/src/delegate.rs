@@ -21,8 +21,14 @@ const ALIGNMENT: usize = 64;
 /// A plan, and what it needs to run on inputs of some sizes.
 pub(crate) struct Runner<'a> {
     plan: Plan<'a>,
+    /// Values that are inputs, and their arguments.
+    inputs: Vec<(usize, usize)>,
+    /// Values that are outputs, and their arguments.
+    outputs: Vec<(usize, usize)>,
     /// Of all values, for the inputs of the last run.
     shapes: Vec<Shape>,
+    /// Bytes of all values that lie somewhere, of these shapes.
+    lens: Vec<usize>,
     /// Whether all shapes fit each other.
     is_shaped: bool,
     /// Where each slot is in the memory of a run, and how long that is.
@@ -31,6 +37,8 @@ pub(crate) struct Runner<'a> {
     /// Of slots, what steps prepare for shapes, and scratch memory together.
     most_bytes: usize,
     scratch: Scratch,
+    /// See [`Cx::from_end`].
+    from_end: bool,
 }
 
 impl<'a> Runner<'a> {
@@ -38,10 +46,23 @@ impl<'a> Runner<'a> {
     /// When the sizes that the blob states do not fit each other, or they need more than
     /// `most_bytes`.
     pub(crate) fn new(plan: Plan<'a>, most_bytes: usize) -> Result<Self, Error> {
-        let shapes = plan.values.iter().map(|value| value.shape).collect();
-        let scratch = Scratch::default();
-        let mut runner =
-            Self { plan, shapes, is_shaped: false, slots: vec![], memory: 0, most_bytes, scratch };
+        let arguments = |of: fn(Role) -> Option<usize>| {
+            let values = plan.values.iter().enumerate();
+            values.filter_map(|(value, planned)| Some((value, of(planned.role)?))).collect()
+        };
+        let mut runner = Self {
+            inputs: arguments(Role::input),
+            outputs: arguments(Role::output),
+            shapes: plan.values.iter().map(|value| value.shape).collect(),
+            lens: vec![],
+            plan,
+            is_shaped: false,
+            slots: vec![],
+            memory: 0,
+            most_bytes,
+            scratch: Scratch::default(),
+            from_end: true,
+        };
         runner.shape(Step::fault)?;
         Ok(runner)
     }
@@ -61,10 +82,15 @@ impl<'a> Runner<'a> {
             self.shapes[step.output] = found.map_err(|error| fault(step, error))?;
         }
         let mut needed = vec![0_usize; self.plan.slots];
+        self.lens.clear();
         for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
+            let len = match value.home {
+                Home::Nowhere => 0,
+                _ => shape.numel()?.checked_mul(value.store.width()).ok_or(TOO_LARGE)?,
+            };
+            self.lens.push(len);
             if let Home::Slot(slot) = value.home {
-                let bytes = shape.numel()?.checked_mul(value.store.width()).ok_or(TOO_LARGE)?;
-                needed[slot] = needed[slot].max(bytes);
+                needed[slot] = needed[slot].max(len);
             }
         }
         self.slots.clear();
@@ -84,15 +110,19 @@ impl<'a> Runner<'a> {
     /// Takes the shapes of the inputs, and finds the others when one of them is new.
     fn reshape(&mut self, args: &Args<'_>) -> Result<(), Error> {
         let mut is_new = !self.is_shaped;
-        for (value, shape) in self.plan.values.iter().zip(&mut self.shapes) {
-            let Role::Input(argument) = value.role else { continue };
+        for &(value, argument) in &self.inputs {
             let view = args.tensor(argument)?;
-            let mut sizes = [1; MAX_DIMS];
-            for (size, dim) in sizes.iter_mut().zip(view.dim_order()) {
-                *size = view.sizes()[usize::from(*dim)];
+            let (order, shape) = (view.dim_order(), &mut self.shapes[value]);
+            let size = |dim: &u8| view.sizes()[usize::from(*dim)];
+            if order.len() == shape.len() && order.iter().map(size).eq(shape.iter().copied()) {
+                continue;
             }
-            let rank = if view.rank() == 0 { value.shape.len().min(1) } else { view.rank() };
-            let found = Shape::new(&sizes[..rank]).ok_or(MISFIT)?;
+            let mut sizes = [1; MAX_DIMS];
+            for (size_of, dim) in sizes.iter_mut().zip(order) {
+                *size_of = size(dim);
+            }
+            let least = self.plan.values[value].shape.len().min(1);
+            let found = Shape::new(&sizes[..view.rank().max(least)]).ok_or(MISFIT)?;
             found.numel()?;
             is_new |= found != *shape;
             *shape = found;
@@ -107,39 +137,40 @@ impl<'a> Runner<'a> {
         memory: &mut [u8],
         args: &mut Args<'_>,
     ) -> Result<(), Error> {
-        let Self { plan, shapes, slots, scratch, .. } = self;
-        for (value, shape) in plan.values.iter().zip(&*shapes) {
-            if let (Role::Input(argument), Home::Slot(slot)) = (value.role, &value.home) {
-                let view = args.tensor(argument)?;
-                let to = &mut memory[slots[*slot].clone()][..bytes(value, shape)?];
-                widen(&view, value.dtype, to)?;
+        let Self { plan, inputs, outputs, shapes, lens, slots, scratch, from_end, .. } = self;
+        for &(value, argument) in &*inputs {
+            let planned = &plan.values[value];
+            if let Home::Slot(slot) = planned.home {
+                let to = &mut memory[slots[slot].clone()][..lens[value]];
+                widen(&args.tensor(argument)?, planned.dtype, to)?;
             }
         }
-        let mut cx = Cx { isa: Isa::best(), workers, scratch };
+        *from_end = !*from_end;
+        let mut cx = Cx { isa: Isa::best(), workers, scratch, from_end: *from_end };
         for step in plan.steps.iter().filter(|step| !step.renames) {
-            let value = &plan.values[step.output];
-            let len = bytes(value, &shapes[step.output])?;
-            match value.home {
+            let len = lens[step.output];
+            match plan.values[step.output].home {
                 Home::Slot(slot) => {
                     // The result is no slot that the step reads.
                     let (before, rest) = memory.split_at_mut(slots[slot].start);
                     let (out, after) = rest.split_at_mut(slots[slot].len());
                     let memory = [(0, &*before), (slots[slot].end, &*after)];
-                    let values = Values { plan, shapes, slots, memory };
+                    let values = Values { plan, shapes, lens, slots, memory };
                     values.run(&mut cx, step, args, out.get_mut(..len).ok_or(MISFIT)?)?;
                 }
                 Home::Result(argument) => {
                     let memory = [(0, &*memory), (0, &[][..])];
-                    let values = Values { plan, shapes, slots, memory };
+                    let values = Values { plan, shapes, lens, slots, memory };
                     values.run_to(&mut cx, step, args, argument, len)?;
                 }
                 _ => return Err(Error::Internal { reason: "a step has a place for its result" }),
             }
         }
-        for (value, shape) in plan.values.iter().zip(&*shapes) {
-            if let (Role::Output(argument), Home::Slot(slot)) = (value.role, &value.home) {
-                let from = &memory[slots[*slot].clone()][..bytes(value, shape)?];
-                narrow(from, value.store, &mut args.out(argument)?)?;
+        for &(value, argument) in &*outputs {
+            let planned = &plan.values[value];
+            if let Home::Slot(slot) = planned.home {
+                let from = &memory[slots[slot].clone()][..lens[value]];
+                narrow(from, planned.store, &mut args.out(argument)?)?;
             }
         }
         Ok(())
@@ -158,17 +189,11 @@ impl Delegate for Runner<'_> {
         let memory = cx.scratch::<u8>(self.memory + ALIGNMENT)?;
         let skip = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         let memory = &mut memory[skip..][..self.memory];
-        for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
-            if let Role::Output(argument) = value.role {
-                resize(&mut args.out(argument)?, shape)?;
-            }
+        for &(value, argument) in &self.outputs {
+            resize(&mut args.out(argument)?, &self.shapes[value])?;
         }
         self.run(workers, memory, args)
     }
-}
-
-fn bytes(value: &Planned<'_>, shape: &Shape) -> Result<usize, Error> {
-    Ok(shape.numel()? * value.store.width())
 }
 
 /// Gives an output its sizes, which the graph has in the order of memory.
@@ -191,6 +216,7 @@ fn resize(out: &mut TensorMut<'_, '_>, shape: &Shape) -> Result<(), Error> {
 struct Values<'r, 'a> {
     plan: &'r Plan<'a>,
     shapes: &'r [Shape],
+    lens: &'r [usize],
     slots: &'r [Range<usize>],
     /// The memory of a run before the result and behind it, and where each part begins.
     memory: [(usize, &'r [u8]); 2],
@@ -212,7 +238,7 @@ impl Values<'_, '_> {
         args: &Args<'_>,
         out: &mut [u8],
     ) -> Result<(), Error> {
-        let mut inputs = [Input { shape: Shape::default(), bytes: &[] }; MOST_INPUTS];
+        let mut inputs = [Input::NONE; MOST_INPUTS];
         for (input, value) in inputs.iter_mut().zip(&step.inputs) {
             *input = self.input(*value, args)?;
         }
@@ -228,7 +254,7 @@ impl Values<'_, '_> {
         argument: usize,
         len: usize,
     ) -> Result<(), Error> {
-        let mut inputs = [Input { shape: Shape::default(), bytes: &[] }; MOST_INPUTS];
+        let mut inputs = [Input::NONE; MOST_INPUTS];
         for (input, value) in inputs.iter_mut().zip(&step.inputs) {
             *input = self.input(*value, args)?;
         }
@@ -245,16 +271,16 @@ impl Values<'_, '_> {
     }
 
     fn input<'i, 'x: 'i>(&'i self, value: usize, args: &Args<'x>) -> Result<Input<'i>, Error> {
-        let (found, shape) = (&self.plan.values[value], self.shapes[value]);
+        let found = &self.plan.values[value];
         let bytes = match &found.home {
             Home::Constant(bytes) => bytes,
             Home::Argument(argument) => argument_bytes(args, *argument, found)?,
-            Home::Slot(slot) => self.slot(*slot, bytes(found, &shape)?).ok_or(MISFIT)?,
+            Home::Slot(slot) => self.slot(*slot, self.lens[value]).ok_or(MISFIT)?,
             Home::Result(_) | Home::Nowhere => {
                 return Err(Error::Internal { reason: "a step reads what lies somewhere" });
             }
         };
-        Ok(Input { shape, bytes })
+        Ok(Input { shape: &self.shapes[value], bytes })
     }
 }
 

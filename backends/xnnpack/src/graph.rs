@@ -68,6 +68,18 @@ pub(crate) enum Role {
     Output(usize),
 }
 
+impl Role {
+    /// The argument that it comes from.
+    pub(crate) fn input(self) -> Option<usize> {
+        if let Self::Input(argument) = self { Some(argument) } else { None }
+    }
+
+    /// The argument that it goes to.
+    pub(crate) fn output(self) -> Option<usize> {
+        if let Self::Output(argument) = self { Some(argument) } else { None }
+    }
+}
+
 /// Bounds that bound nothing.
 pub(crate) const OPEN: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 

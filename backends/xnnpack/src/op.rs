@@ -66,6 +66,9 @@ pub(crate) struct Cx<'c> {
     pub(crate) isa: Isa,
     pub(crate) workers: Option<&'c dyn Workers>,
     pub(crate) scratch: &'c mut Scratch,
+    /// Whether products begin with their last weights: every second run does, because the run before
+    /// it read them last, so that they may still be in the cache.
+    pub(crate) from_end: bool,
 }
 
 /// Memory that operations use while they run; it grows to what the largest needs.
@@ -96,11 +99,14 @@ impl Scratch {
 /// An operand.
 #[derive(Clone, Copy)]
 pub(crate) struct Input<'d> {
-    pub(crate) shape: Shape,
+    pub(crate) shape: &'d Shape,
     pub(crate) bytes: &'d [u8],
 }
 
 impl<'d> Input<'d> {
+    /// In place of one that there is not.
+    pub(crate) const NONE: Self = Self { shape: &Shape::NONE, bytes: &[] };
+
     pub(crate) fn data<T: Element>(&self) -> Result<&'d [T], Error> {
         bytemuck::try_cast_slice(self.bytes).map_err(|_| ALIGNED)
     }

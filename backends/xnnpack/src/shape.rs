@@ -70,6 +70,9 @@ pub(crate) fn advance(loops: &Loops, at: &mut [usize], start: &mut [usize; 2]) -
 }
 
 impl Shape {
+    /// That of a single number.
+    pub(crate) const NONE: Self = Self { sizes: [0; MOST_DIMS], rank: 0 };
+
     /// `None` when there are too many sizes.
     pub(crate) fn new(sizes: &[usize]) -> Option<Self> {
         let mut shape = Self { sizes: [0; MOST_DIMS], rank: sizes.len() };

@@ -72,6 +72,9 @@ pub struct Indirect<'d> {
     pub weights: Weights<'d>,
     /// Columns of the product.
     pub cols: usize,
+    /// Whether a single row begins with the last weights, which may still be in the cache since the
+    /// last product.
+    pub from_end: bool,
 }
 
 /// Packed weights.

@@ -286,6 +286,10 @@ pub trait Int:
     /// places, the first four go to the first vector and the others to the second: place `p` to
     /// lane `p / 8 * 4 + p % 4` of vector `p % 8 / 4`. Such vectors are zipped.
     fn zip_halves(self, other: Self) -> [Self; 2];
+    /// The lowest bytes of three vectors: that of `self` becomes the highest byte, those of `b` and
+    /// of `c` follow, and the lowest byte is zero.
+    #[must_use]
+    fn lowest_bytes(self, b: Self, c: Self) -> Self;
     /// The lower four and the upper four bits of each byte, as bytes.
     fn nibbles(self) -> [Self; 2];
     /// Where `self < other`.

@@ -81,7 +81,7 @@ fn sums_of_numbers() {
             (7, 17, 3, 5),
             (13, 40, 9, 4),
             (30, 8, 1, 33),
-            (1, 300, 2, 11),
+            (1, 600, 2, 11),
             (1, 40, 1, 14_000),
         ] {
             let inner = taps * channels;
@@ -118,8 +118,10 @@ fn sums_of_numbers() {
                     }
                 };
                 let places = Places::Taps { at: &at, taps };
+                let from_end = channels % 2 == 1;
+                let x = &x[..];
                 let product =
-                    Indirect { x: &x, zeros: &zeros, places, rows, channels, weights, cols };
+                    Indirect { x, zeros: &zeros, places, rows, channels, weights, cols, from_end };
                 let mut scratch = vec![f32::NAN; product.scratch_len(isa, 2)];
                 let mut out = vec![f32::NAN; rows * cols];
                 let place = Place { data: &mut out, at: 0, step: cols };
@@ -190,7 +192,9 @@ fn rows_that_crowd_the_cache_are_as_good_as_others() {
             let end = Biased { bias: &bias, then: (f32::NEG_INFINITY, f32::INFINITY).into() };
             for weights in [Weights::Numbers(&numbers), Weights::Fixed(words)] {
                 let places = Places::Rows { step: apart };
-                let product = Indirect { x: &x, zeros: &[], places, rows, channels, weights, cols };
+                let (x, zeros, from_end) = (&x[..], &[][..], false);
+                let product =
+                    Indirect { x, zeros, places, rows, channels, weights, cols, from_end };
                 for (threads, less) in [(1, 0), (2, 0), (1, 1)] {
                     let mut scratch = vec![f32::NAN; product.scratch_len(isa, threads)];
                     // One number less is too little for the copy, but not for weights.
@@ -254,6 +258,7 @@ fn weights_of_24_bits_are_near() {
                     channels: inner,
                     weights,
                     cols,
+                    from_end: first % 2 == 1,
                 };
                 let place = Place { data: &mut out, at: 0, step: cols };
                 let mut scratch = vec![f32::NAN; product.scratch_len(isa, 1)];

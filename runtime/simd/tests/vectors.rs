@@ -248,3 +248,30 @@ impl Routine for Halves {
 fn halves_are_integers_of_16_bits() {
     Isa::available().for_each(|isa| isa.run(Halves));
 }
+
+struct LowestBytes;
+
+impl Routine for LowestBytes {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let words = |step: u32| -> [u32; 16] {
+            std::array::from_fn(|at| (at as u32 + 1).wrapping_mul(step))
+        };
+        let all = [0x9e37_79b9, 0x85eb_ca6b, 0xffff_ffff].map(words);
+        let [a, b, c] =
+            all.map(|words| simd.load(&bytemuck::cast::<_, [f32; 16]>(words)).to_bits());
+        let mut found = [0.0; 16];
+        simd.store(a.lowest_bytes(b, c).bitcast(), &mut found);
+        for (lane, found) in found[..S::LANES].iter().enumerate() {
+            let [a, b, c] = all.map(|words| words[lane].to_le_bytes()[0]);
+            assert_eq!(found.to_bits().to_be_bytes(), [a, b, c, 0], "lane {lane}");
+        }
+    }
+}
+
+#[test]
+fn the_lowest_bytes_of_three_vectors() {
+    Isa::available().for_each(|isa| isa.run(LowestBytes));
+}

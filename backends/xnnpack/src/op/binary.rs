@@ -188,7 +188,7 @@ mod tests {
                 let mut op = Combine::new(function, (-0.2, 0.2));
                 let to = op.shape(&shapes, &mut Room::of(usize::MAX)).unwrap();
                 let operands = [a, &b].map(bytemuck::cast_slice);
-                let inputs = [0, 1].map(|at| Input { shape: shapes[at], bytes: operands[at] });
+                let inputs = [0, 1].map(|at| Input { shape: &shapes[at], bytes: operands[at] });
                 computed_of(&op, &inputs, to, f32::NAN, 1)
             };
             let expected = product(Binary::Multiply, &silu);

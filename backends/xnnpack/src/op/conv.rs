@@ -296,7 +296,7 @@ impl Op for Conv {
         let Sizes { groups, inputs, outputs, window, .. } = self.sizes;
         let places = if self.sizes.is_direct() {
             Places::Rows { step: groups * inputs }
-        } else if self.sizes.is_line(&input.shape) {
+        } else if self.sizes.is_line(input.shape) {
             Places::Rows { step: window.stride[0] * inputs }
         } else {
             Places::Taps { at: self.table.at(), taps: window.taps() }

@@ -57,7 +57,7 @@ impl Depthwise {
 
     fn channels<'d>(&'d self, input: &Input<'_>, x: &'d [f32]) -> Result<Channels<'d>, Error> {
         let [batch, height, width, channels] = input.shape.picture()?;
-        let [_, rows, cols, _] = self.sizes.output(&input.shape)?.picture()?;
+        let [_, rows, cols, _] = self.sizes.output(input.shape)?.picture()?;
         let window = self.sizes.window;
         Ok(Channels {
             x,

@@ -126,7 +126,7 @@ impl Packed {
         let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
         let channels = self.inner / taps.max(1);
         let (weights, cols) = (self.weights()?, self.cols);
-        Ok(Indirect { x, zeros, places, rows, channels, weights, cols })
+        Ok(Indirect { x, zeros, places, rows, channels, weights, cols, from_end: false })
     }
 
     /// The product of rows of `x` with the weights, written to `out`.
@@ -139,7 +139,7 @@ impl Packed {
         out: Place<'_, f32>,
     ) -> Result<(), Error> {
         let end = Biased { bias: &self.bias, then };
-        let product = self.product(rows, zeros)?;
+        let product = Indirect { from_end: cx.from_end, ..self.product(rows, zeros)? };
         let len = product.scratch_len(cx.isa, cx.workers.map_or(1, Workers::threads));
         let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
         product.write(cx.isa, end, out, scratch, cx.workers).ok_or(MISFIT)
@@ -495,7 +495,8 @@ mod tests {
             let shapes = [Shape::of([2, 0]), Shape::of(right)];
             let to = product.shape(&shapes, &mut Room::of(usize::MAX)).unwrap();
             let none: &[f32] = &[];
-            let inputs = shapes.map(|shape| Input { shape, bytes: bytemuck::cast_slice(none) });
+            let inputs =
+                shapes.each_ref().map(|shape| Input { shape, bytes: bytemuck::cast_slice(none) });
             let found = computed_of(&product, &inputs, to, f32::NAN, 1);
             assert_eq!(found, [-1.0, 1.0, 5.0, -1.0, 1.0, 5.0]);
         }

@@ -73,7 +73,7 @@ impl<T: Number> Op for MaxPool<T> {
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
         let (x, out) = (input.data::<T>()?, elements::<T>(out)?);
-        let to = self.window.pooled(input.shape)?;
+        let to = self.window.pooled(*input.shape)?;
         if x.len() != input.shape.numel()? || out.len() != to.numel()? {
             return Err(MISFIT);
         }

@@ -370,7 +370,7 @@ mod tests {
             let mut op = Concatenate { axis: 1, width: 4 };
             let to = op.shape(&shapes, &mut Room::of(usize::MAX)).unwrap();
             let inputs: Vec<_> = (shapes.iter().zip(&parts))
-                .map(|(shape, part)| Input { shape: *shape, bytes: bytemuck::cast_slice(part) })
+                .map(|(shape, part)| Input { shape, bytes: bytemuck::cast_slice(part) })
                 .collect();
             let rows = (0..before).flat_map(|row| {
                 let of_row =

@@ -75,7 +75,7 @@ impl ByNumbers {
         if inputs.len() > MOST_INPUTS {
             return Err(MISFIT);
         }
-        let mut operands = [Input { shape: Shape::default(), bytes: &[] }; MOST_INPUTS];
+        let mut operands = [Input::NONE; MOST_INPUTS];
         for ((operand, input), steps) in operands.iter_mut().zip(inputs).zip(&self.inputs) {
             *operand = *input;
             let Some(from) = *steps else { continue };
@@ -90,7 +90,7 @@ impl ByNumbers {
         };
         let results = &mut rest[..out.len()];
         self.inner.run(cx, operands, bytemuck::cast_slice_mut(results))?;
-        let results = Input { shape: Shape::default(), bytes: bytemuck::cast_slice(results) };
+        let results = Input { bytes: bytemuck::cast_slice(results), ..Input::NONE };
         Quantise { to: Rounded { quantum, bounds: (-128.0, 127.0) } }.run(cx, &[results], out)
     }
 }

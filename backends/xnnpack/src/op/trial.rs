@@ -47,7 +47,7 @@ pub(crate) fn computed<T: Element, O: Element>(
     blank: O,
     threads: usize,
 ) -> Vec<O> {
-    computed_of(op, &[Input { shape, bytes: bytemuck::cast_slice(x) }], to, blank, threads)
+    computed_of(op, &[Input { shape: &shape, bytes: bytemuck::cast_slice(x) }], to, blank, threads)
 }
 
 /// The same of several operands.
@@ -61,7 +61,7 @@ pub(crate) fn computed_of<O: Element>(
     let mut out = vec![blank; to.numel().unwrap()];
     let mut scratch = Scratch { room: Room::of(usize::MAX), ..Scratch::default() };
     let workers = pool::workers(threads);
-    let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch };
+    let mut cx = Cx { isa: Isa::best(), workers, scratch: &mut scratch, from_end: false };
     op.run(&mut cx, inputs, bytemuck::cast_slice_mut(&mut out)).unwrap();
     out
 }

@@ -185,12 +185,10 @@ fn power(exponent: i32) -> f32 {
 
 /// The integers of a panel of a pair, the first one or the second, of a row of the pair.
 #[inline(always)]
-pub(super) fn numbers<S: Simd>(simd: S, words: [S::I32; VECTORS], second: bool) -> [S::F32; 2] {
+pub(super) fn numbers<I: Int>(words: [I; VECTORS], second: bool) -> [I::F32; 2] {
     let [a, b, c] = words;
     if !second {
         return [a.to_f32(), b.to_f32()];
     }
-    let byte = simd.splat_i32(0xff);
-    let last = a.shl::<24>() | (b & byte).shl::<16>() | (c & byte).shl::<8>();
-    [c.to_f32(), last.to_f32()]
+    [c.to_f32(), a.lowest_bytes(b, c).to_f32()]
 }

@@ -144,7 +144,7 @@ impl<const WRITTEN: bool> Stored for Fixed<WRITTEN> {
             // SAFETY: demanded of the caller: of a pair, all words of a row are there.
             *vector = unsafe { words(simd, at.wrapping_add(at_vector * S::LANES)) };
         }
-        first(simd, fixed::numbers(simd, vectors, second))
+        first(simd, fixed::numbers(vectors, second))
     }
 
     /// Not more than the number, so that its products with integers do not overflow.

@@ -288,19 +288,20 @@ impl Area<'_, '_> {
         &self,
         simd: S,
         weights: Row<W>,
-        mut panel: usize,
+        panel: usize,
     ) -> usize {
-        while panel + N <= self.panels.1 {
-            self.beside::<S, W, N>(simd, weights, panel);
-            panel += N;
+        let groups = (self.panels.1 - panel) / N;
+        for group in 0..groups {
+            let group = if self.product.from_end { groups - 1 - group } else { group };
+            self.beside::<S, W, N>(simd, weights, panel + group * N);
         }
-        panel
+        panel + groups * N
     }
 
     /// The only row and several panels, from `panel` on.
     #[inline(always)]
     fn beside<S: Simd, W: Stored, const N: usize>(&self, simd: S, weights: Row<W>, panel: usize) {
-        let Indirect { x, zeros, places, channels, cols, .. } = self.product;
+        let Indirect { x, zeros, places, channels, .. } = self.product;
         let row = self.rows.0;
         let mut sums = [[simd.zero(); 2]; N];
         let mut b = weights.beside(panel).first();
@@ -330,15 +331,8 @@ impl Area<'_, '_> {
             }
             sums = running;
         }
-        for (at, sum) in sums.into_iter().flatten().enumerate() {
-            let col = panel * self.width + at * S::LANES;
-            let Some(len) = cols.checked_sub(col).filter(|len| *len > 0) else { continue };
-            let sum = self.scaled::<S, W>(simd, sum, col);
-            // SAFETY: `write` saw that the target holds the row, and threads have panels of their
-            // own.
-            let to = unsafe { self.out.pointer(self.at + row * self.step + col) };
-            // SAFETY: as above.
-            unsafe { self.end.write(simd, sum, col, to, len.min(S::LANES)) };
+        for (stream, sums) in sums.into_iter().enumerate() {
+            self.finish::<S, W, 1, 2>(simd, [sums], panel + stream, row);
         }
     }
 

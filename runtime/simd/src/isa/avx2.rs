@@ -333,6 +333,13 @@ impl Int for I32s {
         ])
     }
     #[inline(always)]
+    fn lowest_bytes(self, b: Self, c: Self) -> Self {
+        let byte = op!(_mm256_set1_epi32(0xff));
+        let b = op!(_mm256_slli_epi32::<16>(_mm256_and_si256(b.0, byte)));
+        let c = op!(_mm256_slli_epi32::<8>(_mm256_and_si256(c.0, byte)));
+        self.shl::<24>() | Self(b) | Self(c)
+    }
+    #[inline(always)]
     fn nibbles(self) -> [Self; 2] {
         let low = op!(_mm256_set1_epi8(15));
         op!([

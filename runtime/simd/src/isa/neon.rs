@@ -337,6 +337,11 @@ impl Int for I32s {
         op!([Self(vreinterpretq_s32_s16(low)), Self(vreinterpretq_s32_s16(high))])
     }
     #[inline(always)]
+    fn lowest_bytes(self, b: Self, c: Self) -> Self {
+        let bytes = op!(vsriq_n_s32::<8>(vshlq_n_s32::<24>(b.0), vshlq_n_s32::<24>(c.0)));
+        Self(op!(vsriq_n_s32::<8>(vshlq_n_s32::<24>(self.0), bytes)))
+    }
+    #[inline(always)]
     fn nibbles(self) -> [Self; 2] {
         let bytes = op!(vreinterpretq_u8_s32(self.0));
         let (low, high) = op!((vandq_u8(bytes, vdupq_n_u8(15)), vshrq_n_u8::<4>(bytes)));

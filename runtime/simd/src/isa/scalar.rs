@@ -253,6 +253,10 @@ impl Int for I32s {
         [Self(array::from_fn(lane)), Self(array::from_fn(|at| lane(LANES + at)))]
     }
     #[inline(always)]
+    fn lowest_bytes(self, b: Self, c: Self) -> Self {
+        self.shl::<24>() | Self(zip(b.0, c.0, |b, c| (b & 0xff) << 16 | (c & 0xff) << 8))
+    }
+    #[inline(always)]
     fn nibbles(self) -> [Self; 2] {
         [Self(self.0.map(|x| x & 0x0f0f_0f0f)), Self(self.0.map(|x| (x >> 4) & 0x0f0f_0f0f))]
     }
