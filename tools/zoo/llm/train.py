@@ -171,7 +171,18 @@ def shipped(vocabulary):
     return model if len(model.layers) == LAYERS else grown(model, shape(vocabulary))
 
 
-def train(seed, steps, name, rate, go_on, processes):
+def drilled(name):
+    """The weights of phrasings that a run ended with."""
+    path = WORK / f"{name}-checkpoint.pt"
+    if not path.exists():
+        raise SystemExit(f"no run is called {name}: {path} is not there")
+    weights, wanted = torch.load(path, weights_only=True)["drill"], len(Drill().state())
+    if len(weights) != wanted:
+        raise SystemExit(f"{name} had {len(weights)} phrasings, there are {wanted} now: leave --drill out")
+    return weights
+
+
+def train(seed, steps, name, rate, go_on, drill, processes):
     torch.set_num_threads(1)
     pool = ThreadPoolExecutor(processes)
     torch.manual_seed(seed)
@@ -196,7 +207,7 @@ def train(seed, steps, name, rate, go_on, processes):
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {vocabulary} tokens", flush=True)
     learner = Learner(stored, processes)
     start, seen, total = time.time(), 0, []
-    drill = Drill(saved.get("drill"))
+    drill = Drill(drilled(drill) if drill and not step else saved.get("drill"))
     drawn = batches(tokenizer, drill, seed, step)
     for inputs, targets, turns, cores in itertools.islice(drawn, steps - step):
         if step == grows and not go_on:
@@ -233,6 +244,7 @@ if __name__ == "__main__":
     parser.add_argument("--name", default="llm", help="of the files in tools/zoo/work/llm")
     parser.add_argument("--rate", type=float, default=RATE, help="the highest learning rate")
     parser.add_argument("--go-on", action="store_true", help="from the weights of the package, with its tokenizer")
+    parser.add_argument("--drill", metavar="NAME", help="begin with the weights of phrasings that this run ended with")
     parser.add_argument("--processes", type=int, default=1, help="that divide each batch")
     arguments = parser.parse_args()
-    train(arguments.seed, arguments.steps, arguments.name, arguments.rate, arguments.go_on, arguments.processes)
+    train(**vars(arguments))
