@@ -48,8 +48,8 @@ CHAT = {
     ],
 }
 LIMITS = [
-    "A small network, shortly trained: of what it is told it forgets or garbles one in fourteen, of phrasings that it never met it gets one in ten wrong, "
-    "and one in eighty of what is said in known phrasings with names and things that it never met; it has not met all of its bars.",
+    "A small network, shortly trained: of what it is told it forgets or garbles one in twelve, of phrasings that it never met it gets one in nine wrong, "
+    "and one in 160 of what is said in known phrasings with names and things that it never met.",
     "It knows about a hundred questions, four tools, and what a user tells of name, age, home, job, favourites, names of others, appointments and places of things; anything else it should refuse.",
     "English in lower case, as a recogniser writes it; numbers in words up to one hundred; capitals are folded by the tokenizer.",
     "Phrasings far from the grammar that it was trained on are taken for something else, not for unknown.",
@@ -88,7 +88,7 @@ def card(seed, quality):
         "variants": [file_row(PACKAGE, file, backend, precision) for file, (backend, precision, _) in VARIANTS.items()],
         "chat": CHAT, "licence": "Apache-2.0",
         "provenance": f"Trained from random weights on generated dialogues by tools/zoo/llm: `python tools/zoo/llm/make.py --seed {seed}`. "
-                      "The shipped weights come from seventeen runs, each from the weights of the one before (`train.py --go-on`): 31,950 steps of up to 2,304 "
+                      "The shipped weights come from eighteen runs, each from the weights of the one before (`train.py --go-on`): 31,950 steps of up to 2,304 "
                       "tokens with four and then six layers, while phrasings and kinds of dialogues were added; then, of up to 4,608 tokens with nine "
                       "layers and three times the phrasings, `--seed 71 --steps 5040 --rate 0.0025`, which `--rate 0.004` continued to step 13,500, from "
                       "step 5,250 on with phrasings drawn more often that were got wrong; with `--steps 11000` and `10000` for 2,250 steps, `8800` up to "
@@ -101,7 +101,8 @@ def card(seed, quality):
                       "with four times the values, more prepositions of places and 154 more lines of what is told and asked, `--seed 121 --steps 4700 "
                       "--rate 0.002`, up to step 950 with `--steps 5600`, the values being there from then on and the lines from step 1,650 on; "
                       "then, with twelve layers and 912 more lines of names, favourites and places, `--seed 131 --steps 4600 --rate 0.002`, which `--steps 5800` continued; "
-                      "then, from step 1,650 on with known phrasings drawn less often, `--seed 171 --steps 6000 --rate 0.0015`, up to step 3,150 with `--steps 5000`, continued by `--steps 6500 --rate 0.0045`. "
+                      "then, from step 1,650 on with known phrasings drawn less often, `--seed 171 --steps 6000 --rate 0.0015`, up to step 3,150 with `--steps 5000`, continued by `--steps 6500 --rate 0.0045`; "
+                      "then `--seed 181 --drill seventeen --steps 6000 --rate 0.0015`. "
                       "So that command makes like ones, not the same.",
         "quality": quality, "limits": LIMITS,
     }
