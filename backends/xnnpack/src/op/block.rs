@@ -11,7 +11,7 @@ use afferent_simd::{Isa, channels::Channels, parallel};
 use super::{Cx, Input, Op, conv::Conv, depthwise::Depthwise, elements, only, some};
 use crate::shape::{MISFIT, Room, Shape};
 
-/// Numbers between the convolutions that all rows together may take, for each thread.
+/// Numbers between the convolutions that all rows together may take.
 const WHOLE: usize = 64 * 1024;
 
 /// Numbers between the convolutions that the rows of a strip should take, when there are several.
@@ -148,8 +148,8 @@ impl Op for Block {
             return if out.is_empty() { Ok(()) } else { Err(MISFIT) };
         }
         let threads = cx.workers.map_or(1, Workers::threads);
-        // All rows together: threads share each convolution, and compute no row twice.
-        let whole = sum(self.memory(output[0])) <= WHOLE.saturating_mul(threads);
+        // All rows together: threads share each convolution, and none computes rows of another.
+        let whole = sum(self.memory(output[0])) <= WHOLE;
         let (threads, strip) = if whole { (1, output[0]) } else { (threads.min(output[0]), strip) };
         let inner = if threads > 1 { None } else { cx.workers };
         let share = output[0].div_ceil(threads);
