@@ -238,10 +238,7 @@ impl Values<'_, '_> {
         args: &Args<'_>,
         out: &mut [u8],
     ) -> Result<(), Error> {
-        let mut inputs = [Input::NONE; MOST_INPUTS];
-        for (input, value) in inputs.iter_mut().zip(&step.inputs) {
-            *input = self.input(*value, args)?;
-        }
+        let inputs = self.inputs(step, args)?;
         step.op.run(cx, &inputs[..step.inputs.len()], out)
     }
 
@@ -254,10 +251,7 @@ impl Values<'_, '_> {
         argument: usize,
         len: usize,
     ) -> Result<(), Error> {
-        let mut inputs = [Input::NONE; MOST_INPUTS];
-        for (input, value) in inputs.iter_mut().zip(&step.inputs) {
-            *input = self.input(*value, args)?;
-        }
+        let inputs = self.inputs(step, args)?;
         let mut out = args.out(argument)?;
         let wanted = self.plan.values[step.output].store;
         if out.dtype() != scalar(wanted) {
@@ -268,6 +262,19 @@ impl Values<'_, '_> {
             return Err(MISFIT);
         }
         step.op.run(cx, &inputs[..step.inputs.len()], out)
+    }
+
+    /// The operands of a step, which are the first ones.
+    fn inputs<'i, 'x: 'i>(
+        &'i self,
+        step: &Step,
+        args: &Args<'x>,
+    ) -> Result<[Input<'i>; MOST_INPUTS], Error> {
+        let mut inputs = [Input::NONE; MOST_INPUTS];
+        for (input, value) in inputs.iter_mut().zip(&step.inputs) {
+            *input = self.input(*value, args)?;
+        }
+        Ok(inputs)
     }
 
     fn input<'i, 'x: 'i>(&'i self, value: usize, args: &Args<'x>) -> Result<Input<'i>, Error> {

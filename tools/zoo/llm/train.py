@@ -194,6 +194,7 @@ def train(seed, steps, name, rate, go_on, drill, processes):
     checkpoint, grows = WORK / f"{name}-checkpoint.pt", 0 if go_on else int(steps * GROWS)
     saved = torch.load(checkpoint, weights_only=True) if checkpoint.exists() else {"step": 0}
     step, vocabulary = saved["step"], tokenizer.get_vocab_size()
+    drill = Drill(drilled(drill) if drill and not step else saved.get("drill"))
     if go_on and not step:
         model = shipped(vocabulary)
     else:
@@ -207,7 +208,6 @@ def train(seed, steps, name, rate, go_on, drill, processes):
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {vocabulary} tokens", flush=True)
     learner = Learner(stored, processes)
     start, seen, total = time.time(), 0, []
-    drill = Drill(drilled(drill) if drill and not step else saved.get("drill"))
     drawn = batches(tokenizer, drill, seed, step)
     for inputs, targets, turns, cores in itertools.islice(drawn, steps - step):
         if step == grows and not go_on:
