@@ -1,6 +1,6 @@
 //! The steps of a plan, run.
 
-use std::ops::Range;
+use std::{mem, ops::Range};
 
 use afferent_core::{
     Args, Delegate, Error, KernelContext, MAX_DIMS, ScalarType, TensorMut, TensorView, Workers,
@@ -27,12 +27,12 @@ pub(crate) struct Runner<'a> {
     outputs: Vec<(usize, usize)>,
     /// Of all values, for the inputs of the last run.
     shapes: Vec<Shape>,
-    /// Bytes of all values that lie somewhere, of these shapes.
-    lens: Vec<usize>,
+    /// Of all values, of these shapes: the bytes of those that have a slot in the memory of a run,
+    /// and as many from 0 on of those that lie elsewhere.
+    places: Vec<Range<usize>>,
     /// Whether all shapes fit each other.
     is_shaped: bool,
-    /// Where each slot is in the memory of a run, and how long that is.
-    slots: Vec<Range<usize>>,
+    /// Bytes of all slots.
     memory: usize,
     /// Of slots, what steps prepare for shapes, and scratch memory together.
     most_bytes: usize,
@@ -54,10 +54,9 @@ impl<'a> Runner<'a> {
             inputs: arguments(Role::input),
             outputs: arguments(Role::output),
             shapes: plan.values.iter().map(|value| value.shape).collect(),
-            lens: vec![],
+            places: vec![],
             plan,
             is_shaped: false,
-            slots: vec![],
             memory: 0,
             most_bytes,
             scratch: Scratch::default(),
@@ -81,25 +80,28 @@ impl<'a> Runner<'a> {
             let found = step.op.shape(&inputs[..step.inputs.len()], &mut room);
             self.shapes[step.output] = found.map_err(|error| fault(step, error))?;
         }
-        let mut needed = vec![0_usize; self.plan.slots];
-        self.lens.clear();
+        let mut slots = vec![0_usize; self.plan.slots];
+        self.places.clear();
         for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
             let len = match value.home {
                 Home::Nowhere => 0,
                 _ => shape.numel()?.checked_mul(value.store.width()).ok_or(TOO_LARGE)?,
             };
-            self.lens.push(len);
+            self.places.push(0..len);
             if let Home::Slot(slot) = value.home {
-                needed[slot] = needed[slot].max(len);
+                slots[slot] = slots[slot].max(len);
             }
         }
-        self.slots.clear();
         self.memory = 0;
-        for bytes in needed {
-            let start = self.memory;
-            let end = start.checked_add(bytes).ok_or(TOO_LARGE)?;
-            self.slots.push(start..end);
+        for slot in &mut slots {
+            let bytes = mem::replace(slot, self.memory);
+            let end = self.memory.checked_add(bytes).ok_or(TOO_LARGE)?;
             self.memory = end.checked_next_multiple_of(ALIGNMENT).ok_or(TOO_LARGE)?;
+        }
+        for (value, place) in self.plan.values.iter().zip(&mut self.places) {
+            if let Home::Slot(slot) = value.home {
+                *place = slots[slot]..slots[slot] + place.len();
+            }
         }
         room.take::<u8>(self.memory)?;
         self.scratch.room = room;
@@ -137,39 +139,35 @@ impl<'a> Runner<'a> {
         memory: &mut [u8],
         args: &mut Args<'_>,
     ) -> Result<(), Error> {
-        let Self { plan, inputs, outputs, shapes, lens, slots, scratch, from_end, .. } = self;
+        let Self { plan, inputs, outputs, shapes, places, scratch, from_end, .. } = self;
         for &(value, argument) in &*inputs {
             let planned = &plan.values[value];
-            if let Home::Slot(slot) = planned.home {
-                let to = &mut memory[slots[slot].clone()][..lens[value]];
+            if let Home::Slot(_) = planned.home {
+                let to = &mut memory[places[value].clone()];
                 widen(&args.tensor(argument)?, planned.dtype, to)?;
             }
         }
         *from_end = !*from_end;
         let mut cx = Cx { isa: Isa::best(), workers, scratch, from_end: *from_end };
         for step in plan.steps.iter().filter(|step| !step.renames) {
-            let len = lens[step.output];
-            match plan.values[step.output].home {
-                Home::Slot(slot) => {
+            let (to, before, behind, after) = match plan.values[step.output].home {
+                Home::Slot(_) => {
                     // The result is no slot that the step reads.
-                    let (before, rest) = memory.split_at_mut(slots[slot].start);
-                    let (out, after) = rest.split_at_mut(slots[slot].len());
-                    let memory = [(0, &*before), (slots[slot].end, &*after)];
-                    let values = Values { plan, shapes, lens, slots, memory };
-                    values.run(&mut cx, step, args, out.get_mut(..len).ok_or(MISFIT)?)?;
+                    let Range { start, end } = places[step.output].clone();
+                    let (before, rest) = memory.split_at_mut(start);
+                    let (out, after) = rest.split_at_mut(end - start);
+                    (To::Memory(out), &*before, end, &*after)
                 }
-                Home::Result(argument) => {
-                    let memory = [(0, &*memory), (0, &[][..])];
-                    let values = Values { plan, shapes, lens, slots, memory };
-                    values.run_to(&mut cx, step, args, argument, len)?;
-                }
+                Home::Result(argument) => (To::Argument(argument), &*memory, 0, &[][..]),
                 _ => return Err(Error::Internal { reason: "a step has a place for its result" }),
-            }
+            };
+            let values = Values { plan, shapes, places, before, behind, after };
+            values.run(&mut cx, step, args, to)?;
         }
         for &(value, argument) in &*outputs {
             let planned = &plan.values[value];
-            if let Home::Slot(slot) = planned.home {
-                let from = &memory[slots[slot].clone()][..lens[value]];
+            if let Home::Slot(_) = planned.home {
+                let from = &memory[places[value].clone()];
                 narrow(from, planned.store, &mut args.out(argument)?)?;
             }
         }
@@ -212,69 +210,51 @@ fn resize(out: &mut TensorMut<'_, '_>, shape: &Shape) -> Result<(), Error> {
     out.resize(&sizes[..order.len()])
 }
 
+/// Where a step writes its result.
+enum To<'m> {
+    Memory(&'m mut [u8]),
+    Argument(usize),
+}
+
 /// All values while a step runs.
 struct Values<'r, 'a> {
     plan: &'r Plan<'a>,
     shapes: &'r [Shape],
-    lens: &'r [usize],
-    slots: &'r [Range<usize>],
-    /// The memory of a run before the result and behind it, and where each part begins.
-    memory: [(usize, &'r [u8]); 2],
+    places: &'r [Range<usize>],
+    /// The memory of a run before the result.
+    before: &'r [u8],
+    /// That behind it, from this place on.
+    behind: usize,
+    after: &'r [u8],
 }
 
 impl Values<'_, '_> {
-    /// The first bytes of a slot that is not the result.
-    fn slot(&self, slot: usize, len: usize) -> Option<&[u8]> {
-        let Range { start, end } = self.slots[slot].clone();
-        let [(_, before), (behind, after)] = self.memory;
-        let (from, part) = if end <= before.len() { (0, before) } else { (behind, after) };
-        part.get(start.checked_sub(from)?..end.checked_sub(from)?)?.get(..len)
-    }
-
     fn run(
         &self,
         cx: &mut Cx<'_>,
         step: &Step,
-        args: &Args<'_>,
-        out: &mut [u8],
-    ) -> Result<(), Error> {
-        let inputs = self.inputs(step, args)?;
-        step.op.run(cx, &inputs[..step.inputs.len()], out)
-    }
-
-    /// The same, with the result in an argument.
-    fn run_to(
-        &self,
-        cx: &mut Cx<'_>,
-        step: &Step,
         args: &mut Args<'_>,
-        argument: usize,
-        len: usize,
+        to: To<'_>,
     ) -> Result<(), Error> {
-        let inputs = self.inputs(step, args)?;
-        let mut out = args.out(argument)?;
-        let wanted = self.plan.values[step.output].store;
-        if out.dtype() != scalar(wanted) {
-            return Err(MISFIT);
-        }
-        let out = out.bytes_mut()?;
-        if out.len() != len {
-            return Err(MISFIT);
-        }
-        step.op.run(cx, &inputs[..step.inputs.len()], out)
-    }
-
-    /// The operands of a step, which are the first ones.
-    fn inputs<'i, 'x: 'i>(
-        &'i self,
-        step: &Step,
-        args: &Args<'x>,
-    ) -> Result<[Input<'i>; MOST_INPUTS], Error> {
         let mut inputs = [Input::NONE; MOST_INPUTS];
         for (input, value) in inputs.iter_mut().zip(&step.inputs) {
             *input = self.input(*value, args)?;
         }
-        Ok(inputs)
+        let inputs = &inputs[..step.inputs.len()];
+        match to {
+            To::Memory(out) => step.op.run(cx, inputs, out),
+            To::Argument(argument) => {
+                let mut out = args.out(argument)?;
+                if out.dtype() != scalar(self.plan.values[step.output].store) {
+                    return Err(MISFIT);
+                }
+                let out = out.bytes_mut()?;
+                if out.len() != self.places[step.output].len() {
+                    return Err(MISFIT);
+                }
+                step.op.run(cx, inputs, out)
+            }
+        }
     }
 
     fn input<'i, 'x: 'i>(&'i self, value: usize, args: &Args<'x>) -> Result<Input<'i>, Error> {
@@ -282,12 +262,20 @@ impl Values<'_, '_> {
         let bytes = match &found.home {
             Home::Constant(bytes) => bytes,
             Home::Argument(argument) => argument_bytes(args, *argument, found)?,
-            Home::Slot(slot) => self.slot(*slot, self.lens[value]).ok_or(MISFIT)?,
+            Home::Slot(_) => self.bytes(&self.places[value]).ok_or(MISFIT)?,
             Home::Result(_) | Home::Nowhere => {
                 return Err(Error::Internal { reason: "a step reads what lies somewhere" });
             }
         };
         Ok(Input { shape: &self.shapes[value], bytes })
+    }
+
+    /// The bytes of a place that is not the result's.
+    fn bytes(&self, place: &Range<usize>) -> Option<&[u8]> {
+        if place.end <= self.before.len() {
+            return self.before.get(place.clone());
+        }
+        self.after.get(place.start.checked_sub(self.behind)?..place.end.checked_sub(self.behind)?)
     }
 }
 
