@@ -22,6 +22,10 @@ pub(super) trait Stored: Copy {
     /// Whether tiles write down the vectors that [`Stored::column`] gives.
     const WRITTEN: bool = false;
 
+    /// Whether sums of products with what [`Stored::load`] gives are multiplied with the units of
+    /// their columns.
+    const SCALED: bool = false;
+
     /// The first vectors of weights of a row that lies at `at`, of a pair those of the first panel
     /// or of the second one.
     ///
@@ -44,12 +48,6 @@ pub(super) trait Stored: Copy {
     #[inline(always)]
     fn column<S: Simd>(_simd: S, column: S::F32) -> S::F32 {
         column
-    }
-
-    /// A vector of sums of products with what [`Stored::load`] gives, as sums of those with weights.
-    #[inline(always)]
-    fn scaled<S: Simd>(_simd: S, sum: S::F32, _units: &[f32]) -> S::F32 {
-        sum
     }
 }
 
@@ -117,16 +115,12 @@ impl Stored for Unpacked {
     type Word = f32;
 
     const WORDS: usize = Numbers::WORDS;
+    const SCALED: bool = true;
 
     #[inline(always)]
     unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const f32, _: bool) -> [S::F32; C] {
         // SAFETY: demanded of the caller.
         unsafe { Numbers::load(simd, at, false) }
-    }
-
-    #[inline(always)]
-    fn scaled<S: Simd>(simd: S, sum: S::F32, units: &[f32]) -> S::F32 {
-        sum * simd.load(units)
     }
 }
 
@@ -136,6 +130,7 @@ impl<const WRITTEN: bool> Stored for Fixed<WRITTEN> {
     const WORDS: usize = fixed::VECTORS;
     const PAIRED: bool = true;
     const WRITTEN: bool = WRITTEN;
+    const SCALED: bool = true;
 
     #[inline(always)]
     unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32, second: bool) -> [S::F32; C] {
@@ -156,11 +151,6 @@ impl<const WRITTEN: bool> Stored for Fixed<WRITTEN> {
     #[inline(always)]
     fn column<S: Simd>(simd: S, column: S::F32) -> S::F32 {
         column * simd.splat(fixed::ONE)
-    }
-
-    #[inline(always)]
-    fn scaled<S: Simd>(simd: S, sum: S::F32, units: &[f32]) -> S::F32 {
-        sum * simd.load(units)
     }
 }
 

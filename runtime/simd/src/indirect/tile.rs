@@ -30,13 +30,19 @@ pub struct Biased<'d> {
 }
 
 impl Biased<'_> {
-    /// Writes the first `len` sums from column `col` on.
+    /// The vector from column `col` on that is added.
+    #[inline(always)]
+    fn bias<S: Simd>(self, simd: S, col: usize) -> S::F32 {
+        simd.load(&self.bias[col..])
+    }
+
+    /// Writes the first `len` of sums with their bias.
     ///
     /// # Safety
     /// So many elements can be written at `to`.
     #[inline(always)]
-    unsafe fn write<S: Simd>(self, simd: S, sums: S::F32, col: usize, to: *mut f32, len: usize) {
-        let sums = self.then.of(simd, sums + simd.load(&self.bias[col..]));
+    unsafe fn write<S: Simd>(self, simd: S, sums: S::F32, to: *mut f32, len: usize) {
+        let sums = self.then.of(simd, sums);
         if len >= S::LANES {
             // SAFETY: demanded of the caller.
             unsafe { simd.store_at(sums, to) };
@@ -46,7 +52,7 @@ impl Biased<'_> {
         }
     }
 
-    /// Writes the sums of a tile from column `col` on, rows `step` apart.
+    /// Writes the sums of a tile with their bias, rows `step` apart.
     ///
     /// # Safety
     /// The rows of the tile can be written at `to`.
@@ -55,29 +61,24 @@ impl Biased<'_> {
         self,
         simd: S,
         sums: [[S::F32; C]; R],
-        col: usize,
         to: *mut f32,
         step: usize,
     ) {
         if self.then.hardswish {
             for (r, sums) in sums.into_iter().enumerate() {
                 for (c, sum) in sums.into_iter().enumerate() {
-                    let (col, at) = (col + c * S::LANES, r * step + c * S::LANES);
+                    let to = to.wrapping_add(r * step + c * S::LANES);
                     // SAFETY: demanded of the caller.
-                    unsafe { self.write(simd, sum, col, to.wrapping_add(at), S::LANES) };
+                    unsafe { self.write(simd, sum, to, S::LANES) };
                 }
             }
             return;
         }
         // Few instructions a vector, so that the loops are unrolled and sums stay in registers.
         let (low, high) = (simd.splat(self.then.clamp.0), simd.splat(self.then.clamp.1));
-        let mut bias = [simd.zero(); C];
-        for (c, bias) in bias.iter_mut().enumerate() {
-            *bias = simd.load(&self.bias[col + c * S::LANES..]);
-        }
         for (r, sums) in sums.into_iter().enumerate() {
-            for (c, (sum, bias)) in sums.into_iter().zip(bias).enumerate() {
-                let bounded = high.min(low.max(sum + bias));
+            for (c, sum) in sums.into_iter().enumerate() {
+                let bounded = high.min(low.max(sum));
                 // SAFETY: demanded of the caller.
                 unsafe { simd.store_at(bounded, to.wrapping_add(r * step + c * S::LANES)) };
             }
@@ -250,12 +251,23 @@ impl<W: Stored> Routine for Tiles<'_, '_, W> {
 }
 
 impl Area<'_, '_> {
-    /// Sums of columns from `col` on, of products with weights as they are stored.
+    /// The units of columns from `col` on, of weights that have them.
     #[inline(always)]
-    fn scaled<S: Simd, W: Stored>(&self, simd: S, sum: S::F32, col: usize) -> S::F32 {
-        let units =
-            if let Weights::Fixed(fixed) = self.product.weights { fixed.units } else { &[] };
-        W::scaled(simd, sum, units.get(col..).unwrap_or_default())
+    fn units(&self, col: usize) -> &[f32] {
+        let Weights::Fixed(fixed) = self.product.weights else { return &[] };
+        fixed.units.get(col..).unwrap_or_default()
+    }
+
+    /// What sums of the columns of a panel begin with: their bias, unless they have to be scaled first.
+    #[inline(always)]
+    fn start<S: Simd, W: Stored, const C: usize>(&self, simd: S, panel: usize) -> [S::F32; C] {
+        let mut start = [simd.zero(); C];
+        if const { !W::SCALED } {
+            for (c, start) in start.iter_mut().enumerate() {
+                *start = self.end.bias(simd, panel * self.width + c * S::LANES);
+            }
+        }
+        start
     }
 
     /// The first row of weights.
@@ -304,6 +316,9 @@ impl Area<'_, '_> {
         let Indirect { x, zeros, places, channels, .. } = self.product;
         let row = self.rows.0;
         let mut sums = [[simd.zero(); 2]; N];
+        for (stream, sums) in sums.iter_mut().enumerate() {
+            *sums = self.start::<S, W, 2>(simd, panel + stream);
+        }
         let mut b = weights.beside(panel).first();
         let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
         for tap in 0..taps {
@@ -389,7 +404,7 @@ impl Area<'_, '_> {
         mut aside: Aside,
     ) {
         let Indirect { x, zeros, places, channels, .. } = self.product;
-        let mut sums = [[simd.zero(); C]; R];
+        let mut sums = [self.start::<S, W, C>(simd, panel); R];
         let mut b = weights.beside(panel);
         let taps = match places {
             Places::Rows { .. } => 1,
@@ -475,9 +490,13 @@ impl Area<'_, '_> {
     ) {
         let cols = self.product.cols;
         let first = panel * self.width;
-        for sums in &mut sums {
-            for (c, sum) in sums.iter_mut().enumerate() {
-                *sum = self.scaled::<S, W>(simd, *sum, first + c * S::LANES);
+        if const { W::SCALED } {
+            for c in 0..C {
+                let col = first + c * S::LANES;
+                let (unit, bias) = (simd.load(self.units(col)), self.end.bias(simd, col));
+                for sums in &mut sums {
+                    sums[c] = sums[c].mul_add(unit, bias);
+                }
             }
         }
         if cols - first >= C * S::LANES {
@@ -485,7 +504,7 @@ impl Area<'_, '_> {
             // of their own.
             let to = unsafe { self.out.pointer(self.at + row * self.step + first) };
             // SAFETY: as above.
-            unsafe { self.end.write_tile(simd, sums, first, to, self.step) };
+            unsafe { self.end.write_tile(simd, sums, to, self.step) };
             return;
         }
         for (r, sums) in sums.into_iter().enumerate() {
@@ -497,7 +516,7 @@ impl Area<'_, '_> {
                 // panels of their own.
                 let to = unsafe { self.out.pointer(at) };
                 // SAFETY: as above.
-                unsafe { self.end.write(simd, sum, col, to, len.min(S::LANES)) };
+                unsafe { self.end.write(simd, sum, to, len.min(S::LANES)) };
             }
         }
     }
