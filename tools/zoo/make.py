@@ -1,16 +1,15 @@
 """Makes every package and sample sound again from a seed; a run that was interrupted continues."""
 import data
-from steps import finish, main, run, start
+from steps import beside, main, run
 
 
 def make(seed):
     data.build(seed)
-    finish(start("train.py", "vad", "--seed", seed), start("train.py", "wake_word", "--seed", seed))
+    beside([("train.py", name, "--seed", seed) for name in ("vad", "wake_word")])
     run("export.py", "--seed", seed)
     run("samples.py")
-    # What trains on one core, beside each other.
-    finish(start("asr/make.py", "--seed", seed), start("llm/make.py", "--seed", seed))
-    finish(start("tts/make.py", "--seed", seed), start("turn/make.py", "--seed", seed))
+    # The longest first, so that both processors end with something short.
+    beside([(f"{package}/make.py", "--seed", seed) for package in ("llm", "asr", "tts", "turn")])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Starts scripts of the zoo and makes files, each in a process of its own, one after the other or side by side."""
 import argparse
-import ctypes.util
+import concurrent.futures
 import multiprocessing
 import os
 import subprocess
@@ -8,31 +8,27 @@ import sys
 import time
 
 ZOO = os.path.dirname(os.path.abspath(__file__))
-# Trainings ask for tensors of ever other sizes: glibc spends an eighth of their time on finding room for them, jemalloc
-# next to nothing if it keeps large ones for some seconds, too. If it keeps them for ever, memory runs out.
-ALLOCATOR = "oversize_threshold:0,dirty_decay_ms:5000,muzzy_decay_ms:5000"
-
-
-def environment():
-    """That of a script: with jemalloc, if this is installed and nothing else is asked for."""
-    library = ctypes.util.find_library("jemalloc")
-    return ({"LD_PRELOAD": library, "MALLOC_CONF": ALLOCATOR} if library else {}) | os.environ
-
-
-def start(script, *arguments):
-    """Start a script, named from this folder."""
-    return subprocess.Popen([sys.executable, os.path.join(ZOO, script), *map(str, arguments)], env=environment())
-
-
-def finish(*processes):
-    """Wait for scripts; the whole run ends with the first that fails."""
-    for process in processes:
-        if process.wait() != 0:
-            sys.exit(f"{process.args[1]} failed")
+# Trainings ask for large tensors of ever other sizes. What glibc gives back to the system, it has to ask for again, page by
+# page: a quarter to a half of their time. So it keeps everything up to these bytes.
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
 
 
 def run(script, *arguments):
-    finish(start(script, *arguments))
+    """Run a script, named from this folder; the whole run ends where it fails."""
+    done = subprocess.run([sys.executable, os.path.join(ZOO, script), *map(str, arguments)], env=KEPT | os.environ)
+    if done.returncode != 0:
+        sys.exit(f"{script} failed")
+
+
+def beside(commands, at_once=2):
+    """Run scripts with their arguments, so many at once, in the order of the list; what waits when one fails is not begun."""
+    with concurrent.futures.ThreadPoolExecutor(at_once) as lanes:
+        begun = [lanes.submit(run, *command) for command in commands]
+        try:
+            for done in concurrent.futures.as_completed(begun):
+                done.result()
+        finally:
+            lanes.shutdown(cancel_futures=True)
 
 
 def _make(task):

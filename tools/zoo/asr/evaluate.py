@@ -8,8 +8,8 @@ import tempfile
 import numpy as np
 import sets
 import torch
+import yaml
 from model import Streaming
-from package import card
 from paths import PACKAGE, ROOT
 
 from cards import write_card
@@ -100,11 +100,12 @@ def measure(items, command, afferent):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=1000, help="of each set")
-    parser.add_argument("--seed", type=int, default=1, help="that the package was made with, for its card")
     parser.add_argument("--bench", default="cargo run --release -q -p afferent-bench --")
     parser.add_argument("--afferent", default="cargo run --release -q -p afferent --")
     arguments = parser.parse_args()
-    measured = measure(arguments.items, arguments.bench.split(), arguments.afferent.split())
-    write_card(PACKAGE, card(arguments.seed, measured))
-    for set_name, row in measured.items():
+    with open(os.path.join(PACKAGE, "model.yaml")) as opened:
+        content = yaml.safe_load(opened)
+    content["quality"] = measure(arguments.items, arguments.bench.split(), arguments.afferent.split())
+    write_card(PACKAGE, content)
+    for set_name, row in content["quality"].items():
         print(set_name, row)

@@ -8,7 +8,7 @@ import torch
 from model import LETTERS, Recogniser, Streaming
 from paths import PACKAGE, WORK
 
-from cards import file_row, write_card
+from cards import file_row, provenance, write_card
 from export import VARIANTS, lower, write
 from speech import RATE
 
@@ -24,18 +24,14 @@ LIMITS = [
 ]
 
 
-def card(seed, quality=None):
-    """model.yaml for the files as they are."""
+def card(seed, checkpoint):
+    """model.yaml for the files as they are, not yet measured."""
     return {
         "afferent_model": 1, "name": "asr", "task": "speech_recognition", "contract": "streaming_ctc",
         "sample_rate": RATE, "variants": [file_row(PACKAGE, f"asr_{variant}.pte", VARIANTS[variant][0]) for variant in VARIANTS],
         "labels": ["", *LETTERS[1:]], "decoder": DECODER, "licence": "Apache-2.0",
-        "provenance": "Trained from random weights on synthetic speech of espeak-ng by tools/zoo: "
-                      f"`python tools/zoo/asr/make.py --seed {seed}`. "
-                      "The shipped weights come from three runs: of 7,500 steps, whose number was lowered on the way, then "
-                      "`train.py --go-on --steps 10000`, 500 of them as if of 12,000, and `train.py --go-on --steps 10000 --seed 6`. "
-                      "So that command makes like ones, not the same.",
-        "quality": quality or {}, "limits": LIMITS,
+        "provenance": provenance(PACKAGE, "synthetic speech of espeak-ng", f"python tools/zoo/asr/make.py --seed {seed}", checkpoint),
+        "quality": {}, "limits": LIMITS,
     }
 
 
@@ -68,7 +64,7 @@ def build(seed, name):
         write(os.path.join(PACKAGE, f"asr_{variant}.pte"), buffer)
         print(f"asr_{variant}.pte: {len(buffer)} bytes, "
               + ", ".join(f"{op} x{n}" for op, n in sorted(operators.items())), flush=True)
-    write_card(PACKAGE, card(seed))
+    write_card(PACKAGE, card(seed, os.path.join(WORK, f"{name}-checkpoint.pt")))
 
 
 if __name__ == "__main__":

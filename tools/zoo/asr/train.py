@@ -17,7 +17,7 @@ from checkpoint import save, update_mean
 from shipped import constants, fill
 from speech import ACTIVE_LEVEL
 
-STEPS, BATCH, PEAK_RATE, WARM = 22500, 32, 3e-3, 300
+STEPS, BATCH, PEAK_RATE, WARM = 15000, 32, 3e-3, 300
 # The learning rate falls along half a cosine from this part of the training on.
 FALL_FROM = 0.35
 # What goes on from shipped weights starts with a lower rate, which falls from the start.
@@ -300,6 +300,7 @@ def train(seed, steps, name, go_on):
     phones = phone_numbers(spoken.shard_path(0))
     # The phones help a training to begin; the program does not have them.
     classes = 1 if go_on else len(phones) + 1
+    went_on = f"asr/train.py --go-on --seed {seed} --steps {steps}" if go_on else ""
     peak, fall_from = (GO_ON_RATE, 0) if go_on else (PEAK_RATE, FALL_FROM)
     model, noises = Recogniser(classes), Noises()
     known, new = (Shard(os.path.join(WORK, f"tuning-{kind}.npz"), phones) for kind in ("known", "new"))
@@ -339,8 +340,8 @@ def train(seed, steps, name, go_on):
                   f"{(steps - step) / rate / 60:.0f} min left", flush=True)
             total, count = 0.0, 0
         if step % SAVE_EVERY == 0 or step == steps:
-            save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in both], "mean": mean, "step": step},
-                 checkpoint)
+            save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in both], "mean": mean, "step": step,
+                  "went_on": went_on}, checkpoint)
             averaged.load_state_dict(mean)
             print(f"asr: step {step}: greedy word error {greedy_error(averaged, known):.1f} % known templates, "
                   f"{greedy_error(averaged, new):.1f} % new ones", flush=True)

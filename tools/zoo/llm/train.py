@@ -22,7 +22,7 @@ from shipped import constants, fill
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "pipelines" / "models" / "llm"
 WORK = pathlib.Path(__file__).resolve().parents[1] / "work" / "llm"
-STEPS, BATCH_TOKENS, DRAWN = 5600, 4608, 192
+STEPS, BATCH_TOKENS, DRAWN = 4400, 4608, 192
 RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 150, 0.05
 # A run from nothing starts with fewer layers, which learn as much in less time, and has all of them, with weights rounded
 # as the export does, from this share on.
@@ -187,6 +187,7 @@ def train(seed, steps, name, rate, go_on, drill, processes):
     pool = ThreadPoolExecutor(processes)
     torch.manual_seed(seed)
     WORK.mkdir(parents=True, exist_ok=True)
+    went_on = f"llm/train.py --go-on --seed {seed} --steps {steps} --rate {rate}{f' --drill {drill}' * bool(drill)}" if go_on else ""
     words = WORK / f"{name}.json"
     if go_on and not words.exists():
         shutil.copyfile(PACKAGE / "tokenizer.json", words)
@@ -232,7 +233,7 @@ def train(seed, steps, name, rate, go_on, drill, processes):
             total = []
         if step % SAVE_EVERY == 0 or step == steps:
             save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in each], "drill": drill.state(),
-                  "step": step}, checkpoint)
+                  "step": step, "went_on": went_on}, checkpoint)
     learner.close()
     save(model.state_dict(), WORK / f"{name}.pt")
 

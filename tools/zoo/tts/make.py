@@ -4,14 +4,13 @@ import sys
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import corpus  # noqa: E402
-from steps import finish, main, run, start  # noqa: E402
+from steps import beside, main, run  # noqa: E402
 
 
 def make(seed):
     if not all(os.path.exists(os.path.join(corpus.WORK, f"{part}.pickle")) for part in ("train", "test")):
         run("tts/corpus.py", "--seed", seed)
-    acoustic, vocoder = start("tts/train.py", "acoustic", "--seed", seed), start("tts/train.py", "vocoder", "--seed", seed)
-    finish(vocoder, start("tts/train.py", "speller", "--seed", seed), acoustic)
+    beside([("tts/train.py", part, "--seed", seed) for part in ("acoustic", "vocoder", "speller")])
     run("tts/package.py", "--seed", seed)
 
 
