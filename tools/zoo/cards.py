@@ -14,13 +14,16 @@ def file_row(folder, file, backend, precision="fp32"):
             "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def provenance(folder, what, command, checkpoint):
+def provenance(folder, what, script, checkpoint):
     """Where the weights of a training come from; of one that went on from the package, behind what its card says of that."""
-    went_on = torch.load(checkpoint, weights_only=True)["went_on"]
-    if not went_on:
-        return f"Trained from random weights on {what} by tools/zoo: `{command}`."
+    run = torch.load(checkpoint, weights_only=True)
+    if "command" not in run:
+        raise SystemExit(f"{checkpoint} does not say of which run it is: train anew")
+    if not run["go_on"]:
+        return f"Trained from random weights on {what} by tools/zoo: `python tools/zoo/{script} --seed {run['seed']}`, {run['step']} steps."
+    last = f" Then `{run['command']}`."
     with open(os.path.join(folder, "model.yaml")) as file:
-        return f"{yaml.safe_load(file)['provenance']} Then `{went_on}`."
+        return yaml.safe_load(file)["provenance"].removesuffix(last) + last
 
 
 def write_card(folder, content):

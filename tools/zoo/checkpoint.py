@@ -10,6 +10,19 @@ def save(content, path):
     os.replace(f"{path}.part", path)
 
 
+def resumed(path, steps, **run):
+    """What a training has kept at `path`; None where it begins. What another run kept there is refused."""
+    if not os.path.exists(path):
+        return None
+    saved = torch.load(path, weights_only=True)
+    other = [f"{name} {saved.get(name, 'unknown')}, not {value}" for name, value in run.items() if saved.get(name) != value]
+    if saved["step"] > steps:
+        other.append(f"{saved['step']} steps, more than {steps}")
+    if other:
+        raise SystemExit(f"{path} is of a run with {' and '.join(other)}: move it away to begin anew")
+    return saved
+
+
 def save_arrays(path, **arrays):
     with open(path + ".part", "wb") as file:
         np.savez(file, **arrays)

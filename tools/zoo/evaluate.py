@@ -10,7 +10,6 @@ import yaml
 
 import data
 import sounds
-import speech
 from cards import write_card
 from models import LogMel, Vad, WakeWord, multiplications
 from speech import ACTIVE_LEVEL, RATE
@@ -64,12 +63,12 @@ def at_peak(rng, sound, level_db):
     return data.quantised(rng, sound / (np.abs(sound).max() + 1e-9) * 10 ** (level_db / 20))
 
 
-def drawn(rng, kinds, chances, in_room, unseen=True):
+def drawn(rng, kinds, chances, in_room):
     def draw():
         while True:
             kind = rng.choice(kinds, p=chances)
             try:
-                return kind, data.speak(rng, kind, unseen, in_room)
+                return kind, data.speak(rng, kind, True, in_room)
             except ValueError:
                 continue
     return draw

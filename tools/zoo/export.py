@@ -7,7 +7,6 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
-import data
 from cards import file_row, write_card
 from models import LogMel, RATE, Vad, WakeWord
 from streaming import MODELS, trained
@@ -79,14 +78,14 @@ def write(path, buffer):
         file.write(buffer)
 
 
-def card(name, seed, quality=None):
-    """model.yaml of a package, for the files as they are."""
+def card(name, seed):
+    """model.yaml of a package, for the files as they are, not yet measured."""
     about = {"afferent_model": 1, "name": name, **CARDS[name]}
     about["provenance"] = about["provenance"].format(seed=seed)
     order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "labels", "decision",
              "licence", "provenance", "quality", "limits"]
     about |= {"sample_rate": RATE, "variants": [file_row(os.path.join(MODELS, name), f"{name}_{v}.pte", VARIANTS[v][0]) for v in VARIANTS],
-              "licence": "Apache-2.0", "quality": quality or {}}
+              "licence": "Apache-2.0", "quality": {}}
     return {key: about[key] for key in order if key in about}
 
 

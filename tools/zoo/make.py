@@ -8,6 +8,7 @@ def make(seed):
     beside([("train.py", name, "--seed", seed) for name in ("vad", "wake_word")])
     run("export.py", "--seed", seed)
     run("samples.py")
+    run("asr/sample.py")
     # The longest first, so that both processors end with something short.
     beside([(f"{package}/make.py", "--seed", seed) for package in ("llm", "asr", "tts", "turn")])
 

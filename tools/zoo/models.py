@@ -1,5 +1,4 @@
 """The three networks: log-mel features, voice activity, wake word."""
-import math
 
 import numpy as np
 import torch
@@ -285,7 +284,3 @@ def multiplications():
         "wake_word": wake.WIDTH * (wake.BANDS * wake.STEPS + len(wake.DILATIONS) * (wake.TAPS + wake.WIDTH)
                                    + len(wake.LABELS)),
     }
-
-
-def parameters(model):
-    return sum(math.prod(p.shape) for p in model.parameters())

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 import time
 
 ZOO = os.path.dirname(os.path.abspath(__file__))
@@ -21,14 +22,20 @@ def run(script, *arguments):
 
 
 def beside(commands, at_once=2):
-    """Run scripts with their arguments, so many at once, in the order of the list; what waits when one fails is not begun."""
-    with concurrent.futures.ThreadPoolExecutor(at_once) as lanes:
-        begun = [lanes.submit(run, *command) for command in commands]
+    """Run scripts with their arguments, so many at once, in the order of the list; none is begun once one has failed."""
+    failed = threading.Event()
+
+    def lane(command):
+        if failed.is_set():
+            return
         try:
-            for done in concurrent.futures.as_completed(begun):
-                done.result()
-        finally:
-            lanes.shutdown(cancel_futures=True)
+            run(*command)
+        except SystemExit:
+            failed.set()
+            raise
+
+    with concurrent.futures.ThreadPoolExecutor(at_once) as lanes:
+        list(lanes.map(lane, commands))
 
 
 def _make(task):
@@ -43,10 +50,23 @@ def make_files(name, tasks, jobs):
             print(f"{name}: {done} of {len(tasks)} files, {time.time() - began:.0f} s", flush=True)
 
 
+def keep_seed(seed):
+    """Note the seed that everything in the folder of work is made with; refuse another one."""
+    path = os.path.join(ZOO, "work", "seed")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if not os.path.exists(path):
+        with open(path, "w") as file:
+            file.write(str(seed))
+    with open(path) as file:
+        if file.read() != str(seed):
+            sys.exit(f"{os.path.dirname(path)} was made with another seed, which {path} names: give that one, or move the folder away")
+
+
 def main(about, make):
     """A script that makes something from a seed; one that was interrupted continues."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--seed", type=int, default=1)
     arguments, began = parser.parse_args(), time.time()
+    keep_seed(arguments.seed)
     make(arguments.seed)
     print(f"{os.path.relpath(sys.argv[0])}: done in {(time.time() - began) / 60:.0f} minutes", flush=True)

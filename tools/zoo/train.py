@@ -11,14 +11,14 @@ import torch
 from torch.nn import functional as F
 
 import data
-from checkpoint import save, update_mean
+from checkpoint import resumed, save, update_mean
 from models import LogMel, Vad, WakeWord, constant, mel_matrix
 
 BATCH = {"vad": 16, "wake_word": 24}
 STEPS = {"vad": 16000, "wake_word": 10800}
 PEAK_RATE = {"vad": 2e-3, "wake_word": 3e-3}
-# The learning rate falls along half a cosine from this step on, to zero at the last one.
-FALL = {"vad": 0, "wake_word": 4200}
+# The learning rate falls along half a cosine from this part of the training on, to zero at the last step.
+FALL_FROM = {"vad": 0, "wake_word": 7 / 18}
 # From these steps on, the wake word trains on its whole pool and with more ordinary speech.
 WHOLE_POOL, ORDINARY = 900, 1100
 # The weights of the wake word that are kept are a running mean.
@@ -99,7 +99,7 @@ def half_cosine(part):
 
 
 def learning_rate(name, step, steps):
-    falling = half_cosine((step - FALL[name]) / (steps - FALL[name]))
+    falling = half_cosine((step / steps - FALL_FROM[name]) / (1 - FALL_FROM[name]))
     return PEAK_RATE[name] * min(1, (step + 1) / 100) * (falling + 1e-3)
 
 
@@ -111,12 +111,10 @@ def train(name, seed, steps):
     mean = {key: value.clone() for key, value in model.state_dict().items()}
     checkpoint = os.path.join(data.WORK, f"{name}-checkpoint.pt")
     step = 0
-    if os.path.exists(checkpoint):
-        saved = torch.load(checkpoint, weights_only=True)
-        if saved["seed"] == seed and saved["step"] <= steps:
-            model.load_state_dict(saved["model"])
-            optimiser.load_state_dict(saved["optimiser"])
-            mean, step = saved["mean"], saved["step"]
+    if saved := resumed(checkpoint, steps, seed=seed):
+        model.load_state_dict(saved["model"])
+        optimiser.load_state_dict(saved["optimiser"])
+        mean, step = saved["mean"], saved["step"]
     model.train()
     start, total, count = time.time(), 0.0, 0
     for inputs, targets in batches(name, seed, range(step, steps)):

@@ -1,5 +1,6 @@
 """Made-up voices and accents for the training of the wake word, in a private copy of espeak-ng's data."""
 import os
+import shutil
 
 import numpy as np
 
@@ -72,6 +73,7 @@ def folder(work):
     if os.path.isdir(copy):
         return home
     shipped, part = speech.data_folder(), copy + ".part"
+    shutil.rmtree(part, ignore_errors=True)
     for inside in ("lang", "lang/made", "voices", "voices/!v"):
         os.makedirs(os.path.join(part, inside), exist_ok=True)
         if os.path.isdir(os.path.join(shipped, inside)):
@@ -95,8 +97,9 @@ def folder(work):
 
 
 def _write(path, lines):
-    with open(path, "w") as file:
+    with open(path + ".part", "w") as file:
         file.write("\n".join(lines) + "\n")
+    os.replace(path + ".part", path)
 
 
 def _name(number):

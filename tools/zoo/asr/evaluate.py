@@ -2,6 +2,7 @@
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import tempfile
 
@@ -105,7 +106,7 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     with open(os.path.join(PACKAGE, "model.yaml")) as opened:
         content = yaml.safe_load(opened)
-    content["quality"] = measure(arguments.items, arguments.bench.split(), arguments.afferent.split())
+    content["quality"] = measure(arguments.items, shlex.split(arguments.bench), shlex.split(arguments.afferent))
     write_card(PACKAGE, content)
     for set_name, row in content["quality"].items():
         print(set_name, row)

@@ -13,7 +13,8 @@ import numpy as np
 import questions
 
 SENTENCES, ORDER = 60_000, 3
-# How many more sentences are what people say to the assistant's language model, and of templates that are only written.
+# How many more sentences are drawn of what people say to the assistant's language model, of which those without rare words
+# stay, and of templates that are only written.
 QUESTIONS, PHRASES = 10_000, 30_000
 DISCOUNT = 0.9
 # Sequences whose loss would cost the sentences counted less than this many nepers are left out.

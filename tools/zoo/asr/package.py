@@ -24,13 +24,13 @@ LIMITS = [
 ]
 
 
-def card(seed, checkpoint):
+def card(come_from):
     """model.yaml for the files as they are, not yet measured."""
     return {
         "afferent_model": 1, "name": "asr", "task": "speech_recognition", "contract": "streaming_ctc",
         "sample_rate": RATE, "variants": [file_row(PACKAGE, f"asr_{variant}.pte", VARIANTS[variant][0]) for variant in VARIANTS],
         "labels": ["", *LETTERS[1:]], "decoder": DECODER, "licence": "Apache-2.0",
-        "provenance": provenance(PACKAGE, "synthetic speech of espeak-ng", f"python tools/zoo/asr/make.py --seed {seed}", checkpoint),
+        "provenance": come_from,
         "quality": {}, "limits": LIMITS,
     }
 
@@ -52,9 +52,8 @@ def difference(program, features_of):
 
 def build(seed, name):
     os.makedirs(PACKAGE, exist_ok=True)
-    path = os.path.join(PACKAGE, LANGUAGE)
-    if not os.path.exists(path):
-        language.build(seed, path)
+    come_from = provenance(PACKAGE, "synthetic speech of espeak-ng", "asr/make.py", os.path.join(WORK, f"{name}-checkpoint.pt"))
+    language.build(seed, os.path.join(PACKAGE, LANGUAGE))
     trained = model.load(os.path.join(WORK, f"{name}.pt"))
     program = Streaming(trained).eval()
     print(f"asr: streaming differs from whole sounds by {difference(program, trained):.1e}", flush=True)
@@ -64,12 +63,12 @@ def build(seed, name):
         write(os.path.join(PACKAGE, f"asr_{variant}.pte"), buffer)
         print(f"asr_{variant}.pte: {len(buffer)} bytes, "
               + ", ".join(f"{op} x{n}" for op, n in sorted(operators.items())), flush=True)
-    write_card(PACKAGE, card(seed, os.path.join(WORK, f"{name}-checkpoint.pt")))
+    write_card(PACKAGE, card(come_from))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the language model")
     parser.add_argument("--name", default="asr", help="of the weights in tools/zoo/work/asr")
     arguments = parser.parse_args()
     build(arguments.seed, arguments.name)

@@ -72,7 +72,7 @@ def write_wav(path, samples):
 
 def build(part, items):
     """Make the sets of a part where they are not there; returns the path of the list."""
-    folder = os.path.join(WORK, f"{part}-{items}")
+    folder = os.path.join(WORK, f"{part}-{SEEDS[part]}-{items}")
     path = os.path.join(folder, "list.tsv")
     if os.path.exists(path):
         return path

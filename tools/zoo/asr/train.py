@@ -13,7 +13,7 @@ from paths import PACKAGE, WORK
 from spoken import BANDS, FILTERS, FLOOR
 from torch.nn import functional as F
 
-from checkpoint import save, update_mean
+from checkpoint import resumed, save, update_mean
 from shipped import constants, fill
 from speech import ACTIVE_LEVEL
 
@@ -150,7 +150,7 @@ def mask(rng, features):
 
 
 def batches(seed, first, last, phones, noises):
-    """Features, letters, phones of the steps of training; each depends on the pool, the seed and its number."""
+    """Features, letters, phones of the steps of training; each depends on the pool, the seed, its number and where the training was resumed."""
     window, number = [], first
     while number < last:
         turn = number // BATCHES_PER_SHARD
@@ -300,15 +300,13 @@ def train(seed, steps, name, go_on):
     phones = phone_numbers(spoken.shard_path(0))
     # The phones help a training to begin; the program does not have them.
     classes = 1 if go_on else len(phones) + 1
-    went_on = f"asr/train.py --go-on --seed {seed} --steps {steps}" if go_on else ""
     peak, fall_from = (GO_ON_RATE, 0) if go_on else (PEAK_RATE, FALL_FROM)
     model, noises = Recogniser(classes), Noises()
     known, new = (Shard(os.path.join(WORK, f"tuning-{kind}.npz"), phones) for kind in ("known", "new"))
     both = optimisers(model)
     mean = {key: value.clone() for key, value in model.state_dict().items()}
     checkpoint, step = os.path.join(WORK, f"{name}-checkpoint.pt"), 0
-    if os.path.exists(checkpoint):
-        saved = torch.load(checkpoint, weights_only=True)
+    if saved := resumed(checkpoint, steps, seed=seed, go_on=go_on):
         model.load_state_dict(saved["model"])
         for optimiser, state in zip(both, saved["optimisers"]):
             optimiser.load_state_dict(state)
@@ -341,7 +339,7 @@ def train(seed, steps, name, go_on):
             total, count = 0.0, 0
         if step % SAVE_EVERY == 0 or step == steps:
             save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in both], "mean": mean, "step": step,
-                  "went_on": went_on}, checkpoint)
+                  "seed": seed, "go_on": go_on, "command": f"asr/train.py --go-on --seed {seed} --steps {steps}"}, checkpoint)
             averaged.load_state_dict(mean)
             print(f"asr: step {step}: greedy word error {greedy_error(averaged, known):.1f} % known templates, "
                   f"{greedy_error(averaged, new):.1f} % new ones", flush=True)

@@ -1,6 +1,7 @@
 """Tries weights of the decoder on voices, sentences and templates kept from training, which are not those of the test."""
 import argparse
 import itertools
+import shlex
 
 import sets
 from evaluate import bench
@@ -15,7 +16,7 @@ if __name__ == "__main__":
     listed = sets.build("tuning", arguments.items)
     print("language  word  " + "  ".join(sets.SETS))
     for language, word in itertools.product(LANGUAGE, WORD):
-        rows = bench(arguments.bench.split(), listed, "--set", f"language_weight={language}",
+        rows = bench(shlex.split(arguments.bench), listed, "--set", f"language_weight={language}",
                      "--set", f"word_bonus={word}")
         errors = [rows[name]["WER %"] for name in sets.SETS]
         print(f"{language:8}  {word:4}  " + "  ".join(f"{e:.2f}".rjust(len(n)) for e, n in zip(errors, sets.SETS)),

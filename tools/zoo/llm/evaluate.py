@@ -48,7 +48,10 @@ class Answerer:
         """The answer with its special tokens, without the one that ends it."""
         self.process.stdin.write(json.dumps(prompt) + "\n")
         self.process.stdin.flush()
-        found = json.loads(self.process.stdout.readline())
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{' '.join(map(str, self.process.args))} ended with status {self.process.wait()}")
+        found = json.loads(line)
         self.prefill.append(found["prefill_tokens_per_s"])
         if found["decode_tokens_per_s"]:
             self.decode.append(found["decode_tokens_per_s"])

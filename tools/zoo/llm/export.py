@@ -81,18 +81,19 @@ def checkpoint(name, folder):
     return tokenizer
 
 
-def card(seed, trained):
+def card(come_from):
     """model.yaml for the files as they are, not yet measured."""
     return {
         "afferent_model": 1, "name": "llm", "task": "chat", "contract": "llama", "tokenizer": "tokenizer.json",
         "variants": [file_row(PACKAGE, file, backend, precision) for file, (backend, precision, _) in VARIANTS.items()],
         "chat": CHAT, "licence": "Apache-2.0",
-        "provenance": provenance(PACKAGE, "generated dialogues", f"python tools/zoo/llm/make.py --seed {seed}", trained),
+        "provenance": come_from,
         "quality": {}, "limits": LIMITS,
     }
 
 
-def export(name, seed):
+def export(name):
+    come_from = provenance(PACKAGE, "generated dialogues", "llm/make.py", WORK / f"{name}-checkpoint.pt")
     PACKAGE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -101,12 +102,10 @@ def export(name, seed):
         for file, (_, _, options) in VARIANTS.items():
             llama_export.export(folder, PACKAGE / file, CONTEXT, begin, [end], custom=True, **options)
     shutil.copyfile(WORK / f"{name}.json", PACKAGE / "tokenizer.json")
-    write_card(PACKAGE, card(seed, WORK / f"{name}-checkpoint.pt"))
+    write_card(PACKAGE, card(come_from))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--name", default="llm", help="of the files in tools/zoo/work/llm")
-    parser.add_argument("--seed", type=int, default=1, help="of the training, for model.yaml")
-    arguments = parser.parse_args()
-    export(arguments.name, arguments.seed)
+    export(parser.parse_args().name)

@@ -8,7 +8,7 @@ from steps import main, run  # noqa: E402
 
 def make(seed):
     run("llm/train.py", "--seed", seed)
-    run("llm/export.py", "--seed", seed)
+    run("llm/export.py")
 
 
 if __name__ == "__main__":

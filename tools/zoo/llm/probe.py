@@ -42,8 +42,10 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     tokenizer = tokens.load(WORK / f"{arguments.name}.json")
-    model = Llama(shape(tokenizer.get_vocab_size()))
     saved = torch.load(WORK / f"{arguments.name}-checkpoint.pt", weights_only=True)
+    # A training from nothing has fewer layers at first.
+    layers = 1 + max(int(name.split(".")[1]) for name in saved["model"] if name.startswith("layers."))
+    model = Llama(shape(tokenizer.get_vocab_size(), layers))
     model.load_state_dict(saved["model"])
     print("step", saved["step"])
     for kind in arguments.kinds:

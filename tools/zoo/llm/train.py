@@ -17,7 +17,7 @@ from drill import Drill
 from model import CONTEXT, LAYERS, WIDTH, Llama, grown, rounded, shape
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from checkpoint import save
+from checkpoint import resumed, save
 from shipped import constants, fill
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "pipelines" / "models" / "llm"
@@ -187,13 +187,13 @@ def train(seed, steps, name, rate, go_on, drill, processes):
     pool = ThreadPoolExecutor(processes)
     torch.manual_seed(seed)
     WORK.mkdir(parents=True, exist_ok=True)
-    went_on = f"llm/train.py --go-on --seed {seed} --steps {steps} --rate {rate}{f' --drill {drill}' * bool(drill)}" if go_on else ""
+    command = f"llm/train.py --go-on --seed {seed} --steps {steps} --rate {rate}" + (f" --drill {drill}" if drill else "")
     words = WORK / f"{name}.json"
     if go_on and not words.exists():
         shutil.copyfile(PACKAGE / "tokenizer.json", words)
     tokenizer = tokens.load(words) if words.exists() else tokens.train(seed, words)
     checkpoint, grows = WORK / f"{name}-checkpoint.pt", 0 if go_on else int(steps * GROWS)
-    saved = torch.load(checkpoint, weights_only=True) if checkpoint.exists() else {"step": 0}
+    saved = resumed(checkpoint, steps, seed=seed, go_on=go_on) or {"step": 0}
     step, vocabulary = saved["step"], tokenizer.get_vocab_size()
     drill = Drill(drilled(drill) if drill and not step else saved.get("drill"))
     if go_on and not step:
@@ -233,7 +233,7 @@ def train(seed, steps, name, rate, go_on, drill, processes):
             total = []
         if step % SAVE_EVERY == 0 or step == steps:
             save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in each], "drill": drill.state(),
-                  "step": step, "went_on": went_on}, checkpoint)
+                  "step": step, "seed": seed, "go_on": go_on, "command": command}, checkpoint)
     learner.close()
     save(model.state_dict(), WORK / f"{name}.pt")
 

@@ -6,7 +6,7 @@ from phrases import beside, chance, more, words as spoken_words
 
 # Of a hundred values of a slot, so many are only in tests.
 HELD = 20
-# In training, this share of the values of open slots are made-up words, so that copying is learnt rather than lists.
+# In training, this share of the values that come from lists are made-up words, so that copying is learnt rather than lists.
 MADE_UP = 0.25
 # In the dialogues of training, some more are made of a piece of one word and the end of another, and some of these
 # have a second word: so every piece of the tokenizer is copied, not only those of made-up syllables.

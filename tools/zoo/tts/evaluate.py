@@ -20,7 +20,7 @@ import sentences
 import speaking
 import spelling
 from cards import write_card
-from corpus import HOP, RATE, WORK
+from corpus import RATE, WORK
 
 DB = 20 / np.log(10)
 ROOT = os.path.join(sentences.HERE, "../../..")

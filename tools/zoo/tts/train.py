@@ -13,7 +13,7 @@ import corpus
 import networks
 import source
 import spelling
-from checkpoint import save, update_mean
+from checkpoint import resumed, save, update_mean
 from corpus import HOP, WORK
 
 STEPS = {"acoustic": 3200, "vocoder": 3000, "speller": 1600}
@@ -176,14 +176,12 @@ def train(name, seed, steps):
     torch.set_num_threads(1)
     model, batch, loss_of = {"acoustic": acoustic, "vocoder": vocoder, "speller": speller}[name](seed)
     optimiser = torch.optim.AdamW(model.parameters(), weight_decay=1e-3, betas=(0.9, 0.98))
-    checkpoint, step, kept = os.path.join(WORK, f"{name}-checkpoint.pt"), 0, KEPT_MEAN.get(name, 0.0)
+    checkpoint, step, kept_mean = os.path.join(WORK, f"{name}-checkpoint.pt"), 0, KEPT_MEAN.get(name, 0.0)
     mean = {key: value.clone() for key, value in model.state_dict().items()}
-    if os.path.exists(checkpoint):
-        saved = torch.load(checkpoint, weights_only=True)
-        if saved["seed"] == seed and saved["step"] <= steps:
-            model.load_state_dict(saved["model"])
-            optimiser.load_state_dict(saved["optimiser"])
-            mean, step = saved["mean"], saved["step"]
+    if saved := resumed(checkpoint, steps, seed=seed):
+        model.load_state_dict(saved["model"])
+        optimiser.load_state_dict(saved["optimiser"])
+        mean, step = saved["mean"], saved["step"]
     print(f"{name}: {sum(p.numel() for p in model.parameters())} parameters, {steps} steps", flush=True)
     model.train()
     start, totals, first = time.time(), {}, step
@@ -197,7 +195,7 @@ def train(name, seed, steps):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 3.0)
         optimiser.step()
-        update_mean(mean, model.state_dict(), step, kept)
+        update_mean(mean, model.state_dict(), step, kept_mean)
         for key, value in parts.items():
             totals[key] = totals.get(key, 0) + value.item() / SAVE_EVERY
         step += 1

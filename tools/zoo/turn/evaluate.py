@@ -1,6 +1,7 @@
 """Measures the shipped turn detector on voices, sentences and noises that training never heard; fills model.yaml."""
 import argparse
 import os
+import shlex
 import subprocess
 import tempfile
 import time
@@ -97,7 +98,7 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     with open(os.path.join(PACKAGE, "model.yaml")) as file:
         content = yaml.safe_load(file)
-    content["quality"] = measure(arguments.items, arguments.afferent.split(), content["decision"]["threshold"])
+    content["quality"] = measure(arguments.items, shlex.split(arguments.afferent), content["decision"]["threshold"])
     write_card(PACKAGE, content)
     for name, row in content["quality"].items():
         print(f"turn: {name}: {row}", flush=True)

@@ -1,7 +1,7 @@
 """The turn detector's network: from the last two seconds of sound to the chance that a turn has ended."""
 import numpy as np
 import torch
-from pauses import SILENCE_MS, WINDOW
+from pauses import WINDOW
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval

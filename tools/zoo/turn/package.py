@@ -32,14 +32,14 @@ def threshold(trained):
     return round(float(np.quantile(found[pool.ends < 0.5], 1 - FALSE_CUTS)), 2)
 
 
-def card(seed, decision, quality=None):
-    """model.yaml for the files as they are."""
+def card(seed, decision):
+    """model.yaml for the files as they are, not yet measured."""
     return {
         "afferent_model": 1, "name": "turn", "task": "end_of_turn", "contract": "end_of_turn", "sample_rate": RATE,
         "variants": [file_row(PACKAGE, f"turn_{variant}.pte", VARIANTS[variant][0]) for variant in VARIANTS], "decision": decision, "licence": "Apache-2.0",
         "provenance": "Trained from random weights on synthetic speech of espeak-ng by tools/zoo: "
                       f"`python tools/zoo/turn/make.py --seed {seed}`.",
-        "quality": quality or {}, "limits": LIMITS,
+        "quality": {}, "limits": LIMITS,
     }
 
 

@@ -12,7 +12,7 @@ from paths import WORK
 from pauses import MOST_SILENCE, SILENCE_MS, WINDOW
 from torch.nn import functional as F
 
-from checkpoint import save, update_mean
+from checkpoint import resumed, save, update_mean
 from models import mel_matrix
 from speech import ACTIVE_LEVEL, RATE
 
@@ -71,10 +71,10 @@ def mask(rng, features):
         features[start:start + width] = 0
 
 
-def scores(model, pool, seed, count=None):
+def scores(model, pool, seed):
     """Logits of a pool's items, each heard once."""
     rng, found = np.random.default_rng(seed), []
-    order = range(count or len(pool.ends))
+    order = range(len(pool.ends))
     with torch.no_grad():
         for i in range(0, len(order), BATCH):
             found.append(model.in_training(torch.from_numpy(np.stack([pool.heard(rng, k) for k in order[i:i + BATCH]]))))
@@ -96,8 +96,7 @@ def train(seed, steps):
     optimiser = torch.optim.AdamW(model.parameters(), weight_decay=0.02, betas=(0.9, 0.98))
     mean = {key: value.clone() for key, value in model.state_dict().items()}
     checkpoint, step, averaged = os.path.join(WORK, "turn-checkpoint.pt"), 0, Turn().eval()
-    if os.path.exists(checkpoint):
-        saved = torch.load(checkpoint, weights_only=True)
+    if saved := resumed(checkpoint, steps, seed=seed):
         model.load_state_dict(saved["model"])
         optimiser.load_state_dict(saved["optimiser"])
         mean, step = saved["mean"], saved["step"]
@@ -132,7 +131,8 @@ def train(seed, steps):
                   + ", ".join(f"{kind} {share:.3f}" for kind, share in wrong.items())
                   + f", {(time.time() - start) / (step - first):.3f} s a step", flush=True)
             total = 0.0
-            save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "mean": mean, "step": step}, checkpoint)
+            save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "mean": mean, "step": step,
+                  "seed": seed}, checkpoint)
     save(mean, os.path.join(WORK, "turn.pt"))
 
 
