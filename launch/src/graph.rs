@@ -100,7 +100,12 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let Some(checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
     let graph = &checked.graph;
     let (nodes, edges) = (graph.nodes.len(), graph.edges.len());
-    let mut text = format!("{}: {nodes} nodes and {edges} edges, ready to run\n", graph.name);
+    let many = |count: usize| if count == 1 { "" } else { "s" };
+    let (more_nodes, more_edges) = (many(nodes), many(edges));
+    let mut text = format!(
+        "{}: {nodes} node{more_nodes} and {edges} edge{more_edges}, ready to run\n",
+        graph.name
+    );
     // Circles have been found.
     if let Ok(plan) = Plan::new(graph, Threads::Auto) {
         text += &format!("\n{}", aligned(&thread_rows(graph, &plan)));

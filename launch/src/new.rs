@@ -54,8 +54,9 @@ pub(crate) fn new(command: &NewCommand) -> anyhow::Result<ExitCode> {
     let type_name = type_name(name);
     crate::print(&format!(
         "wrote {}, and {type_name} into the list of {}\n\n\
-         Next: say in the file what the node does, then `cargo test`. It needs the crates\n\
-         afferent-graph and afferent-core. A program with the node is\n\n    \
+         Next: say in the file what the node does, then `cargo test`. It needs the crate\n\
+         afferent-graph (and afferent-core, for tensors). With the crate afferent, a program\n\
+         with the node is\n\n    \
          fn main() -> std::process::ExitCode {{ afferent::main(NODES) }}\n",
         file.display(),
         root.display()

@@ -35,8 +35,8 @@ pub(crate) fn nodes(args: &NodesArgs) -> anyhow::Result<ExitCode> {
 fn contract(def: &NodeDef) -> String {
     let mut text = format!("{}: {}\n", def.name, def.summary);
     let runs = match def.weight {
-        Weight::Light => "on the thread of the node before it",
-        Weight::Heavy => "on a thread of its own",
+        Weight::Light if !def.is_source() => "on the thread of the node before it",
+        Weight::Light | Weight::Heavy => "on a thread of its own",
     };
     text += &format!("\nruns      {runs}\nlatency   {}\n", def.latency);
     text += &table("inputs", def.inputs().map(port_row).collect());

@@ -72,7 +72,10 @@ pub(crate) fn test(args: &TestArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if cases.is_empty() {
-        return Err(anyhow!("there is no case to run"));
+        return Err(match &args.filter {
+            Some(filter) => anyhow!("no case has {filter:?} in its name; `--list` shows them"),
+            None => anyhow!("there is no case to run"),
+        });
     }
     let defaults = Options::default();
     let options = Options {

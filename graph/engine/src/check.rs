@@ -186,6 +186,7 @@ impl<'a> Checker<'a> {
             if self.defs[number].is_none() && !reported {
                 let known = self.catalogue.iter().map(|def| def.name);
                 let help = suggest::help(&self.faults, &node.kind, known, "the kinds of nodes");
+                let help = help.or_else(|| Some("`afferent nodes` lists the kinds".to_owned()));
                 let place = self.node_places(number).and_then(|places| places.kind.as_ref());
                 let message = format!("unknown kind \"{}\" of node \"{name}\"", node.kind);
                 self.error(place, message, help);

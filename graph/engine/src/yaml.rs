@@ -55,9 +55,11 @@ pub(crate) fn parse(
             Err(error) => {
                 let at = builder.offset + error.marker().byte_offset().unwrap_or(0);
                 let message = format!("not valid YAML: {}", error.info());
-                builder
-                    .faults
-                    .push(Diagnostic::error(Some(&Place::new(source, at..at + 1)), message));
+                let line = source.text.get(..at).and_then(|before| before.lines().last());
+                let help = line.filter(|line| line.contains("${"));
+                let help = help.map(|_| "within braces, write \"${…}\" in quotes".to_owned());
+                let fault = Diagnostic::error(Some(&Place::new(source, at..at + 1)), message);
+                builder.faults.push(fault.help(help));
                 return None;
             }
         };

@@ -221,6 +221,7 @@ fn text_of(name: &str, field: &Field) -> String {
             let digits = 2_usize.saturating_sub(number.abs().log10().floor().max(0.0) as usize);
             format!("{name} {number:.digits$}")
         }
+        Field::Number(number) if number.is_normal() => format!("{name} {number:.2e}"),
         Field::Number(number) => format!("{name} {number}"),
         Field::Int(number) => format!("{name} {number}"),
         Field::Bool(value) => format!("{name} {value}"),
@@ -366,7 +367,10 @@ mod tests {
         check(0.9712, "0.97");
         check(12.345, "12.3");
         check(-1234.5, "-1234");
-        check(1e-9, "0.000000001");
+        check(0.000_957_506_091_951_876_9, "9.58e-4");
+        check(1e-9, "1.00e-9");
+        check(-12_345_678.0, "-1.23e7");
+        check(0.0, "0");
         check(f64::NAN, "NaN");
     }
 

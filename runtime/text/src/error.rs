@@ -32,7 +32,9 @@ pub enum TextError {
         reason: String,
     },
     /// A token that the model or the tokenizer does not have.
-    #[error("there is no token {token}: the vocabulary has {vocabulary}")]
+    #[error(
+        "there is no token {token}, the vocabulary has {vocabulary}: does the tokenizer belong to the model?"
+    )]
     NoToken {
         /// The token.
         token: u32,

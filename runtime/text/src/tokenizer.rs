@@ -20,6 +20,9 @@ const MAX_TOKENS: usize = 1 << 24;
 /// its length, or is as deep as that.
 const MAX_WORD: usize = 1024;
 
+/// What is said of files that are nothing of this.
+const KINDS: &str = "a tokenizer is tokenizer.json, or a SentencePiece or tiktoken file";
+
 /// Turns text into tokens and back.
 ///
 /// | file                       | kind                                                            |

@@ -212,7 +212,10 @@ fn bad_files_are_refused() {
     assert!(missing.starts_with("no/such/file: "), "{missing}");
     let tokenizer = Tokenizer::open(data("bytes.json")).expect("a tokenizer");
     let error = tokenizer.decode(&[9999]).expect_err("no token").to_string();
-    assert_eq!(error, "there is no token 9999: the vocabulary has 421");
+    assert_eq!(
+        error,
+        "there is no token 9999, the vocabulary has 421: does the tokenizer belong to the model?"
+    );
 }
 
 #[test]

@@ -126,10 +126,12 @@ impl<'a> Checker<'a> {
                 );
                 (format!("node \"{}\": {error}", self.graph.nodes[node].name), place)
             }
-            _ => (
-                format!("node \"{}\": {error}", self.graph.nodes[node].name),
-                self.name_place(node),
-            ),
+            // What the node is may have been said elsewhere than its name, as in a profile.
+            _ => {
+                let kind = self.node_places(node).and_then(|places| places.kind.as_ref());
+                let message = format!("node \"{}\": {error}", self.graph.nodes[node].name);
+                (message, kind.or_else(|| self.name_place(node)))
+            }
         };
         self.error(place, message, None);
     }

@@ -22,6 +22,9 @@ const END: &[&str] = &[
 
 pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let file: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if !file["model"].is_object() {
+        return Err(format!("the JSON has no \"model\": {}", super::KINDS));
+    }
     merges_are_tokens(&file["model"])?;
     words_are_short(&file["model"])?;
     tables_are_sound(&file["normalizer"])?;

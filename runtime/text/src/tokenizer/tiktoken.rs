@@ -82,13 +82,16 @@ type Ranks<'a> = HashMap<&'a [u8], u32>;
 /// The tokens of the file, with their ranks.
 fn ranks(bytes: &[u8]) -> Result<HashMap<Vec<u8>, u32>, String> {
     let text = str::from_utf8(bytes);
-    let text = text.map_err(|_| "the file is of no known kind of tokenizer".to_owned())?;
+    let text = text.map_err(|_| format!("the file is of no known kind: {}", super::KINDS))?;
     let mut ranks = HashMap::new();
     for (line, content) in text.lines().enumerate() {
         if content.is_empty() {
             continue;
         }
-        let wrong = || format!("line {}: is no token in base64 with its rank", line + 1);
+        let wrong = || match line {
+            0 => format!("line 1 is no token in base64 with its rank: {}", super::KINDS),
+            _ => format!("line {} is no token in base64 with its rank", line + 1),
+        };
         let (token, rank) = content.split_once(' ').ok_or_else(wrong)?;
         let token = BASE64_STANDARD.decode(token).map_err(|_| wrong())?;
         let rank = rank.trim().parse().map_err(|_| wrong())?;
