@@ -45,8 +45,8 @@ pub(crate) fn read<'a>(bytes: &'a [u8], named: NamedData<'_, 'a>) -> Result<Grap
         data: parts.constants,
         named,
     };
-    let mut reader =
-        Reader { constants, ids: HashMap::new(), budget: Budget::default(), values: vec![] };
+    let budget = Budget { there: bytes.len(), ..Budget::default() };
+    let mut reader = Reader { constants, ids: HashMap::new(), budget, values: vec![] };
     for (index, table) in tables(GRAPH_VALUES)?.iter().enumerate() {
         let at = Entry { kind: BlobEntry::Value, index: number(index) };
         let value = value::read(&mut reader, at, &at.read(table)?)?;
@@ -140,8 +140,14 @@ struct Constants<'a, 'c> {
 }
 
 impl<'a> Constants<'a, '_> {
-    /// The constant with number `index`, `None` for 0.
-    fn get(&self, at: Entry, field: Field, index: u32) -> Result<Option<&'a [u8]>, Error> {
+    /// The constant with number `index`, `None` for 0; data outside of the blob adds to `budget`.
+    fn get(
+        &self,
+        budget: &mut Budget,
+        at: Entry,
+        field: Field,
+        index: u32,
+    ) -> Result<Option<&'a [u8]>, Error> {
         if index == 0 {
             return Ok(None);
         }
@@ -159,28 +165,35 @@ impl<'a> Constants<'a, '_> {
         };
         let bytes = (self.named)(key);
         let bytes = bytes.ok_or(at.fault(field, "names data that the program does not have"))?;
+        budget.add(bytes);
         at.read(CONSTANT_SIZE.slice(bytes, 0, size)).map(Some)
     }
 }
 
 /// Bytes of constants that values use, against those that there are: a small blob must not make
-/// many copies of one constant.
+/// many copies of one constant, or of parts of it that overlap.
 #[derive(Default)]
 struct Budget {
-    distinct: HashSet<(usize, usize)>,
+    /// Where data outside of the blob begins.
+    named: HashSet<usize>,
+    /// Bytes of the blob, and of that data.
     there: usize,
     used: usize,
 }
 
 impl Budget {
-    /// How often a constant may be used, on average.
+    /// How often a byte may be used, on average.
     const USES: usize = 8;
+
+    /// Adds data that does not lie in the blob.
+    fn add(&mut self, data: &[u8]) {
+        if self.named.insert(data.as_ptr().addr()) {
+            self.there = self.there.saturating_add(data.len());
+        }
+    }
 
     /// Whether `bytes` may be used once more.
     fn pay(&mut self, bytes: &[u8]) -> bool {
-        if self.distinct.insert((bytes.as_ptr().addr(), bytes.len())) {
-            self.there = self.there.saturating_add(bytes.len());
-        }
         self.used = self.used.saturating_add(bytes.len());
         self.used / Self::USES <= self.there.max(1 << 20)
     }
@@ -207,7 +220,10 @@ fn arguments(values: &[Value<'_>]) -> Result<usize, Error> {
             Role::Input(argument) => (argument, true),
             Role::Output(argument) => (argument, false),
         };
-        if argument >= MOST_ARGUMENTS || !seen.insert(argument) {
+        if argument >= MOST_ARGUMENTS {
+            return Err(invalid("it has an argument beyond 4095, the last that there may be"));
+        }
+        if !seen.insert(argument) {
             return Err(invalid("its inputs and outputs are not different arguments"));
         }
         if is_input {
@@ -245,4 +261,23 @@ fn check_order(graph: &Graph<'_>) -> Result<(), Error> {
         .zip(there)
         .any(|(value, there)| matches!(value.role, Role::Output(_)) && !there);
     if unwritten { Err(invalid("nothing writes one of its outputs")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_constant_that_overlap_are_counted() {
+        let data = vec![0; 4 << 20];
+        let mut budget = Budget { there: data.len(), ..Budget::default() };
+        let paid = (0..1000).take_while(|at| budget.pay(&data[4 * at..][..2 << 20])).count();
+        assert_eq!(paid, 2 * Budget::USES);
+        // Data beside the blob may be used as often, however often it is named.
+        let more = vec![0; 8 << 20];
+        budget.add(&more);
+        budget.add(&more);
+        let paid = (0..1000).take_while(|_| budget.pay(&more)).count();
+        assert_eq!(paid, Budget::USES - 1);
+    }
 }

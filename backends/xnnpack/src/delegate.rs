@@ -62,13 +62,12 @@ impl<'a> Runner<'a> {
             scratch: Scratch::default(),
             from_end: true,
         };
-        runner.shape(Step::fault)?;
+        runner.shape()?;
         Ok(runner)
     }
 
-    /// Finds the shapes of all values from those of the inputs, and places for them; `fault` is the
-    /// error of a step that fails.
-    fn shape(&mut self, fault: impl Fn(&Step, Error) -> Error) -> Result<(), Error> {
+    /// Finds the shapes of all values from those of the inputs, and places for them.
+    fn shape(&mut self) -> Result<(), Error> {
         self.is_shaped = false;
         let mut room = Room::of(self.most_bytes.min(MOST_BYTES));
         room.take::<u8>(self.scratch.bytes())?;
@@ -78,7 +77,7 @@ impl<'a> Runner<'a> {
                 *shape = self.shapes[*input];
             }
             let found = step.op.shape(&inputs[..step.inputs.len()], &mut room);
-            self.shapes[step.output] = found.map_err(|error| fault(step, error))?;
+            self.shapes[step.output] = found.map_err(|error| step.fault(error))?;
         }
         let mut slots = vec![0_usize; self.plan.slots];
         self.places.clear();
@@ -111,7 +110,6 @@ impl<'a> Runner<'a> {
 
     /// Takes the shapes of the inputs, and finds the others when one of them is new.
     fn reshape(&mut self, args: &Args<'_>) -> Result<(), Error> {
-        let mut is_new = !self.is_shaped;
         for &(value, argument) in &self.inputs {
             let view = args.tensor(argument)?;
             let (order, shape) = (view.dim_order(), &mut self.shapes[value]);
@@ -126,10 +124,11 @@ impl<'a> Runner<'a> {
             let least = self.plan.values[value].shape.len().min(1);
             let found = Shape::new(&sizes[..view.rank().max(least)]).ok_or(MISFIT)?;
             found.numel()?;
-            is_new |= found != *shape;
+            // What fails before all is found has to be found next time.
+            self.is_shaped &= found == *shape;
             *shape = found;
         }
-        if is_new { self.shape(|_, error| error) } else { Ok(()) }
+        if self.is_shaped { Ok(()) } else { self.shape() }
     }
 
     /// Runs the steps with this memory for their results.
@@ -245,9 +244,7 @@ impl Values<'_, '_> {
             To::Memory(out) => step.op.run(cx, inputs, out),
             To::Argument(argument) => {
                 let mut out = args.out(argument)?;
-                if out.dtype() != scalar(self.plan.values[step.output].store) {
-                    return Err(MISFIT);
-                }
+                expect(argument, out.dtype(), scalar(self.plan.values[step.output].store))?;
                 let out = out.bytes_mut()?;
                 if out.len() != self.places[step.output].len() {
                     return Err(MISFIT);
@@ -260,7 +257,8 @@ impl Values<'_, '_> {
     fn input<'i, 'x: 'i>(&'i self, value: usize, args: &Args<'x>) -> Result<Input<'i>, Error> {
         let found = &self.plan.values[value];
         let bytes = match &found.home {
-            Home::Constant(bytes) => bytes,
+            Home::Bytes(bytes) => bytes,
+            Home::Numbers(numbers) => bytemuck::cast_slice(numbers),
             Home::Argument(argument) => argument_bytes(args, *argument, found)?,
             Home::Slot(_) => self.bytes(&self.places[value]).ok_or(MISFIT)?,
             Home::Result(_) | Home::Nowhere => {
@@ -294,11 +292,14 @@ fn argument_bytes<'x>(
     value: &Planned<'_>,
 ) -> Result<&'x [u8], Error> {
     let view = args.tensor(argument)?;
-    if view.dtype() != scalar(value.store) {
-        let index = u8::try_from(argument).unwrap_or(u8::MAX);
-        return Err(Error::InvalidType { index, found: view.dtype() });
-    }
+    expect(argument, view.dtype(), scalar(value.store))?;
     Ok(view.bytes())
+}
+
+/// Fails unless an argument has the wanted type.
+fn expect(argument: usize, found: ScalarType, wanted: ScalarType) -> Result<(), Error> {
+    let index = u8::try_from(argument).unwrap_or(u8::MAX);
+    if found == wanted { Ok(()) } else { Err(Error::InvalidType { index, found }) }
 }
 
 /// Elements of an argument as they are computed with.
@@ -313,7 +314,14 @@ fn widen(view: &TensorView<'_>, dtype: Dtype, to: &mut [u8]) -> Result<(), Error
             view.data::<bf16>()?.iter().zip(to).for_each(|(from, to)| *to = from.to_f32());
         }
         (Dtype::I32, ScalarType::Int) => to.copy_from_slice(view.bytes()),
-        (_, found) => return Err(Error::DtypeMismatch { wanted: ScalarType::Float, found }),
+        (dtype, found) => {
+            let wanted = match dtype {
+                Dtype::F16 => ScalarType::Half,
+                Dtype::Bf16 => ScalarType::BFloat16,
+                _ => ScalarType::Int,
+            };
+            return Err(Error::DtypeMismatch { wanted, found });
+        }
     }
     Ok(())
 }

@@ -82,7 +82,10 @@ pub(crate) struct Planned<'a> {
 pub(crate) enum Home<'a> {
     /// Nowhere: nothing reads it at run time.
     Nowhere,
-    Constant(Cow<'a, [u8]>),
+    /// In a constant of integers.
+    Bytes(&'a [u8]),
+    /// In a constant.
+    Numbers(Cow<'a, [f32]>),
     /// An argument of the delegate that is read.
     Argument(usize),
     /// An argument of the delegate that is written.
@@ -127,6 +130,7 @@ impl<'a> Plan<'a> {
             let renames = quantises
                 || matches!(node.kind, Kind::Reshape(_) | Kind::Unary(Unary::Copy))
                     && value.role == Role::Inner
+                    && !is_converted(&graph.values[roots[input]])
                     && same(value, &graph.values[input]);
             if renames {
                 roots[node.output] = roots[input];
@@ -141,7 +145,7 @@ impl<'a> Plan<'a> {
             for input in &step.inputs {
                 let value = &graph.values[*input];
                 if value.data.is_some() && matches!(values[*input].home, Home::Nowhere) {
-                    values[*input].home = Home::Constant(constant(value)?);
+                    values[*input].home = constant(value, &room)?;
                 }
             }
         }
@@ -172,16 +176,21 @@ fn planned<'a>(value: &Value<'a>) -> Planned<'a> {
     Planned { store: store(value), dtype, shape: value.shape, home: Home::Nowhere, role }
 }
 
-/// The bytes of a constant that a step reads at run time.
-fn constant<'a>(value: &Value<'a>) -> Result<Cow<'a, [u8]>, Error> {
-    Ok(match (store(value), value.data) {
-        (Store::I8, Some(data)) => Cow::Borrowed(data),
-        _ => match weights::numbers(value)? {
-            Cow::Borrowed(numbers) => Cow::Borrowed(bytemuck::cast_slice(numbers)),
-            // A constant of another type becomes numbers, aligned to them.
-            Cow::Owned(numbers) => Cow::Owned(bytemuck::cast_slice(&numbers).to_vec()),
-        },
-    })
+/// A constant that a step reads at run time.
+fn constant<'a>(value: &Value<'a>, room: &RefCell<Room>) -> Result<Home<'a>, Error> {
+    if let (Store::I8, Some(data)) = (store(value), value.data) {
+        return Ok(Home::Bytes(data));
+    }
+    let numbers = weights::numbers(value)?;
+    if let Cow::Owned(numbers) = &numbers {
+        room.borrow_mut().take::<f32>(numbers.len())?;
+    }
+    Ok(Home::Numbers(numbers))
+}
+
+/// Whether what steps read of a constant is made of it, so that it takes memory.
+fn is_converted(value: &Value<'_>) -> bool {
+    value.data.is_some() && store(value) != Store::I8 && !weights::are_there(value)
 }
 
 /// Gives every value that a step writes or reads its place; returns how many slots there are.

@@ -21,6 +21,10 @@ pub(crate) struct Shape {
 pub(crate) const MISFIT: Error =
     Error::InvalidTensor { reason: "sizes of tensors in the delegate do not fit each other" };
 
+/// There is no room for what the delegate needs.
+pub(crate) const NO_ROOM: Error =
+    Error::InvalidTensor { reason: "the delegate needs more memory than its limit allows" };
+
 /// What a step needs is more than any step may have.
 pub(crate) const TOO_LARGE: Error =
     Error::InvalidTensor { reason: "a tensor in the delegate is too large" };
@@ -40,7 +44,7 @@ impl Room {
     /// When they are not there.
     pub(crate) fn take<T>(&mut self, len: usize) -> Result<(), Error> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(TOO_LARGE)?;
-        self.0 = self.0.checked_sub(bytes).ok_or(TOO_LARGE)?;
+        self.0 = self.0.checked_sub(bytes).ok_or(NO_ROOM)?;
         Ok(())
     }
 

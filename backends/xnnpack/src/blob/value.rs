@@ -35,7 +35,7 @@ pub(super) fn read<'a>(
     let code = at.read(tensor.number::<i16>(VALUE_DATATYPE))?;
     let dtype = dtype(at, code)?;
     let index = at.read(tensor.number::<u32>(VALUE_BUFFER))?;
-    let data = reader.constants.get(at, VALUE_BUFFER, index)?;
+    let data = reader.constants.get(&mut reader.budget, at, VALUE_BUFFER, index)?;
     let quant = match params {
         Some((kind, params)) => quant(reader, at, kind, &params, &shape)?,
         None => Quant::None,
@@ -53,6 +53,9 @@ pub(super) fn read<'a>(
     let role = role(at, &tensor)?;
     let is_inner = role == Role::Inner;
     at.expect(data.is_none() || is_inner, VALUE_FLAGS, "make an argument of a constant")?;
+    if data.is_none() && dtype == Dtype::I4 {
+        return Err(at.unsupported("integers of 4 bits that are no constant"));
+    }
     at.expect(
         data.is_none() || dtype != Dtype::Dynamic,
         VALUE_BUFFER,
@@ -199,7 +202,7 @@ fn scales<'a>(
     count: usize,
 ) -> Result<Vec<f32>, Error> {
     let index = at.read(params.number::<u32>(buffer))?;
-    let scales: Vec<f32> = match reader.constants.get(at, buffer, index)? {
+    let scales: Vec<f32> = match reader.constants.get(&mut reader.budget, at, buffer, index)? {
         Some(bytes) => {
             let width = if is_half { 2 } else { 4 };
             let stated = at.read(params.number::<u32>(number))? as usize;

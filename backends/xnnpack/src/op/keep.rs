@@ -92,7 +92,14 @@ impl<'k> Keep<'k> {
         let bytes: SharedBytes = match &self.shared {
             Some((prepared, value)) => {
                 let source = value.data.unwrap_or_default();
-                prepared.get(source, number(value, form, sizes), bytes, &mut make)?
+                // Beyond what the constant takes itself: padding must not make much of little.
+                let more = bytes.saturating_sub(source.len());
+                self.take::<u8>(more)?;
+                let found = prepared.get(source, number(value, form, sizes), bytes, &mut make);
+                if found.is_err() {
+                    self.room.iter().for_each(|room| room.borrow_mut().give(more));
+                }
+                found?
             }
             None => {
                 self.take::<u8>(bytes)?;

@@ -49,11 +49,14 @@ impl Op for ArgMaxPool {
         let input = only(inputs)?;
         let mut best = std::mem::take(&mut cx.scratch.floats);
         let mine = some(&mut best, input.shape[3], &mut cx.scratch.room)?;
+        let out = elements::<i32>(out)?;
+        // Windows may lie beside the picture.
+        out.fill(0);
         let result = each(
             &self.window,
             cx,
             input,
-            elements::<i32>(out)?,
+            out,
             |to: &mut [i32], from: &[f32], tap, is_first| {
                 for ((x, best), to) in from.iter().zip(&mut *mine).zip(to) {
                     let is_larger = *x > *best || x.is_nan() && !best.is_nan();

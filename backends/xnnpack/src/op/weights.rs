@@ -25,6 +25,14 @@ pub(crate) fn integers<'a>(value: &Value<'a>) -> Result<Cow<'a, [i8]>, Error> {
     }
 }
 
+/// Whether the numbers of a constant can be read where they are.
+pub(crate) fn are_there(value: &Value<'_>) -> bool {
+    let is_aligned = |data| bytemuck::try_cast_slice::<u8, f32>(data).is_ok();
+    cfg!(target_endian = "little")
+        && value.dtype == Dtype::F32
+        && value.data.is_some_and(is_aligned)
+}
+
 /// The numbers of a constant, whatever they are stored as.
 pub(crate) fn numbers<'a>(value: &Value<'a>) -> Result<Cow<'a, [f32]>, Error> {
     let data = value.data.ok_or(MISFIT)?;

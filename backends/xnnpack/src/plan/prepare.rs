@@ -206,7 +206,8 @@ impl<'a> One<'_, 'a> {
                 let (scale, zero_point) = self.steps(self.output())?;
                 Fill::Byte(to_integer(value, scale, zero_point))
             }
-            _ => Fill::Word(value),
+            Store::I32 => Fill::Word(f32::from_bits((value as i32).cast_unsigned())),
+            Store::F32 => Fill::Word(value),
         };
         Ok(Box::new(Move::new(change, fill)))
     }
