@@ -155,7 +155,6 @@ impl Fields<'_, '_, '_> {
 
     fn concatenate(&self, count: usize) -> Result<Node, Error> {
         let axis = self.word(Field(0, "axis"))?;
-        let rank = u32::try_from(MOST_DIMS).unwrap_or(0);
         // A negative axis counts from the end; only its bits are there.
         let axis = axis.cast_signed();
         let mut inputs = Vec::new();
@@ -165,7 +164,7 @@ impl Fields<'_, '_, '_> {
         let dims = self.reader.values[inputs[0]].shape.len();
         let from_end = if axis < 0 { i64::try_from(dims).unwrap_or(0) } else { 0 };
         let axis = usize::try_from(i64::from(axis) + from_end).ok();
-        let axis = axis.filter(|axis| *axis < rank as usize);
+        let axis = axis.filter(|axis| *axis < MOST_DIMS);
         let axis = axis.ok_or(self.at.fault(Field(0, "axis"), "is no dimension"))?;
         Ok(node(Kind::Concatenate { axis }, inputs, self.value(5, "output_id")?))
     }
