@@ -208,6 +208,10 @@ pub(crate) const WORK: u32 = 100_000_000;
 /// Bytes that are copied for one piece of work.
 pub(crate) const BLOCK: usize = 64;
 
+/// What a delegate costs at least, and bytes of its blob that cost as much as a comparison.
+const DELEGATE: usize = 10_000;
+const BLOB_BLOCK: usize = 1024;
+
 /// Reports problems and counts them.
 pub(crate) struct Count<'r> {
     problems: usize,
@@ -385,6 +389,10 @@ fn delegate<'a>(
         count.problem(Problem::BackendMissing { id, known: backend.is_some() });
         return None;
     };
+    // Entries may share a blob, which each of them compiles.
+    if !count.spend(DELEGATE + delegate.blob.len() / BLOB_BLOCK) {
+        return None;
+    }
     let source = DelegateSource {
         blob: delegate.blob,
         spec: &|at| delegate.compile_spec(at),

@@ -227,6 +227,10 @@ impl<'a> Check<'a, '_> {
                 let is_tensor = |kind| matches!(kind, Kind::Tensor | Kind::None);
                 self.list(OPTIONAL_TENSOR_LIST_ITEMS, items, "a tensor or none", is_tensor)
             }
+            // Values may share a list, and each has its own table of numbers when it is loaded.
+            Kind::DoubleList => {
+                self.spend(DOUBLE_LIST_ITEMS, list::<f64>(table, DOUBLE_LIST_ITEMS)?.len())
+            }
             _ => Ok(()),
         }
     }

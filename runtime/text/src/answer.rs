@@ -86,6 +86,8 @@ pub struct AnswerState {
     end: Vec<u32>,
     left: usize,
     finish: Option<Finish>,
+    /// Whether it ended with an error.
+    failed: bool,
 }
 
 impl AnswerState {
@@ -114,6 +116,7 @@ impl AnswerState {
             stop: StopTexts::new(options.stop.clone()),
             left: options.max_new,
             finish: None,
+            failed: false,
         };
         state.look_for_end(generator);
         Ok(state)
@@ -152,8 +155,8 @@ impl AnswerState {
         }
     }
 
-    /// The next piece, by a run of the model; `None` when the answer has ended. `cancelled` ends it,
-    /// also within a run.
+    /// The next piece, by a run of the model; `None` when the answer has ended, as it does with an
+    /// error. `cancelled` ends it, also within a run.
     ///
     /// # Errors
     /// [`TextError::Model`] and those of choosing a token.
@@ -163,9 +166,21 @@ impl AnswerState {
         tokenizer: &Tokenizer,
         cancelled: Option<&AtomicBool>,
     ) -> Result<Option<Piece>, TextError> {
-        if self.finish.is_some() {
+        if self.finish.is_some() || self.failed {
             return Ok(None);
         }
+        let found = self.go_on(generator, tokenizer, cancelled);
+        self.failed = found.is_err();
+        found
+    }
+
+    /// The next piece of an answer that has not ended.
+    fn go_on(
+        &mut self,
+        generator: &mut Generator,
+        tokenizer: &Tokenizer,
+        cancelled: Option<&AtomicBool>,
+    ) -> Result<Option<Piece>, TextError> {
         if cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             self.finish = Some(Finish::Cancelled);
             return Ok(None);

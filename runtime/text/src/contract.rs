@@ -76,9 +76,7 @@ impl Contract {
         let cached = first("use_kv_cache").map_or(positions.is_some(), |value| value != 0);
         let positions = match (cached, positions) {
             (false, None) => Positions::None,
-            (true, Some(tensor)) if tensor.layout.sizes.iter().product::<usize>() == 1 => {
-                Positions::First
-            }
+            (true, Some(tensor)) if tensor.layout.nbytes == size_of::<i64>() => Positions::First,
             (true, Some(_)) => Positions::Each,
             (true, None) => {
                 return Err("use_kv_cache is set, but forward takes no positions".into());

@@ -33,6 +33,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let inner = serde_json::from_value::<tokenizers::Tokenizer>(file);
     let mut inner = inner.map_err(|error| error.to_string())?;
     templates_are_whole(&inner)?;
+    cuts_are_long(&inner)?;
+    spaces_are_taken_once(&inner)?;
     let failed = |error: tokenizers::Error| error.to_string();
     // Made for batches in training; here they would change a prompt in silence.
     inner.with_padding(None).with_truncation(None).map_err(failed)?;
@@ -133,6 +135,34 @@ fn templates_are_whole(inner: &tokenizers::Tokenizer) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The library panics where it is to cut a text into pieces of no length.
+fn cuts_are_long(inner: &tokenizers::Tokenizer) -> Result<(), String> {
+    let cuts = serde_json::to_value(inner.get_pre_tokenizer());
+    let cuts = cuts.map_err(|error| error.to_string())?;
+    let parts = cuts["pretokenizers"].as_array();
+    let mut parts = parts.map_or(slice::from_ref(&cuts), Vec::as_slice).iter();
+    if parts.any(|part| part["type"] == "FixedLength" && part["length"] == 0) {
+        return Err("pre_tokenizer: its pieces have the length 0".to_owned());
+    }
+    if cuts.to_string().matches("\"Sequence\"").count() > 1 {
+        return Err("pre_tokenizer: it has a sequence within a sequence".to_owned());
+    }
+    Ok(())
+}
+
+/// The library panics where a token of spaces takes those on its left, which the one before it
+/// took already.
+fn spaces_are_taken_once(inner: &tokenizers::Tokenizer) -> Result<(), String> {
+    let added = inner.get_added_tokens_decoder();
+    let is_wrong = |token: &&tokenizers::AddedToken| {
+        token.lstrip && token.content.chars().all(char::is_whitespace)
+    };
+    match added.values().find(is_wrong) {
+        Some(token) => Err(format!("added_tokens: {:?} strips itself", token.content)),
+        None => Ok(()),
+    }
 }
 
 /// How the texts in a vocabulary stand for bytes.

@@ -19,6 +19,9 @@ use super::{
 /// Stands for a space in the vocabulary.
 const SPACE: &str = "▁";
 
+/// Most bytes of pairs that are merged, for each byte of the pieces; vocabularies have some four.
+const MERGED: usize = 64;
+
 /// No text has it: where it is written, it is replaced. Names of pieces that are no text start
 /// with it, so that none is found in a text.
 const NO_TEXT: char = '\u{10ffff}';
@@ -178,10 +181,13 @@ impl<'a> Model<'a> {
             ids.insert(Self::name(id as usize, entry), id);
         }
         let mut merges = Vec::new();
+        let too_many = || "its pieces are parts of each other in too many ways".to_owned();
+        let mut room = MERGED * self.entries.iter().map(|entry| entry.text.len()).sum::<usize>();
         for entry in self.entries.iter().filter(|entry| entry.kind == Kind::Normal) {
             for (at, _) in entry.text.char_indices().skip(1) {
                 let (left, right) = entry.text.split_at(at);
                 if let (Some(&left_id), Some(&right_id)) = (ids.get(left), ids.get(right)) {
+                    room = room.checked_sub(entry.text.len()).ok_or_else(too_many)?;
                     let pair = (left.to_owned(), right.to_owned());
                     merges.push((entry.score, left_id, right_id, pair));
                 }
