@@ -549,8 +549,11 @@ impl Group {
         let deadline = if self.waker.stops() { self.shared.stop.deadline() } else { None };
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if let Some(lockstep) = &self.shared.clock.lockstep {
-            // Who still has something to hand on takes nothing.
-            let held = self.runners.iter().filter(|runner| runner.outbox.is_empty());
+            // Who still has something to hand on takes nothing, nor does who failed meanwhile.
+            let held = self.runners.iter().filter(|runner| {
+                let runs = runner.phase == Phase::Running && runner.down.is_none();
+                runs && runner.outbox.is_empty()
+            });
             let held = held.filter_map(|runner| Some((runner.held?, runner.place)));
             let stuck = self.runners.iter().filter_map(Runner::stuck).min();
             let sleep = Sleep { due, held: held.min(), stuck };

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use afferent_engine::{CheckedGraph, StandIn};
+use afferent_engine::{CheckedGraph, OnError, StandIn};
 use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, Timestamp};
 use mcap::{Channel, McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
 use serde::Serialize;
@@ -199,6 +199,8 @@ impl Recording {
             }
             replaced.push(node.name.clone());
             let (path, name) = (self.path.clone(), node.name.clone());
+            // The file is no better when it is read again from its start.
+            graph.nodes[place].on_error = OnError::Stop;
             graph.nodes[place].stand_in = Some(StandIn::new(move |_| {
                 let source = Replay::open(&path, name.clone(), codecs.clone());
                 let source = source.map_err(|error| NodeError::File {

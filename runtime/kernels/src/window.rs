@@ -8,7 +8,10 @@ use core::ops::Range;
 
 use afferent_core::{Args, Dims, Error, IntList, TensorMut, TensorView};
 
-use crate::loops::{Loops, out_strides, strides_of};
+use crate::{
+    elements::CHUNK,
+    loops::{Loops, out_strides, strides_of},
+};
 
 /// A window along one dimension.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +42,12 @@ impl Axis {
         let start = self.padding.saturating_sub(last * self.stride).div_ceil(self.dilation);
         let end = (self.input + self.padding).saturating_sub(first * self.stride);
         start..end.div_ceil(self.dilation).min(self.kernel)
+    }
+
+    /// Most windows beside each other whose elements are gone through together: only one where
+    /// hardly two meet the same input, and padding between them would be gone through.
+    pub(crate) fn together(&self) -> usize {
+        if self.stride > self.input { 1 } else { CHUNK }
     }
 
     /// The position of the first element of the window at `at` that lies not before the input.

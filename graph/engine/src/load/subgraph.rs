@@ -46,6 +46,11 @@ pub(crate) struct Subgraph {
     place: Place,
 }
 
+/// The memory that a port takes.
+fn bytes(port: &PortRef) -> usize {
+    size_of::<PortRef>() + port.node.len() + port.port.len()
+}
+
 impl Reader {
     /// Reads the graph that the node `key` is, and adds its nodes.
     pub(crate) fn subgraph(
@@ -177,8 +182,13 @@ impl Reader {
                 };
                 if let Some(part) = parts.iter().find(|part| part.name == port.node) {
                     let place = places.port.as_ref().unwrap_or(&item.place);
-                    let found = self.inside(part, side, &port.port, place);
-                    ports.extend(found.into_iter().map(within));
+                    for port in self.inside(part, side, &port.port, place) {
+                        let port = within(port);
+                        if self.take(bytes(&port), &item.place).is_none() {
+                            break;
+                        }
+                        ports.push(port);
+                    }
                     continue;
                 }
                 if !inner.nodes.iter().any(|node| node.name == port.node) {
@@ -214,6 +224,10 @@ impl Reader {
                     else {
                         continue;
                     };
+                    let spec = size_of::<InputSpec>() + size_of::<InputPlaces>();
+                    if self.take(bytes(&port) + spec, &place).is_none() {
+                        break;
+                    }
                     graph.nodes[node].inputs.push(InputSpec { port: port.port, ..input.clone() });
                     let places = places.nodes.get_mut(node).map(|places| &mut places.inputs);
                     places.into_iter().for_each(|inputs| inputs.push(input_places.clone()));
@@ -258,6 +272,11 @@ impl Reader {
                 let mut cancels: Vec<_> = of_graph.collect();
                 if cancels.is_empty() {
                     cancels.push(name);
+                }
+                let each = size_of::<String>() + size_of::<Place>();
+                let bytes = cancels.iter().map(|name| each + name.len()).sum();
+                if self.take(bytes, &place).is_none() {
+                    break;
                 }
                 places.interrupt.1.extend(cancels.iter().map(|_| place.clone()));
                 interrupt.cancels.extend(cancels);

@@ -374,3 +374,23 @@ fn faults_of_what_is_included_stand_in_its_file() {
     let deep = faults.to_string().matches("nest deeper than 8 levels").count();
     assert_eq!(deep, 1, "{faults}");
 }
+
+#[test]
+fn ports_that_small_files_multiply_are_bounded() {
+    let ports = |port: &str| vec![port; 30].join(", ");
+    let mut files = vec![(
+        "0.yaml".to_owned(),
+        format!("afferent: 1\ninputs: {{a: [{}]}}\nnodes:\n  g: {{use: print}}\n", ports("g")),
+    )];
+    for depth in 1..6 {
+        let text = format!(
+            "afferent: 1\ninputs: {{a: [{}]}}\nnodes:\n  g: {{graph: {}.yaml}}\n",
+            ports("g.a"),
+            depth - 1
+        );
+        files.insert(0, (format!("{depth}.yaml"), text));
+    }
+    let files: Vec<_> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let faults = load(&files, &LoadOptions::default()).1.unwrap_err().to_string();
+    assert!(faults.contains("hold more than"), "{faults}");
+}

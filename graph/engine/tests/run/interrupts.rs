@@ -277,3 +277,42 @@ fn a_sender_that_waits_goes_on() {
     assert_eq!((counts.sent, seen.len() as u64), (50, counts.delivered - 1));
     assert!(!seen.contains(&0) && counts.dropped_epoch <= 3, "{counts:?}");
 }
+
+/// A packet of the node waits for its other input when the interrupt comes.
+#[test]
+fn time_goes_on_behind_a_node_that_fails_to_cancel() {
+    let (done, ended) = mpsc::channel();
+    thread::spawn(move || {
+        let mut graph = Graph::default();
+        let at = |graph: &mut Graph, time: u64| {
+            graph.source(move |call, cx| {
+                if call == 0 {
+                    cx.resume_at(ms(time));
+                } else {
+                    cx.send(OUT, Number(time));
+                }
+                call == 0
+            })
+        };
+        let often = graph.clocked(0, 20, 5);
+        let (late, barge) = (at(&mut graph, 200), at(&mut graph, 20));
+        let node = graph.node("fails", |_, _| Ok(()));
+        graph.cancelled(node, |_| {
+            Err(NodeError::File { path: "device".into(), reason: "gone".to_owned() })
+        });
+        let (sink, seen) = graph.sink("sink");
+        graph.edge(often, node);
+        graph.edge(late, node);
+        graph.edge(late, sink);
+        graph.interrupted_by(barge);
+        let options = RunOptions {
+            clock: ClockKind::Virtual,
+            threads: Threads::Single,
+            ..RunOptions::default()
+        };
+        let _ = graph.run(options);
+        let _ = done.send(seen.lock().unwrap().clone());
+    });
+    let ended = ended.recv_timeout(std::time::Duration::from_secs(20));
+    assert_eq!(ended, Ok(vec![200]));
+}

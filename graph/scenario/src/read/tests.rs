@@ -95,6 +95,14 @@ cases:
 }
 
 #[test]
+fn what_is_varied_is_counted_before_it_is_made() {
+    let numbers = (0..8000).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+    let body = format!("turns: [{{say: hello}}]\nvary: {{a: [{numbers}], b: [{numbers}]}}\n");
+    let faults = read(&body).unwrap_err().to_string();
+    assert!(faults.contains("\"vary\" gives more than"), "{faults}");
+}
+
+#[test]
 fn faults_have_places_and_help() {
     let turn = |text: &str| format!("turns:\n  - {text}\n");
     let cases = [

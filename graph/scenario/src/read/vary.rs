@@ -23,11 +23,11 @@ pub(super) fn combinations(reader: &mut Reader, vary: Option<&Node>) -> Vec<Map>
             known.push((key.clone(), value.clone()));
             known
         };
-        all = all.iter().flat_map(|known| values.iter().map(|value| with(known, value))).collect();
-        if all.len() > MAX_VALUES {
+        if all.len().saturating_mul(values.len()) > MAX_VALUES {
             reader.error(&key.place, format!("\"vary\" gives more than {MAX_VALUES} cases"));
             return Vec::new();
         }
+        all = all.iter().flat_map(|known| values.iter().map(|value| with(known, value))).collect();
     }
     all
 }

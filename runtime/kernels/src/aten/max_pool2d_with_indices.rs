@@ -65,4 +65,27 @@ mod tests {
         let nothing = Tensor::new(&[1, 1, 1], &[f32::NEG_INFINITY]).unwrap();
         check(&nothing, 1, 0, (&[f32::NEG_INFINITY], &[0]));
     }
+
+    #[test]
+    fn windows_of_nothing_but_padding_take_no_time() {
+        const WIDE: i64 = 1 << 50;
+        let x = Tensor::new(&[1, 1, 2], &[1.0_f32, 2.0]).unwrap();
+        let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
+        let mut indices = Tensor::zeros(ScalarType::Long, &[0, 0, 0]);
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Ints(vec![1, 2 * WIDE]),
+            Argument::Ints(vec![1, WIDE + 1]),
+            Argument::Ints(vec![0, WIDE]),
+            Argument::Ints(vec![1]),
+            Argument::Scalar(Scalar::Bool(true)),
+            Argument::Out(&mut out),
+            Argument::Out(&mut indices),
+        ];
+        Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
+        assert_eq!(
+            (out.data().unwrap(), indices.data().unwrap()),
+            (&[2.0_f32, 2.0][..], &[1_i64, 1][..])
+        );
+    }
 }

@@ -194,9 +194,9 @@ fn transposed_meeting(g: &Geometry, tap: usize, span: Span) -> Meeting {
     let Some(first) = landing.checked_sub(padding + span.start).filter(|&at| at < span.len) else {
         return none;
     };
-    let count = (span.len - first).div_ceil(stride);
+    let count = (span.len - first).div_ceil(stride).min(g.input[2].saturating_sub(from));
     let to = first % span.phases * (ROW / span.phases) + first / span.phases;
-    Meeting { to, from, count: count.min(g.input[2].saturating_sub(from)) }
+    Meeting { to, from: if count > 0 { from } else { 0 }, count }
 }
 
 /// Writes the sums of a span.

@@ -40,8 +40,8 @@ fn largest<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Error
     pictures.for_each([0, 0], |[from, to]| {
         windows.rows(|[depth, row]| {
             let to = to + depth * steps.to[0] + row * steps.to[1];
-            for start in (0..columns.output).step_by(CHUNK) {
-                let len = CHUNK.min(columns.output - start);
+            for start in (0..columns.output).step_by(columns.together()) {
+                let len = columns.together().min(columns.output - start);
                 let mut best =
                     best_of_row(&windows, &reader, (from, steps), [depth, row], (start, len));
                 let found = best.0[..len].iter_mut().zip(&mut best.1);

@@ -46,8 +46,8 @@ fn means<A: Accumulator>(
         windows.rows(|[depth, row]| {
             let area = length(depths, depth).saturating_mul(length(rows, row));
             let to = to + depth * steps.to[0] + row * steps.to[1];
-            for start in (0..columns.output).step_by(CHUNK) {
-                let len = CHUNK.min(columns.output - start);
+            for start in (0..columns.output).step_by(columns.together()) {
+                let len = columns.together().min(columns.output - start);
                 let mut sums =
                     sums_of_row(&windows, &reader, (from, steps), [depth, row], (start, len));
                 for (column, sum) in (start..).zip(&mut sums[..len]) {

@@ -51,7 +51,7 @@ impl<'c, 'd> Planes<'c, 'd> {
             outputs.checked_add((g.kernel[dim] - 1).checked_mul(g.dilation[dim])?)?.checked_add(1)
         };
         let (rows, cols) = (span(1)?, span(2)?.div_ceil(g.stride[2]));
-        rows.checked_mul(cols)?.checked_mul(g.stride[2])?;
+        rows.checked_mul(cols)?.checked_mul(g.stride[2])?.checked_add(isa.lanes())?;
         Some(Self { conv, isa, rows, cols })
     }
 
