@@ -55,7 +55,9 @@ pub(crate) fn parse(
             Err(error) => {
                 let at = builder.offset + error.marker().byte_offset().unwrap_or(0);
                 let message = format!("not valid YAML: {}", error.info());
-                let line = source.text.get(..at).and_then(|before| before.lines().last());
+                let before = source.text.get(..at).unwrap_or_default();
+                let line =
+                    source.text[before.rfind('\n').map_or(0, |end| end + 1)..].lines().next();
                 let help = line.filter(|line| line.contains("${"));
                 let help = help.map(|_| "within braces, write \"${…}\" in quotes".to_owned());
                 let fault = Diagnostic::error(Some(&Place::new(source, at..at + 1)), message);

@@ -217,7 +217,7 @@ fn text_of(name: &str, field: &Field) -> String {
     match field {
         Field::Text(text) if matches!(name, "label" | "text") => format!("{text:?}"),
         Field::Text(text) => format!("{name} {text:?}"),
-        Field::Number(number) if (0.001..1e6).contains(&number.abs()) => {
+        Field::Number(number) if (0.01..1e6).contains(&number.abs()) => {
             let digits = 2_usize.saturating_sub(number.abs().log10().floor().max(0.0) as usize);
             format!("{name} {number:.digits$}")
         }
@@ -368,6 +368,7 @@ mod tests {
         check(12.345, "12.3");
         check(-1234.5, "-1234");
         check(0.000_957_506_091_951_876_9, "9.58e-4");
+        check(0.004, "4.00e-3");
         check(1e-9, "1.00e-9");
         check(-12_345_678.0, "-1.23e7");
         check(0.0, "0");

@@ -50,6 +50,18 @@ fn the_form_of_the_file() {
             &["2:12 not valid YAML: mismatched bracket '[' closed by '}'"],
         ),
         (
+            "afferent: 1\nparams: {q: ~}\nnodes: {s: {use: ${q}}}",
+            &[
+                "3:19 not valid YAML: while parsing a flow mapping, did not find expected ',' or '}' | within braces, write \"${…}\" in quotes",
+            ],
+        ),
+        (
+            "afferent: 1\nparams: {q: ~}\nnodes: {s: {use: \"${q}\"}}",
+            &[
+                "3:18 parameter \"q\" of the graph has no value | give it one: --set q=VALUE, or in \"params\"",
+            ],
+        ),
+        (
             "name: x",
             &[
                 "1:1 the file does not begin with \"afferent: 1\", the version of its form",
