@@ -190,7 +190,7 @@ fn constant<'a>(value: &Value<'a>, room: &RefCell<Room>) -> Result<Home<'a>, Err
 
 /// Whether what steps read of a constant is made of it, so that it takes memory.
 fn is_converted(value: &Value<'_>) -> bool {
-    value.data.is_some() && store(value) != Store::I8 && !weights::are_there(value)
+    value.data.is_some() && store(value) != Store::I8 && weights::in_place(value).is_none()
 }
 
 /// Gives every value that a step writes or reads its place; returns how many slots there are.

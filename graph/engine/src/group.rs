@@ -549,14 +549,9 @@ impl Group {
         let deadline = if self.waker.stops() { self.shared.stop.deadline() } else { None };
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if let Some(lockstep) = &self.shared.clock.lockstep {
-            // Who still has something to hand on takes nothing, nor does who failed meanwhile.
-            let held = self.runners.iter().filter(|runner| {
-                let runs = runner.phase == Phase::Running && runner.down.is_none();
-                runs && runner.outbox.is_empty()
-            });
-            let held = held.filter_map(|runner| Some((runner.held?, runner.place)));
+            let held = self.runners.iter().filter_map(Runner::held).min();
             let stuck = self.runners.iter().filter_map(Runner::stuck).min();
-            let sleep = Sleep { due, held: held.min(), stuck };
+            let sleep = Sleep { due, held, stuck };
             let granted = lockstep.sleep(self.watch.thread, sleep, left);
             let granted = self.runners.iter().position(|runner| Some(runner.place) == granted);
             if let Some(place) = granted {

@@ -691,6 +691,13 @@ impl Runner {
         }
     }
 
+    /// The packet that waits for its time: not of who still has something to hand on, nor of who
+    /// failed meanwhile.
+    pub(crate) fn held(&self) -> Option<(Timestamp, usize)> {
+        let takes = self.phase == Phase::Running && self.down.is_none() && self.outbox.is_empty();
+        self.held.filter(|_| takes).map(|at| (at, self.place))
+    }
+
     /// The leading packet that waits for packets of later times.
     pub(crate) fn stuck(&self) -> Option<(Timestamp, usize)> {
         let join = self.join.as_ref().filter(|join| join.stuck)?;

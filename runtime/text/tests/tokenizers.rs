@@ -208,11 +208,13 @@ fn bad_files_are_refused() {
     check(good.replace("\"ByteLevel\"", "\"WordPiece\"").as_bytes(), "");
     let merge = good.replacen("\"merges\":[", "\"merges\":[[\"zz\",\"zz\"],", 1);
     check(merge.as_bytes(), "names what is no token");
-    let cut = r#""pre_tokenizer":{"type":"FixedLength","length":0},"model":"#;
-    check(
-        good.replacen("\"pre_tokenizer\":", "\"_\":", 1).replacen("\"model\":", cut, 1).as_bytes(),
-        "the length 0",
-    );
+    let mut cut = r#"{"type":"FixedLength","length":0}"#.to_owned();
+    for _ in 0..3 {
+        let cut_so = format!("\"pre_tokenizer\":{cut},\"model\":");
+        let file = good.replacen("\"pre_tokenizer\":", "\"_\":", 1);
+        check(file.replacen("\"model\":", &cut_so, 1).as_bytes(), "the length 0");
+        cut = format!(r#"{{"type":"Sequence","pretokenizers":[{cut}]}}"#);
+    }
     let missing = Tokenizer::open("no/such/file").err().expect("an error").to_string();
     assert!(missing.starts_with("no/such/file: "), "{missing}");
     let tokenizer = Tokenizer::open(data("bytes.json")).expect("a tokenizer");

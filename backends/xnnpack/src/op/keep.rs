@@ -89,29 +89,23 @@ impl<'k> Keep<'k> {
     ) -> Result<Kept<T>, Error> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(TOO_LARGE)?;
         let mut make = |bytes: &mut [u8]| make(bytemuck::cast_slice_mut(bytes));
-        let bytes: SharedBytes = match &self.shared {
+        let source = self.shared.and_then(|(_, value)| value.data).unwrap_or_default();
+        // Of what is shared, what is beyond the constant: padding must not make much of little.
+        let taken = bytes.saturating_sub(source.len());
+        self.take::<u8>(taken)?;
+        let made: Result<SharedBytes, Error> = match self.shared {
             Some((prepared, value)) => {
-                let source = value.data.unwrap_or_default();
-                // Beyond what the constant takes itself: padding must not make much of little.
-                let more = bytes.saturating_sub(source.len());
-                self.take::<u8>(more)?;
-                let found = prepared.get(source, number(value, form, sizes), bytes, &mut make);
-                if found.is_err() {
-                    self.room.iter().for_each(|room| room.borrow_mut().give(more));
-                }
-                found?
+                prepared.get(source, number(value, form, sizes), bytes, &mut make)
             }
-            None => {
-                self.take::<u8>(bytes)?;
-                let mut memory = AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE)?;
-                if let Err(error) = make(memory.as_mut_slice()) {
-                    self.room.iter().for_each(|room| room.borrow_mut().give(bytes));
-                    return Err(error);
-                }
-                Arc::new(memory)
-            }
+            None => AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE).and_then(|mut memory| {
+                make(memory.as_mut_slice())?;
+                Ok(Arc::new(memory) as SharedBytes)
+            }),
         };
-        Ok(Kept { bytes, of: PhantomData })
+        if made.is_err() {
+            self.room.iter().for_each(|room| room.borrow_mut().give(taken));
+        }
+        Ok(Kept { bytes: made?, of: PhantomData })
     }
 }
 

@@ -25,23 +25,21 @@ pub(crate) fn integers<'a>(value: &Value<'a>) -> Result<Cow<'a, [i8]>, Error> {
     }
 }
 
-/// Whether the numbers of a constant can be read where they are.
-pub(crate) fn are_there(value: &Value<'_>) -> bool {
-    let is_aligned = |data| bytemuck::try_cast_slice::<u8, f32>(data).is_ok();
-    cfg!(target_endian = "little")
-        && value.dtype == Dtype::F32
-        && value.data.is_some_and(is_aligned)
+/// The numbers of a constant where they are, if they can be read there.
+pub(crate) fn in_place<'a>(value: &Value<'a>) -> Option<&'a [f32]> {
+    let can = cfg!(target_endian = "little") && value.dtype == Dtype::F32;
+    bytemuck::try_cast_slice(value.data.filter(|_| can)?).ok()
 }
 
 /// The numbers of a constant, whatever they are stored as.
 pub(crate) fn numbers<'a>(value: &Value<'a>) -> Result<Cow<'a, [f32]>, Error> {
+    if let Some(numbers) = in_place(value) {
+        return Ok(Cow::Borrowed(numbers));
+    }
     let data = value.data.ok_or(MISFIT)?;
     let halves = || data.as_chunks::<2>().0.iter();
     match value.dtype {
-        Dtype::F32 => Ok(match bytemuck::try_cast_slice(data) {
-            Ok(numbers) if cfg!(target_endian = "little") => Cow::Borrowed(numbers),
-            _ => data.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect(),
-        }),
+        Dtype::F32 => Ok(data.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect()),
         Dtype::F16 => Ok(halves().map(|half| f16::from_le_bytes(*half).to_f32()).collect()),
         Dtype::Bf16 => Ok(halves().map(|half| bf16::from_le_bytes(*half).to_f32()).collect()),
         Dtype::I32 => {

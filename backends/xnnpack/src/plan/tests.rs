@@ -1,7 +1,5 @@
 //! Plans of small graphs.
 
-use std::cell::RefCell as Held;
-
 use afferent_core::{Arg, Argument, Call, Delegate, Kernel, ScalarType, Tensor};
 
 use super::*;
@@ -169,10 +167,11 @@ fn a_number_and_its_sigmoid_are_gates() {
     }
 }
 
-/// Runs a graph with two inputs and an output; the first call loads it.
+/// Loads a graph with two inputs and an output of these sizes, and runs it on inputs of each of
+/// `runs`.
 fn call(graph: &Graph<'static>, runs: &[[&[usize]; 2]], sizes: &[usize]) -> Vec<Result<(), Error>> {
     thread_local! {
-        static RUNNER: Held<Option<Runner<'static>>> = const { Held::new(None) };
+        static RUNNER: RefCell<Option<Runner<'static>>> = const { RefCell::new(None) };
     }
     const KERNEL: Kernel =
         Kernel::new("test::delegate", &[Arg::Tensor, Arg::Tensor, Arg::Out], |cx, args| {

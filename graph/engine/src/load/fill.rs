@@ -22,11 +22,8 @@ impl Reader {
             Value::Scalar { text, .. } if text.contains("${") => {
                 let whole = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
                 let given = whole.and_then(|name| params.iter().find(|(key, _)| key.text == name));
+                let given = given.filter(|(_, value)| !value.is_null());
                 match given {
-                    Some((name, value)) if value.is_null() => {
-                        self.no_value(&name.text, &node.place);
-                        node.value = Value::Faulty;
-                    }
                     Some((_, value)) => match self.take(value.bytes(), &node.place) {
                         Some(()) => *node = value.clone(),
                         None => node.value = Value::Faulty,
@@ -80,13 +77,6 @@ impl Reader {
         Some(filled)
     }
 
-    /// Notes that a parameter without a default was not given.
-    fn no_value(&mut self, name: &str, place: &Place) {
-        let message = format!("parameter \"{name}\" of the graph has no value");
-        let help = format!("give it one: --set {name}=VALUE, or in \"params\"");
-        self.faults.push(Diagnostic::error(Some(place), message).help(help));
-    }
-
     fn value_of(&mut self, name: &str, place: &Place, params: &Map) -> Option<String> {
         if let Some(name) = name.strip_prefix("env:") {
             let (name, default) = match name.split_once(":-") {
@@ -108,7 +98,9 @@ impl Reader {
         }
         let found = params.iter().find(|(key, _)| key.text == name);
         if found.is_some_and(|(_, value)| value.is_null()) {
-            self.no_value(name, place);
+            let message = format!("parameter \"{name}\" of the graph has no value");
+            let help = format!("give it one: --set {name}=VALUE, or in \"params\"");
+            self.faults.push(Diagnostic::error(Some(place), message).help(help));
             return None;
         }
         match found.map(|(_, value)| &value.value) {
