@@ -9,7 +9,7 @@ use std::{
 
 use afferent_engine::{
     Checked, CheckedGraph, DrawFormat, LoadOptions, Plan, Report, Reweighed, Schedule, Threads,
-    draw as draw_graph, load_and_check, pools, weigh,
+    counted, draw as draw_graph, load_and_check, pools, weigh,
 };
 use afferent_graph::{OnFull, OpenCx, Weight};
 use anyhow::Context;
@@ -100,12 +100,8 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let Some(checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
     let graph = &checked.graph;
     let (nodes, edges) = (graph.nodes.len(), graph.edges.len());
-    let many = |count: usize| if count == 1 { "" } else { "s" };
-    let (more_nodes, more_edges) = (many(nodes), many(edges));
-    let mut text = format!(
-        "{}: {nodes} node{more_nodes} and {edges} edge{more_edges}, ready to run\n",
-        graph.name
-    );
+    let (nodes, edges) = (counted(nodes, "node"), counted(edges, "edge"));
+    let mut text = format!("{}: {nodes} and {edges}, ready to run\n", graph.name);
     // Circles have been found.
     if let Ok(plan) = Plan::new(graph, Threads::Auto) {
         text += &format!("\n{}", aligned(&thread_rows(graph, &plan)));

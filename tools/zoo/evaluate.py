@@ -68,7 +68,7 @@ def drawn(rng, kinds, chances, in_room):
         while True:
             kind = rng.choice(kinds, p=chances)
             try:
-                return kind, data.speak(rng, kind, True, in_room)
+                return kind, data.speak(rng, kind, unseen=True, in_room=in_room)
             except ValueError:
                 continue
     return draw

@@ -206,15 +206,15 @@ impl Diagnostics {
         if self.0.len() > Self::SHOWN {
             text.push_str(&format!("the first {} are shown\n\n", Self::SHOWN));
         }
-        let counted = [(self.errors(), "error"), (self.warnings(), "warning")];
-        let words = counted.iter().filter(|(count, _)| *count > 0);
-        let words: Vec<_> = words.map(|(count, word)| counted_word(*count, word)).collect();
+        let counts = [(self.errors(), "error"), (self.warnings(), "warning")];
+        let words = counts.iter().filter(|(count, _)| *count > 0);
+        let words: Vec<_> = words.map(|(count, word)| counted(*count, word)).collect();
         text + &words.join(", ")
     }
 }
 
 /// `1 error`, `2 errors`.
-fn counted_word(count: usize, word: &str) -> String {
+pub fn counted(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 

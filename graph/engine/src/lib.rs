@@ -70,7 +70,7 @@ pub mod yaml;
 pub use check::{Checked, check, load_and_check};
 pub use checked::{CheckedBudget, CheckedGraph, CheckedNode, Edge, EdgePolicy, End};
 pub use clock::ClockKind;
-pub use diagnostic::{Diagnostic, Diagnostics, Place, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, Place, Severity, counted};
 pub use draw::{DrawFormat, UnknownFormat, draw};
 pub use interrupt::InterruptHandle;
 pub use load::{LoadOptions, Loaded, load, parse};

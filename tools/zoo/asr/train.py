@@ -150,7 +150,8 @@ def mask(rng, features):
 
 
 def batches(seed, first, last, phones, noises):
-    """Features, letters, phones of the steps of training; each depends on the pool, the seed, its number and where the training was resumed."""
+    """Features, letters, phones of the steps of training; each depends on the pool, the seed, its number and where the
+    training was resumed."""
     window, number = [], first
     while number < last:
         turn = number // BATCHES_PER_SHARD
@@ -339,7 +340,7 @@ def train(seed, steps, name, go_on):
             total, count = 0.0, 0
         if step % SAVE_EVERY == 0 or step == steps:
             save({"model": model.state_dict(), "optimisers": [o.state_dict() for o in both], "mean": mean, "step": step,
-                  "seed": seed, "go_on": go_on, "command": f"asr/train.py --go-on --seed {seed} --steps {steps}"}, checkpoint)
+                  "seed": seed, "go_on": go_on, "command": f"asr/train.py{' --go-on' * go_on} --seed {seed} --steps {steps}"}, checkpoint)
             averaged.load_state_dict(mean)
             print(f"asr: step {step}: greedy word error {greedy_error(averaged, known):.1f} % known templates, "
                   f"{greedy_error(averaged, new):.1f} % new ones", flush=True)

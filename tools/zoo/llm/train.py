@@ -187,7 +187,7 @@ def train(seed, steps, name, rate, go_on, drill, processes):
     pool = ThreadPoolExecutor(processes)
     torch.manual_seed(seed)
     WORK.mkdir(parents=True, exist_ok=True)
-    command = f"llm/train.py --go-on --seed {seed} --steps {steps} --rate {rate}" + (f" --drill {drill}" if drill else "")
+    command = f"llm/train.py{' --go-on' * go_on} --seed {seed} --steps {steps} --rate {rate}{f' --drill {drill}' if drill else ''}"
     words = WORK / f"{name}.json"
     if go_on and not words.exists():
         shutil.copyfile(PACKAGE / "tokenizer.json", words)
