@@ -179,6 +179,10 @@ impl Delegate for Runner<'_> {
         self.plan.inputs
     }
 
+    fn keeps_rows(&self, rank: usize, dim: usize) -> bool {
+        self.plan.rows.is_some_and(|rows| rows.are_apart(rank, dim))
+    }
+
     fn execute(&mut self, cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         self.reshape(args)?;
         let workers = cx.workers();

@@ -7,12 +7,14 @@
 mod blocks;
 pub(crate) mod fuse;
 mod prepare;
+mod rows;
 
 use std::{borrow::Cow, cell::RefCell};
 
 use afferent_core::{BlobEntry, Error, Prepared};
 use blocks::Part;
 use prepare::Prepare;
+use rows::Rows;
 
 use crate::{
     graph::{Dtype, Graph, Kind, Role, Unary, Value},
@@ -28,6 +30,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) slots: usize,
     /// Arguments of the delegate that are inputs.
     pub(crate) inputs: usize,
+    /// What is known of the rows of its results.
+    pub(crate) rows: Option<Rows>,
 }
 
 /// An operation, and the places of its values.
@@ -150,7 +154,7 @@ impl<'a> Plan<'a> {
             }
         }
         let slots = place(&steps, &roots, &mut values);
-        Ok(Self { steps, values, slots, inputs: graph.inputs })
+        Ok(Self { steps, values, slots, inputs: graph.inputs, rows: Rows::of(graph) })
     }
 }
 

@@ -84,6 +84,13 @@ pub trait Delegate: Send {
     /// How many of the arguments are inputs; the others are outputs.
     fn inputs(&self) -> usize;
 
+    /// Whether each row along dimension `dim` of the results, which all have `rank` dimensions, depends
+    /// on that row alone of the inputs that have as many, and of no input whose dimensions, counted
+    /// from the last one, reach to `dim` otherwise.
+    fn keeps_rows(&self, _rank: usize, _dim: usize) -> bool {
+        false
+    }
+
     /// Runs it once.
     ///
     /// # Errors

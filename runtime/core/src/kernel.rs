@@ -70,6 +70,32 @@ impl Arg {
     }
 }
 
+/// What the results of a call depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// On everything, as far as is known.
+    Mixed,
+    /// Each element on those at its place in the operands, which broadcast.
+    Elements,
+    /// Each row along the last dimension on that row of the first argument, and on all of the others.
+    Lines,
+    /// Each element on those in the first argument whose place differs in the dimensions of the list at
+    /// `dims` alone; these are gone, or of size one if `keepdim` says so.
+    Reduced {
+        /// Which argument the dimensions are.
+        dims: usize,
+        /// Which argument tells whether they stay.
+        keepdim: usize,
+    },
+    /// On one position of a dimension of the first argument.
+    Selected {
+        /// Which argument the dimension is.
+        dim: usize,
+        /// Which argument the position is.
+        index: usize,
+    },
+}
+
 /// Entry point of a kernel.
 pub type KernelFn = fn(&mut KernelContext<'_>, &mut Args<'_>) -> Result<(), Error>;
 
@@ -82,12 +108,20 @@ pub struct Kernel {
     pub args: &'static [Arg],
     /// The function.
     pub run: KernelFn,
+    /// What its results depend on.
+    pub rows: Rows,
 }
 
 impl Kernel {
     /// An entry of a kernel list.
     pub const fn new(name: &'static str, args: &'static [Arg], run: KernelFn) -> Self {
-        Self { name, args, run }
+        Self { name, args, run, rows: Rows::Mixed }
+    }
+
+    /// The same, of whose results this is known.
+    #[must_use]
+    pub const fn with_rows(self, rows: Rows) -> Self {
+        Self { rows, ..self }
     }
 }
 

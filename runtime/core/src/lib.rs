@@ -43,7 +43,7 @@ pub use backend::{Prepared, SharedBytes};
 pub use call::{Argument, Call};
 pub use error::{BlobEntry, Error};
 pub use kernel::{
-    Arg, Kernel, KernelContext, KernelFn, KernelLists, Workers, find_kernel, pick_kernels,
+    Arg, Kernel, KernelContext, KernelFn, KernelLists, Rows, Workers, find_kernel, pick_kernels,
 };
 pub use scalar_type::{Bool, Element, ScalarType};
 pub use shape::{CONTIGUOUS, Dims, MAX_DIMS, broadcast_shapes, is_dim_order, numel, same};

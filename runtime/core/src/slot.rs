@@ -36,6 +36,8 @@ pub struct TensorSlot<'a> {
     capacity: usize,
     /// Bytes that the sizes may ever need.
     limit: usize,
+    /// The dimension whose rows but the last are hidden, and their bytes, which lie before `data`.
+    hidden: (usize, usize),
 }
 
 /// Where the elements of a [`TensorSlot`] lie.
@@ -67,7 +69,8 @@ impl<'a> TensorSlot<'a> {
         let len = bytes_of(dtype, sizes)?;
         let (data, writable) = (dangling(), false);
         let limit = if dynamism == Dynamism::Unbounded { isize::MAX.unsigned_abs() } else { len };
-        Ok(Self { dtype, dynamism, writable, sizes, dim_order, data, len, capacity: 0, limit })
+        let (capacity, hidden) = (0, (0, 0));
+        Ok(Self { dtype, dynamism, writable, sizes, dim_order, data, len, capacity, limit, hidden })
     }
 
     /// Gives the tensor `capacity` bytes of its own at `data`.
@@ -114,6 +117,7 @@ impl<'a> TensorSlot<'a> {
     /// Takes the memory away.
     pub fn clear(&mut self) {
         (self.data, self.capacity, self.writable) = (dangling(), 0, false);
+        self.hidden = (0, 0);
     }
 
     fn set_memory(&mut self, memory: Memory) -> Result<(), Error> {
@@ -124,7 +128,46 @@ impl<'a> TensorSlot<'a> {
             return Err(Error::InvalidTensor { reason: "the bytes are not aligned to the dtype" });
         }
         Memory { data: self.data, capacity: self.capacity, writable: self.writable } = memory;
+        self.hidden = (0, 0);
         Ok(())
+    }
+
+    /// The rows along `dim`, where they lie one behind the other in memory: no dimension before `dim`
+    /// has more than one position. `None` where they do not, or there is no memory.
+    pub fn rows(&self, dim: usize) -> Option<usize> {
+        let (before, rest) = self.sizes.split_at_checked(dim)?;
+        let apart = before.iter().any(|size| *size != 1) || !self.dim_order.is_sorted();
+        if apart || !self.has_memory() { None } else { rest.first().copied() }
+    }
+
+    /// Hides all rows along `dim` but the last one, until [`TensorSlot::show_rows`] or other sizes.
+    /// Without effect where [`TensorSlot::rows`] knows of none, or some are hidden.
+    pub fn keep_last_row(&mut self, dim: usize) {
+        let rows = self.rows(dim).filter(|rows| *rows > 1 && self.hidden.1 == 0);
+        let Some(row) = rows.map(|rows| self.len / rows).filter(|row| *row > 0) else { return };
+        let bytes = self.len - row;
+        // SAFETY: the bytes in use are no more than those at `data`.
+        self.data = unsafe { self.data.add(bytes) };
+        self.capacity -= bytes;
+        (self.sizes[dim], self.len, self.hidden) = (1, row, (dim, bytes));
+    }
+
+    /// Shows the rows that [`TensorSlot::keep_last_row`] hides.
+    pub fn show_rows(&mut self) {
+        let (dim, bytes) = self.hidden;
+        if bytes > 0 {
+            self.sizes[dim] = 1 + bytes / self.len;
+            self.len += bytes;
+            self.show_memory();
+        }
+    }
+
+    /// Takes the bytes of hidden rows back.
+    fn show_memory(&mut self) {
+        let (_, bytes) = core::mem::take(&mut self.hidden);
+        // SAFETY: these bytes were skipped when the rows were hidden, and the memory is the same.
+        self.data = unsafe { self.data.sub(bytes) };
+        self.capacity += bytes;
     }
 
     /// Whether there is memory for the present sizes.
@@ -202,6 +245,7 @@ impl<'a> TensorSlot<'a> {
         if needed > self.limit {
             return Err(Error::MemoryAllocationFailed { needed, planned: self.limit });
         }
+        self.show_memory();
         self.sizes.copy_from_slice(sizes);
         self.len = needed;
         Ok(())
@@ -334,4 +378,60 @@ fn bytes_of(dtype: ScalarType, sizes: &[usize]) -> Result<usize, Error> {
 /// An address for no bytes, aligned for every dtype.
 fn dangling() -> NonNull<u8> {
     NonNull::<u128>::dangling().cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Elements that a tensor shows.
+    fn shown(slot: &TensorSlot<'_>) -> Vec<u8> {
+        slot.view().unwrap().bytes().to_vec()
+    }
+
+    #[test]
+    fn the_last_row_is_at_the_end_of_memory() {
+        let mut memory: Vec<u8> = (0..12).collect();
+        let data = NonNull::from(&mut memory[..]).cast();
+        for (sizes, dim, row) in [
+            ([1, 3, 4], 1, Some(8..12)),
+            ([1, 3, 4], 0, None),
+            ([1, 1, 12], 2, Some(11..12)),
+            ([2, 3, 2], 1, None),
+            ([3, 2, 2], 0, Some(8..12)),
+            ([1, 3, 0], 1, None),
+            ([1, 3, 4], 3, None),
+        ] {
+            let mut place = sizes;
+            let mut slot =
+                TensorSlot::new(ScalarType::Byte, Dynamism::Bounded, &mut place, &[0, 1, 2])
+                    .unwrap();
+            // SAFETY: the memory outlives the tensor, and nothing else reaches it.
+            unsafe { slot.place(data, memory.len()).unwrap() };
+            let all = shown(&slot);
+            slot.keep_last_row(dim);
+            slot.keep_last_row(dim);
+            let expected = row.map_or(all.clone(), |row| memory[row].to_vec());
+            assert_eq!(shown(&slot), expected, "{sizes:?} along {dim}");
+            slot.show_rows();
+            slot.show_rows();
+            assert_eq!((slot.sizes(), shown(&slot)), (&sizes[..], all), "{sizes:?} along {dim}");
+        }
+    }
+
+    #[test]
+    fn other_sizes_have_all_of_the_memory() {
+        let (mut memory, mut sizes) = ([7_u8; 12], [3, 4]);
+        let data = NonNull::from(&mut memory[..]).cast();
+        let mut slot =
+            TensorSlot::new(ScalarType::Byte, Dynamism::Bounded, &mut sizes, &[0, 1]).unwrap();
+        // SAFETY: the memory outlives the tensor, and nothing else reaches it.
+        unsafe { slot.place(data, memory.len()).unwrap() };
+        slot.keep_last_row(0);
+        slot.set_sizes(&[2, 4]).unwrap();
+        slot.show_rows();
+        assert_eq!((slot.sizes(), shown(&slot).len()), (&[2, 4][..], 8));
+        slot.set_sizes(&[3, 4]).unwrap();
+        assert!(slot.has_memory());
+    }
 }

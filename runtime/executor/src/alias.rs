@@ -20,6 +20,7 @@ use crate::{
 const LOOK: usize = 8;
 
 /// What is known of a method while it is loaded.
+#[derive(Clone, Copy)]
 pub(crate) struct Tables<'t, 'a> {
     pub(crate) values: &'t [Cell<EValue<'a>>],
     pub(crate) slots: &'t [UnsafeCell<TensorSlot<'a>>],

@@ -24,6 +24,7 @@ use crate::{
     heap::Heap,
     initial::{Initial, initial},
     input::Binding,
+    last_row::Search,
     method::Delegates,
     planned::PlannedBuffer,
     resolve::Resolver,
@@ -165,6 +166,7 @@ impl<'a> Method<'a> {
         let mut found = initial(plan, |key| services.data(plan.program(), key));
         let initial = bump.slice(sizes.initial, |_| Ok::<_, LoadError>(found.next()))?;
         let outputs = ids.cut(sizes.outputs, plan.outputs().iter())?;
+        let last_row = Search::new(plan, tables, operators, &delegates, outputs).run();
         let mut method = Method {
             plan,
             values,
@@ -178,6 +180,7 @@ impl<'a> Method<'a> {
             initial,
             heap,
             has_views: views::exist(steps),
+            last_row,
             interrupted: false,
         };
         method.write_initial();

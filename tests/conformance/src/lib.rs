@@ -8,6 +8,7 @@
 //! | `operators` | single calls of kernels, `data/operators`                 |
 //! | `program`   | one exported program and its cases                        |
 //! | `programs`  | programs of every kind, each in its folder of `data/programs` |
+//! | `rows`      | programs of which one row is wanted: how many are computed |
 //! | `suite`     | the official operator suite, `data/suite`, and whole models, `data/models` |
 //!
 //! `cargo test -p afferent-tests-conformance -- --nocapture` prints the tables.
@@ -23,6 +24,8 @@ mod operators;
 mod program;
 #[cfg(test)]
 mod programs;
+#[cfg(test)]
+mod rows;
 #[cfg(test)]
 mod suite;
 

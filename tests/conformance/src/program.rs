@@ -77,7 +77,11 @@ impl Program {
     }
 
     /// An instance; files are in `folder`.
-    fn open(&self, folder: &Path, kernels: KernelLists<'static>) -> Result<Model, ModelError> {
+    pub(crate) fn open(
+        &self,
+        folder: &Path,
+        kernels: KernelLists<'static>,
+    ) -> Result<Model, ModelError> {
         let ptd = folder.join("model.ptd");
         let ptd = if ptd.exists() { vec![ptd] } else { vec![] };
         let file: Arc<ModelFile> = match &self.pte {

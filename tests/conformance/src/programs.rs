@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The program of a folder.
-fn read(folder: &Path) -> Program {
+pub(crate) fn read(folder: &Path) -> Program {
     let text = fs::read_to_string(folder.join("cases.json")).expect("a program has cases");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
 }

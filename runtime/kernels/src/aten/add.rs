@@ -12,7 +12,7 @@
 //! Errors: a fractional `alpha` for integers is [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `add`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
 use crate::{
     accumulator::{Accumulator, same_dtype},
@@ -22,12 +22,14 @@ use crate::{
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
-    Kernel::new("aten::add.out", &[Arg::Tensor, Arg::Tensor, Arg::Scalar, Arg::Out], add_out),
+    Kernel::new("aten::add.out", &[Arg::Tensor, Arg::Tensor, Arg::Scalar, Arg::Out], add_out)
+        .with_rows(Rows::Elements),
     Kernel::new(
         "aten::add.Scalar_out",
         &[Arg::Tensor, Arg::Scalar, Arg::Scalar, Arg::Out],
         add_out,
-    ),
+    )
+    .with_rows(Rows::Elements),
 ];
 
 fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {

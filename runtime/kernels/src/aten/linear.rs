@@ -10,7 +10,7 @@
 //! Half types add in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
 //! Errors: other ranks, sizes that do not match, different dtypes. Source: ATen `linear`.
 
-use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
 
 use crate::{
     accumulator::{Accumulator, Operand, same_dtype, with_operand},
@@ -23,7 +23,8 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::linear.out",
     &[Arg::Tensor, Arg::Tensor, Arg::OptTensor, Arg::Out],
     linear_out,
-)];
+)
+.with_rows(Rows::Lines)];
 
 fn linear_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();

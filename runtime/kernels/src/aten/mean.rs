@@ -13,7 +13,7 @@
 //! Errors: a dimension that does not exist or stands twice, a `dtype` that is not that of `out`.
 //! Source: ATen `mean`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
 use crate::{
     accumulator::{Accumulator, same_dtype, sum, with_float_accumulator},
@@ -26,7 +26,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
         "aten::mean.out",
         &[Arg::Tensor, Arg::OptIntList, Arg::Bool, Arg::OptDtype, Arg::Out],
         mean_out,
-    ),
+    )
+    .with_rows(Rows::Reduced { dims: 1, keepdim: 2 }),
     Kernel::new("aten::mean.dtype_out", &[Arg::Tensor, Arg::OptDtype, Arg::Out], mean_dtype_out),
 ];
 

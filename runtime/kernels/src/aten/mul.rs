@@ -9,7 +9,7 @@
 //! Computes `self · other` in the common dtype; integers wrap. Tolerance: exact.
 //! Source: ATen `mul`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
 use crate::{
     accumulator::same_dtype,
@@ -18,8 +18,10 @@ use crate::{
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
-    Kernel::new("aten::mul.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], mul_out),
-    Kernel::new("aten::mul.Scalar_out", &[Arg::Tensor, Arg::Scalar, Arg::Out], mul_out),
+    Kernel::new("aten::mul.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], mul_out)
+        .with_rows(Rows::Elements),
+    Kernel::new("aten::mul.Scalar_out", &[Arg::Tensor, Arg::Scalar, Arg::Out], mul_out)
+        .with_rows(Rows::Elements),
 ];
 
 fn mul_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -8,13 +8,14 @@
 //! Computes `1 / √x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `rsqrt`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 use libm::Libm;
 
 use crate::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
-    &[Kernel::new("aten::rsqrt.out", &[Arg::Tensor, Arg::Out], rsqrt_out)];
+    &[Kernel::new("aten::rsqrt.out", &[Arg::Tensor, Arg::Out], rsqrt_out)
+        .with_rows(Rows::Elements)];
 
 fn rsqrt_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?])?.in_float();

@@ -10,7 +10,7 @@
 //! Exact. Errors: no such dimension or position is [`Error::InvalidArgument`].
 //! Source: ATen `select_copy`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
 use crate::{
     axis::select_arg,
@@ -21,7 +21,8 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::select_copy.int_out",
     &[Arg::Tensor, Arg::Int, Arg::Int, Arg::Out],
     select_copy,
-)];
+)
+.with_rows(Rows::Selected { dim: 1, index: 2 })];
 
 fn select_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;

@@ -8,14 +8,15 @@
 //! Computes `1 / (1 + e⁻ˣ)`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `sigmoid`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 use afferent_simd::math;
 use libm::Libm;
 
 use crate::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
-    &[Kernel::new("aten::sigmoid.out", &[Arg::Tensor, Arg::Out], sigmoid_out)];
+    &[Kernel::new("aten::sigmoid.out", &[Arg::Tensor, Arg::Out], sigmoid_out)
+        .with_rows(Rows::Elements)];
 
 fn sigmoid_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
