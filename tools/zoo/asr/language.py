@@ -129,9 +129,8 @@ class Model:
 
 
 def build(seed, path, sentences=SENTENCES):
-    asked = questions.said(seed, QUESTIONS)
-    words = {*grammar.vocabulary(), *(word for text in asked for word in text.split())}
-    counts = counted(itertools.chain(said(seed, sentences), phrases(seed, PHRASES), asked))
+    counts = counted(itertools.chain(said(seed, sentences), phrases(seed, PHRASES), questions.said(seed, QUESTIONS)))
+    words = {*grammar.vocabulary(), *(word for (word,) in counts[1])} - {BEGIN, END}
     model = Model(continued(counts), sorted(words))
     model.write(path)
     rng = np.random.default_rng([seed, 5])
