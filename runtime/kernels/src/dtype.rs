@@ -70,24 +70,35 @@ pub(crate) trait Number: Element + Copy + Default {
     }
 }
 
+/// `value` truncated; the least integer where it is NaN or there is none, as of x86.
+fn truncate_i32(value: f64) -> i32 {
+    if value > f64::from(i32::MIN) - 1.0 && value < -f64::from(i32::MIN) {
+        value as i32
+    } else {
+        i32::MIN
+    }
+}
+
+/// As [`truncate_i32`], in 64 bits.
+fn truncate_i64(value: f64) -> i64 {
+    let end = -(i64::MIN as f64);
+    if value >= -end && value < end { value as i64 } else { i64::MIN }
+}
+
 macro_rules! integers {
-    ($($rust:ty),*) => {
+    ($($rust:ty: $truncate:expr),*) => {
         $(impl Number for $rust {
             fn from_f64(value: f64) -> Self {
-                // PyTorch on x86 truncates to 64 bits first, so that a larger number wraps. Only
-                // `u64` holds more than `i64`.
+                // As PyTorch on x86: by way of the integers that its instructions give, so that a
+                // larger number wraps. Only `u64` holds more than those.
                 if <$rust>::MAX as u64 == u64::MAX && value > 0.0 {
                     value as $rust
                 } else {
-                    value as i64 as $rust
+                    $truncate(value) as $rust
                 }
             }
             fn from_f32(value: f32) -> Self {
-                if <$rust>::MAX as u64 == u64::MAX {
-                    Self::from_f64(f64::from(value))
-                } else {
-                    value as i64 as $rust
-                }
+                Self::from_f64(f64::from(value))
             }
             fn from_i64(value: i64) -> Self {
                 value as $rust
@@ -105,7 +116,10 @@ macro_rules! integers {
     };
 }
 
-integers!(u8, i8, i16, i32, i64, u16, u32, u64);
+integers!(
+    u8: truncate_i32, i8: truncate_i32, i16: truncate_i32, u16: truncate_i32, i32: truncate_i32,
+    u32: truncate_i64, i64: truncate_i64, u64: truncate_i64
+);
 
 macro_rules! floats {
     ($($rust:ty: $from_f64:expr, $from_f32:expr, $to_f64:expr, $to_f32:expr);*) => {
@@ -131,7 +145,7 @@ macro_rules! floats {
                 $to_f32(self)
             }
             fn to_i64(self) -> i64 {
-                $to_f64(self) as i64
+                truncate_i64($to_f64(self))
             }
         })*
     };
@@ -173,6 +187,11 @@ pub(crate) fn promote(a: ScalarType, b: ScalarType) -> Result<ScalarType, Error>
     use ScalarType as S;
     if a == b {
         return Ok(a);
+    }
+    match (a.is_float(), b.is_float()) {
+        (true, false) if b.is_integer() || b == S::Bool => return Ok(a),
+        (false, true) if a.is_integer() || a == S::Bool => return Ok(b),
+        _ => {}
     }
     let rank = |dtype: S| match dtype {
         S::Bool => Some(0),

@@ -49,21 +49,23 @@ pub(crate) struct Along<'a> {
     /// Number of the argument.
     pub(crate) arg: u8,
     pub(crate) dim: usize,
+    /// Number of the argument beside.
+    pub(crate) beside_arg: u8,
 }
 
 /// Calls `each` for every index: with the place of the same position in `beside`, and the place
 /// in `indexed` of that position with the index put in for dimension `dim`.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when the indices are more than either part has positions, or lie
-/// outside the dimension.
+/// [`Error::InvalidArgument`] when either part has other dimensions or fewer positions than the
+/// indices, or one lies outside the dimension.
 pub(crate) fn for_each_index(
     along: Along<'_>,
     beside: &Part,
     indexed: &Part,
     mut each: impl FnMut(usize, usize) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let Along { index, arg, dim } = along;
+    let Along { index, arg, dim, beside_arg } = along;
     let wrong = |expected| Error::InvalidArgument { index: arg, expected };
     if index.numel() == 0 {
         return Ok(());
@@ -71,13 +73,17 @@ pub(crate) fn for_each_index(
     let at = |sizes: &[usize], dim: usize| sizes.get(dim).copied().unwrap_or(1);
     // A tensor without dimensions counts as one of one element.
     let rank = index.rank().max(1);
-    if beside.sizes.len().max(1) != rank || indexed.sizes.len().max(1) != rank {
+    if indexed.sizes.len().max(1) != rank {
         return Err(wrong("as many dimensions as the indexed tensor"));
     }
-    for (d, &size) in index.sizes().iter().enumerate() {
-        if size > at(&beside.sizes, d) || (d != dim && size > at(&indexed.sizes, d)) {
-            return Err(wrong("indices for no more positions than there are"));
-        }
+    let mut sizes = index.sizes().iter().enumerate();
+    if sizes.clone().any(|(d, &size)| d != dim && size > at(&indexed.sizes, d)) {
+        return Err(wrong("indices for no more positions than there are"));
+    }
+    let few = sizes.any(|(d, &size)| size > at(&beside.sizes, d));
+    if few || beside.sizes.len().max(1) != rank {
+        let expected = "an element for each index";
+        return Err(Error::InvalidArgument { index: beside_arg, expected });
     }
     let (size, stride) = (at(&indexed.sizes, dim), at(&indexed.strides, dim));
     let mut others = indexed.strides;
@@ -138,7 +144,7 @@ impl Selection {
     pub(crate) fn new(list: TensorList<'_>, tensor: &Part) -> Result<Self, Error> {
         let mut picked = Dims::filled(0, 0);
         let mut rest = Part { sizes: picked, strides: picked, offset: 0 };
-        let (mut first, mut last, mut indexed) = (0, 0, 0);
+        let (mut first, mut last, mut indexed) = (None, 0, 0);
         let mut dim = 0;
         for item in 0..list.len() {
             let Some(index) = list.opt(item)? else {
@@ -151,12 +157,12 @@ impl Selection {
             let shape = if is_mask(&index) { &selected } else { index.sizes() };
             let covered = tensor.sizes.get(dim..dim.saturating_add(many));
             let covered = covered.ok_or(wrong("no more indices than dimensions"))?;
-            if is_mask(&index) && (many == 0 || covered != index.sizes()) {
+            if is_mask(&index) && covered != index.sizes() {
                 return Err(wrong("masks of the shape that they mask"));
             }
             let merged = broadcast_shapes(&picked, shape);
             picked = merged.ok_or(wrong("indices that broadcast"))?;
-            first = if indexed == 0 { dim } else { first };
+            first = first.or(Some(dim));
             dim += many;
             last = dim;
             indexed += many;
@@ -164,9 +170,7 @@ impl Selection {
         for dim in dim..tensor.sizes.len() {
             Self::keep(&mut rest, tensor, dim)?;
         }
-        if last - first != indexed {
-            first = 0;
-        }
+        let first = first.filter(|first| last - first == indexed).unwrap_or(0);
         let mut sizes = rest.sizes;
         for (at, &size) in picked.iter().enumerate() {
             sizes.insert(first + at, size)?;

@@ -115,7 +115,11 @@ impl Routine for Row<'_, '_> {
         let from = padding[0].saturating_sub(top).div_ceil(dilation[0]).min(kernel[0]);
         let reach = (input[0] + padding[0]).saturating_sub(top).div_ceil(dilation[0]);
         let rows = (from, reach.min(kernel[0]).max(from));
-        let small = kernel[1] == 3 && dilation[1] == 1 && padding[1] <= 1 && input[1] >= 3;
+        let small = kernel[1] == 3
+            && dilation[1] == 1
+            && padding[1] <= 1
+            && input[1] >= 3
+            && output[1] * stride[1] + 2 >= input[1] + padding[1];
         let mut channel = 0;
         while small && channel + S::LANES <= channels {
             match (rows.1 - rows.0, stride[1]) {

@@ -224,7 +224,8 @@ impl Conv<'_> {
         let g = &self.geometry;
         let channels = g.groups.checked_mul(g.in_channels)?;
         let outputs = g.groups.checked_mul(g.out_channels)?;
-        let fits = g.batch > 0
+        let fits = !g.stride.contains(&0)
+            && g.batch > 0
             && g.taps() > 0
             && g.positions() > 0
             && g.in_channels > 0

@@ -253,8 +253,8 @@ impl Indirect<'_> {
         };
         let is_single = self.rows == 1 && width > isa.lanes();
         let area = |piece: usize| {
-            // Panels when there are enough, since each is read once then; else rows.
-            if panels >= 4 * pieces {
+            // Panels when there are enough, since each is read once then; else rows, if there are.
+            if panels >= 4 * pieces || self.rows < pieces.min(panels) {
                 let share = panels.div_ceil(pieces);
                 let from = panels.min(piece * share);
                 part((0, self.rows), (from, panels.min(from + share)))

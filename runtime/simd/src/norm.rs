@@ -34,6 +34,8 @@ pub fn normalize(
 ) {
     if norm.width > 0 {
         assert!(norm.shared > 0 && norm.width.is_multiple_of(norm.shared), "rows hold whole runs");
+        let rows = from.len() / norm.width;
+        assert!(mean.len() >= rows && rstd.len() >= rows, "a mean and a factor for each row");
         isa.run(Normalize { norm, from, to, mean, rstd });
     }
 }

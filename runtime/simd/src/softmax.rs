@@ -48,7 +48,8 @@ impl Routine for Softmax<'_> {
         if len == 0 || inner == 0 {
             return;
         }
-        let all = outer * len * inner;
+        let all = outer.checked_mul(len).and_then(|all| all.checked_mul(inner));
+        let all = all.expect("as many numbers as memory holds");
         let (from, to) = (&self.from[..all], &mut self.to[..all]);
         for (from, to) in from.chunks_exact(len * inner).zip(to.chunks_exact_mut(len * inner)) {
             if inner == 1 {

@@ -119,7 +119,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     ) {
         let values = self.unzip(values);
         for (half, value) in values.into_iter().enumerate() {
-            let bounded = self.splat(bounds.1).min(self.splat(bounds.0).max(value));
+            // What is no number becomes the lower bound.
+            let bounded = value.max(self.splat(bounds.0)).min(self.splat(bounds.1));
             let value = bounded.round_to_i32() + self.splat_i32(zero_point);
             let at = half * Self::LANES;
             // SAFETY: demanded of the caller.

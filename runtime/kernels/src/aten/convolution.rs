@@ -116,7 +116,7 @@ mod tests {
             Argument::Scalar(Scalar::Int(s.groups)),
             Argument::Out(&mut out),
         ];
-        Call::new(&KERNELS[0]).run(&mut arguments)?;
+        Call::with_memory_limit(&KERNELS[0], 1 << 20).run(&mut arguments)?;
         Ok(out)
     }
 
@@ -143,6 +143,13 @@ mod tests {
             let expected = [1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0];
             check(channels, &Settings { stride: 2, ..transposed }, &expected);
         }
+    }
+
+    #[test]
+    fn what_is_passed_over_takes_no_memory() {
+        check(1, &Settings { stride: 1 << 29, padding: 1, ..PLAIN }, &[10.0]);
+        let far = Settings { padding: 1 << 28, dilation: 1 << 29, ..PLAIN };
+        check(1, &far, &[0.0; 4]);
     }
 
     #[test]

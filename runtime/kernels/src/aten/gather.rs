@@ -36,7 +36,7 @@ fn gather(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     same_dtype(out.dtype(), input.dtype(), 4)?;
     out.resize(index.sizes())?;
     let (to, from) = (Part::all_of(&out), Part::all(&input));
-    let along = Along { index, arg: 2, dim };
+    let along = Along { index, arg: 2, dim, beside_arg: 2 };
     with_size!(input.dtype().size(), N => {
         let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
         for_each_index(along, &to, &from, |to, from| {

@@ -89,6 +89,10 @@ mod tests {
         run(&x, &[Some(&rows), Some(&columns)], Ok((&[2], &[3, 5])));
         let both = Tensor::from_slice(&[1_u8, 1]);
         run(&x, &[Some(&both), Some(&columns)], Ok((&[2], &[0, 5])));
+        for (all, expected) in [(true, &[0, 1, 2, 3, 4, 5][..]), (false, &[])] {
+            let all = Tensor::new(&[], &[Bool::from(all)]).unwrap();
+            run(&x, &[Some(&all)], Ok((&[expected.len() / 6, 2, 3], expected)));
+        }
     }
 
     #[test]

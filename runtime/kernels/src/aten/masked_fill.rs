@@ -64,6 +64,17 @@ mod tests {
     }
 
     #[test]
+    fn a_fraction_is_true() {
+        let (x, mask) = (|| tensor(&bools(&[false; 2])), || tensor(&bools(&[true, false])));
+        let expected = bools(&[true, false]);
+        for number in [0.5, f64::NAN] {
+            let value = Value::Scalar(Scalar::Double(number));
+            check(&KERNELS[0], [x(), mask(), value], Ok(&expected));
+            check(&KERNELS[1], [x(), mask(), shaped(&[], &[number as f32])], Ok(&expected));
+        }
+    }
+
+    #[test]
     fn bad_arguments() {
         let value = || Value::Scalar(Scalar::Int(300));
         let x = || tensor(&[1_u8]);

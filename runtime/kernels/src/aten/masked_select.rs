@@ -36,6 +36,9 @@ fn masked_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     let selected = mask.bytes().iter().filter(|&&byte| byte != 0).count();
     let repeats = numel(&sizes).map(|all| all.checked_div(mask.numel()).unwrap_or(0));
     out.resize(&[repeats.and_then(|repeats| repeats.checked_mul(selected)).ok_or(wrong)?])?;
+    if selected == 0 {
+        return Ok(());
+    }
     let mut to = 0;
     let strides = [&*where_.strides, &*from.strides];
     with_size!(input.dtype().size(), N => {

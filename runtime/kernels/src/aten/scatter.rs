@@ -62,7 +62,7 @@ fn scatter(args: &mut Args<'_>, src: &[u8], from: &Part) -> Result<(), Error> {
     let to = Part::all_of(&out);
     with_size!(input.dtype().size(), N => {
         let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, src.as_chunks::<N>().0);
-        for_each_index(Along { index, arg: 2, dim }, from, &to, |from, to| {
+        for_each_index(Along { index, arg: 2, dim, beside_arg: 3 }, from, &to, |from, to| {
             *dst.get_mut(to).ok_or(OUTSIDE)? = *src.get(from).ok_or(OUTSIDE)?;
             Ok(())
         })

@@ -41,7 +41,7 @@ fn scatter_add(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     let (to, from) = (Part::all_of(&out), Part::all(&source));
     let (one, dtype) = (Block::new(), input.dtype());
     let dst = out.bytes_mut()?;
-    for_each_index(Along { index, arg: 2, dim }, &from, &to, |from, to| {
+    for_each_index(Along { index, arg: 2, dim, beside_arg: 3 }, &from, &to, |from, to| {
         add_block(&one, dtype, (dst, to), (source.bytes(), from))
     })
 }
@@ -68,5 +68,21 @@ mod tests {
         run(&[2, 2, 2, 2], &[i32::MAX, 0, 0, 0], Ok((&[2, 3], &[0, 1, i32::MIN + 1, 3, 4, 5])));
         let expected = "indices inside the dimension";
         run(&[3, 0, 0, 0], &[0; 4], Err(Error::InvalidArgument { index: 2, expected }));
+    }
+
+    #[test]
+    fn too_few_elements_are_the_fault_of_their_argument() {
+        let (x, index) = (iota(&[2, 3]), Tensor::new(&[2, 2], &[0_i64; 4]).unwrap());
+        for source in [iota(&[2, 1]), iota(&[4])] {
+            let dim = Argument::Scalar(Scalar::Int(1));
+            let inputs = vec![
+                Argument::Tensor(&x),
+                dim,
+                Argument::Tensor(&index),
+                Argument::Tensor(&source),
+            ];
+            let expected = "an element for each index";
+            check(&KERNELS[0], inputs, Err(Error::InvalidArgument { index: 3, expected }));
+        }
     }
 }

@@ -34,7 +34,7 @@ mod tests {
             let inputs = vec![Argument::Tensor(x), Argument::None, Argument::None];
             check(&KERNELS[0], inputs, Ok((&[3], expected)));
         };
-        run(&Tensor::from_slice(&[1.5_f32, -1.5, 1e10]), &[1, -1, 1_410_065_408]);
+        run(&Tensor::from_slice(&[1.5_f32, -1.5, 1e10]), &[1, -1, i32::MIN]);
         run(&Tensor::from_slice(&[1_i64 << 32, -1, 5]), &[0, -1, 5]);
         run(&Tensor::from_slice(&[true, false, true].map(Bool::from)), &[1, 0, 1]);
         run(&iota(&[3]), &[0, 1, 2]);
@@ -59,5 +59,21 @@ mod tests {
         check_one(1e19_f32, 9_999_999_980_506_447_872_u64);
         check_one(-1.5_f64, u64::MAX);
         check_one(300.0_f32, 44_u8);
+    }
+
+    #[test]
+    fn what_no_integer_is_becomes_what_x86_makes_of_it() {
+        for none in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30] {
+            check_one(none, i64::MIN);
+            check_one(none, i32::MIN);
+            check_one(none, 0_i16);
+            check_one(none, 0_u32);
+            check_one(f64::from(none), 0_i8);
+        }
+        check_one(3e9_f64, i32::MIN);
+        check_one(3e9_f64, 3_000_000_000_u32);
+        check_one(-2_147_483_648.9_f64, i32::MIN);
+        check_one(2_147_483_647.9_f64, i32::MAX);
+        check_one(-1.0_f32, u32::MAX);
     }
 }

@@ -168,7 +168,11 @@ pub(crate) fn check_range(scalar: Scalar, dtype: ScalarType, index: u8) -> Resul
     // As in PyTorch, an unsigned dtype takes the negative of a number that it holds.
     let value = scalar.to_i64();
     let is_unsigned = !hold(-1)?;
-    if hold(value)? || (is_unsigned && hold(value.saturating_neg())?) {
+    let counts = match scalar {
+        Scalar::Double(value) => value.abs() < -(i64::MIN as f64),
+        _ => true,
+    };
+    if counts && (hold(value)? || (is_unsigned && hold(value.saturating_neg())?)) {
         Ok(())
     } else {
         Err(Error::InvalidArgument { index, expected: "a number that the dtype can hold" })
@@ -194,7 +198,19 @@ pub(crate) fn fill_value<'a>(
             return Err(Error::InvalidArgument { index, expected });
         }
     }
-    Ok(value)
+    // Truth values are computed as integers, and a fraction is true.
+    Ok(match value {
+        Input::Scalar(scalar) if dtype == ScalarType::Bool => {
+            Input::Scalar(Scalar::Bool(scalar.to_bool()))
+        }
+        Input::Tensor(view) if dtype == ScalarType::Bool && view.dtype().is_float() => {
+            let truth = with_dtype!(float, view.dtype(), index, T => {
+                Ok(view.data::<T>()?.first().is_some_and(|number| number.to_f64() != 0.0))
+            })?;
+            Input::Scalar(Scalar::Bool(truth))
+        }
+        value => value,
+    })
 }
 
 #[cfg(test)]
@@ -224,6 +240,9 @@ mod tests {
         check(&[(S::Long, &[2]), (S::Half, &[])], None, S::Half);
         check(&[(S::Bool, &[2]), (S::Byte, &[])], None, S::Byte);
         check(&[(S::Bool, &[2])], Some(Scalar::Int(1)), S::Long);
+        check(&[(S::UInt16, &[2])], Some(Scalar::Double(1.0)), S::Float);
+        check(&[(S::UInt16, &[2]), (S::Half, &[1])], None, S::Half);
+        check(&[(S::Double, &[2]), (S::UInt32, &[2])], None, S::Double);
         check(&[(S::Byte, &[2])], Some(Scalar::Double(1.0)), S::Float);
         check(&[(S::Half, &[])], Some(Scalar::Double(1.0)), S::Half);
         check(&[(S::Char, &[])], Some(Scalar::Int(1)), S::Char);
@@ -239,6 +258,11 @@ mod tests {
         check(Scalar::Int(-255), ScalarType::Byte, true);
         check(Scalar::Int(-129), ScalarType::Char, false);
         check(Scalar::Int(i64::MIN), ScalarType::Int, false);
+        for none in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e19] {
+            check(Scalar::Double(none), ScalarType::Long, false);
+            check(Scalar::Double(none), ScalarType::Byte, false);
+        }
+        check(Scalar::Double(-2.5), ScalarType::Long, true);
         check(Scalar::Double(1e9), ScalarType::Short, false);
         check(Scalar::Double(1e300), ScalarType::Float, true);
     }

@@ -4,7 +4,7 @@
 
 use afferent_core::Workers;
 
-use super::{Conv, Steps};
+use super::{Conv, Geometry, Steps};
 use crate::{Float, Isa, Routine, Simd, parallel};
 
 /// The most elements of a kernel.
@@ -12,6 +12,9 @@ const MOST_TAPS: usize = 49;
 
 /// The least multiplications that are worth another thread.
 const WORTH: usize = 1 << 18;
+
+/// How many times more numbers a laid out plane may have than are read and written.
+const SPARSE: usize = 8;
 
 /// How planes are laid out for the loops: with the padding around them, and the columns of a row
 /// sorted by their remainder modulo the stride, so that the inputs of neighbouring outputs are
@@ -42,15 +45,30 @@ impl<'c, 'd> Planes<'c, 'd> {
             && (to.space[1] == width || height == 1)
             && (to.channel == height * width || outputs == 1)
             && (to.outer == outputs * height * width || g.batch == 1)
+            && Self::is_dense(g)
     }
 
-    pub(super) fn new(conv: &'c Conv<'d>, isa: Isa) -> Option<Self> {
-        let g = &conv.geometry;
+    /// Whether a plane, with its padding and what strides pass over, is not much larger than what
+    /// is read and written.
+    fn is_dense(g: &Geometry) -> bool {
+        let numbers = Self::spans(g)
+            .and_then(|[rows, cols]| rows.checked_mul(cols)?.checked_mul(g.stride[2]));
+        let used = g.input[1].saturating_mul(g.input[2]).saturating_add(g.positions());
+        numbers.is_some_and(|numbers| numbers <= used.saturating_mul(SPARSE))
+    }
+
+    /// Rows of a plane, and columns of one remainder.
+    fn spans(g: &Geometry) -> Option<[usize; 2]> {
         let span = |dim: usize| {
             let outputs = (g.output[dim] - 1).checked_mul(g.stride[dim])?;
             outputs.checked_add((g.kernel[dim] - 1).checked_mul(g.dilation[dim])?)?.checked_add(1)
         };
-        let (rows, cols) = (span(1)?, span(2)?.div_ceil(g.stride[2]));
+        Some([span(1)?, span(2)?.div_ceil(g.stride[2])])
+    }
+
+    pub(super) fn new(conv: &'c Conv<'d>, isa: Isa) -> Option<Self> {
+        let g = &conv.geometry;
+        let [rows, cols] = Self::spans(g)?;
         rows.checked_mul(cols)?.checked_mul(g.stride[2])?.checked_add(isa.lanes())?;
         Some(Self { conv, isa, rows, cols })
     }

@@ -15,6 +15,9 @@ impl Gemm<'_, Lines<'_>, Lines<'_>> {
     /// Writes the product with a vector. `None` where [`Gemm::write`] would give that, or when the
     /// product is none with a vector.
     pub fn write_vector(&self, isa: Isa, out: Target<'_>) -> Option<()> {
+        if self.rows == 0 {
+            return Some(());
+        }
         self.fits(&out)?;
         self.is_vector().then(|| isa.run(Rows { product: self, out }))
     }

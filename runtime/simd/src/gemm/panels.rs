@@ -41,12 +41,17 @@ pub struct Lines<'d> {
 }
 
 impl<'d> Lines<'d> {
-    /// `count` lines of `depth` elements each; `None` when not all are in `data`.
+    /// `count` lines of `depth` elements each; `None` when not all are in `data`, or the elements of a
+    /// line lie in one place.
     pub fn new(
         data: &'d [f32],
         (count, step): (usize, usize),
         (depth, k_step): (usize, usize),
     ) -> Option<Self> {
+        if k_step == 0 && depth > 1 {
+            return None;
+        }
+        let k_step = k_step.max(1);
         if count > 0 && depth > 0 {
             let last = (count - 1).checked_mul(step)?.checked_add((depth - 1).checked_mul(k_step)?);
             data.get(last?)?;
@@ -95,7 +100,7 @@ fn pack(from: &[f32], step: usize, k_step: usize, part: Part, to: &mut [f32]) {
             if k_step == 1 {
                 places.zip(from).for_each(|(to, from)| *to = *from);
             } else {
-                places.zip(from.iter().step_by(k_step.max(1))).for_each(|(to, from)| *to = *from);
+                places.zip(from.iter().step_by(k_step)).for_each(|(to, from)| *to = *from);
             }
         }
     }

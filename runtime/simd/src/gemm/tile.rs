@@ -155,12 +155,18 @@ impl Strips<'_> {
     fn check(&self) {
         let Self { rows, cols, width, depth, .. } = *self;
         if depth > 0 {
-            let a = if self.a_k == 0 {
-                rows * depth
-            } else {
-                (rows - 1) * self.a_row + (depth - 1) * self.a_k + 1
+            // What operands say of themselves is not trusted: sums must not wrap.
+            let end = |(count, step): (usize, usize), len: usize| {
+                (count - 1).checked_mul(step).and_then(|start| start.checked_add(len))
             };
-            assert!(a <= self.a.len() && (depth - 1) * self.b_k + width <= self.b.len());
+            let a = if self.a_k == 0 {
+                rows.checked_mul(depth)
+            } else {
+                end((depth, self.a_k), 1).and_then(|line| end((rows, self.a_row), line))
+            };
+            let b = end((depth, self.b_k), width);
+            let inside = |end: Option<usize>, len| end.is_some_and(|end| end <= len);
+            assert!(inside(a, self.a.len()) && inside(b, self.b.len()));
         }
         assert!(cols <= width && width <= MOST_COLS);
         let end = self.at + (rows - 1) * self.steps.0 + (cols - 1) * self.steps.1;
