@@ -87,6 +87,12 @@ pub enum Rows {
         /// Which argument tells whether they stay.
         keepdim: usize,
     },
+    /// Each element on those in the first argument at its place in all dimensions but the last ones,
+    /// of which the list at `dims` has the sizes; and on all of the other arguments.
+    Normalized {
+        /// Which argument the sizes are.
+        dims: usize,
+    },
     /// On one position of a dimension of the first argument.
     Selected {
         /// Which argument the dimension is.

@@ -47,7 +47,7 @@ pub use kernel::{
 };
 pub use scalar_type::{Bool, Element, ScalarType};
 pub use shape::{CONTIGUOUS, Dims, MAX_DIMS, broadcast_shapes, is_dim_order, numel, same};
-pub use slot::{Dynamism, TensorMut, TensorSlot};
+pub use slot::{Dynamism, Row, TensorMut, TensorSlot};
 #[cfg(feature = "alloc")]
 pub use tensor::{AlignedBytes, Tensor};
 pub use value::{EValue, Scalar};

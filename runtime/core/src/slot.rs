@@ -36,8 +36,27 @@ pub struct TensorSlot<'a> {
     capacity: usize,
     /// Bytes that the sizes may ever need.
     limit: usize,
-    /// The dimension whose rows but the last are hidden, and their bytes, which lie before `data`.
-    hidden: (usize, usize),
+    hidden: Hidden,
+}
+
+/// Rows of which one is shown.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hidden {
+    dim: usize,
+    /// How many there are; zero where none is hidden.
+    rows: usize,
+    /// Bytes of those before the one that is shown, which lie before `data`.
+    before: usize,
+}
+
+/// One of several rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Row {
+    /// That at position 0.
+    #[default]
+    First,
+    /// That at position -1.
+    Last,
 }
 
 /// Where the elements of a [`TensorSlot`] lie.
@@ -69,7 +88,7 @@ impl<'a> TensorSlot<'a> {
         let len = bytes_of(dtype, sizes)?;
         let (data, writable) = (dangling(), false);
         let limit = if dynamism == Dynamism::Unbounded { isize::MAX.unsigned_abs() } else { len };
-        let (capacity, hidden) = (0, (0, 0));
+        let (capacity, hidden) = (0, Hidden::default());
         Ok(Self { dtype, dynamism, writable, sizes, dim_order, data, len, capacity, limit, hidden })
     }
 
@@ -117,7 +136,7 @@ impl<'a> TensorSlot<'a> {
     /// Takes the memory away.
     pub fn clear(&mut self) {
         (self.data, self.capacity, self.writable) = (dangling(), 0, false);
-        self.hidden = (0, 0);
+        self.hidden = Hidden::default();
     }
 
     fn set_memory(&mut self, memory: Memory) -> Result<(), Error> {
@@ -128,7 +147,7 @@ impl<'a> TensorSlot<'a> {
             return Err(Error::InvalidTensor { reason: "the bytes are not aligned to the dtype" });
         }
         Memory { data: self.data, capacity: self.capacity, writable: self.writable } = memory;
-        self.hidden = (0, 0);
+        self.hidden = Hidden::default();
         Ok(())
     }
 
@@ -140,34 +159,34 @@ impl<'a> TensorSlot<'a> {
         if apart || !self.has_memory() { None } else { rest.first().copied() }
     }
 
-    /// Hides all rows along `dim` but the last one, until [`TensorSlot::show_rows`] or other sizes.
-    /// Without effect where [`TensorSlot::rows`] knows of none, or some are hidden.
-    pub fn keep_last_row(&mut self, dim: usize) {
-        let rows = self.rows(dim).filter(|rows| *rows > 1 && self.hidden.1 == 0);
-        let Some(row) = rows.map(|rows| self.len / rows).filter(|row| *row > 0) else { return };
-        let bytes = self.len - row;
+    /// Hides all rows along `dim` but one, until [`TensorSlot::show_rows`] or other sizes. Without
+    /// effect where [`TensorSlot::rows`] knows of none, or some are hidden.
+    pub fn keep_row(&mut self, dim: usize, row: Row) {
+        let rows = self.rows(dim).filter(|rows| *rows > 1 && self.hidden.rows == 0);
+        let Some(rows) = rows.filter(|_| self.len > 0) else { return };
+        let len = self.len / rows;
+        let before = if row == Row::Last { self.len - len } else { 0 };
         // SAFETY: the bytes in use are no more than those at `data`.
-        self.data = unsafe { self.data.add(bytes) };
-        self.capacity -= bytes;
-        (self.sizes[dim], self.len, self.hidden) = (1, row, (dim, bytes));
+        self.data = unsafe { self.data.add(before) };
+        self.capacity -= before;
+        (self.sizes[dim], self.len, self.hidden) = (1, len, Hidden { dim, rows, before });
     }
 
-    /// Shows the rows that [`TensorSlot::keep_last_row`] hides.
+    /// Shows the rows that [`TensorSlot::keep_row`] hides.
     pub fn show_rows(&mut self) {
-        let (dim, bytes) = self.hidden;
-        if bytes > 0 {
-            self.sizes[dim] = 1 + bytes / self.len;
-            self.len += bytes;
+        let Hidden { dim, rows, .. } = self.hidden;
+        if rows > 0 {
             self.show_memory();
+            (self.sizes[dim], self.len) = (rows, self.len * rows);
         }
     }
 
     /// Takes the bytes of hidden rows back.
     fn show_memory(&mut self) {
-        let (_, bytes) = core::mem::take(&mut self.hidden);
+        let Hidden { before, .. } = core::mem::take(&mut self.hidden);
         // SAFETY: these bytes were skipped when the rows were hidden, and the memory is the same.
-        self.data = unsafe { self.data.sub(bytes) };
-        self.capacity += bytes;
+        self.data = unsafe { self.data.sub(before) };
+        self.capacity += before;
     }
 
     /// Whether there is memory for the present sizes.
@@ -390,29 +409,30 @@ mod tests {
     }
 
     #[test]
-    fn the_last_row_is_at_the_end_of_memory() {
+    fn one_row_is_shown_and_then_all() {
         let mut memory: Vec<u8> = (0..12).collect();
         let data = NonNull::from(&mut memory[..]).cast();
-        for (sizes, dim, row) in [
-            ([1, 3, 4], 1, Some(8..12)),
-            ([1, 3, 4], 0, None),
-            ([1, 1, 12], 2, Some(11..12)),
-            ([2, 3, 2], 1, None),
-            ([3, 2, 2], 0, Some(8..12)),
-            ([1, 3, 0], 1, None),
-            ([1, 3, 4], 3, None),
+        for (sizes, dim, row, expected) in [
+            ([1, 3, 4], 1, Row::Last, 8..12),
+            ([1, 3, 4], 1, Row::First, 0..4),
+            ([1, 3, 4], 0, Row::Last, 0..12),
+            ([1, 1, 12], 2, Row::Last, 11..12),
+            ([2, 3, 2], 1, Row::Last, 0..12),
+            ([3, 2, 2], 0, Row::Last, 8..12),
+            ([3, 2, 2], 0, Row::First, 0..4),
+            ([1, 3, 0], 1, Row::Last, 0..0),
+            ([1, 3, 4], 3, Row::Last, 0..12),
         ] {
             let mut place = sizes;
             let mut slot =
-                TensorSlot::new(ScalarType::Byte, Dynamism::Bounded, &mut place, &[0, 1, 2])
+                TensorSlot::new(ScalarType::Byte, Dynamism::Static, &mut place, &[0, 1, 2])
                     .unwrap();
             // SAFETY: the memory outlives the tensor, and nothing else reaches it.
             unsafe { slot.place(data, memory.len()).unwrap() };
             let all = shown(&slot);
-            slot.keep_last_row(dim);
-            slot.keep_last_row(dim);
-            let expected = row.map_or(all.clone(), |row| memory[row].to_vec());
-            assert_eq!(shown(&slot), expected, "{sizes:?} along {dim}");
+            slot.keep_row(dim, row);
+            slot.keep_row(dim, row);
+            assert_eq!(shown(&slot), memory[expected], "{sizes:?} along {dim}");
             slot.show_rows();
             slot.show_rows();
             assert_eq!((slot.sizes(), shown(&slot)), (&sizes[..], all), "{sizes:?} along {dim}");
@@ -421,17 +441,19 @@ mod tests {
 
     #[test]
     fn other_sizes_have_all_of_the_memory() {
-        let (mut memory, mut sizes) = ([7_u8; 12], [3, 4]);
-        let data = NonNull::from(&mut memory[..]).cast();
-        let mut slot =
-            TensorSlot::new(ScalarType::Byte, Dynamism::Bounded, &mut sizes, &[0, 1]).unwrap();
-        // SAFETY: the memory outlives the tensor, and nothing else reaches it.
-        unsafe { slot.place(data, memory.len()).unwrap() };
-        slot.keep_last_row(0);
-        slot.set_sizes(&[2, 4]).unwrap();
-        slot.show_rows();
-        assert_eq!((slot.sizes(), shown(&slot).len()), (&[2, 4][..], 8));
-        slot.set_sizes(&[3, 4]).unwrap();
-        assert!(slot.has_memory());
+        for row in [Row::First, Row::Last] {
+            let (mut memory, mut sizes) = ([7_u8; 12], [3, 4]);
+            let data = NonNull::from(&mut memory[..]).cast();
+            let mut slot =
+                TensorSlot::new(ScalarType::Byte, Dynamism::Bounded, &mut sizes, &[0, 1]).unwrap();
+            // SAFETY: the memory outlives the tensor, and nothing else reaches it.
+            unsafe { slot.place(data, memory.len()).unwrap() };
+            slot.keep_row(0, row);
+            slot.set_sizes(&[2, 4]).unwrap();
+            slot.show_rows();
+            assert_eq!((slot.sizes(), shown(&slot).len()), (&[2, 4][..], 8));
+            slot.set_sizes(&[3, 4]).unwrap();
+            assert!(slot.has_memory());
+        }
     }
 }

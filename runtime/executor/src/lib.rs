@@ -7,7 +7,7 @@
 //! | `resolve` | operators, arguments and overlap of memory, checked at load                  |
 //! | `input`, `alias` | how inputs, and views of them, reach the method                       |
 //! | `views`   | views that instructions make                                                 |
-//! | `last_row` | instructions that need not compute more than the last row                   |
+//! | `one_row` | instructions that compute one row, because no other is read                  |
 //! | `planned`, `heap`, `bump`, `tables` | memory: of the plan, on demand, for the tables     |
 //! | `initial` | what state holds at first                                                    |
 //! | `error`   | why a method cannot be loaded or run                                         |
@@ -28,11 +28,11 @@ mod error;
 mod heap;
 mod initial;
 mod input;
-mod last_row;
 mod load;
 mod method;
 #[cfg(feature = "std")]
 mod model;
+mod one_row;
 mod planned;
 mod resolve;
 mod tables;

@@ -24,8 +24,8 @@ use crate::{
     heap::Heap,
     initial::{Initial, initial},
     input::Binding,
-    last_row::Search,
     method::Delegates,
+    one_row::Search,
     planned::PlannedBuffer,
     resolve::Resolver,
     tables::{Cutter, Sizes},
@@ -166,7 +166,7 @@ impl<'a> Method<'a> {
         let mut found = initial(plan, |key| services.data(plan.program(), key));
         let initial = bump.slice(sizes.initial, |_| Ok::<_, LoadError>(found.next()))?;
         let outputs = ids.cut(sizes.outputs, plan.outputs().iter())?;
-        let last_row = Search::new(plan, tables, operators, &delegates, outputs).run();
+        let one_row = Search::new(plan, tables, operators, &delegates, outputs).run();
         let mut method = Method {
             plan,
             values,
@@ -180,7 +180,7 @@ impl<'a> Method<'a> {
             initial,
             heap,
             has_views: views::exist(steps),
-            last_row,
+            one_row,
             interrupted: false,
         };
         method.write_initial();

@@ -18,7 +18,7 @@ use crate::{
     heap::Heap,
     initial::Initial,
     input::{Alias, Binding, Input},
-    last_row::LastRow,
+    one_row::OneRow,
     planned::PlannedBuffer,
     views::Tensors,
 };
@@ -41,7 +41,7 @@ pub struct Method<'a> {
     pub(crate) heap: &'a mut dyn Heap,
     /// Whether an instruction makes a view.
     pub(crate) has_views: bool,
-    pub(crate) last_row: LastRow,
+    pub(crate) one_row: OneRow,
     /// Whether the last run ended early, so that counters of loops may stand anywhere.
     pub(crate) interrupted: bool,
 }
@@ -150,7 +150,7 @@ impl<'a> Method<'a> {
     ) -> Result<Outputs<'s, 'a>, RunError> {
         if core::mem::replace(&mut self.interrupted, true) {
             self.restore_scalars();
-            self.last_row.show(self.slots);
+            self.one_row.show(self.slots);
         }
         if self.has_views {
             Tensors { values: self.values, slots: self.slots }.clear(self.steps);
@@ -191,7 +191,7 @@ impl<'a> Method<'a> {
                 return Err(failed(Error::Cancelled));
             }
             let instruction = at;
-            self.last_row.before(instruction, self.slots);
+            self.one_row.before(instruction, self.slots);
             if let Some(observer) = options.observer {
                 observer.begin(instruction);
             }
@@ -219,7 +219,7 @@ impl<'a> Method<'a> {
                 }
                 Step::Free => at + 1,
             };
-            self.last_row.behind(instruction, self.slots);
+            self.one_row.behind(instruction, self.slots);
             if let Some(observer) = options.observer {
                 observer.end(instruction);
             }

@@ -15,14 +15,15 @@
 
 use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 use afferent_simd::math;
 use libm::Libm;
 
 use crate::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
-    &[Kernel::new("aten::gelu.out", &[Arg::Tensor, Arg::Str, Arg::Out], gelu_out)];
+    &[Kernel::new("aten::gelu.out", &[Arg::Tensor, Arg::Str, Arg::Out], gelu_out)
+        .with_rows(Rows::Elements)];
 
 fn gelu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::at(args, 0)?])?.only_float()?;

@@ -13,7 +13,7 @@
 //! divides by the number of elements. Half types compute in `f32`. Tolerance: 1e-5.
 //! Errors: sizes that do not match, other dtypes. Source: ATen `native_layer_norm`.
 
-use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
 use afferent_simd::norm::Norm;
 
 use crate::{
@@ -37,7 +37,8 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
         Arg::Out,
     ],
     native_layer_norm_out,
-)];
+)
+.with_rows(Rows::Normalized { dims: 1 })];
 
 fn native_layer_norm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();

@@ -64,6 +64,27 @@ def last_row_mixed():
     return gated("the last of rows to which their mean is added", lambda y, inner: (y + y.mean(1, keepdim=True))[:, -1])
 
 
+class Normal(nn.Module):
+    """The end of a network that tells pictures apart, behind something that mixes rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.behind, self.layer = nn.LayerNorm(4), nn.LayerNorm(4), nn.Linear(4, 4)
+        self.places = nn.Parameter(torch.randn(1, 5, 4))
+
+    def forward(self, x):
+        x = x.cumsum(1)
+        y = nn.functional.gelu(torch.sigmoid(self.layer(self.before(x))))
+        return self.behind(x + self.places + y)[:, 0]
+
+
+@program
+def first_row():
+    """The first row of sizes that do not change, and a constant for each row."""
+    config = EdgeCompileConfig(preserve_ops=[torch.ops.aten.linear.default])
+    return simple("the first of five rows", Normal(), *[(torch.randn(1, 5, 4),) for _ in range(2)], compile_config=config)
+
+
 @program
 def second_row():
     """Another row than the last."""

@@ -1,12 +1,14 @@
-//! Instructions of whose results only the last row is used: they compute no other.
+//! Instructions of whose results only the first or the last row is used: they compute no other.
 //!
-//! A language model tells the token that follows a prompt from the last of its tokens. Behind its last
-//! attention the others are computed in vain: products, of which a program with twelve layers has one
-//! part in sixteen there. So what these instructions read is cut to its last row before the first of
-//! them runs, by a step of the pointer, and is whole again behind the instruction that takes the row.
+//! A language model tells the token that follows a prompt from the last of its tokens, and a network
+//! that tells pictures apart has a first token for that. Behind the last attention the others are
+//! computed in vain: products, of which a program with twelve layers has one part in sixteen there. So
+//! what these instructions read is cut to that row before the first of them runs, by a step of the
+//! pointer, and is whole again behind the instruction that takes the row. Results whose sizes cannot
+//! change are cut like that, too.
 //!
-//! They end with one that takes the last position of a dimension, and go back as long as rows along it
-//! come from the same rows ([`Rows`], [`Delegate::keeps_rows`]) and nothing else reads the results.
+//! They end with one that takes a position of a dimension, and go back as long as rows along it come
+//! from the same rows ([`Rows`], [`Delegate::keeps_rows`]) and nothing else reads the results.
 //!
 //! [`Delegate::keeps_rows`]: afferent_core::Delegate::keeps_rows
 
@@ -18,7 +20,7 @@ use core::{
     slice,
 };
 
-use afferent_core::{Arg, Dynamism, EValue, Kernel, Rows, TensorSlot};
+use afferent_core::{Arg, Dynamism, EValue, Kernel, Row, Rows, TensorSlot};
 use afferent_program::{Instruction, MethodPlan};
 
 use crate::{
@@ -29,39 +31,37 @@ use crate::{
     resolve::{for_each_argument, for_each_written, num_arguments},
 };
 
-/// The most tensors that these instructions write.
-const MOST_WRITTEN: usize = 64;
-
-/// The most tensors with rows that they read, besides these.
-const MOST_READ: usize = 8;
+/// The most tensors that these instructions write, and the most that they read.
+const MOST: usize = 64;
 
 /// Comparisons after which the search is given up: it must not be long for any file.
 const WORK: usize = 10_000_000;
 
-/// Instructions that compute the last row of their results alone.
+/// Instructions that compute one row of their results alone.
 #[derive(Debug, Default)]
-pub(crate) struct LastRow {
+pub(crate) struct OneRow {
     /// Which they are; the next one takes the row.
     steps: Range<usize>,
     dim: usize,
-    /// What they read.
-    read: Slots<MOST_READ>,
+    row: Row,
+    /// What is cut while they run.
+    cut: Slots,
 }
 
-/// At most `N` different tensors.
+/// Different tensors.
 #[derive(Debug, Clone, Copy)]
-struct Slots<const N: usize> {
-    slots: [u32; N],
+struct Slots {
+    slots: [u32; MOST],
     len: usize,
 }
 
-impl<const N: usize> Default for Slots<N> {
+impl Default for Slots {
     fn default() -> Self {
-        Self { slots: [0; N], len: 0 }
+        Self { slots: [0; MOST], len: 0 }
     }
 }
 
-impl<const N: usize> Slots<N> {
+impl Slots {
     fn all(&self) -> &[u32] {
         &self.slots[..self.len]
     }
@@ -87,11 +87,11 @@ impl<const N: usize> Slots<N> {
     }
 }
 
-impl LastRow {
+impl OneRow {
     /// To be called before instruction `at` runs.
     pub(crate) fn before(&self, at: usize, slots: &[UnsafeCell<TensorSlot<'_>>]) {
         if at == self.steps.start && !self.steps.is_empty() && self.agree(slots) {
-            self.each(slots, |tensor| tensor.keep_last_row(self.dim));
+            self.each(slots, |tensor| tensor.keep_row(self.dim, self.row));
         }
     }
 
@@ -107,7 +107,7 @@ impl LastRow {
         self.each(slots, TensorSlot::show_rows);
     }
 
-    /// Whether all that is read has as many rows, or one: sizes that do not fit stay an error.
+    /// Whether all that is cut has as many rows, or one: sizes that do not fit stay an error.
     fn agree(&self, slots: &[UnsafeCell<TensorSlot<'_>>]) -> bool {
         let (mut most, mut agree) = (1, true);
         self.each(slots, |tensor| match tensor.rows(self.dim) {
@@ -126,7 +126,7 @@ impl LastRow {
         slots: &[UnsafeCell<TensorSlot<'a>>],
         mut change: impl FnMut(&mut TensorSlot<'a>),
     ) {
-        for slot in self.read.all() {
+        for slot in self.cut.all() {
             if let Some(cell) = slots.get(*slot as usize) {
                 // SAFETY: no call is under way, so nothing else reaches the slots.
                 change(unsafe { &mut *cell.get() });
@@ -153,12 +153,12 @@ struct Axis {
     dim: usize,
 }
 
-/// The tensors of some instructions, the last of which takes the last row of something.
+/// The tensors of some instructions, the last of which takes a row of something.
 #[derive(Default, Clone, Copy)]
 struct Used {
     /// Whose rows they read, before any of them writes.
-    read: Slots<MOST_READ>,
-    written: Slots<MOST_WRITTEN>,
+    read: Slots,
+    written: Slots,
 }
 
 impl<'t, 'a> Search<'t, 'a> {
@@ -172,18 +172,18 @@ impl<'t, 'a> Search<'t, 'a> {
         Self { plan, tables, operators, delegates, outputs, work_left: Cell::new(WORK) }
     }
 
-    /// The instructions before the last one that takes a last row.
-    pub(crate) fn run(&self) -> LastRow {
+    /// The instructions before the last one that takes a first or last row.
+    pub(crate) fn run(&self) -> OneRow {
         self.find().unwrap_or_default()
     }
 
-    fn find(&self) -> Option<LastRow> {
+    fn find(&self) -> Option<OneRow> {
         let steps = self.tables.steps;
         if steps.iter().any(|step| matches!(step, Step::JumpFalse { .. })) {
             return None;
         }
-        let end = (0..steps.len()).rev().find(|at| self.takes_last_row(*at) == Some(true))?;
-        let (axis, source) = self.taken(end)?;
+        let end = (0..steps.len()).rev().find(|at| self.picked(*at).is_some())?;
+        let (axis, row, source) = self.taken(end)?;
         let mut used = Used::default();
         used.read.add(source)?;
         let mut start = end;
@@ -193,40 +193,48 @@ impl<'t, 'a> Search<'t, 'a> {
             (start, used) = (before, more);
         }
         let found = start < end && self.is_apart(start..end, &used)?;
-        found.then_some(LastRow { steps: start..end, dim: axis.dim, read: used.read })
+        let mut cut = used.read;
+        for &slot in used.written.all() {
+            if self.tensor(slot)?.dynamism() == Dynamism::Static {
+                cut.add(slot)?;
+            }
+        }
+        found.then_some(OneRow { steps: start..end, dim: axis.dim, row, cut })
     }
 
-    /// Whether step `at` takes the last position of something, as the file has it.
-    fn takes_last_row(&self, at: usize) -> Option<bool> {
-        let (Step::Kernel { ids, .. }, Rows::Selected { index, .. }) =
-            (self.tables.steps[at], self.rows(at))
-        else {
-            return None;
-        };
-        Some(self.number(*ids.get(index)?)? == -1)
-    }
-
-    /// The dimension and the tensor whose last row step `at` takes in every run.
-    fn taken(&self, at: usize) -> Option<(Axis, u32)> {
+    /// The row that step `at` takes as the file has it, with its arguments and which of them are the
+    /// dimension and the position.
+    fn picked(&self, at: usize) -> Option<(Row, &'a [u32], [usize; 2])> {
         let (Step::Kernel { ids, .. }, Rows::Selected { dim, index }) =
             (self.tables.steps[at], self.rows(at))
         else {
             return None;
         };
+        let row = match self.number(*ids.get(index)?)? {
+            0 => Row::First,
+            -1 => Row::Last,
+            _ => return None,
+        };
+        Some((row, ids, [dim, index]))
+    }
+
+    /// The dimension, the row and the tensor that step `at` takes in every run.
+    fn taken(&self, at: usize) -> Option<(Axis, Row, u32)> {
+        let (row, ids, [dim, index]) = self.picked(at)?;
         self.constant(*ids.get(index)?)?;
         let source = self.slot_of(*ids.first()?)?;
         let rank = self.tensor(source)?.sizes().len();
-        Some((Axis { rank, dim: self.dim(*ids.get(dim)?, rank)? }, source))
+        Some((Axis { rank, dim: self.dim(*ids.get(dim)?, rank)? }, row, source))
     }
 
     /// What is used with step `at` before the others. `None` where it must compute all rows.
     fn with_step(&self, at: usize, axis: Axis, behind: Used) -> Option<Used> {
         let mut used = behind;
         let step = self.tables.steps[at];
-        let (ids, lines) = match step {
+        let (ids, first_alone) = match step {
             Step::Kernel { args, ids, .. } => {
                 self.kernel_keeps_rows(at, args, ids, axis)?;
-                (ids, self.rows(at) == Rows::Lines)
+                (ids, matches!(self.rows(at), Rows::Lines | Rows::Normalized { .. }))
             }
             Step::Delegate { index, ids, .. } => {
                 let delegate = self.delegates.0.get(index)?.as_ref()?;
@@ -253,7 +261,7 @@ impl<'t, 'a> Search<'t, 'a> {
             if used.written.has(slot) {
                 // What it writes itself; nothing reads what is only written later.
                 (!behind.written.has(slot)).then_some(())?;
-            } else if lines && place > 0 {
+            } else if first_alone && place > 0 {
                 // Each row depends on all of it, so nothing may write it.
                 (self.tables.roles.get(slot as usize)? == &Role::Untouched).then_some(())?;
             } else if rank == axis.rank {
@@ -269,9 +277,11 @@ impl<'t, 'a> Search<'t, 'a> {
     fn kernel_keeps_rows(&self, at: usize, args: &[Arg], ids: &[u32], axis: Axis) -> Option<()> {
         let keeps = match self.rows(at) {
             Rows::Elements => true,
-            Rows::Lines => {
-                let x = self.tensor(self.slot_of(*ids.first()?)?)?;
-                x.sizes().len() == axis.rank && axis.dim + 1 < axis.rank
+            Rows::Lines => self.has_rank(ids, axis)? && axis.dim + 1 < axis.rank,
+            Rows::Normalized { dims } => {
+                let value = self.tables.values.get(*ids.get(dims)? as usize)?.get();
+                let EValue::IntList(sizes) = value else { return None };
+                self.has_rank(ids, axis)? && axis.dim + sizes.len() < axis.rank
             }
             Rows::Reduced { dims, keepdim } => {
                 let value = self.tables.values.get(*ids.get(dims)? as usize)?.get();
@@ -286,11 +296,15 @@ impl<'t, 'a> Search<'t, 'a> {
         (keeps && args.iter().all(plain)).then_some(())
     }
 
+    /// Whether the first argument has these dimensions.
+    fn has_rank(&self, ids: &[u32], axis: Axis) -> Option<bool> {
+        Some(self.tensor(self.slot_of(*ids.first()?)?)?.sizes().len() == axis.rank)
+    }
+
     /// Whether a result may have one row instead of many.
     fn may_shrink(&self, slot: u32, axis: Axis) -> bool {
         self.tensor(slot).is_some_and(|tensor| {
-            let free = tensor.dynamism() != Dynamism::Static;
-            tensor.sizes().len() == axis.rank && free && tensor.dim_order().is_sorted()
+            tensor.sizes().len() == axis.rank && tensor.dim_order().is_sorted()
         })
     }
 
