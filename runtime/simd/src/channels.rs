@@ -31,6 +31,8 @@ const fn neighbour(column: usize, tap: usize, step: usize) -> usize {
 pub struct Channels<'d> {
     /// Pictures: `batch`, rows, columns, channels.
     pub x: &'d [f32],
+    /// The row of `x` that is the first one; behind its last row come those before this one.
+    pub start: usize,
     /// Pictures.
     pub batch: usize,
     /// Channels.
@@ -69,7 +71,9 @@ impl Channels<'_> {
         let Self { batch, channels, input, output, kernel, .. } = *self;
         let taps = kernel[0].checked_mul(kernel[1])?;
         let rows = batch.checked_mul(output[0])?;
+        let lines = self.x.len().checked_div(product(&[input[1], channels])?).unwrap_or(0);
         let fits = product(&[batch, input[0], input[1], channels])? <= self.x.len()
+            && (self.start == 0 || self.start < lines)
             && product(&[taps, channels])? <= self.weights.len()
             && channels <= self.bias.len()
             && product(&[rows, output[1], channels])? == out.len();
@@ -90,7 +94,7 @@ impl Channels<'_> {
         let share = rows.div_ceil(pieces);
         parallel::for_each_chunk(workers, out, share * len, |piece, out| {
             for (row, out) in (piece * share..).zip(out.chunks_exact_mut(len)) {
-                isa.run(Row { of: *self, row, then, out });
+                isa.run(Row { of: *self, row, lines, then, out });
             }
         });
         Some(())
@@ -100,6 +104,8 @@ impl Channels<'_> {
 struct Row<'r, 'd> {
     of: Channels<'d>,
     row: usize,
+    /// Rows of the input in memory.
+    lines: usize,
     then: Activation,
     out: &'r mut [f32],
 }
@@ -172,9 +178,11 @@ impl Row<'_, '_> {
     /// Where row `i` of the kernel begins in the input and in the weights, for a channel.
     #[inline(always)]
     fn line(&self, i: usize, channel: usize) -> (*const f32, *const f32) {
-        let Channels { x, channels, input, output, stride, dilation, padding, .. } = self.of;
+        let Channels { x, start, channels, input, output, stride, dilation, padding, .. } = self.of;
         let picture = self.row / output[0] * input[0];
         let row = picture + self.row % output[0] * stride[0] + i * dilation[0] - padding[0];
+        let row = start + row;
+        let row = if row < self.lines { row } else { row - self.lines };
         let x = x.as_ptr().wrapping_add(row * input[1] * channels + channel);
         let weights = self.of.weights.as_ptr();
         (x, weights.wrapping_add(i * self.of.kernel[1] * channels + channel))

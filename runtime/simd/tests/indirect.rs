@@ -321,6 +321,7 @@ fn kernels_of_single_channels() {
             let bias = vec![2.0; channels];
             let conv = Channels {
                 x: &x,
+                start: 0,
                 batch: 2,
                 channels,
                 input,
@@ -353,6 +354,19 @@ fn kernels_of_single_channels() {
                     }
                 }
                 assert_eq!(*found, sum, "{isa:?}, channel {channel}, row {row}, column {col}");
+            }
+            // The same rows, with other ones behind them, begin at another place.
+            let line = input[1] * channels;
+            for (more, start) in [(0, 5), (3, 1), (3, 20)] {
+                let mut ring = x.clone();
+                ring.resize(x.len() + more * line, f32::NAN);
+                ring.rotate_right(start * line);
+                let mut same = vec![f32::NAN; out.len()];
+                let conv = Channels { x: &ring, start, ..conv };
+                conv.write(isa, open, &mut same, None).unwrap();
+                assert_eq!(same, out, "{isa:?}, {more} rows more, from row {start} on");
+                let outside = Channels { start: 2 * input[0] + more, ..conv };
+                assert_eq!(outside.write(isa, open, &mut same, None), None);
             }
             assert_eq!(conv.write(isa, open, &mut out[1..], None), None);
             for dim in 0..2 {

@@ -23,8 +23,8 @@ use crate::{
 /// Tokens per second of language models: a prompt at once, and an answer token by token.
 ///
 /// `tools/bench/export_llama.py FOLDER` makes the models. Each round loads no model anew here, and
-/// runs the peer program once, which loads it; loading is not in the times of either. Both sides
-/// take the likeliest tokens; `same` counts the tokens of the answer, from its start, on which both
+/// runs the peer program once, which loads it; loading is not in the times of either, nor is a first
+/// run of the prompt on both sides, which finds caches cold. Both take the likeliest tokens; `same` counts the tokens of the answer, from its start, on which both
 /// agree. Below the table stands how fast a thread reads memory between the rounds: a token waits
 /// for the weights, and on a shared machine that is not the same every minute.
 #[derive(Debug, clap::Args)]
@@ -119,10 +119,10 @@ fn measure(path: &Path, options: &Options, mut between: impl FnMut()) -> Result<
     let of_model = ModelOptions::new(afferent_kernels::KERNELS).with_backends(BACKENDS);
     let of_model = ModelOptions { workers, ..of_model };
     let mut generator = Generator::new(Model::open(path, of_model)?)?;
-    generate(&mut generator, options)?;
     let (mut own, mut peer) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
-        own.push(generate(&mut generator, options)?);
+        generate(&mut generator, options.prompt, 1)?;
+        own.push(generate(&mut generator, options.prompt, options.new)?);
         if let Some(program) = &options.peer {
             peer.push(official(program, path, options)?);
         }
@@ -160,15 +160,15 @@ fn prompt(len: usize) -> Vec<u32> {
     (0..len).zip((3..).step_by(37)).map(|(_, token)| token % 8000).collect()
 }
 
-fn generate(generator: &mut Generator, options: &Options) -> Result<Run> {
+fn generate(generator: &mut Generator, prompt_len: usize, new: usize) -> Result<Run> {
     generator.reset();
     let start = Instant::now();
-    generator.push(&prompt(options.prompt))?;
+    generator.push(&prompt(prompt_len))?;
     let mut next = likeliest(generator.logits(None)?);
     let prefill_us = timing::micros(start.elapsed());
     let mut tokens = vec![u64::from(next)];
     let start = Instant::now();
-    while tokens.len() < options.new {
+    while tokens.len() < new {
         generator.push(&[next])?;
         next = likeliest(generator.logits(None)?);
         tokens.push(u64::from(next));

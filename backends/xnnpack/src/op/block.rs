@@ -12,7 +12,7 @@ use super::{Cx, Input, Op, conv::Conv, depthwise::Depthwise, elements, only, som
 use crate::shape::{MISFIT, Room, Shape};
 
 /// Numbers between the convolutions that all rows together may take.
-const WHOLE: usize = 64 * 1024;
+const WHOLE: usize = 128 * 1024;
 
 /// Numbers between the convolutions that the rows of a strip should take, when there are several.
 const STRIP: usize = 48 * 1024;
@@ -71,31 +71,34 @@ impl Block {
         let window = self.middle.sizes.window;
         let expanded = self.memory(strip)[0];
         let (expanded, deep) = memory.split_at_mut_checked(expanded).ok_or(MISFIT)?;
-        let mut have = (0, 0);
+        // Rows go round in this memory, so that those which the next ones need too stay.
+        let ring = expanded.len().checked_div(row[1]).unwrap_or(0);
+        let mut have = 0;
         for (at, out) in out.chunks_mut(strip * row[3]).enumerate() {
             let (start, count) = (first + at * strip, out.len() / row[3]);
             let top = start * window.stride[0];
             let from = top.saturating_sub(window.before[0]).min(input[0]);
             let end = top + (count - 1) * window.stride[0] + window.span(0);
             let to = end.saturating_sub(window.before[0]).clamp(from, input[0]);
-            let source = if let Some(expand) = &self.expand {
-                // Rows that the last strip needed too.
-                let kept = have.1.max(from).min(to) - from;
-                if kept > 0 {
-                    let place = (from - have.0) * row[1];
-                    expanded.copy_within(place..place + kept * row[1], 0);
+            let (source, first) = if let Some(expand) = &self.expand {
+                let mut next = have.clamp(from, to);
+                while next < to {
+                    let place = next.checked_rem(ring).ok_or(MISFIT)?;
+                    let fresh = (to - next).min(ring - place);
+                    let x = x.get(next * row[0]..(next + fresh) * row[0]).ok_or(MISFIT)?;
+                    let to = &mut expanded[place * row[1]..(place + fresh) * row[1]];
+                    expand.pixels(workers, x, to)?;
+                    next += fresh;
                 }
-                have = (from, to);
-                let x = x.get((from + kept) * row[0]..to * row[0]).ok_or(MISFIT)?;
-                let fresh = expanded.get_mut(kept * row[1]..(to - from) * row[1]).ok_or(MISFIT)?;
-                expand.pixels(workers, x, fresh)?;
-                &expanded[..(to - from) * row[1]]
+                have = to;
+                (&*expanded, from.checked_rem(ring).unwrap_or(0))
             } else {
-                x.get(from * row[1]..to * row[1]).ok_or(MISFIT)?
+                (x.get(from * row[1]..to * row[1]).ok_or(MISFIT)?, 0)
             };
             let deep = deep.get_mut(..count * row[2]).ok_or(MISFIT)?;
             let conv = Channels {
                 x: source,
+                start: first,
                 batch: 1,
                 channels: self.middle.sizes.groups,
                 input: [to - from, input[1]],

@@ -61,6 +61,7 @@ impl Depthwise {
         let window = self.sizes.window;
         Ok(Channels {
             x,
+            start: 0,
             batch,
             channels,
             input: [height, width],
