@@ -37,9 +37,11 @@ params! {
 ///
 /// Needs the feature `audio-device` and the real clock. The time of a block is that of its first
 /// sample: the first sample is placed on the clock of the session when it arrives, those after it
-/// are counted. After a loss, which is logged, the next sample is placed anew, and never before
-/// the end of the sound that was sent: the device may be ahead of the clock. While sound is lost all
-/// the time, it is placed anew each time that the buffer was sent.
+/// are counted. Where the device's clock runs apart from that of the session by more than 10 ms, it is
+/// followed: a block begins up to a thousandth of its length behind or before the end of the last.
+/// After a loss, which is logged, the next sample is placed anew, and never before the end of the
+/// sound that was sent: the device may be ahead of the clock. While sound is lost all the time, it is
+/// placed anew each time that the buffer was sent.
 ///
 /// ```
 /// use std::time::Duration;
@@ -80,12 +82,30 @@ struct Place {
     before_loss: Option<usize>,
 }
 
+/// How late callbacks may be, in nanoseconds, without the device's clock being slow.
+const JITTER: i64 = 10_000_000;
+
+/// In nanoseconds, the time in which it is made up for what the clocks are further apart; and the share
+/// of a block by which it moves at most.
+const FOLLOWED_IN: f64 = 20e9;
+const FASTEST: f64 = 1e-3;
+
 impl Place {
-    /// The time of the next sample, while `available` wait.
-    fn next(&mut self, now: Timestamp, rate: SampleRate, available: usize) -> Timestamp {
+    /// The time of the next block of `len` samples, while `available` wait.
+    fn next(
+        &mut self,
+        now: Timestamp,
+        rate: SampleRate,
+        available: usize,
+        len: usize,
+    ) -> Timestamp {
         let first = now - rate.duration(available);
-        let start = *self.start.get_or_insert(self.end.map_or(first, |end| first.max(end)));
-        start + rate.duration(self.position)
+        let start = self.start.get_or_insert(self.end.map_or(first, |end| first.max(end)));
+        let late = first.0.saturating_sub((*start + rate.duration(self.position)).0);
+        let drift = late.saturating_sub(late.clamp(-JITTER, JITTER)) as f64;
+        let share = (drift / FOLLOWED_IN).clamp(-FASTEST, FASTEST);
+        start.0 += (share * rate.duration(len).as_nanos() as f64) as i64;
+        *start + rate.duration(self.position)
     }
 
     /// A block of `len` samples was sent, which ends at `end`.
@@ -186,7 +206,7 @@ impl Node for Microphone {
             cx.resume_at(cx.now() + self.rate.duration(self.len - available));
             return Ok(());
         }
-        let at = self.place.next(cx.now(), self.rate, available);
+        let at = self.place.next(cx.now(), self.rate, available, self.len);
         self.send_block(cx, at)
     }
 }
@@ -194,6 +214,45 @@ impl Node for Microphone {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where a device that makes `rate` samples a second, which come 10 ms at a time, places blocks of
+    /// 20 ms during an hour, in nanoseconds after the first sample of the block was heard.
+    fn late(rate: f64) -> Vec<f64> {
+        let (mut place, mut position, mut last) = (Place::default(), 0, Timestamp(i64::MIN));
+        let mut late = Vec::new();
+        for call in 1..180_000 {
+            // The node is called late, too.
+            let now = 20e6 * f64::from(call) + [3e6, 19e6, 1e6, 0.0, 9e6][call as usize % 5];
+            let heard = (now / 1e9 * rate / 160.0).floor() as usize * 160;
+            while heard - position >= 320 {
+                let available = heard - position;
+                let at = place.next(Timestamp(now as i64), SampleRate(16_000), available, 320);
+                assert!(at > last, "{at} comes behind {last}");
+                last = at;
+                late.push(at.0 as f64 - position as f64 / rate * 1e9);
+                place.sent(320, at + Duration::from_millis(20));
+                position += 320;
+            }
+        }
+        late
+    }
+
+    #[test]
+    fn callbacks_that_are_late_do_not_move_time() {
+        let late = late(16_000.0);
+        assert!(late.iter().all(|at| (at - late[0]).abs() < 1.0));
+    }
+
+    #[test]
+    fn the_clock_of_the_device_is_followed() {
+        for rate in [16_001.6, 15_998.4] {
+            let late = late(rate);
+            assert!(late.iter().all(|late| late.abs() < 25e6), "{rate}: {:?}", late.last());
+            // An overlap or a gap is far shorter than a sample.
+            let steps = late.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+            assert!(steps.fold(0.0, f64::max) < 15e3, "{rate}");
+        }
+    }
 
     /// Half of the sound is lost: a block of 20 ms is taken each 40 ms, at 1 kHz.
     #[test]
@@ -206,7 +265,7 @@ mod tests {
                 available = buffer;
                 place.lost(available);
             }
-            let at = place.next(now, rate, available);
+            let at = place.next(now, rate, available, len);
             // A full buffer lasts twice its length.
             assert!(at >= end && now.since(at) <= Duration::from_millis(400), "{at} at {now}");
             end = at + rate.duration(len);

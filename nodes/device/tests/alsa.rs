@@ -81,8 +81,10 @@ fn a_microphone_hears_what_the_device_captures() {
         std::thread::yield_now();
     }
     assert_eq!(heard, sound[..heard.len()]);
+    // The device runs ahead of its rate, and is followed.
+    let block = Duration::from_millis(20);
     let steps = times.windows(2).map(|pair| pair[1].since(pair[0]));
-    assert!(steps.clone().all(|step| step == Duration::from_millis(20)), "{times:?}");
+    assert!(steps.map(|step| step.abs_diff(block)).all(|off| off <= block / 1000), "{times:?}");
 }
 
 #[test]

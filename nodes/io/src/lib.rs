@@ -9,6 +9,7 @@ mod test_pattern;
 #[cfg(test)]
 mod testing;
 mod wav_file;
+mod wav_header;
 mod wav_sink;
 mod wav_source;
 

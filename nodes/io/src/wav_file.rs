@@ -2,22 +2,23 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader},
+    io::{self, BufReader, Chain, Cursor, Read},
     path::{Path, PathBuf},
 };
 
 use afferent_graph::{AudioBlock, NodeError, SampleRate};
 use hound::{SampleFormat, WavReader, WavSpec};
 
-use crate::output::file_error;
+use crate::{output::file_error, wav_header::WavHeader};
 
 /// A WAV file that is being read.
 pub(crate) struct WavFile {
     path: PathBuf,
-    reader: WavReader<BufReader<File>>,
+    reader: WavReader<Chain<Cursor<Vec<u8>>, BufReader<File>>>,
     spec: WavSpec,
-    /// Samples of each channel, as the header says.
+    /// Samples of each channel, as the header says, or as there are where it does not.
     total: usize,
+    is_open: bool,
     /// Samples of each channel that are read.
     position: usize,
     /// The samples of the last block, channel by channel for each time.
@@ -25,10 +26,16 @@ pub(crate) struct WavFile {
 }
 
 impl WavFile {
-    const MAX_RATE: u32 = 768_000;
+    pub(crate) const MAX_RATE: u32 = 768_000;
 
     pub(crate) fn open(path: &Path) -> Result<Self, NodeError> {
-        let reader = WavReader::open(path).map_err(|error| file_error(path, header_text(error)))?;
+        let failed = |error: hound::Error| file_error(path, header_text(error));
+        let file = File::open(path).map_err(|error| failed(error.into()))?;
+        let len = file.metadata().map_err(|error| failed(error.into()))?.len();
+        let mut file = BufReader::new(file);
+        let header = WavHeader::read(&mut file, len).map_err(|error| failed(error.into()))?;
+        let WavHeader { bytes, is_open } = header;
+        let reader = WavReader::new(Cursor::new(bytes).chain(file)).map_err(failed)?;
         let spec = reader.spec();
         if usize::from(spec.channels) > AudioBlock::MAX_CHANNELS {
             let (found, most) = (spec.channels, AudioBlock::MAX_CHANNELS);
@@ -37,7 +44,8 @@ impl WavFile {
         }
         if !(1..=Self::MAX_RATE).contains(&spec.sample_rate) {
             let found = spec.sample_rate;
-            let reason = format!("its header says {found} Hz; 1 to 768000 Hz are read");
+            let most = Self::MAX_RATE;
+            let reason = format!("its header says {found} Hz; 1 to {most} Hz are read");
             return Err(file_error(path, reason));
         }
         if !matches!(spec.bits_per_sample, 8 | 16 | 24 | 32) {
@@ -49,6 +57,7 @@ impl WavFile {
             reader,
             spec,
             total,
+            is_open,
             position: 0,
             interleaved: Vec::new(),
         })
@@ -62,6 +71,11 @@ impl WavFile {
         SampleRate(self.spec.sample_rate)
     }
 
+    /// Whether the header does not say how many samples there are.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// Samples of each channel that are read.
     pub(crate) fn position(&self) -> usize {
         self.position
@@ -72,7 +86,7 @@ impl WavFile {
         &self.interleaved
     }
 
-    /// Samples of each channel that the header says are left.
+    /// Samples of each channel that are left, as far as the header says.
     pub(crate) fn left(&self) -> usize {
         self.total - self.position
     }
@@ -182,6 +196,36 @@ mod tests {
         }
         write(&path, spec(32, SampleFormat::Float), &[-1.0_f32, 0.0, 0.5]);
         check();
+    }
+
+    #[test]
+    fn other_chunks_are_left_out_and_open_lengths_are_those_of_the_file() {
+        let folder = Folder::new();
+        let path = folder.path("sound.wav");
+        write(&path, spec(16, SampleFormat::Int), &[0_i16, 8192, -16384]);
+        let sound = std::fs::read(&path).unwrap();
+        let check = |(riff, data): (u32, u32), before: &[u8], behind: &[u8], len: usize| {
+            let mut bytes = [&sound[..36], before, &sound[36..], behind].concat();
+            bytes[4..8].copy_from_slice(&riff.to_le_bytes());
+            let at = 40 + before.len();
+            bytes[at..at + 4].copy_from_slice(&data.to_le_bytes());
+            std::fs::write(&path, &bytes).unwrap();
+            let mut file = WavFile::open(&path).unwrap();
+            assert_eq!(file.left(), len, "{riff}, {data}");
+            file.read(8).unwrap();
+            assert_eq!(file.samples(), &[0.0, 0.25, -0.5, 0.125][..len], "{riff}, {data}");
+            file.is_open()
+        };
+        let odd = [b"LIST\x1b\0\0\0".as_slice(), &[1; 27], &[0]].concat();
+        assert!(!check((78, 6), &odd, &[], 3), "of an odd length, with a byte behind it");
+        assert!(!check((78, 6), &[], &odd, 3));
+        assert!(!check((42, 0), &[], &[], 0), "without sound, with another chunk behind it");
+        // As ffmpeg and sox write to a pipe, and as a recording is that was ended.
+        let whole = 4096_i16.to_le_bytes();
+        for lengths in [(u32::MAX, u32::MAX), (0x7fff_f024, 0x7fff_f000), (0, 0), (36, 0)] {
+            assert!(check(lengths, &odd, &[], 3));
+            assert!(check(lengths, &[], &[whole.as_slice(), &[9]].concat(), 4), "whole samples");
+        }
     }
 
     #[test]

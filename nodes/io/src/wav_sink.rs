@@ -11,6 +11,7 @@ use hound::{WavSpec, WavWriter};
 use crate::{
     Pace,
     output::{self, file_error},
+    wav_file::WavFile,
 };
 
 /// Writes sound to a WAV file.
@@ -23,7 +24,8 @@ use crate::{
 /// | `heard`  | `audio/Block`  | out, for `pace: realtime`: the sound at the time when it is heard |
 ///
 /// Latency: none. The file is made when the graph starts, with the folders above it; one that is
-/// there is overwritten. Its header is completed when the stream ends or the node is dropped.
+/// there is overwritten. Its header is completed when the stream ends or the node is dropped, and for
+/// a program that is killed before that with each second of sound.
 ///
 /// With `pace: realtime` the file is a loudspeaker: it has what would be heard, from the start of
 /// the session on. Sound that comes to a silent device is heard `buffer` later; an interrupt lets
@@ -102,6 +104,8 @@ struct Writer {
     channels: usize,
     /// Bytes that the file still has room for.
     room: u64,
+    /// Samples of all channels that the header does not count yet.
+    uncounted: usize,
     /// When the last block ended, and how long it was.
     last: Option<(Timestamp, Duration)>,
 }
@@ -130,6 +134,12 @@ impl WavSink {
             let count = count.filter(|_| (1..=most).contains(&channels)).ok_or_else(|| {
                 input_error(format!("{channels} channels cannot be written, only 1 to {most}"))
             })?;
+            if !(1..=WavFile::MAX_RATE).contains(&rate.0) {
+                let (found, most) = (rate.0, WavFile::MAX_RATE);
+                let reason =
+                    format!("sound of {found} Hz cannot be written, only of 1 to {most} Hz");
+                return Err(input_error(reason));
+            }
             let (bits_per_sample, sample_format) = match self.params.bits {
                 SampleFormat::Int16 => (16, hound::SampleFormat::Int),
                 SampleFormat::Float32 => (32, hound::SampleFormat::Float),
@@ -139,7 +149,7 @@ impl WavSink {
             let wav = WavWriter::new(BufWriter::new(file), spec);
             let wav = wav.map_err(|error| write_error(&self.params.path, error))?;
             let room = Self::MAX_BYTES;
-            self.writer = Some(Writer { wav, rate, channels, room, last: None });
+            self.writer = Some(Writer { wav, rate, channels, room, uncounted: 0, last: None });
         }
         let ended = || file_error(&self.params.path, "it is closed after an earlier error");
         self.writer.as_mut().ok_or_else(ended)
@@ -176,7 +186,7 @@ impl WavSink {
         // After hours of silence too, a second is in memory at a time.
         while playout.position() < until {
             let (first, had) = (playout.position(), playout.waiting());
-            let samples = playout.next(until.min(first + u64::from(writer.rate.0.max(1))));
+            let samples = playout.next(until.min(first + u64::from(writer.rate.0)));
             writer
                 .write_times(samples.iter().copied(), samples.len(), params.bits)
                 .map_err(|error| write_error(&params.path, error))?;
@@ -318,7 +328,13 @@ impl Writer {
             // Rounds, and clips to the range of the type.
             SampleFormat::Int16 => self.wav.write_sample((sample * 32768.0).round() as i16),
             SampleFormat::Float32 => self.wav.write_sample(sample),
-        })
+        })?;
+        self.uncounted += count;
+        if self.uncounted >= self.rate.0 as usize * self.channels {
+            self.uncounted = 0;
+            self.wav.flush()?;
+        }
+        Ok(())
     }
 
     fn write(
@@ -507,6 +523,30 @@ mod tests {
         assert_eq!(sound[450], 0.5);
         let played = told.iter().find_map(|(_, packet)| packet.get::<Played>()).unwrap();
         assert_eq!((played.until, played.is_playing), (ms(265), true));
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_while_it_is_written() {
+        let folder = Folder::new();
+        let path = folder.path("sound.wav");
+        let mut bench = open(path.clone(), SampleFormat::Int16);
+        for at in 0..50 {
+            bench.call(WavSink::AUDIO, ms(50 * at), block(2, &[0.5; 100])).unwrap();
+        }
+        assert_eq!(WavReader::open(path).unwrap().duration(), 2000);
+    }
+
+    #[test]
+    fn a_rate_that_is_none_is_refused() {
+        let folder = Folder::new();
+        for rate in [0, 768_001, 4_000_000_000] {
+            let mut bench = device(folder.path("sound.wav"));
+            let mut block = block(1, &[0.5]);
+            block.rate = SampleRate(rate);
+            let error = bench.call(WavSink::AUDIO, ms(0), block).unwrap_err().to_string();
+            let expected = format!("sound of {rate} Hz cannot be written, only of 1 to 768000 Hz");
+            assert!(error.ends_with(&expected), "{error}");
+        }
     }
 
     #[test]

@@ -20,7 +20,9 @@ use crate::wav_file::WavFile;
 ///
 /// It reads PCM of 8, 16, 24 and 32 bits and 32-bit floating point, up to 64 channels and
 /// 768 kHz. The last block is as short as the file leaves it. Of a file that is cut short, the
-/// samples that are there are sent before the node ends with an error.
+/// samples that are there are sent before the node ends with an error. A file that does not say how
+/// long it is, because it was written to a pipe or by a program that was killed, is read to its end,
+/// with a warning.
 ///
 /// ```
 /// use std::time::Duration;
@@ -152,6 +154,10 @@ impl Node for WavSource {
 
     fn open(params: WavSourceParams, _: &OpenCx) -> Result<Self, NodeError> {
         let file = WavFile::open(&params.path)?;
+        if file.is_open() {
+            let path = params.path.display();
+            tracing::warn!("{path}: its header does not say how long it is; it is read to its end");
+        }
         Ok(Self { params, file, start: Timestamp::ZERO, fault: None })
     }
 
