@@ -5,13 +5,16 @@ mod reference;
 
 use std::time::Duration;
 
-use afferent_graph::{AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, params};
+use afferent_graph::{
+    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Timestamp, params,
+};
 
 use canceller::{BLOCK, Canceller};
 use reference::Reference;
 
 use crate::{
     denoise::expect_speech,
+    sample::heard,
     timeline::{Run, place},
 };
 
@@ -45,10 +48,11 @@ params! {
 /// end of the one before replaces what was to be heard from there on. Both streams are brought
 /// together by their time stamps: clocks of devices that run apart are followed by a sample now
 /// and then. A gap in the sound of the microphone or a jump of its time sends what is left and starts
-/// again, with the room as it was learned. A reference that comes after the sound of its time is
+/// again, with the room as it was learned; where time begins anew, what is left is dropped. A reference that comes after the sound of its time is
 /// waited for, as long as the reference before it has not ended; with a speaker that reports blocks
 /// when it takes them, nothing waits. Without a reference, half a minute after the start or after it has
-/// become silent, the sound of the microphone passes as it is, at no cost.
+/// become silent, the sound of the microphone passes as it is, at no cost. What is no number, or more
+/// than 60 dB over full scale, is taken for silence.
 ///
 /// Latency: 8 ms, with late references up to `wait` more.
 ///
@@ -109,7 +113,7 @@ impl Aec {
         expect_speech(block, Self::AUDIO)?;
         let at = cx.at();
         if self.stream.as_ref().is_some_and(|running| !running.run.goes_on(at)) {
-            self.send_tail(cx)?;
+            self.end_stream(cx, at)?;
         }
         let lead = self.lead;
         let running = self.stream.get_or_insert_with(|| Running {
@@ -118,10 +122,10 @@ impl Aec {
             place: place(RATE, at) + lead,
         });
         running.run.take(block, at);
+        self.pending.extend(block.channel(0)?.iter().map(|sample| heard(*sample)));
         if !std::mem::replace(&mut self.is_primed, true) {
-            self.canceller.prime(block.channel(0)?);
+            self.canceller.prime(&self.pending);
         }
-        self.pending.extend_from_slice(block.channel(0)?);
         self.work(self.wait.max(block.len()));
         self.send_made(cx)
     }
@@ -159,15 +163,14 @@ impl Aec {
         running.run.send(cx, Self::OUT, &mut self.made)
     }
 
-    /// Sends the rest of a stream that has ended.
-    fn send_tail(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+    /// Ends the stream; what comes next begins at `next`.
+    fn end_stream(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
         let whole = self.pending.len().next_multiple_of(BLOCK) + BLOCK;
         self.pending.resize(whole, 0.0);
         self.work(0);
-        self.send_made(cx)?;
         self.pending.clear();
-        self.stream = None;
-        Ok(())
+        let stream = self.stream.take();
+        stream.map_or(Ok(()), |running| running.run.end(cx, Self::OUT, &mut self.made, next))
     }
 }
 
@@ -225,15 +228,16 @@ impl Node for Aec {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.send_tail(cx)
+        self.end_stream(cx, Timestamp(i64::MAX))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{NodeBench, Packet, ParamValues, Params, Timestamp};
+    use afferent_graph::{NodeBench, Packet, ParamValues, Params};
 
     use super::*;
+    use crate::sample::NO_SOUND;
 
     const SECOND: usize = RATE.0 as usize;
 
@@ -369,12 +373,25 @@ mod tests {
             if start.0 > 5_000_000_000 {
                 let sent = samples(&first).len() + packets[0].get::<AudioBlock>().unwrap().len();
                 assert_eq!(sent, SECOND * 4 + 30, "the tail comes before the jump");
+            } else {
+                assert_eq!(packets[0].header.at, start, "no tail where time begins anew");
             }
             let passed = samples(&packets);
             let range = SECOND / 2..SECOND * 3;
             let removed = db(power(&heard[range.clone()]) / power(&passed[range]));
             assert!(removed > 20.0, "after the jump to {start}: {removed} dB");
         }
+    }
+
+    #[test]
+    fn what_is_no_sound_is_outlived() {
+        let played = sound(SECOND * 4, 1, 0.5);
+        let mut aec = open();
+        run(&mut aec, Timestamp(0), &NO_SOUND.repeat(80), &NO_SOUND.repeat(80), 320);
+        let heard = echo(&played, 640);
+        let passed = samples(&run(&mut aec, Timestamp(20_000_000), &heard, &played, 320));
+        let removed = db(power(&heard[SECOND * 2..]) / power(&passed[SECOND * 2..]));
+        assert!(removed > 25.0, "{removed} dB");
     }
 
     #[test]
@@ -417,7 +434,8 @@ mod tests {
 
     #[test]
     fn other_rates_and_channels_are_refused() {
-        for (rate, channels, reason) in [(48_000, 1, "rate: 16000"), (16_000, 2, "2 channels")] {
+        for (rate, channels, reason) in [(48_000, 1, "rate: 16000"), (16_000, 2, "channels: mono")]
+        {
             let mut block = AudioBlock::default();
             block.reshape(SampleRate(rate), channels, 160).unwrap();
             let error = open().call(Aec::AUDIO, Timestamp(0), block).unwrap_err().to_string();

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use afferent_graph::{AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, params};
 
+use crate::sample::heard;
+
 params! {
     /// Settings of [`Agc`].
     pub struct AgcParams {
@@ -32,7 +34,8 @@ params! {
 /// above the quietest sound of the last two seconds, so that neither silence nor steady noise
 /// moves the gain. The first second of speech weighs more than later ones. All channels have the
 /// same gain. Samples that would be louder than -1 dBFS are turned down at once, and the gain
-/// recovers within 50 ms: nothing is clipped.
+/// recovers within 50 ms: nothing is clipped. What is no number, or more than 60 dB over full scale, is
+/// taken for silence.
 ///
 /// Latency: none; the gain follows what came before.
 ///
@@ -152,9 +155,7 @@ impl Agc {
             self.limit += limit_share * (1.0 - self.limit);
             let mut peak = 0.0_f32;
             for channel in 0..channels {
-                // What is no number is silence.
-                let sample = samples[channel * len + place];
-                let sample = if sample.is_finite() { sample } else { 0.0 };
+                let sample = heard(samples[channel * len + place]);
                 samples[channel * len + place] = sample;
                 self.step.sum += sample * sample;
                 peak = peak.max(sample.abs());
@@ -258,6 +259,7 @@ mod tests {
     use afferent_graph::{NodeBench, ParamValues, Params, Timestamp};
 
     use super::*;
+    use crate::sample::NO_SOUND;
 
     /// A minute of speech with pauses, 16 kHz.
     fn speech() -> Vec<f32> {
@@ -369,9 +371,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_silence() {
-        let sound = [f32::NAN, f32::INFINITY, 1e30, 0.5];
-        let found = run(&mut open(), &sound, 4);
-        assert!(found.iter().all(|x| x.abs() <= CEILING), "{found:?}");
+    fn what_is_no_sound_is_silence() {
+        let (mut agc, speech) = (open(), &speech()[..16_000 * 4]);
+        assert_eq!(run(&mut agc, &NO_SOUND.repeat(40), 160), [0.0; 160]);
+        let off = level(&run(&mut agc, speech, 320)[16_000 * 3..]) + 23.0;
+        assert!(off.abs() < 3.0, "{off:.1} dB off");
     }
 }

@@ -30,8 +30,10 @@ params! {
 /// silence; where no input has sound, nothing is sent. What all inputs have is sent at once. For an
 /// input that is late, or silent, the others wait until the session's clock and the begin of some
 /// block are `wait` behind the time of what they have, or they have a minute; what comes later still
-/// is dropped. So one input may send ahead of the clock. Sums beyond ±0.8 are bent to stay within
-/// ±1. Inputs are told apart by the node that sends.
+/// is dropped. So one input may send ahead of the clock. An interrupt forgets what waits of all inputs,
+/// and so does an input whose time begins anew: more than a minute before what was sent, or at all
+/// when its node was restarted. Sums beyond ±0.8 are bent to stay within ±1. Inputs are told apart by
+/// the node that sends.
 ///
 /// Latency: none while all inputs sound, otherwise `wait` and a block.
 ///
@@ -72,6 +74,9 @@ struct Input {
     next_at: Timestamp,
 }
 
+/// Highest rate of sound, in hertz: what waits of it takes memory.
+const MAX_RATE: u32 = 768_000;
+
 /// Longest sound that waits, in seconds.
 const LONGEST_S: usize = 60;
 
@@ -84,20 +89,34 @@ impl AudioMixer {
     /// Their sum.
     pub const OUT: Out<AudioBlock> = Out::new("audio");
 
-    /// Takes in the block that `source` sent.
-    fn take(&mut self, block: &AudioBlock, at: Timestamp, source: &str) -> Result<(), NodeError> {
-        let format = (block.rate, block.channels());
-        let own = *self.format.get_or_insert(format);
-        if format != own || block.rate.0 == 0 {
-            let (rate, channels) = format;
-            let reason = format!(
+    /// Checks that a block that `source` sent has the format of all.
+    fn expect_format(&mut self, block: &AudioBlock, source: &str) -> Result<(), NodeError> {
+        let (rate, channels) = (block.rate, block.channels());
+        let reason = if (1..=MAX_RATE).contains(&rate.0) {
+            let own = *self.format.get_or_insert((rate, channels));
+            if own == (rate, channels) {
+                return Ok(());
+            }
+            format!(
                 "{source:?} sends {} Hz and {channels} channels, the first sound had {} Hz and {}; \
                  put a resample node before it",
                 rate.0, own.0.0, own.1
-            );
-            return Err(NodeError::InvalidInput { port: Self::AUDIO.name(), reason });
-        }
+            )
+        } else {
+            format!("{source:?} sends {} Hz; 1 to {MAX_RATE} Hz are mixed", rate.0)
+        };
+        Err(NodeError::InvalidInput { port: Self::AUDIO.name(), reason })
+    }
+
+    /// Takes in the block that `source` sent.
+    fn take(&mut self, cx: &Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
+        let (at, source) = (cx.at(), cx.source());
+        self.expect_format(block, source)?;
         let begin = place(block.rate, at);
+        let early = self.sent.saturating_sub(begin);
+        if early > longest(block.rate) as i64 || cx.restarted() && early >= block.len() as i64 {
+            self.inputs.clear();
+        }
         if self.inputs.is_empty() {
             (self.sent, self.first, self.newest) = (begin, begin, begin);
         }
@@ -225,13 +244,18 @@ impl Node for AudioMixer {
         // A second holder, so that sound can be sent while the packet is read.
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         let Some(block) = packet.get::<AudioBlock>() else { return Ok(()) };
-        self.take(block, cx.at(), cx.source())?;
+        self.take(cx, block)?;
         let until = self.known(cx.now());
         self.send_until(cx, until)
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         self.send_until(cx, i64::MAX)
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.inputs.clear();
+        Ok(())
     }
 }
 
@@ -266,9 +290,21 @@ mod tests {
     fn call(
         mixer: &mut AudioMixer,
         source: &str,
+        times: (i64, i64),
+        len: usize,
+        level: f32,
+    ) -> Sent {
+        call_with(mixer, source, times, len, level, false)
+    }
+
+    /// As [`call`], from a source that may have been restarted.
+    fn call_with(
+        mixer: &mut AudioMixer,
+        source: &str,
         (now, at): (i64, i64),
         len: usize,
         level: f32,
+        restarted: bool,
     ) -> Sent {
         let outputs = vec![("audio", Pool::new(4))];
         let around = Surroundings { outputs, ..Surroundings::default() };
@@ -276,7 +312,7 @@ mod tests {
         let header = Header { at: ms(at), ..Header::default() };
         let mut packet = Packet::new(block(16_000, &vec![level; 16 * len]), header);
         let inbound = Inbound { port: "audio", source: source.to_owned() };
-        let caller = Caller { now: ms(now), real_ns: 0, restarted: false, around: &around };
+        let caller = Caller { now: ms(now), real_ns: 0, restarted, around: &around };
         let mut cx = Cx::new(caller, Some((&inbound, &mut packet)), &mut sent);
         mixer.process(&mut cx).unwrap();
         let mut all = Vec::new();
@@ -334,6 +370,37 @@ mod tests {
     }
 
     #[test]
+    fn an_interrupt_forgets_what_waits() {
+        let mut mixer = open("").unwrap();
+        for at in [0, 20, 40, 60] {
+            call(&mut mixer, "music", (at, at), 20, 0.25);
+        }
+        call(&mut mixer, "voice", (60, 80), 5000, 0.5);
+        let mut bench = NodeBench::new(mixer);
+        assert!(bench.cancel(ms(70)).unwrap().is_empty());
+        let mixer = bench.node_mut();
+        assert!(call(mixer, "music", (80, 80), 20, 0.25).is_empty());
+        assert!(call(mixer, "voice", (80, 80), 40, 0.25).is_empty());
+        let sent: Vec<_> =
+            [100, 120, 140].map(|at| call(mixer, "music", (at, at), 20, 0.25)).concat();
+        assert_eq!(sent, [(80, 40, 0.5, 0.5)]);
+    }
+
+    #[test]
+    fn an_input_whose_time_begins_anew_is_heard() {
+        let mut mixer = open("").unwrap();
+        let hear = |mixer: &mut AudioMixer, ms: i64, restarted| {
+            let times = [ms, ms + 20, ms + 40, ms + 60].map(|at| (at, at));
+            let call = |at| call_with(mixer, "voice", at, 20, 0.25, restarted);
+            times.map(call).concat().iter().map(|(at, ..)| *at).collect::<Vec<_>>()
+        };
+        assert_eq!(hear(&mut mixer, 100_000, false), [100_000]);
+        assert!(hear(&mut mixer, 50_000, false).is_empty(), "late sound is dropped");
+        assert_eq!(hear(&mut mixer, 20_000, false), [20_000]);
+        assert_eq!(hear(&mut mixer, 5000, true), [5000]);
+    }
+
+    #[test]
     fn sums_stay_within_full_scale() {
         let mut mixer = NodeBench::new(open("").unwrap());
         let loud = [0.5, 0.8, 0.9, 1.5, 40.0, -3.0];
@@ -348,8 +415,14 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let mut mixer = NodeBench::new(open("").unwrap());
         mixer.call(AudioMixer::AUDIO, ms(0), block(16_000, &[0.0])).unwrap();
-        let error = mixer.call(AudioMixer::AUDIO, ms(0), block(8000, &[0.0])).unwrap_err();
-        assert!(error.to_string().contains("put a resample node before it"), "{error}");
+        for (rate, reason) in [
+            (8000, "put a resample node before it"),
+            (0, "sends 0 Hz; 1 to 768000 Hz are mixed"),
+            (4_000_000_000, "sends 4000000000 Hz; 1 to 768000 Hz are mixed"),
+        ] {
+            let error = mixer.call(AudioMixer::AUDIO, ms(0), block(rate, &[0.0])).unwrap_err();
+            assert!(error.to_string().contains(reason), "{error}");
+        }
         for (gains, reason) in
             [("music", "is not a name and a gain"), ("a: loud", "\"a\""), ("a: 90", "60 dB")]
         {

@@ -1,11 +1,11 @@
 //! Suppresses steady noise.
 
 use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, choices, params,
+    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Timestamp, choices, params,
 };
 use sonora_ns::{config::SuppressionLevel, noise_suppressor::NoiseSuppressor};
 
-use crate::timeline::Run;
+use crate::{sample::heard, timeline::Run};
 
 choices! {
     /// How far noise is turned down, at the price of speech that sounds less like itself.
@@ -42,8 +42,9 @@ params! {
 /// least at a signal-to-noise ratio of 5 dB; at 15 dB and more `mild` is. Recognisers that were
 /// trained with noise may be better off without.
 ///
-/// A gap in the sound or a jump of its time sends what is left and starts again; what is known of
-/// the noise stays.
+/// A gap in the sound or a jump of its time sends what is left and starts again; where time begins
+/// anew, what is left is dropped. What is known of the noise stays. What is no number, or more than
+/// 60 dB over full scale, is taken for silence.
 ///
 /// Latency: 16 ms.
 ///
@@ -89,8 +90,7 @@ impl Denoise {
     fn work(&mut self) {
         let steps = self.pending.as_chunks::<STEP>().0;
         for step in steps {
-            // What is no number would stay in its memory.
-            let mut samples = step.map(|x| if x.is_finite() { FULL_SCALE * x } else { 0.0 });
+            let mut samples = step.map(|x| FULL_SCALE * heard(x));
             self.suppressor.analyze(&samples);
             self.suppressor.process(&mut samples);
             let early = self.early.min(STEP);
@@ -107,16 +107,19 @@ impl Denoise {
         run.send(cx, Self::OUT, &mut self.made)
     }
 
-    /// Sends the rest of a stream that has ended.
-    fn send_tail(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+    /// Ends the stream; what comes next begins at `next`.
+    fn end_stream(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
         let whole = (self.pending.len() + DELAY).next_multiple_of(STEP);
         self.pending.resize(whole, 0.0);
         self.work();
-        self.send_made(cx)?;
-        (self.run, self.early) = (None, DELAY);
-        Ok(())
+        self.early = DELAY;
+        let run = self.run.take();
+        run.map_or(Ok(()), |run| run.end(cx, Self::OUT, &mut self.made, next))
     }
 }
+
+/// How several channels become one.
+pub(crate) const MIX: &str = "set channels: mono on wav_source, or channels: 1 on microphone";
 
 /// Checks that sound has one channel and 16 kHz.
 pub(crate) fn expect_speech(block: &AudioBlock, port: In<AudioBlock>) -> Result<(), NodeError> {
@@ -128,7 +131,7 @@ pub(crate) fn expect_speech(block: &AudioBlock, port: In<AudioBlock>) -> Result<
         )
     } else if block.channels() != 1 {
         let channels = block.channels();
-        format!("the sound has {channels} channels, but this node hears one; mix them before")
+        format!("the sound has {channels} channels, but this node hears one; {MIX}")
     } else {
         return Ok(());
     };
@@ -168,7 +171,7 @@ impl Node for Denoise {
         let (Some(block), at) = (packet.get::<AudioBlock>(), cx.at()) else { return Ok(()) };
         expect_speech(block, Self::AUDIO)?;
         if self.run.as_ref().is_some_and(|run| !run.goes_on(at)) {
-            self.send_tail(cx)?;
+            self.end_stream(cx, at)?;
         }
         self.run.get_or_insert_with(|| Run::new(RATE, at)).take(block, at);
         self.pending.extend_from_slice(block.channel(0)?);
@@ -177,15 +180,16 @@ impl Node for Denoise {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.send_tail(cx)
+        self.end_stream(cx, Timestamp(i64::MAX))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{NodeBench, Packet, Timestamp};
+    use afferent_graph::{NodeBench, Packet};
 
     use super::*;
+    use crate::sample::NO_SOUND;
 
     const SECOND: usize = RATE.0 as usize;
 
@@ -300,12 +304,14 @@ mod tests {
         };
         assert_eq!(lens(&first), [(0, 224)]);
         assert_eq!(lens(&second), [(14_000, 176), (1_000_000, 224)]);
+        let third = packets(&mut bench, 500_000_000, &[0.1; 400], 400);
+        assert_eq!(lens(&third), [(500_000, 224)], "time began anew");
     }
 
     #[test]
-    fn what_is_no_number_is_silence() {
+    fn what_is_no_sound_is_silence() {
         let mut bench = open(NoiseLevel::Mild);
-        let found = samples(&packets(&mut bench, 0, &[f32::NAN; 320], 320));
+        let found = samples(&packets(&mut bench, 0, &NO_SOUND.repeat(80), 320));
         assert!(found.iter().all(|x| *x == 0.0), "{found:?}");
     }
 }

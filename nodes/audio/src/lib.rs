@@ -9,6 +9,7 @@ mod denoise;
 mod log_mel;
 mod polyphase;
 mod resample;
+mod sample;
 mod timeline;
 
 use afferent_graph::NodeDef;

@@ -12,6 +12,8 @@ use afferent_runtime::{
     program::{List, MethodPlan, Value},
 };
 
+use crate::denoise::MIX;
+
 params! {
     /// Settings of [`LogMel`].
     pub struct LogMelParams {
@@ -118,7 +120,7 @@ impl LogMel {
             )
         } else if block.channels() != 1 {
             let channels = block.channels();
-            format!("the sound has {channels} channels, but the model hears one; mix them before")
+            format!("the sound has {channels} channels, but the model hears one; {MIX}")
         } else {
             return Ok(());
         };
@@ -331,7 +333,10 @@ mod tests {
         assert!(error.ends_with("put a resample node with rate: 16000 before it"), "{error}");
         let stereo = block(2, &[0.0; 2]);
         let error = open().call(LogMel::AUDIO, Timestamp::ZERO, stereo).unwrap_err().to_string();
-        assert!(error.contains("2 channels, but the model hears one"), "{error}");
+        assert!(
+            error.contains("2 channels, but the model hears one; set channels: mono"),
+            "{error}"
+        );
     }
 
     #[test]

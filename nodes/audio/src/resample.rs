@@ -42,7 +42,8 @@ params! {
 /// that a sample lies where its time stamp says, to the nanosecond, and a stream of n samples
 /// becomes one of n · `rate` / rate of the input, rounded up. Rates that have no common divisor
 /// to speak of need too many weights and are refused. After a gap of more than half a block in
-/// the time stamps, or a change of rate or channels, it sends what is left and starts again.
+/// the time stamps, or a change of rate or channels, it sends what is left and starts again. Where
+/// time begins anew, and with an interrupt, what is left is forgotten.
 ///
 /// ```
 /// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, SampleRate, Timestamp};
@@ -121,12 +122,14 @@ impl Resample {
         Ok(())
     }
 
-    /// Sends the rest of a stream that has ended.
-    fn send_tail(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        if let Some(running) = &mut self.running {
+    /// Ends the stream. Its rest is sent, unless what comes next, at `next`, begins before that.
+    fn end_stream(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
+        let rate = self.rate;
+        let before = |running: &&mut Running| running.start + rate.duration(running.sent) <= next;
+        if let Some(running) = self.running.as_mut().filter(before) {
             running.stream.push_silence(&running.filter);
+            self.send_ready(cx)?;
         }
-        self.send_ready(cx)?;
         self.running = None;
         Ok(())
     }
@@ -161,7 +164,7 @@ impl Node for Resample {
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         let (Some(block), at) = (packet.get::<AudioBlock>(), cx.at()) else { return Ok(()) };
         if self.running.as_ref().is_some_and(|running| !running.continues(block, at)) {
-            self.send_tail(cx)?;
+            self.end_stream(cx, at)?;
         }
         if block.rate == self.rate {
             cx.forward(Self::AUDIO, Self::OUT);
@@ -180,7 +183,12 @@ impl Node for Resample {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.send_tail(cx)
+        self.end_stream(cx, Timestamp(i64::MAX))
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.running = None;
+        Ok(())
     }
 }
 
@@ -238,6 +246,17 @@ mod tests {
         assert_eq!(about(&sent), [(8000, 32), (20_000, 128)]);
         let sent = bench.call(Resample::AUDIO, ms(30), block(8000, 2, 0.5)).unwrap();
         assert_eq!(about(&sent), [(28_000, 32), (30_000, 96)], "another rate is another stream");
+    }
+
+    #[test]
+    fn what_is_left_is_forgotten_where_time_begins_anew_or_is_interrupted() {
+        let mut bench = open();
+        bench.call(Resample::AUDIO, ms(20_000), block(48_000, 1, 0.5)).unwrap();
+        let sent = bench.call(Resample::AUDIO, ms(12_500), block(48_000, 1, 0.5)).unwrap();
+        assert_eq!(about(&sent), [(12_500_000, 128)]);
+        assert!(bench.cancel(ms(12_510)).unwrap().is_empty());
+        let sent = bench.call(Resample::AUDIO, ms(13_000), block(48_000, 1, 0.5)).unwrap();
+        assert_eq!(about(&sent), [(13_000_000, 128)]);
     }
 
     #[test]

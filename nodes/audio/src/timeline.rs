@@ -135,6 +135,21 @@ impl Run {
         Ok(())
     }
 
+    /// Sends the rest that was made of it, unless what comes next, at `next`, begins before that: time
+    /// began anew, and nothing that is later may come first.
+    pub(crate) fn end(
+        mut self,
+        cx: &mut Cx<'_>,
+        port: Out<AudioBlock>,
+        made: &mut Vec<f32>,
+        next: Timestamp,
+    ) -> Result<(), NodeError> {
+        if next < self.start + self.rate.duration(self.sent) {
+            made.clear();
+        }
+        self.send(cx, port, made)
+    }
+
     /// How many of `made` samples go out now, and the time of the first.
     fn let_out(&mut self, made: usize) -> (usize, Timestamp) {
         let at = self.start + self.rate.duration(self.sent);
