@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use afferent_graph::{
@@ -111,7 +112,8 @@ impl Node for PushToTalk {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Some(block) = cx.get(Self::AUDIO) else { return Ok(()) };
         let (at, end) = (cx.at(), cx.at() + block.duration());
-        let held = self.is_held(at);
+        // As it is when the last sample was heard, so that a block goes through or not as with Enter.
+        let held = self.is_held(at.max(end - Duration::from_nanos(1)));
         if held != self.was_held {
             self.tell(cx, held, at);
         }
@@ -177,8 +179,6 @@ fn read(held: &str) -> Result<Vec<[Timestamp; 2]>, NodeError> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use afferent_graph::{NodeBench, SampleRate};
 
     use super::*;
@@ -196,21 +196,6 @@ mod tests {
 
     #[test]
     fn sound_goes_through_while_the_key_is_held() {
-        let params = PushToTalkParams { held: Some("40ms-100ms, 140ms-10s".to_owned()) };
-        let mut bench = NodeBench::new(PushToTalk::open(params, &OpenCx::default()).unwrap());
-        let mut told = Vec::new();
-        for number in 0..10 {
-            let mut block = AudioBlock::default();
-            block.reshape(SampleRate(1000), 1, 20).unwrap().fill(0.5);
-            let at = Timestamp(number * 20_000_000);
-            for (port, packet) in bench.call(PushToTalk::AUDIO, at, block).unwrap() {
-                let ms = packet.header.at.0 / 1_000_000;
-                told.push(match packet.get::<SpeechEvent>() {
-                    Some(event) => format!("{:?} {ms}", event.kind),
-                    None => format!("{port} {ms}"),
-                });
-            }
-        }
         let expected = [
             "Start 40",
             "audio 40",
@@ -221,9 +206,37 @@ mod tests {
             "audio 140",
             "audio 160",
             "audio 180",
+            "End 200",
         ];
-        assert_eq!(told, expected);
-        let (_, packet) = bench.finish(Timestamp(200_000_000)).unwrap().remove(0);
-        assert_eq!(packet.get::<SpeechEvent>().unwrap().kind, SpeechEventKind::End);
+        check("40ms-100ms, 140ms-10s", &expected);
+    }
+
+    #[test]
+    fn a_block_is_let_through_as_the_key_is_at_its_end() {
+        check("50ms-90ms", &["Start 40", "audio 40", "audio 60", "End 80"]);
+        check("45ms-100ms", &["Start 40", "audio 40", "audio 60", "audio 80", "End 100"]);
+        check("45ms-55ms", &[]);
+    }
+
+    /// What is told of 200 ms of sound in blocks of 20 ms.
+    fn check(held: &str, expected: &[&str]) {
+        let params = PushToTalkParams { held: Some(held.to_owned()) };
+        let mut bench = NodeBench::new(PushToTalk::open(params, &OpenCx::default()).unwrap());
+        let mut sent = Vec::new();
+        for number in 0..10 {
+            let mut block = AudioBlock::default();
+            block.reshape(SampleRate(1000), 1, 20).unwrap().fill(0.5);
+            let at = Timestamp(number * 20_000_000);
+            sent.extend(bench.call(PushToTalk::AUDIO, at, block).unwrap());
+        }
+        sent.extend(bench.finish(Timestamp(200_000_000)).unwrap());
+        let told = sent.iter().map(|(port, packet)| {
+            let ms = packet.header.at.0 / 1_000_000;
+            match packet.get::<SpeechEvent>() {
+                Some(event) => format!("{:?} {ms}", event.kind),
+                None => format!("{port} {ms}"),
+            }
+        });
+        assert_eq!(told.collect::<Vec<_>>(), expected, "{held}");
     }
 }

@@ -283,7 +283,8 @@ fn first_part(text: &str, min_chars: usize, unit: Unit) -> Option<usize> {
 fn is_abbreviation(text: &str, mark: char) -> bool {
     const KNOWN: [&str; 11] =
         ["mr", "mrs", "ms", "dr", "st", "vs", "e.g", "i.e", "a.m", "p.m", "no"];
-    let word = text.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or(text);
+    let is_before = |c: char| c.is_whitespace() || matches!(c, '(' | '[' | '"' | '“' | '‘' | '*');
+    let word = text.rsplit(is_before).next().unwrap_or(text).trim_start_matches('\'');
     let is_initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
     mark == '.' && (is_initial || KNOWN.iter().any(|known| word.eq_ignore_ascii_case(known)))
 }
@@ -331,6 +332,8 @@ mod tests {
         check(&[], text, &clauses);
         let sentences = ["Well, I know.", "At 7:30, Mr. Smith, it is 3.5 degrees!", "Really?"];
         check(&[("unit", "sentence")], text, &sentences);
+        let quoted = "He said \"Mr. Smith called\", “Dr. Who” and 'St. Ives'.";
+        check(&[("unit", "sentence")], quoted, &[quoted]);
         check(&[("min_chars", "1")], "Oh, no. A. Einstein.", &["Oh,", "no. A. Einstein."]);
         check(&[("min_chars", "100")], text, &[text]);
         check(&[("unit", "token")], "a b", &["a", "b"]);

@@ -178,9 +178,10 @@ impl Asr {
         cx.send_at(Self::TRANSCRIPT, at, transcript);
     }
 
-    /// Ends the utterance where its sound ends.
-    fn end_utterance(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(at) = self.next_at else { return Ok(()) };
+    /// Ends the utterance where its sound ends, or at `next`, where the next one is heard first, if that
+    /// is earlier: time began anew, and nothing that is later may come before.
+    fn end_utterance(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
+        let Some(at) = self.next_at.map(|at| at.min(next)) else { return Ok(()) };
         let tail = self.pending.len() - self.context + self.rate.samples(TAIL);
         let windows = tail.div_ceil(self.window);
         self.pending.resize(self.context + windows * self.window, 0.0);
@@ -190,13 +191,14 @@ impl Asr {
         Ok(())
     }
 
-    /// Begins a new utterance when this one is over; the sound goes on.
-    fn end_at_pause(&mut self, cx: &mut Cx<'_>) {
+    /// Begins a new utterance when this one is over; the sound goes on, and what was not decoded yet
+    /// of it begins at `rest_at`.
+    fn end_at_pause(&mut self, cx: &mut Cx<'_>, rest_at: Timestamp) {
         let silent = self.decoder.silent_for() >= self.limits.silence;
         if silent || self.decoder.heard() >= self.limits.max_utterance {
             let now = self.decoder.now();
             self.send_final(cx, now);
-            self.decoder.go_on();
+            self.decoder.go_on(rest_at);
             self.sent.clear();
         } else if self.limits.partials {
             self.send_partial(cx);
@@ -209,16 +211,19 @@ impl Asr {
         let tolerance = self.rate.duration(self.window / 8);
         let far = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
         if self.next_at.is_none_or(far) {
-            self.end_utterance(cx)?;
+            self.end_utterance(cx, at + self.rate.duration(self.window))?;
             self.clear(at);
         }
         self.next_at = Some(at + block.duration());
+        let mut part_at = at;
         // Window by window, so that a long block gives the results that short ones give.
         for part in block.channel(0)?.chunks(self.window) {
             self.pending.extend_from_slice(part);
+            part_at = part_at + self.rate.duration(part.len());
             if self.pending.len() >= self.context + self.window {
                 self.windows(cx)?;
-                self.end_at_pause(cx);
+                let rest = self.pending.len() - self.context;
+                self.end_at_pause(cx, part_at - self.rate.duration(rest));
             }
         }
         Ok(())
@@ -302,7 +307,7 @@ impl Node for Asr {
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         if let Some(event) = packet.get::<SpeechEvent>() {
             if event.kind == SpeechEventKind::End {
-                self.end_utterance(cx)?;
+                self.end_utterance(cx, Timestamp(i64::MAX))?;
             }
             return Ok(());
         }
@@ -310,7 +315,7 @@ impl Node for Asr {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.end_utterance(cx)
+        self.end_utterance(cx, Timestamp(i64::MAX))
     }
 
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {

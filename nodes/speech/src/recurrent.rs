@@ -15,6 +15,7 @@ pub(crate) struct RecurrentModel {
     path: std::path::PathBuf,
     input_sizes: Vec<usize>,
     result_sizes: Vec<usize>,
+    input: Vec<f32>,
     state: Tensor,
     /// Takes the state that a run gives, while the old one is still borrowed.
     next_state: Tensor,
@@ -40,8 +41,9 @@ impl RecurrentModel {
             state.map_err(|error| failed(error.to_string()))
         };
         let (path, state, next_state) = (path.to_owned(), state()?, state()?);
-        let result = Vec::new();
-        let model = Self { model, path, input_sizes, result_sizes, state, next_state, result };
+        let (input, result) = (Vec::new(), Vec::new());
+        let model =
+            Self { model, path, input_sizes, result_sizes, input, state, next_state, result };
         Ok((model, package))
     }
 
@@ -72,7 +74,9 @@ impl RecurrentModel {
 
     /// Runs the model on `input`, keeps its state, and returns the result.
     pub(crate) fn run(&mut self, input: &[f32]) -> Result<&[f32], NodeError> {
-        let (path, sizes) = (&self.path, &self.input_sizes);
+        self.input.clear();
+        self.input.extend(input.iter().map(|value| heard(*value)));
+        let (path, sizes, input) = (&self.path, &self.input_sizes, &self.input);
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
         let inputs =
             [Input::Tensor(TensorView::new(sizes, input)?), Input::Tensor(self.state.view())];
@@ -84,6 +88,14 @@ impl RecurrentModel {
         std::mem::swap(&mut self.state, &mut self.next_state);
         Ok(&self.result)
     }
+}
+
+/// Sixty decibels over full scale, and more than any feature: what is beyond is a fault of the sender.
+const LARGEST: f32 = 1e3;
+
+/// The value; zero where it is no number or no sound, which would stay in the state.
+fn heard(value: f32) -> f32 {
+    if value.abs() <= LARGEST { value } else { 0.0 }
 }
 
 /// The sizes of what `forward` takes and gives.
@@ -127,6 +139,19 @@ fn contract(model: &Model, limit: usize) -> Result<Contract, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_sound_is_outlived() {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad"));
+        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let (mut model, _) = RecurrentModel::open(path, "voice_activity", &cx).unwrap();
+        let len = model.input_sizes().iter().product();
+        for value in [f32::NAN, f32::INFINITY, 1e30, -1e3] {
+            model.run(&vec![value; len]).unwrap();
+            let result = model.run(&vec![0.1; len]).unwrap();
+            assert!(result.iter().all(|x| x.is_finite()), "{value}: {result:?}");
+        }
+    }
 
     #[test]
     fn what_a_caller_keeps_is_limited() {

@@ -2,6 +2,7 @@
 
 mod expansion;
 mod lexicon;
+mod money;
 mod normalise;
 mod numbers;
 mod program;

@@ -174,11 +174,12 @@ impl Vad {
         Ok(())
     }
 
-    /// Ends speech where the sound ends.
-    fn end_speech(&mut self, cx: &mut Cx<'_>) {
+    /// Ends speech where the sound ends, or at `next`, where the next sound begins, if that is earlier:
+    /// time began anew, and nothing that is later may come first.
+    fn end_speech(&mut self, cx: &mut Cx<'_>, next: Timestamp) {
         if self.gate.in_speech() {
             let event = SpeechEvent { kind: SpeechEventKind::End, probability: 0.0 };
-            cx.send_at(Self::EVENTS, self.pending_at, event);
+            cx.send_at(Self::EVENTS, self.pending_at.min(next), event);
         }
         self.gate = Gate::default();
     }
@@ -274,8 +275,11 @@ impl Node for Vad {
         let tolerance = self.rate.duration(self.window / 2);
         let far = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
         if self.next_at.is_none_or(far) {
-            self.end_speech(cx);
+            self.end_speech(cx, at);
             self.clear(at);
+        } else if self.gate.is_quiet() {
+            // The clock of the sound is followed in pauses, so that speech is sent without gaps.
+            self.pending_at = at - self.rate.duration(self.pending.len() - self.context);
         }
         self.pending.extend_from_slice(block.channel(0)?);
         self.next_at = Some(at + block.duration());
@@ -283,7 +287,7 @@ impl Node for Vad {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.end_speech(cx);
+        self.end_speech(cx, Timestamp(i64::MAX));
         Ok(())
     }
 }
@@ -303,7 +307,11 @@ pub(crate) fn expect_mono(
         return Err(NodeError::InvalidInput { port, reason });
     }
     if block.channels() != 1 {
-        let reason = format!("{} channels, but the model hears one", block.channels());
+        let reason = format!(
+            "{} channels, but the model hears one; set channels: mono on wav_source, or channels: 1 \
+             on microphone",
+            block.channels()
+        );
         return Err(NodeError::InvalidInput { port, reason });
     }
     Ok(())
@@ -335,6 +343,11 @@ struct Gate {
 impl Gate {
     fn in_speech(&self) -> bool {
         self.speech_since.is_some()
+    }
+
+    /// Whether there is a pause, in which nothing counts as speech yet.
+    fn is_quiet(&self) -> bool {
+        !self.in_speech() && self.quiet_since.is_some()
     }
 
     /// How long there has been no speech at `now`.

@@ -208,8 +208,9 @@ impl Decider {
             self.recent.iter().skip(label).step_by(labels).sum::<f32>() / runs as f32
         };
         let over = (1..labels).map(|label| (label, mean(label))).filter(|&(label, score)| {
-            let rested = self.last[label].is_none_or(|last| now.since(last) >= self.refractory);
-            score >= self.thresholds[label] && rested
+            // What was detected later belongs to a clock that has begun anew since.
+            let rests = |last: Timestamp| now >= last && now.since(last) < self.refractory;
+            score >= self.thresholds[label] && !self.last[label].is_some_and(rests)
         });
         let detected = over.max_by(|a, b| a.1.total_cmp(&b.1));
         if let Some((label, _)) = detected {
@@ -257,16 +258,30 @@ mod tests {
         check(&[(1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, 1.0)], &[(1, 1), (3, 2)]);
     }
 
-    #[test]
-    fn scores_match_the_labels() {
-        let mut decider = Decider {
+    /// Labels "a" and "b", of which "b" rests for four steps.
+    fn two_labels() -> Decider {
+        Decider {
             thresholds: vec![0.5; 2],
             smooth: STEP,
-            refractory: STEP,
+            refractory: STEP * 4,
             labels: vec!["a".to_owned(), "b".to_owned()],
             recent: Vec::new(),
             last: vec![None; 2],
+        }
+    }
+
+    #[test]
+    fn scores_match_the_labels() {
+        assert!(two_labels().update(&[0.1; 3], Timestamp::ZERO, STEP).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_begins_anew_ends_the_rest() {
+        let mut decider = two_labels();
+        let detected = |step: u32| {
+            let found = decider.update(&[0.0, 1.0], Timestamp::ZERO + STEP * step, STEP);
+            found.unwrap().is_some()
         };
-        assert!(decider.update(&[0.1; 3], Timestamp::ZERO, STEP).is_err());
+        assert_eq!([1000, 1001, 3, 4, 7].map(detected), [true, false, true, false, true]);
     }
 }

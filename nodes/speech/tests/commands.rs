@@ -1,4 +1,5 @@
-//! The shipped recogniser on the sample sound: its words, their times, partial results, events.
+//! The shipped recogniser on the sample sound: its words, their times, partial results, events; and
+//! the shipped detector of speech.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +9,7 @@ use afferent_graph::{
     AudioBlock, Node, NodeBench, OpenCx, Packet, ParamValue, Params, SampleRate, SpeechEvent,
     SpeechEventKind, Timestamp, Transcript,
 };
-use afferent_nodes_speech::{Asr, AsrParams};
+use afferent_nodes_speech::{Asr, AsrParams, Vad, VadParams};
 
 const RATE: SampleRate = SampleRate(16_000);
 
@@ -53,13 +54,38 @@ fn hear(
     size: usize,
 ) -> Vec<(Timestamp, Transcript)> {
     let mut heard = Vec::new();
-    for (number, part) in sound.chunks(size).enumerate() {
-        let mut block = AudioBlock::default();
-        block.reshape(RATE, 1, part.len()).unwrap().copy_from_slice(part);
-        let at = from + RATE.duration(number * size);
+    for (at, block) in blocks(sound, from, size, 1.0) {
         heard.extend(transcripts(&asr.call(Asr::AUDIO, at, block).unwrap()));
     }
     heard
+}
+
+/// Blocks of `size` samples of sound that begins at `from`, whose clock is slow by the factor `slow`.
+fn blocks(
+    sound: &[f32],
+    from: Timestamp,
+    size: usize,
+    slow: f64,
+) -> impl Iterator<Item = (Timestamp, AudioBlock)> {
+    sound.chunks(size).enumerate().map(move |(number, part)| {
+        let mut block = AudioBlock::default();
+        block.reshape(RATE, 1, part.len()).unwrap().copy_from_slice(part);
+        (from + RATE.duration(number * size).mul_f64(slow), block)
+    })
+}
+
+fn vad() -> NodeBench<Vad> {
+    let values = [("model".to_owned(), ParamValue::Path(pipelines("models/vad")))].into();
+    let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+    NodeBench::new(Vad::open(VadParams::from_values(&values).unwrap(), &cx).unwrap())
+}
+
+/// The events of `sent` with their times.
+fn events(sent: &[(&'static str, Packet)]) -> Vec<(Timestamp, SpeechEventKind)> {
+    let events = sent
+        .iter()
+        .map(|(_, packet)| packet.get::<SpeechEvent>().map(|event| (packet.header.at, event.kind)));
+    events.flatten().collect()
 }
 
 fn transcripts(sent: &[(&'static str, Packet)]) -> Vec<(Timestamp, Transcript)> {
@@ -113,4 +139,46 @@ fn what_is_half_heard_is_forgotten() {
     assert!(!heard.is_empty() && heard.iter().all(|(_, heard)| !heard.is_final));
     assert!(asr.cancel(Timestamp::ZERO).unwrap().is_empty());
     assert!(asr.finish(Timestamp::ZERO).unwrap().is_empty());
+}
+
+#[test]
+fn a_clock_that_runs_apart_is_followed() {
+    let (sound, slow) = (sound(), 1.03);
+    let times = |slow: f64| -> Vec<Timestamp> {
+        let (mut asr, mut vad) = (bench(&[("partials", ParamValue::Bool(false))]), vad());
+        let (mut times, mut starts) = (Vec::new(), Vec::new());
+        for (at, block) in blocks(&sound, Timestamp::ZERO, 480, slow) {
+            let heard = transcripts(&asr.call(Asr::AUDIO, at, block.clone()).unwrap());
+            times.extend(heard.iter().flat_map(|(_, heard)| &heard.words).map(|word| word.start));
+            starts.extend(events(&vad.call(Vad::AUDIO, at, block).unwrap()));
+        }
+        assert!(starts.is_sorted_by(|a, b| a.0 < b.0), "{starts:?}");
+        times.extend(starts.iter().map(|(at, _)| *at));
+        times
+    };
+    let (exact, found) = (times(1.0), times(slow));
+    assert!(exact.len() > 20 && exact.len() == found.len(), "{exact:?}, {found:?}");
+    for (exact, found) in exact.iter().zip(&found) {
+        // The clock is followed in pauses: by the end of a sentence it is off by a tenth of a second.
+        let off = found.as_secs_f64() - slow * exact.as_secs_f64();
+        assert!(off.abs() < 0.15, "{exact} is {off:.3} s off");
+    }
+}
+
+#[test]
+fn nothing_is_told_late_where_a_clock_begins_anew() {
+    let (sound, second) = (&sound()[..24_000], Timestamp(1_000_000_000));
+    let (mut asr, mut vad) = (bench(&[]), vad());
+    let mut sent = Vec::new();
+    for (at, block) in blocks(sound, Timestamp(20 * second.0), 480, 1.0) {
+        asr.call(Asr::AUDIO, at, block.clone()).unwrap();
+        sent.extend(vad.call(Vad::AUDIO, at, block).unwrap());
+    }
+    assert_eq!(events(&sent).last().unwrap().1, SpeechEventKind::Start);
+    let (at, block) = blocks(sound, second, 480, 1.0).next().unwrap();
+    let heard = transcripts(&asr.call(Asr::AUDIO, at, block.clone()).unwrap());
+    let [(told, Transcript { is_final: true, .. })] = heard.as_slice() else { panic!("{heard:?}") };
+    assert!(told.since(second).as_millis() < 150, "within the first window: {told}");
+    let told = events(&vad.call(Vad::AUDIO, at, block).unwrap());
+    assert_eq!(told, [(second, SpeechEventKind::End)]);
 }

@@ -57,9 +57,11 @@ impl Pause {
         if (block.rate, block.channels()) != (self.rate, 1) {
             let reason = format!(
                 "sound of {} Hz and {} channels, but the model hears one of {} Hz; put a resample \
-                 node before it",
+                 node with rate: {} before it, and set channels: mono on wav_source, or channels: 1 \
+                 on microphone",
                 block.rate.0,
                 block.channels(),
+                self.rate.0,
                 self.rate.0
             );
             return Err(NodeError::InvalidInput { port, reason });
@@ -115,5 +117,16 @@ mod tests {
         let Err(error) = Pause::open(&vad, &cx) else { panic!("it was accepted") };
         assert!(error.to_string().contains("its input is not f32[1, 512]"), "{error}");
         assert!(Pause::open(&Path::new(models).join("turn"), &cx).is_ok());
+    }
+
+    #[test]
+    fn other_sound_is_refused_with_the_remedy() {
+        let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/turn");
+        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let mut pause = Pause::open(Path::new(model), &cx).unwrap();
+        let mut block = AudioBlock::default();
+        block.reshape(SampleRate(48_000), 2, 1).unwrap();
+        let error = pause.hear("audio", &block).unwrap_err().to_string();
+        assert!(error.contains("rate: 16000") && error.contains("channels: mono"), "{error}");
     }
 }

@@ -63,11 +63,11 @@ impl Decoder {
         Self { search, labels, space, clock, steps: 0, letter_step: None }
     }
 
-    /// Begins a new utterance in the same sound. Its first word may have begun before: letters appear
-    /// after their sound.
-    pub(super) fn go_on(&mut self) {
+    /// Begins a new utterance in the same sound, at `origin`: where this one ended, by the clock of the
+    /// sound. Its first word may have begun before: letters appear after their sound.
+    pub(super) fn go_on(&mut self, origin: Timestamp) {
         let earliest = self.letter_step.map_or(self.clock.earliest, |step| self.clock.end(step));
-        self.restart(self.now());
+        self.restart(origin);
         self.clock.earliest = earliest;
     }
 

@@ -124,7 +124,7 @@ impl Language {
         let context = self.grown(before)?;
         let mut next = NONE;
         if let Some(weight) = weight {
-            next = self.new_context(&gram, weight)?;
+            next = self.new_context(weight)?;
         }
         self.grams.insert((context, word), Gram { chance, next });
         Ok(())
@@ -151,11 +151,10 @@ impl Language {
         })
     }
 
-    /// A new context of these words.
-    fn new_context(&mut self, words: &[u32], weight: f32) -> Result<u32, String> {
+    /// A new context, which [`Language::link`] links to the shorter one.
+    fn new_context(&mut self, weight: f32) -> Result<u32, String> {
         let new = u32::try_from(self.contexts.len()).map_err(|_| "there are too many grams")?;
-        let shorter = (1..words.len()).find_map(|from| self.context(&words[from..]));
-        self.contexts.push(Context { weight, shorter: shorter.unwrap_or(EMPTY) });
+        self.contexts.push(Context { weight, shorter: EMPTY });
         Ok(new)
     }
 
@@ -170,31 +169,57 @@ impl Language {
         if !self.grams.contains_key(&key) {
             return Err(missing.to_owned());
         }
-        let next = self.new_context(words, 0.0)?;
+        let next = self.new_context(0.0)?;
         self.grams.entry(key).and_modify(|gram| gram.next = next);
         Ok(next)
     }
 
-    /// Gives every gram without a context of its own the longest that it ends in.
+    /// Gives every context the longest shorter one, and every gram without a context of its own the
+    /// longest that it ends in.
     fn link(&mut self) {
-        let open: Vec<(u32, u32)> =
-            self.grams.iter().filter(|(_, gram)| gram.next == NONE).map(|(&key, _)| key).collect();
-        for (context, word) in open {
-            let mut at = context;
-            let next = loop {
-                if at == EMPTY {
-                    break EMPTY;
-                }
-                at = self.contexts[at as usize].shorter;
-                match self.grams.get(&(at, word)) {
-                    Some(gram) if gram.next != NONE => break gram.next,
-                    _ => {}
-                }
-            };
-            if let Some(gram) = self.grams.get_mut(&(context, word)) {
-                gram.next = next;
+        let (mut made, mut open) = (vec![None; self.contexts.len()], Vec::new());
+        for (&key, gram) in &self.grams {
+            match gram.next {
+                NONE => open.push(key),
+                context => made[context as usize] = Some(key),
             }
         }
+        // A context stands behind the one that it makes longer, but a shorter one may have been made
+        // later: those of fewer words come first.
+        let mut by_length = Vec::with_capacity(made.len());
+        let mut lengths = vec![0; made.len()];
+        for (at, key) in made.iter().enumerate() {
+            if let Some((before, word)) = *key {
+                lengths[at] = lengths[before as usize] + 1;
+                by_length.push((lengths[at], at, before, word));
+            }
+        }
+        by_length.sort_unstable();
+        for (_, at, before, word) in by_length {
+            self.contexts[at].shorter = self.ending(before, word);
+        }
+        for (context, word) in open {
+            let next = self.ending(context, word);
+            self.grams.entry((context, word)).and_modify(|gram| gram.next = next);
+        }
+    }
+
+    /// The longest context that `word` behind `context` ends in, but is not.
+    fn ending(&self, context: u32, word: u32) -> u32 {
+        let mut at = context;
+        while at != EMPTY {
+            at = self.contexts[at as usize].shorter;
+            match self.grams.get(&(at, word)) {
+                Some(gram) if gram.next != NONE => return gram.next,
+                _ => {}
+            }
+        }
+        EMPTY
+    }
+
+    /// How many words and marks there are.
+    pub(super) fn count(&self) -> usize {
+        self.words.len()
     }
 
     /// Every word and its number, without the marks of begin, end and unknown words.
@@ -378,5 +403,13 @@ ngram 3=1
         check(&language, &["a", "b", "a"], -0.25);
         check(&language, &["a", "b", "b"], -2.0);
         check(&language, &["a", "a"], -1.0);
+    }
+
+    #[test]
+    fn a_context_that_is_made_later_is_fallen_back_to() {
+        let text = "\\1-grams:\n-1 a -0.3\n-1 b\n-2 c\n\\2-grams:\n-0.5 a b -0.2\n-0.4 b c\n";
+        let language = Language::parse(text).unwrap();
+        check(&language, &["a", "b", "c"], -0.2 - 0.4);
+        check(&language, &["a", "b", "b"], -0.2 - 1.0);
     }
 }

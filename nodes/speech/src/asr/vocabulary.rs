@@ -28,9 +28,9 @@ impl Vocabulary {
     /// The words of `language` that `labels` can spell.
     pub(super) fn new(language: Language, labels: &[String]) -> Self {
         let mut lexicon = Lexicon::new();
-        let mut texts = Vec::new();
+        // The marks have numbers, but no texts.
+        let mut texts = vec![String::new(); language.count()];
         for (number, word) in language.words() {
-            texts.resize(number as usize + 1, String::new());
             word.clone_into(&mut texts[number as usize]);
             if let Some(spelling) = spelled(word, labels) {
                 lexicon.add(number, &spelling, language.next(EMPTY, number).0);
@@ -81,5 +81,20 @@ impl Vocabulary {
     /// The text of a word.
     pub(super) fn text(&self, word: u32) -> &str {
         self.texts.get(word as usize).map_or("", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hot_word_is_no_mark_that_is_listed_last() {
+        let language = Language::parse("\\1-grams:\n-1 a\n-1 </s>\n-1 <unk>\n").unwrap();
+        let labels = ["", " ", "a", "b"].map(str::to_owned);
+        let mut vocabulary = Vocabulary::new(language, &labels);
+        vocabulary.expect("a b", &labels, 1.0).unwrap();
+        assert_eq!(vocabulary.texts, ["a", "", "", "b"]);
+        assert_eq!(vocabulary.hot[0].words, [3, 0]);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::mem;
 
-use super::numbers;
+use super::{
+    money::{self, money},
+    numbers,
+};
 
 /// How a clause ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,7 @@ const UNITS: &[(&str, &str)] = &[
     ("mm", "millimeters"),
     ("mph", "miles per hour"),
     ("km/h", "kilometers per hour"),
+    ("m/s", "meters per second"),
     ("ml", "milliliters"),
     ("am", "a m"),
     ("pm", "p m"),
@@ -66,18 +70,6 @@ const UNITS: &[(&str, &str)] = &[
     ("mhz", "megahertz"),
     ("ghz", "gigahertz"),
 ];
-/// Before an amount.
-const CURRENCIES: &[(&str, &str)] = &[("$", "dollars"), ("€", "euros"), ("£", "pounds")];
-/// Behind an amount of money.
-const SCALES: &[(&str, &str)] = &[
-    ("k", "thousand"),
-    ("m", "million"),
-    ("mn", "million"),
-    ("b", "billion"),
-    ("bn", "billion"),
-    ("t", "trillion"),
-    ("tn", "trillion"),
-];
 const SIGNS: &[(&str, &str)] = &[
     ("&", "and"),
     ("+", "plus"),
@@ -86,27 +78,36 @@ const SIGNS: &[(&str, &str)] = &[
     ("@", "at"),
     ("°", "degrees"),
 ];
-/// A clause longer than this is cut, so that sound starts soon.
+/// What may stand around a word.
+const QUOTES: [char; 5] = ['"', '\'', '“', '”', '*'];
+/// A clause that is as long as this is cut behind a piece of text, so that sound starts soon; a piece
+/// that is longer by itself is cut too.
 const LONGEST_CLAUSE: usize = 24;
 
 /// Splits `text` into clauses. `is_known` says which words the dictionary has: capitals that it does
 /// not have are said letter by letter.
 pub(crate) fn clauses(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<Clause> {
     let (mut found, mut words, mut written) = (Vec::new(), Vec::new(), Vec::new());
-    for (piece, number) in text.split_whitespace().zip(1..) {
-        let piece = piece.replace(['’', '‘'], "'");
-        let piece = piece.replace(['—', '–', ';', '…', '(', ')', '[', ']'], ", ");
-        for part in piece.split_whitespace() {
-            let lower = part.to_lowercase();
-            let mark = if abbreviation(&lower).is_some() { None } else { mark(&lower) };
-            say(part, &mut words, &is_known);
-            written.resize(words.len(), number);
-            if let Some(mark) = mark.or((words.len() >= LONGEST_CLAUSE).then_some(Mark::Comma))
-                && !words.is_empty()
-            {
-                let (words, written) = (mem::take(&mut words), mem::take(&mut written));
-                found.push(Clause { words, written, mark });
-            }
+    let mut parts = parts_of(text).into_iter().peekable();
+    while let Some((mut part, mut number)) = parts.next() {
+        if let Some((scale, last)) = parts.next_if(|(next, _)| money::goes_on(&part, next)) {
+            part = format!("{part} {scale}");
+            number = last;
+        }
+        let lower = part.to_lowercase();
+        let mark = mark(abbreviation(&lower).map_or(&lower, |(_, behind)| behind));
+        say(&part, &mut words, &is_known);
+        written.resize(words.len(), number);
+        while words.len() >= 2 * LONGEST_CLAUSE {
+            let rest = (words.split_off(LONGEST_CLAUSE), written.split_off(LONGEST_CLAUSE));
+            found.push(Clause { words, written, mark: Mark::Comma });
+            (words, written) = rest;
+        }
+        if let Some(mark) = mark.or((words.len() >= LONGEST_CLAUSE).then_some(Mark::Comma))
+            && !words.is_empty()
+        {
+            let (words, written) = (mem::take(&mut words), mem::take(&mut written));
+            found.push(Clause { words, written, mark });
         }
     }
     if !words.is_empty() {
@@ -115,9 +116,34 @@ pub(crate) fn clauses(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<Clause
     found
 }
 
+/// The parts of a text that have no space between them, in a few kinds of signs, and the number of the
+/// piece that each is of.
+fn parts_of(text: &str) -> Vec<(String, u32)> {
+    let mut parts = Vec::new();
+    for (piece, number) in text.split_whitespace().zip(1..) {
+        let piece = piece.replace(['’', '‘'], "'").replace('−', "-");
+        let piece = piece.replace(['—', '–', ';', '…', '(', ')', '[', ']'], ", ");
+        parts.extend(piece.split_whitespace().map(|part| (with_zero(part), number)));
+    }
+    parts
+}
+
+/// A part with the zero that is left out before a point, as in `-.5` and `$.50`.
+fn with_zero(part: &str) -> String {
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    match part.split_once('.') {
+        Some((before, after))
+            if is_digit(after.chars().next()) && !before.ends_with(char::is_alphanumeric) =>
+        {
+            format!("{before}0.{after}")
+        }
+        _ => part.to_owned(),
+    }
+}
+
 /// The mark at the end of a piece of text, behind which there may be quotes.
 fn mark(piece: &str) -> Option<Mark> {
-    match piece.trim_end_matches(['"', '\'', '”', '*']).chars().next_back()? {
+    match piece.trim_end_matches(QUOTES).chars().next_back()? {
         '.' => Some(Mark::Stop),
         ',' | ':' => Some(Mark::Comma),
         '?' => Some(Mark::Question),
@@ -126,24 +152,28 @@ fn mark(piece: &str) -> Option<Mark> {
     }
 }
 
-fn abbreviation(lower: &str) -> Option<&'static str> {
-    lookup(ABBREVIATIONS, lower)
+/// What an abbreviation means, whatever quotes and marks are around it, and those behind it.
+fn abbreviation(lower: &str) -> Option<(&'static str, &str)> {
+    let inner = lower.trim_start_matches(QUOTES);
+    let (name, behind) = inner.split_at(inner.rfind('.')? + 1);
+    let said = lookup(ABBREVIATIONS, name).filter(|_| !behind.contains(char::is_alphanumeric))?;
+    Some((said, behind))
 }
 
-fn lookup(table: &[(&str, &'static str)], key: &str) -> Option<&'static str> {
+pub(super) fn lookup(table: &[(&str, &'static str)], key: &str) -> Option<&'static str> {
     table.iter().find(|(name, _)| *name == key).map(|(_, said)| *said)
 }
 
 /// Adds the words of a piece without spaces.
 fn say(piece: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
     let lower = piece.to_lowercase();
-    let said = abbreviation(&lower).or_else(|| lookup(SIGNS, &lower));
+    let said = abbreviation(&lower).map(|(said, _)| said).or_else(|| lookup(SIGNS, &lower));
     if let Some(said) = said {
         words.extend(said.split(' ').map(str::to_owned));
         return;
     }
     let core = piece.trim_matches(|c: char| !(is_inside(c) || matches!(c, '-' | '+')));
-    if number(core, words, is_known) {
+    if number(core, words, is_known) || unit(core, words) {
         return;
     }
     for part in parts(core).split(' ') {
@@ -155,7 +185,7 @@ fn say(piece: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
 }
 
 /// Whether it belongs to a word or a number wherever it stands.
-fn is_inside(c: char) -> bool {
+pub(super) fn is_inside(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '%' | '°' | '$' | '€' | '£')
 }
 
@@ -173,14 +203,33 @@ fn parts(core: &str) -> String {
 
 /// Adds a word, or a unit behind a number.
 fn plain(part: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
+    if !unit(part, words) {
+        word(part, false, words, is_known);
+    }
+}
+
+/// Adds a unit behind a number; false when it is none.
+fn unit(part: &str, words: &mut Vec<String>) -> bool {
     let lower = part.to_lowercase();
     // Units are words of their own elsewhere: "am" is a verb.
     let behind_number = words.last().is_some_and(|word| numbers::is_number_word(word));
-    if let Some(unit) = lookup(UNITS, &lower).filter(|_| behind_number || lower == "pm") {
-        words.extend(unit.split(' ').map(str::to_owned));
-    } else {
-        word(part, false, words, is_known);
-    }
+    let known = lookup(UNITS, &lower).or_else(|| money::currency(&lower));
+    let known = known.filter(|_| behind_number || lower == "pm");
+    known.inspect(|unit| say_unit(unit, words)).is_some()
+}
+
+/// Adds the name of a unit: of one, or of more or less than that.
+fn say_unit(unit: &str, words: &mut Vec<String>) {
+    let is_one = match words.as_slice() {
+        [.., before, last] => {
+            last == "one" && !numbers::is_number_word(before) && before != "point"
+        }
+        [last] => last == "one",
+        [] => false,
+    };
+    let (first, rest) = unit.split_once(' ').unwrap_or((unit, ""));
+    words.push(if is_one { first.trim_end_matches('s') } else { first }.to_owned());
+    words.extend(rest.split_whitespace().map(str::to_owned));
 }
 
 /// Adds the words and the numbers of a part that has both.
@@ -256,14 +305,14 @@ fn number(text: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool)
         return false;
     }
     match known {
-        Some(unit) => words.extend(unit.split(' ').map(str::to_owned)),
+        Some(unit) => say_unit(unit, words),
         None => word(unit, true, words, is_known),
     }
     true
 }
 
 /// What ends with the last digit of `text`, and what is behind that.
-fn behind_digits(text: &str) -> (&str, &str) {
+pub(super) fn behind_digits(text: &str) -> (&str, &str) {
     text.split_at(text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |at| at + 1))
 }
 
@@ -272,39 +321,6 @@ fn decade(value: &str, words: &[String]) -> Option<u64> {
     let year = value.parse().ok().filter(|year| year % 10 == 0)?;
     let is_short = words.last().is_some_and(|word| word == "the") && (20..100).contains(&year);
     (is_short || (1500..2100).contains(&year)).then_some(year)
-}
-
-/// Adds money: `$3.50` is three dollars fifty, `-£1.2bn` minus one point two billion pounds; false
-/// when it is none.
-fn money(text: &str, words: &mut Vec<String>) -> bool {
-    let lower = text.to_lowercase();
-    let unsigned = lower.trim_start_matches('-');
-    let currency = CURRENCIES.iter().find(|(sign, _)| unsigned.starts_with(sign));
-    let Some((sign, name)) = currency else { return false };
-    let amount = lower.replacen(sign, "", 1);
-    let (value, scale) = behind_digits(&amount);
-    let (whole, part) = value.split_once('.').unwrap_or((value, ""));
-    let scaled = lookup(SCALES, scale);
-    if scaled.is_none() && !scale.is_empty() {
-        return false;
-    }
-    let cents = match part.len() {
-        0 => Some(0),
-        1 => part.parse().ok().map(|tenth: u64| 10 * tenth),
-        2 => part.parse().ok(),
-        _ => None,
-    };
-    let cents = cents.filter(|_| scaled.is_none());
-    if !numbers::written(if cents.is_some() { whole } else { value }, words) {
-        return false;
-    }
-    words.extend(scaled.map(str::to_owned));
-    let is_one = cents.is_some() && matches!(whole, "1" | "-1");
-    words.push(if is_one { name.trim_end_matches('s') } else { name }.to_owned());
-    if let Some(cents) = cents.filter(|cents| *cents > 0) {
-        numbers::cardinal(cents, words);
-    }
-    true
 }
 
 #[cfg(test)]
@@ -348,6 +364,23 @@ mod tests {
         check("The 3rd of May, 1,200 km", "the third of may, one thousand two hundred kilometers.");
         check("-4 degrees & more", "minus four degrees and more.");
         check("R2D2 has 10-20", "r two d two has ten twenty.");
+        check("−4°C, .5 miles", "minus four degrees celsius, zero point five miles.");
+    }
+
+    #[test]
+    fn units_are_those_of_one_or_of_many() {
+        let cases = [
+            ("100 km/h, 5 m/s", "one hundred kilometers per hour, five meters per second."),
+            ("100km/h and 1 km/h", "one hundred kilometers per hour and one kilometer per hour."),
+            ("1 km, 1°C and 1 min.", "one kilometer, one degree celsius and one minute."),
+            ("21 km or 2.1 km", "twenty one kilometers or two point one kilometers."),
+            ("1% at 1 pm", "one percent at one p m."),
+            ("20 €, 1 €", "twenty euros, one euro."),
+            ("I am a km/h", "i am a km h."),
+        ];
+        for (text, expected) in cases {
+            check(text, expected);
+        }
     }
 
     #[test]
@@ -391,6 +424,14 @@ mod tests {
             ("$3.00", "three dollars."),
             ("$1.999", "one point nine nine nine dollars."),
             ("$5-$10", "five dollars ten dollars."),
+            ("$1.2 billion, or", "one point two billion dollars, or."),
+            ("(-$5 Million) now", "minus five million dollars, now."),
+            ("$5 or million", "five dollars or million."),
+            ("$5m million", "five million dollars million."),
+            ("$5 m", "five dollars m."),
+            ("5€ and 1.20$", "five euros and one dollar twenty."),
+            ("US$5 and US$1", "five u s dollars and one u s dollar."),
+            ("$.50", "zero dollars fifty."),
             ("$5x", "five x."),
             ("$x", "x."),
             ("$", ""),
@@ -419,6 +460,10 @@ mod tests {
     fn abbreviations_end_no_clause() {
         check("Mr. Smith met Dr. Jones.", "mister smith met doctor jones.");
         check("at 5 p.m. on Monday", "at five p m on monday.");
+        check("fruit, e.g., apples, etc., too", "fruit, for example, apples, et cetera, too.");
+        check("\"Mr. Smith\" (i.e. “Dr.” Jones)", "mister smith, that is doctor jones,");
+        check("at 5 p.m.? No: a.m.!", "at five p m? no, a m!");
+        check("dr.jones", "dr jones.");
     }
 
     #[test]
@@ -443,5 +488,9 @@ mod tests {
     fn long_clauses_are_cut() {
         let found = clauses(&"word ".repeat(30), |_| true);
         assert_eq!(found.iter().map(|clause| clause.words.len()).collect::<Vec<_>>(), [24, 6]);
+        let found = clauses(&format!("It is 3.{}.", "1".repeat(100)), |_| true);
+        let about = found.iter().map(|clause| (clause.words.len(), clause.written.len()));
+        assert_eq!(about.collect::<Vec<_>>(), [(24, 24), (24, 24), (24, 24), (32, 32)]);
+        assert_eq!((found[0].mark, found[3].mark), (Mark::Comma, Mark::Stop));
     }
 }
