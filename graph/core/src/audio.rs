@@ -1,6 +1,6 @@
 //! Sound.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use afferent_core::{Error, Tensor};
 
@@ -34,6 +34,9 @@ pub struct AudioBlock {
 }
 
 impl AudioBlock {
+    /// The rates that a recording may have, in hertz.
+    pub const RATES_HZ: RangeInclusive<u32> = 1..=768_000;
+
     /// More than a file may say, or sound of a recording have that has no samples: every channel
     /// takes memory.
     pub const MAX_CHANNELS: usize = 64;
@@ -123,6 +126,10 @@ float32[] samples
     }
 
     fn from_wire((rate, channels, samples): Self::Wire) -> Result<Self, String> {
+        if !Self::RATES_HZ.contains(&rate) {
+            let (least, most) = Self::RATES_HZ.into_inner();
+            return Err(format!("sound of {rate} Hz; {least} to {most} Hz are read"));
+        }
         let (channels, total) = (channels as usize, samples.len());
         let len = total.checked_div(channels).unwrap_or(0);
         if total == 0 && channels > Self::MAX_CHANNELS {

@@ -248,6 +248,13 @@ mod tests {
             let error = codec.decode(&bytes, Header::default()).unwrap_err();
             assert_eq!(error, format!("{channels} channels, and no samples"));
         }
+        for rate in [0, 768_001] {
+            let block = AudioBlock { rate: SampleRate(rate), ..AudioBlock::default() };
+            let mut bytes = Vec::new();
+            codec.encode(&block, &mut bytes).unwrap();
+            let error = codec.decode(&bytes, Header::default()).unwrap_err();
+            assert_eq!(error, format!("sound of {rate} Hz; 1 to 768000 Hz are read"));
+        }
         assert_eq!(
             codec.decode(&[1], Header::default()).unwrap_err(),
             "it is not CDR in little endian"

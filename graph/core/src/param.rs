@@ -1,6 +1,12 @@
 //! The settings of a node: declared once, with unit, range, default and meaning.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    num::IntErrorKind::{NegOverflow, PosOverflow},
+    path::PathBuf,
+    time::Duration,
+};
 
 /// What a setting holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -123,7 +129,15 @@ impl Param {
         let wrong = || ParamError::Kind { found: text.to_owned(), expected: self.kind.to_string() };
         let value = match self.kind {
             ParamKind::Bool => text.parse().ok().map(ParamValue::Bool),
-            ParamKind::Int => text.replace('_', "").parse().ok().map(ParamValue::Int),
+            ParamKind::Int => match text.replace('_', "").parse() {
+                Ok(value) => Some(ParamValue::Int(value)),
+                Err(error) if matches!(error.kind(), NegOverflow | PosOverflow) => {
+                    let range = self.range_text();
+                    let range = range.unwrap_or_else(|| self.with_unit(i64::MIN, i64::MAX));
+                    return Err(ParamError::Range { found: text.to_owned(), range });
+                }
+                Err(_) => None,
+            },
             ParamKind::Float => text.parse().ok().map(ParamValue::Float),
             ParamKind::Duration => parse_duration(text).map(ParamValue::Duration),
             ParamKind::Text => Some(ParamValue::Text(text.to_owned())),
@@ -185,9 +199,15 @@ impl Param {
         let (least, greatest) = self.range?;
         Some(match self.kind {
             ParamKind::Duration => format!("{} to {}", seconds(least), seconds(greatest)),
-            _ if self.unit.is_empty() => format!("{least} to {greatest}"),
-            _ => format!("{least} to {greatest} {}", self.unit),
+            _ => self.with_unit(least, greatest),
         })
+    }
+
+    fn with_unit(&self, least: impl fmt::Display, greatest: impl fmt::Display) -> String {
+        match self.unit {
+            "" => format!("{least} to {greatest}"),
+            unit => format!("{least} to {greatest} {unit}"),
+        }
     }
 }
 
@@ -235,14 +255,18 @@ pub trait ParamType: Sized {
     /// Whether it may be absent without a default.
     const OPTIONAL: bool = false;
 
+    /// Least and greatest whole number that it holds.
+    const HOLDS: (i64, i64) = (i64::MIN, i64::MAX);
+
     /// Reads a value of its kind; `None` stands for an absent setting.
     fn from_value(value: Option<&ParamValue>) -> Option<Self>;
 }
 
 macro_rules! param_types {
-    ($($rust:ty => $kind:ident, $value:ident => $convert:expr;)*) => {
+    ($($rust:ty => $kind:ident $(of $holds:expr)?, $value:ident => $convert:expr;)*) => {
         $(impl ParamType for $rust {
             const KIND: ParamKind = ParamKind::$kind;
+            $(const HOLDS: (i64, i64) = $holds;)?
 
             fn from_value(value: Option<&ParamValue>) -> Option<Self> {
                 match value? {
@@ -257,8 +281,8 @@ macro_rules! param_types {
 param_types! {
     bool => Bool, value => Some(*value);
     i64 => Int, value => Some(*value);
-    u32 => Int, value => u32::try_from(*value).ok();
-    usize => Int, value => usize::try_from(*value).ok();
+    u32 => Int of (0, u32::MAX as i64), value => u32::try_from(*value).ok();
+    usize => Int of (0, isize::MAX as i64), value => usize::try_from(*value).ok();
     f64 => Float, value => Some(*value);
     f32 => Float, value => Some(*value as f32);
     Duration => Duration, value => Some(*value);
@@ -269,6 +293,7 @@ param_types! {
 impl<T: ParamType> ParamType for Option<T> {
     const KIND: ParamKind = T::KIND;
     const OPTIONAL: bool = true;
+    const HOLDS: (i64, i64) = T::HOLDS;
 
     fn from_value(value: Option<&ParamValue>) -> Option<Self> {
         match value {
@@ -323,7 +348,14 @@ pub fn read_param<T: ParamType>(
     }
     T::from_value(value).ok_or_else(|| {
         let found = value.map(ToString::to_string).unwrap_or_default();
-        (param.name, ParamError::Kind { found, expected: param.kind.to_string() })
+        let (least, greatest) = T::HOLDS;
+        let error = match value {
+            Some(ParamValue::Int(_)) if param.kind == ParamKind::Int => {
+                ParamError::Range { found, range: param.with_unit(least, greatest) }
+            }
+            _ => ParamError::Kind { found, expected: param.kind.to_string() },
+        };
+        (param.name, error)
     })
 }
 
@@ -477,6 +509,32 @@ mod tests {
         assert!(float.parse("nan").is_err());
         assert!(param(ParamKind::Float, None).parse("nan").is_err());
         assert!(param(ParamKind::Int, None).parse("1.5").is_err());
+    }
+
+    crate::params! {
+        /// Whole numbers of two types.
+        #[expect(dead_code, reason = "reading them is what is tested")]
+        struct Counts {
+            /// Of 32 bits.
+            pub few: u32 = "0", unit "Hz";
+            /// May be absent.
+            pub many: Option<usize>;
+        }
+    }
+
+    #[test]
+    fn whole_numbers_stay_in_the_range_of_their_type() {
+        let check = |name: &str, text: &str, expected: &str| {
+            let param = Counts::PARAMS.iter().find(|param| param.name == name).unwrap();
+            let error = param.parse(text).and_then(|value| {
+                Counts::from_values(&[(name.to_owned(), value)].into()).map_err(|(_, error)| error)
+            });
+            assert_eq!(error.unwrap_err().to_string(), expected);
+        };
+        check("few", "-1", "-1 is out of range: 0 to 4294967295 Hz");
+        check("many", "-1", "-1 is out of range: 0 to 9223372036854775807");
+        let (text, far) = ("99999999999999999999", "-9223372036854775808 to 9223372036854775807");
+        check("many", text, &format!("{text} is out of range: {far}"));
     }
 
     #[test]

@@ -164,9 +164,13 @@ impl Playout {
         Ok(())
     }
 
-    /// Changes the loudness of what is handed out from now on.
+    /// Changes the loudness of what is handed out from now on; a gain that is no number, or beyond all
+    /// of them, does not.
     pub fn set_gain(&mut self, gain: Gain) {
-        self.wanted_gain = 10.0_f32.powf(gain.decibels / 20.0);
+        let wanted = 10.0_f32.powf(gain.decibels / 20.0);
+        if wanted.is_finite() {
+            self.wanted_gain = wanted;
+        }
     }
 
     /// The samples up to the position `until`: what waits, then silence.
@@ -324,6 +328,9 @@ mod tests {
     fn loudness_changes_without_a_jump() {
         let mut playout = playout(1);
         playout.set_gain(Gain { decibels: -120.0 });
+        for decibels in [f32::NAN, f32::INFINITY, 1e4] {
+            playout.set_gain(Gain { decibels });
+        }
         playout.push(ms(0), &block(1, &[1.0; 8])).unwrap();
         let played = playout.next(8).to_vec();
         let expected = [0.75, 0.5, 0.25, 0.0, 0.0, 0.0, 0.0, 0.0];

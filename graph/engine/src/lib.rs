@@ -73,7 +73,7 @@ pub use clock::ClockKind;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Severity, counted};
 pub use draw::{DrawFormat, UnknownFormat, draw};
 pub use interrupt::InterruptHandle;
-pub use load::{LoadOptions, Loaded, load, parse};
+pub use load::{LoadOptions, Loaded, change_node, load, parse};
 pub use options::{CallSpan, Observer, RunOptions};
 pub use origin::Origin;
 pub use plan::{Plan, Threads};

@@ -37,6 +37,7 @@ use std::{
     sync::Arc,
 };
 
+pub use overlay::change_node;
 use places::Places;
 use reader::Reader;
 
@@ -149,7 +150,7 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
         }
     }
     let (mut graph, mut places, _) = reader.graph(&tree, &start);
-    places.removed = removed;
+    places.removed.extend(removed);
     graph.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     if graph.name.is_empty() {
         graph.name = path.file_stem().map(PathBuf::from).unwrap_or_default().display().to_string();

@@ -56,6 +56,14 @@ pub struct CallSpan<'s> {
 
 /// Looks on while a graph runs. Called on the threads of the nodes: be quick, and do not block.
 pub trait Observer: Send + Sync {
+    /// Every node is open and none has run. Called once, on the thread that starts the session.
+    ///
+    /// # Errors
+    /// Why it cannot look on; then no node runs.
+    fn begin(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// A call of a node has ended.
     fn called(&self, call: &CallSpan<'_>) {
         let _ = call;

@@ -61,6 +61,11 @@ pub enum RunError {
         /// The text of the panic.
         message: String,
     },
+    /// Who was to look on cannot, as its [`Observer::begin`] says; no node has run.
+    ///
+    /// [`Observer::begin`]: crate::Observer::begin
+    #[error("{0}")]
+    Observer(String),
     /// The operating system has no thread for the graph; no node has run.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
@@ -112,6 +117,9 @@ impl Session {
             RunError::Circle { nodes: places.into_iter().map(name).collect() }
         })?;
         let nodes = wire::open(graph, cx)?;
+        for observer in &options.observers {
+            observer.begin().map_err(RunError::Observer)?;
+        }
         let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
         let interrupt = wire::interrupt(graph, &plan, options.clock, &wakers);
         let meters = budget::meters(graph);

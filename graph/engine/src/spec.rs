@@ -101,8 +101,8 @@ pub struct InputSpec {
     pub sync: Option<SyncPolicy>,
     /// How long a packet of that stream waits for this one.
     pub timeout: Option<Duration>,
-    /// How many of its packets may be under way behind it. By default 2 for a stream of a source
-    /// with `latest`; of others, and with `usize::MAX`, any number.
+    /// How many of its packets may be under way behind it, 1 to 65536. By default 2 for a stream of
+    /// a source with `latest`; of others, and with `usize::MAX`, any number.
     pub in_flight: Option<usize>,
     /// Whether the stream leads back to a node that its sender descends from.
     pub feedback: bool,

@@ -15,7 +15,7 @@ mod vary;
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use afferent_engine::{
-    Diagnostic, Diagnostics, Place,
+    Diagnostic, Diagnostics, Place, change_node,
     yaml::{Key, Map, Node, Reader, Value},
 };
 
@@ -132,11 +132,17 @@ fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) 
 /// Puts what a case says under `key` on top of what the file says.
 fn merge(tree: &mut Node, key: &Key, value: &Node) {
     let adds = ["set", "nodes", "vary"].contains(&key.text.as_str());
-    match (tree.get_mut(&key.text).filter(|_| adds), value.as_map()) {
-        (Some(known), Some(entries)) if known.as_map().is_some() => {
-            entries.iter().for_each(|(key, value)| known.set(key.clone(), value.clone()));
+    let known = tree.get_mut(&key.text).filter(|known| adds && known.as_map().is_some());
+    let (Some(known), Some(entries)) = (known, value.as_map()) else {
+        return tree.set(key.clone(), value.clone());
+    };
+    let is_nodes = key.text == "nodes";
+    for (key, value) in entries {
+        let node = known.get_mut(&key.text).filter(|node| is_nodes && node.as_map().is_some());
+        match (node, value.as_map()) {
+            (Some(node), Some(_)) => change_node(node, value.clone()),
+            _ => known.set(key.clone(), value.clone()),
         }
-        _ => tree.set(key.clone(), value.clone()),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     suggest,
 };
 
-/// Longest queue.
+/// Longest queue, and most packets that may be under way.
 const MAX_QUEUE: usize = 65_536;
 
 impl<'a> Checker<'a> {
@@ -138,7 +138,7 @@ impl<'a> Checker<'a> {
             let is_source = self.defs[sender].is_some_and(NodeDef::is_source);
             let limited = is_source && policy.on_full == OnFull::Latest;
             let in_flight = input.in_flight.or(limited.then_some(Edge::IN_FLIGHT));
-            let in_flight = in_flight.filter(|count| *count <= MAX_QUEUE);
+            let in_flight = in_flight.filter(|count| *count != usize::MAX);
             let edge = Edge::new(from, to, policy);
             self.edges.push(Edge { sync, timeout, in_flight, feedback: input.feedback, ..edge });
         }
@@ -290,6 +290,12 @@ impl<'a> Checker<'a> {
             (None, _) if input.feedback => EdgePolicy::FEEDBACK_QUEUE,
             (queue, _) => queue.unwrap_or(EdgePolicy::QUEUE),
         };
+        let is_wrong = |count| count != usize::MAX && !(1..=MAX_QUEUE).contains(&count);
+        if input.in_flight.is_some_and(is_wrong) {
+            let message =
+                format!("\"in_flight\" {what} must be between 1 and {MAX_QUEUE}, or unlimited");
+            self.error(places.in_flight.as_ref(), message, None);
+        }
         if input.max_age.is_some_and(|age| age.is_zero()) {
             let message = format!("\"max_age\" {what} must be longer than none");
             self.error(places.max_age.as_ref(), message, None);

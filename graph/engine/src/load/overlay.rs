@@ -248,8 +248,9 @@ fn node_names(tree: &Node) -> Vec<&str> {
     nodes.into_iter().flatten().map(|(key, _)| key.text.as_str()).collect()
 }
 
-/// Changes `node` as a profile says, or a file that includes the one of the node.
-pub(crate) fn change_node(node: &mut Node, change: Node) {
+/// Changes `node`, a node of a graph file, as a profile says, or a file that includes the one of the
+/// node: setting by setting, unless `change` says what it is.
+pub fn change_node(node: &mut Node, change: Node) {
     if node.as_map().is_none() {
         return;
     }

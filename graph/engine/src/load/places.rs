@@ -62,6 +62,7 @@ pub(crate) struct InputPlaces {
     pub(crate) max_age: Option<Place>,
     pub(crate) sync: Option<Place>,
     pub(crate) timeout: Option<Place>,
+    pub(crate) in_flight: Option<Place>,
 }
 
 /// Where `node.port` is written.

@@ -113,6 +113,7 @@ impl Reader {
         }
         if let Some(value) = node.get("in_flight") {
             spec.in_flight = self.in_flight(value, what);
+            places.in_flight = Some(value.place.clone());
         }
         if let Some(value) = node.get("feedback") {
             spec.feedback = self.flag(value, &format!("\"feedback\" of {what}")).unwrap_or(false);

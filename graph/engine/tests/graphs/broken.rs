@@ -185,7 +185,7 @@ fn what_happens_under_load() {
 #[test]
 fn threads_and_what_is_under_way() {
     nodes(
-        " m: {use: microphone, cpu: two, priority: 100, spin: 0us}\n p: {use: print, in: {from: m, in_flight: 0}, thread: x, cpu: 0}\n q: {use: print, in: {from: m, in_flight: few}, thread: x, cpu: 1, priority: hi}",
+        " m: {use: microphone, cpu: two, priority: 100, spin: 0us}\n p: {use: print, in: {from: m, in_flight: 0}, thread: x, cpu: 0}\n q: {use: print, in: {from: m, in_flight: few}, thread: x, cpu: 1, priority: hi}\n r: {use: print, in: {from: m, in_flight: 65537}}",
         &[
             "3:28 \"cpu\" of node \"m\" must be the number of a processor, from 0 on, not \"two\"",
             "3:43 \"priority\" of node \"m\" must be a whole number from 1 to 99, not \"100\"",
@@ -194,6 +194,7 @@ fn threads_and_what_is_under_way() {
             "5:2 nodes \"p\" and \"q\" share the thread \"x\" and differ in \"cpu\" | write \"cpu\" once, or give them different threads",
             "5:43 \"in_flight\" of \"in\" of node \"q\" must be a number from 1 on, or unlimited, not \"few\"",
             "5:78 \"priority\" of node \"q\" must be a whole number from 1 to 99, not \"hi\"",
+            "6:43 \"in_flight\" of the stream from \"m\" to \"r\" must be between 1 and 65536, or unlimited",
         ],
     );
 }

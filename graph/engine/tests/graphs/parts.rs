@@ -236,6 +236,18 @@ fn a_graph_has_one_interrupt_and_one_waterfall() {
 }
 
 #[test]
+fn what_a_profile_of_a_part_removes_is_told() {
+    let head = HEAD.replace("{graph:", "{profile: quiet, graph:");
+    let ears = format!(
+        "{EARS}budget: {{from: vad.events, to: end.in, p95: 1s}}\nprofiles:\n  quiet: {{nodes: {{spare: ~, end: ~}}}}\n"
+    );
+    check(
+        &[("head.yaml", &head), ("parts/ears.yaml", &ears)],
+        &["parts/ears.yaml10:32 unknown node \"ears/end\" | profile \"quiet\" removes it"],
+    );
+}
+
+#[test]
 fn values_stand_for_others() {
     let graph = |path: &str| {
         format!(

@@ -110,6 +110,26 @@ fn a_node_that_does_not_open_is_named() {
     assert_eq!(error.unwrap_err().to_string(), "node sink: device \"lp0\": sink is not there");
 }
 
+/// One that cannot look on.
+struct Blind;
+
+impl Observer for Blind {
+    fn begin(&self) -> Result<(), String> {
+        Err("it is dark".to_owned())
+    }
+}
+
+#[test]
+fn an_observer_that_cannot_begin_ends_the_run_before_it() {
+    let mut graph = Graph::default();
+    let source = graph.numbers(1);
+    let (sink, seen) = graph.sink("sink");
+    graph.edge(source, sink);
+    let options = RunOptions { observers: vec![Arc::new(Blind)], ..RunOptions::default() };
+    assert_eq!(graph.run(options).unwrap_err().to_string(), "it is dark");
+    assert!(seen.lock().unwrap().is_empty());
+}
+
 #[test]
 fn a_graph_that_cannot_be_is_refused() {
     let mut graph = Graph::default();

@@ -95,6 +95,26 @@ cases:
 }
 
 #[test]
+fn cases_add_to_nodes_setting_by_setting() {
+    let body = r#"
+nodes: {wav: {params: {path: a.wav, block: 20ms}}, log: {in: wav}}
+turns: [{say: hello}]
+cases:
+  - {name: adds, nodes: {wav: {params: {block: 50ms}}}}
+  - {name: replaces, nodes: {wav: {use: scripted}, log: ~}}
+"#;
+    let cases = read(body).unwrap_or_else(|faults| panic!("{faults}"));
+    let node = |case: &Case, name: &str| case.nodes.as_ref()?.get(name).cloned();
+    let wav = node(&cases[0], "wav").unwrap();
+    let setting = |name: &str| wav.get("params")?.get(name).map(|value| value.value.clone());
+    let word = |text: &str| Some(Value::Scalar { text: text.to_owned(), quoted: false });
+    assert_eq!((setting("path"), setting("block")), (word("a.wav"), word("50ms")));
+    assert!(node(&cases[0], "log").unwrap().get("in").is_some());
+    assert!(node(&cases[1], "wav").unwrap().get("params").is_none());
+    assert!(node(&cases[1], "log").unwrap().is_null());
+}
+
+#[test]
 fn what_is_varied_is_counted_before_it_is_made() {
     let numbers = (0..8000).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
     let body = format!("turns: [{{say: hello}}]\nvary: {{a: [{numbers}], b: [{numbers}]}}\n");
