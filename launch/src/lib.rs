@@ -9,6 +9,7 @@ mod model;
 mod new;
 mod nodes;
 mod npy;
+mod output;
 mod replay;
 mod run;
 mod serve;
@@ -97,9 +98,14 @@ fn say(line: impl Display) {
 
 /// Writes `text` to standard output. That nobody reads it any more is no error.
 fn print(text: &str) -> anyhow::Result<()> {
+    print_to_reader(text).map(drop)
+}
+
+/// The same; whether somebody still reads it.
+fn print_to_reader(text: &str) -> anyhow::Result<bool> {
     let mut out = stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        result => Ok(result.map(|()| true)?),
     }
 }

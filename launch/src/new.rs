@@ -136,9 +136,8 @@ fn listed(text: &str, name: &str) -> anyhow::Result<String> {
         ]);
         return Ok(lines.join("\n") + "\n");
     };
-    let end = lines[begin..].iter().position(|line| line.trim_end() == "];");
-    let Some(end) = end.map(|end| begin + end) else {
-        bail!("the list NODES does not end with a line \"];\": add {type_name} by hand");
+    let Some((begin, end)) = nodes_list(&mut lines, begin) else {
+        bail!("the list NODES is not written \"&[…];\": add {type_name} by hand");
     };
     // Compared by the name of the type, whatever path stands before it.
     let key = |line: &str| {
@@ -149,6 +148,27 @@ fn listed(text: &str, name: &str) -> anyhow::Result<String> {
     let place = lines[begin + 1..end].iter().position(|line| key(line) > type_name);
     lines.insert(place.map_or(end, |place| begin + 1 + place), entry);
     Ok(lines.join("\n") + "\n")
+}
+
+/// The lines with which the list of nodes begins and ends, of which the first is at `item` or behind.
+/// An entry that shares a line with the brackets, as `rustfmt` writes a short list, gets its own.
+fn nodes_list(lines: &mut Vec<String>, item: usize) -> Option<(usize, usize)> {
+    let belongs = |line: &&String| line.starts_with([' ', '\t', ']']) || line.is_empty();
+    let len = 1 + lines[item + 1..].iter().take_while(belongs).count();
+    let end =
+        item + lines[item..item + len].iter().position(|line| line.trim_end().ends_with("];"))?;
+    let line = lines[end].trim_end();
+    if line == "];" {
+        return Some((item, end));
+    }
+    let (head, entries) = line.trim_end_matches("];").rsplit_once("&[")?;
+    let entries = entries.split(", ").filter(|entry| !entry.is_empty());
+    let entries = entries.map(|entry| format!("    {entry},"));
+    let list: Vec<_> =
+        [format!("{head}&[")].into_iter().chain(entries).chain(["];".to_owned()]).collect();
+    let last = end + list.len() - 1;
+    lines.splice(end..=end, list);
+    Some((end, last))
 }
 
 /// How many of `lines` go up to the last line about the crate itself, which stands before all items.
@@ -201,6 +221,25 @@ mod tests {
         let first = super::listed("fn main() {}\n", "one").unwrap();
         assert!(first.starts_with("mod one;\nfn main() {}\n"), "{first}");
         assert!(first.ends_with("    afferent_graph::NodeDef::of::<one::One>(),\n];\n"), "{first}");
+    }
+
+    /// As `rustfmt` writes lists that fit into a line, and those that fit behind a name.
+    #[test]
+    fn a_node_is_listed_behind_the_only_one() {
+        let other = "\n\nconst OTHER: &[u8] = &[\n    1,\n];\n";
+        let entry = "afferent_graph::NodeDef::of::<gate::Gate>()";
+        let added = "afferent_graph::NodeDef::of::<mute::Mute>()";
+        for head in ["pub const NODES: &[NodeDef] = ", "const NODES: &[NodeDef] =\n    "] {
+            let check = |list: &str, entries: &str| {
+                let listed = listed(&format!("mod gate;\n\n{head}{list}{other}"), "mute").unwrap();
+                let expected = format!("mod gate;\nmod mute;\n\n{head}&[\n{entries}];{other}");
+                assert_eq!(listed, expected);
+            };
+            check(&format!("&[{entry}];"), &format!("    {entry},\n    {added},\n"));
+            check("&[];", &format!("    {added},\n"));
+        }
+        let error = listed(&format!("const NODES: &[NodeDef] = ALL;{other}"), "mute").unwrap_err();
+        assert!(error.to_string().ends_with("add Mute by hand"), "{error}");
     }
 
     #[test]

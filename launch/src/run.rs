@@ -1,8 +1,6 @@
 //! `afferent run`: runs a graph and shows what happened.
 
 use std::{
-    fs::{self, File},
-    io::Write,
     net::TcpListener,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -16,15 +14,14 @@ use afferent_engine::{
     Checked, CheckedGraph, CheckedNode, ClockKind, Observer, Origin, Report, RunError, RunOptions,
     Session, Threads,
 };
-use afferent_graph::{OpenCx, ParamValue, read_duration};
-use afferent_record::{
-    RecordOptions, Recorder, TraceFile, Turn, Waterfall, waterfall_svg, write_turns,
-};
-use anyhow::Context;
+use afferent_graph::{ParamValue, read_duration};
+use afferent_record::{RecordOptions, Recorder, TraceFile, Waterfall};
+use anyhow::{Context, ensure};
 use clap::Args;
 
 use crate::{
     graph::GraphFile,
+    output::{Output, cannot_write},
     say,
     serve::{ADDRESS, Figures, bind},
 };
@@ -49,7 +46,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NODE[.OUTPUT]", requires = "record")]
     record_only: Vec<String>,
     /// Largest size of the recording, in megabytes; it ends there, the graph goes on
-    #[arg(long, value_name = "MB", requires = "record")]
+    #[arg(long, value_name = "MB", requires = "record", value_parser = clap::value_parser!(u64).range(1..))]
     record_limit: Option<u64>,
     /// Write every call to this file, as a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
@@ -67,7 +64,7 @@ pub(crate) struct RunArgs {
     /// Run everything on one thread
     #[arg(long)]
     single_thread: bool,
-    /// Exit with a failure when a budget of the graph is not kept, or was not measured
+    /// Exit with a failure when a budget of the graph is not kept or was not measured, or there is none
     #[arg(long)]
     enforce_budget: bool,
     /// Print events and the summary as JSON lines; logs with a path keep their format
@@ -80,12 +77,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let duration = duration.context("--duration")?;
     let drain = read_duration(&args.drain, None).context("--drain")?;
     let Some(mut checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
+    measurable(args, &checked.graph)?;
     if args.json {
         print_json(&mut checked.graph);
     }
     // What cannot be served or written ends the command before the graph starts.
     let listener = args.serve.as_deref().map(bind).transpose()?;
-    let files = Files::create(args)?;
+    let files = Files::open(args)?;
     let witnesses = Witnesses::new(args, &checked)?;
     let options = RunOptions {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
@@ -95,14 +93,30 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         observers: witnesses.observers(),
         ..RunOptions::default()
     };
-    let ran = drive(&checked.graph, &args.file.services(), options, listener);
+    let session = Session::start(&checked.graph, &args.file.services(), options)?;
+    let ran = drive(session, listener);
     witnesses.finish();
     let (report, failed) = ran?;
     for failure in &report.failures {
         say(format_args!("error: {failure}"));
     }
-    show(args, &report, &witnesses.turns(), files)?;
+    show(args, &report, witnesses.waterfall.as_deref(), files)?;
     Ok(if failed { ExitCode::FAILURE } else { enforce_budget(args, &report) })
+}
+
+/// Whether `graph` has what the options ask for.
+fn measurable(args: &RunArgs, graph: &CheckedGraph) -> anyhow::Result<()> {
+    ensure!(
+        args.waterfall.is_none() || graph.waterfall.len() > 1,
+        "--waterfall: the graph does not say what to draw: name two outputs or more that work goes \
+         through, such as `waterfall: [vad.events, llm.answer]`"
+    );
+    ensure!(
+        !args.enforce_budget || !graph.budgets.is_empty(),
+        "--enforce-budget: the graph has no budget: give it one, such as `budget: {{from: vad.events, \
+         to: llm.answer, p95: 1s}}`"
+    );
+    Ok(())
 }
 
 /// Lets logs that are printed write JSON.
@@ -114,14 +128,8 @@ fn print_json(graph: &mut CheckedGraph) {
     }
 }
 
-/// Runs `graph` to its end; its report, and whether nodes failed.
-fn drive(
-    graph: &CheckedGraph,
-    services: &OpenCx,
-    options: RunOptions,
-    listener: Option<TcpListener>,
-) -> anyhow::Result<(Report, bool)> {
-    let session = Session::start(graph, services, options)?;
+/// Waits for the end of `session`; its report, and whether nodes failed.
+fn drive(session: Session, listener: Option<TcpListener>) -> anyhow::Result<(Report, bool)> {
     stop_on_ctrl_c(&session)?;
     for notice in session.notices() {
         say(format_args!("note: {notice}"));
@@ -180,11 +188,6 @@ impl Witnesses {
         })
     }
 
-    /// The times of the work that went all the way.
-    fn turns(&self) -> Vec<Turn> {
-        self.waterfall.as_ref().map(|waterfall| waterfall.turns()).unwrap_or_default()
-    }
-
     fn observers(&self) -> Vec<Arc<dyn Observer>> {
         let recorder = self.recorder.iter().map(|recorder| recorder.clone() as Arc<dyn Observer>);
         let trace = self.trace.iter().map(|(_, trace)| trace.clone() as Arc<dyn Observer>);
@@ -227,37 +230,15 @@ impl Witnesses {
 
 /// What is written when a graph has ended.
 struct Files {
-    stats: Option<NewFile>,
-    waterfall: Option<NewFile>,
+    stats: Option<Output>,
+    waterfall: Option<Output>,
 }
 
 impl Files {
-    fn create(args: &RunArgs) -> anyhow::Result<Self> {
-        let create = |path: &Option<PathBuf>| path.as_deref().map(NewFile::create).transpose();
-        Ok(Self { stats: create(&args.stats)?, waterfall: create(&args.waterfall)? })
+    fn open(args: &RunArgs) -> anyhow::Result<Self> {
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+        Ok(Self { stats: open(&args.stats)?, waterfall: open(&args.waterfall)? })
     }
-}
-
-struct NewFile {
-    path: PathBuf,
-    file: File,
-}
-
-impl NewFile {
-    /// Makes the file, over one that is there, with the folders above it.
-    fn create(path: &Path) -> anyhow::Result<Self> {
-        let file = path.parent().map_or(Ok(()), fs::create_dir_all);
-        let file = file.and_then(|()| File::create(path)).with_context(|| cannot_write(path))?;
-        Ok(Self { path: path.to_owned(), file })
-    }
-
-    fn write(mut self, text: &str) -> anyhow::Result<()> {
-        self.file.write_all(text.as_bytes()).with_context(|| cannot_write(&self.path))
-    }
-}
-
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write {}", path.display())
 }
 
 /// What makes a recording say what the graph was: its files, by their paths from the folder of the
@@ -295,23 +276,29 @@ pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
     .context("cannot listen to Ctrl-C")
 }
 
-fn show(args: &RunArgs, report: &Report, turns: &[Turn], files: Files) -> anyhow::Result<()> {
+fn show(
+    args: &RunArgs,
+    report: &Report,
+    waterfall: Option<&Waterfall>,
+    files: Files,
+) -> anyhow::Result<()> {
     let mut json = serde_json::to_value(report)?;
-    if let Some(object) = json.as_object_mut().filter(|_| !turns.is_empty()) {
-        object.insert("waterfall".to_owned(), serde_json::to_value(turns)?);
+    if let (Some(waterfall), Some(object)) = (waterfall, json.as_object_mut()) {
+        object.insert("waterfall".to_owned(), serde_json::to_value(waterfall.turns())?);
+        object.insert("waterfall_earlier".to_owned(), waterfall.earlier().into());
     }
-    if let Some(file) = files.waterfall {
-        file.write(&waterfall_svg(turns))?;
+    if let (Some(file), Some(waterfall)) = (files.waterfall, waterfall) {
+        file.write(waterfall.svg().as_bytes())?;
     }
     if let Some(file) = files.stats {
-        file.write(&serde_json::to_string_pretty(&json)?)?;
+        file.write(serde_json::to_string_pretty(&json)?.as_bytes())?;
     }
     if args.json {
         crate::print(&format!("{}\n", serde_json::json!({"summary": json})))?;
     } else {
         let mut text = String::new();
         report.write_summary(&mut text)?;
-        write_turns(turns, &mut text)?;
+        waterfall.map_or(Ok(()), |waterfall| waterfall.write_summary(&mut text))?;
         crate::print(&format!("\n{}\n", text.trim_end()))?;
     }
     Ok(())

@@ -13,7 +13,10 @@ use afferent_scenario::{Case, Options, Outcome, Runner, junit, load};
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use crate::catalogue::{nodes, services};
+use crate::{
+    catalogue::{nodes, services},
+    output::Output,
+};
 
 /// The help below the arguments.
 const EXAMPLE: &str = "\
@@ -83,6 +86,8 @@ pub(crate) fn test(args: &TestArgs) -> anyhow::Result<ExitCode> {
         repeat: args.repeat,
         cache: args.cache.clone().unwrap_or(defaults.cache),
     };
+    // What cannot be written ends the command before the first case.
+    let report = args.junit.as_deref().map(Output::open).transpose()?;
     let (catalogue, services) = (nodes(), services(None));
     let mut runner = Runner::new(&catalogue, &services, options);
     let mut outcomes = Vec::new();
@@ -91,15 +96,15 @@ pub(crate) fn test(args: &TestArgs) -> anyhow::Result<ExitCode> {
         show(args, &outcome)?;
         outcomes.push(outcome);
     }
-    if let Some(path) = &args.junit {
-        let text = junit(&outcomes).map_err(|error| anyhow!("no JUnit of this: {error}"))?;
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
     let failed = outcomes.iter().filter(|outcome| !outcome.passed()).count();
     if !args.json {
         let real: Duration = outcomes.iter().map(|outcome| outcome.real).sum();
         let (passed, real) = (outcomes.len() - failed, real.as_secs_f64());
         crate::print(&format!("\n{passed} passed, {failed} failed, in {real:.1} s\n"))?;
+    }
+    if let Some(report) = report {
+        let text = junit(&outcomes).map_err(|error| anyhow!("no JUnit of this: {error}"))?;
+        report.write(text.as_bytes())?;
     }
     Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     net::TcpListener,
     path::Path,
     process::{Child, Command, Output, Stdio},
@@ -23,7 +23,9 @@ nodes:
   even: {use: agc, in: ears}
   log: {use: event_log, in: even, params: {path: log.txt}}
 budget: {from: ears.audio, to: log.events, max: 1h}
+waterfall: [ears.audio, even.audio]
 profiles:
+  bare: {budget: ~, waterfall: ~}
   strict: {budget: {from: ears/wav.audio, to: log.events, p50: 1ns}}
 "#;
 
@@ -182,6 +184,128 @@ fn what_cannot_be_made_is_found_before_the_start() {
     for [_, path] in made {
         assert!(folder.path().join(path).metadata().unwrap().len() > 0, "{path}");
     }
+}
+
+/// What the run before wrote is there until there is something better.
+#[test]
+fn a_run_that_does_not_start_changes_no_file() {
+    let folder = folder();
+    let kept = ["--record", "a.mcap", "--stats", "b.json", "--waterfall", "c.svg", "--trace", "d"];
+    let check = |more: &[&str], expected: &str| {
+        for path in kept.iter().skip(1).step_by(2) {
+            fs::write(folder.path().join(path), "kept").unwrap();
+        }
+        let args = [&["run", "top.yaml", "--virtual"], &kept[..], more].concat();
+        let (_, errors, success) = call(folder.path(), &args);
+        assert!(!success && errors.contains(expected), "{errors}");
+        for path in kept.iter().skip(1).step_by(2) {
+            assert_eq!(fs::read(folder.path().join(path)).unwrap(), b"kept", "{path} {more:?}");
+        }
+    };
+    // That shows only when it is tried.
+    let too_long = format!("log.path={}", "x".repeat(300));
+    check(&["--set", &too_long], "it cannot be made");
+    check(&["--record-only", "evn"], "there is no output \"evn\" to record");
+    check(&["--record-limit", "0"], "invalid value '0'");
+    // What comes then is no mixture of both.
+    let long = "x".repeat(1 << 20);
+    kept.iter().skip(1).step_by(2).for_each(|path| {
+        fs::write(folder.path().join(path), &long).unwrap();
+    });
+    let args = [&["run", "top.yaml", "--virtual"], &kept[..]].concat();
+    let (_, errors, success) = call(folder.path(), &args);
+    assert!(success, "{errors}");
+    let stats = fs::read(folder.path().join("b.json")).unwrap();
+    let stats: serde_json::Value = serde_json::from_slice(&stats).unwrap();
+    assert_eq!(stats["waterfall"].as_array().map(Vec::len), Some(5));
+    let picture = fs::read_to_string(folder.path().join("c.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
+}
+
+#[test]
+fn what_a_graph_does_not_have_is_said() {
+    let folder = folder();
+    let run = ["run", "top.yaml", "--virtual", "--profile", "bare"];
+    for (option, expected) in [
+        (&["--waterfall", "turns.svg"][..], "error: --waterfall: the graph does not say"),
+        (&["--enforce-budget"], "error: --enforce-budget: the graph has no budget"),
+    ] {
+        let (_, errors, success) = call(folder.path(), &[&run[..], option].concat());
+        assert!(!success && errors.contains(expected), "{errors}");
+    }
+    assert!(!folder.path().join("turns.svg").exists());
+}
+
+#[test]
+fn what_a_test_writes_is_tried_before_it() {
+    let folder = folder();
+    let text = "afferent: 1\nscenario: quiet\ngraph: top.yaml\nturns: [{silence: 100ms}]\n";
+    fs::write(folder.path().join("quiet.yaml"), text).unwrap();
+    let test = |path: &str| call(folder.path(), &["test", "quiet.yaml", "--junit", path]);
+    let (text, errors, success) = test("top.yaml/below.xml");
+    let expected = "cannot write top.yaml/below.xml";
+    assert!(!success && text.is_empty() && errors.contains(expected), "{text}{errors}");
+    let (text, errors, _) = test("new/folder.xml");
+    assert!(text.contains(" passed, "), "{text}{errors}");
+    let report = fs::read_to_string(folder.path().join("new/folder.xml")).unwrap();
+    assert!(report.contains("<testsuite"), "{report}");
+}
+
+#[test]
+fn what_a_model_writes_is_tried_before_it() {
+    let folder = folder();
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/conformance/data/programs/counter");
+    let [model, input] = ["model.pte", "0_in_0.npy"].map(|name| format!("{data}/{name}"));
+    let run = |profile: &str| {
+        let args = ["model", "run", &model, "--input", &input, "--output-dir", "out", "--profile"];
+        call(folder.path(), &[&args[..], &[profile]].concat())
+    };
+    let (_, errors, success) = run("top.yaml/below.json");
+    assert!(!success && errors.contains("cannot write top.yaml/below.json"), "{errors}");
+    assert!(!folder.path().join("out").exists());
+    let (_, errors, success) = run("new/folder.json");
+    assert!(success, "{errors}");
+    let profile = fs::read(folder.path().join("new/folder.json")).unwrap();
+    assert!(serde_json::from_slice::<serde_json::Value>(&profile).is_ok());
+}
+
+/// A language model that answers to what comes in, with the tokenizer in `tokenizer`.
+#[cfg(unix)]
+fn generate(folder: &Path, tokenizer: &str) -> Child {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/text/tests/data/robot.pte");
+    let args = ["model", "generate", model, "--tokenizer", tokenizer, "--prompts", "--max-new=1"];
+    let mut generate = command(folder, &args);
+    generate.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+#[cfg(unix)]
+fn a_signal_ends_the_loading_of_a_model() {
+    let folder = folder();
+    let tokenizer = folder.path().join("tokenizer.json");
+    assert!(Command::new("mkfifo").arg(&tokenizer).status().unwrap().success());
+    let mut generate = generate(folder.path(), "tokenizer.json");
+    // It is open once somebody reads it, who waits for what never comes.
+    let _open = fs::File::options().write(true).open(&tokenizer).unwrap();
+    assert!(Command::new("kill").arg(generate.id().to_string()).status().unwrap().success());
+    assert_eq!(generate.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+#[cfg(unix)]
+fn answers_that_nobody_reads_are_not_given() {
+    let folder = folder();
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/text/tests/data/robot.json");
+    let mut generate = generate(folder.path(), data);
+    let mut prompts = generate.stdin.take().unwrap();
+    writeln!(prompts, "\"the robot\"").unwrap();
+    let mut answer = String::new();
+    BufReader::new(generate.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+    assert!(answer.contains("\"finish\""), "{answer}");
+    // More than wait in a pipe.
+    let taken = (0..20_000).take_while(|_| writeln!(prompts, "\"the robot\"").is_ok()).count();
+    assert!(taken < 20_000, "it went on");
+    assert!(generate.wait().unwrap().success());
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Hashes the streams of a run, and compares them with a recording.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use afferent_engine::{CheckedGraph, Observer};
 use afferent_graph::{Codec, Packet, Timestamp};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::{Recording, ReplayError, files::hex};
+use crate::{Recording, ReplayError, files::hex, lock};
 
 /// Hashes what every output of a run sends, and compares it packet by packet with a recording.
 ///
@@ -108,7 +108,7 @@ impl Compare {
     /// Of every output, in the order of the graph.
     pub fn verdicts(&self) -> Vec<StreamVerdict> {
         let verdict = |stream: &Stream| {
-            let seen = stream.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = lock(&stream.seen);
             let recorded = stream.expected.as_ref().map(|expected| expected.len() as u64);
             let missing = recorded.filter(|recorded| *recorded > seen.packets);
             let missing = missing.map(|_| Difference { packet: seen.packets, at: None });
@@ -133,7 +133,7 @@ impl Observer for Compare {
     fn sent(&self, node: &str, port: &'static str, _: Timestamp, packet: &Packet) {
         let fits = |stream: &&Stream| stream.node == node && stream.port == port;
         let Some(stream) = self.streams.iter().find(fits) else { return };
-        let mut seen = stream.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&stream.seen);
         let Seen { packets, hash: all, bytes, difference } = &mut *seen;
         bytes.clear();
         let encoded = packet.payload().map(|value| stream.codec.encode_uncompressed(value, bytes));

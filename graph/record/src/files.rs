@@ -89,8 +89,8 @@ fn add(path: &Path, hash: &mut Sha256) -> io::Result<()> {
     for entry in entries {
         hash.update(entry.file_name().as_encoded_bytes());
         hash.update([0]);
-        // Files alone: a folder within is no part of a model.
-        if entry.file_type()?.is_file() {
+        // Files and links to them alone: a folder within is no part of a model.
+        if entry.path().is_file() {
             add(&entry.path(), hash)?;
         }
     }

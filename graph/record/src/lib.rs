@@ -9,6 +9,7 @@
 //! | `trace`    | writes the calls of a run for `chrome://tracing` and Perfetto          |
 //! | `waterfall`| where the time of each piece of work goes, from output to output       |
 //! | `files`    | the files that a graph depends on, by their hashes                     |
+//! | `new_file` | a file that stays as it was until it is written                        |
 //!
 //! A recording is an [MCAP](https://mcap.dev) file: a channel for each output, called
 //! `node/output`, with values as ROS 2 writes them. The log time of a message is when it was sent,
@@ -19,17 +20,26 @@
 
 mod compare;
 mod files;
+mod new_file;
 mod recorder;
 mod replay;
 mod trace;
 mod waterfall;
 mod writer;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use compare::{Compare, Difference, StreamVerdict};
+pub use new_file::NewFile;
 pub use recorder::{RecordError, RecordOptions, RecordReport, Recorder, StreamRecord};
 pub use replay::{RecordedStream, Recording, ReplayError};
 pub use trace::{TraceFile, TraceReport};
-pub use waterfall::{Stage, Turn, Waterfall, svg as waterfall_svg, write_turns};
+pub use waterfall::{Stage, Turn, Waterfall};
+
+/// What is in `mutex`, whatever became of those who had it before.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What `error` says, with what lies behind it.
 fn reason(error: &dyn std::error::Error) -> String {

@@ -1,16 +1,14 @@
 //! Takes the packets of a run for a recording, and counts them.
 
 use std::{
-    fs::{self, File},
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc::{SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use afferent_engine::{CheckedGraph, CheckedNode, Observer};
@@ -18,7 +16,7 @@ use afferent_graph::{AnyPayload, Codec, Packet, Timestamp};
 use mcap::{McapError, records::Metadata};
 use serde::Serialize;
 
-use crate::{files, reason, writer::Writer};
+use crate::{NewFile, files, lock, reason, writer::Writer};
 
 /// What is recorded, and how.
 #[derive(Debug, Clone)]
@@ -91,18 +89,27 @@ pub enum RecordError {
 ///
 /// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
 pub struct Recorder {
-    /// Node and output, by place of the stream.
-    streams: Vec<(String, &'static str)>,
+    /// By place of the stream.
+    outputs: Vec<Output>,
+    /// Until the run begins.
+    head: Mutex<Option<Head>>,
     counts: Arc<[Counts]>,
     waiting: Arc<Waiting>,
     /// Outputs whose type cannot be written.
     skipped: Vec<String>,
-    /// Absent once it has finished.
+    /// While the run lasts.
     queue: Mutex<Option<SyncSender<Job>>>,
     writer: Mutex<Option<JoinHandle<Result<(), McapError>>>>,
     path: PathBuf,
     /// Packets that may wait, and the one that is written.
     holds: usize,
+}
+
+/// What stands before the packets, and where.
+pub(crate) struct Head {
+    pub(crate) file: NewFile,
+    pub(crate) hashes: Metadata,
+    pub(crate) options: RecordOptions,
 }
 
 #[derive(Default)]
@@ -165,59 +172,68 @@ impl RecordReport {
 }
 
 impl Recorder {
-    /// Makes the file `path`, over one that is there, with the folders above it, and starts the
-    /// thread that writes it.
+    /// Makes the file `path`, with the folders above it. What it held is there until the run begins,
+    /// which fails where it cannot be written.
     ///
     /// # Errors
-    /// Every [`RecordError`].
+    /// Every [`RecordError`] but [`RecordError::Thread`].
     pub fn create(
         path: &Path,
         graph: &CheckedGraph,
         options: &RecordOptions,
     ) -> Result<Arc<Self>, RecordError> {
         let (outputs, skipped) = choose(graph, &options.streams)?;
-        let fault = |reason| RecordError::File { path: path.to_owned(), reason };
-        let begin = options.begin_unix_ns.unwrap_or_else(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-        });
-        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        let file = folder.and_then(|()| File::create(path));
-        let file = file.map_err(|error| fault(format!("it cannot be made: {error}")))?;
+        let file = NewFile::open(path).map_err(|error| {
+            let reason = format!("it cannot be made: {error}");
+            RecordError::File { path: path.to_owned(), reason }
+        })?;
         let hashes = Metadata { name: files::METADATA.to_owned(), metadata: files::hashes(graph) };
-        let (queue, jobs) = sync_channel(options.queue.max(1));
-        let holds = options.queue.max(1).saturating_add(1);
         let waiting = Waiting { bytes: AtomicUsize::new(0), most: options.queue_bytes };
-        let waiting = Arc::new(waiting);
-        let writer = Writer::new(file, &outputs, hashes, options, begin, waiting.clone());
-        let writer = writer.map_err(|error| fault(reason(&error)))?;
-        let counts = writer.counts();
-        let streams = outputs.into_iter().map(|output| (output.node, output.port)).collect();
+        Ok(Arc::new(Self {
+            counts: outputs.iter().map(|_| Counts::default()).collect(),
+            outputs,
+            head: Mutex::new(Some(Head { file, hashes, options: options.clone() })),
+            waiting: Arc::new(waiting),
+            skipped,
+            queue: Mutex::default(),
+            writer: Mutex::default(),
+            path: path.to_owned(),
+            holds: options.queue.max(1).saturating_add(1),
+        }))
+    }
+
+    /// Writes what stands before the packets and starts the thread that writes these.
+    fn start(&self, head: Head) -> Result<(), RecordError> {
+        let (queue, jobs) = sync_channel(head.options.queue.max(1));
+        let (counts, waiting) = (self.counts.clone(), self.waiting.clone());
+        let writer = Writer::new(head, &self.outputs, counts, waiting).map_err(|error| {
+            RecordError::File { path: self.path.clone(), reason: reason(&error) }
+        })?;
         let writer = thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || writer.run(&jobs))
             .map_err(RecordError::Thread)?;
-        let (queue, writer) = (Mutex::new(Some(queue)), Mutex::new(Some(writer)));
-        let path = path.to_owned();
-        Ok(Arc::new(Self { streams, counts, waiting, skipped, queue, writer, path, holds }))
+        *lock(&self.queue) = Some(queue);
+        *lock(&self.writer) = Some(writer);
+        Ok(())
     }
 
     /// The place of a stream among those that are recorded.
     fn stream(&self, node: &str, port: &str) -> Option<usize> {
-        self.streams.iter().position(|(name, output)| name == node && *output == port)
+        self.outputs.iter().position(|output| output.node == node && output.port == port)
     }
 
     /// Writes what waits and ends the file. Later packets are counted as dropped.
     pub fn finish(&self) -> RecordReport {
-        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(lock(&self.queue).take());
+        let writer = lock(&self.writer).take();
         let error = match writer.map(JoinHandle::join) {
             None | Some(Ok(Ok(()))) => None,
             Some(Ok(Err(error))) => Some(reason(&error)),
             Some(Err(_)) => Some("the thread that records panicked".to_owned()),
         };
-        let streams = self.streams.iter().zip(self.counts.iter());
-        let streams = streams.map(|((node, port), counts)| StreamRecord {
+        let streams = self.outputs.iter().zip(self.counts.iter());
+        let streams = streams.map(|(Output { node, port, .. }, counts)| StreamRecord {
             output: format!("{node}.{port}"),
             written: counts.written.load(Ordering::Relaxed),
             dropped: counts.dropped.load(Ordering::Relaxed),
@@ -241,6 +257,11 @@ impl Waiting {
 }
 
 impl Observer for Recorder {
+    fn begin(&self) -> Result<(), String> {
+        let head = lock(&self.head).take();
+        head.map_or(Ok(()), |head| self.start(head)).map_err(|error| error.to_string())
+    }
+
     fn holds(&self, node: &str, port: &str) -> usize {
         if self.stream(node, port).is_some() { self.holds } else { 0 }
     }
@@ -250,7 +271,7 @@ impl Observer for Recorder {
         // Writing it is no part of its way through the graph, nor is a clone.
         let packet = packet.clone();
         let bytes = packet.payload().map_or(0, AnyPayload::bulk_bytes);
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = lock(&self.queue);
         let queue = queue.as_ref().filter(|_| self.waiting.has_room(bytes));
         let queued = queue.is_some_and(|queue| {
             self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed);

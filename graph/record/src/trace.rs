@@ -2,11 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::{self, File},
+    fs::File,
     io::{self, BufWriter, Write},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
@@ -16,6 +16,8 @@ use std::{
 use afferent_engine::{CallSpan, CheckedGraph, Failure, Observer};
 use serde::Serialize;
 use serde_json::{json, to_writer};
+
+use crate::{NewFile, lock};
 
 /// Calls that may wait to be written; of more, the new ones are counted and not written.
 const QUEUE: usize = 65_536;
@@ -27,8 +29,12 @@ const QUEUE: usize = 65_536;
 ///
 /// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
 pub struct TraceFile {
+    path: PathBuf,
+    title: String,
     nodes: Vec<String>,
-    /// Absent once it has finished.
+    /// Until the run begins.
+    file: Mutex<Option<NewFile>>,
+    /// While the run lasts.
     queue: Mutex<Option<SyncSender<Event>>>,
     writer: Mutex<Option<JoinHandle<io::Result<u64>>>>,
     dropped: AtomicU64,
@@ -58,30 +64,42 @@ pub struct TraceReport {
 }
 
 impl TraceFile {
-    /// Makes the file `path`, over one that is there, with the folders above it, for a run of
-    /// `graph`.
+    /// Makes the file `path`, with the folders above it, for a run of `graph`. What it held is there
+    /// until the run begins.
     ///
     /// # Errors
-    /// When it cannot be made, or the system has no thread for it.
+    /// When it cannot be made.
     pub fn create(path: &Path, graph: &CheckedGraph) -> io::Result<Arc<Self>> {
-        path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        let out = BufWriter::new(File::create(path)?);
-        let nodes: Vec<_> = graph.nodes.iter().map(|node| node.name.clone()).collect();
+        Ok(Arc::new(Self {
+            path: path.to_owned(),
+            title: graph.name.clone(),
+            nodes: graph.nodes.iter().map(|node| node.name.clone()).collect(),
+            file: Mutex::new(Some(NewFile::open(path)?)),
+            queue: Mutex::default(),
+            writer: Mutex::default(),
+            dropped: AtomicU64::new(0),
+        }))
+    }
+
+    /// Empties the file and starts the thread that writes it.
+    fn start(&self, file: NewFile) -> io::Result<()> {
+        let out = BufWriter::new(file.begin()?);
+        let (names, title) = (self.nodes.clone(), self.title.clone());
         let (queue, events) = sync_channel(QUEUE);
-        let (names, title) = (nodes.clone(), graph.name.clone());
         let writer = thread::Builder::new().name("trace".to_owned()).spawn(move || {
             let mut writer =
                 Writer { out, names, threads: HashMap::new(), calls: 0, flows: HashSet::new() };
             writer.write(&title, &events).map(|()| writer.calls)
         })?;
-        let (queue, writer) = (Mutex::new(Some(queue)), Mutex::new(Some(writer)));
-        Ok(Arc::new(Self { nodes, queue, writer, dropped: AtomicU64::new(0) }))
+        *lock(&self.queue) = Some(queue);
+        *lock(&self.writer) = Some(writer);
+        Ok(())
     }
 
     /// Writes what waits and ends the file.
     pub fn finish(&self) -> TraceReport {
-        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(lock(&self.queue).take());
+        let writer = lock(&self.writer).take();
         let (calls, error) = match writer.map(JoinHandle::join) {
             None => (0, None),
             Some(Ok(Ok(calls))) => (calls, None),
@@ -92,7 +110,7 @@ impl TraceFile {
     }
 
     fn queue(&self, event: Event) {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = lock(&self.queue);
         if queue.as_ref().is_none_or(|queue| queue.try_send(event).is_err()) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -100,6 +118,12 @@ impl TraceFile {
 }
 
 impl Observer for TraceFile {
+    fn begin(&self) -> Result<(), String> {
+        let file = lock(&self.file).take();
+        let started = file.map_or(Ok(()), |file| self.start(file));
+        started.map_err(|error| format!("cannot write {}: {error}", self.path.display()))
+    }
+
     fn called(&self, call: &CallSpan<'_>) {
         let Some(node) = self.nodes.iter().position(|name| name == call.node) else { return };
         let CallSpan { thread, input, trace, real_ns, model_ns, .. } = *call;

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt::{self, Write},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -11,8 +11,12 @@ use afferent_engine::{CheckedGraph, Observer};
 use afferent_graph::{Packet, Timestamp};
 use serde::Serialize;
 
+use crate::lock;
+
 /// Work that is under way at a time; of more, the oldest is given up.
 const ON_THE_WAY: usize = 256;
+/// Turns that are kept; of more, the last, and how many came before.
+const KEPT: usize = 4096;
 
 /// Times the outputs of [`CheckedGraph::waterfall`] for every piece of work that comes to the last
 /// of them: for a conversation, from the end of speech to the first sound of the answer.
@@ -21,7 +25,8 @@ const ON_THE_WAY: usize = 256;
 /// time of its packet tells; the others count when their first packet was sent, the last one no
 /// earlier than its packet's time, which for sound is when it is heard.
 ///
-/// Give it to [`RunOptions::observers`], and ask for its [`Waterfall::turns`] at the end.
+/// Of long runs it keeps the last 4096 turns. Give it to [`RunOptions::observers`], and ask for its
+/// [`Waterfall::turns`] at the end.
 ///
 /// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
 pub struct Waterfall {
@@ -34,7 +39,10 @@ pub struct Waterfall {
 struct State {
     /// By trace, the oldest first.
     open: VecDeque<(u64, Vec<Option<Reached>>)>,
-    turns: Vec<Turn>,
+    /// What went all the way, the oldest first.
+    done: VecDeque<Vec<Option<Reached>>>,
+    /// How much went all the way before that.
+    earlier: u64,
 }
 
 /// A stage that work has come to.
@@ -49,11 +57,11 @@ struct Reached {
 pub struct Turn {
     /// When it began, on the clock of the session, in seconds.
     pub begin_s: f64,
-    /// Its stages.
+    /// The stages that it came to.
     pub stages: Vec<Stage>,
 }
 
-/// What happened between one output and the one before it.
+/// What happened between one output and the one before it that the work came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stage {
     /// `node.port`.
@@ -72,24 +80,30 @@ impl Waterfall {
         (stages.len() > 1).then(|| Arc::new(Self { stages, state: Mutex::default() }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The last work that went all the way, in its order.
+    pub fn turns(&self) -> Vec<Turn> {
+        lock(&self.state).done.iter().filter_map(|reached| self.turn(reached)).collect()
     }
 
-    /// The work that went all the way, in its order.
-    pub fn turns(&self) -> Vec<Turn> {
-        self.lock().turns.clone()
+    /// How much went all the way before [`Waterfall::turns`].
+    pub fn earlier(&self) -> u64 {
+        lock(&self.state).earlier
+    }
+
+    /// `node.port` of each stage.
+    fn names(&self) -> impl Iterator<Item = String> {
+        self.stages.iter().map(|(node, port)| format!("{node}.{port}"))
     }
 
     fn turn(&self, reached: &[Option<Reached>]) -> Option<Turn> {
         let begin = reached.iter().flatten().next()?.at;
         let mut model_ns = 0;
-        let stages = self.stages.iter().zip(reached).filter_map(|((node, port), reached)| {
+        let stages = self.names().zip(reached).filter_map(|(output, reached)| {
             let reached = (*reached)?;
             let spent = reached.model_ns.saturating_sub(model_ns);
             model_ns = model_ns.max(reached.model_ns);
             Some(Stage {
-                output: format!("{node}.{port}"),
+                output,
                 after_ms: reached.at.since(begin).as_secs_f64() * 1e3,
                 model_ms: Duration::from_nanos(spent).as_secs_f64() * 1e3,
             })
@@ -109,7 +123,7 @@ impl Observer for Waterfall {
             _ => now,
         };
         let reached = Reached { at, model_ns: header.model_ns };
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let known = state.open.iter().position(|(trace, _)| *trace == header.trace);
         match known {
             None if stage == 0 => {
@@ -121,12 +135,13 @@ impl Observer for Waterfall {
                 state.open.push_back((header.trace, stages));
             }
             Some(place) if stage == last => {
-                let finished = state.open.remove(place);
-                let turn = finished.and_then(|(_, mut stages)| {
-                    stages[last] = Some(reached);
-                    self.turn(&stages)
-                });
-                state.turns.extend(turn);
+                let Some((_, mut stages)) = state.open.remove(place) else { return };
+                stages[last] = Some(reached);
+                if state.done.len() == KEPT {
+                    state.done.pop_front();
+                    state.earlier += 1;
+                }
+                state.done.push_back(stages);
             }
             Some(place) => {
                 state.open[place].1[stage].get_or_insert(reached);
@@ -136,98 +151,108 @@ impl Observer for Waterfall {
     }
 }
 
-/// Writes how long it took to each stage, over all turns.
-///
-/// # Errors
-/// Those of `out`.
-pub fn write_turns(turns: &[Turn], out: &mut impl Write) -> fmt::Result {
-    let Some(first) = turns.first() else { return Ok(()) };
-    let width = first.stages.iter().map(|stage| stage.output.len()).max().unwrap_or(0);
-    let count = turns.len();
-    writeln!(
-        out,
-        "\nwaterfall of {count} turns, ms after the first: p50, p95, of which models p50"
-    )?;
-    for (number, stage) in first.stages.iter().enumerate() {
-        let all = |value: fn(&Stage) -> f64| {
-            let stages = turns.iter().filter_map(|turn| turn.stages.get(number));
-            let mut values: Vec<f64> = stages.map(value).collect();
-            values.sort_by(f64::total_cmp);
-            values
-        };
-        let (after, model) = (all(|stage| stage.after_ms), all(|stage| stage.model_ms));
-        let [p50, p95] = [0.5, 0.95].map(|share| quantile(&after, share));
-        let model = quantile(&model, 0.5);
-        let name = &stage.output;
-        writeln!(out, "  {name:width$} {p50:9.1} {p95:9.1} {model:9.2}")?;
+impl Waterfall {
+    /// Writes how long it took to each stage, over all [`Waterfall::turns`] that came to it.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_summary(&self, out: &mut impl Write) -> fmt::Result {
+        let turns = self.turns();
+        if turns.is_empty() {
+            return Ok(());
+        }
+        let width = self.names().map(|name| name.len()).max().unwrap_or(0);
+        let title = self.title(turns.len());
+        writeln!(out, "\n{title}, ms after the first: p50, p95, of which models p50")?;
+        for name in self.names() {
+            let stages = turns.iter().flat_map(|turn| &turn.stages);
+            let stages: Vec<_> = stages.filter(|stage| stage.output == name).collect();
+            if stages.is_empty() {
+                writeln!(out, "  {name:width$} never reached")?;
+                continue;
+            }
+            let all = |value: fn(&Stage) -> f64| {
+                let mut values: Vec<f64> = stages.iter().map(|stage| value(stage)).collect();
+                values.sort_by(f64::total_cmp);
+                values
+            };
+            let (after, model) = (all(|stage| stage.after_ms), all(|stage| stage.model_ms));
+            let [p50, p95] = [0.5, 0.95].map(|share| quantile(&after, share));
+            let model = quantile(&model, 0.5);
+            write!(out, "  {name:width$} {p50:9.1} {p95:9.1} {model:9.2}")?;
+            match stages.len() {
+                count if count < turns.len() => writeln!(out, "  in {count} turns")?,
+                _ => writeln!(out)?,
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn title(&self, kept: usize) -> String {
+        match self.earlier() {
+            0 => format!("waterfall of {kept} turns"),
+            earlier => format!("waterfall of the last {kept} of {} turns", earlier + kept as u64),
+        }
+    }
+
+    /// A picture of the [`Waterfall::turns`]: a row for each, with a bar for each stage.
+    pub fn svg(&self) -> String {
+        const COLOURS: [&str; 8] = [
+            "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f",
+        ];
+        const LEFT: f64 = 90.0;
+        const ROW: f64 = 22.0;
+        const WIDTH: f64 = 640.0;
+        let (turns, names) = (self.turns(), self.names().skip(1).collect::<Vec<_>>());
+        let last = |turn: &Turn| turn.stages.last().map_or(0.0, |stage| stage.after_ms);
+        let longest = turns.iter().map(last).fold(1.0, f64::max);
+        let height = ROW * (turns.len() + names.len() + 2) as f64;
+        let mut text = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" height=\"{height:.0}\" \
+             font-family=\"sans-serif\" font-size=\"12\">\n<title>{}</title>\n",
+            LEFT + WIDTH + 90.0,
+            self.title(turns.len())
+        );
+        // Writing to a string does not fail.
+        for (row, turn) in turns.iter().enumerate() {
+            let y = ROW * row as f64;
+            let (text_y, begin) = (y + 15.0, turn.begin_s);
+            let _ = writeln!(text, "<text x=\"4\" y=\"{text_y:.0}\">{begin:.2} s</text>");
+            let mut from = LEFT;
+            for stage in turn.stages.iter().skip(1) {
+                let to = LEFT + WIDTH * stage.after_ms / longest;
+                let number = names.iter().position(|name| *name == stage.output);
+                let colour = COLOURS[number.unwrap_or(0) % COLOURS.len()];
+                let _ = writeln!(
+                    text,
+                    "<rect x=\"{from:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"16\" fill=\"{colour}\"/>",
+                    y + 3.0,
+                    (to - from).max(0.0)
+                );
+                from = from.max(to);
+            }
+            let (x, total) = (from + 6.0, last(turn));
+            let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{text_y:.0}\">{total:.0} ms</text>");
+        }
+        for (number, name) in names.iter().enumerate() {
+            let y = ROW * (turns.len() + 1 + number) as f64;
+            let colour = COLOURS[number % COLOURS.len()];
+            let _ = writeln!(
+                text,
+                "<rect x=\"{LEFT:.0}\" y=\"{y:.0}\" width=\"14\" height=\"14\" fill=\"{colour}\"/>\n\
+                 <text x=\"{:.0}\" y=\"{:.0}\">{name}</text>",
+                LEFT + 20.0,
+                y + 12.0
+            );
+        }
+        text + "</svg>\n"
+    }
 }
 
 /// The value that a share of the sorted `values` does not exceed.
 fn quantile(values: &[f64], share: f64) -> f64 {
     let place = (values.len() as f64 * share).ceil() as usize;
     values.get(place.saturating_sub(1)).copied().unwrap_or(0.0)
-}
-
-/// A picture of `turns`: a row for each, with a bar for each stage.
-pub fn svg(turns: &[Turn]) -> String {
-    const COLOURS: [&str; 8] =
-        ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f"];
-    const LEFT: f64 = 90.0;
-    const ROW: f64 = 22.0;
-    const WIDTH: f64 = 640.0;
-    let longest = turns.iter().filter_map(|turn| turn.stages.last()).map(|stage| stage.after_ms);
-    let longest = longest.fold(1.0, f64::max);
-    let names: Vec<_> = turns
-        .first()
-        .map(|turn| turn.stages.iter().skip(1))
-        .into_iter()
-        .flatten()
-        .map(|stage| stage.output.as_str())
-        .collect();
-    let height = ROW * (turns.len() + names.len() + 2) as f64;
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" height=\"{height:.0}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n",
-        LEFT + WIDTH + 90.0
-    );
-    // Writing to a string does not fail.
-    for (row, turn) in turns.iter().enumerate() {
-        let y = ROW * row as f64;
-        let _ = writeln!(text, "<text x=\"4\" y=\"{:.0}\">{:.2} s</text>", y + 15.0, turn.begin_s);
-        let mut from = LEFT;
-        for (number, stage) in turn.stages.iter().skip(1).enumerate() {
-            let to = LEFT + WIDTH * stage.after_ms / longest;
-            let colour = COLOURS[number % COLOURS.len()];
-            let _ = writeln!(
-                text,
-                "<rect x=\"{from:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"16\" fill=\"{colour}\"/>",
-                y + 3.0,
-                (to - from).max(0.0)
-            );
-            from = from.max(to);
-        }
-        let total = turn.stages.last().map_or(0.0, |stage| stage.after_ms);
-        let _ = writeln!(
-            text,
-            "<text x=\"{:.1}\" y=\"{:.0}\">{total:.0} ms</text>",
-            from + 6.0,
-            y + 15.0
-        );
-    }
-    for (number, name) in names.iter().enumerate() {
-        let y = ROW * (turns.len() + 1 + number) as f64;
-        let colour = COLOURS[number % COLOURS.len()];
-        let _ = writeln!(
-            text,
-            "<rect x=\"{LEFT:.0}\" y=\"{y:.0}\" width=\"14\" height=\"14\" fill=\"{colour}\"/>\n\
-             <text x=\"{:.0}\" y=\"{:.0}\">{name}</text>",
-            LEFT + 20.0,
-            y + 12.0
-        );
-    }
-    text + "</svg>\n"
 }
 
 #[cfg(test)]
@@ -252,6 +277,12 @@ mod tests {
         Packet::new(Text::default(), header)
     }
 
+    fn summary(waterfall: &Waterfall) -> String {
+        let mut text = String::new();
+        waterfall.write_summary(&mut text).unwrap();
+        text
+    }
+
     #[test]
     fn stages_are_timed_by_trace() {
         let waterfall = waterfall();
@@ -274,11 +305,45 @@ mod tests {
             stage("speaker.heard", 390.0, 5.0),
         ];
         assert_eq!(turns, [Turn { begin_s: 1.0, stages }]);
-        let mut text = String::new();
-        write_turns(&turns, &mut text).unwrap();
-        assert!(text.contains("llm.answer        320.0     320.0      8.00"), "{text}");
-        let svg = svg(&turns);
+        let text = summary(&waterfall);
+        assert!(text.contains("llm.answer        320.0     320.0      8.00\n"), "{text}");
+        let svg = waterfall.svg();
         assert!(svg.contains("390 ms") && svg.matches("<rect").count() == 4, "{svg}");
+    }
+
+    #[test]
+    fn a_stage_that_few_turns_come_to_is_timed_by_those() {
+        let waterfall = waterfall();
+        for trace in 1..=8 {
+            waterfall.sent("vad", "events", ms(0), &packet(0, trace, 0));
+            if trace == 8 {
+                waterfall.sent("llm", "answer", ms(40), &packet(0, trace, 0));
+            }
+            waterfall.sent("speaker", "heard", ms(90), &packet(0, trace, 0));
+        }
+        let text = summary(&waterfall);
+        assert!(
+            text.contains("llm.answer         40.0      40.0      0.00  in 1 turns\n"),
+            "{text}"
+        );
+        assert!(text.contains("speaker.heard      90.0      90.0      0.00\n"), "{text}");
+        let svg = waterfall.svg();
+        let coloured = |colour: &str| svg.matches(&format!("fill=\"{colour}\"")).count();
+        assert_eq!((coloured("#4e79a7"), coloured("#f28e2b")), (2, 9), "{svg}");
+    }
+
+    #[test]
+    fn of_many_turns_the_last_are_kept_and_the_others_counted() {
+        let waterfall = waterfall();
+        for trace in 0..KEPT as u64 + 3 {
+            waterfall.sent("vad", "events", ms(0), &packet(trace as i64, trace, 0));
+            waterfall.sent("speaker", "heard", ms(0), &packet(0, trace, 0));
+        }
+        let turns = waterfall.turns();
+        assert_eq!((turns.len(), turns[0].begin_s, waterfall.earlier()), (KEPT, 0.003, 3));
+        let text = summary(&waterfall);
+        assert!(text.contains("waterfall of the last 4096 of 4099 turns"), "{text}");
+        assert!(text.contains("llm.answer    never reached"), "{text}");
     }
 
     #[test]
@@ -287,7 +352,7 @@ mod tests {
         for trace in 0..1000 {
             waterfall.sent("vad", "events", ms(0), &packet(0, trace, 0));
         }
-        assert_eq!(waterfall.lock().open.len(), ON_THE_WAY);
+        assert_eq!(lock(&waterfall.state).open.len(), ON_THE_WAY);
         waterfall.sent("speaker", "heard", ms(1), &packet(1, 3, 0));
         assert!(waterfall.turns().is_empty());
     }

@@ -8,16 +8,13 @@ use std::{
         atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use afferent_graph::{Codec, Timestamp};
-use mcap::{
-    Attachment, McapError, WriteOptions,
-    records::{MessageHeader, Metadata},
-};
+use mcap::{Attachment, McapError, WriteOptions, records::MessageHeader};
 
-use crate::recorder::{Counts, Job, Output, RecordOptions, Waiting};
+use crate::recorder::{Counts, Head, Job, Output, Waiting};
 
 /// How much of a recording is lost when the process is killed.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -69,13 +66,17 @@ impl Writer {
     /// Writes what stands before the packets: attachments, hashes of files, and channels for all
     /// `outputs`.
     pub(crate) fn new(
-        file: File,
+        head: Head,
         outputs: &[Output],
-        hashes: Metadata,
-        options: &RecordOptions,
-        begin: u64,
+        counts: Arc<[Counts]>,
         waiting: Arc<Waiting>,
     ) -> Result<Self, McapError> {
+        let Head { file, hashes, options } = head;
+        let file = file.begin()?;
+        let begin = options.begin_unix_ns.unwrap_or_else(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+        });
         let library = concat!("afferent ", env!("CARGO_PKG_VERSION"));
         let format = WriteOptions::new().compression(None).chunk_size(None);
         let format = format.profile("ros2").library(library);
@@ -113,14 +114,8 @@ impl Writer {
         if closed + end > most {
             return Err(full());
         }
-        let counts = channels.iter().map(|_| Counts::default()).collect();
         let (out, bytes) = (Some(out), Vec::new());
         Ok(Self { out, file, channels, counts, waiting, begin, closed, open: 0, end, most, bytes })
-    }
-
-    /// Of each output.
-    pub(crate) fn counts(&self) -> Arc<[Counts]> {
-        self.counts.clone()
     }
 
     /// Writes until the queue is closed. After an error, or at the largest size, it goes on to

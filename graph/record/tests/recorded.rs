@@ -10,7 +10,8 @@ use std::{
 };
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, RunOptions, pools, run,
+    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, Report, RunError, RunOptions,
+    pools, run,
 };
 use afferent_graph::{
     Cx, Image, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue,
@@ -98,9 +99,12 @@ fn graph(parrot: NodeDef) -> CheckedGraph {
 }
 
 fn run_with(graph: &CheckedGraph, observers: Vec<Arc<dyn Observer>>) {
+    try_run(graph, observers).unwrap();
+}
+
+fn try_run(graph: &CheckedGraph, observers: Vec<Arc<dyn Observer>>) -> Result<Report, RunError> {
     let clock = ClockKind::Virtual;
     run(graph, &OpenCx::default(), RunOptions { clock, observers, ..RunOptions::default() })
-        .unwrap();
 }
 
 fn record(path: &Path) -> CheckedGraph {
@@ -206,6 +210,19 @@ fn a_recording_keeps_files_and_hashes() {
         fs::write(path, b"abd").unwrap();
     }
     assert_eq!(recording.changed_files(&graph), ["parrot.model"]);
+    // A folder of links to files is what these are.
+    #[cfg(unix)]
+    {
+        let folder = folder.path().join("model");
+        fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(&model, folder.join("model.pte")).unwrap();
+        graph.nodes[1].params.insert("model".to_owned(), ParamValue::Path(folder));
+        before_packets(&graph);
+        let recording = Recording::open(&path).unwrap();
+        assert_eq!(recording.changed_files(&graph), Vec::<String>::new());
+        fs::write(&model, b"abe").unwrap();
+        assert_eq!(recording.changed_files(&graph), ["parrot.model"]);
+    }
     // A device may have no end.
     let device = ParamValue::Path("/dev/null".into());
     graph.nodes[1].params.insert("model".to_owned(), device);
@@ -350,10 +367,44 @@ fn a_full_disk_ends_the_recording_and_not_the_run() {
         }
     }
     let options = RecordOptions { max_bytes: Some(1_000), ..RecordOptions::default() };
-    let error = Recorder::create(&path, &graph, &options).err().unwrap().to_string();
+    let refused = |path: &Path, options: &RecordOptions| {
+        let recorder = Recorder::create(path, &graph, options).unwrap();
+        try_run(&graph, vec![recorder]).unwrap_err().to_string()
+    };
+    let error = refused(&path, &options);
     assert!(error.ends_with("it has reached its largest size"), "{error}");
-    let full = Recorder::create(Path::new("/dev/full"), &graph, &RecordOptions::default());
-    assert!(full.is_err_and(|error| error.to_string().contains("No space left")));
+    let error = refused(Path::new("/dev/full"), &RecordOptions::default());
+    assert!(error.contains("No space left"), "{error}");
+}
+
+#[test]
+fn a_run_that_does_not_start_leaves_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let [record, traced] = ["x.mcap", "x.json"].map(|name| folder.path().join(name));
+    let mut graph = graph(NodeDef::of::<Parrot<1>>());
+    let open = graph.nodes[1].def.open;
+    let observers = |graph: &CheckedGraph| {
+        let recorder = Recorder::create(&record, graph, &RecordOptions::default()).unwrap();
+        (recorder, TraceFile::create(&traced, graph).unwrap())
+    };
+    let long = vec![b'x'; 1 << 20];
+    for path in [&record, &traced] {
+        fs::write(path, &long).unwrap();
+    }
+    graph.nodes[1].def.open =
+        |_, _| Err(NodeError::Device { name: "lp0".to_owned(), reason: "it is off".to_owned() });
+    let (recorder, trace) = observers(&graph);
+    let error = try_run(&graph, vec![recorder, trace]).unwrap_err();
+    assert!(matches!(error, RunError::Open { .. }), "{error}");
+    assert!([&record, &traced].iter().all(|path| fs::read(path).unwrap() == long));
+    // What starts leaves nothing of it.
+    graph.nodes[1].def.open = open;
+    let (recorder, trace) = observers(&graph);
+    run_with(&graph, vec![recorder.clone(), trace.clone()]);
+    assert_eq!((recorder.finish().written(), trace.finish().error), (600, None));
+    assert_eq!(Recording::open(&record).unwrap().cut(), None);
+    let trace = fs::read(&traced).unwrap();
+    assert!(serde_json::from_slice::<serde_json::Value>(&trace).is_ok());
 }
 
 #[test]

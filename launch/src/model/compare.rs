@@ -13,12 +13,17 @@ use crate::{npy::row_major, table::figure};
 pub(super) struct ToleranceArgs {
     /// Relative tolerance; without it that of torch.testing.assert_close: 1e-3 for f16, 0.016 for
     /// bf16, 1.3e-6 for f32, 1e-7 for f64, 0 for others
-    #[arg(long)]
+    #[arg(long, value_parser = tolerance)]
     rtol: Option<f64>,
     /// Absolute tolerance; without it that of torch.testing.assert_close: 1e-5 for f16, bf16 and
     /// f32, 1e-7 for f64, 0 for others
-    #[arg(long)]
+    #[arg(long, value_parser = tolerance)]
     atol: Option<f64>,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    value.ok_or_else(|| "it must be a finite number from 0 on".to_owned())
 }
 
 #[derive(Clone, Copy)]
@@ -311,6 +316,26 @@ mod tests {
         // Even the widest tolerance does not reach a NaN.
         let wide = ToleranceArgs { atol: Some(f64::MAX), rtol: None };
         assert_eq!(check(&tensor([0.0, f32::INFINITY, 1.0]), &odd, wide).outside, 1);
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        tolerance: ToleranceArgs,
+    }
+
+    #[test]
+    fn a_tolerance_is_a_finite_number_from_zero_on() {
+        let read = |option: &str, text: &str| {
+            let line = <Line as clap::Parser>::try_parse_from(["x", &format!("{option}={text}")]);
+            line.map(|line| line.tolerance)
+        };
+        assert_eq!(read("--rtol", "1e-3").unwrap().rtol, Some(1e-3));
+        assert_eq!(read("--atol", "0").unwrap().atol, Some(0.0));
+        for text in ["nan", "inf", "-1e-3", "few"] {
+            let refused = ["--rtol", "--atol"].map(|option| read(option, text).is_err());
+            assert_eq!(refused, [true; 2], "{text}");
+        }
     }
 
     #[test]

@@ -28,7 +28,8 @@ use super::{
 ///
 /// The program is one of ExecuTorch's Llama exports or has inputs like them, with or without a
 /// cache. Its begin token is put before the prompt; nothing else is, so that a chat template has to
-/// be written out. Ctrl-C ends the answer, and leaves out those to the prompts behind it.
+/// be written out. Ctrl-C ends the answer, and leaves out those to the prompts behind it; pressed
+/// again, or while the model loads, it ends the program. So does a pipe that nobody reads any more.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model generate llama.pte --tokenizer tokenizer.model --prompt 'Once upon a time'
@@ -108,13 +109,14 @@ struct Measured {
 }
 
 pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
-    let (cancelled, waits) = (args.limits.start(), Arc::new(AtomicBool::new(false)));
-    let (flag, idle) = (Arc::clone(&cancelled), Arc::clone(&waits));
+    let (cancelled, answers) = (args.limits.start(), Arc::new(AtomicBool::new(false)));
+    let (flag, busy) = (Arc::clone(&cancelled), Arc::clone(&answers));
+    let pressed = AtomicBool::new(false);
     ctrlc::set_handler(move || {
-        flag.store(true, Ordering::Relaxed);
-        if idle.load(Ordering::Relaxed) {
+        if !busy.load(Ordering::Relaxed) || pressed.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED);
         }
+        flag.store(true, Ordering::Relaxed);
     })?;
     let SamplingArgs { temperature, top_k, top_p, min_p, repetition_penalty, seed } = args.sampling;
     let usual = Sampling { repetition_penalty, seed, ..Sampling::default() };
@@ -135,20 +137,23 @@ pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let mut asked = Asked { tokenizer, generator, options: answer_options, load_ms };
     if let Some(prompt) = &args.prompt {
+        answers.store(true, Ordering::Relaxed);
         let measured = asked.answer(prompt, !args.json)?;
         crate::print(&if args.json { format!("{}\n", measured.json()) } else { measured.lines() })?;
         return Ok(ExitCode::SUCCESS);
     }
-    waits.store(true, Ordering::Relaxed);
     for line in std::io::stdin().lock().lines() {
-        waits.store(false, Ordering::Relaxed);
+        answers.store(true, Ordering::Relaxed);
         let prompt: String = serde_json::from_str(&line?).context("a line is no JSON string")?;
         let measured = asked.answer(&prompt, false)?;
-        crate::print(&format!("{}\n", measured.json()))?;
+        let is_read = crate::print_to_reader(&format!("{}\n", measured.json()))?;
         if measured.finish == Some(Finish::Cancelled) {
             anyhow::bail!("it was stopped; the prompts that follow are not answered");
         }
-        waits.store(true, Ordering::Relaxed);
+        if !is_read {
+            break;
+        }
+        answers.store(false, Ordering::Relaxed);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -177,8 +182,8 @@ impl Asked {
         let (mut first, mut last) = (None, Instant::now());
         for piece in &mut answer {
             let piece = piece?;
-            if shown && !piece.text.is_empty() {
-                crate::print(&piece.text)?;
+            if shown && !piece.text.is_empty() && !crate::print_to_reader(&piece.text)? {
+                break;
             }
             last = Instant::now();
             first.get_or_insert(last);

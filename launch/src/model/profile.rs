@@ -3,8 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
+    path::Path,
     time::Instant,
 };
 
@@ -12,13 +11,20 @@ use afferent_runtime::{
     RunObserver,
     program::{Instruction, MethodPlan},
 };
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use super::etdump::Trace;
+use crate::output::Output;
+
+/// The file that a profile goes to.
+pub(super) struct ProfileFile {
+    file: Output,
+    is_etdump: bool,
+}
 
 /// A profile and the file that it goes to.
 pub(super) struct Profile {
-    path: PathBuf,
+    file: Output,
     kind: Kind,
 }
 
@@ -27,23 +33,26 @@ enum Kind {
     Json(Means),
 }
 
-/// The kind of profile that a file name asks for: whether it is an ETDump.
-pub(super) fn is_etdump(path: &Path) -> anyhow::Result<bool> {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("etdp" | "etdump") => Ok(true),
-        Some("json") => Ok(false),
-        _ => bail!("--profile {}: the name must end in .etdp or .json", path.display()),
+impl ProfileFile {
+    /// Opens the file, whose name says which kind of profile it gets.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let is_etdump = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("etdp" | "etdump") => true,
+            Some("json") => false,
+            _ => bail!("--profile {}: the name must end in .etdp or .json", path.display()),
+        };
+        Ok(Self { file: Output::open(path)?, is_etdump })
     }
 }
 
 impl Profile {
     /// Loading began at `origin`, that of the method at `method`, and has ended now.
-    pub(super) fn new(path: &Path, origin: Instant, method: Instant) -> anyhow::Result<Self> {
-        let kind = match is_etdump(path)? {
+    pub(super) fn new(file: ProfileFile, origin: Instant, method: Instant) -> Self {
+        let kind = match file.is_etdump {
             true => Kind::Etdump(Trace::new(origin, method)),
             false => Kind::Json(Means::default()),
         };
-        Ok(Self { path: path.to_owned(), kind })
+        Self { file: file.file, kind }
     }
 
     pub(super) fn observer(&self) -> &dyn RunObserver {
@@ -61,13 +70,12 @@ impl Profile {
     }
 
     /// Writes the file. `plan` is the method that ran.
-    pub(super) fn write(&self, plan: &MethodPlan<'_>) -> anyhow::Result<()> {
+    pub(super) fn write(self, plan: &MethodPlan<'_>) -> anyhow::Result<()> {
         let bytes = match &self.kind {
             Kind::Etdump(trace) => trace.file(plan)?,
             Kind::Json(means) => serde_json::to_vec_pretty(&means.json(plan))?,
         };
-        fs::write(&self.path, bytes)
-            .with_context(|| format!("cannot write {}", self.path.display()))
+        self.file.write(&bytes)
     }
 }
 

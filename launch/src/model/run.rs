@@ -18,7 +18,7 @@ use super::{
     input::{Given, given},
     limits::{Limits, threads},
     options,
-    profile::{Profile, is_etdump},
+    profile::{Profile, ProfileFile},
 };
 use crate::npy;
 
@@ -62,17 +62,15 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.profile {
-        is_etdump(path)?;
-    }
+    // What cannot be written ends the command before the model is loaded.
+    let profile = args.profile.as_deref().map(ProfileFile::open).transpose()?;
     let origin = Instant::now();
     let file = args.program.open()?;
     let method = Instant::now();
     let of_model = args.limits.of_model(options());
     let mut model = args.cache.load(Arc::clone(&file), &args.method, of_model)?;
     let load_ms = origin.elapsed().as_secs_f64() * 1e3;
-    let profile = args.profile.as_deref().map(|path| Profile::new(path, origin, method));
-    let profile = profile.transpose()?;
+    let profile = profile.map(|file| Profile::new(file, origin, method));
 
     let plan = file.method(&args.method)?;
     let given = given(&args.input, &plan)?;
@@ -99,13 +97,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     end(start);
     times_us.sort_by(f64::total_cmp);
 
-    if let Some(profile) = &profile {
-        profile.write(&plan)?;
-    }
     if let Some(folder) = &args.output_dir {
         write_outputs(&outputs, folder)?;
     }
     crate::print(&format!("{}\n", line(load_ms, &times_us, &outputs)))?;
+    if let Some(profile) = profile {
+        profile.write(&plan)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
