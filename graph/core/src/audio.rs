@@ -34,7 +34,7 @@ pub struct AudioBlock {
 }
 
 impl AudioBlock {
-    /// The rates that a recording may have, in hertz.
+    /// The rates that sound of files and devices may have, in hertz: what waits of it takes memory.
     pub const RATES_HZ: RangeInclusive<u32> = 1..=768_000;
 
     /// More than a file may say, or sound of a recording have that has no samples: every channel

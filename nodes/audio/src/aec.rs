@@ -48,11 +48,11 @@ params! {
 /// end of the one before replaces what was to be heard from there on. Both streams are brought
 /// together by their time stamps: clocks of devices that run apart are followed by a sample now
 /// and then. A gap in the sound of the microphone or a jump of its time sends what is left and starts
-/// again, with the room as it was learned; where time begins anew, what is left is dropped. A reference that comes after the sound of its time is
-/// waited for, as long as the reference before it has not ended; with a speaker that reports blocks
-/// when it takes them, nothing waits. Without a reference, half a minute after the start or after it has
-/// become silent, the sound of the microphone passes as it is, at no cost. What is no number, or more
-/// than 60 dB over full scale, is taken for silence.
+/// again, with the room as it was learned; where time begins anew, what is left is dropped. A reference
+/// that comes after the sound of its time is waited for, as long as the reference before it has not
+/// ended; with a speaker that reports blocks when it takes them, nothing waits. Without a reference,
+/// half a minute after the start or after it has become silent, the sound of the microphone passes as
+/// it is, at no cost. What is no number, or more than 60 dB over full scale, is taken for silence.
 ///
 /// Latency: 8 ms, with late references up to `wait` more.
 ///

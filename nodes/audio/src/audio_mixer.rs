@@ -74,9 +74,6 @@ struct Input {
     next_at: Timestamp,
 }
 
-/// Highest rate of sound, in hertz: what waits of it takes memory.
-const MAX_RATE: u32 = 768_000;
-
 /// Longest sound that waits, in seconds.
 const LONGEST_S: usize = 60;
 
@@ -92,7 +89,7 @@ impl AudioMixer {
     /// Checks that a block that `source` sent has the format of all.
     fn expect_format(&mut self, block: &AudioBlock, source: &str) -> Result<(), NodeError> {
         let (rate, channels) = (block.rate, block.channels());
-        let reason = if (1..=MAX_RATE).contains(&rate.0) {
+        let reason = if AudioBlock::RATES_HZ.contains(&rate.0) {
             let own = *self.format.get_or_insert((rate, channels));
             if own == (rate, channels) {
                 return Ok(());
@@ -103,7 +100,8 @@ impl AudioMixer {
                 rate.0, own.0.0, own.1
             )
         } else {
-            format!("{source:?} sends {} Hz; 1 to {MAX_RATE} Hz are mixed", rate.0)
+            let (least, most) = AudioBlock::RATES_HZ.into_inner();
+            format!("{source:?} sends {} Hz; {least} to {most} Hz are mixed", rate.0)
         };
         Err(NodeError::InvalidInput { port: Self::AUDIO.name(), reason })
     }

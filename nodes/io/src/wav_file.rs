@@ -26,8 +26,6 @@ pub(crate) struct WavFile {
 }
 
 impl WavFile {
-    pub(crate) const MAX_RATE: u32 = 768_000;
-
     pub(crate) fn open(path: &Path) -> Result<Self, NodeError> {
         let failed = |error: hound::Error| file_error(path, header_text(error));
         let file = File::open(path).map_err(|error| failed(error.into()))?;
@@ -42,10 +40,10 @@ impl WavFile {
             let reason = format!("its header says {found} channels; at most {most} are read");
             return Err(file_error(path, reason));
         }
-        if !(1..=Self::MAX_RATE).contains(&spec.sample_rate) {
+        if !AudioBlock::RATES_HZ.contains(&spec.sample_rate) {
             let found = spec.sample_rate;
-            let most = Self::MAX_RATE;
-            let reason = format!("its header says {found} Hz; 1 to {most} Hz are read");
+            let (least, most) = AudioBlock::RATES_HZ.into_inner();
+            let reason = format!("its header says {found} Hz; {least} to {most} Hz are read");
             return Err(file_error(path, reason));
         }
         if !matches!(spec.bits_per_sample, 8 | 16 | 24 | 32) {

@@ -11,7 +11,6 @@ use hound::{WavSpec, WavWriter};
 use crate::{
     Pace,
     output::{self, file_error},
-    wav_file::WavFile,
 };
 
 /// Writes sound to a WAV file.
@@ -134,11 +133,12 @@ impl WavSink {
             let count = count.filter(|_| (1..=most).contains(&channels)).ok_or_else(|| {
                 input_error(format!("{channels} channels cannot be written, only 1 to {most}"))
             })?;
-            if !(1..=WavFile::MAX_RATE).contains(&rate.0) {
-                let (found, most) = (rate.0, WavFile::MAX_RATE);
-                let reason =
-                    format!("sound of {found} Hz cannot be written, only of 1 to {most} Hz");
-                return Err(input_error(reason));
+            if !AudioBlock::RATES_HZ.contains(&rate.0) {
+                let (least, most) = AudioBlock::RATES_HZ.into_inner();
+                let found = rate.0;
+                return Err(input_error(format!(
+                    "sound of {found} Hz cannot be written, only of {least} to {most} Hz"
+                )));
             }
             let (bits_per_sample, sample_format) = match self.params.bits {
                 SampleFormat::Int16 => (16, hound::SampleFormat::Int),
