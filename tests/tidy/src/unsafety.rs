@@ -23,6 +23,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/model/bytes.rs", "maps files, which nobody may change meanwhile"),
     ("runtime/executor/src/model/shared.rs", "lets the methods of one model share planned memory"),
     ("runtime/executor/src/model/slab.rs", "cuts a mapping into pieces written one by one"),
+    ("runtime/executor/src/one_row.rs", "changes the tensors of a method between its instructions"),
     ("runtime/executor/src/planned.rs", "lets the tensors of a method share its buffers"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
     ("runtime/executor/src/views.rs", "reads and clears the tensors of a method between its runs"),
