@@ -37,6 +37,15 @@ impl AudioBlock {
     /// The rates that sound of files and devices may have, in hertz: what waits of it takes memory.
     pub const RATES_HZ: RangeInclusive<u32> = 1..=768_000;
 
+    /// Sixty decibels over full scale: what is louder is a fault of the sender.
+    const LOUDEST: f32 = 1e3;
+
+    /// The sample; silence where it is no number, or more than 60 dB over full scale, which would stay in
+    /// what remembers it.
+    pub fn heard(sample: f32) -> f32 {
+        if sample.abs() <= Self::LOUDEST { sample } else { 0.0 }
+    }
+
     /// More than a file may say, or sound of a recording have that has no samples: every channel
     /// takes memory.
     pub const MAX_CHANNELS: usize = 64;

@@ -14,7 +14,6 @@ use reference::Reference;
 
 use crate::{
     denoise::expect_speech,
-    sample::heard,
     timeline::{Run, place},
 };
 
@@ -122,7 +121,7 @@ impl Aec {
             place: place(RATE, at) + lead,
         });
         running.run.take(block, at);
-        self.pending.extend(block.channel(0)?.iter().map(|sample| heard(*sample)));
+        self.pending.extend(block.channel(0)?.iter().map(|sample| AudioBlock::heard(*sample)));
         if !std::mem::replace(&mut self.is_primed, true) {
             self.canceller.prime(&self.pending);
         }

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use afferent_graph::{AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, params};
 
-use crate::sample::heard;
-
 params! {
     /// Settings of [`Agc`].
     pub struct AgcParams {
@@ -155,7 +153,7 @@ impl Agc {
             self.limit += limit_share * (1.0 - self.limit);
             let mut peak = 0.0_f32;
             for channel in 0..channels {
-                let sample = heard(samples[channel * len + place]);
+                let sample = AudioBlock::heard(samples[channel * len + place]);
                 samples[channel * len + place] = sample;
                 self.step.sum += sample * sample;
                 peak = peak.max(sample.abs());

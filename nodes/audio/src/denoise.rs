@@ -5,7 +5,7 @@ use afferent_graph::{
 };
 use sonora_ns::{config::SuppressionLevel, noise_suppressor::NoiseSuppressor};
 
-use crate::{sample::heard, timeline::Run};
+use crate::timeline::Run;
 
 choices! {
     /// How far noise is turned down, at the price of speech that sounds less like itself.
@@ -90,7 +90,7 @@ impl Denoise {
     fn work(&mut self) {
         let steps = self.pending.as_chunks::<STEP>().0;
         for step in steps {
-            let mut samples = step.map(|x| FULL_SCALE * heard(x));
+            let mut samples = step.map(|x| FULL_SCALE * AudioBlock::heard(x));
             self.suppressor.analyze(&samples);
             self.suppressor.process(&mut samples);
             let early = self.early.min(STEP);

@@ -9,6 +9,7 @@ mod denoise;
 mod log_mel;
 mod polyphase;
 mod resample;
+#[cfg(test)]
 mod sample;
 mod timeline;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use afferent_core::{Dynamism, ScalarType, Tensor, TensorView};
-use afferent_graph::{NodeError, OpenCx};
+use afferent_graph::{AudioBlock, NodeError, OpenCx};
 use afferent_package::ModelPackage;
 use afferent_runtime::{Input, Model, program::Value};
 
@@ -75,7 +75,7 @@ impl RecurrentModel {
     /// Runs the model on `input`, keeps its state, and returns the result.
     pub(crate) fn run(&mut self, input: &[f32]) -> Result<&[f32], NodeError> {
         self.input.clear();
-        self.input.extend(input.iter().map(|value| heard(*value)));
+        self.input.extend(input.iter().map(|value| AudioBlock::heard(*value)));
         let (path, sizes, input) = (&self.path, &self.input_sizes, &self.input);
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
         let inputs =
@@ -88,14 +88,6 @@ impl RecurrentModel {
         std::mem::swap(&mut self.state, &mut self.next_state);
         Ok(&self.result)
     }
-}
-
-/// Sixty decibels over full scale, and more than any feature: what is beyond is a fault of the sender.
-const LARGEST: f32 = 1e3;
-
-/// The value; zero where it is no number or no sound, which would stay in the state.
-fn heard(value: f32) -> f32 {
-    if value.abs() <= LARGEST { value } else { 0.0 }
 }
 
 /// The sizes of what `forward` takes and gives.

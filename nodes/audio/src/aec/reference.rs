@@ -5,7 +5,6 @@ use afferent_graph::{AudioBlock, NodeError, SampleRate, Timestamp};
 use super::{Aec, RATE};
 use crate::{
     polyphase::{Filter, Stream},
-    sample::heard,
     timeline::{Timeline, follows, place},
 };
 
@@ -85,7 +84,7 @@ impl Reference {
         let share = 1.0 / block.channels().max(1) as f32;
         for channel in 0..block.channels() {
             let samples = self.mono.iter_mut().zip(block.channel(channel)?);
-            samples.for_each(|(sum, sample)| *sum += share * heard(*sample));
+            samples.for_each(|(sum, sample)| *sum += share * AudioBlock::heard(*sample));
         }
         Ok(())
     }
