@@ -10,51 +10,19 @@ extern crate std;
 
 use afferent_core::Kernel;
 
-mod accumulator;
-mod along;
 mod aten;
-mod attention;
-mod axis;
-mod batch_norm;
-mod block;
-mod bytes;
-mod complex;
-mod conv;
-mod convert;
 mod dim_order;
-mod distance;
-mod division;
-mod dtype;
-mod elements;
 mod et_copy;
-mod extremum;
-mod fourier;
-mod indexing;
-mod limit;
 mod llama;
-mod loops;
-mod matmul;
-mod norm;
-mod packed_weights;
-mod pointwise;
 mod preprocess;
 mod prim;
-mod quantize;
 mod quantized_decomposed;
-mod reduce;
-mod runs;
-mod single;
-mod strided;
-#[cfg(test)]
-mod testing;
-mod upsample;
-mod vectors;
-mod window;
+mod shared;
 
 #[cfg(feature = "std")]
 pub use afferent_simd::Isa;
 #[cfg(feature = "std")]
-pub use vectors::with_isa;
+pub use shared::simd::with_isa;
 
 /// The operators of the namespace `aten`.
 pub const ATEN: &[&[Kernel]] = aten::KERNELS;

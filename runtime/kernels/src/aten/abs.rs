@@ -10,7 +10,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, Float, same_dtype},
     complex::{map, parts_of, with_complex},
     pointwise::{Input, Pointwise, numbers},
@@ -34,7 +34,7 @@ fn abs_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

@@ -12,12 +12,12 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::window::share;
+use crate::shared::pooling::adaptive;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::_adaptive_avg_pool3d.out",
     &[Arg::Tensor, Arg::IntList, Arg::Out],
-    |_, args| share::means(args, 3),
+    |_, args| adaptive::means(args, 3),
 )];
 
 #[cfg(test)]

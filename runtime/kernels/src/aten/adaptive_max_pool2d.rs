@@ -13,12 +13,12 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::window::share;
+use crate::shared::pooling::adaptive;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::adaptive_max_pool2d.out",
     &[Arg::Tensor, Arg::IntList, Arg::Out, Arg::Out],
-    |_, args| share::largest(args, 2),
+    |_, args| adaptive::largest(args, 2),
 )];
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, same_dtype},
     complex::{add, common_of, map, with_complex},
     dtype::Number,
@@ -59,7 +59,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, bools, check, shaped, tensor};
+    use crate::shared::pointwise::testing::{Value, bools, check, shaped, tensor};
 
     const ONE: Value = Value::Scalar(Scalar::Int(1));
 

@@ -13,8 +13,8 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    extremum::{Extremum, values},
+use crate::shared::{
+    min_max::{Extremum, values},
     reduce::Reduced,
 };
 

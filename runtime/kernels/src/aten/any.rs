@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::with_accumulator,
     elements::{Reader, Writer},
     reduce::{Reduced, Reduction},

@@ -15,7 +15,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, Scalar, ScalarType};
 
-use crate::dtype::{Number, with_dtype};
+use crate::shared::dtype::{Number, with_dtype};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::arange.out", &[Arg::Scalar, Arg::Out], |_, args| {
@@ -81,7 +81,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::check;
+    use crate::shared::testing::check;
 
     #[test]
     fn values() {

@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::extremum::{Extremum, indices};
+use crate::shared::min_max::{Extremum, indices};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::argmin.out",

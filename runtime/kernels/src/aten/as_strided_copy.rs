@@ -14,9 +14,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::sizes_arg,
-    strided::{Part, take},
+use crate::shared::{
+    dim_args::sizes_arg,
+    strided_view::{Part, take},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -51,7 +51,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, ints, iota};
+    use crate::shared::testing::{check, ints, iota};
 
     #[test]
     fn values() {

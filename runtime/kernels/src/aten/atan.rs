@@ -11,7 +11,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, floats};
+use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::atan.out", &[Arg::Tensor, Arg::Out], atan_out)];
@@ -24,7 +24,7 @@ fn atan_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
     use std::f32::consts::FRAC_PI_2;
     use std::f32::consts::FRAC_PI_4;
 

@@ -13,7 +13,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, floats};
+use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::atan2.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], atan2_out)];
@@ -26,7 +26,7 @@ fn atan2_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
     use std::f32::consts::FRAC_PI_2;
     use std::f32::consts::PI;
 

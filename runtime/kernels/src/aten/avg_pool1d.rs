@@ -16,12 +16,12 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::window::mean;
+use crate::shared::pooling::avg;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::avg_pool1d.out",
     &[Arg::Tensor, Arg::IntList, Arg::IntList, Arg::IntList, Arg::Bool, Arg::Bool, Arg::Out],
-    |_, args| mean::pool(args, 1, false),
+    |_, args| avg::pool(args, 1, false),
 )];
 
 #[cfg(test)]

@@ -17,7 +17,7 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::window::mean;
+use crate::shared::pooling::avg;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::avg_pool2d.out",
@@ -31,7 +31,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
         Arg::OptInt,
         Arg::Out,
     ],
-    |_, args| mean::pool(args, 2, true),
+    |_, args| avg::pool(args, 2, true),
 )];
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::pointwise::{Input, Pointwise, integers};
+use crate::shared::pointwise::{Input, Pointwise, integers};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::bitwise_not.out", &[Arg::Tensor, Arg::Out], bitwise_not_out)];
@@ -25,7 +25,7 @@ fn bitwise_not_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{bools, check, tensor};
+    use crate::shared::pointwise::testing::{bools, check, tensor};
 
     #[test]
     fn values() {

@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, integers};
+use crate::shared::pointwise::{Input, Pointwise, integers};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new(
@@ -42,7 +42,7 @@ mod tests {
     use afferent_core::{Scalar, ScalarType};
 
     use super::*;
-    use crate::pointwise::check::{Value, bools, check, tensor};
+    use crate::shared::pointwise::testing::{Value, bools, check, tensor};
 
     #[test]
     fn values() {

@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::pointwise::{Input, Pointwise, integers};
+use crate::shared::pointwise::{Input, Pointwise, integers};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new(
@@ -53,7 +53,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, check, tensor};
+    use crate::shared::pointwise::testing::{Value, check, tensor};
 
     #[test]
     fn values() {

@@ -11,11 +11,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, Operand, same_dtype, with_operand},
     complex::{self, common, with_complex},
     elements::{elements, elements_mut},
-    loops::{out_strides, strides_of},
+    loop_nest::{out_strides, strides_of},
     matmul::{Matrix, Product},
 };
 

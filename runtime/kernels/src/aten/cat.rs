@@ -12,9 +12,9 @@
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView};
 
-use crate::{
-    axis::present_dim,
-    strided::{Part, copy},
+use crate::shared::{
+    dim_args::present_dim,
+    strided_view::{Part, copy},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -74,7 +74,7 @@ mod tests {
     use afferent_core::{Argument, Scalar, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[track_caller]
     fn run(tensors: &[&Tensor], dim: i64, expected: Result<(&[usize], &[i32]), Error>) {

@@ -13,11 +13,11 @@
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView, broadcast_shapes};
 
-use crate::{
+use crate::shared::{
     accumulator::{Float, same_dtype, with_float_accumulator},
     distance::{Vector, distance},
     elements::{Reader, Writer},
-    loops::{Loops, out_strides, strides_of},
+    loop_nest::{Loops, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

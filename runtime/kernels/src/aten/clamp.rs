@@ -15,8 +15,8 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    limit::{larger, smaller},
+use crate::shared::{
+    min_max::{larger, smaller},
     pointwise::{Input, Pointwise, check_range, numbers},
 };
 
@@ -82,7 +82,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, check, shaped, tensor};
+    use crate::shared::pointwise::testing::{Value, check, shaped, tensor};
 
     fn number(value: f64) -> Value {
         Value::Scalar(Scalar::Double(value))

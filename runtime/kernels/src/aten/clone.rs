@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::strided::duplicate;
+use crate::shared::strided_view::duplicate;
 
 const PLAIN: &[Arg] = &[Arg::Tensor, Arg::Out];
 
@@ -30,7 +30,7 @@ mod tests {
     use afferent_core::{Argument, Call, Error, ScalarType, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

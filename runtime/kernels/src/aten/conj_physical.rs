@@ -10,7 +10,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
     complex::{common, conj, map, with_complex},
     pointwise::{Input, Pointwise, numbers},
@@ -32,7 +32,7 @@ fn conj_physical_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

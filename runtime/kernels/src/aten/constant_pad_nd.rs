@@ -14,10 +14,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    convert::{element, fill},
-    runs::{Border, copy_runs, pad_arg},
+    cast::{element, fill},
+    padding::{Border, copy_runs, pad_arg},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -45,7 +45,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, ints, iota};
+    use crate::shared::testing::{check, ints, iota};
 
     #[test]
     fn values() {

@@ -20,11 +20,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Operand, same_dtype, with_operand},
-    conv::{self, Operands, direct, patches},
+    conv::{self, Operands, direct, im2col},
     elements::elements_mut,
-    single,
+    simd,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -66,7 +66,8 @@ fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     }
     let to = conv::out_steps(&out);
     let out = elements_mut(&mut out)?;
-    if !is_transposed && let Some(written) = single::write_convolution(cx, &g, &tensors, out, to) {
+    if !is_transposed && let Some(written) = simd::conv::try_convolution(cx, &g, &tensors, out, to)
+    {
         return written;
     }
     if is_transposed {
@@ -77,8 +78,8 @@ fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
         && (tensors.x_steps.channel, to.channel) == (1, 1)
     {
         direct::channels_last_depthwise(cx, &g, &tensors, out, to)?;
-    } else if g.out_channels >= 4 && patches::fits(&g, &tensors, to) {
-        patches::forward(cx, &g, &tensors, out, to)?;
+    } else if g.out_channels >= 4 && im2col::fits(&g, &tensors, to) {
+        im2col::forward(cx, &g, &tensors, out, to)?;
     } else {
         direct::forward(&g, &tensors, out, to);
     }

@@ -24,12 +24,12 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, Operand, same_dtype},
     conv::{self, Geometry, Operands, Steps, direct},
     dtype::with_dtype,
     elements::{elements, elements_mut},
-    loops::{Loops, strides_of},
+    loop_nest::{Loops, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -13,9 +13,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    strided::{Part, assign_part},
+    strided_view::{Part, assign_part},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -46,7 +46,7 @@ mod tests {
     use afferent_core::{Argument, Call, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

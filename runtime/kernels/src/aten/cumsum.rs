@@ -13,10 +13,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, same_dtype},
-    along::Lines,
-    axis::dim_arg,
+    dim_apply::Lines,
+    dim_args::dim_arg,
     elements::{Reader, Writer},
 };
 

@@ -13,9 +13,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::present_dim,
-    strided::{Part, take},
+use crate::shared::{
+    dim_args::present_dim,
+    strided_view::{Part, take},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -52,7 +52,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

@@ -14,11 +14,11 @@
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    bytes::copy_elements,
+    element_copy::copy_elements,
     elements::Reader,
-    loops::{Loops, out_strides, strides_of},
+    loop_nest::{Loops, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

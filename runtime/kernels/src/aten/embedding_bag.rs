@@ -27,10 +27,10 @@ use core::ops::Range;
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::{Float, same_dtype, with_float_accumulator},
     elements::{CHUNK, Reader, Writer},
-    loops::{out_strides, strides_of},
+    loop_nest::{out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -10,7 +10,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::axis::sizes_arg;
+use crate::shared::dim_args::sizes_arg;
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::empty.out", &[Arg::IntList, Arg::Ignored, Arg::Out], empty)];
@@ -25,7 +25,7 @@ mod tests {
     use afferent_core::Argument;
 
     use super::*;
-    use crate::testing::{check, ints};
+    use crate::shared::testing::{check, ints};
 
     #[test]
     fn sizes() {

@@ -12,7 +12,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use afferent_simd::math;
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, floats};
+use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::erf.out", &[Arg::Tensor, Arg::Out], erf_out)];
@@ -26,7 +26,7 @@ fn erf_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

@@ -12,7 +12,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use afferent_simd::math;
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, floats};
+use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::exp.out", &[Arg::Tensor, Arg::Out], exp_out)];
@@ -26,7 +26,7 @@ fn exp_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
     use std::f32::consts::E;
 
     #[test]

@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
 
-use crate::strided::{Part, take};
+use crate::shared::strided_view::{Part, take};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::expand_copy.out",
@@ -41,7 +41,7 @@ mod tests {
     use afferent_core::Argument;
 
     use super::*;
-    use crate::testing::{check, ints, iota};
+    use crate::shared::testing::{check, ints, iota};
 
     #[test]
     fn values() {

@@ -15,14 +15,14 @@
 
 use afferent_core::{Arg, Args, Dims, Element, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::{Float, same_dtype},
     complex::Complex,
-    fourier::{
+    fft::{
         Direction, Fourier,
-        lines::{complex_of, dims_arg, factor, scratch, transform_lines},
+        dims::{complex_of, dims_arg, factor, scratch, transform_lines},
     },
-    loops::{Loops, out_strides, strides_of},
+    loop_nest::{Loops, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, fill_value, numbers};
+use crate::shared::pointwise::{Input, Pointwise, fill_value, numbers};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::fill.Scalar_out", &[Arg::Tensor, Arg::Scalar, Arg::Out], fill_out),
@@ -32,7 +32,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, check, shaped, tensor};
+    use crate::shared::pointwise::testing::{Value, check, shaped, tensor};
 
     #[test]
     fn values() {

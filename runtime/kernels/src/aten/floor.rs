@@ -11,7 +11,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::shared::pointwise::{Input, Pointwise, numbers};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::floor.out", &[Arg::Tensor, Arg::Out], floor_out)];
@@ -24,7 +24,7 @@ fn floor_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     division::{Divide, ZeroDivisor},
     pointwise::{Input, Pointwise, numbers},
 };
@@ -39,7 +39,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, check, tensor};
+    use crate::shared::pointwise::testing::{Value, check, tensor};
 
     #[test]
     fn values() {

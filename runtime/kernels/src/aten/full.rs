@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{axis::sizes_arg, convert::fill_out};
+use crate::shared::{cast::fill_out, dim_args::sizes_arg};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::full.out", &[Arg::IntList, Arg::Scalar, Arg::Out], full),
@@ -37,7 +37,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, ints, iota};
+    use crate::shared::testing::{check, ints, iota};
 
     #[test]
     fn values() {

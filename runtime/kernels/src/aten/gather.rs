@@ -15,12 +15,12 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    axis::dim_arg,
-    block::{OUTSIDE, with_size},
+    dim_args::dim_arg,
     indexing::{Along, for_each_index},
-    strided::Part,
+    strided_copy::{OUTSIDE, with_size},
+    strided_view::Part,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -51,7 +51,7 @@ mod tests {
     use afferent_core::{Argument, Scalar, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

@@ -19,7 +19,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 use afferent_simd::math;
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, floats};
+use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::gelu.out", &[Arg::Tensor, Arg::Str, Arg::Out], gelu_out)
@@ -49,7 +49,7 @@ const SQRT_2_OVER_PI: f64 = FRAC_2_SQRT_PI / SQRT_2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{Value, check, tensor};
+    use crate::shared::pointwise::testing::{Value, check, tensor};
 
     #[test]
     fn values() {

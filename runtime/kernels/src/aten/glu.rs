@@ -15,7 +15,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, Slice, floats};
+use crate::shared::pointwise::{Input, Pointwise, Slice, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::glu.out", &[Arg::Tensor, Arg::Int, Arg::Out], glu_out)];
@@ -41,7 +41,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, check, shaped, tensor};
+    use crate::shared::pointwise::testing::{Value, check, shaped, tensor};
 
     #[test]
     fn values() {

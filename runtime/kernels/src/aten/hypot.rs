@@ -12,7 +12,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, floats};
+use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::hypot.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], hypot_out)];
@@ -25,7 +25,7 @@ fn hypot_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

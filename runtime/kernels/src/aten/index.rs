@@ -14,11 +14,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    block::{Block, OUTSIDE},
     indexing::Selection,
-    strided::{Part, for_each_position, row_major},
+    strided_copy::{Block, OUTSIDE},
+    strided_view::{Part, for_each_position, row_major},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -51,7 +51,7 @@ mod tests {
     use afferent_core::{Argument, Bool, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[track_caller]
     fn run(x: &Tensor, indices: &[Option<&Tensor>], expected: Result<(&[usize], &[i32]), Error>) {

@@ -15,12 +15,12 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    block::{Block, OUTSIDE},
-    convert::add_block,
+    cast::add_block,
     indexing::Selection,
-    strided::{Part, assign, for_each_position, row_major},
+    strided_copy::{Block, OUTSIDE},
+    strided_view::{Part, assign, for_each_position, row_major},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -91,7 +91,7 @@ mod tests {
     use afferent_core::{Argument, Bool, Call, Scalar, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[track_caller]
     fn run(

@@ -12,8 +12,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    accumulator::same_dtype, axis::dim_arg, block::Block, indexing::Indices, strided::Part,
+use crate::shared::{
+    accumulator::same_dtype, dim_args::dim_arg, indexing::Indices, strided_copy::Block,
+    strided_view::Part,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -60,7 +61,7 @@ mod tests {
     use afferent_core::{Argument, Scalar, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

@@ -10,7 +10,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::shared::pointwise::{Input, Pointwise, numbers};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::isinf.out", &[Arg::Tensor, Arg::Out], isinf_out)];
@@ -23,7 +23,7 @@ fn isinf_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{bools, check, tensor};
+    use crate::shared::pointwise::testing::{bools, check, tensor};
 
     #[test]
     fn values() {

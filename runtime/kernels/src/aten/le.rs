@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::shared::pointwise::{Input, Pointwise, numbers};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::le.Tensor_out", &[Arg::Tensor, Arg::Tensor, Arg::Out], le_out),
@@ -28,7 +28,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, bools, check, tensor};
+    use crate::shared::pointwise::testing::{Value, bools, check, tensor};
 
     #[test]
     fn values() {

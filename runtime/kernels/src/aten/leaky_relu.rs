@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     dtype::Number,
     pointwise::{Input, Pointwise, floats},
 };
@@ -35,7 +35,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, check, tensor};
+    use crate::shared::pointwise::testing::{Value, check, tensor};
 
     #[test]
     fn values() {

@@ -12,10 +12,10 @@
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, Operand, same_dtype, with_operand},
     elements::{elements, elements_mut},
-    loops::{Loops, out_strides, strides_of},
+    loop_nest::{Loops, out_strides, strides_of},
     matmul::{Matrix, Product},
 };
 

@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::shared::pointwise::{Input, Pointwise, numbers};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::logical_and.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], logical_and_out)];
@@ -31,7 +31,7 @@ fn logical_and_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{bools, check, tensor};
+    use crate::shared::pointwise::testing::{bools, check, tensor};
 
     #[test]
     fn values() {

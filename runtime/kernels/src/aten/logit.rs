@@ -13,7 +13,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, floats};
+use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::logit.out", &[Arg::Tensor, Arg::OptDouble, Arg::Out], logit_out)];
@@ -41,7 +41,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, check, tensor};
+    use crate::shared::pointwise::testing::{Value, check, tensor};
 
     #[test]
     fn values() {

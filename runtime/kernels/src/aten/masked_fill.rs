@@ -14,7 +14,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::pointwise::{Input, Pointwise, fill_value, numbers};
+use crate::shared::pointwise::{Input, Pointwise, fill_value, numbers};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new(
@@ -47,7 +47,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, bools, check, shaped, tensor};
+    use crate::shared::pointwise::testing::{Value, bools, check, shaped, tensor};
 
     #[test]
     fn values() {

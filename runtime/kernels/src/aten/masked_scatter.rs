@@ -14,11 +14,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, broadcast_shapes};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    block::{OUTSIDE, with_size},
     indexing::check_mask,
-    strided::{Part, assign_part, for_each_position, locate},
+    strided_copy::{OUTSIDE, with_size},
+    strided_view::{Part, assign_part, for_each_position, locate},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -68,7 +68,7 @@ mod tests {
     use afferent_core::{Argument, Bool, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

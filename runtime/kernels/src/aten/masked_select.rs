@@ -12,11 +12,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, broadcast_shapes, numel};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    block::{OUTSIDE, with_size},
     indexing::check_mask,
-    strided::{Part, for_each_position},
+    strided_copy::{OUTSIDE, with_size},
+    strided_view::{Part, for_each_position},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -58,7 +58,7 @@ mod tests {
     use afferent_core::{Argument, Bool, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

@@ -14,8 +14,8 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    extremum::{Extremum, indices, values},
+use crate::shared::{
+    min_max::{Extremum, indices, values},
     reduce::Reduced,
 };
 

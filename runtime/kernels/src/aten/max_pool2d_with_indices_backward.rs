@@ -18,11 +18,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
     dtype::{Number, with_dtype},
-    loops::{Loops, out_strides, strides_of},
-    window::Windows,
+    loop_nest::{Loops, out_strides, strides_of},
+    pooling::Windows,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -16,7 +16,7 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::window::largest;
+use crate::shared::pooling::max;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::max_pool3d_with_indices.out",
@@ -30,7 +30,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
         Arg::Out,
         Arg::Out,
     ],
-    |_, args| largest::pool(args, 3),
+    |_, args| max::pool(args, 3),
 )];
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, same_dtype, sum, with_float_accumulator},
     elements::{Reader, Writer},
     reduce::{Reduced, Reduction},

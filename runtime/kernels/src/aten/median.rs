@@ -17,10 +17,10 @@ use core::cmp::Ordering;
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType, TensorMut, TensorView};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, same_dtype, with_accumulator},
     elements::{Reader, Writer},
-    loops::out_strides,
+    loop_nest::out_strides,
     reduce::{Reduced, Reduction},
 };
 

@@ -11,8 +11,8 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    limit::smaller,
+use crate::shared::{
+    min_max::smaller,
     pointwise::{Input, Pointwise, numbers},
 };
 
@@ -28,7 +28,7 @@ fn minimum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

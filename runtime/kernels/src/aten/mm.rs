@@ -11,10 +11,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, Operand, same_dtype, with_operand},
     elements::{elements, elements_mut},
-    loops::{out_strides, strides_of},
+    loop_nest::{out_strides, strides_of},
     matmul::{Matrix, Product},
 };
 

@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
     complex::{common_of, map, mul, with_complex},
     pointwise::{Input, Pointwise, numbers},
@@ -39,7 +39,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, bools, check, shaped, tensor};
+    use crate::shared::pointwise::testing::{Value, bools, check, shaped, tensor};
 
     #[test]
     fn values() {

@@ -16,7 +16,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{same_dtype, with_float_accumulator},
     batch_norm::{Places, batch_norm},
 };

@@ -16,7 +16,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::shared::pointwise::{Input, Pointwise, numbers};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::native_dropout.out",
@@ -55,7 +55,7 @@ mod tests {
     use afferent_core::{Argument, Bool, Call, Tensor};
 
     use super::*;
-    use crate::pointwise::check::bools;
+    use crate::shared::pointwise::testing::bools;
 
     fn dropout(p: f64, train: Option<bool>) -> Result<(Vec<f32>, Vec<Bool>), Error> {
         let x = Tensor::from_slice(&[1.0_f32, -2.0]);

@@ -17,12 +17,12 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use afferent_simd::norm::Norm;
 
-use crate::{
+use crate::shared::{
     accumulator::{Float, same_dtype, with_float_accumulator},
     elements::{Reader, Writer},
-    loops::{out_strides, strides_of},
+    loop_nest::{out_strides, strides_of},
     norm::{Affine, Group},
-    vectors,
+    simd,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -70,7 +70,7 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         None => Ok(None),
     };
     let affine = Affine::<A> { weight: affine(1)?, bias: affine(2)? };
-    let (eps, factors) = (A::number(args.double(7)?), vectors::factors(args, [1, 2]));
+    let (eps, factors) = (A::number(args.double(7)?), simd::factors(args, [1, 2]));
 
     let [mut out, mut mean, mut rstd] = args.outs([8, 9, 10])?;
     out.resize(x.sizes())?;
@@ -90,7 +90,7 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     if let Some([weight, bias]) = factors {
         let (width, eps) = (each.saturating_mul(area), eps.to_double() as f32);
         let norm = Norm { width, weight, bias, shared: area, eps };
-        if vectors::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
+        if simd::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
             return Ok(());
         }
     }

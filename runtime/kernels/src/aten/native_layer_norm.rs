@@ -16,12 +16,12 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
 use afferent_simd::norm::Norm;
 
-use crate::{
+use crate::shared::{
     accumulator::{Float, same_dtype, with_float_accumulator},
     elements::{Reader, Writer},
-    loops::{Loops, out_strides, strides_of},
+    loop_nest::{Loops, out_strides, strides_of},
     norm::{Affine, Group},
-    vectors,
+    simd,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -59,7 +59,7 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         None => Ok(None),
     };
     let affine = Affine { weight: affine(2)?, bias: affine(3)? };
-    let (eps, factors) = (A::number(args.double(4)?), vectors::factors(args, [2, 3]));
+    let (eps, factors) = (A::number(args.double(4)?), simd::factors(args, [2, 3]));
 
     let leading = x.rank() - shape.len();
     let mut ones = Dims::filled(x.rank(), 1);
@@ -72,7 +72,7 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let count = shape.iter().fold(1_usize, |count, &size| count.saturating_mul(size));
     if let Some([weight, bias]) = factors {
         let norm = Norm { width: count, weight, bias, shared: 1, eps: eps.to_double() as f32 };
-        if vectors::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
+        if simd::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
             return Ok(());
         }
     }

@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{block::OUTSIDE, dtype::with_dtype, strided::for_each_position};
+use crate::shared::{dtype::with_dtype, strided_copy::OUTSIDE, strided_view::for_each_position};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::nonzero.out", &[Arg::Tensor, Arg::Out], nonzero)];

@@ -11,11 +11,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Float, same_dtype, with_float_accumulator},
     distance::{Vector, distance},
     elements::{Reader, Writer},
-    loops::strides_of,
+    loop_nest::strides_of,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

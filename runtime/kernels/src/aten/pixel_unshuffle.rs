@@ -10,10 +10,10 @@
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    bytes::copy_elements,
-    loops::{Loops, out_strides, strides_of},
+    element_copy::copy_elements,
+    loop_nest::{Loops, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -14,7 +14,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, check_range, numbers};
+use crate::shared::pointwise::{Input, Pointwise, check_range, numbers};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::pow.Tensor_Tensor_out", &[Arg::Tensor, Arg::Tensor, Arg::Out], pow_out),
@@ -75,7 +75,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, check, tensor};
+    use crate::shared::pointwise::testing::{Value, check, tensor};
 
     #[test]
     fn integers_wrap_and_truncate() {

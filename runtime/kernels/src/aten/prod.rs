@@ -14,7 +14,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, same_dtype, with_accumulator},
     elements::{Reader, Writer},
     reduce::{Reduced, Reduction},

@@ -13,8 +13,8 @@
 
 use afferent_core::{Arg, Args, Error, Kernel};
 
-use crate::{
-    axis::sizes_arg,
+use crate::shared::{
+    dim_args::sizes_arg,
     dtype::{Number, with_dtype},
 };
 

@@ -10,7 +10,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, floats};
+use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::reciprocal.out", &[Arg::Tensor, Arg::Out], reciprocal_out)];
@@ -23,7 +23,7 @@ fn reciprocal_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::shared::pointwise::{Input, Pointwise, numbers};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::relu.out", &[Arg::Tensor, Arg::Out], relu_out)];
@@ -24,7 +24,7 @@ fn relu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

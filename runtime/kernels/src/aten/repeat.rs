@@ -12,7 +12,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{accumulator::same_dtype, axis::sizes_arg, block::Block, strided::Part};
+use crate::shared::{
+    accumulator::same_dtype, dim_args::sizes_arg, strided_copy::Block, strided_view::Part,
+};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::repeat.out", &[Arg::Tensor, Arg::IntList, Arg::Out], repeat)];
@@ -51,7 +53,7 @@ mod tests {
     use afferent_core::Argument;
 
     use super::*;
-    use crate::testing::{check, ints, iota};
+    use crate::shared::testing::{check, ints, iota};
 
     #[test]
     fn values() {

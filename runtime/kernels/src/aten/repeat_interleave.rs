@@ -12,11 +12,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    block::OUTSIDE,
-    convert::{element, fill},
+    cast::{element, fill},
     indexing::Indices,
+    strided_copy::OUTSIDE,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -57,7 +57,7 @@ mod tests {
     use afferent_core::{Argument, Scalar, Tensor};
 
     use super::*;
-    use crate::testing::check;
+    use crate::shared::testing::check;
 
     #[test]
     fn values() {

@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::runs::{Border, pad};
+use crate::shared::padding::{Border, pad};
 
 const ARGS: &[Arg] = &[Arg::Tensor, Arg::IntList, Arg::Out];
 
@@ -27,7 +27,7 @@ mod tests {
     use afferent_core::{Argument, Error};
 
     use super::*;
-    use crate::testing::{check, ints, iota};
+    use crate::shared::testing::{check, ints, iota};
 
     #[test]
     fn one_dimension() {

@@ -13,12 +13,12 @@
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    axis::wrap_dim,
-    block::OUTSIDE,
-    runs::{Run, copy_runs, identity},
-    strided::{Part, locate, row_major},
+    dim_args::wrap_dim,
+    padding::{Run, copy_runs, identity},
+    strided_copy::OUTSIDE,
+    strided_view::{Part, locate, row_major},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -94,7 +94,7 @@ mod tests {
     use afferent_core::Argument;
 
     use super::*;
-    use crate::testing::{check, ints, iota};
+    use crate::shared::testing::{check, ints, iota};
 
     #[test]
     fn values() {

@@ -12,7 +12,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::shared::pointwise::{Input, Pointwise, numbers};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::round.out", &[Arg::Tensor, Arg::Out], round_out),
@@ -44,7 +44,7 @@ mod tests {
     use afferent_core::Scalar;
 
     use super::*;
-    use crate::pointwise::check::{Value, check, tensor};
+    use crate::shared::pointwise::testing::{Value, check, tensor};
 
     #[test]
     fn ties_go_to_even() {

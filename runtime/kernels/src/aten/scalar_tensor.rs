@@ -9,7 +9,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::convert::fill_out;
+use crate::shared::cast::fill_out;
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::scalar_tensor.out", &[Arg::Scalar, Arg::Out], scalar_tensor)];
@@ -24,7 +24,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::check;
+    use crate::shared::testing::check;
 
     #[test]
     fn values() {

@@ -16,12 +16,12 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::dim_arg,
-    block::{OUTSIDE, with_size},
-    convert::element,
+use crate::shared::{
+    cast::element,
+    dim_args::dim_arg,
     indexing::{Along, for_each_index},
-    strided::{Part, duplicate},
+    strided_copy::{OUTSIDE, with_size},
+    strided_view::{Part, duplicate},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -74,7 +74,7 @@ mod tests {
     use afferent_core::{Argument, Scalar, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

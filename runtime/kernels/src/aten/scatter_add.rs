@@ -16,12 +16,12 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::dim_arg,
-    block::Block,
-    convert::add_block,
+use crate::shared::{
+    cast::add_block,
+    dim_args::dim_arg,
     indexing::{Along, for_each_index},
-    strided::{Part, duplicate},
+    strided_copy::Block,
+    strided_view::{Part, duplicate},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -51,7 +51,7 @@ mod tests {
     use afferent_core::{Argument, Scalar, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

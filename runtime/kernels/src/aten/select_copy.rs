@@ -12,9 +12,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
-use crate::{
-    axis::select_arg,
-    strided::{Part, take},
+use crate::shared::{
+    dim_args::select_arg,
+    strided_view::{Part, take},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -36,7 +36,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

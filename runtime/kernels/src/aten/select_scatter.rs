@@ -13,10 +13,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    axis::select_arg,
-    strided::{Part, assign, copy},
+    dim_args::select_arg,
+    strided_view::{Part, assign, copy},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -46,7 +46,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

@@ -12,7 +12,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 use afferent_simd::math;
 use libm::Libm;
 
-use crate::pointwise::{Input, Pointwise, floats};
+use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::sigmoid.out", &[Arg::Tensor, Arg::Out], sigmoid_out)
@@ -27,7 +27,7 @@ fn sigmoid_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

@@ -10,7 +10,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::pointwise::{Input, Pointwise, numbers};
+use crate::shared::pointwise::{Input, Pointwise, numbers};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::sign.out", &[Arg::Tensor, Arg::Out], sign_out)];
@@ -24,7 +24,7 @@ fn sign_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{check, tensor};
+    use crate::shared::pointwise::testing::{check, tensor};
 
     #[test]
     fn values() {

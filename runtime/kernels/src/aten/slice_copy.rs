@@ -15,9 +15,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::slice_arg,
-    strided::{Part, take},
+use crate::shared::{
+    dim_args::slice_arg,
+    strided_view::{Part, take},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -38,7 +38,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

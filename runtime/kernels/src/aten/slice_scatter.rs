@@ -16,10 +16,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    axis::slice_arg,
-    strided::{Part, assign, copy},
+    dim_args::slice_arg,
+    strided_view::{Part, assign, copy},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -50,7 +50,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

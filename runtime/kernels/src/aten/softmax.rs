@@ -13,11 +13,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Float, sum, with_float_accumulator},
-    along::map_lines,
-    axis::dim_arg,
-    vectors,
+    dim_apply::map_lines,
+    dim_args::dim_arg,
+    simd,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -34,7 +34,7 @@ fn softmax_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     }
     let mut out = args.out(3)?;
     out.resize(x.sizes())?;
-    if let Some((isa, along, from, to)) = vectors::along(&x, along, &mut out) {
+    if let Some((isa, along, from, to)) = simd::along(&x, along, &mut out) {
         afferent_simd::softmax::softmax(isa, along, from, to);
         return Ok(());
     }

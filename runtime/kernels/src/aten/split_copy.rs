@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{axis::present_dim, strided::split};
+use crate::shared::{dim_args::present_dim, strided_view::split};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::split_copy.Tensor_out",
@@ -39,7 +39,7 @@ mod tests {
     use afferent_core::{Argument, Call, Scalar};
 
     use super::*;
-    use crate::testing::iota;
+    use crate::shared::testing::iota;
 
     /// Sizes and elements.
     type Piece<'a> = (&'a [usize], &'a [i32]);

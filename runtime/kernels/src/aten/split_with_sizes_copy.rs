@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{axis::present_dim, strided::split};
+use crate::shared::{dim_args::present_dim, strided_view::split};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::split_with_sizes_copy.out",
@@ -44,7 +44,7 @@ mod tests {
     use afferent_core::{Argument, Call, Scalar};
 
     use super::*;
-    use crate::testing::{ints, iota};
+    use crate::shared::testing::{ints, iota};
 
     /// Sizes and elements.
     type Piece<'a> = (&'a [usize], &'a [i32]);

@@ -12,9 +12,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::dim_arg,
-    strided::{Part, copy},
+use crate::shared::{
+    dim_args::dim_arg,
+    strided_view::{Part, copy},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -52,7 +52,7 @@ mod tests {
     use afferent_core::{Argument, Scalar, Tensor};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

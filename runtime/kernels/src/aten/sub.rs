@@ -15,7 +15,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     dtype::Number,
     pointwise::{Input, Pointwise, integer, numbers},
 };
@@ -52,7 +52,7 @@ mod tests {
     use afferent_core::{Scalar, ScalarType};
 
     use super::*;
-    use crate::pointwise::check::{Value, bools, check, tensor};
+    use crate::shared::pointwise::testing::{Value, bools, check, tensor};
 
     #[test]
     fn values() {

@@ -14,7 +14,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, same_dtype, sum, with_accumulator},
     complex::{self, common, with_complex},
     elements::{Reader, Writer},

@@ -10,7 +10,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::strided::{Part, take};
+use crate::shared::strided_view::{Part, take};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::t_copy.out", &[Arg::Tensor, Arg::Out], t_copy)];
@@ -34,7 +34,7 @@ mod tests {
     use afferent_core::Argument;
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::strided::convert_to;
+use crate::shared::strided_view::convert_to;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::_to_copy.out",
@@ -26,7 +26,7 @@ mod tests {
     use afferent_core::{Argument, Bool, Call, Element, Tensor, f16};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn elements_are_converted() {

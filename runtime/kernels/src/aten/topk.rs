@@ -18,12 +18,12 @@ use core::cmp::Ordering;
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, same_dtype, with_accumulator},
-    along::Lines,
-    axis::dim_arg,
+    dim_apply::Lines,
+    dim_args::dim_arg,
     elements::{Reader, Writer},
-    loops::out_strides,
+    loop_nest::out_strides,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -12,9 +12,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    strided::{Part, copy},
+    strided_view::{Part, copy},
 };
 
 const ARGS: &[Arg] = &[Arg::Tensor, Arg::Int, Arg::Out];
@@ -60,7 +60,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

@@ -11,9 +11,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::present_dim,
-    strided::{Part, take},
+use crate::shared::{
+    dim_args::present_dim,
+    strided_view::{Part, take},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -48,7 +48,7 @@ mod tests {
     use afferent_core::{Argument, Call, Scalar};
 
     use super::*;
-    use crate::testing::iota;
+    use crate::shared::testing::iota;
 
     /// Sizes and elements.
     type Piece<'a> = (&'a [usize], &'a [i32]);

@@ -14,9 +14,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
-    axis::dim_arg,
-    strided::{Part, take},
+use crate::shared::{
+    dim_args::dim_arg,
+    strided_view::{Part, take},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -49,7 +49,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

@@ -16,11 +16,11 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Float, same_dtype, with_float_accumulator},
     elements::{Reader, Writer},
+    pooling::{pictures, with_picture},
     upsample::Target,
-    window::{pictures, with_picture},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

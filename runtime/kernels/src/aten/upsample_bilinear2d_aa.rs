@@ -18,10 +18,10 @@ use core::ops::Range;
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Float, same_dtype, with_float_accumulator},
     elements::{Reader, Writer},
-    window::{pictures, with_picture},
+    pooling::{pictures, with_picture},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

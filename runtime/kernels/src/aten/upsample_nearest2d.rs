@@ -16,10 +16,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    bytes::copy_elements,
-    loops::{Loops, out_strides, strides_of},
+    element_copy::copy_elements,
+    loop_nest::{Loops, out_strides, strides_of},
     upsample::Target,
 };
 

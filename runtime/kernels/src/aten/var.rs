@@ -17,7 +17,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
-use crate::{
+use crate::shared::{
     accumulator::{same_dtype, sum, sum_of},
     elements::{Reader, Writer},
     reduce::{Reduced, Reduction},

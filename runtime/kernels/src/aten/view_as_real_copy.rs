@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{block::Block, strided::Part};
+use crate::shared::{strided_copy::Block, strided_view::Part};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::view_as_real_copy.out", &[Arg::Tensor, Arg::Out], view_as_real_copy)];

@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{accumulator::same_dtype, axis::inferred_sizes, strided::refill};
+use crate::shared::{accumulator::same_dtype, dim_args::inferred_sizes, strided_view::refill};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::view_copy.out", &[Arg::Tensor, Arg::IntList, Arg::Out], view_copy)];
@@ -31,7 +31,7 @@ mod tests {
     use afferent_core::{Argument, Call, ScalarType, Tensor};
 
     use super::*;
-    use crate::testing::{check, ints, iota};
+    use crate::shared::testing::{check, ints, iota};
 
     #[test]
     fn values() {

@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::pointwise::{Input, Pointwise, numbers, result_type};
+use crate::shared::pointwise::{Input, Pointwise, numbers, result_type};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::where.self_out",
@@ -37,7 +37,7 @@ fn where_self_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointwise::check::{bools, check, shaped, tensor};
+    use crate::shared::pointwise::testing::{bools, check, shaped, tensor};
 
     #[test]
     fn values() {

@@ -9,7 +9,7 @@
 
 use afferent_core::{Arg, Kernel, Scalar};
 
-use crate::{axis::sizes_arg, convert::fill_out};
+use crate::shared::{cast::fill_out, dim_args::sizes_arg};
 
 const ARGS: &[Arg] = &[Arg::IntList, Arg::Out];
 
@@ -27,7 +27,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check, ints};
+    use crate::shared::testing::{check, ints};
 
     #[test]
     fn values() {

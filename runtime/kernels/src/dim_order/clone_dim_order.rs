@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{axis::check_dim_order, strided::duplicate};
+use crate::shared::{dim_args::check_dim_order, strided_view::duplicate};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "dim_order_ops::_clone_dim_order.out",
@@ -31,7 +31,7 @@ mod tests {
     use afferent_core::{Argument, Call};
 
     use super::*;
-    use crate::testing::{ints, iota};
+    use crate::shared::testing::{ints, iota};
 
     #[test]
     fn positions_stay_when_the_layout_changes() {

@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::axis::{check_dim_order, sizes_arg};
+use crate::shared::dim_args::{check_dim_order, sizes_arg};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "dim_order_ops::_empty_dim_order.out",
@@ -28,7 +28,7 @@ fn empty_dim_order(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check, ints};
+    use crate::shared::testing::{check, ints};
 
     #[test]
     fn sizes() {

@@ -14,10 +14,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
-    axis::check_dim_order,
+use crate::shared::{
     complex::{common, map, with_complex},
-    strided::convert_to,
+    dim_args::check_dim_order,
+    strided_view::convert_to,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -44,7 +44,7 @@ mod tests {
     use afferent_core::{Argument, Bool, Call, Tensor};
 
     use super::*;
-    use crate::testing::{check, ints, iota};
+    use crate::shared::testing::{check, ints, iota};
 
     #[test]
     fn values() {

@@ -17,7 +17,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
     attention::{Operand, Options, Quantization, attend},
 };

@@ -23,7 +23,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::attention::{Operand, Options, attend};
+use crate::shared::attention::{Operand, Options, attend};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "llama::custom_sdpa.out",

@@ -10,7 +10,7 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::strided::duplicate;
+use crate::shared::strided_view::duplicate;
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("llama::fallback.out", &[Arg::Tensor, Arg::Out], |_, args| duplicate(args, 1))];
@@ -20,7 +20,7 @@ mod tests {
     use afferent_core::Argument;
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

@@ -15,9 +15,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::{Accumulator, Float, same_dtype, with_float_accumulator},
-    along::map_lines,
+    dim_apply::map_lines,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -21,7 +21,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
-use crate::accumulator::same_dtype;
+use crate::shared::accumulator::same_dtype;
 
 pub(super) const ARGS: &[Arg] = &[
     Arg::Tensor,

@@ -30,7 +30,7 @@ use core::cmp::Ordering;
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
-use crate::{
+use crate::shared::{
     accumulator::{same_dtype, sum},
     packed_weights::{Format, PackedWeights},
 };

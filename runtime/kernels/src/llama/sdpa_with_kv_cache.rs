@@ -17,9 +17,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
 use crate::{
-    attention::{Operand, Options, attend, prepare},
     llama::update_cache::positions,
-    strided::{Part, copy},
+    shared::{
+        attention::{Operand, Options, attend, prepare},
+        strided_view::{Part, copy},
+    },
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(

@@ -14,9 +14,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    strided::{Part, copy},
+    strided_view::{Part, copy},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -88,7 +88,7 @@ mod tests {
     use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
 
     use super::*;
-    use crate::testing::iota;
+    use crate::shared::testing::iota;
 
     #[track_caller]
     fn check(value: &Tensor, start: i64, expected: Result<&[i32], Error>) {

@@ -17,7 +17,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
     llama::update_cache::{lengths, write_placeholder},
-    strided::{Part, copy},
+    shared::strided_view::{Part, copy},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -60,7 +60,7 @@ mod tests {
     use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
 
     use super::*;
-    use crate::testing::iota;
+    use crate::shared::testing::iota;
 
     #[track_caller]
     fn check(indices: &[i64], expected: Result<&[i32], Error>) {

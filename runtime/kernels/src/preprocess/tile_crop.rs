@@ -12,10 +12,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    bytes::copy_elements,
-    loops::{Loops, out_strides, strides_of},
+    element_copy::copy_elements,
+    loop_nest::{Loops, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -56,7 +56,7 @@ mod tests {
     use afferent_core::{Argument, Scalar};
 
     use super::*;
-    use crate::testing::{check, iota};
+    use crate::shared::testing::{check, iota};
 
     #[test]
     fn values() {

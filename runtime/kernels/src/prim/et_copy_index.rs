@@ -13,9 +13,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    strided::{Part, copy},
+    strided_view::{Part, copy},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -57,7 +57,7 @@ mod tests {
     use afferent_core::{Argument, Call, Scalar, Tensor};
 
     use super::*;
-    use crate::testing::iota;
+    use crate::shared::testing::iota;
 
     #[test]
     fn rows_follow_each_other() {

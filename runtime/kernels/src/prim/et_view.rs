@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::axis::inferred_sizes;
+use crate::shared::dim_args::inferred_sizes;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "executorch_prim::et_view.default",

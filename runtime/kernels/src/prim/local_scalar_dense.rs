@@ -10,7 +10,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar, ScalarType};
 
-use crate::dtype::{Number, with_dtype};
+use crate::shared::dtype::{Number, with_dtype};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::_local_scalar_dense", &[Arg::Tensor, Arg::OutScalar], local_scalar_dense)];

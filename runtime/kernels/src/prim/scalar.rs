@@ -22,7 +22,7 @@ use core::cmp::Ordering;
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};
 
-use crate::division::Divide;
+use crate::shared::division::Divide;
 
 const ONE: &[Arg] = &[Arg::Scalar, Arg::OutScalar];
 const TWO: &[Arg] = &[Arg::Scalar, Arg::Scalar, Arg::OutScalar];

@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, Scalar};
 
-use crate::axis::present_dim;
+use crate::shared::dim_args::present_dim;
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::sym_numel", &[Arg::Tensor, Arg::OutScalar], |_, args| {
@@ -34,7 +34,7 @@ mod tests {
     use afferent_core::{Argument, Call, Scalar};
 
     use super::*;
-    use crate::testing::iota;
+    use crate::shared::testing::iota;
 
     #[test]
     fn values() {

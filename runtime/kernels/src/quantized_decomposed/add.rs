@@ -22,7 +22,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
     pointwise::{Input, Pointwise, integers},
     quantize::{check_range, into_range},

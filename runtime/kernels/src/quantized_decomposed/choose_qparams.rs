@@ -17,10 +17,10 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
     quantize::{
-        choose::{extent, reader, scale},
+        choose_qparams::{extent, reader, scale},
         into_range,
     },
 };

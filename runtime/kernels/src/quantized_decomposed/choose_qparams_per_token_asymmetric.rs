@@ -15,11 +15,11 @@
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
-use crate::{
+use crate::shared::{
     accumulator::same_dtype,
-    loops::{Loops, out_strides, strides_of},
+    loop_nest::{Loops, out_strides, strides_of},
     quantize::{
-        choose::{extent, reader, scale},
+        choose_qparams::{extent, reader, scale},
         into_range, round,
     },
 };

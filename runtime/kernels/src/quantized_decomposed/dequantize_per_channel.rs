@@ -18,7 +18,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::quantize::Affine;
+use crate::shared::quantize::Affine;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "quantized_decomposed::dequantize_per_channel.out",

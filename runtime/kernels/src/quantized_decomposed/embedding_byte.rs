@@ -18,7 +18,7 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::quantize::embedding::lookup;
+use crate::shared::quantize::embedding::lookup;
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new(

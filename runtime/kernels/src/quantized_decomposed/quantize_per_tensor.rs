@@ -17,7 +17,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::quantize::{Affine, Rounding};
+use crate::shared::quantize::{Affine, Rounding};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new(

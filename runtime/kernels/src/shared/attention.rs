@@ -1,0 +1,217 @@
+//! What the operators of attention have in common: checks of their arguments, and the call.
+
+use afferent_core::{Args, Error, KernelContext, ScalarType, TensorMut, TensorView, bf16, f16};
+use afferent_simd::attention::{Attention, Numbers, NumbersMut, Rows};
+
+use crate::shared::{accumulator::same_dtype, simd::only_isa};
+
+/// The arguments of a call, in the order of every schema.
+pub(crate) struct Options<'a> {
+    /// The position of the first query among the keys.
+    start: usize,
+    mask: Option<TensorView<'a>>,
+    mask_index: u8,
+    is_causal: bool,
+    scale: Option<f64>,
+}
+
+impl<'a> Options<'a> {
+    /// The position at `start_index`, and the mask, dropout, causality and scale from `index` on.
+    pub(crate) fn of(args: &Args<'a>, start_index: u8, index: u8) -> Result<Self, Error> {
+        let wrong = |index, expected| Error::InvalidArgument { index, expected };
+        let start = usize::try_from(args.int(usize::from(start_index))?).ok();
+        let start = start.ok_or(wrong(start_index, "a position, not a negative number"))?;
+        let at = usize::from(index);
+        let mask = args.opt_tensor(at)?;
+        if args.double(at + 1)? != 0.0 {
+            return Err(wrong(index + 1, "no dropout: 0"));
+        }
+        let is_causal = args.bool(at + 2)?;
+        if is_causal && mask.is_some() {
+            return Err(wrong(index, "no mask beside the causal one"));
+        }
+        let scale = args.opt_double(at + 3)?;
+        Ok(Self { start, mask, mask_index: index, is_causal, scale })
+    }
+
+    /// The numbers of the mask, unless it is none, for `queries` and `keys`.
+    fn mask(&self, queries: usize, keys: usize) -> Result<Option<&'a [f32]>, Error> {
+        let Some(mask) = &self.mask else { return Ok(None) };
+        if *mask.sizes() != [queries, keys] || !mask.is_contiguous() {
+            let expected = "row-major, with a row for each query and a column for each key";
+            return Err(Error::InvalidArgument { index: self.mask_index, expected });
+        }
+        same_dtype(mask.dtype(), ScalarType::Float, self.mask_index)?;
+        mask.data().map(Some)
+    }
+}
+
+/// Scales and zero points of the rows of a quantized tensor.
+pub(crate) struct Quantization<'a> {
+    zero_points: &'a [i8],
+    scales: &'a [f32],
+}
+
+impl<'a> Quantization<'a> {
+    /// The zero points at `index`, and the scales after them, of `tensor`.
+    pub(crate) fn of(args: &Args<'a>, index: u8, tensor: &TensorView<'_>) -> Result<Self, Error> {
+        let wrong = |index, expected| Error::InvalidArgument { index, expected };
+        let find = |index: u8| {
+            let found = args.opt_tensor(usize::from(index))?;
+            let found = found.ok_or(wrong(index, "a tensor, since the numbers are quantized"))?;
+            let rows = tensor.sizes().split_last().map(|(_, rows)| rows);
+            let fits = found
+                .sizes()
+                .split_last()
+                .is_some_and(|(last, leading)| *last == 1 && Some(leading) == rows);
+            if fits && found.is_contiguous() {
+                Ok(found)
+            } else {
+                Err(wrong(index, "row-major, with one number for each row of the tensor"))
+            }
+        };
+        let (zero_points, scales) = (find(index)?, find(index + 1)?);
+        same_dtype(zero_points.dtype(), ScalarType::Char, index)?;
+        same_dtype(scales.dtype(), ScalarType::Float, index + 1)?;
+        Ok(Self { zero_points: zero_points.data()?, scales: scales.data()? })
+    }
+}
+
+/// Queries, keys or values.
+pub(crate) struct Operand<'a> {
+    pub(crate) tensor: TensorView<'a>,
+    /// Its place among the arguments.
+    pub(crate) index: u8,
+    pub(crate) quantization: Option<Quantization<'a>>,
+}
+
+/// Sizes of an operand, and its rows.
+struct Layout {
+    batches: usize,
+    heads: usize,
+    positions: usize,
+    width: usize,
+}
+
+impl<'a> Operand<'a> {
+    fn layout(&self, heads_first: bool) -> Result<Layout, Error> {
+        let wrong = |expected| Error::InvalidArgument { index: self.index, expected };
+        let &[batches, a, b, width] = self.tensor.sizes() else {
+            return Err(wrong("4 dimensions"));
+        };
+        if !self.tensor.is_contiguous() {
+            return Err(wrong("a row-major tensor"));
+        }
+        let (heads, positions) = if heads_first { (a, b) } else { (b, a) };
+        Ok(Layout { batches, heads, positions, width })
+    }
+
+    fn rows(&self, heads_first: bool) -> Result<Rows<'a>, Error> {
+        let Layout { heads, positions, width, .. } = self.layout(heads_first)?;
+        let numbers = match (self.tensor.dtype(), &self.quantization) {
+            (ScalarType::Float, None) => Numbers::F32(self.tensor.data()?),
+            (ScalarType::Half, None) => Numbers::F16(self.tensor.data()?),
+            (ScalarType::BFloat16, None) => Numbers::Bf16(self.tensor.data()?),
+            (ScalarType::Char, Some(found)) => Numbers::I8 {
+                numbers: self.tensor.data()?,
+                scales: found.scales,
+                zero_points: found.zero_points,
+            },
+            (found, _) => return Err(Error::InvalidType { index: self.index, found }),
+        };
+        // Of an empty tensor, whose sizes may overflow, nothing is read.
+        let across = usize::wrapping_mul;
+        let (head, position) = if heads_first {
+            (across(positions, width), width)
+        } else {
+            (width, across(heads, width))
+        };
+        Ok(Rows { numbers, batch: across(across(heads, positions), width), head, position })
+    }
+}
+
+/// Computes attention of `query` over the first `key` and `value` into `out`, the argument
+/// `out_index`; the second dimension of all is that of heads or of positions.
+///
+/// # Errors
+/// Those of [`prepare`]; nothing is written then.
+pub(crate) fn attend(
+    cx: &mut KernelContext<'_>,
+    operands: &[Operand<'_>; 3],
+    heads_first: bool,
+    options: &Options<'_>,
+    (out, out_index): (&mut TensorMut<'_, '_>, u8),
+) -> Result<(), Error> {
+    let prepared = prepare(cx, operands, heads_first, options, (&mut *out, out_index))?;
+    let Some((attention, scratch)) = prepared else { return Ok(()) };
+    let out = match out.dtype() {
+        ScalarType::Half => NumbersMut::F16(out.data_mut::<f16>()?),
+        ScalarType::BFloat16 => NumbersMut::Bf16(out.data_mut::<bf16>()?),
+        _ => NumbersMut::F32(out.data_mut::<f32>()?),
+    };
+    attention.run(only_isa(), out, scratch);
+    Ok(())
+}
+
+/// Checks a call of [`attend`], gives `out` its sizes, and returns what is to be computed, with the
+/// scratch memory for it; none when `out` is empty.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] when sizes do not fit, [`Error::InvalidType`] for other dtypes,
+/// [`Error::OutOfResources`] when there is not enough scratch memory.
+pub(crate) fn prepare<'a, 'c>(
+    cx: &'c mut KernelContext<'_>,
+    [query, key, value]: &[Operand<'a>; 3],
+    heads_first: bool,
+    options: &Options<'a>,
+    (out, out_index): (&mut TensorMut<'_, '_>, u8),
+) -> Result<Option<(Attention<'a>, &'c mut [f32])>, Error> {
+    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let [q, k, v] = [query, key, value].map(|operand| operand.layout(heads_first));
+    let (q, k, v) = (q?, k?, v?);
+    for (operand, other) in [(key, &k), (value, &v)] {
+        same_dtype(operand.tensor.dtype(), query.tensor.dtype(), operand.index)?;
+        if [other.batches, other.width] != [q.batches, q.width] {
+            return Err(wrong(operand.index, "batch and width of the query"));
+        }
+    }
+    if [k.heads, k.positions] != [v.heads, v.positions] {
+        return Err(wrong(value.index, "the sizes of the keys"));
+    }
+    if k.heads == 0 || !q.heads.is_multiple_of(k.heads) {
+        return Err(wrong(key.index, "a number of heads that divides that of the query"));
+    }
+    let mask = options.mask(q.positions, k.positions)?;
+    let last = options.start.checked_add(q.positions).filter(|&last| last <= k.positions);
+    let keys = match (mask, last) {
+        (Some(_), _) => k.positions,
+        (None, Some(last)) => last,
+        (None, None) => return Err(wrong(key.index, "a key for the position of each query")),
+    };
+    let dtype = if query.quantization.is_some() { ScalarType::Float } else { query.tensor.dtype() };
+    same_dtype(out.dtype(), dtype, out_index)?;
+    if !out.is_contiguous() {
+        return Err(wrong(out_index, "a row-major tensor"));
+    }
+    out.resize(query.tensor.sizes())?;
+    if out.numel() == 0 {
+        return Ok(None);
+    }
+    let scale = options.scale.unwrap_or_else(|| 1.0 / libm::sqrt(q.width as f64));
+    let attention = Attention {
+        query: query.rows(heads_first)?,
+        key: key.rows(heads_first)?,
+        value: value.rows(heads_first)?,
+        mask,
+        batches: q.batches,
+        heads: q.heads,
+        key_heads: k.heads,
+        queries: q.positions,
+        keys,
+        width: q.width,
+        causal: options.is_causal.then_some(options.start),
+        scale: scale as f32,
+    };
+    let len = attention.scratch_len().ok_or(Error::OutOfResources { bytes: usize::MAX })?;
+    Ok(Some((attention, cx.scratch(len)?)))
+}

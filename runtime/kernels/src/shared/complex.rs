@@ -1,0 +1,296 @@
+//! Complex numbers, as pairs of what the kernels for real numbers compute in.
+
+use afferent_core::{Args, Error, ScalarType, TensorMut, TensorView, broadcast_shapes};
+
+use crate::shared::{
+    accumulator::Float,
+    elements::{Reader, Writer},
+    loop_nest::{Loops, out_strides, strides_of},
+    pointwise::Input,
+    reduce::Reduced,
+    strided_view::Part,
+};
+
+/// Real and imaginary part.
+pub(crate) type Complex<A> = [A; 2];
+
+pub(crate) fn add<A: Float>(a: Complex<A>, b: Complex<A>) -> Complex<A> {
+    [a[0] + b[0], a[1] + b[1]]
+}
+
+pub(crate) fn sub<A: Float>(a: Complex<A>, b: Complex<A>) -> Complex<A> {
+    [a[0] - b[0], a[1] - b[1]]
+}
+
+pub(crate) fn mul<A: Float>(a: Complex<A>, b: Complex<A>) -> Complex<A> {
+    [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
+}
+
+/// The quotient, by the method of Smith: no square overflows.
+pub(crate) fn div<A: Float>(a: Complex<A>, b: Complex<A>) -> Complex<A> {
+    if b[0].abs() >= b[1].abs() {
+        if b == [A::default(); 2] {
+            return [a[0] / b[0], a[1] / b[0]];
+        }
+        let ratio = b[1] / b[0];
+        let scale = A::ONE / (b[0] + b[1] * ratio);
+        [(a[0] + a[1] * ratio) * scale, (a[1] - a[0] * ratio) * scale]
+    } else {
+        let ratio = b[0] / b[1];
+        let scale = A::ONE / (b[0] * ratio + b[1]);
+        [(a[0] * ratio + a[1]) * scale, (a[1] * ratio - a[0]) * scale]
+    }
+}
+
+pub(crate) fn conj<A: Float>([re, im]: Complex<A>) -> Complex<A> {
+    [re, A::default() - im]
+}
+
+/// Runs `$body` with `$A` standing for the type that complex numbers of the width of `$dtype`
+/// compute in.
+macro_rules! with_complex {
+    ($dtype:expr, $A:ident => $body:expr) => {
+        if $dtype == afferent_core::ScalarType::ComplexDouble {
+            type $A = f64;
+            $body
+        } else {
+            type $A = f32;
+            $body
+        }
+    };
+}
+
+pub(crate) use with_complex;
+
+/// The dtype of the parts of a complex dtype.
+pub(crate) fn parts_of(dtype: ScalarType) -> Option<ScalarType> {
+    match dtype {
+        ScalarType::ComplexHalf => Some(ScalarType::Half),
+        ScalarType::ComplexFloat => Some(ScalarType::Float),
+        ScalarType::ComplexDouble => Some(ScalarType::Double),
+        _ => None,
+    }
+}
+
+/// The widest complex dtype of `dtypes`, if there is one.
+pub(crate) fn common(dtypes: &[ScalarType]) -> Option<ScalarType> {
+    dtypes.iter().copied().filter(|&dtype| parts_of(dtype).is_some()).max()
+}
+
+/// The complex dtype that holds the numbers of a floating-point or complex one.
+fn widened(dtype: ScalarType) -> Option<ScalarType> {
+    match parts_of(dtype).unwrap_or(dtype) {
+        ScalarType::Half => Some(ScalarType::ComplexHalf),
+        ScalarType::BFloat16 | ScalarType::Float => Some(ScalarType::ComplexFloat),
+        ScalarType::Double => Some(ScalarType::ComplexDouble),
+        _ => None,
+    }
+}
+
+/// The dtype to compute `inputs` in, if they are tensors one of which is complex: one without
+/// dimensions does not widen the other, unless that holds integers.
+///
+/// Source: `torch.result_type`.
+pub(crate) fn common_of(inputs: &[Input<'_>; 2]) -> Option<ScalarType> {
+    if inputs.iter().any(|input| matches!(input, Input::Scalar(_))) {
+        return None;
+    }
+    common(&inputs.each_ref().map(Input::dtype))?;
+    let [a, b] = inputs.each_ref().map(|input| widened(input.dtype()));
+    match inputs.each_ref().map(|input| input.rank() == 0) {
+        [true, false] => b.or(a),
+        [false, true] => a.or(b),
+        _ => a.max(b),
+    }
+}
+
+/// Elements of a tensor in the order of memory, real ones as complex numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a, A> {
+    reader: Reader<'a, A>,
+    is_complex: bool,
+}
+
+impl<'a, A: Float> Source<'a, A> {
+    /// Reads `tensor`, the argument `index` of the call.
+    pub(crate) fn new(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
+        let is_complex = parts_of(tensor.dtype()).is_some();
+        Ok(Self { reader: Reader::stored(tensor, index)?, is_complex })
+    }
+
+    /// The element at `at`.
+    pub(crate) fn get(&self, at: usize) -> Complex<A> {
+        if !self.is_complex {
+            return [self.reader.get(at), A::default()];
+        }
+        let mut parts = [A::default(); 2];
+        self.reader.read(2 * at, 1, &mut parts);
+        parts
+    }
+}
+
+/// Elements of a tensor in the order of memory, to write; of real ones the real part.
+pub(crate) struct Target<'a, A> {
+    writer: Writer<'a, A>,
+    is_complex: bool,
+}
+
+impl<'a, A: Float> Target<'a, A> {
+    /// Writes `tensor`, the argument `index` of the call.
+    pub(crate) fn new(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
+        let is_complex = parts_of(tensor.dtype()).is_some();
+        Ok(Self { writer: Writer::stored(tensor, index)?, is_complex })
+    }
+
+    /// Writes the element at `at`.
+    pub(crate) fn set(&mut self, at: usize, value: Complex<A>) {
+        if self.is_complex {
+            self.writer.write(2 * at, 1, &value);
+        } else {
+            self.writer.set(at, value[0]);
+        }
+    }
+}
+
+/// Computes the argument `out` element by element from the tensors 0 to `N`, which broadcast.
+pub(crate) fn map<A: Float, const N: usize>(
+    args: &mut Args<'_>,
+    out: u8,
+    f: impl Fn([Complex<A>; N]) -> Complex<A>,
+) -> Result<(), Error> {
+    let mut sizes = Part::all(&args.tensor(0)?).sizes;
+    for index in 1..N {
+        let expected = "a tensor that broadcasts with the others";
+        let wrong = Error::InvalidArgument { index: index as u8, expected };
+        sizes = broadcast_shapes(&sizes, args.tensor(index)?.sizes()).ok_or(wrong)?;
+    }
+    let first = args.tensor(0)?;
+    let mut sources = [(Source::<A>::new(first, 0)?, Part::all(&first)); N];
+    for (index, source) in (0_u8..).zip(&mut sources) {
+        let tensor = args.tensor(usize::from(index))?;
+        *source = (Source::new(tensor, index)?, Part::all(&tensor));
+        source.1.expand(&sizes, index)?;
+    }
+    let mut target = args.out(usize::from(out))?;
+    target.resize(&sizes)?;
+    let to = out_strides(&target);
+    let mut target = Target::<A>::new(&mut target, out)?;
+    let mut rows = Loops::<3>::new();
+    for dim in 0..sizes.len() {
+        let step = |index: usize| sources.get(index).map_or(0, |(_, part)| part.strides[dim]);
+        rows.push(sizes[dim], [to[dim], step(0), step(1)])?;
+    }
+    rows.for_each([0; 3], |[at, first, second]| {
+        let mut values = [[A::default(); 2]; N];
+        for ((value, (source, _)), from) in values.iter_mut().zip(&sources).zip([first, second]) {
+            *value = source.get(from);
+        }
+        target.set(at, f(values));
+    });
+    Ok(())
+}
+
+/// Sums of the tensor 0 over the dimensions `gone` to the argument 4.
+pub(crate) fn sum<A: Float>(
+    args: &mut Args<'_>,
+    gone: Reduced,
+    keepdim: bool,
+) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let mut out = args.out(4)?;
+    out.resize(&gone.out_sizes(x.sizes(), keepdim)?)?;
+    let (from, to) = (strides_of(&x), out_strides(&out));
+    let (mut kept, mut terms, mut at) = (Loops::<2>::new(), Loops::<1>::new(), 0);
+    for (dim, &size) in x.sizes().iter().enumerate() {
+        if gone.contains(dim) {
+            terms.push(size, [from[dim]])?;
+            at += usize::from(keepdim);
+        } else {
+            kept.push(size, [from[dim], to.get(at).copied().unwrap_or(0)])?;
+            at += 1;
+        }
+    }
+    let (x, mut out) = (Source::<A>::new(x, 0)?, Target::<A>::new(&mut out, 4)?);
+    kept.for_each([0, 0], |[from, to]| {
+        let mut sum = [A::default(); 2];
+        terms.for_each([from], |[from]| sum = add(sum, x.get(from)));
+        out.set(to, sum);
+    });
+    Ok(())
+}
+
+/// Products of the matrices in the batches 0 and 1, whose sizes fit, to the argument 2.
+pub(crate) fn bmm<A: Float>(
+    args: &mut Args<'_>,
+    [rows, inner, cols]: [usize; 3],
+) -> Result<(), Error> {
+    let (a, b, mut out) = (args.tensor(0)?, args.tensor(1)?, args.out(2)?);
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let batch = out.sizes().first().copied().unwrap_or(0);
+    let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
+    let (a, b) = (Source::<A>::new(a, 0)?, Source::<A>::new(b, 1)?);
+    let mut out = Target::<A>::new(&mut out, 2)?;
+    for item in 0..batch {
+        for i in 0..rows {
+            for j in 0..cols {
+                let mut sum = [A::default(); 2];
+                for k in 0..inner {
+                    let a = a.get(item * a_steps[0] + i * a_steps[1] + k * a_steps[2]);
+                    let b = b.get(item * b_steps[0] + k * b_steps[1] + j * b_steps[2]);
+                    sum = add(sum, mul(a, b));
+                }
+                out.set(item * steps[0] + i * steps[1] + j * steps[2], sum);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotients() {
+        let check = |a: Complex<f64>, b, expected: Complex<f64>| {
+            let found = div(a, b);
+            let distance = (found[0] - expected[0]).abs() + (found[1] - expected[1]).abs();
+            assert!(distance < 1e-12, "{a:?} by {b:?} is {found:?}");
+        };
+        check([1.0, 2.0], [3.0, -1.0], [0.1, 0.7]);
+        check([1.0, 2.0], [0.0, 2.0], [1.0, -0.5]);
+        check([1e300, 1e300], [1e300, 1e300], [1.0, 0.0]);
+        assert!(div([1.0_f32, 0.0], [0.0, 0.0])[0].is_infinite());
+    }
+
+    #[test]
+    fn dtypes_meet() {
+        use ScalarType as S;
+        assert_eq!(common(&[S::Float, S::ComplexHalf]), Some(S::ComplexHalf));
+        assert_eq!(common(&[S::ComplexDouble, S::ComplexFloat]), Some(S::ComplexDouble));
+        assert_eq!(common(&[S::Float, S::Double]), None);
+    }
+
+    #[test]
+    fn tensors_meet_by_dimensions() {
+        use ScalarType as S;
+        let check = |inputs: [(S, &[usize]); 2], expected| {
+            let bytes = [0_u64; 4];
+            let inputs = inputs.map(|(dtype, sizes)| {
+                let len = dtype.size() * sizes.iter().product::<usize>();
+                let bytes = &bytemuck::cast_slice(&bytes)[..len];
+                TensorView::from_bytes(dtype, sizes, bytes).unwrap().into()
+            });
+            assert_eq!(common_of(&inputs), expected);
+        };
+        check([(S::ComplexFloat, &[2]), (S::Double, &[2])], Some(S::ComplexDouble));
+        check([(S::ComplexHalf, &[]), (S::BFloat16, &[])], Some(S::ComplexFloat));
+        check([(S::ComplexFloat, &[2]), (S::ComplexDouble, &[])], Some(S::ComplexFloat));
+        check([(S::ComplexFloat, &[]), (S::Double, &[2])], Some(S::ComplexDouble));
+        check([(S::ComplexDouble, &[]), (S::Half, &[2])], Some(S::ComplexHalf));
+        check([(S::Long, &[2]), (S::ComplexDouble, &[])], Some(S::ComplexDouble));
+        check([(S::Float, &[2]), (S::Double, &[2])], None);
+    }
+}

@@ -1,0 +1,166 @@
+//! Convolutions: sizes, strides and the choice between the ways to compute one.
+
+use afferent_core::{Args, Dims, Error, IntList, TensorMut, TensorView};
+pub(crate) use afferent_simd::conv::{Geometry, Steps};
+
+use crate::shared::{
+    accumulator::Operand,
+    elements::elements,
+    loop_nest::{out_strides, strides_of},
+};
+
+pub(crate) mod direct;
+pub(crate) mod im2col;
+
+/// The tensors of a convolution.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operands<'a, T> {
+    pub(crate) x: &'a [T],
+    pub(crate) x_steps: Steps,
+    pub(crate) weight: &'a [T],
+    pub(crate) w_steps: Steps,
+    pub(crate) bias: Option<&'a [T]>,
+}
+
+/// The geometry of a call with the arguments of `aten::convolution.out` from `first` on, and
+/// the sizes of its result.
+pub(crate) fn geometry(args: &Args<'_>, first: u8) -> Result<(Geometry, Dims), Error> {
+    let at = |index: u8| usize::from(first + index);
+    let (x, weight) = (args.tensor(at(0))?, args.tensor(at(1))?);
+    let wrong = |index, expected| Error::InvalidArgument { index: first + index, expected };
+    let rank = x.rank();
+    if !(3..=5).contains(&rank) {
+        return Err(wrong(0, "a batch of channels with one to three dimensions"));
+    }
+    if weight.rank() != rank || weight.sizes()[2..].contains(&0) {
+        return Err(wrong(1, "a kernel of as many dimensions as the input"));
+    }
+    let transposed = args.bool(at(6))?;
+    let groups = args.int(at(8))?;
+    let groups = usize::try_from(groups).ok().filter(|&groups| groups > 0);
+    let groups = groups.ok_or(wrong(8, "a positive number"))?;
+    let (channels, w) = (x.sizes()[1], weight.sizes());
+    let fits = channels.is_multiple_of(groups) && w[0].is_multiple_of(groups);
+    let (in_channels, out_channels) =
+        if transposed { (w[0] / groups, w[1]) } else { (w[1], w[0] / groups) };
+    if !fits || channels / groups != in_channels {
+        return Err(wrong(1, "channels that match the input and the groups"));
+    }
+    let mut geometry = Geometry {
+        batch: x.sizes()[0],
+        groups,
+        in_channels,
+        out_channels,
+        input: last_three(&x.sizes()[2..], 1),
+        kernel: last_three(&w[2..], 1),
+        output: [1; 3],
+        stride: settings(args.int_list(at(3))?, rank - 2, 1, 1, first + 3)?,
+        padding: settings(args.int_list(at(4))?, rank - 2, 0, 0, first + 4)?,
+        dilation: settings(args.int_list(at(5))?, rank - 2, 1, 1, first + 5)?,
+    };
+    let more = settings(args.int_list(at(7))?, rank - 2, 0, 0, first + 7)?;
+    for (dim, &more) in more.iter().enumerate() {
+        let size = if transposed {
+            if more > 0 && more >= geometry.stride[dim].max(geometry.dilation[dim]) {
+                return Err(wrong(7, "less than the stride or the dilation"));
+            }
+            transposed_size(&geometry, dim, more)
+        } else {
+            forward_size(&geometry, dim)
+        };
+        geometry.output[dim] = size.ok_or(wrong(0, "sizes that leave an output"))?;
+    }
+    let mut sizes = Dims::filled(0, 0);
+    sizes.push(geometry.batch)?;
+    sizes.push(out_channels.checked_mul(groups).ok_or(wrong(1, "fewer channels"))?)?;
+    for &size in &geometry.output[5 - rank..] {
+        sizes.push(size)?;
+    }
+    Ok((geometry, sizes))
+}
+
+/// Elements that the kernel spans along `dim`, without the last.
+fn reach(g: &Geometry, dim: usize) -> Option<usize> {
+    g.dilation[dim].checked_mul(g.kernel[dim] - 1)
+}
+
+fn forward_size(g: &Geometry, dim: usize) -> Option<usize> {
+    let padded = g.padding[dim].checked_mul(2)?.checked_add(g.input[dim])?;
+    Some(padded.checked_sub(reach(g, dim)?.checked_add(1)?)? / g.stride[dim] + 1)
+}
+
+fn transposed_size(g: &Geometry, dim: usize, more: usize) -> Option<usize> {
+    let spread = g.input[dim].checked_sub(1)?.checked_mul(g.stride[dim])?;
+    let size = spread.checked_add(reach(g, dim)?)?.checked_add(more)?.checked_add(1)?;
+    let size = size.checked_sub(g.padding[dim].checked_mul(2)?)?;
+    // Positions are counted from the first padding element.
+    size.checked_add(g.padding[dim])?;
+    Some(size).filter(|&size| size > 0)
+}
+
+/// The strides of a tensor to read.
+pub(crate) fn steps(tensor: &TensorView<'_>) -> Steps {
+    steps_of(&strides_of(tensor))
+}
+
+/// The strides of a tensor to write.
+pub(crate) fn out_steps(tensor: &TensorMut<'_, '_>) -> Steps {
+    steps_of(&out_strides(tensor))
+}
+
+fn steps_of(strides: &[usize]) -> Steps {
+    let space = last_three(strides.get(2..).unwrap_or(&[]), 0);
+    let at = |dim: usize| strides.get(dim).copied().unwrap_or(0);
+    Steps { outer: at(0), channel: at(1), space }
+}
+
+impl<'a, T: Operand> Operands<'a, T> {
+    /// The tensors that a call of `aten::convolution.out` reads.
+    pub(crate) fn new(args: &Args<'a>) -> Result<Self, Error> {
+        let (x, weight) = (args.tensor(0)?, args.tensor(1)?);
+        let bias = args.opt_tensor(2)?.map(|bias| elements(&bias)).transpose()?;
+        Ok(Self {
+            x: elements(&x)?,
+            x_steps: steps(&x),
+            weight: elements(&weight)?,
+            w_steps: steps(&weight),
+            bias,
+        })
+    }
+
+    /// What the sums of output channel `channel` start with.
+    pub(crate) fn start(&self, channel: usize) -> T::Sum {
+        let bias = self.bias.and_then(|bias| bias.get(channel));
+        bias.map_or(T::Sum::default(), |&bias| bias.widen())
+    }
+}
+
+fn last_three(items: &[usize], before: usize) -> [usize; 3] {
+    let mut all = [before; 3];
+    for (to, &from) in all.iter_mut().rev().zip(items.iter().rev()) {
+        *to = from;
+    }
+    all
+}
+
+/// One setting for each of the last `count` dimensions, `before` for the others; a list of one
+/// stands for all.
+fn settings(
+    list: IntList<'_>,
+    count: usize,
+    before: usize,
+    least: usize,
+    index: u8,
+) -> Result<[usize; 3], Error> {
+    let wrong = Error::InvalidArgument {
+        index,
+        expected: "a number that is not too small for each dimension",
+    };
+    let mut all = [before; 3];
+    for (dim, to) in all[3 - count..].iter_mut().enumerate() {
+        let item = if list.len() == 1 { 0 } else { dim };
+        let value = list.get(item).and_then(|value| usize::try_from(value).ok());
+        *to = value.filter(|&value| value >= least).ok_or(wrong)?;
+    }
+    if list.len() == 1 || list.len() == count { Ok(all) } else { Err(wrong) }
+}

@@ -1,0 +1,188 @@
+//! Convolutions as products of the weights with patches of the input.
+
+use afferent_core::{Error, KernelContext};
+
+use crate::shared::{
+    accumulator::{Accumulator, Operand},
+    conv::{Geometry, Operands, Steps},
+    matmul::{Matrix, Product},
+};
+
+/// Elements of scratch memory that patches take, unless that is less than a few patches.
+const PATCH_ELEMENTS: usize = 16_384;
+
+/// How patches lie in scratch memory: one after the other, or element by element.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    /// Step between the elements of a patch.
+    element: usize,
+    /// Step between patches.
+    patch: usize,
+}
+
+/// Whether [`forward`] can compute this convolution.
+pub(crate) fn fits<T>(g: &Geometry, tensors: &Operands<'_, T>, to: Steps) -> bool {
+    let inner = g.inner();
+    // The elements of a patch stand in the order of the weights of one output channel.
+    inner > 0
+        && (tensors.w_steps.outer == inner || g.groups * g.out_channels == 1)
+        && to.position(g.output).is_some()
+}
+
+/// Writes a convolution.
+pub(crate) fn forward<T: Operand>(
+    cx: &mut KernelContext<'_>,
+    g: &Geometry,
+    tensors: &Operands<'_, T>,
+    out: &mut [T],
+    to: Steps,
+) -> Result<(), Error> {
+    let (inner, positions) = (g.inner(), g.positions());
+    let position = to.position(g.output);
+    let position = position.ok_or(Error::Internal { reason: "outputs lie in a line" })?;
+    let direct = as_matrix(g, tensors);
+    let is_channels_last = tensors.x_steps.channel == 1 && g.in_channels > 1;
+    let count = (PATCH_ELEMENTS / inner / 8 * 8).clamp(8, 64).min(positions);
+    let layout = if is_channels_last || count < 8 {
+        Layout { element: 1, patch: inner }
+    } else {
+        Layout { element: count, patch: 1 }
+    };
+    let scratch_len = if direct.is_some() { 0 } else { count.saturating_mul(inner) };
+    let scratch = cx.scratch::<T>(scratch_len)?;
+    for item in 0..g.batch {
+        for group in 0..g.groups {
+            let first = group * g.out_channels;
+            let weight = &tensors.weight[first * tensors.w_steps.outer..];
+            let x_at =
+                item * tensors.x_steps.outer + group * g.in_channels * tensors.x_steps.channel;
+            let x = &tensors.x[x_at..];
+            let chunk = if direct.is_some() { positions } else { count };
+            for start in (0..positions).step_by(chunk) {
+                let cols = chunk.min(positions - start);
+                let b = if let Some((row, col)) = direct {
+                    Matrix { data: x, row, col }
+                } else {
+                    gather(g, tensors, x, start..start + cols, layout, scratch);
+                    Matrix { data: &*scratch, row: layout.element, col: layout.patch }
+                };
+                let bias = tensors.bias.and_then(|bias| bias.get(first..));
+                let product = Product {
+                    a: Matrix { data: weight, row: inner, col: 1 },
+                    b,
+                    rows: g.out_channels,
+                    inner,
+                    cols,
+                    alpha: T::Sum::ONE,
+                    addend: bias.map(|data| (Matrix { data, row: 1, col: 0 }, T::Sum::ONE)),
+                };
+                let at = item * to.outer + first * to.channel + start * position;
+                product.write_portable(&mut out[at..], to.channel, position)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The steps of rows and columns where the input is the matrix of patches already.
+fn as_matrix<T>(g: &Geometry, tensors: &Operands<'_, T>) -> Option<(usize, usize)> {
+    let same = g.kernel == [1; 3] && g.stride == [1; 3] && g.padding == [0; 3];
+    let col = tensors.x_steps.position(g.input).filter(|_| same)?;
+    Some((tensors.x_steps.channel, col))
+}
+
+/// Copies the patches of the outputs at `range`, whose input channels begin with `x`.
+fn gather<T: Operand>(
+    g: &Geometry,
+    tensors: &Operands<'_, T>,
+    x: &[T],
+    range: core::ops::Range<usize>,
+    layout: Layout,
+    patches: &mut [T],
+) {
+    let (x_steps, w_steps) = (tensors.x_steps, tensors.w_steps);
+    let by_channel = x_steps.channel == 1 && g.in_channels > 1;
+    let mut at = range.start;
+    while at < range.end {
+        let (rest, width) = (at / g.output[2], at % g.output[2]);
+        let place = [rest / g.output[1], rest % g.output[1]];
+        let run = (g.output[2] - width).min(range.end - at);
+        let to = (at - range.start) * layout.patch;
+        for_each_tap(g, |tap| {
+            let row = source(g, 0, tap[0], place[0]).zip(source(g, 1, tap[1], place[1]));
+            let from = row.map(|(d, h)| d * x_steps.space[0] + h * x_steps.space[1]);
+            let to = to
+                + layout.element * tap.iter().zip(w_steps.space).map(|(t, s)| t * s).sum::<usize>();
+            if by_channel {
+                for i in 0..run {
+                    let from = from.zip(source(g, 2, tap[2], width + i));
+                    let from = from.map(|(from, x)| from + x * x_steps.space[2]);
+                    let to = &mut patches[to + i * layout.patch..];
+                    let to_step = w_steps.channel * layout.element;
+                    let source = from.and_then(|from| x.get(from..));
+                    copy(to, to_step, source, 1, g.in_channels);
+                }
+            } else {
+                let first =
+                    (g.padding[2].saturating_sub(tap[2] * g.dilation[2])).div_ceil(g.stride[2]);
+                let end = (g.input[2] + g.padding[2]).saturating_sub(tap[2] * g.dilation[2]);
+                let end = end.div_ceil(g.stride[2]).clamp(width, width + run);
+                let first = first.clamp(width, end);
+                for channel in 0..g.in_channels {
+                    let to = &mut patches[to + channel * w_steps.channel * layout.element..];
+                    let Some(from) = from.filter(|_| first < end) else {
+                        copy(to, layout.patch, None, 1, run);
+                        continue;
+                    };
+                    let inside = first * g.stride[2] + tap[2] * g.dilation[2] - g.padding[2];
+                    let from = from + channel * x_steps.channel + inside * x_steps.space[2];
+                    let step = g.stride[2].saturating_mul(x_steps.space[2]);
+                    copy(to, layout.patch, None, 1, first - width);
+                    let to = &mut to[(first - width) * layout.patch..];
+                    copy(to, layout.patch, x.get(from..), step, end - first);
+                    if end < width + run {
+                        let to = &mut to[(end - first) * layout.patch..];
+                        copy(to, layout.patch, None, 1, width + run - end);
+                    }
+                }
+            }
+        });
+        at += run;
+    }
+}
+
+/// Copies `len` elements, or zeros where there is no source.
+fn copy<T: Operand>(to: &mut [T], to_step: usize, from: Option<&[T]>, step: usize, len: usize) {
+    match (from, to_step, step) {
+        (Some(from), 1, 1) => {
+            for (to, from) in to.iter_mut().zip(from).take(len) {
+                *to = *from;
+            }
+        }
+        (Some(from), _, _) => {
+            let from = from.iter().step_by(step.max(1)).take(len);
+            for (to, from) in to.iter_mut().step_by(to_step.max(1)).zip(from) {
+                *to = *from;
+            }
+        }
+        (None, _, _) => {
+            to.iter_mut().step_by(to_step.max(1)).take(len).for_each(|to| *to = T::default());
+        }
+    }
+}
+
+fn for_each_tap(g: &Geometry, mut f: impl FnMut([usize; 3])) {
+    for depth in 0..g.kernel[0] {
+        for height in 0..g.kernel[1] {
+            for width in 0..g.kernel[2] {
+                f([depth, height, width]);
+            }
+        }
+    }
+}
+
+/// The input position along `dim` that the kernel element `tap` meets for the output `at`.
+fn source(g: &Geometry, dim: usize, tap: usize, at: usize) -> Option<usize> {
+    let padded = at * g.stride[dim] + tap * g.dilation[dim];
+    padded.checked_sub(g.padding[dim]).filter(|&at| at < g.input[dim])
+}

@@ -1,0 +1,38 @@
+//! Convolutions of `f32` by the SIMD kernels.
+
+use afferent_core::{Error, KernelContext};
+use afferent_simd::conv::Conv;
+
+use crate::shared::{
+    accumulator::Operand,
+    conv::{Geometry, Operands, Steps},
+    simd::{as_f32, as_f32_mut, only_isa, threads},
+};
+
+/// Writes a convolution; `None` when it is not one of `f32` or has strides that only portable code
+/// computes.
+pub(crate) fn try_convolution<T: Operand>(
+    cx: &mut KernelContext<'_>,
+    g: &Geometry,
+    tensors: &Operands<'_, T>,
+    out: &mut [T],
+    to: Steps,
+) -> Option<Result<(), Error>> {
+    let conv = Conv {
+        geometry: *g,
+        x: as_f32(tensors.x)?,
+        x_steps: tensors.x_steps,
+        weight: as_f32(tensors.weight)?,
+        w_steps: tensors.w_steps,
+        bias: match tensors.bias {
+            Some(bias) => Some(as_f32(bias)?),
+            None => None,
+        },
+        clamp: None,
+    };
+    let (isa, workers) = (only_isa(), cx.workers());
+    match cx.scratch(conv.scratch_len(isa, to, threads(workers))?) {
+        Ok(scratch) => conv.write(isa, as_f32_mut(out)?, to, scratch, workers).map(Ok),
+        Err(error) => Some(Err(error)),
+    }
+}

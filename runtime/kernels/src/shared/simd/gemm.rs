@@ -1,0 +1,54 @@
+//! Matrix products of `f32` by the SIMD GEMM.
+
+use afferent_core::{Error, KernelContext};
+use afferent_simd::gemm::{Addend, Gemm, Lines, Target};
+
+use crate::shared::{
+    accumulator::{Accumulator, Operand},
+    matmul::{Matrix, Product},
+    simd::{as_f32, as_f32_mut, only_isa, threads},
+};
+
+/// The lines of `matrix`: rows or columns.
+fn lines<T: Operand>(
+    matrix: Matrix<'_, T>,
+    lines: (usize, usize),
+    elements: (usize, usize),
+) -> Option<Lines<'_>> {
+    Lines::new(as_f32(matrix.data)?, lines, elements)
+}
+
+/// Writes a product as [`Product::write`] does; `None` when it is not one of `f32` or does not fit.
+pub(crate) fn try_matmul<T: Operand>(
+    cx: &mut KernelContext<'_>,
+    product: &Product<'_, T>,
+    out: &mut [T],
+    row: usize,
+    col: usize,
+) -> Option<Result<(), Error>> {
+    let Product { a, b, rows, inner, cols, .. } = *product;
+    let addend = match product.addend {
+        Some((matrix, beta)) => Some(Addend {
+            data: as_f32(matrix.data)?,
+            row: matrix.row,
+            col: matrix.col,
+            beta: beta.element(),
+        }),
+        None => None,
+    };
+    let a = lines(a, (rows, a.row), (inner, a.col))?;
+    let b = lines(b, (cols, b.col), (inner, b.row))?;
+    let alpha = product.alpha.element();
+    let product = Gemm { a, b, rows, inner, cols, alpha, addend, clamp: None };
+    let data = as_f32_mut(out)?;
+    let isa = only_isa();
+    let (product, row, col) = product.oriented(isa, row, col);
+    if product.is_vector() {
+        return product.write_vector(isa, Target { data, row, col }).map(Ok);
+    }
+    let workers = cx.workers();
+    match cx.scratch(product.scratch_len(isa, threads(workers))) {
+        Ok(scratch) => product.write(isa, Target { data, row, col }, scratch, workers).map(Ok),
+        Err(error) => Some(Err(error)),
+    }
+}
