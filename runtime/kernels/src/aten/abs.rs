@@ -11,8 +11,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Accumulator, Float, same_dtype},
-    complex::{map, parts_of, with_complex},
+    accumulator::{Accumulator, Float, check_dtype},
+    complex::{component_dtype, map, with_complex},
     pointwise::{Input, Pointwise, numbers},
 };
 
@@ -21,13 +21,13 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn abs_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    if let Some(parts) = parts_of(dtype) {
-        same_dtype(args.out(1)?.dtype(), parts, 1)?;
+    if let Some(parts) = component_dtype(dtype) {
+        check_dtype(args.out(1)?.dtype(), parts, 1)?;
         return with_complex!(dtype, A => map::<A, 1>(args, 1, |[[re, im]]| {
-            [A::number(libm::hypot(re.to_double(), im.to_double())), 0.0]
+            [A::from_double(libm::hypot(re.to_double(), im.to_double())), 0.0]
         }));
     }
-    let call = Pointwise::new([Input::at(args, 0)?])?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?;
     call.run(args, 1, numbers!(|[x]| x.wrapping_abs(), F => |[x]| x.abs()))
 }
 

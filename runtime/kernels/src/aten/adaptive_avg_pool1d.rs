@@ -17,7 +17,7 @@ use crate::shared::pooling::adaptive;
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::adaptive_avg_pool1d.out",
     &[Arg::Tensor, Arg::IntList, Arg::Out],
-    |_, args| adaptive::means(args, 1),
+    |_, args| adaptive::adaptive_avg_pool(args, 1),
 )];
 
 #[cfg(test)]

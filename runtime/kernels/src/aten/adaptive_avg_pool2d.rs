@@ -17,7 +17,7 @@ use crate::shared::pooling::adaptive;
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::_adaptive_avg_pool2d.out",
     &[Arg::Tensor, Arg::IntList, Arg::Out],
-    |_, args| adaptive::means(args, 2),
+    |_, args| adaptive::adaptive_avg_pool(args, 2),
 )];
 
 #[cfg(test)]

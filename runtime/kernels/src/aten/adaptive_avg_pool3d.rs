@@ -17,7 +17,7 @@ use crate::shared::pooling::adaptive;
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::_adaptive_avg_pool3d.out",
     &[Arg::Tensor, Arg::IntList, Arg::Out],
-    |_, args| adaptive::means(args, 3),
+    |_, args| adaptive::adaptive_avg_pool(args, 3),
 )];
 
 #[cfg(test)]

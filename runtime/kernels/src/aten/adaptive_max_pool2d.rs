@@ -18,7 +18,7 @@ use crate::shared::pooling::adaptive;
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::adaptive_max_pool2d.out",
     &[Arg::Tensor, Arg::IntList, Arg::Out, Arg::Out],
-    |_, args| adaptive::largest(args, 2),
+    |_, args| adaptive::adaptive_max_pool(args, 2),
 )];
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::shared::pooling::adaptive;
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::adaptive_max_pool3d.out",
     &[Arg::Tensor, Arg::IntList, Arg::Out, Arg::Out],
-    |_, args| adaptive::largest(args, 3),
+    |_, args| adaptive::adaptive_max_pool(args, 3),
 )];
 
 #[cfg(test)]

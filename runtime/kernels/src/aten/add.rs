@@ -15,8 +15,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype},
-    complex::{add, common_of, map, with_complex},
+    accumulator::{Accumulator, check_dtype},
+    complex::{add, complex_result_type, map, with_complex},
     dtype::Number,
     pointwise::{Input, Pointwise, integer, numbers},
 };
@@ -33,15 +33,15 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
-    if let Some(dtype) = common_of(&inputs) {
-        same_dtype(args.out(3)?.dtype(), dtype, 3)?;
+    let inputs = [Input::arg(args, 0)?, Input::arg(args, 1)?];
+    if let Some(dtype) = complex_result_type(&inputs) {
+        check_dtype(args.out(3)?.dtype(), dtype, 3)?;
         let alpha = args.double(2)?;
         return with_complex!(dtype, A => map::<A, 2>(args, 3, |[a, b]| {
-            add(a, b.map(|part| part * A::number(alpha)))
+            add(a, b.map(|part| part * A::from_double(alpha)))
         }));
     }
-    let sum = Pointwise::new(inputs)?.with_wide_scalars();
+    let sum = Pointwise::new(inputs)?.with_unrounded_scalars();
     let alpha = args.scalar(2)?;
     let int = integer(alpha, sum.dtype(), 2)?;
     sum.run(

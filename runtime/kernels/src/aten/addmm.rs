@@ -16,10 +16,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
 use crate::shared::{
-    accumulator::{Accumulator, Operand, same_dtype, with_operand},
+    accumulator::{Accumulator, Operand, check_dtype, with_operand},
     elements::{elements, elements_mut},
     loop_nest::{out_strides, strides_of},
-    matmul::{Matrix, Product},
+    matmul::{Matmul, Matrix},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -30,9 +30,9 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn addmm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
-    same_dtype(args.tensor(2)?.dtype(), dtype, 2)?;
-    same_dtype(args.out(5)?.dtype(), dtype, 5)?;
+    check_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    check_dtype(args.tensor(2)?.dtype(), dtype, 2)?;
+    check_dtype(args.out(5)?.dtype(), dtype, 5)?;
     with_operand!(dtype, 0, T => addmm::<T>(cx, args))
 }
 
@@ -50,20 +50,20 @@ fn addmm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<
             expected: "as many rows as columns before",
         });
     }
-    let beta = T::Sum::scalar(args.scalar(3)?);
-    let alpha = T::Sum::scalar(args.scalar(4)?);
+    let beta = T::Acc::from_arg(args.scalar(3)?);
+    let alpha = T::Acc::from_arg(args.scalar(4)?);
     let addend = broadcast::<T>(&addend, rows, cols)?;
     let mut out = args.out(5)?;
     out.resize(&[rows, cols])?;
     let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
-    let product = Product {
+    let product = Matmul {
         a: Matrix { data: elements::<T>(&a)?, row: a_steps[0], col: a_steps[1] },
         b: Matrix { data: elements(&b)?, row: b_steps[0], col: b_steps[1] },
         rows,
         inner,
         cols,
         alpha,
-        addend: Some((addend, beta)).filter(|_| beta != T::Sum::default()),
+        addend: Some((addend, beta)).filter(|_| beta != T::Acc::default()),
     };
     product.write(cx, elements_mut(&mut out)?, steps[0], steps[1])
 }

@@ -14,17 +14,17 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    min_max::{Extremum, values},
-    reduce::Reduced,
+    min_max::{MinMax, reduce_values},
+    reduce::ReducedDims,
 };
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::amin.out", &[Arg::Tensor, Arg::IntList, Arg::Bool, Arg::Out], amin_out)];
 
 fn amin_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let gone = Reduced::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+    let reduced = ReducedDims::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
     let keepdim = args.bool(2)?;
-    values(args, Extremum::Min, gone, keepdim, 3)
+    reduce_values(args, MinMax::Min, reduced, keepdim, 3)
 }
 
 #[cfg(test)]

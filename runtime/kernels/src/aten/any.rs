@@ -15,7 +15,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 use crate::shared::{
     accumulator::with_accumulator,
     elements::{Reader, Writer},
-    reduce::{Reduced, Reduction},
+    reduce::{ReducedDims, Reduction},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -29,39 +29,39 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn any_all_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    any(args, Reduced::ALL, false, 1)
+    any(args, ReducedDims::ALL, false, 1)
 }
 
 fn any_dims_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let rank = args.tensor(0)?.rank();
-    let gone = match args.opt_int_list(1)? {
-        Some(dims) => Reduced::exactly(dims, rank, 1)?,
-        None => Reduced::ALL,
+    let reduced = match args.opt_int_list(1)? {
+        Some(dims) => ReducedDims::exactly(dims, rank, 1)?,
+        None => ReducedDims::ALL,
     };
     let keepdim = args.bool(2)?;
-    any(args, gone, keepdim, 3)
+    any(args, reduced, keepdim, 3)
 }
 
 fn any_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let gone = Reduced::one(args.int(1)?, args.tensor(0)?.rank(), 1)?;
+    let reduced = ReducedDims::one(args.int(1)?, args.tensor(0)?.rank(), 1)?;
     let keepdim = args.bool(2)?;
-    any(args, gone, keepdim, 3)
+    any(args, reduced, keepdim, 3)
 }
 
-fn any(args: &mut Args<'_>, gone: Reduced, keepdim: bool, out: u8) -> Result<(), Error> {
+fn any(args: &mut Args<'_>, reduced: ReducedDims, keepdim: bool, out: u8) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let mut to = args.out(usize::from(out))?;
     if !matches!(to.dtype(), ScalarType::Bool | ScalarType::Byte) {
         return Err(Error::InvalidType { index: out, found: to.dtype() });
     }
-    to.resize(&gone.out_sizes(x.sizes(), keepdim)?)?;
-    let reduction = Reduction::new(&x, gone, keepdim, &to)?;
+    to.resize(&reduced.out_sizes(x.sizes(), keepdim)?)?;
+    let reduction = Reduction::new(&x, reduced, keepdim, &to)?;
     let mut to = Writer::<i64>::new(&mut to, out)?;
     with_accumulator!(x.dtype(), A => {
         let (x, zero) = (Reader::<A>::new(x, 0)?, A::default());
         reduction.for_each(|from, at| {
             let mut found = false;
-            reduction.chunks(&x, from, |chunk| found |= chunk.iter().any(|&x| x != zero));
+            reduction.for_each_chunk(&x, from, |chunk| found |= chunk.iter().any(|&x| x != zero));
             to.set(at, i64::from(found));
         });
         Ok(())

@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::min_max::{Extremum, indices};
+use crate::shared::min_max::{MinMax, reduce_indices};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::argmin.out",
@@ -23,7 +23,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn argmin_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (dim, keepdim) = (args.opt_int(1)?, args.bool(2)?);
-    indices(args, Extremum::Min, dim, keepdim, [3])
+    reduce_indices(args, MinMax::Min, dim, keepdim, [3])
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
     dim_args::sizes_arg,
-    strided_view::{Part, take},
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -43,7 +43,7 @@ fn as_strided_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
             return Err(wrong(2, "strides that stay inside the tensor"));
         }
     }
-    take(&mut args.out(4)?, 4, &input, &Part { sizes, strides, offset })
+    materialize(&mut args.out(4)?, 4, &input, &StridedView { sizes, strides, offset })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::shared::pooling::avg;
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::avg_pool1d.out",
     &[Arg::Tensor, Arg::IntList, Arg::IntList, Arg::IntList, Arg::Bool, Arg::Bool, Arg::Out],
-    |_, args| avg::pool(args, 1, false),
+    |_, args| avg::avg_pool(args, 1, false),
 )];
 
 #[cfg(test)]

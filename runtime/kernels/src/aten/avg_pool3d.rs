@@ -31,7 +31,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
         Arg::OptInt,
         Arg::Out,
     ],
-    |_, args| avg::pool(args, 3, true),
+    |_, args| avg::avg_pool(args, 3, true),
 )];
 
 #[cfg(test)]

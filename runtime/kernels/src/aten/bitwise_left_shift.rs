@@ -34,8 +34,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn bitwise_left_shift_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
-    let call = Pointwise::new(inputs)?.not_float()?.not_bool()?;
+    let inputs = [Input::arg(args, 0)?, Input::arg(args, 1)?];
+    let call = Pointwise::new(inputs)?.reject_float()?.reject_bool()?;
     let shifts = 0..8 * call.dtype().size() as i64;
     call.run(args, 2, integers!(|[a, b]| if shifts.contains(&b) { a << b } else { 0 }))
 }

@@ -17,7 +17,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::bitwise_not.out", &[Arg::Tensor, Arg::Out], bitwise_not_out)];
 
 fn bitwise_not_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.not_float()?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?.reject_float()?;
     let ones = if call.dtype() == ScalarType::Bool { 1 } else { -1 };
     call.run(args, 1, integers!(|[x]| x ^ ones))
 }

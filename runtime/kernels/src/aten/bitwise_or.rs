@@ -33,7 +33,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn bitwise_or_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.not_float()?;
+    let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?.reject_float()?;
     call.run(args, 2, integers!(|[a, b]| a | b))
 }
 

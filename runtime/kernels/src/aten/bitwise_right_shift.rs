@@ -34,8 +34,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn bitwise_right_shift_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
-    let call = Pointwise::new(inputs)?.not_float()?.not_bool()?;
+    let inputs = [Input::arg(args, 0)?, Input::arg(args, 1)?];
+    let call = Pointwise::new(inputs)?.reject_float()?.reject_bool()?;
     let bits = 8 * call.dtype().size() as i64;
     // The amount that leaves nothing but the sign.
     let last = bits - i64::from(!is_unsigned(call.dtype()));

@@ -12,11 +12,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Accumulator, Operand, same_dtype, with_operand},
-    complex::{self, common, with_complex},
+    accumulator::{Accumulator, Operand, check_dtype, with_operand},
+    complex::{self, common_complex, with_complex},
     elements::{elements, elements_mut},
     loop_nest::{out_strides, strides_of},
-    matmul::{Matrix, Product},
+    matmul::{Matmul, Matrix},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -24,10 +24,10 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn bmm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
-    same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+    check_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    check_dtype(args.out(2)?.dtype(), dtype, 2)?;
     let sizes = sizes(args)?;
-    if common(&[dtype]).is_some() {
+    if common_complex(&[dtype]).is_some() {
         return with_complex!(dtype, A => complex::bmm::<A>(args, sizes));
     }
     with_operand!(dtype, 0, T => bmm::<T>(cx, args, sizes))
@@ -69,13 +69,13 @@ fn bmm<T: Operand>(
     for item in 0..batch {
         let a = a.get(item * a_steps[0]..).ok_or(outside)?;
         let b = b.get(item * b_steps[0]..).ok_or(outside)?;
-        let product = Product {
+        let product = Matmul {
             a: Matrix { data: a, row: a_steps[1], col: a_steps[2] },
             b: Matrix { data: b, row: b_steps[1], col: b_steps[2] },
             rows,
             inner,
             cols,
-            alpha: T::Sum::ONE,
+            alpha: T::Acc::ONE,
             addend: None,
         };
         let out = out.get_mut(item * steps[0]..).ok_or(outside)?;

@@ -13,8 +13,8 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView};
 
 use crate::shared::{
-    dim_args::present_dim,
-    strided_view::{Part, copy},
+    dim_args::existing_dim_arg,
+    strided_view::{StridedView, copy_view},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -31,7 +31,7 @@ fn cat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         let sizes = tensor.sizes();
         let Some((all, dim)) = &mut joined else {
-            let dim = present_dim(args, 1, tensor.rank())?;
+            let dim = existing_dim_arg(args, 1, tensor.rank())?;
             let sizes = Dims::new(sizes).ok_or(wrong("at most 16 dimensions"))?;
             joined = Some((sizes, dim));
             continue;
@@ -49,15 +49,15 @@ fn cat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut out = args.out(2)?;
     let Some((sizes, dim)) = joined else { return out.resize(&[0]) };
     out.resize(&sizes)?;
-    let whole = Part::all_of(&out);
+    let whole = StridedView::of_out(&out);
     let mut start = 0;
     for item in 0..tensors.len() {
         let tensor = tensors.get(item)?;
         if !is_skipped(&tensor) {
-            let mut part = whole;
+            let mut view = whole;
             let len = tensor.sizes()[dim];
-            part.slice(dim, start, len, 1);
-            copy(&mut out, &part, &tensor, &Part::all(&tensor))?;
+            view.slice(dim, start, len, 1);
+            copy_view(&mut out, &view, &tensor, &StridedView::of(&tensor))?;
             start += len;
         }
     }

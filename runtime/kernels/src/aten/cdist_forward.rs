@@ -14,10 +14,10 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView, broadcast_shapes};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Float, check_dtype, with_float_accumulator},
     distance::{Vector, distance},
     elements::{Reader, Writer},
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -28,8 +28,8 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn cdist_forward_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
-    same_dtype(args.out(4)?.dtype(), dtype, 4)?;
+    check_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    check_dtype(args.out(4)?.dtype(), dtype, 4)?;
     with_float_accumulator!(dtype, 0, A => cdist::<A>(args))
 }
 
@@ -58,7 +58,7 @@ fn cdist<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let (a_steps, b_steps, to) = (strides_of(&a), strides_of(&b), out_strides(&out));
-    let mut loops = Loops::new();
+    let mut loops = LoopNest::new();
     for (dim, &size) in batch.iter().enumerate() {
         let steps =
             [repeated(&a, &a_steps, dim, batch.len()), repeated(&b, &b_steps, dim, batch.len())];

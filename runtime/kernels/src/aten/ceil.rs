@@ -17,7 +17,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::ceil.out", &[Arg::Tensor, Arg::Out], ceil_out)];
 
 fn ceil_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?;
     call.run(args, 1, numbers!(|[x]| x, F => |[x]| Libm::<F>::ceil(x)))
 }
 

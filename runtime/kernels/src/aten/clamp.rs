@@ -16,7 +16,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    min_max::{larger, smaller},
+    min_max::{nan_max, nan_min},
     pointwise::{Input, Pointwise, check_range, numbers},
 };
 
@@ -34,24 +34,24 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn clamp_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let x = Input::at(args, 0)?;
-    match (Input::opt(args, 1)?, Input::opt(args, 2)?) {
+    let x = Input::arg(args, 0)?;
+    match (Input::opt_arg(args, 1)?, Input::opt_arg(args, 2)?) {
         (None, None) => Err(Error::InvalidArgument { index: 1, expected: "a limit" }),
         (Some(min), None) => {
             let call = checked([x, min], [(1, min)])?;
-            let raise = numbers!(|[x, min]| larger(x, min), F => |[x, min]| larger(x, min));
+            let raise = numbers!(|[x, min]| nan_max(x, min), F => |[x, min]| nan_max(x, min));
             call.run(args, 3, raise)
         }
         (None, Some(max)) => {
             let call = checked([x, max], [(2, max)])?;
-            let lower = numbers!(|[x, max]| smaller(x, max), F => |[x, max]| smaller(x, max));
+            let lower = numbers!(|[x, max]| nan_min(x, max), F => |[x, max]| nan_min(x, max));
             call.run(args, 3, lower)
         }
         (Some(min), Some(max)) => {
             let call = checked([x, min, max], [(1, min), (2, max)])?;
             let clamp = numbers!(
-                |[x, min, max]| smaller(larger(x, min), max),
-                F => |[x, min, max]| smaller(larger(x, min), max)
+                |[x, min, max]| nan_min(nan_max(x, min), max),
+                F => |[x, min, max]| nan_min(nan_max(x, min), max)
             );
             call.run(args, 3, clamp)
         }
@@ -68,7 +68,7 @@ fn checked<'a, const K: usize, const L: usize>(
     for (place, (index, _)) in places.iter_mut().skip(1).zip(limits) {
         *place = index;
     }
-    let call = Pointwise::new(inputs)?.of_arguments(places);
+    let call = Pointwise::new(inputs)?.at_args(places);
     for (index, limit) in limits {
         if let Input::Scalar(scalar) = limit {
             check_range(scalar, call.dtype(), index)?;

@@ -12,17 +12,17 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::shared::strided_view::duplicate;
+use crate::shared::strided_view::clone_arg;
 
 const PLAIN: &[Arg] = &[Arg::Tensor, Arg::Out];
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::clone.out", &[Arg::Tensor, Arg::Ignored, Arg::Out], |_, args| {
-        duplicate(args, 2)
+        clone_arg(args, 2)
     }),
-    Kernel::new("aten::alias_copy.out", PLAIN, |_, args| duplicate(args, 1)),
-    Kernel::new("aten::detach_copy.out", PLAIN, |_, args| duplicate(args, 1)),
-    Kernel::new("aten::lift_fresh_copy.out", PLAIN, |_, args| duplicate(args, 1)),
+    Kernel::new("aten::alias_copy.out", PLAIN, |_, args| clone_arg(args, 1)),
+    Kernel::new("aten::detach_copy.out", PLAIN, |_, args| clone_arg(args, 1)),
+    Kernel::new("aten::lift_fresh_copy.out", PLAIN, |_, args| clone_arg(args, 1)),
 ];
 
 #[cfg(test)]

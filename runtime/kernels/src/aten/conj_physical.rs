@@ -11,8 +11,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    complex::{common, conj, map, with_complex},
+    accumulator::check_dtype,
+    complex::{common_complex, conj, map, with_complex},
     pointwise::{Input, Pointwise, numbers},
 };
 
@@ -20,9 +20,9 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::_conj_physical.out", &[Arg::Tensor, Arg::Out], conj_physical_out)];
 
 fn conj_physical_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let input = Input::at(args, 0)?;
-    if let Some(dtype) = common(&[input.dtype()]) {
-        same_dtype(args.out(1)?.dtype(), dtype, 1)?;
+    let input = Input::arg(args, 0)?;
+    if let Some(dtype) = common_complex(&[input.dtype()]) {
+        check_dtype(args.out(1)?.dtype(), dtype, 1)?;
         return with_complex!(dtype, A => map::<A, 1>(args, 1, |[x]| conj(x)));
     }
     let call = Pointwise::in_dtype([input], input.dtype());

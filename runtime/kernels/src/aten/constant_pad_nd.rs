@@ -15,9 +15,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    cast::{element, fill},
-    padding::{Border, copy_runs, pad_arg},
+    accumulator::check_dtype,
+    cast::{fill, scalar_bytes},
+    padding::{PaddingMode, copy_segments, pad_arg},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -28,16 +28,16 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn constant_pad_nd(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let value = element(args.scalar(2)?, input.dtype(), 2)?;
-    let (sizes, runs) = pad_arg(args, 1, &input, Border::Constant)?;
+    let value = scalar_bytes(args.scalar(2)?, input.dtype(), 2)?;
+    let (sizes, runs) = pad_arg(args, 1, &input, PaddingMode::Constant)?;
     let mut out = args.out(3)?;
-    same_dtype(out.dtype(), input.dtype(), 3)?;
+    check_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(&sizes)?;
     // Where every position is copied, nothing remains to be filled.
     if runs.iter().zip(sizes.iter()).any(|(runs, &size)| runs[0].len < size) {
         fill(out.bytes_mut()?, input.dtype(), value)?;
     }
-    copy_runs(&mut out, &input, &runs)
+    copy_segments(&mut out, &input, &runs)
 }
 
 #[cfg(test)]

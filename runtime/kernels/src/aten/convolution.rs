@@ -21,7 +21,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Operand, same_dtype, with_operand},
+    accumulator::{Operand, check_dtype, with_operand},
     conv::{self, Operands, direct, im2col},
     elements::elements_mut,
     simd,
@@ -46,9 +46,9 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn convolution_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
-    same_dtype(args.opt_tensor(2)?.map_or(dtype, |bias| bias.dtype()), dtype, 2)?;
-    same_dtype(args.out(9)?.dtype(), dtype, 9)?;
+    check_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    check_dtype(args.opt_tensor(2)?.map_or(dtype, |bias| bias.dtype()), dtype, 2)?;
+    check_dtype(args.out(9)?.dtype(), dtype, 9)?;
     with_operand!(dtype, 0, T => convolution::<T>(cx, args))
 }
 
@@ -78,7 +78,7 @@ fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
         && (tensors.x_steps.channel, to.channel) == (1, 1)
     {
         direct::channels_last_depthwise(cx, &g, &tensors, out, to)?;
-    } else if g.out_channels >= 4 && im2col::fits(&g, &tensors, to) {
+    } else if g.out_channels >= 4 && im2col::supports(&g, &tensors, to) {
         im2col::forward(cx, &g, &tensors, out, to)?;
     } else {
         direct::forward(&g, &tensors, out, to);

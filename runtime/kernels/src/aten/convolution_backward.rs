@@ -25,11 +25,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Accumulator, Operand, same_dtype},
+    accumulator::{Accumulator, Operand, check_dtype},
     conv::{self, Geometry, Operands, Steps, direct},
     dtype::with_dtype,
     elements::{elements, elements_mut},
-    loop_nest::{Loops, strides_of},
+    loop_nest::{LoopNest, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -56,7 +56,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn convolution_backward_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(1)?.dtype();
     for index in [0, 2] {
-        same_dtype(args.tensor(usize::from(index))?.dtype(), dtype, index)?;
+        check_dtype(args.tensor(usize::from(index))?.dtype(), dtype, index)?;
     }
     let &[of_input, of_weight, of_bias] = args.bool_list(10)? else {
         return Err(Error::InvalidArgument { index: 10, expected: "three truth values" });
@@ -71,7 +71,7 @@ fn convolution_backward_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) ->
     for ((index, wanted), shape) in (11_u8..).zip(wanted).zip(shapes) {
         if wanted {
             let mut out = args.out(usize::from(index))?;
-            same_dtype(out.dtype(), dtype, index)?;
+            check_dtype(out.dtype(), dtype, index)?;
             out.resize(shape)?;
         }
     }
@@ -142,7 +142,7 @@ fn weight_gradient<T: Operand>(
             let from = channel / g.out_channels.max(1) * g.in_channels + of_group;
             for tap in taps(g) {
                 let places: [_; 3] = core::array::from_fn(|dim| places(g, dim, tap[dim]));
-                let mut sum = T::Sum::default();
+                let mut sum = T::Acc::default();
                 for item in 0..g.batch {
                     let at = [
                         item * small_steps.outer + channel * small_steps.channel,
@@ -170,7 +170,7 @@ fn weight_gradient<T: Operand>(
                     + of_group * to.channel
                     + (0..3).map(|dim| tap[dim] * to.space[dim]).sum::<usize>();
                 if let Some(place) = out.get_mut(at) {
-                    *place = sum.element();
+                    *place = sum.to_element();
                 }
             }
         }
@@ -197,7 +197,7 @@ fn places(g: &Geometry, dim: usize, tap: usize) -> core::ops::Range<usize> {
 fn bias_gradient<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
     let grad = args.tensor(0)?;
     let (strides, data) = (strides_of(&grad), elements::<T>(&grad)?);
-    let mut places = Loops::<1>::new();
+    let mut places = LoopNest::<1>::new();
     for (dim, &size) in grad.sizes().iter().enumerate() {
         if dim != 1 {
             places.push(size, [strides[dim]])?;
@@ -205,11 +205,11 @@ fn bias_gradient<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
     }
     let mut out = args.out(13)?;
     for (channel, place) in elements_mut::<T>(&mut out)?.iter_mut().enumerate() {
-        let mut sum = T::Sum::default();
+        let mut sum = T::Acc::default();
         places.for_each([channel * strides[1]], |[at]| {
-            sum = sum.add(data.get(at).map_or(T::Sum::default(), |&x| x.widen()));
+            sum = sum.add(data.get(at).map_or(T::Acc::default(), |&x| x.widen()));
         });
-        *place = sum.element();
+        *place = sum.to_element();
     }
     Ok(())
 }

@@ -14,8 +14,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    strided_view::{Part, assign_part},
+    accumulator::check_dtype,
+    strided_view::{StridedView, copy_from_view},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -26,19 +26,19 @@ pub(crate) const KERNELS: &[Kernel] = &[
 fn copy_out(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, source) = (args.tensor(0)?, args.tensor(1)?);
     let mut out = args.out(3)?;
-    same_dtype(out.dtype(), input.dtype(), 3)?;
-    let mut part = Part::all(&source);
-    part.expand(input.sizes(), 1)?;
+    check_dtype(out.dtype(), input.dtype(), 3)?;
+    let mut view = StridedView::of(&source);
+    view.expand(input.sizes(), 1)?;
     out.resize(input.sizes())?;
-    assign_part(&mut out, &source, &part)
+    copy_from_view(&mut out, &source, &view)
 }
 
 fn copy_in_place(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let source = args.tensor(1)?;
     let mut out = args.out(0)?;
-    let mut part = Part::all(&source);
-    part.expand(out.sizes(), 1)?;
-    assign_part(&mut out, &source, &part)
+    let mut view = StridedView::of(&source);
+    view.expand(out.sizes(), 1)?;
+    copy_from_view(&mut out, &source, &view)
 }
 
 #[cfg(test)]

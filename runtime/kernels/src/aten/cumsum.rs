@@ -14,8 +14,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype},
-    dim_apply::Lines,
+    accumulator::{Accumulator, check_dtype},
+    dim_apply::DimSlices,
     dim_args::dim_arg,
     elements::{Reader, Writer},
 };
@@ -30,7 +30,7 @@ fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     let (x, dtype) = (args.tensor(0)?, args.opt_dtype(2)?);
     let along = dim_arg(args, 1, x.rank())?;
     let mut out = args.out(3)?;
-    same_dtype(dtype.unwrap_or(out.dtype()), out.dtype(), 3)?;
+    check_dtype(dtype.unwrap_or(out.dtype()), out.dtype(), 3)?;
     if out.dtype() == ScalarType::Bool {
         return Err(Error::InvalidType { index: 3, found: out.dtype() });
     }
@@ -38,7 +38,7 @@ fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     if out.numel() == 0 {
         return Ok(());
     }
-    let lines = Lines::new(&x, &out, along)?;
+    let lines = DimSlices::new(&x, &out, along)?;
     if out.dtype().is_float() {
         let (x, mut out) = (Reader::<f64>::new(x, 0)?, Writer::new(&mut out, 3)?);
         lines.for_each(|at| run(&x, &mut out, at, &lines));
@@ -54,10 +54,10 @@ fn run<A: Accumulator>(
     x: &Reader<'_, A>,
     out: &mut Writer<'_, A>,
     [from, mut to]: [usize; 2],
-    lines: &Lines,
+    lines: &DimSlices,
 ) {
     let mut total = A::default();
-    x.chunks(from, lines.steps[0], lines.len, |chunk| {
+    x.for_each_chunk(from, lines.steps[0], lines.len, |chunk| {
         for &x in chunk {
             total = total.add(x);
             out.set(to, total);

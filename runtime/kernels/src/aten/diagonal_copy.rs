@@ -14,8 +14,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    dim_args::present_dim,
-    strided_view::{Part, take},
+    dim_args::existing_dim_arg,
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -27,24 +27,24 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn diagonal_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let offset = args.int(1)?;
-    let rows = present_dim(args, 2, input.rank())?;
-    let columns = present_dim(args, 3, input.rank())?;
+    let rows = existing_dim_arg(args, 2, input.rank())?;
+    let columns = existing_dim_arg(args, 3, input.rank())?;
     if rows == columns {
         return Err(Error::InvalidArgument { index: 3, expected: "another dimension than dim1" });
     }
-    let mut part = Part::all(&input);
+    let mut view = StridedView::of(&input);
     let skip = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
     let skipped = if offset < 0 { rows } else { columns };
-    let kept = part.sizes[skipped].saturating_sub(skip);
+    let kept = view.sizes[skipped].saturating_sub(skip);
     let skip = if kept == 0 { 0 } else { skip };
-    part.slice(skipped, skip, kept, 1);
-    let len = part.sizes[rows].min(part.sizes[columns]);
-    let stride = part.strides[rows].wrapping_add(part.strides[columns]);
-    part.select(rows.max(columns), 0);
-    part.select(rows.min(columns), 0);
-    part.sizes.push(len)?;
-    part.strides.push(stride)?;
-    take(&mut args.out(4)?, 4, &input, &part)
+    view.slice(skipped, skip, kept, 1);
+    let len = view.sizes[rows].min(view.sizes[columns]);
+    let stride = view.strides[rows].wrapping_add(view.strides[columns]);
+    view.select(rows.max(columns), 0);
+    view.select(rows.min(columns), 0);
+    view.sizes.push(len)?;
+    view.strides.push(stride)?;
+    materialize(&mut args.out(4)?, 4, &input, &view)
 }
 
 #[cfg(test)]

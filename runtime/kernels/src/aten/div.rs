@@ -17,8 +17,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    complex::{common_of, div, map, with_complex},
+    accumulator::check_dtype,
+    complex::{complex_result_type, div, map, with_complex},
     division::{Divide, ZeroDivisor},
     pointwise::{Input, Pointwise, floats, numbers},
 };
@@ -39,8 +39,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn div_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if let Some(dtype) = common_of(&[Input::at(args, 0)?, Input::at(args, 1)?]) {
-        same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+    if let Some(dtype) = complex_result_type(&[Input::arg(args, 0)?, Input::arg(args, 1)?]) {
+        check_dtype(args.out(2)?.dtype(), dtype, 2)?;
         return with_complex!(dtype, A => map::<A, 2>(args, 2, |[a, b]| div(a, b)));
     }
     exact(args, 2)
@@ -50,7 +50,7 @@ fn div_mode_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
     let Some(mode) = args.opt_str(2)? else {
         return exact(args, 3);
     };
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.not_bool()?;
+    let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?.reject_bool()?;
     let zero = ZeroDivisor::default();
     match mode {
         "floor" => call.run(
@@ -78,8 +78,8 @@ fn div_mode_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
 }
 
 fn exact(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
-    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
-    let call = Pointwise::new(inputs)?.in_float().with_wide_scalars();
+    let inputs = [Input::arg(args, 0)?, Input::arg(args, 1)?];
+    let call = Pointwise::new(inputs)?.promoting_ints_to_float().with_unrounded_scalars();
     call.run(args, out, floats!(F => |[a, b]| a / b))
 }
 

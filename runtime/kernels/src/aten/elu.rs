@@ -28,7 +28,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn elu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.only_float()?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?.require_float()?;
     let (alpha, scale, input_scale) = (args.scalar(1)?, args.scalar(2)?, args.scalar(3)?);
     let elu = floats!(F => {
         let scale = F::from_scalar(scale);

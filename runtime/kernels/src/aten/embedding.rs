@@ -15,10 +15,10 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     element_copy::copy_elements,
     elements::Reader,
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -42,17 +42,17 @@ fn embedding_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     let mut sizes = Dims::new(indices.sizes()).ok_or(wrong(1, "fewer dimensions"))?;
     sizes.push(len)?;
     let mut out = args.out(5)?;
-    same_dtype(out.dtype(), weight.dtype(), 5)?;
+    check_dtype(out.dtype(), weight.dtype(), 5)?;
     out.resize(&sizes)?;
     if out.numel() == 0 {
         return Ok(());
     }
     let (at_steps, to, from) = (strides_of(&indices), out_strides(&out), strides_of(&weight));
-    let mut places = Loops::new();
+    let mut places = LoopNest::new();
     for (dim, &size) in indices.sizes().iter().enumerate() {
         places.push(size, [at_steps[dim], to[dim]])?;
     }
-    let mut row = Loops::new();
+    let mut row = LoopNest::new();
     row.push(len, [from[1], to[indices.rank()]])?;
     let (width, source, target) = (weight.dtype().size(), weight.bytes(), out.bytes_mut()?);
     places.for_each([0, 0], |[at, to]| {

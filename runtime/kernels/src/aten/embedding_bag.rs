@@ -28,7 +28,7 @@ use core::ops::Range;
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Float, check_dtype, with_float_accumulator},
     elements::{CHUNK, Reader, Writer},
     loop_nest::{out_strides, strides_of},
 };
@@ -167,9 +167,9 @@ impl<A: Float> Table<'_, A> {
 fn embedding_bag_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     if let Some(shares) = args.opt_tensor(6)? {
-        same_dtype(shares.dtype(), dtype, 6)?;
+        check_dtype(shares.dtype(), dtype, 6)?;
     }
-    same_dtype(args.out(9)?.dtype(), dtype, 9)?;
+    check_dtype(args.out(9)?.dtype(), dtype, 9)?;
     for index in 10..13 {
         whole(args.out(usize::from(index))?.dtype(), index)?;
     }
@@ -231,7 +231,7 @@ fn embedding_bag<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
             let (mut best, mut found) = ([A::default(); CHUNK], [0; CHUNK]);
             table.gather(&bags, bag, start, &mut best[..len], &mut found[..len]);
             if mode == Mode::Mean {
-                let divisor = A::number(count.max(1) as f64);
+                let divisor = A::from_double(count.max(1) as f64);
                 best.iter_mut().for_each(|x| *x = *x / divisor);
             }
             out.write(bag * to[0] + start * to[1], to[1], &best[..len]);

@@ -19,7 +19,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn eq_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.giving_bool();
+    let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?.with_bool_result();
     call.run(args, 2, numbers!(|[a, b]| (a == b).into(), F => |[a, b]| F::from(a == b)))
 }
 

@@ -18,9 +18,9 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::erf.out", &[Arg::Tensor, Arg::Out], erf_out)];
 
 fn erf_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();
     let function = floats!(F => |[x]| Libm::<F>::erf(x));
-    call.run_in_vectors(args, 1, function, math::Erf)
+    call.run_simd(args, 1, function, math::Erf)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
 
-use crate::shared::strided_view::{Part, take};
+use crate::shared::strided_view::{StridedView, materialize};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::expand_copy.out",
@@ -31,9 +31,9 @@ fn expand_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
         let size = if size == -1 { own } else { usize::try_from(size).ok() };
         sizes.push(size.ok_or(wrong)?)?;
     }
-    let mut part = Part::all(&input);
-    part.expand(&sizes, 1)?;
-    take(&mut args.out(3)?, 3, &input, &part)
+    let mut view = StridedView::of(&input);
+    view.expand(&sizes, 1)?;
+    materialize(&mut args.out(3)?, 3, &input, &view)
 }
 
 #[cfg(test)]

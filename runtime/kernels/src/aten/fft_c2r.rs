@@ -1,4 +1,4 @@
-//! `aten::_fft_c2r.out`: real signals of half a Fourier transform.
+//! `aten::_fft_c2r.out`: inverse FFT of a one-sided spectrum, with a real result.
 //!
 //! | argument        | type                          | shape                                    |
 //! |-----------------|-------------------------------|------------------------------------------|
@@ -19,13 +19,13 @@ use afferent_core::{
 };
 
 use crate::shared::{
-    accumulator::{Float, same_dtype},
+    accumulator::{Float, check_dtype},
     complex::Complex,
     fft::{
-        Direction, Fourier,
-        dims::{complex_of, dims_arg, factor, scratch, transform_lines},
+        Direction, Fft,
+        dims::{complex_dtype_of, dims_arg, normalization_factor, scratch, transform_dim},
     },
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -36,8 +36,8 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn fft_c2r_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let found = args.out(4)?.dtype();
-    let complex = complex_of(found).ok_or(Error::InvalidType { index: 4, found })?;
-    same_dtype(args.tensor(0)?.dtype(), complex, 0)?;
+    let complex = complex_dtype_of(found).ok_or(Error::InvalidType { index: 4, found })?;
+    check_dtype(args.tensor(0)?.dtype(), complex, 0)?;
     if found == ScalarType::Double {
         transform::<f64>(cx, args)
     } else {
@@ -67,7 +67,7 @@ fn transform<A: Float + Element>(
     let x = args.tensor(0)?;
     let dims = dims_arg(args, x.rank())?;
     let sizes = out_sizes(args, &x, &dims)?;
-    let factor = factor::<A>(args, &sizes, &dims)?;
+    let factor = normalization_factor::<A>(args, &sizes, &dims)?;
     let (&last, others) = dims.split_last().ok_or(Error::Internal { reason: "there are dims" })?;
     let mut out = args.out(4)?;
     out.resize(&sizes)?;
@@ -82,24 +82,24 @@ fn transform<A: Float + Element>(
     if !others.is_empty() {
         copy.copy_from_slice(data);
         for &dim in others {
-            transform_lines(copy, (x.sizes(), &from), dim, Direction::Backward, memory)?;
+            transform_dim(copy, (x.sizes(), &from), dim, Direction::Backward, memory)?;
         }
         data = copy;
     }
-    let mut lines = Loops::<2>::new();
+    let mut lines = LoopNest::<2>::new();
     for (dim, &size) in sizes.iter().enumerate() {
         if dim != last {
             lines.push(size, [from[dim], to[dim]])?;
         }
     }
     let out: &mut [A] = out.data_mut()?;
-    let mut fourier = Fourier::new(sizes[last], Direction::Backward, memory);
+    let mut fft = Fft::new(sizes[last], Direction::Backward, memory);
     lines.for_each([0, 0], |[source, target]| {
         let numbers = data[source..].iter().step_by(from[last].max(1));
-        complete(fourier.line(), numbers.copied());
-        fourier.run();
+        complete(fft.line(), numbers.copied());
+        fft.run();
         let places = out[target..].iter_mut().step_by(to[last].max(1));
-        for (place, [re, _]) in places.zip(fourier.line()) {
+        for (place, [re, _]) in places.zip(fft.line()) {
             *place = *re * factor;
         }
     });

@@ -1,4 +1,4 @@
-//! `aten::_fft_r2c.out`: Fourier transform of real signals.
+//! `aten::_fft_r2c.out`: FFT of real signals.
 //!
 //! | argument        | type                          | shape                                    |
 //! |-----------------|-------------------------------|------------------------------------------|
@@ -16,13 +16,13 @@
 use afferent_core::{Arg, Args, Dims, Element, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype},
+    accumulator::{Float, check_dtype},
     complex::Complex,
     fft::{
-        Direction, Fourier,
-        dims::{complex_of, dims_arg, factor, scratch, transform_lines},
+        Direction, Fft,
+        dims::{complex_dtype_of, dims_arg, normalization_factor, scratch, transform_dim},
     },
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -33,8 +33,8 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn fft_r2c_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let found = args.tensor(0)?.dtype();
-    let complex = complex_of(found).ok_or(Error::InvalidType { index: 0, found })?;
-    same_dtype(args.out(4)?.dtype(), complex, 4)?;
+    let complex = complex_dtype_of(found).ok_or(Error::InvalidType { index: 0, found })?;
+    check_dtype(args.out(4)?.dtype(), complex, 4)?;
     if found == ScalarType::Double {
         transform::<f64>(cx, args)
     } else {
@@ -51,7 +51,7 @@ fn transform<A: Float + Element>(
     if dims.iter().any(|&dim| x.sizes()[dim] == 0) {
         return Err(Error::InvalidArgument { index: 0, expected: "signals with elements" });
     }
-    let factor = factor::<A>(args, x.sizes(), &dims)?;
+    let factor = normalization_factor::<A>(args, x.sizes(), &dims)?;
     let mut sizes = Dims::new(x.sizes()).ok_or(Error::InvalidTensor { reason: "too many dims" })?;
     let (&last, others) = dims.split_last().ok_or(Error::Internal { reason: "there are dims" })?;
     let len = sizes[last];
@@ -68,26 +68,26 @@ fn transform<A: Float + Element>(
     let data: &[A] = x.data()?;
     let wrong = |_| Error::Internal { reason: "a complex number has two parts" };
     let out: &mut [Complex<A>] = bytemuck::try_cast_slice_mut(out.bytes_mut()?).map_err(wrong)?;
-    let mut lines = Loops::<2>::new();
+    let mut lines = LoopNest::<2>::new();
     for (dim, &size) in sizes.iter().enumerate() {
         if dim != last {
             lines.push(size, [from[dim], to[dim]])?;
         }
     }
-    let mut fourier = Fourier::new(len, Direction::Forward, memory);
+    let mut fft = Fft::new(len, Direction::Forward, memory);
     lines.for_each([0, 0], |[source, target]| {
         let numbers = data[source..].iter().step_by(from[last].max(1));
-        for (element, &number) in fourier.line().iter_mut().zip(numbers) {
+        for (element, &number) in fft.line().iter_mut().zip(numbers) {
             *element = [number, A::default()];
         }
-        fourier.run();
+        fft.run();
         let places = out[target..].iter_mut().step_by(to[last].max(1)).take(sizes[last]);
-        for (place, element) in places.zip(fourier.line()) {
+        for (place, element) in places.zip(fft.line()) {
             *place = element.map(|part| part * factor);
         }
     });
     for &dim in others {
-        transform_lines(out, (&sizes, &to), dim, Direction::Forward, memory)?;
+        transform_dim(out, (&sizes, &to), dim, Direction::Forward, memory)?;
     }
     Ok(())
 }

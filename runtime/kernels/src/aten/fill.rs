@@ -21,7 +21,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn fill_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let x = Input::at(args, 0)?;
+    let x = Input::arg(args, 0)?;
     let value = fill_value(args, 1, x.dtype())?;
     let fill = numbers!(|[_, value]| value, F => |[_, value]| value);
     Pointwise::in_dtype([x, value], x.dtype()).run(args, 2, fill)

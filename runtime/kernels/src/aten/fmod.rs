@@ -24,13 +24,9 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn fmod_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.not_bool()?;
+    let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?.reject_bool()?;
     let zero = ZeroDivisor::default();
-    call.run(
-        args,
-        2,
-        numbers!(|[a, b]| a.modulo(zero.avoid(b)), F => |[a, b]| Divide::modulo(a, b)),
-    )?;
+    call.run(args, 2, numbers!(|[a, b]| a.fmod(zero.avoid(b)), F => |[a, b]| Divide::fmod(a, b)))?;
     zero.check()
 }
 

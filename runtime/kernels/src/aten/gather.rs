@@ -16,11 +16,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     dim_args::dim_arg,
-    indexing::{Along, for_each_index},
-    strided_copy::{OUTSIDE, with_size},
-    strided_view::Part,
+    indexing::{IndexedDim, for_each_index},
+    strided_copy::{OUT_OF_BOUNDS, with_element_size},
+    strided_view::StridedView,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -33,14 +33,14 @@ fn gather(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, index) = (args.tensor(0)?, args.tensor(2)?);
     let dim = dim_arg(args, 1, input.rank())?;
     let mut out = args.out(4)?;
-    same_dtype(out.dtype(), input.dtype(), 4)?;
+    check_dtype(out.dtype(), input.dtype(), 4)?;
     out.resize(index.sizes())?;
-    let (to, from) = (Part::all_of(&out), Part::all(&input));
-    let along = Along { index, arg: 2, dim, beside_arg: 2 };
-    with_size!(input.dtype().size(), N => {
+    let (to, from) = (StridedView::of_out(&out), StridedView::of(&input));
+    let along = IndexedDim { index, arg: 2, dim, beside_arg: 2 };
+    with_element_size!(input.dtype().size(), N => {
         let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
         for_each_index(along, &to, &from, |to, from| {
-            *dst.get_mut(to).ok_or(OUTSIDE)? = *src.get(from).ok_or(OUTSIDE)?;
+            *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *src.get(from).ok_or(OUT_OF_BOUNDS)?;
             Ok(())
         })
     })

@@ -26,19 +26,19 @@ pub(crate) const KERNELS: &[Kernel] =
         .with_rows(Rows::Elements)];
 
 fn gelu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.only_float()?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?.require_float()?;
     match args.opt_str(1)? {
         Some("none") => {
             let function =
                 floats!(F => |[x]| 0.5 * x * (1.0 + Libm::<F>::erf(x * FRAC_1_SQRT_2 as F)));
-            call.run_in_vectors(args, 2, function, math::Gelu)
+            call.run_simd(args, 2, function, math::Gelu)
         }
         Some("tanh") => {
             let function = floats!(F => |[x]| {
                 let inner = SQRT_2_OVER_PI as F * (x + 0.044_715 * x * x * x);
                 0.5 * x * (1.0 + Libm::<F>::tanh(inner))
             });
-            call.run_in_vectors(args, 2, function, math::GeluTanh)
+            call.run_simd(args, 2, function, math::GeluTanh)
         }
         _ => Err(Error::InvalidArgument { index: 1, expected: "\"none\" or \"tanh\"" }),
     }

@@ -15,7 +15,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use libm::Libm;
 
-use crate::shared::pointwise::{Input, Pointwise, Slice, floats};
+use crate::shared::pointwise::{DimRange, Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::glu.out", &[Arg::Tensor, Arg::Int, Arg::Out], glu_out)];
@@ -31,8 +31,8 @@ fn glu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
         return Err(Error::InvalidArgument { index: 0, expected: "an even size along `dim`" });
     }
     let len = size / 2;
-    let half = |start| Input::Part(x, Slice { dim, start, len });
-    let call = Pointwise::new([half(0), half(len)])?.of_arguments([0, 0]).only_float()?;
+    let half = |start| Input::Narrow(x, DimRange { dim, start, len });
+    let call = Pointwise::new([half(0), half(len)])?.at_args([0, 0]).require_float()?;
     call.run(args, 2, floats!(F => |[a, b]| a / (1.0 + Libm::<F>::exp(-b))))
 }
 

@@ -15,7 +15,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Float, check_dtype, with_float_accumulator},
     elements::{Reader, Writer},
     loop_nest::{out_strides, strides_of},
 };
@@ -53,8 +53,8 @@ type Taps<A> = [(Option<usize>, A); 4];
 
 fn grid_sampler_2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
-    same_dtype(args.out(5)?.dtype(), dtype, 5)?;
+    check_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    check_dtype(args.out(5)?.dtype(), dtype, 5)?;
     with_float_accumulator!(dtype, 0, A => grid_sampler_2d::<A>(args))
 }
 
@@ -136,8 +136,8 @@ impl Axis {
     /// The pixels that make up the sample at `coordinate`.
     fn taps<A: Float>(&self, coordinate: A, interpolation: Interpolation) -> Taps<A> {
         let mut taps = [(None, A::default()); 4];
-        let size = A::number(self.size as f64);
-        let half = A::number(0.5);
+        let size = A::from_double(self.size as f64);
+        let half = A::from_double(0.5);
         let place = if self.aligned {
             (coordinate + A::ONE) * half * (size - A::ONE)
         } else {
@@ -157,7 +157,7 @@ impl Axis {
             Interpolation::Bicubic => {
                 let first = place.floor();
                 for ((offset, share), tap) in (-1_i8..).zip(cubic(place - first)).zip(&mut taps) {
-                    let place = first + A::number(f64::from(offset));
+                    let place = first + A::from_double(f64::from(offset));
                     *tap = (self.pixel(round(self.inside(place))), share);
                 }
             }
@@ -167,13 +167,13 @@ impl Axis {
 
     /// The pixel at `place`, if there is one.
     fn pixel<A: Float>(&self, place: A) -> Option<usize> {
-        let inside = place >= A::default() && place < A::number(self.size as f64);
+        let inside = place >= A::default() && place < A::from_double(self.size as f64);
         inside.then(|| place.to_double() as usize).filter(|&place| place < self.size)
     }
 
     /// The place that stands for `place` where that lies outside.
     fn inside<A: Float>(&self, place: A) -> A {
-        let last = A::number((self.size - 1) as f64);
+        let last = A::from_double((self.size - 1) as f64);
         let clip = |place: A| {
             if place > last {
                 last
@@ -187,7 +187,7 @@ impl Axis {
             Padding::Zeros => place,
             Padding::Border => clip(place),
             Padding::Reflection if self.aligned => clip(reflect(place, A::default(), last)),
-            Padding::Reflection => clip(reflect(place, A::number(-0.5), last + A::ONE)),
+            Padding::Reflection => clip(reflect(place, A::from_double(-0.5), last + A::ONE)),
         }
     }
 }
@@ -200,21 +200,21 @@ fn reflect<A: Float>(place: A, low: A, span: A) -> A {
     let distance = (place - low).abs();
     let flips = (distance / span).floor();
     let rest = distance - flips * span;
-    let is_even = (flips * A::number(0.5)).floor() * A::number(2.0) == flips;
+    let is_even = (flips * A::from_double(0.5)).floor() * A::from_double(2.0) == flips;
     if is_even { rest + low } else { span - rest + low }
 }
 
 /// The nearest integer, the even one of two.
 fn round<A: Float>(x: A) -> A {
-    let (low, half) = (x.floor(), A::number(0.5));
+    let (low, half) = (x.floor(), A::from_double(0.5));
     let rest = x - low;
-    let is_even = (low * half).floor() * A::number(2.0) == low;
+    let is_even = (low * half).floor() * A::from_double(2.0) == low;
     if rest < half || (rest == half && is_even) { low } else { low + A::ONE }
 }
 
 /// The shares of four neighbours with cubic convolution, `a = -¾`.
 fn cubic<A: Float>(t: A) -> [A; 4] {
-    let n = A::number;
+    let n = A::from_double;
     let a = n(-0.75);
     let near = |x: A| ((a + n(2.0)) * x - (a + n(3.0))) * x * x + A::ONE;
     let far = |x: A| ((a * x - n(5.0) * a) * x + n(8.0) * a) * x - n(4.0) * a;

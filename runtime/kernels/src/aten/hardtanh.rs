@@ -25,7 +25,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn hardtanh_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.not_bool()?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?.reject_bool()?;
     let (min, max) = (args.scalar(1)?, args.scalar(2)?);
     let hardtanh = numbers!(
         {

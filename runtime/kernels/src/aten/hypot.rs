@@ -18,7 +18,8 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::hypot.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], hypot_out)];
 
 fn hypot_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.in_float();
+    let call =
+        Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?.promoting_ints_to_float();
     call.run(args, 2, floats!(F => |[a, b]| Libm::<F>::hypot(a, b)))
 }
 

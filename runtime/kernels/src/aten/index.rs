@@ -15,10 +15,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    indexing::Selection,
-    strided_copy::{Block, OUTSIDE},
-    strided_view::{Part, for_each_position, row_major},
+    accumulator::check_dtype,
+    indexing::AdvancedIndex,
+    strided_copy::{OUT_OF_BOUNDS, StridedCopy},
+    strided_view::{StridedView, contiguous_strides, for_each_position},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -26,10 +26,10 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn index(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, list) = (args.tensor(0)?, args.tensor_list(1)?);
-    let from = Part::all(&input);
-    let selection = Selection::new(list, &from)?;
+    let from = StridedView::of(&input);
+    let selection = AdvancedIndex::new(list, &from)?;
     let mut out = args.out(2)?;
-    same_dtype(out.dtype(), input.dtype(), 2)?;
+    check_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(&selection.sizes)?;
     if out.numel() == 0 {
         return Ok(());
@@ -37,12 +37,12 @@ fn index(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let places = cx.scratch(selection.count()?)?;
     selection.locate(list, &from, places)?;
     let (kept, picked) = selection.split(&out.strides())?;
-    let block = Block::of(&selection.rest.sizes, &kept, &selection.rest.strides)?;
+    let copy = StridedCopy::new(&selection.rest.sizes, &kept, &selection.rest.strides)?;
     let (size, dst) = (input.dtype().size(), out.bytes_mut()?);
-    let strides = [&*row_major(&selection.picked), &*picked];
+    let strides = [&*contiguous_strides(&selection.picked), &*picked];
     for_each_position(&selection.picked, [0, 0], strides, |[place, to]| {
-        let from = *places.get(place).ok_or(OUTSIDE)?;
-        block.copy(size, (dst, to), (input.bytes(), from))
+        let from = *places.get(place).ok_or(OUT_OF_BOUNDS)?;
+        copy.run(size, (dst, to), (input.bytes(), from))
     })
 }
 

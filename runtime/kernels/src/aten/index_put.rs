@@ -16,11 +16,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    cast::add_block,
-    indexing::Selection,
-    strided_copy::{Block, OUTSIDE},
-    strided_view::{Part, assign, for_each_position, row_major},
+    accumulator::check_dtype,
+    cast::add_strided,
+    indexing::AdvancedIndex,
+    strided_copy::{OUT_OF_BOUNDS, StridedCopy},
+    strided_view::{StridedView, contiguous_strides, copy_tensor, for_each_position},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -51,15 +51,15 @@ fn index_put(
     let mut out = args.out(usize::from(index))?;
     let dtype = out.dtype();
     if let Some(input) = &input {
-        same_dtype(dtype, input.dtype(), index)?;
+        check_dtype(dtype, input.dtype(), index)?;
         out.resize(input.sizes())?;
     }
     if values.dtype() != dtype {
         return Err(Error::InvalidType { index: 2, found: values.dtype() });
     }
-    let to = Part::all_of(&out);
-    let selection = Selection::new(list, &to)?;
-    let mut from = Part::all(&values);
+    let to = StridedView::of_out(&out);
+    let selection = AdvancedIndex::new(list, &to)?;
+    let mut from = StridedView::of(&values);
     from.expand(&selection.sizes, 2)?;
     let is_empty = from.sizes.contains(&0);
     let places = cx.scratch(if is_empty { 0 } else { selection.count()? })?;
@@ -67,21 +67,21 @@ fn index_put(
         selection.locate(list, &to, places)?;
     }
     if let Some(input) = &input {
-        assign(&mut out, input)?;
+        copy_tensor(&mut out, input)?;
     }
     if is_empty {
         return Ok(());
     }
     let (kept, picked) = selection.split(&from.strides)?;
-    let block = Block::of(&selection.rest.sizes, &selection.rest.strides, &kept)?;
+    let copy = StridedCopy::new(&selection.rest.sizes, &selection.rest.strides, &kept)?;
     let dst = out.bytes_mut()?;
-    let strides = [&*row_major(&selection.picked), &*picked];
+    let strides = [&*contiguous_strides(&selection.picked), &*picked];
     for_each_position(&selection.picked, [0, 0], strides, |[place, from]| {
-        let to = *places.get(place).ok_or(OUTSIDE)?;
+        let to = *places.get(place).ok_or(OUT_OF_BOUNDS)?;
         if accumulate {
-            add_block(&block, dtype, (dst, to), (values.bytes(), from))
+            add_strided(&copy, dtype, (dst, to), (values.bytes(), from))
         } else {
-            block.copy(dtype.size(), (dst, to), (values.bytes(), from))
+            copy.run(dtype.size(), (dst, to), (values.bytes(), from))
         }
     })
 }

@@ -13,8 +13,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype, dim_args::dim_arg, indexing::Indices, strided_copy::Block,
-    strided_view::Part,
+    accumulator::check_dtype, dim_args::dim_arg, indexing::Indices, strided_copy::StridedCopy,
+    strided_view::StridedView,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -28,30 +28,30 @@ fn index_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     let dim = dim_arg(args, 1, input.rank())?;
     let wrong = |expected| Error::InvalidArgument { index: 2, expected };
     let indices = Indices::of(&index, 2)?;
-    let (mut from, count) = (Part::all(&input), index.numel());
+    let (mut from, count) = (StridedView::of(&input), index.numel());
     if index.rank() > 1 || (input.rank() == 0 && count != 1) {
         return Err(wrong("a row of indices, or one for a tensor without dimensions"));
     }
     let (mut size, mut stride) = (1, 0);
     let mut out = args.out(3)?;
-    same_dtype(out.dtype(), input.dtype(), 3)?;
+    check_dtype(out.dtype(), input.dtype(), 3)?;
     if dim < input.rank() {
         (size, stride) = (from.sizes[dim], from.strides[dim]);
         from.sizes[dim] = count;
     }
     out.resize(&from.sizes)?;
-    let mut to = Part::all_of(&out);
+    let mut to = StridedView::of_out(&out);
     let step = to.strides.get(dim).copied().unwrap_or(0);
-    for part in [&mut to, &mut from].into_iter().filter(|part| dim < part.sizes.len()) {
-        part.sizes.remove(dim);
-        part.strides.remove(dim);
+    for view in [&mut to, &mut from].into_iter().filter(|view| dim < view.sizes.len()) {
+        view.sizes.remove(dim);
+        view.strides.remove(dim);
     }
-    let block = Block::of(&to.sizes, &to.strides, &from.strides)?;
+    let copy = StridedCopy::new(&to.sizes, &to.strides, &from.strides)?;
     for at in 0..count {
         let position = indices.below(at, size).ok_or(wrong("indices inside the dimension"))?;
         let (to, from) = (at.wrapping_mul(step), position.wrapping_mul(stride));
         let dst = (out.bytes_mut()?, to);
-        block.copy(input.dtype().size(), dst, (input.bytes(), from))?;
+        copy.run(input.dtype().size(), dst, (input.bytes(), from))?;
     }
     Ok(())
 }

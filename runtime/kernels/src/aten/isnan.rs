@@ -16,7 +16,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::isnan.out", &[Arg::Tensor, Arg::Out], isnan_out)];
 
 fn isnan_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.giving_bool();
+    let call = Pointwise::new([Input::arg(args, 0)?])?.with_bool_result();
     call.run(args, 1, numbers!(|_| 0, F => |[x]| F::from(x.is_nan())))
 }
 

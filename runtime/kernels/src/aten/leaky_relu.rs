@@ -21,7 +21,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::leaky_relu.out", &[Arg::Tensor, Arg::Scalar, Arg::Out], leaky_relu_out)];
 
 fn leaky_relu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.only_float()?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?.require_float()?;
     let slope = args.scalar(1)?;
     let leaky_relu = floats!(F => {
         let slope = F::from_scalar(slope);

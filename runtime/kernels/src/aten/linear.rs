@@ -13,10 +13,10 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
 
 use crate::shared::{
-    accumulator::{Accumulator, Operand, same_dtype, with_operand},
+    accumulator::{Accumulator, Operand, check_dtype, with_operand},
     elements::{elements, elements_mut},
-    loop_nest::{Loops, out_strides, strides_of},
-    matmul::{Matrix, Product},
+    loop_nest::{LoopNest, out_strides, strides_of},
+    matmul::{Matmul, Matrix},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -28,9 +28,9 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn linear_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
-    same_dtype(args.opt_tensor(2)?.map_or(dtype, |bias| bias.dtype()), dtype, 2)?;
-    same_dtype(args.out(3)?.dtype(), dtype, 3)?;
+    check_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    check_dtype(args.opt_tensor(2)?.map_or(dtype, |bias| bias.dtype()), dtype, 2)?;
+    check_dtype(args.out(3)?.dtype(), dtype, 3)?;
     with_operand!(dtype, 0, T => linear::<T>(cx, args))
 }
 
@@ -53,7 +53,7 @@ fn linear<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
         return Ok(());
     }
     let (from, to, w) = (strides_of(&x), out_strides(&out), strides_of(&weight));
-    let mut outer = Loops::new();
+    let mut outer = LoopNest::new();
     for (dim, &size) in leading.iter().enumerate() {
         // An empty input has no strides, and nothing is read then.
         outer.push(size, [if last == 0 { 0 } else { from[dim] }, to[dim]])?;
@@ -62,18 +62,18 @@ fn linear<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     let (from_col, to_col) = (from[leading.len()], to[leading.len()]);
     let (x, weight, out) = (elements::<T>(&x)?, elements(&weight)?, elements_mut(&mut out)?);
     let addend = match bias {
-        Some(bias) => Some((Matrix { data: elements(&bias)?, row: 0, col: 1 }, T::Sum::ONE)),
+        Some(bias) => Some((Matrix { data: elements(&bias)?, row: 0, col: 1 }, T::Acc::ONE)),
         None => None,
     };
     let mut result = Ok(());
     outer.for_each([0, 0], |[from, to]| {
-        let product = Product {
+        let product = Matmul {
             a: Matrix { data: x.get(from..).unwrap_or(&[]), row: from_row, col: from_col },
             b: Matrix { data: weight, row: w[1], col: w[0] },
             rows,
             inner,
             cols,
-            alpha: T::Sum::ONE,
+            alpha: T::Acc::ONE,
             addend,
         };
         let written = product.write(cx, out.get_mut(to..).unwrap_or(&mut []), to_row, to_col);

@@ -18,9 +18,9 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::log.out", &[Arg::Tensor, Arg::Out], log_out)];
 
 fn log_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();
     let function = floats!(F => |[x]| Libm::<F>::log(x));
-    call.run_in_vectors(args, 1, function, math::Ln)
+    call.run_simd(args, 1, function, math::Ln)
 }
 
 #[cfg(test)]

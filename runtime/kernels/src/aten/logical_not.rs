@@ -16,7 +16,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::logical_not.out", &[Arg::Tensor, Arg::Out], logical_not_out)];
 
 fn logical_not_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.giving_bool();
+    let call = Pointwise::new([Input::arg(args, 0)?])?.with_bool_result();
     call.run(args, 1, numbers!(|[x]| (x == 0).into(), F => |[x]| F::from(x == 0.0)))
 }
 

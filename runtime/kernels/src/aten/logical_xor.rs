@@ -17,7 +17,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::logical_xor.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], logical_xor_out)];
 
 fn logical_xor_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.giving_bool();
+    let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?.with_bool_result();
     call.run(
         args,
         2,

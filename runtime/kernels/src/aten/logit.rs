@@ -19,7 +19,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::logit.out", &[Arg::Tensor, Arg::OptDouble, Arg::Out], logit_out)];
 
 fn logit_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();
     // As in PyTorch, a negative number stands for none.
     let eps = args.opt_double(1)?.filter(|&eps| eps >= 0.0);
     let logit = floats!(F => {

@@ -30,7 +30,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn masked_fill_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (x, mask) = (Input::at(args, 0)?, Input::at(args, 1)?);
+    let (x, mask) = (Input::arg(args, 0)?, Input::arg(args, 1)?);
     if mask.dtype() != ScalarType::Bool {
         return Err(Error::InvalidType { index: 1, found: mask.dtype() });
     }

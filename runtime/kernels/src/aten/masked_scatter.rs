@@ -15,10 +15,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, broadcast_shapes};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     indexing::check_mask,
-    strided_copy::{OUTSIDE, with_size},
-    strided_view::{Part, assign_part, for_each_position, locate},
+    strided_copy::{OUT_OF_BOUNDS, with_element_size},
+    strided_view::{StridedView, copy_from_view, for_each_position, offset_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -37,26 +37,26 @@ fn masked_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
     let sizes = broadcast_shapes(input.sizes(), mask.sizes());
     let sizes = sizes.ok_or(wrong(1, "a shape that broadcasts"))?;
     let mut out = args.out(3)?;
-    same_dtype(out.dtype(), input.dtype(), 3)?;
+    check_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(&sizes)?;
-    let (mut from, mut part) = (Part::all(&input), Part::all(&mask));
+    let (mut from, mut view) = (StridedView::of(&input), StridedView::of(&mask));
     from.expand(&sizes, 0)?;
-    part.expand(&sizes, 1)?;
-    assign_part(&mut out, &input, &from)?;
+    view.expand(&sizes, 1)?;
+    copy_from_view(&mut out, &input, &from)?;
     let mut next = 0;
-    let elements = Part::all(&source);
-    let strides = [&*part.strides, &*out.strides()];
-    with_size!(input.dtype().size(), N => {
+    let elements = StridedView::of(&source);
+    let strides = [&*view.strides, &*out.strides()];
+    with_element_size!(input.dtype().size(), N => {
         let dst = out.bytes_mut()?.as_chunks_mut::<N>().0;
         let src = source.bytes().as_chunks::<N>().0;
         for_each_position(&sizes, [0, 0], strides, |[at, to]| {
-            if *mask.bytes().get(at).ok_or(OUTSIDE)? == 0 {
+            if *mask.bytes().get(at).ok_or(OUT_OF_BOUNDS)? == 0 {
                 return Ok(());
             }
-            let from = if source.is_contiguous() { next } else { locate(&elements, next) };
+            let from = if source.is_contiguous() { next } else { offset_of(&elements, next) };
             let element = (next < src.len()).then(|| src.get(from)).flatten();
             let element = element.ok_or(wrong(2, "an element for each that is true"))?;
-            *dst.get_mut(to).ok_or(OUTSIDE)? = *element;
+            *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *element;
             next += 1;
             Ok(())
         })

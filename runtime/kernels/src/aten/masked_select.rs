@@ -13,10 +13,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, broadcast_shapes, numel};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     indexing::check_mask,
-    strided_copy::{OUTSIDE, with_size},
-    strided_view::{Part, for_each_position},
+    strided_copy::{OUT_OF_BOUNDS, with_element_size},
+    strided_view::{StridedView, for_each_position},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -27,11 +27,11 @@ fn masked_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     check_mask(&mask, 1)?;
     let wrong = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
     let sizes = broadcast_shapes(input.sizes(), mask.sizes()).ok_or(wrong)?;
-    let (mut from, mut where_) = (Part::all(&input), Part::all(&mask));
+    let (mut from, mut where_) = (StridedView::of(&input), StridedView::of(&mask));
     from.expand(&sizes, 0)?;
     where_.expand(&sizes, 1)?;
     let mut out = args.out(2)?;
-    same_dtype(out.dtype(), input.dtype(), 2)?;
+    check_dtype(out.dtype(), input.dtype(), 2)?;
     // An element of the mask counts as often as it is repeated.
     let selected = mask.bytes().iter().filter(|&&byte| byte != 0).count();
     let repeats = numel(&sizes).map(|all| all.checked_div(mask.numel()).unwrap_or(0));
@@ -41,11 +41,11 @@ fn masked_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     }
     let mut to = 0;
     let strides = [&*where_.strides, &*from.strides];
-    with_size!(input.dtype().size(), N => {
+    with_element_size!(input.dtype().size(), N => {
         let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
         for_each_position(&sizes, [0, 0], strides, |[at, from]| {
-            if *mask.bytes().get(at).ok_or(OUTSIDE)? != 0 {
-                *dst.get_mut(to).ok_or(OUTSIDE)? = *src.get(from).ok_or(OUTSIDE)?;
+            if *mask.bytes().get(at).ok_or(OUT_OF_BOUNDS)? != 0 {
+                *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *src.get(from).ok_or(OUT_OF_BOUNDS)?;
                 to += 1;
             }
             Ok(())

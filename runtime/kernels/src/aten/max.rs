@@ -15,8 +15,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    min_max::{Extremum, indices, values},
-    reduce::Reduced,
+    min_max::{MinMax, reduce_indices, reduce_values},
+    reduce::ReducedDims,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -30,11 +30,11 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 fn max_dim(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (dim, keepdim) = (args.int(1)?, args.bool(2)?);
-    indices(args, Extremum::Max, Some(dim), keepdim, [3, 4])
+    reduce_indices(args, MinMax::Max, Some(dim), keepdim, [3, 4])
 }
 
 fn max_unary_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    values(args, Extremum::Max, Reduced::ALL, false, 1)
+    reduce_values(args, MinMax::Max, ReducedDims::ALL, false, 1)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
         Arg::Out,
         Arg::Out,
     ],
-    |_, args| max::pool(args, 2),
+    |_, args| max::max_pool(args, 2),
 )];
 
 #[cfg(test)]

@@ -19,10 +19,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     dtype::{Number, with_dtype},
-    loop_nest::{Loops, out_strides, strides_of},
-    pooling::Windows,
+    loop_nest::{LoopNest, out_strides, strides_of},
+    pooling::PoolGeometry,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -43,10 +43,10 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn backward(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(1)?;
-    same_dtype(args.tensor(0)?.dtype(), x.dtype(), 0)?;
-    same_dtype(args.tensor(7)?.dtype(), ScalarType::Long, 7)?;
-    same_dtype(args.out(8)?.dtype(), x.dtype(), 8)?;
-    let windows = Windows::new(args, (&x, 2), 2, Some(5), args.bool(6)?)?;
+    check_dtype(args.tensor(0)?.dtype(), x.dtype(), 0)?;
+    check_dtype(args.tensor(7)?.dtype(), ScalarType::Long, 7)?;
+    check_dtype(args.out(8)?.dtype(), x.dtype(), 8)?;
+    let windows = PoolGeometry::new(args, (&x, 2), 2, Some(5), args.bool(6)?)?;
     let sizes = windows.out_sizes(x.sizes())?;
     for index in [0, 7] {
         if args.tensor(usize::from(index))?.sizes() != &*sizes {
@@ -64,11 +64,11 @@ fn spread<T: Number>(args: &mut Args<'_>) -> Result<(), Error> {
     let mut out = args.out(8)?;
     out.resize(x.sizes())?;
     let strides = [strides_of(&grad), strides_of(&indices), out_strides(&out)];
-    let mut pictures = Loops::<3>::new();
+    let mut pictures = LoopNest::<3>::new();
     for (dim, &size) in x.sizes()[..leading].iter().enumerate() {
         pictures.push(size, strides.each_ref().map(|strides| strides[dim]))?;
     }
-    let mut picture = Loops::<2>::new();
+    let mut picture = LoopNest::<2>::new();
     for (dim, &size) in grad.sizes().iter().enumerate().skip(leading) {
         picture.push(size, [strides[0][dim], strides[1][dim]])?;
     }
@@ -80,7 +80,7 @@ fn spread<T: Number>(args: &mut Args<'_>) -> Result<(), Error> {
     pictures.for_each([0; 3], |[from, index, to]| {
         picture.for_each([from, index], |[from, index]| {
             let place = indices.get(index).and_then(|&place| usize::try_from(place).ok());
-            // `Windows` refuses pictures without elements, so that the width is not zero.
+            // `PoolGeometry` refuses pictures without elements, so that the width is not zero.
             let place = place.filter(|&place| place / width < height);
             let sum = place
                 .and_then(|place| out.get_mut(to + place / width * row + place % width * column));

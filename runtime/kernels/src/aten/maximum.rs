@@ -12,7 +12,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    min_max::larger,
+    min_max::nan_max,
     pointwise::{Input, Pointwise, numbers},
 };
 
@@ -20,8 +20,8 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::maximum.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], maximum_out)];
 
 fn maximum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?;
-    let maximum = numbers!(|[a, b]| larger(a, b), F => |[a, b]| larger(a, b));
+    let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?;
+    let maximum = numbers!(|[a, b]| nan_max(a, b), F => |[a, b]| nan_max(a, b));
     call.run(args, 2, maximum)
 }
 

@@ -16,9 +16,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype, sum, with_float_accumulator},
+    accumulator::{Accumulator, check_dtype, sum, with_float_accumulator},
     elements::{Reader, Writer},
-    reduce::{Reduced, Reduction},
+    reduce::{ReducedDims, Reduction},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -32,29 +32,29 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn mean_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let gone = Reduced::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+    let reduced = ReducedDims::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
     let keepdim = args.bool(2)?;
-    mean(args, gone, keepdim, 3, 4)
+    mean(args, reduced, keepdim, 3, 4)
 }
 
 fn mean_dtype_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    mean(args, Reduced::ALL, false, 1, 2)
+    mean(args, ReducedDims::ALL, false, 1, 2)
 }
 
 fn mean(
     args: &mut Args<'_>,
-    gone: Reduced,
+    reduced: ReducedDims,
     keepdim: bool,
     dtype: usize,
     out: u8,
 ) -> Result<(), Error> {
     let (x, dtype) = (args.tensor(0)?, args.opt_dtype(dtype)?);
     let mut to = args.out(usize::from(out))?;
-    same_dtype(dtype.unwrap_or(to.dtype()), to.dtype(), out)?;
+    check_dtype(dtype.unwrap_or(to.dtype()), to.dtype(), out)?;
     with_float_accumulator!(to.dtype(), out, A => {
-        to.resize(&gone.out_sizes(x.sizes(), keepdim)?)?;
-        let reduction = Reduction::new(&x, gone, keepdim, &to)?;
-        let count = A::number(gone.count(x.sizes()) as f64);
+        to.resize(&reduced.out_sizes(x.sizes(), keepdim)?)?;
+        let reduction = Reduction::new(&x, reduced, keepdim, &to)?;
+        let count = A::from_double(reduced.count(x.sizes()) as f64);
         let (x, mut to) = (Reader::<A>::new(x, 0)?, Writer::new(&mut to, out)?);
         reduction.for_each(|from, at| to.set(at, reduction.sum(&x, from, sum).div(count)));
         Ok(())

@@ -18,10 +18,10 @@ use core::cmp::Ordering;
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType, TensorMut, TensorView};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype, with_accumulator},
+    accumulator::{Accumulator, check_dtype, with_accumulator},
     elements::{Reader, Writer},
     loop_nest::out_strides,
-    reduce::{Reduced, Reduction},
+    reduce::{ReducedDims, Reduction},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -35,27 +35,27 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 fn median_dim(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let (gone, keepdim) = (Reduced::one(args.int(1)?, x.rank(), 1)?, args.bool(2)?);
-    let len = gone.count(x.sizes());
+    let (reduced, keepdim) = (ReducedDims::one(args.int(1)?, x.rank(), 1)?, args.bool(2)?);
+    let len = reduced.count(x.sizes());
     if len == 0 {
         return Err(Error::InvalidArgument { index: 1, expected: "a dimension with elements" });
     }
-    let sizes = gone.out_sizes(x.sizes(), keepdim)?;
+    let sizes = reduced.out_sizes(x.sizes(), keepdim)?;
     let [mut values, mut places] = args.outs([3, 4])?;
     values.resize(&sizes)?;
-    same_dtype(places.dtype(), ScalarType::Long, 4)?;
+    check_dtype(places.dtype(), ScalarType::Long, 4)?;
     places.resize(&sizes)?;
     if *out_strides(&values) != *out_strides(&places) {
         return Err(Error::NotSupported { what: "outputs of different dim orders" });
     }
-    write(cx, x, (gone, len, keepdim), (values, 3), Some(places))
+    write(cx, x, (reduced, len, keepdim), (values, 3), Some(places))
 }
 
 fn median_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let mut out = args.out(1)?;
     out.resize(&[])?;
-    write(cx, x, (Reduced::ALL, x.numel(), false), (out, 1), None)
+    write(cx, x, (ReducedDims::ALL, x.numel(), false), (out, 1), None)
 }
 
 /// Writes the median of each group of so many elements of `x` to `values`, the argument `index`,
@@ -63,7 +63,7 @@ fn median_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
 fn write(
     cx: &mut KernelContext<'_>,
     x: TensorView<'_>,
-    (gone, len, keepdim): (Reduced, usize, bool),
+    (reduced, len, keepdim): (ReducedDims, usize, bool),
     (mut values, index): (TensorMut<'_, '_>, u8),
     mut places: Option<TensorMut<'_, '_>>,
 ) -> Result<(), Error> {
@@ -71,16 +71,16 @@ fn write(
     if matches!(dtype, ScalarType::Bool | ScalarType::UInt64) {
         return Err(Error::InvalidType { index: 0, found: dtype });
     }
-    same_dtype(values.dtype(), dtype, index)?;
+    check_dtype(values.dtype(), dtype, index)?;
     if values.numel() == 0 {
         return Ok(());
     }
     with_accumulator!(dtype, A => {
         if len == 0 {
-            Writer::<A>::new(&mut values, index)?.set(0, A::number(f64::NAN));
+            Writer::<A>::new(&mut values, index)?.set(0, A::from_double(f64::NAN));
             return Ok(());
         }
-        let reduction = Reduction::new(&x, gone, keepdim, &values)?;
+        let reduction = Reduction::new(&x, reduced, keepdim, &values)?;
         let (x, mut values) = (Reader::<A>::new(x, 0)?, Writer::new(&mut values, index)?);
         let mut places = match &mut places {
             Some(places) => Some(Writer::<i64>::new(places, 4)?),
@@ -92,7 +92,7 @@ fn write(
         let line: &mut [A] = bytemuck::cast_slice_mut(line);
         reduction.for_each(|from, at| {
             let mut done = 0;
-            reduction.chunks(&x, from, |chunk| {
+            reduction.for_each_chunk(&x, from, |chunk| {
                 for (to, &x) in line[..len].iter_mut().skip(done).zip(chunk) {
                     *to = x;
                 }

@@ -15,8 +15,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    min_max::{Extremum, indices, values},
-    reduce::Reduced,
+    min_max::{MinMax, reduce_indices, reduce_values},
+    reduce::ReducedDims,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -30,11 +30,11 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 fn min_dim(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (dim, keepdim) = (args.int(1)?, args.bool(2)?);
-    indices(args, Extremum::Min, Some(dim), keepdim, [3, 4])
+    reduce_indices(args, MinMax::Min, Some(dim), keepdim, [3, 4])
 }
 
 fn min_unary_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    values(args, Extremum::Min, Reduced::ALL, false, 1)
+    reduce_values(args, MinMax::Min, ReducedDims::ALL, false, 1)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    min_max::smaller,
+    min_max::nan_min,
     pointwise::{Input, Pointwise, numbers},
 };
 
@@ -20,8 +20,8 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::minimum.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], minimum_out)];
 
 fn minimum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?;
-    let minimum = numbers!(|[a, b]| smaller(a, b), F => |[a, b]| smaller(a, b));
+    let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?;
+    let minimum = numbers!(|[a, b]| nan_min(a, b), F => |[a, b]| nan_min(a, b));
     call.run(args, 2, minimum)
 }
 

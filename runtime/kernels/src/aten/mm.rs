@@ -12,10 +12,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Accumulator, Operand, same_dtype, with_operand},
+    accumulator::{Accumulator, Operand, check_dtype, with_operand},
     elements::{elements, elements_mut},
     loop_nest::{out_strides, strides_of},
-    matmul::{Matrix, Product},
+    matmul::{Matmul, Matrix},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -23,8 +23,8 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn mm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
-    same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+    check_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
+    check_dtype(args.out(2)?.dtype(), dtype, 2)?;
     with_operand!(dtype, 0, T => mm::<T>(cx, args))
 }
 
@@ -45,13 +45,13 @@ fn mm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     let mut out = args.out(2)?;
     out.resize(&[rows, cols])?;
     let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
-    let product = Product {
+    let product = Matmul {
         a: Matrix { data: elements::<T>(&a)?, row: a_steps[0], col: a_steps[1] },
         b: Matrix { data: elements(&b)?, row: b_steps[0], col: b_steps[1] },
         rows,
         inner,
         cols,
-        alpha: T::Sum::ONE,
+        alpha: T::Acc::ONE,
         addend: None,
     };
     product.write(cx, elements_mut(&mut out)?, steps[0], steps[1])

@@ -12,8 +12,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    complex::{common_of, map, mul, with_complex},
+    accumulator::check_dtype,
+    complex::{complex_result_type, map, mul, with_complex},
     pointwise::{Input, Pointwise, numbers},
 };
 
@@ -25,12 +25,12 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn mul_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
-    if let Some(dtype) = common_of(&inputs) {
-        same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+    let inputs = [Input::arg(args, 0)?, Input::arg(args, 1)?];
+    if let Some(dtype) = complex_result_type(&inputs) {
+        check_dtype(args.out(2)?.dtype(), dtype, 2)?;
         return with_complex!(dtype, A => map::<A, 2>(args, 2, |[a, b]| mul(a, b)));
     }
-    let call = Pointwise::new(inputs)?.with_wide_scalars();
+    let call = Pointwise::new(inputs)?.with_unrounded_scalars();
     call.run(args, 2, numbers!(|[a, b]| a.wrapping_mul(b), F => |[a, b]| a * b))
 }
 

@@ -14,8 +14,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    dim_args::{present_dim, wrap},
-    strided_view::{Part, take},
+    dim_args::{existing_dim_arg, wrap_index},
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -26,17 +26,17 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn narrow_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let dim = present_dim(args, 1, input.rank())?;
+    let dim = existing_dim_arg(args, 1, input.rank())?;
     let size = input.sizes()[dim];
     let wrong = |index| Error::InvalidArgument { index, expected: "positions of the dimension" };
     // A start behind the last position is fine, as long as nothing is taken from there.
     let start = args.int(2)?;
     let end = usize::try_from(start).ok().filter(|&start| start == size);
-    let start = end.or_else(|| wrap(start, size)).ok_or(wrong(2))?;
+    let start = end.or_else(|| wrap_index(start, size)).ok_or(wrong(2))?;
     let len = usize::try_from(args.int(3)?).ok().filter(|&len| len <= size - start);
-    let mut part = Part::all(&input);
-    part.slice(dim, start, len.ok_or(wrong(3))?, 1);
-    take(&mut args.out(4)?, 4, &input, &part)
+    let mut view = StridedView::of(&input);
+    view.slice(dim, start, len.ok_or(wrong(3))?, 1);
+    materialize(&mut args.out(4)?, 4, &input, &view)
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{same_dtype, with_float_accumulator},
-    batch_norm::{Places, batch_norm},
+    accumulator::{check_dtype, with_float_accumulator},
+    batch_norm::{ArgIndices, batch_norm},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -61,23 +61,23 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 fn legit_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.out(8)?.dtype(), dtype, 8)?;
+    check_dtype(args.out(8)?.dtype(), dtype, 8)?;
     if args.bool(5)? {
         return Err(Error::NotSupported { what: "batch normalisation in training" });
     }
     args.opt_tensor(3)?.ok_or(Error::InvalidArgument { index: 3, expected: "a tensor" })?;
     args.opt_tensor(4)?.ok_or(Error::InvalidArgument { index: 4, expected: "a tensor" })?;
-    let places = Places { running: Some(3), eps: 7, out: 8 };
+    let places = ArgIndices { running: Some(3), eps: 7, out: 8 };
     with_float_accumulator!(dtype, 0, A => batch_norm::<A>(args, places))
 }
 
 fn no_stats_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.out(6)?.dtype(), dtype, 6)?;
+    check_dtype(args.out(6)?.dtype(), dtype, 6)?;
     if !args.bool(3)? {
         return Err(Error::InvalidArgument { index: 3, expected: "true without statistics" });
     }
-    let places = Places { running: None, eps: 5, out: 6 };
+    let places = ArgIndices { running: None, eps: 5, out: 6 };
     with_float_accumulator!(dtype, 0, A => batch_norm::<A>(args, places))
 }
 

@@ -17,8 +17,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{same_dtype, with_float_accumulator},
-    batch_norm::{Places, batch_norm},
+    accumulator::{check_dtype, with_float_accumulator},
+    batch_norm::{ArgIndices, batch_norm},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -40,10 +40,10 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn no_training_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.out(7)?.dtype(), dtype, 7)?;
+    check_dtype(args.out(7)?.dtype(), dtype, 7)?;
     args.opt_tensor(3)?.ok_or(Error::InvalidArgument { index: 3, expected: "a tensor" })?;
     args.opt_tensor(4)?.ok_or(Error::InvalidArgument { index: 4, expected: "a tensor" })?;
-    let places = Places { running: Some(3), eps: 6, out: 7 };
+    let places = ArgIndices { running: Some(3), eps: 6, out: 7 };
     with_float_accumulator!(dtype, 0, A => batch_norm::<A>(args, places))
 }
 

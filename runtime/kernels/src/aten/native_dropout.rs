@@ -25,7 +25,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn native_dropout_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let input = Input::at(args, 0)?;
+    let input = Input::arg(args, 0)?;
     let p = args.double(1)?;
     if !(0.0..=1.0).contains(&p) {
         return Err(Error::InvalidArgument { index: 1, expected: "a probability" });
@@ -47,7 +47,7 @@ fn native_dropout_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resul
     );
     Pointwise::new([input])?.run(args, 3, scaled)?;
     let mask = numbers!(|_| i64::from(keep), F => |_| F::from(keep));
-    Pointwise::new([input])?.giving_bool().run(args, 4, mask)
+    Pointwise::new([input])?.with_bool_result().run(args, 4, mask)
 }
 
 #[cfg(test)]

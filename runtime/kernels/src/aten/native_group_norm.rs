@@ -18,7 +18,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use afferent_simd::norm::Norm;
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Float, check_dtype, with_float_accumulator},
     elements::{Reader, Writer},
     loop_nest::{out_strides, strides_of},
     norm::{Affine, Group},
@@ -45,7 +45,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn native_group_norm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.out(8)?.dtype(), dtype, 8)?;
+    check_dtype(args.out(8)?.dtype(), dtype, 8)?;
     with_float_accumulator!(dtype, 0, A => group_norm::<A>(args))
 }
 
@@ -70,7 +70,7 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         None => Ok(None),
     };
     let affine = Affine::<A> { weight: affine(1)?, bias: affine(2)? };
-    let (eps, factors) = (A::number(args.double(7)?), simd::factors(args, [1, 2]));
+    let (eps, factors) = (A::from_double(args.double(7)?), simd::affine_params(args, [1, 2]));
 
     let [mut out, mut mean, mut rstd] = args.outs([8, 9, 10])?;
     out.resize(x.sizes())?;
@@ -82,7 +82,7 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         let (mut mean, mut rstd) = (Writer::new(&mut mean, 9)?, Writer::new(&mut rstd, 10)?);
         for at in 0..count {
             mean.set(at, A::default());
-            rstd.set(at, A::number(f64::NAN));
+            rstd.set(at, A::from_double(f64::NAN));
         }
         return Ok(());
     }

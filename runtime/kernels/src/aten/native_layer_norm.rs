@@ -17,9 +17,9 @@ use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
 use afferent_simd::norm::Norm;
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Float, check_dtype, with_float_accumulator},
     elements::{Reader, Writer},
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
     norm::{Affine, Group},
     simd,
 };
@@ -42,7 +42,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn native_layer_norm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.out(5)?.dtype(), dtype, 5)?;
+    check_dtype(args.out(5)?.dtype(), dtype, 5)?;
     with_float_accumulator!(dtype, 0, A => layer_norm::<A>(args))
 }
 
@@ -59,7 +59,7 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         None => Ok(None),
     };
     let affine = Affine { weight: affine(2)?, bias: affine(3)? };
-    let (eps, factors) = (A::number(args.double(4)?), simd::factors(args, [2, 3]));
+    let (eps, factors) = (A::from_double(args.double(4)?), simd::affine_params(args, [2, 3]));
 
     let leading = x.rank() - shape.len();
     let mut ones = Dims::filled(x.rank(), 1);
@@ -78,7 +78,7 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     }
     let (from, to) = (strides_of(&x), out_strides(&out));
     let (mean_to, rstd_to) = (out_strides(&mean), out_strides(&rstd));
-    let mut rows = Loops::new();
+    let mut rows = LoopNest::new();
     for dim in 0..leading {
         rows.push(x.sizes()[dim], [from[dim], to[dim], mean_to[dim], rstd_to[dim]])?;
     }

@@ -17,7 +17,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::neg.out", &[Arg::Tensor, Arg::Out], neg_out)];
 
 fn neg_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.not_bool()?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?.reject_bool()?;
     call.run(args, 1, numbers!(|[x]| x.wrapping_neg(), F => |[x]| -x))
 }
 

@@ -11,7 +11,9 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::shared::{dtype::with_dtype, strided_copy::OUTSIDE, strided_view::for_each_position};
+use crate::shared::{
+    dtype::with_dtype, strided_copy::OUT_OF_BOUNDS, strided_view::for_each_position,
+};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::nonzero.out", &[Arg::Tensor, Arg::Out], nonzero)];
@@ -26,18 +28,18 @@ fn nonzero(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> 
     out.resize(&[count, input.rank()])?;
     let (row, column) = match *out.strides() {
         [row, column] => (row, column),
-        _ => return Err(OUTSIDE),
+        _ => return Err(OUT_OF_BOUNDS),
     };
     let (size, sizes) = (input.dtype().size(), input.sizes());
     let dst = out.data_mut::<i64>()?;
     let (mut found, mut position) = (0_usize, 0_usize);
     for_each_position(sizes, [0], [&input.strides()], |[at]| {
-        let element = bytes.get(at * size..(at + 1) * size).ok_or(OUTSIDE)?;
+        let element = bytes.get(at * size..(at + 1) * size).ok_or(OUT_OF_BOUNDS)?;
         if is_set(element) {
             let mut rest = position;
             for (dim, &size) in sizes.iter().enumerate().rev() {
                 let to = found.wrapping_mul(row).wrapping_add(dim.wrapping_mul(column));
-                *dst.get_mut(to).ok_or(OUTSIDE)? = i64::try_from(rest % size).unwrap_or(0);
+                *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = i64::try_from(rest % size).unwrap_or(0);
                 rest /= size;
             }
             found += 1;

@@ -12,7 +12,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Float, check_dtype, with_float_accumulator},
     distance::{Vector, distance},
     elements::{Reader, Writer},
     loop_nest::strides_of,
@@ -26,7 +26,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn pdist_forward_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+    check_dtype(args.out(2)?.dtype(), dtype, 2)?;
     with_float_accumulator!(dtype, 0, A => pdist::<A>(args))
 }
 

@@ -13,8 +13,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    dim_args::{dim_set, wrap_dim},
-    strided_view::{Part, take},
+    dim_args::{dim_mask, wrap_dim},
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -24,17 +24,17 @@ fn permute_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     let input = args.tensor(0)?;
     let dims = args.int_list(1)?;
     let expected = "each dimension once";
-    let set = dim_set(dims, input.rank(), 1)?;
+    let set = dim_mask(dims, input.rank(), 1)?;
     if dims.len() != input.rank() || set.count_ones() as usize != input.rank() {
         return Err(Error::InvalidArgument { index: 1, expected });
     }
-    let whole = Part::all(&input);
-    let mut part = whole;
+    let whole = StridedView::of(&input);
+    let mut view = whole;
     for (to, dim) in dims.iter().enumerate() {
         let from = wrap_dim(dim, input.rank(), 1)?;
-        (part.sizes[to], part.strides[to]) = (whole.sizes[from], whole.strides[from]);
+        (view.sizes[to], view.strides[to]) = (whole.sizes[from], whole.strides[from]);
     }
-    take(&mut args.out(2)?, 2, &input, &part)
+    materialize(&mut args.out(2)?, 2, &input, &view)
 }
 
 #[cfg(test)]

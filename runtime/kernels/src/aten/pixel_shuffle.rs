@@ -11,9 +11,9 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     element_copy::copy_elements,
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -40,14 +40,14 @@ fn pixel_shuffle_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     sizes.push(height.checked_mul(factor).ok_or(large)?)?;
     sizes.push(width.checked_mul(factor).ok_or(large)?)?;
     let mut out = args.out(2)?;
-    same_dtype(out.dtype(), x.dtype(), 2)?;
+    check_dtype(out.dtype(), x.dtype(), 2)?;
     out.resize(&sizes)?;
     if out.numel() == 0 {
         return Ok(());
     }
     let (from, to) = (strides_of(&x), out_strides(&out));
     let at = leading.len();
-    let mut loops = Loops::new();
+    let mut loops = LoopNest::new();
     for (dim, &size) in leading.iter().enumerate() {
         loops.push(size, [from[dim], to[dim]])?;
     }

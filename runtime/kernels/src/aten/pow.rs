@@ -27,13 +27,13 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn pow_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?;
+    let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?;
     call.run(args, 2, numbers!(|[a, b]| power(a, b), F => |[a, b]| Libm::<F>::pow(a, b)))
 }
 
 fn pow_scalar_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let exponent = args.scalar(1)?;
-    let inputs = [Input::at(args, 0)?, exponent.into()];
+    let inputs = [Input::arg(args, 0)?, exponent.into()];
     let call = Pointwise::new(inputs)?;
     if !call.dtype().is_float() && exponent.to_i64() < 0 {
         let expected = "an exponent of integers that is not negative";

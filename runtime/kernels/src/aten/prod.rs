@@ -15,9 +15,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype, with_accumulator},
+    accumulator::{Accumulator, check_dtype, with_accumulator},
     elements::{Reader, Writer},
-    reduce::{Reduced, Reduction},
+    reduce::{ReducedDims, Reduction},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -30,35 +30,35 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn prod_int_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let gone = Reduced::one(args.int(1)?, args.tensor(0)?.rank(), 1)?;
+    let reduced = ReducedDims::one(args.int(1)?, args.tensor(0)?.rank(), 1)?;
     let keepdim = args.bool(2)?;
-    prod(args, gone, keepdim, 3, 4)
+    prod(args, reduced, keepdim, 3, 4)
 }
 
 fn prod_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    prod(args, Reduced::ALL, false, 1, 2)
+    prod(args, ReducedDims::ALL, false, 1, 2)
 }
 
 fn prod(
     args: &mut Args<'_>,
-    gone: Reduced,
+    reduced: ReducedDims,
     keepdim: bool,
     dtype: usize,
     out: u8,
 ) -> Result<(), Error> {
     let (x, dtype) = (args.tensor(0)?, args.opt_dtype(dtype)?);
     let mut to = args.out(usize::from(out))?;
-    same_dtype(dtype.unwrap_or(to.dtype()), to.dtype(), out)?;
+    check_dtype(dtype.unwrap_or(to.dtype()), to.dtype(), out)?;
     if to.dtype() == ScalarType::Bool {
         return Err(Error::InvalidType { index: out, found: to.dtype() });
     }
     with_accumulator!(to.dtype(), A => {
-        to.resize(&gone.out_sizes(x.sizes(), keepdim)?)?;
-        let reduction = Reduction::new(&x, gone, keepdim, &to)?;
+        to.resize(&reduced.out_sizes(x.sizes(), keepdim)?)?;
+        let reduction = Reduction::new(&x, reduced, keepdim, &to)?;
         let (x, mut to) = (Reader::<A>::new(x, 0)?, Writer::new(&mut to, out)?);
         reduction.for_each(|from, at| {
             let mut product = A::ONE;
-            reduction.chunks(&x, from, |chunk| {
+            reduction.for_each_chunk(&x, from, |chunk| {
                 product = chunk.iter().fold(product, |product, &x| product.mul(x));
             });
             to.set(at, product);

@@ -12,14 +12,14 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::shared::padding::{Border, pad};
+use crate::shared::padding::{PaddingMode, pad};
 
 const ARGS: &[Arg] = &[Arg::Tensor, Arg::IntList, Arg::Out];
 
 pub(crate) const KERNELS: &[Kernel] = &[
-    Kernel::new("aten::reflection_pad1d.out", ARGS, |_, args| pad(args, 1, Border::Mirror)),
-    Kernel::new("aten::reflection_pad2d.out", ARGS, |_, args| pad(args, 2, Border::Mirror)),
-    Kernel::new("aten::reflection_pad3d.out", ARGS, |_, args| pad(args, 3, Border::Mirror)),
+    Kernel::new("aten::reflection_pad1d.out", ARGS, |_, args| pad(args, 1, PaddingMode::Reflect)),
+    Kernel::new("aten::reflection_pad2d.out", ARGS, |_, args| pad(args, 2, PaddingMode::Reflect)),
+    Kernel::new("aten::reflection_pad3d.out", ARGS, |_, args| pad(args, 3, PaddingMode::Reflect)),
 ];
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::relu.out", &[Arg::Tensor, Arg::Out], relu_out)];
 
 fn relu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.not_bool()?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?.reject_bool()?;
     call.run(args, 1, numbers!(|[x]| x.max(0), F => |[x]| if x < 0.0 { 0.0 } else { x }))
 }
 

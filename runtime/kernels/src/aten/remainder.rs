@@ -29,7 +29,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn remainder_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?, Input::at(args, 1)?])?.not_bool()?;
+    let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?.reject_bool()?;
     let zero = ZeroDivisor::default();
     call.run(
         args,

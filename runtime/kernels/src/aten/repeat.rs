@@ -13,7 +13,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype, dim_args::sizes_arg, strided_copy::Block, strided_view::Part,
+    accumulator::check_dtype, dim_args::sizes_arg, strided_copy::StridedCopy,
+    strided_view::StridedView,
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -23,29 +24,29 @@ fn repeat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let repeats = sizes_arg(args, 1)?;
     let wrong = |expected| Error::InvalidArgument { index: 1, expected };
-    let mut part = Part::all(&input);
+    let mut view = StridedView::of(&input);
     if repeats.len() < input.rank() {
         return Err(wrong("a number for each dimension"));
     }
-    while part.sizes.len() < repeats.len() {
-        part.sizes.insert(0, 1)?;
-        part.strides.insert(0, 0)?;
+    while view.sizes.len() < repeats.len() {
+        view.sizes.insert(0, 1)?;
+        view.strides.insert(0, 0)?;
     }
-    let mut sizes = part.sizes;
+    let mut sizes = view.sizes;
     for (size, &times) in sizes.iter_mut().zip(repeats.iter()) {
         *size = size.checked_mul(times).ok_or(wrong("sizes that fit memory"))?;
     }
     let mut out = args.out(2)?;
-    same_dtype(out.dtype(), input.dtype(), 2)?;
+    check_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(&sizes)?;
     let strides = out.strides();
-    let mut block = Block::new();
+    let mut copy = StridedCopy::scalar();
     for dim in (0..sizes.len()).rev() {
-        let (size, stride) = (part.sizes[dim], strides[dim]);
-        block.push(size, stride, part.strides[dim])?;
-        block.push(repeats[dim], stride.wrapping_mul(size), 0)?;
+        let (size, stride) = (view.sizes[dim], strides[dim]);
+        copy.push(size, stride, view.strides[dim])?;
+        copy.push(repeats[dim], stride.wrapping_mul(size), 0)?;
     }
-    block.copy(input.dtype().size(), (out.bytes_mut()?, 0), (input.bytes(), 0))
+    copy.run(input.dtype().size(), (out.bytes_mut()?, 0), (input.bytes(), 0))
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    cast::{element, fill},
+    accumulator::check_dtype,
+    cast::{fill, scalar_bytes},
     indexing::Indices,
-    strided_copy::OUTSIDE,
+    strided_copy::OUT_OF_BOUNDS,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -39,14 +39,14 @@ fn repeat_interleave(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(
         return Err(wrong(1, "the sum of the repeats"));
     }
     let mut out = args.out(2)?;
-    same_dtype(out.dtype(), repeats.dtype(), 2)?;
+    check_dtype(out.dtype(), repeats.dtype(), 2)?;
     out.resize(&[sum])?;
     let (dtype, mut bytes) = (out.dtype(), out.bytes_mut()?);
     for at in 0..repeats.numel() {
         let index = Scalar::Int(i64::try_from(at).unwrap_or(i64::MAX));
         let len = times(at).unwrap_or(0).saturating_mul(dtype.size());
-        let (these, rest) = bytes.split_at_mut_checked(len).ok_or(OUTSIDE)?;
-        fill(these, dtype, element(index, dtype, 2)?)?;
+        let (these, rest) = bytes.split_at_mut_checked(len).ok_or(OUT_OF_BOUNDS)?;
+        fill(these, dtype, scalar_bytes(index, dtype, 2)?)?;
         bytes = rest;
     }
     Ok(())

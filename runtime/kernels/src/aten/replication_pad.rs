@@ -12,14 +12,20 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::shared::padding::{Border, pad};
+use crate::shared::padding::{PaddingMode, pad};
 
 const ARGS: &[Arg] = &[Arg::Tensor, Arg::IntList, Arg::Out];
 
 pub(crate) const KERNELS: &[Kernel] = &[
-    Kernel::new("aten::replication_pad1d.out", ARGS, |_, args| pad(args, 1, Border::Edge)),
-    Kernel::new("aten::replication_pad2d.out", ARGS, |_, args| pad(args, 2, Border::Edge)),
-    Kernel::new("aten::replication_pad3d.out", ARGS, |_, args| pad(args, 3, Border::Edge)),
+    Kernel::new("aten::replication_pad1d.out", ARGS, |_, args| {
+        pad(args, 1, PaddingMode::Replicate)
+    }),
+    Kernel::new("aten::replication_pad2d.out", ARGS, |_, args| {
+        pad(args, 2, PaddingMode::Replicate)
+    }),
+    Kernel::new("aten::replication_pad3d.out", ARGS, |_, args| {
+        pad(args, 3, PaddingMode::Replicate)
+    }),
 ];
 
 #[cfg(test)]

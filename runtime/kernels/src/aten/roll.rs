@@ -14,11 +14,11 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     dim_args::wrap_dim,
-    padding::{Run, copy_runs, identity},
-    strided_copy::OUTSIDE,
-    strided_view::{Part, locate, row_major},
+    padding::{Segment, copy_segments, identity},
+    strided_copy::OUT_OF_BOUNDS,
+    strided_view::{StridedView, contiguous_strides, offset_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -48,25 +48,25 @@ fn roll(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut runs = identity(input.sizes());
     for (dim, (&moved, &size)) in moved.iter().zip(input.sizes()).enumerate() {
         let left = size - moved;
-        runs[dim][0] = Run { to: moved, from: 0, len: left, step: 1 };
-        runs[dim][1] = Run { to: 0, from: left, len: moved, step: 1 };
+        runs[dim][0] = Segment { to: moved, from: 0, len: left, step: 1 };
+        runs[dim][1] = Segment { to: 0, from: left, len: moved, step: 1 };
     }
     let mut out = args.out(3)?;
-    same_dtype(out.dtype(), input.dtype(), 3)?;
+    check_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(input.sizes())?;
-    copy_runs(&mut out, &input, &runs)
+    copy_segments(&mut out, &input, &runs)
 }
 
 /// Shifts all elements in row-major order.
 fn roll_all(args: &mut Args<'_>, input: &TensorView<'_>, shift: i64) -> Result<(), Error> {
     let mut out = args.out(3)?;
-    same_dtype(out.dtype(), input.dtype(), 3)?;
+    check_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(input.sizes())?;
-    let (to, from) = (Part::all_of(&out), Part::all(input));
+    let (to, from) = (StridedView::of_out(&out), StridedView::of(input));
     let (count, size) = (input.numel(), input.dtype().size());
     let moved = add_shift(0, shift, count);
     let (src, dst) = (input.bytes(), out.bytes_mut()?);
-    if to.strides == row_major(&to.sizes) && from.strides == to.strides {
+    if to.strides == contiguous_strides(&to.sizes) && from.strides == to.strides {
         let (end, start) = src.split_at((count - moved) * size);
         let (first, last) = dst.split_at_mut(moved * size);
         first.copy_from_slice(start);
@@ -75,14 +75,14 @@ fn roll_all(args: &mut Args<'_>, input: &TensorView<'_>, shift: i64) -> Result<(
     }
     for at in 0..count {
         let next = if at < count - moved { at + moved } else { at + moved - count };
-        let (from, to) = (locate(&from, at) * size, locate(&to, next) * size);
-        let element = src.get(from..from + size).ok_or(OUTSIDE)?;
-        dst.get_mut(to..to + size).ok_or(OUTSIDE)?.copy_from_slice(element);
+        let (from, to) = (offset_of(&from, at) * size, offset_of(&to, next) * size);
+        let element = src.get(from..from + size).ok_or(OUT_OF_BOUNDS)?;
+        dst.get_mut(to..to + size).ok_or(OUT_OF_BOUNDS)?.copy_from_slice(element);
     }
     Ok(())
 }
 
-/// `moved + shift`, modulo `size`; 0 when that is 0.
+/// `(moved + shift) % size`; 0 when that is 0.
 fn add_shift(moved: usize, shift: i64, size: usize) -> usize {
     let size = i128::try_from(size).unwrap_or(0).max(1);
     let sum = i128::from(shift) + i128::try_from(moved).unwrap_or(0);

@@ -20,12 +20,12 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn round_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?;
     call.run(args, 1, numbers!(|[x]| x, F => |[x]| Libm::<F>::rint(x)))
 }
 
 fn round_decimals_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?;
     let decimals = args.int(1)?;
     let power = libm::pow(10.0, decimals.unsigned_abs() as f64);
     let round = numbers!(|[x]| x, F => {

@@ -18,7 +18,7 @@ pub(crate) const KERNELS: &[Kernel] =
         .with_rows(Rows::Elements)];
 
 fn rsqrt_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();
     call.run(args, 1, floats!(F => |[x]| 1.0 / Libm::<F>::sqrt(x)))
 }
 

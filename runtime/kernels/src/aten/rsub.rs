@@ -34,8 +34,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn rsub_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let inputs = [Input::at(args, 0)?, Input::at(args, 1)?];
-    let call = Pointwise::new(inputs)?.not_bool()?.with_wide_scalars();
+    let inputs = [Input::arg(args, 0)?, Input::arg(args, 1)?];
+    let call = Pointwise::new(inputs)?.reject_bool()?.with_unrounded_scalars();
     let alpha = args.scalar(2)?;
     let int = integer(alpha, call.dtype(), 2)?;
     call.run(

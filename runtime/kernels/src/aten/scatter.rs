@@ -17,11 +17,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    cast::element,
+    cast::scalar_bytes,
     dim_args::dim_arg,
-    indexing::{Along, for_each_index},
-    strided_copy::{OUTSIDE, with_size},
-    strided_view::{Part, duplicate},
+    indexing::{IndexedDim, for_each_index},
+    strided_copy::{OUT_OF_BOUNDS, with_element_size},
+    strided_view::{StridedView, clone_arg},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -42,28 +42,28 @@ fn scatter_src(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     if source.dtype() != input.dtype() {
         return Err(Error::InvalidType { index: 3, found: source.dtype() });
     }
-    scatter(args, source.bytes(), &Part::all(&source))
+    scatter(args, source.bytes(), &StridedView::of(&source))
 }
 
 fn scatter_value(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (dtype, index) = (args.tensor(0)?.dtype(), args.tensor(2)?);
-    let value = element(args.scalar(3)?, dtype, 3)?;
-    let mut part = Part::all(&index);
-    part.strides.fill(0);
-    scatter(args, &value[..dtype.size()], &part)
+    let value = scalar_bytes(args.scalar(3)?, dtype, 3)?;
+    let mut view = StridedView::of(&index);
+    view.strides.fill(0);
+    scatter(args, &value[..dtype.size()], &view)
 }
 
 /// Puts the part `from` of `src` into a copy of `self`.
-fn scatter(args: &mut Args<'_>, src: &[u8], from: &Part) -> Result<(), Error> {
+fn scatter(args: &mut Args<'_>, src: &[u8], from: &StridedView) -> Result<(), Error> {
     let (input, index) = (args.tensor(0)?, args.tensor(2)?);
     let dim = dim_arg(args, 1, input.rank())?;
-    duplicate(args, 4)?;
+    clone_arg(args, 4)?;
     let mut out = args.out(4)?;
-    let to = Part::all_of(&out);
-    with_size!(input.dtype().size(), N => {
+    let to = StridedView::of_out(&out);
+    with_element_size!(input.dtype().size(), N => {
         let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, src.as_chunks::<N>().0);
-        for_each_index(Along { index, arg: 2, dim, beside_arg: 3 }, from, &to, |from, to| {
-            *dst.get_mut(to).ok_or(OUTSIDE)? = *src.get(from).ok_or(OUTSIDE)?;
+        for_each_index(IndexedDim { index, arg: 2, dim, beside_arg: 3 }, from, &to, |from, to| {
+            *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *src.get(from).ok_or(OUT_OF_BOUNDS)?;
             Ok(())
         })
     })

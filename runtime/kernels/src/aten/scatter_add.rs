@@ -17,11 +17,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    cast::add_block,
+    cast::add_strided,
     dim_args::dim_arg,
-    indexing::{Along, for_each_index},
-    strided_copy::Block,
-    strided_view::{Part, duplicate},
+    indexing::{IndexedDim, for_each_index},
+    strided_copy::StridedCopy,
+    strided_view::{StridedView, clone_arg},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -36,13 +36,13 @@ fn scatter_add(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     if source.dtype() != input.dtype() {
         return Err(Error::InvalidType { index: 3, found: source.dtype() });
     }
-    duplicate(args, 4)?;
+    clone_arg(args, 4)?;
     let mut out = args.out(4)?;
-    let (to, from) = (Part::all_of(&out), Part::all(&source));
-    let (one, dtype) = (Block::new(), input.dtype());
+    let (to, from) = (StridedView::of_out(&out), StridedView::of(&source));
+    let (one, dtype) = (StridedCopy::scalar(), input.dtype());
     let dst = out.bytes_mut()?;
-    for_each_index(Along { index, arg: 2, dim, beside_arg: 3 }, &from, &to, |from, to| {
-        add_block(&one, dtype, (dst, to), (source.bytes(), from))
+    for_each_index(IndexedDim { index, arg: 2, dim, beside_arg: 3 }, &from, &to, |from, to| {
+        add_strided(&one, dtype, (dst, to), (source.bytes(), from))
     })
 }
 

@@ -13,8 +13,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
 
 use crate::shared::{
-    dim_args::select_arg,
-    strided_view::{Part, take},
+    dim_args::select_args,
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -26,9 +26,9 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn select_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let mut part = Part::all(&input);
-    select_arg(args, 1, &mut part)?;
-    take(&mut args.out(3)?, 3, &input, &part)
+    let mut view = StridedView::of(&input);
+    select_args(args, 1, &mut view)?;
+    materialize(&mut args.out(3)?, 3, &input, &view)
 }
 
 #[cfg(test)]

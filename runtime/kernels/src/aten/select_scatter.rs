@@ -14,9 +14,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    dim_args::select_arg,
-    strided_view::{Part, assign, copy},
+    accumulator::check_dtype,
+    dim_args::select_args,
+    strided_view::{StridedView, copy_tensor, copy_view},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -28,17 +28,17 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn select_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, source) = (args.tensor(0)?, args.tensor(1)?);
     let mut out = args.out(4)?;
-    same_dtype(out.dtype(), input.dtype(), 4)?;
+    check_dtype(out.dtype(), input.dtype(), 4)?;
     out.resize(input.sizes())?;
-    let mut part = Part::all_of(&out);
-    select_arg(args, 2, &mut part)?;
-    let from = Part::all(&source);
-    if from.sizes != part.sizes {
+    let mut view = StridedView::of_out(&out);
+    select_args(args, 2, &mut view)?;
+    let from = StridedView::of(&source);
+    if from.sizes != view.sizes {
         return Err(Error::InvalidArgument { index: 1, expected: "the sizes of one position" });
     }
     let mut out = args.out(4)?;
-    assign(&mut out, &input)?;
-    copy(&mut out, &part, &source, &from)
+    copy_tensor(&mut out, &input)?;
+    copy_view(&mut out, &view, &source, &from)
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ pub(crate) const KERNELS: &[Kernel] =
         .with_rows(Rows::Elements)];
 
 fn sigmoid_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();
     let function = floats!(F => |[x]| 1.0 / (1.0 + Libm::<F>::exp(-x)));
-    call.run_in_vectors(args, 1, function, math::Sigmoid)
+    call.run_simd(args, 1, function, math::Sigmoid)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::sign.out", &[Arg::Tensor, Arg::Out], sign_out)];
 
 fn sign_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?;
+    let call = Pointwise::new([Input::arg(args, 0)?])?;
     let sign = numbers!(|[x]| x.signum(), F => |[x]| F::from(x > 0.0) - F::from(x < 0.0));
     call.run(args, 1, sign)
 }

@@ -16,8 +16,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    dim_args::slice_arg,
-    strided_view::{Part, take},
+    dim_args::slice_args,
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -28,9 +28,9 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn slice_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let mut part = Part::all(&input);
-    slice_arg(args, 1, &mut part)?;
-    take(&mut args.out(5)?, 5, &input, &part)
+    let mut view = StridedView::of(&input);
+    slice_args(args, 1, &mut view)?;
+    materialize(&mut args.out(5)?, 5, &input, &view)
 }
 
 #[cfg(test)]

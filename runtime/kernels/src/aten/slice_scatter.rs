@@ -17,9 +17,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    dim_args::slice_arg,
-    strided_view::{Part, assign, copy},
+    accumulator::check_dtype,
+    dim_args::slice_args,
+    strided_view::{StridedView, copy_tensor, copy_view},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -30,19 +30,19 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn slice_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, source) = (args.tensor(0)?, args.tensor(1)?);
-    slice_arg(args, 2, &mut Part::all(&input))?;
+    slice_args(args, 2, &mut StridedView::of(&input))?;
     let mut out = args.out(6)?;
-    same_dtype(out.dtype(), input.dtype(), 6)?;
+    check_dtype(out.dtype(), input.dtype(), 6)?;
     out.resize(input.sizes())?;
-    let mut part = Part::all_of(&out);
-    slice_arg(args, 2, &mut part)?;
-    let from = Part::all(&source);
-    if from.sizes != part.sizes {
+    let mut view = StridedView::of_out(&out);
+    slice_args(args, 2, &mut view)?;
+    let from = StridedView::of(&source);
+    if from.sizes != view.sizes {
         return Err(Error::InvalidArgument { index: 1, expected: "the sizes of the slice" });
     }
     let mut out = args.out(6)?;
-    assign(&mut out, &input)?;
-    copy(&mut out, &part, &source, &from)
+    copy_tensor(&mut out, &input)?;
+    copy_view(&mut out, &view, &source, &from)
 }
 
 #[cfg(test)]

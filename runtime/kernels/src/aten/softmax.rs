@@ -15,7 +15,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
     accumulator::{Float, sum, with_float_accumulator},
-    dim_apply::map_lines,
+    dim_apply::map_slices,
     dim_args::dim_arg,
     simd,
 };
@@ -34,13 +34,13 @@ fn softmax_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     }
     let mut out = args.out(3)?;
     out.resize(x.sizes())?;
-    if let Some((isa, along, from, to)) = simd::along(&x, along, &mut out) {
+    if let Some((isa, along, from, to)) = simd::softmax_operands(&x, along, &mut out) {
         afferent_simd::softmax::softmax(isa, along, from, to);
         return Ok(());
     }
     with_float_accumulator!(out.dtype(), 3, A => {
         with_float_accumulator!(x.dtype(), 0, _B => Ok(()))?;
-        map_lines::<A>(cx, x, along, &mut out, 3, softmax)
+        map_slices::<A>(cx, x, along, &mut out, 3, softmax)
     })
 }
 

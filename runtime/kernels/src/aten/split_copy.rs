@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::{dim_args::present_dim, strided_view::split};
+use crate::shared::{dim_args::existing_dim_arg, strided_view::split_arg};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::split_copy.Tensor_out",
@@ -23,7 +23,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn split_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let dim = present_dim(args, 2, input.rank())?;
+    let dim = existing_dim_arg(args, 2, input.rank())?;
     let size = input.sizes()[dim];
     let piece = usize::try_from(args.int(1)?).ok().filter(|&piece| piece > 0 || size == 0);
     let piece = piece.ok_or(Error::InvalidArgument { index: 1, expected: "a positive size" })?;
@@ -31,7 +31,7 @@ fn split_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Erro
     if args.out_list_len(3)? != count {
         return Err(Error::InvalidArgument { index: 3, expected: "one tensor for each piece" });
     }
-    split(args, 3, &input, dim, |item| piece.min(size.saturating_sub(item * piece)))
+    split_arg(args, 3, &input, dim, |item| piece.min(size.saturating_sub(item * piece)))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::{dim_args::present_dim, strided_view::split};
+use crate::shared::{dim_args::existing_dim_arg, strided_view::split_arg};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::split_with_sizes_copy.out",
@@ -22,7 +22,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn split_with_sizes_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let dim = present_dim(args, 2, input.rank())?;
+    let dim = existing_dim_arg(args, 2, input.rank())?;
     let pieces = args.int_list(1)?;
     let sum = pieces.iter().try_fold(0_usize, |sum, piece| {
         usize::try_from(piece).ok().and_then(|piece| sum.checked_add(piece))
@@ -34,7 +34,7 @@ fn split_with_sizes_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     if args.out_list_len(3)? != pieces.len() {
         return Err(Error::InvalidArgument { index: 3, expected: "one tensor for each piece" });
     }
-    split(args, 3, &input, dim, |item| {
+    split_arg(args, 3, &input, dim, |item| {
         pieces.get(item).and_then(|piece| usize::try_from(piece).ok()).unwrap_or(0)
     })
 }

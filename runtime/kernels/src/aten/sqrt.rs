@@ -17,7 +17,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::sqrt.out", &[Arg::Tensor, Arg::Out], sqrt_out)];
 
 fn sqrt_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let call = Pointwise::new([Input::at(args, 0)?])?.in_float();
+    let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();
     call.run(args, 1, floats!(F => |[x]| Libm::<F>::sqrt(x)))
 }
 

@@ -12,8 +12,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    dim_args::dim_set,
-    strided_view::{Part, take},
+    dim_args::dim_mask,
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -27,14 +27,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 fn squeeze_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let dims = dim_set(args.int_list(1)?, input.rank(), 1)?;
-    let mut part = Part::all(&input);
+    let dims = dim_mask(args.int_list(1)?, input.rank(), 1)?;
+    let mut view = StridedView::of(&input);
     for dim in (0..input.rank()).rev() {
-        if dims & (1 << dim) != 0 && part.sizes[dim] == 1 {
-            part.select(dim, 0);
+        if dims & (1 << dim) != 0 && view.sizes[dim] == 1 {
+            view.select(dim, 0);
         }
     }
-    take(&mut args.out(2)?, 2, &input, &part)
+    materialize(&mut args.out(2)?, 2, &input, &view)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
     dim_args::dim_arg,
-    strided_view::{Part, copy},
+    strided_view::{StridedView, copy_view},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -33,16 +33,16 @@ fn stack(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             return Err(wrong("tensors of the same sizes"));
         }
     }
-    let mut sizes = Part::all(&first).sizes;
+    let mut sizes = StridedView::of(&first).sizes;
     sizes.insert(dim, tensors.len())?;
     let mut out = args.out(2)?;
     out.resize(&sizes)?;
-    let whole = Part::all_of(&out);
+    let whole = StridedView::of_out(&out);
     for item in 0..tensors.len() {
         let tensor = tensors.get(item)?;
-        let mut part = whole;
-        part.select(dim, item);
-        copy(&mut out, &part, &tensor, &Part::all(&tensor))?;
+        let mut view = whole;
+        view.select(dim, item);
+        copy_view(&mut out, &view, &tensor, &StridedView::of(&tensor))?;
     }
     Ok(())
 }

@@ -15,10 +15,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype, sum, with_accumulator},
-    complex::{self, common, with_complex},
+    accumulator::{Accumulator, check_dtype, sum, with_accumulator},
+    complex::{self, common_complex, with_complex},
     elements::{Reader, Writer},
-    reduce::{Reduced, Reduction},
+    reduce::{ReducedDims, Reduction},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -29,30 +29,30 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn sum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let rank = args.tensor(0)?.rank();
-    let gone = Reduced::list(args.opt_int_list(1)?, rank, 1)?;
+    let reduced = ReducedDims::list(args.opt_int_list(1)?, rank, 1)?;
     let keepdim = args.bool(2)?;
     let dtype = args.opt_dtype(3)?;
     let out_dtype = args.out(4)?.dtype();
-    same_dtype(dtype.unwrap_or(out_dtype), out_dtype, 4)?;
+    check_dtype(dtype.unwrap_or(out_dtype), out_dtype, 4)?;
     if out_dtype == ScalarType::Bool {
         return Err(Error::InvalidType { index: 4, found: out_dtype });
     }
-    if let Some(complex) = common(&[args.tensor(0)?.dtype()]) {
-        same_dtype(out_dtype, complex, 4)?;
-        return with_complex!(complex, A => complex::sum::<A>(args, gone, keepdim));
+    if let Some(complex) = common_complex(&[args.tensor(0)?.dtype()]) {
+        check_dtype(out_dtype, complex, 4)?;
+        return with_complex!(complex, A => complex::sum::<A>(args, reduced, keepdim));
     }
-    with_accumulator!(out_dtype, A => sum_into::<A>(args, gone, keepdim))
+    with_accumulator!(out_dtype, A => sum_into::<A>(args, reduced, keepdim))
 }
 
 fn sum_into<A: Accumulator>(
     args: &mut Args<'_>,
-    gone: Reduced,
+    reduced: ReducedDims,
     keepdim: bool,
 ) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let mut out = args.out(4)?;
-    out.resize(&gone.out_sizes(x.sizes(), keepdim)?)?;
-    let reduction = Reduction::new(&x, gone, keepdim, &out)?;
+    out.resize(&reduced.out_sizes(x.sizes(), keepdim)?)?;
+    let reduction = Reduction::new(&x, reduced, keepdim, &out)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 4)?);
     reduction.for_each(|from, to| out.set(to, reduction.sum(&x, from, sum)));
     Ok(())

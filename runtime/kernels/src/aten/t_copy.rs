@@ -10,23 +10,23 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::strided_view::{Part, take};
+use crate::shared::strided_view::{StridedView, materialize};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::t_copy.out", &[Arg::Tensor, Arg::Out], t_copy)];
 
 fn t_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let mut part = Part::all(&input);
+    let mut view = StridedView::of(&input);
     match input.rank() {
         0 | 1 => {}
-        2 => part.swap(0, 1),
+        2 => view.swap(0, 1),
         _ => {
             let expected = "a tensor of at most two dimensions";
             return Err(Error::InvalidArgument { index: 0, expected });
         }
     }
-    take(&mut args.out(1)?, 1, &input, &part)
+    materialize(&mut args.out(1)?, 1, &input, &view)
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::shared::strided_view::convert_to;
+use crate::shared::strided_view::cast_arg;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::_to_copy.out",
     &[Arg::Tensor, Arg::Ignored, Arg::Ignored, Arg::Out],
-    |_, args| convert_to(args, 3),
+    |_, args| cast_arg(args, 3),
 )];
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use core::cmp::Ordering;
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype, with_accumulator},
-    dim_apply::Lines,
+    accumulator::{Accumulator, check_dtype, with_accumulator},
+    dim_apply::DimSlices,
     dim_args::dim_arg,
     elements::{Reader, Writer},
     loop_nest::out_strides,
@@ -37,8 +37,8 @@ fn topk_values(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     if matches!(dtype, ScalarType::Bool | ScalarType::UInt64) {
         return Err(Error::InvalidType { index: 0, found: dtype });
     }
-    same_dtype(args.out(5)?.dtype(), dtype, 5)?;
-    same_dtype(args.out(6)?.dtype(), ScalarType::Long, 6)?;
+    check_dtype(args.out(5)?.dtype(), dtype, 5)?;
+    check_dtype(args.out(6)?.dtype(), ScalarType::Long, 6)?;
     with_accumulator!(dtype, A => topk::<A>(cx, args))
 }
 
@@ -64,7 +64,7 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     if *out_strides(&values) != *out_strides(&indices) {
         return Err(Error::NotSupported { what: "outputs of different dim orders" });
     }
-    let lines = Lines::new(&x, &values, along)?;
+    let lines = DimSlices::new(&x, &values, along)?;
     let reader = Reader::<A>::new(x, 0)?;
     let (mut values, mut indices) = (Writer::new(&mut values, 5)?, Writer::new(&mut indices, 6)?);
     // One word a position, then one an element, of which it fills all or half.

@@ -14,7 +14,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
     dim_args::dim_arg,
-    strided_view::{Part, take},
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -26,11 +26,11 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn transpose_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let (a, b) = (dim_arg(args, 1, input.rank())?, dim_arg(args, 2, input.rank())?);
-    let mut part = Part::all(&input);
+    let mut view = StridedView::of(&input);
     if a != b {
-        part.swap(a, b);
+        view.swap(a, b);
     }
-    take(&mut args.out(3)?, 3, &input, &part)
+    materialize(&mut args.out(3)?, 3, &input, &view)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 use afferent_core::{Arg, Args, Error, Kernel};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    strided_view::{Part, copy},
+    accumulator::check_dtype,
+    strided_view::{StridedView, copy_view},
 };
 
 const ARGS: &[Arg] = &[Arg::Tensor, Arg::Int, Arg::Out];
@@ -31,13 +31,13 @@ fn triangle(args: &mut Args<'_>, upper: bool) -> Result<(), Error> {
         return Err(Error::InvalidArgument { index: 0, expected: "at least two dimensions" });
     };
     let mut out = args.out(2)?;
-    same_dtype(out.dtype(), input.dtype(), 2)?;
+    check_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(input.sizes())?;
     out.bytes_mut()?.fill(0);
     if input.numel() == 0 {
         return Ok(());
     }
-    let (to, from) = (Part::all_of(&out), Part::all(&input));
+    let (to, from) = (StridedView::of_out(&out), StridedView::of(&input));
     let last = input.rank() - 1;
     for row in 0..rows {
         // The lower triangle ends before this column, the upper one begins there.
@@ -46,11 +46,11 @@ fn triangle(args: &mut Args<'_>, upper: bool) -> Result<(), Error> {
         let at = usize::try_from(at.max(0)).unwrap_or(usize::MAX).min(columns);
         let (start, len) = if upper { (at, columns - at) } else { (0, at) };
         let (mut to, mut from) = (to, from);
-        for part in [&mut to, &mut from] {
-            part.slice(last, start, len, 1);
-            part.select(last - 1, row);
+        for view in [&mut to, &mut from] {
+            view.slice(last, start, len, 1);
+            view.select(last - 1, row);
         }
-        copy(&mut out, &to, &input, &from)?;
+        copy_view(&mut out, &to, &input, &from)?;
     }
     Ok(())
 }

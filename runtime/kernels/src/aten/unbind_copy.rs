@@ -12,8 +12,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    dim_args::present_dim,
-    strided_view::{Part, take},
+    dim_args::existing_dim_arg,
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -24,8 +24,8 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn unbind_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let dim = present_dim(args, 1, input.rank())?;
-    let whole = Part::all(&input);
+    let dim = existing_dim_arg(args, 1, input.rank())?;
+    let whole = StridedView::of(&input);
     let count = whole.sizes[dim];
     if args.out_list_len(2)? != count {
         return Err(Error::InvalidArgument { index: 2, expected: "one tensor for each position" });
@@ -36,9 +36,9 @@ fn unbind_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
         args.out_list(2, item)?.resize(&sizes)?;
     }
     for item in 0..count {
-        let mut part = whole;
-        part.select(dim, item);
-        take(&mut args.out_list(2, item)?, 2, &input, &part)?;
+        let mut view = whole;
+        view.select(dim, item);
+        materialize(&mut args.out_list(2, item)?, 2, &input, &view)?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
     dim_args::dim_arg,
-    strided_view::{Part, take},
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -28,20 +28,20 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn unfold_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let dim = dim_arg(args, 1, input.rank())?;
-    let mut part = Part::all(&input);
-    let length = part.sizes.get(dim).copied().unwrap_or(1);
+    let mut view = StridedView::of(&input);
+    let length = view.sizes.get(dim).copied().unwrap_or(1);
     let size = usize::try_from(args.int(2)?).ok().filter(|&size| size <= length);
     let wrong = Error::InvalidArgument { index: 2, expected: "a window inside the dimension" };
     let size = size.ok_or(wrong)?;
     let step = usize::try_from(args.int(3)?).ok().filter(|&step| step > 0);
     let step = step.ok_or(Error::InvalidArgument { index: 3, expected: "a positive step" })?;
-    let stride = part.strides.get(dim).copied().unwrap_or(1);
+    let stride = view.strides.get(dim).copied().unwrap_or(1);
     if dim < input.rank() {
-        part.slice(dim, 0, ((length - size) / step).saturating_add(1), step);
+        view.slice(dim, 0, ((length - size) / step).saturating_add(1), step);
     }
-    part.sizes.push(size)?;
-    part.strides.push(stride)?;
-    take(&mut args.out(4)?, 4, &input, &part)
+    view.sizes.push(size)?;
+    view.strides.push(stride)?;
+    materialize(&mut args.out(4)?, 4, &input, &view)
 }
 
 #[cfg(test)]

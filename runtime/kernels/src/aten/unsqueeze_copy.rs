@@ -13,7 +13,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
     dim_args::dim_arg,
-    strided_view::{Part, take},
+    strided_view::{StridedView, materialize},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -22,10 +22,10 @@ pub(crate) const KERNELS: &[Kernel] =
 fn unsqueeze_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let dim = dim_arg(args, 1, input.rank() + 1)?;
-    let mut part = Part::all(&input);
-    part.sizes.insert(dim, 1)?;
-    part.strides.insert(dim, 0)?;
-    take(&mut args.out(2)?, 2, &input, &part)
+    let mut view = StridedView::of(&input);
+    view.sizes.insert(dim, 1)?;
+    view.strides.insert(dim, 0)?;
+    materialize(&mut args.out(2)?, 2, &input, &view)
 }
 
 #[cfg(test)]

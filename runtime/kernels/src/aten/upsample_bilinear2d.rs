@@ -17,10 +17,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Float, check_dtype, with_float_accumulator},
     elements::{Reader, Writer},
-    pooling::{pictures, with_picture},
-    upsample::Target,
+    pooling::{plane_loops, with_spatial_sizes},
+    upsample::OutputSize,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -31,7 +31,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn upsample_bilinear2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.out(4)?.dtype(), dtype, 4)?;
+    check_dtype(args.out(4)?.dtype(), dtype, 4)?;
     with_float_accumulator!(dtype, 0, A => upsample_bilinear2d::<A>(args))
 }
 
@@ -40,10 +40,10 @@ fn upsample_bilinear2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let &[_, _, height, width] = x.sizes() else {
         return Err(Error::InvalidArgument { index: 0, expected: "a batch of pictures" });
     };
-    let (target, aligned) = (Target::new(args, 3)?, args.bool(2)?);
+    let (target, aligned) = (OutputSize::new(args, 3)?, args.bool(2)?);
     let mut out = args.out(4)?;
-    out.resize(&with_picture(x.sizes(), [1, target.sizes[0], target.sizes[1]], 2)?)?;
-    let (pictures, steps) = pictures(&x, &out, 2)?;
+    out.resize(&with_spatial_sizes(x.sizes(), [1, target.sizes[0], target.sizes[1]], 2)?)?;
+    let (pictures, steps) = plane_loops(&x, &out, 2)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 4)?);
     let (vertical, horizontal) =
         (Axis::new(&target, 0, height, aligned), Axis::new(&target, 1, width, aligned));
@@ -76,12 +76,12 @@ struct Axis<A> {
 }
 
 impl<A: Float> Axis<A> {
-    fn new(target: &Target, dim: usize, size: usize, aligned: bool) -> Self {
+    fn new(target: &OutputSize, dim: usize, size: usize, aligned: bool) -> Self {
         let (step, half) = if !aligned {
-            (target.step(dim, size), A::number(0.5))
+            (target.step(dim, size), A::from_double(0.5))
         } else if target.sizes[dim] > 1 {
-            let intervals = A::number((target.sizes[dim] - 1) as f64);
-            (A::number((size - 1) as f64) / intervals, A::default())
+            let intervals = A::from_double((target.sizes[dim] - 1) as f64);
+            (A::from_double((size - 1) as f64) / intervals, A::default())
         } else {
             (A::default(), A::default())
         };
@@ -93,10 +93,10 @@ impl<A: Float> Axis<A> {
         if self.results == self.size {
             return (at, at, A::default());
         }
-        let place = (A::number(at as f64) + self.half) * self.step - self.half;
+        let place = (A::from_double(at as f64) + self.half) * self.step - self.half;
         let place = if place > A::default() { place } else { A::default() };
         let first = (place.to_double() as usize).min(self.size - 1);
-        let share = place - A::number(first as f64);
+        let share = place - A::from_double(first as f64);
         let share = if share < A::ONE { share } else { A::ONE };
         (first, (first + 1).min(self.size - 1), share)
     }

@@ -10,7 +10,7 @@
 //!
 //! Each result is the mean of the pixels around `(i + ½) · step`, weighted by a triangle as wide as
 //! two results, at least two pixels; `step` is `1 / scale`, `h / h'`, or with aligned corners
-//! `(h - 1) / (h' - 1)`. Along a size that stays pixels are copied. Half types compute in `f32`.
+//! `(h - 1) / (h' - 1)`. Along a dimension that keeps its size, pixels are copied. Half types compute in `f32`.
 //! Tolerance: 1e-4 relative. Errors: an empty picture, other ranks or dtypes.
 //! Source: ATen `_upsample_bilinear2d_aa`.
 
@@ -19,9 +19,9 @@ use core::ops::Range;
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Float, check_dtype, with_float_accumulator},
     elements::{Reader, Writer},
-    pooling::{pictures, with_picture},
+    pooling::{plane_loops, with_spatial_sizes},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -35,7 +35,7 @@ fn upsample_bilinear2d_aa_out(
     args: &mut Args<'_>,
 ) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.out(5)?.dtype(), dtype, 5)?;
+    check_dtype(args.out(5)?.dtype(), dtype, 5)?;
     with_float_accumulator!(dtype, 0, A => upsample::<A>(args))
 }
 
@@ -52,8 +52,8 @@ fn upsample<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     }
     let (aligned, scales) = (args.bool(2)?, [args.opt_double(3)?, args.opt_double(4)?]);
     let mut out = args.out(5)?;
-    out.resize(&with_picture(x.sizes(), [1, rows, columns], 2)?)?;
-    let (pictures, steps) = pictures(&x, &out, 2)?;
+    out.resize(&with_spatial_sizes(x.sizes(), [1, rows, columns], 2)?)?;
+    let (pictures, steps) = plane_loops(&x, &out, 2)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 5)?);
     let vertical = Filter::<A>::new(height, rows, aligned, scales[0]);
     let horizontal = Filter::<A>::new(width, columns, aligned, scales[1]);
@@ -89,18 +89,18 @@ struct Filter<A> {
 
 impl<A: Float> Filter<A> {
     fn new(size: usize, results: usize, aligned: bool, scale: Option<f64>) -> Self {
-        let n = |value: usize| A::number(value as f64);
+        let n = |value: usize| A::from_double(value as f64);
         let step = match scale.filter(|&scale| scale > 0.0) {
             // A size that stays is not filtered, whatever the scale.
             _ if size == results => A::ONE,
             _ if aligned && results > 1 => n(size - 1) / n(results - 1),
             _ if aligned => A::default(),
-            Some(scale) => A::number(1.0 / scale),
+            Some(scale) => A::from_double(1.0 / scale),
             None => n(size) / n(results),
         };
         let reach = if size == results {
             // The triangle covers no pixel but its own.
-            A::number(0.5)
+            A::from_double(0.5)
         } else if step > A::ONE {
             step
         } else {
@@ -110,12 +110,12 @@ impl<A: Float> Filter<A> {
     }
 
     fn center(&self, at: usize) -> A {
-        (A::number(at as f64) + A::number(0.5)) * self.step
+        (A::from_double(at as f64) + A::from_double(0.5)) * self.step
     }
 
     /// The pixels under the triangle of result `at`, and the sum of their shares.
     fn range(&self, at: usize) -> (Range<usize>, A) {
-        let (center, half) = (self.center(at), A::number(0.5));
+        let (center, half) = (self.center(at), A::from_double(0.5));
         let pixel = |place: A| (place.to_double() as usize).min(self.size);
         let range = pixel(center - self.reach + half)..pixel(center + self.reach + half);
         let total = range.clone().fold(A::default(), |total, x| total + self.share(at, x));
@@ -125,7 +125,7 @@ impl<A: Float> Filter<A> {
 
     /// The share of the pixel `x` in result `at`.
     fn share(&self, at: usize, x: usize) -> A {
-        let distance = A::number(x as f64) - self.center(at) + A::number(0.5);
+        let distance = A::from_double(x as f64) - self.center(at) + A::from_double(0.5);
         let share = A::ONE - distance.abs() / self.reach;
         if share > A::default() { share } else { A::default() }
     }

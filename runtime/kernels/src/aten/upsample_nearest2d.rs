@@ -17,10 +17,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     element_copy::copy_elements,
-    loop_nest::{Loops, out_strides, strides_of},
-    upsample::Target,
+    loop_nest::{LoopNest, out_strides, strides_of},
+    upsample::OutputSize,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -34,16 +34,16 @@ fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     let &[batch, channels, height, width] = x.sizes() else {
         return Err(Error::InvalidArgument { index: 0, expected: "a batch of pictures" });
     };
-    let target = Target::new(args, 2)?;
+    let target = OutputSize::new(args, 2)?;
     let mut out = args.out(3)?;
-    same_dtype(out.dtype(), x.dtype(), 3)?;
+    check_dtype(out.dtype(), x.dtype(), 3)?;
     let [rows, columns] = target.sizes;
     out.resize(&[batch, channels, rows, columns])?;
     if out.numel() == 0 {
         return Ok(());
     }
     let (from, to) = (strides_of(&x), out_strides(&out));
-    let mut pixels = Loops::new();
+    let mut pixels = LoopNest::new();
     pixels.push(batch, [from[0], to[0]])?;
     pixels.push(channels, [from[1], to[1]])?;
     let steps = [target.step::<f32>(0, height), target.step::<f32>(1, width)];

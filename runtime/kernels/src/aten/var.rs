@@ -18,9 +18,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
 use crate::shared::{
-    accumulator::{same_dtype, sum, sum_of},
+    accumulator::{check_dtype, sum, sum_of},
     elements::{Reader, Writer},
-    reduce::{Reduced, Reduction},
+    reduce::{ReducedDims, Reduction},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -43,15 +43,15 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 /// What is left out, what is divided by, and what stays.
 struct Options {
-    gone: Reduced,
+    reduced: ReducedDims,
     correction: f64,
     keepdim: bool,
 }
 
 impl Options {
     fn new(args: &Args<'_>, correction: f64) -> Result<Self, Error> {
-        let gone = Reduced::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
-        Ok(Self { gone, correction, keepdim: args.bool(3)? })
+        let reduced = ReducedDims::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+        Ok(Self { reduced, correction, keepdim: args.bool(3)? })
     }
 }
 
@@ -85,19 +85,19 @@ fn moments(
             return Err(Error::InvalidType { index, found });
         }
     }
-    let sizes = options.gone.out_sizes(x.sizes(), options.keepdim)?;
-    let count = options.gone.count(x.sizes()) as f64;
+    let sizes = options.reduced.out_sizes(x.sizes(), options.keepdim)?;
+    let count = options.reduced.count(x.sizes()) as f64;
     let reader = Reader::<f64>::new(*x, 0)?;
     let mean_at = |reduction: &Reduction, from| reduction.sum(&reader, from, sum) / count;
     if let Some(mean) = mean {
-        same_dtype(mean.dtype(), var.dtype(), 5)?;
+        check_dtype(mean.dtype(), var.dtype(), 5)?;
         mean.resize(&sizes)?;
-        let reduction = Reduction::new(x, options.gone, options.keepdim, mean)?;
+        let reduction = Reduction::new(x, options.reduced, options.keepdim, mean)?;
         let mut mean = Writer::new(mean, 5)?;
         reduction.for_each(|from, to| mean.set(to, mean_at(&reduction, from)));
     }
     var.resize(&sizes)?;
-    let reduction = Reduction::new(x, options.gone, options.keepdim, var)?;
+    let reduction = Reduction::new(x, options.reduced, options.keepdim, var)?;
     let divisor = (count - options.correction).max(0.0);
     let mut var = Writer::new(var, 4)?;
     reduction.for_each(|from, to| {

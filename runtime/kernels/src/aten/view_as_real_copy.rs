@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::shared::{strided_copy::Block, strided_view::Part};
+use crate::shared::{strided_copy::StridedCopy, strided_view::StridedView};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::view_as_real_copy.out", &[Arg::Tensor, Arg::Out], view_as_real_copy)];
@@ -28,15 +28,15 @@ fn view_as_real_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(
     if out.dtype() != real {
         return Err(Error::InvalidType { index: 1, found: out.dtype() });
     }
-    let mut from = Part::all(&input);
+    let mut from = StridedView::of(&input);
     for stride in from.strides.iter_mut() {
         *stride = stride.wrapping_mul(2);
     }
     from.sizes.push(2)?;
     from.strides.push(1)?;
     out.resize(&from.sizes)?;
-    let block = Block::of(&from.sizes, &out.strides(), &from.strides)?;
-    block.copy(real.size(), (out.bytes_mut()?, 0), (input.bytes(), 0))
+    let copy = StridedCopy::new(&from.sizes, &out.strides(), &from.strides)?;
+    copy.run(real.size(), (out.bytes_mut()?, 0), (input.bytes(), 0))
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn values() {
         let parts: &[f32] = &[1.0, -2.0, 3.0, 4.0];
-        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.to_ne_bytes()).collect();
+        let bytes: Vec<u8> = parts.iter().flat_map(|view| view.to_ne_bytes()).collect();
         let x = Tensor::from_bytes(ScalarType::ComplexFloat, &[2], &[0], &bytes).unwrap();
         let mut out = Tensor::zeros(ScalarType::Float, &[1, 2]);
         let mut arguments = [Argument::Tensor(&x), Argument::Out(&mut out)];

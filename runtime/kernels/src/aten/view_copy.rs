@@ -12,18 +12,20 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::{accumulator::same_dtype, dim_args::inferred_sizes, strided_view::refill};
+use crate::shared::{
+    accumulator::check_dtype, dim_args::inferred_sizes_arg, strided_view::reshape_copy,
+};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::view_copy.out", &[Arg::Tensor, Arg::IntList, Arg::Out], view_copy)];
 
 fn view_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let sizes = inferred_sizes(args, 1, input.numel())?;
+    let sizes = inferred_sizes_arg(args, 1, input.numel())?;
     let mut out = args.out(2)?;
-    same_dtype(out.dtype(), input.dtype(), 2)?;
+    check_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(&sizes)?;
-    refill(&mut out, &input)
+    reshape_copy(&mut out, &input)
 }
 
 #[cfg(test)]

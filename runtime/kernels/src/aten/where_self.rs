@@ -22,7 +22,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn where_self_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let [condition, a, b] = [Input::at(args, 0)?, Input::at(args, 1)?, Input::at(args, 2)?];
+    let [condition, a, b] = [Input::arg(args, 0)?, Input::arg(args, 1)?, Input::arg(args, 2)?];
     if !matches!(condition.dtype(), ScalarType::Bool | ScalarType::Byte) {
         return Err(Error::InvalidType { index: 0, found: condition.dtype() });
     }

@@ -13,7 +13,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::{dim_args::check_dim_order, strided_view::duplicate};
+use crate::shared::{dim_args::check_dim_order_arg, strided_view::clone_arg};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "dim_order_ops::_clone_dim_order.out",
@@ -22,8 +22,8 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn clone_dim_order(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    check_dim_order(args, 2, 3)?;
-    duplicate(args, 3)
+    check_dim_order_arg(args, 2, 3)?;
+    clone_arg(args, 3)
 }
 
 #[cfg(test)]

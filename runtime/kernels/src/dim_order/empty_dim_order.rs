@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::dim_args::{check_dim_order, sizes_arg};
+use crate::shared::dim_args::{check_dim_order_arg, sizes_arg};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "dim_order_ops::_empty_dim_order.out",
@@ -21,7 +21,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn empty_dim_order(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sizes = sizes_arg(args, 0)?;
-    check_dim_order(args, 1, 2)?;
+    check_dim_order_arg(args, 1, 2)?;
     args.out(2)?.resize(&sizes)
 }
 

@@ -15,9 +15,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    complex::{common, map, with_complex},
-    dim_args::check_dim_order,
-    strided_view::convert_to,
+    complex::{common_complex, map, with_complex},
+    dim_args::check_dim_order_arg,
+    strided_view::cast_arg,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -27,15 +27,15 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn to_dim_order_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    check_dim_order(args, 2, 3)?;
+    check_dim_order_arg(args, 2, 3)?;
     let (from, to) = (args.tensor(0)?.dtype(), args.out(3)?.dtype());
-    match common(&[from, to]) {
+    match common_complex(&[from, to]) {
         Some(dtype) if from != to => with_complex!(dtype, A => map::<A, 1>(args, 3, |[x]| {
             let [re, im] = x;
             // Where the real part is zero, the other one decides whether the number is.
             if to == ScalarType::Bool && re == A::default() { [im, re] } else { x }
         })),
-        _ => convert_to(args, 3),
+        _ => cast_arg(args, 3),
     }
 }
 

@@ -10,11 +10,11 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::shared::strided_view::duplicate;
+use crate::shared::strided_view::clone_arg;
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("et_copy::_d2h_copy.out", &[Arg::Tensor, Arg::Out], |_, args| {
-        duplicate(args, 1)
+        clone_arg(args, 1)
     })];
 
 #[cfg(test)]

@@ -18,8 +18,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    attention::{Operand, Options, Quantization, attend},
+    accumulator::check_dtype,
+    attention::{Quantization, SdpaOperand, SdpaOptions, sdpa},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -46,16 +46,16 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn custom_quantized_sdpa(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::of(args, 3, 4)?;
+    let options = SdpaOptions::of(args, 3, 4)?;
     let operand = |index: u8| {
         let tensor = args.tensor(usize::from(index))?;
-        same_dtype(tensor.dtype(), ScalarType::Char, index)?;
+        check_dtype(tensor.dtype(), ScalarType::Char, index)?;
         let quantization = Quantization::of(args, 8 + 2 * index, &tensor)?;
-        Ok(Operand { tensor, index, quantization: Some(quantization) })
+        Ok(SdpaOperand { tensor, index, quantization: Some(quantization) })
     };
     let operands = [operand(0)?, operand(1)?, operand(2)?];
     let heads_first = args.bool(14)?;
-    attend(cx, &operands, heads_first, &options, (&mut args.out(15)?, 15))
+    sdpa(cx, &operands, heads_first, &options, (&mut args.out(15)?, 15))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::attention::{Operand, Options, attend};
+use crate::shared::attention::{SdpaOperand, SdpaOptions, sdpa};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "llama::custom_sdpa.out",
@@ -42,13 +42,13 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn custom_sdpa(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::of(args, 3, 4)?;
+    let options = SdpaOptions::of(args, 3, 4)?;
     let operand = |index: u8| {
         let tensor = args.tensor(usize::from(index))?;
-        Ok(Operand { tensor, index, quantization: None })
+        Ok(SdpaOperand { tensor, index, quantization: None })
     };
     let operands = [operand(0)?, operand(1)?, operand(2)?];
-    attend(cx, &operands, false, &options, (&mut args.out(8)?, 8))
+    sdpa(cx, &operands, false, &options, (&mut args.out(8)?, 8))
 }
 
 #[cfg(test)]

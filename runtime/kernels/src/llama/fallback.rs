@@ -10,10 +10,10 @@
 
 use afferent_core::{Arg, Kernel};
 
-use crate::shared::strided_view::duplicate;
+use crate::shared::strided_view::clone_arg;
 
 pub(crate) const KERNELS: &[Kernel] =
-    &[Kernel::new("llama::fallback.out", &[Arg::Tensor, Arg::Out], |_, args| duplicate(args, 1))];
+    &[Kernel::new("llama::fallback.out", &[Arg::Tensor, Arg::Out], |_, args| clone_arg(args, 1))];
 
 #[cfg(test)]
 mod tests {

@@ -16,8 +16,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::{Accumulator, Float, same_dtype, with_float_accumulator},
-    dim_apply::map_lines,
+    accumulator::{Accumulator, Float, check_dtype, with_float_accumulator},
+    dim_apply::map_slices,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -32,7 +32,7 @@ fn fast_hadamard_transform_out(
 ) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let mut out = args.out(1)?;
-    same_dtype(out.dtype(), x.dtype(), 1)?;
+    check_dtype(out.dtype(), x.dtype(), 1)?;
     for (index, is_contiguous) in [(0, x.is_contiguous()), (1, out.is_contiguous())] {
         if !is_contiguous {
             return Err(Error::InvalidArgument { index, expected: "a row-major tensor" });
@@ -47,8 +47,8 @@ fn fast_hadamard_transform_out(
     }
     let along = x.rank().saturating_sub(1);
     with_float_accumulator!(x.dtype(), 0, A => {
-        let scale = A::ONE / A::number(part as f64).sqrt();
-        map_lines::<A>(cx, x, along, &mut out, 1, |line| {
+        let scale = A::ONE / A::from_double(part as f64).sqrt();
+        map_slices::<A>(cx, x, along, &mut out, 1, |line| {
             for part in line.chunks_mut(part.max(1)) {
                 transform(part);
                 part.iter_mut().for_each(|x| *x *= scale);

@@ -21,7 +21,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
-use crate::shared::accumulator::same_dtype;
+use crate::shared::accumulator::check_dtype;
 
 pub(super) const ARGS: &[Arg] = &[
     Arg::Tensor,
@@ -48,7 +48,7 @@ pub(super) fn gated_delta_rule(
     let initial = read(5)?;
     let [mut out, mut state] = args.outs([6, 7])?;
     for (tensor, index) in [(&out, 6), (&state, 7)] {
-        same_dtype(tensor.dtype(), afferent_core::ScalarType::Float, index)?;
+        check_dtype(tensor.dtype(), afferent_core::ScalarType::Float, index)?;
         if !tensor.is_contiguous() {
             return Err(Error::InvalidArgument { index, expected: "a row-major tensor" });
         }
@@ -96,7 +96,7 @@ impl Sizes {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let tensor = |index: u8| {
             let tensor: TensorView<'_> = args.tensor(usize::from(index))?;
-            same_dtype(tensor.dtype(), afferent_core::ScalarType::Float, index)?;
+            check_dtype(tensor.dtype(), afferent_core::ScalarType::Float, index)?;
             if tensor.is_contiguous() {
                 Ok(tensor.sizes())
             } else {

@@ -31,7 +31,7 @@ use core::cmp::Ordering;
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 
 use crate::shared::{
-    accumulator::{same_dtype, sum},
+    accumulator::{check_dtype, sum},
     packed_weights::{Format, PackedWeights},
 };
 
@@ -60,7 +60,7 @@ fn quantized_moe_ffn_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Res
     let layer = Layer::of(args)?;
     let x = args.tensor(0)?;
     let mut out = args.out(13)?;
-    same_dtype(out.dtype(), x.dtype(), 13)?;
+    check_dtype(out.dtype(), x.dtype(), 13)?;
     out.resize(x.sizes())?;
     let experts = layer.experts();
     let len = layer.hidden.checked_mul(2).and_then(|len| len.checked_add(experts.checked_mul(3)?));

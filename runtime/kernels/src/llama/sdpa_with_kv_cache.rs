@@ -19,8 +19,8 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorVi
 use crate::{
     llama::update_cache::positions,
     shared::{
-        attention::{Operand, Options, attend, prepare},
-        strided_view::{Part, copy},
+        attention::{SdpaOperand, SdpaOptions, prepare_sdpa, sdpa},
+        strided_view::{StridedView, copy_view},
     },
 };
 
@@ -44,7 +44,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn sdpa_with_kv_cache(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::of(args, 5, 7)?;
+    let options = SdpaOptions::of(args, 5, 7)?;
     let (query, start) = (args.tensor(0)?, args.int(5)?);
     let (new, len) = ([args.tensor(1)?, args.tensor(2)?], args.int(6)?);
     let [mut keys, mut values, mut out] = args.outs([3, 4, 11])?;
@@ -58,18 +58,18 @@ fn sdpa_with_kv_cache(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
         return Err(Error::InvalidArgument { index: 6, expected });
     }
     // Whatever is wrong is found before the caches are written.
-    prepare(cx, &operands(query, [&keys, &values])?, false, &options, (&mut out, 11))?;
+    prepare_sdpa(cx, &operands(query, [&keys, &values])?, false, &options, (&mut out, 11))?;
     for ((cache, part), new) in [&mut keys, &mut values].into_iter().zip(parts).zip(new) {
-        copy(cache, &part, &new, &Part::all(&new))?;
+        copy_view(cache, &part, &new, &StridedView::of(&new))?;
     }
-    attend(cx, &operands(query, [&keys, &values])?, false, &options, (&mut out, 11))
+    sdpa(cx, &operands(query, [&keys, &values])?, false, &options, (&mut out, 11))
 }
 
 fn operands<'t>(
     query: TensorView<'t>,
     [keys, values]: [&'t TensorMut<'_, '_>; 2],
-) -> Result<[Operand<'t>; 3], Error> {
-    let operand = |tensor, index| Operand { tensor, index, quantization: None };
+) -> Result<[SdpaOperand<'t>; 3], Error> {
+    let operand = |tensor, index| SdpaOperand { tensor, index, quantization: None };
     Ok([operand(query, 0), operand(keys.view()?, 3), operand(values.view()?, 4)])
 }
 

@@ -15,8 +15,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    strided_view::{Part, copy},
+    accumulator::check_dtype,
+    strided_view::{StridedView, copy_view},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -30,7 +30,7 @@ fn update_cache(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     let start = args.int(2)?;
     let to = positions((&args.out(1)?, 1), (&value, 0), (start, 2))?;
     write_placeholder(&mut args.out(3)?)?;
-    copy(&mut args.out(1)?, &to, &value, &Part::all(&value))
+    copy_view(&mut args.out(1)?, &to, &value, &StridedView::of(&value))
 }
 
 /// The part of `cache`, the argument `at`, that `value`, the argument `index`, replaces from the
@@ -42,15 +42,15 @@ pub(super) fn positions(
     (cache, at): (&TensorMut<'_, '_>, u8),
     (value, index): (&TensorView<'_>, u8),
     (start, start_index): (i64, u8),
-) -> Result<Part, Error> {
+) -> Result<StridedView, Error> {
     let (length, len) = lengths((cache, at), (value, index))?;
     let start = usize::try_from(start).ok();
     let start = start.filter(|&start| start < length && len <= length - start);
     let expected = "a position with room for all that follow";
     let start = start.ok_or(Error::InvalidArgument { index: start_index, expected })?;
-    let mut part = Part::all_of(cache);
-    part.slice(1, start, len, 1);
-    Ok(part)
+    let mut view = StridedView::of_out(cache);
+    view.slice(1, start, len, 1);
+    Ok(view)
 }
 
 /// The positions of `cache`, the argument `at`, and those of `value`, the argument `index`, which
@@ -63,7 +63,7 @@ pub(super) fn lengths(
     (value, index): (&TensorView<'_>, u8),
 ) -> Result<(usize, usize), Error> {
     let wrong = |index, expected| Error::InvalidArgument { index, expected };
-    same_dtype(cache.dtype(), value.dtype(), at)?;
+    check_dtype(cache.dtype(), value.dtype(), at)?;
     let &[batch, length, heads, width] = cache.sizes() else {
         return Err(wrong(at, "a cache of 4 dimensions"));
     };

@@ -17,7 +17,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::{
     llama::update_cache::{lengths, write_placeholder},
-    shared::strided_view::{Part, copy},
+    shared::strided_view::{StridedView, copy_view},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -41,16 +41,16 @@ fn update_cache_with_indices(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> 
     if indices.iter().any(|&index| at(index).is_none()) {
         return Err(wrong("positions of the cache"));
     }
-    let (from, to) = (Part::all(&value), Part::all_of(&cache));
-    let one = |mut part: Part, batch, position| {
-        part.slice(0, batch, 1, 1);
-        part.slice(1, position, 1, 1);
-        part
+    let (from, to) = (StridedView::of(&value), StridedView::of_out(&cache));
+    let one = |mut view: StridedView, batch, position| {
+        view.slice(0, batch, 1, 1);
+        view.slice(1, position, 1, 1);
+        view
     };
     for (item, &index) in indices.iter().enumerate() {
         let (batch, position) = (item / len, item % len);
         let to = one(to, batch, at(index).unwrap_or(0));
-        copy(&mut cache, &to, &value, &one(from, batch, position))?;
+        copy_view(&mut cache, &to, &value, &one(from, batch, position))?;
     }
     Ok(())
 }

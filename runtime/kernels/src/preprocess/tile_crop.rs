@@ -13,9 +13,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     element_copy::copy_elements,
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -35,13 +35,13 @@ fn tile_crop_out(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     let (rows, columns) = (height / side, width / side);
     let tiles = rows.checked_mul(columns).ok_or(wrong(1, "a larger size"))?;
     let mut out = args.out(2)?;
-    same_dtype(out.dtype(), x.dtype(), 2)?;
+    check_dtype(out.dtype(), x.dtype(), 2)?;
     out.resize(&[tiles, channels, side, side])?;
     if out.numel() == 0 {
         return Ok(());
     }
     let (from, to) = (strides_of(&x), out_strides(&out));
-    let mut loops = Loops::new();
+    let mut loops = LoopNest::new();
     loops.push(rows, [side * from[1], columns * to[0]])?;
     loops.push(columns, [side * from[2], to[0]])?;
     loops.push(channels, [from[0], to[1]])?;

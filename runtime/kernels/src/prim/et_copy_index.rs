@@ -14,8 +14,8 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    strided_view::{Part, copy},
+    accumulator::check_dtype,
+    strided_view::{StridedView, copy_view},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -29,14 +29,14 @@ fn et_copy_index(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     let wrong = |index, expected| Error::InvalidArgument { index, expected };
     let index = usize::try_from(index).map_err(|_| wrong(2, "a row"))?;
     let mut out = args.out(0)?;
-    same_dtype(out.dtype(), source.dtype(), 0)?;
+    check_dtype(out.dtype(), source.dtype(), 0)?;
     let Some((&rows, row)) = out.sizes().split_first() else {
         return Err(wrong(0, "a dimension of rows"));
     };
     if index > 0 && row != source.sizes() {
         return Err(wrong(1, "a row as large as those before"));
     }
-    let mut sizes = Part::all(&source).sizes;
+    let mut sizes = StridedView::of(&source).sizes;
     sizes.insert(0, index.checked_add(1).ok_or(wrong(2, "a row"))?)?;
     if index > rows {
         return Err(wrong(2, "a row that continues the others"));
@@ -47,9 +47,9 @@ fn et_copy_index(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
         Err(Error::InvalidTensor { .. }) if fits => {}
         result => result?,
     }
-    let mut part = Part::all_of(&out);
-    part.select(0, index);
-    copy(&mut out, &part, &source, &Part::all(&source))
+    let mut view = StridedView::of_out(&out);
+    view.select(0, index);
+    copy_view(&mut out, &view, &source, &StridedView::of(&source))
 }
 
 #[cfg(test)]

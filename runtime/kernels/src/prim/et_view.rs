@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::dim_args::inferred_sizes;
+use crate::shared::dim_args::inferred_sizes_arg;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "executorch_prim::et_view.default",
@@ -21,6 +21,6 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn et_view(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let sizes = inferred_sizes(args, 1, input.numel())?;
+    let sizes = inferred_sizes_arg(args, 1, input.numel())?;
     args.set_view(2, 0, &sizes)
 }

@@ -50,8 +50,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("executorch_prim::lt.Scalar", TWO, |_, args| {
         compare(args, |order| order == Some(Ordering::Less))
     }),
-    Kernel::new("executorch_prim::mod.Scalar", TWO, modulo),
-    Kernel::new("executorch_prim::mod.int", TWO, modulo),
+    Kernel::new("executorch_prim::mod.Scalar", TWO, fmod),
+    Kernel::new("executorch_prim::mod.int", TWO, fmod),
     Kernel::new("executorch_prim::mul.Scalar", TWO, |_, args| {
         arithmetic(args, |a, b| Some(a.wrapping_mul(b)), |a, b| a * b)
     }),
@@ -96,7 +96,7 @@ fn floordiv(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error>
     arithmetic(args, |a, b| (b != 0).then(|| a.floor_divide(b)), Divide::floor_divide)
 }
 
-fn modulo(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn fmod(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     arithmetic(args, |a, b| (b != 0).then(|| a.remainder(b)), Divide::remainder)
 }
 

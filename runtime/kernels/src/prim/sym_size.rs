@@ -11,7 +11,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, Scalar};
 
-use crate::shared::dim_args::present_dim;
+use crate::shared::dim_args::existing_dim_arg;
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::sym_numel", &[Arg::Tensor, Arg::OutScalar], |_, args| {
@@ -20,7 +20,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     }),
     Kernel::new("aten::sym_size.int", &[Arg::Tensor, Arg::Int, Arg::OutScalar], |_, args| {
         let input = args.tensor(0)?;
-        let dim = present_dim(args, 1, input.rank())?;
+        let dim = existing_dim_arg(args, 1, input.rank())?;
         set(args, 2, input.sizes()[dim])
     }),
 ];

@@ -23,9 +23,9 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     pointwise::{Input, Pointwise, integers},
-    quantize::{check_range, into_range},
+    quantize::{check_range, clamp_to_range},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -52,8 +52,8 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (a, b) = (args.tensor(0)?, args.tensor(5)?);
-    same_dtype(b.dtype(), a.dtype(), 5)?;
-    same_dtype(args.out(14)?.dtype(), a.dtype(), 14)?;
+    check_dtype(b.dtype(), a.dtype(), 5)?;
+    check_dtype(args.out(14)?.dtype(), a.dtype(), 14)?;
     let range = check_range([args.int(12)?, args.int(13)?], a.dtype(), 12)?;
     let dequantize = |index: usize| -> Result<_, Error> {
         let scale = f64::from(args.double(index)? as f32);
@@ -64,13 +64,13 @@ fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     let inverse = 1.0 / args.double(10)? as f32;
     let zero_point = args.int(11)? as f32;
     let call = Pointwise::new([Input::Tensor(a), Input::Tensor(b)])?;
-    let call = call.of_arguments([0, 5]).not_float()?;
+    let call = call.at_args([0, 5]).reject_float()?;
     call.run(
         args,
         14,
         integers!(|[a, b]| {
             let sum = of_a(a) + of_b(b);
-            into_range(libm::rintf(inverse * sum) + zero_point, range)
+            clamp_to_range(libm::rintf(inverse * sum) + zero_point, range)
         }),
     )
 }

@@ -18,10 +18,10 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     quantize::{
         choose_qparams::{extent, reader, scale},
-        into_range,
+        clamp_to_range,
     },
 };
 
@@ -38,12 +38,12 @@ fn choose_qparams_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resul
     let expected = "more than the least integer";
     let steps = steps.ok_or(Error::InvalidArgument { index: 2, expected })?;
     let eps = args.double(3)? as f32;
-    same_dtype(args.out(5)?.dtype(), ScalarType::Double, 5)?;
-    same_dtype(args.out(6)?.dtype(), ScalarType::Long, 6)?;
+    check_dtype(args.out(5)?.dtype(), ScalarType::Double, 5)?;
+    check_dtype(args.out(6)?.dtype(), ScalarType::Long, 6)?;
     let ends = extent(&reader(x)?, 0, 1, x.numel())?;
     let (scale, [least, _]) = scale(ends, steps as f32, x.dtype());
     let scale = scale.max(eps);
-    let from_least = into_range(libm::rintf(least / scale), [i64::MIN, i64::MAX]);
+    let from_least = clamp_to_range(libm::rintf(least / scale), [i64::MIN, i64::MAX]);
     let zero_point = range[0].saturating_sub(from_least).max(range[0]).min(range[1]);
     let [mut scale_out, mut zero_point_out] = args.outs([5, 6])?;
     scale_out.resize(&[1])?;

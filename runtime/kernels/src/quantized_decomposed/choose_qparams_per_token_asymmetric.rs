@@ -16,11 +16,11 @@
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    loop_nest::{Loops, out_strides, strides_of},
+    accumulator::check_dtype,
+    loop_nest::{LoopNest, out_strides, strides_of},
     quantize::{
         choose_qparams::{extent, reader, scale},
-        into_range, round,
+        clamp_to_range, round,
     },
 };
 
@@ -39,14 +39,14 @@ fn choose_qparams_per_token_asymmetric_out(
     let lines = Error::InvalidArgument { index: 0, expected: "lines of elements" };
     let mut sizes = Dims::new(x.sizes()).ok_or(lines)?;
     *sizes.last_mut().ok_or(lines)? = 1;
-    same_dtype(args.out(2)?.dtype(), ScalarType::Double, 2)?;
-    same_dtype(args.out(3)?.dtype(), ScalarType::Long, 3)?;
+    check_dtype(args.out(2)?.dtype(), ScalarType::Double, 2)?;
+    check_dtype(args.out(3)?.dtype(), ScalarType::Long, 3)?;
     let [mut scale_out, mut zero_point_out] = args.outs([2, 3])?;
     scale_out.resize(&sizes)?;
     zero_point_out.resize(&sizes)?;
     let strides = [strides_of(&x), out_strides(&scale_out), out_strides(&zero_point_out)];
     let last = x.rank() - 1;
-    let mut tokens = Loops::<3>::new();
+    let mut tokens = LoopNest::<3>::new();
     for (dim, &size) in x.sizes()[..last].iter().enumerate() {
         tokens.push(size, strides.each_ref().map(|strides| strides[dim]))?;
     }
@@ -81,7 +81,7 @@ fn parameters(ends: [f32; 2], dtype: ScalarType) -> (f32, i64) {
     } else {
         rounded(127.0 - largest)
     };
-    (scale, into_range(libm::rintf(zero_point.clamp(-128.0, 127.0)), [-128, 127]))
+    (scale, clamp_to_range(libm::rintf(zero_point.clamp(-128.0, 127.0)), [-128, 127]))
 }
 
 #[cfg(test)]

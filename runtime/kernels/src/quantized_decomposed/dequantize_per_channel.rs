@@ -18,7 +18,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::quantize::Affine;
+use crate::shared::quantize::AffineQuantizer;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "quantized_decomposed::dequantize_per_channel.out",
@@ -40,7 +40,7 @@ fn dequantize_per_channel_out(
     _cx: &mut KernelContext<'_>,
     args: &mut Args<'_>,
 ) -> Result<(), Error> {
-    Affine::per_channel(args, false)?.dequantize(args, 6, 7, 8)
+    AffineQuantizer::per_channel(args, false)?.dequantize(args, 6, 7, 8)
 }
 
 #[cfg(test)]

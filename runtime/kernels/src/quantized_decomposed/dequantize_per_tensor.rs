@@ -16,7 +16,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::quantize::Affine;
+use crate::shared::quantize::AffineQuantizer;
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new(
@@ -53,7 +53,7 @@ fn dequantize_per_tensor_out(
     _cx: &mut KernelContext<'_>,
     args: &mut Args<'_>,
 ) -> Result<(), Error> {
-    Affine::per_tensor(args)?.dequantize(args, 5, 6, 7)
+    AffineQuantizer::per_tensor(args)?.dequantize(args, 5, 6, 7)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::quantize::Affine;
+use crate::shared::quantize::AffineQuantizer;
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "quantized_decomposed::dequantize_per_token.out",
@@ -34,7 +34,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn dequantize_per_token_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    Affine::per_token(args)?.dequantize(args, 5, 6, 7)
+    AffineQuantizer::per_token(args)?.dequantize(args, 5, 6, 7)
 }
 
 #[cfg(test)]

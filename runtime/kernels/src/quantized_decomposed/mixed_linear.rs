@@ -18,7 +18,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType, TensorView};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, sum_of, with_float_accumulator},
+    accumulator::{Float, check_dtype, sum_of, with_float_accumulator},
     elements::{Reader, Writer},
     loop_nest::{out_strides, strides_of},
 };
@@ -31,11 +31,11 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn mixed_linear_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.tensor(1)?.dtype(), ScalarType::Char, 1)?;
-    same_dtype(args.tensor(2)?.dtype(), dtype, 2)?;
-    same_dtype(args.opt_tensor(3)?.map_or(dtype, |tensor| tensor.dtype()), dtype, 3)?;
+    check_dtype(args.tensor(1)?.dtype(), ScalarType::Char, 1)?;
+    check_dtype(args.tensor(2)?.dtype(), dtype, 2)?;
+    check_dtype(args.opt_tensor(3)?.map_or(dtype, |tensor| tensor.dtype()), dtype, 3)?;
     let (wanted, found) = (args.opt_dtype(4)?, args.out(5)?.dtype());
-    same_dtype(found, wanted.unwrap_or(found), 5)?;
+    check_dtype(found, wanted.unwrap_or(found), 5)?;
     if !found.is_float() {
         return Err(Error::InvalidType { index: 5, found });
     }

@@ -16,7 +16,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype, with_float_accumulator},
+    accumulator::{Float, check_dtype, with_float_accumulator},
     elements::{Reader, Writer},
     loop_nest::{out_strides, strides_of},
 };
@@ -29,10 +29,10 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn mixed_mm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.tensor(1)?.dtype(), ScalarType::Char, 1)?;
-    same_dtype(args.tensor(2)?.dtype(), dtype, 2)?;
-    same_dtype(args.opt_tensor(3)?.map_or(dtype, |tensor| tensor.dtype()), dtype, 3)?;
-    same_dtype(args.out(4)?.dtype(), dtype, 4)?;
+    check_dtype(args.tensor(1)?.dtype(), ScalarType::Char, 1)?;
+    check_dtype(args.tensor(2)?.dtype(), dtype, 2)?;
+    check_dtype(args.opt_tensor(3)?.map_or(dtype, |tensor| tensor.dtype()), dtype, 3)?;
+    check_dtype(args.out(4)?.dtype(), dtype, 4)?;
     with_float_accumulator!(dtype, 0, A => mixed_mm::<A>(cx, args))
 }
 

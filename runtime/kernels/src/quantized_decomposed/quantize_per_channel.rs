@@ -18,7 +18,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::quantize::{Affine, Rounding};
+use crate::shared::quantize::{AffineQuantizer, Rounding};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "quantized_decomposed::quantize_per_channel.out",
@@ -27,7 +27,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn quantize_per_channel_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    Affine::per_channel(args, true)?.quantize(args, 7, Rounding::BeforeZeroPoint)
+    AffineQuantizer::per_channel(args, true)?.quantize(args, 7, Rounding::BeforeZeroPoint)
 }
 
 #[cfg(test)]

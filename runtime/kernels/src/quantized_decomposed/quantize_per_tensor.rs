@@ -17,7 +17,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::quantize::{Affine, Rounding};
+use crate::shared::quantize::{AffineQuantizer, Rounding};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new(
@@ -33,7 +33,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn quantize_per_tensor_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    Affine::per_tensor(args)?.quantize(args, 6, Rounding::BeforeZeroPoint)
+    AffineQuantizer::per_tensor(args)?.quantize(args, 6, Rounding::BeforeZeroPoint)
 }
 
 #[cfg(test)]

@@ -15,13 +15,13 @@ pub(crate) trait Accumulator: Element + Pod + Default + PartialOrd {
     const HIGHEST: Self;
 
     /// The number that an element stands for.
-    fn of<T: Operand>(element: T) -> Self;
+    fn from_element<T: Operand>(element: T) -> Self;
     /// As an element.
-    fn element<T: Operand>(self) -> T;
+    fn to_element<T: Operand>(self) -> T;
     /// The nearest number; integers truncate.
-    fn number(value: f64) -> Self;
+    fn from_double(value: f64) -> Self;
     /// The number of a scalar argument.
-    fn scalar(value: Scalar) -> Self;
+    fn from_arg(value: Scalar) -> Self;
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
     /// The quotient; of integers truncated, and zero where the divisor is zero.
@@ -85,18 +85,18 @@ float!(f64, exp, log, sqrt, pow, floor, fabs, rint);
 
 /// An element and the number that stands for it in a sum.
 pub(crate) trait Operand: Number {
-    type Sum: Accumulator;
+    type Acc: Accumulator;
 
     /// The number that stands for the element.
-    fn widen(self) -> Self::Sum {
-        Self::Sum::of(self)
+    fn widen(self) -> Self::Acc {
+        Self::Acc::from_element(self)
     }
 }
 
 macro_rules! operands {
     ($($sum:ty: $($rust:ty),*;)*) => {
         $($(impl Operand for $rust {
-            type Sum = $sum;
+            type Acc = $sum;
         })*)*
     };
 }
@@ -114,16 +114,16 @@ macro_rules! float_accumulator {
             const LOWEST: Self = Self::NEG_INFINITY;
             const HIGHEST: Self = Self::INFINITY;
 
-            fn of<T: Operand>(element: T) -> Self {
+            fn from_element<T: Operand>(element: T) -> Self {
                 element.$of()
             }
-            fn element<T: Operand>(self) -> T {
+            fn to_element<T: Operand>(self) -> T {
                 T::$into(self)
             }
-            fn number(value: f64) -> Self {
+            fn from_double(value: f64) -> Self {
                 value as $rust
             }
-            fn scalar(value: Scalar) -> Self {
+            fn from_arg(value: Scalar) -> Self {
                 value.to_f64() as $rust
             }
             fn add(self, other: Self) -> Self {
@@ -150,16 +150,16 @@ impl Accumulator for i64 {
     const LOWEST: Self = Self::MIN;
     const HIGHEST: Self = Self::MAX;
 
-    fn of<T: Operand>(element: T) -> Self {
+    fn from_element<T: Operand>(element: T) -> Self {
         element.to_i64()
     }
-    fn element<T: Operand>(self) -> T {
+    fn to_element<T: Operand>(self) -> T {
         T::from_i64(self)
     }
-    fn number(value: f64) -> Self {
+    fn from_double(value: f64) -> Self {
         value as Self
     }
-    fn scalar(value: Scalar) -> Self {
+    fn from_arg(value: Scalar) -> Self {
         value.to_i64()
     }
     fn add(self, other: Self) -> Self {
@@ -237,7 +237,7 @@ pub(crate) fn sum_of<A: Accumulator>(values: &[A], f: impl Fn(A) -> A) -> A {
 }
 
 /// An error unless `found` is `wanted`, for the argument `index`.
-pub(crate) fn same_dtype(found: ScalarType, wanted: ScalarType, index: u8) -> Result<(), Error> {
+pub(crate) fn check_dtype(found: ScalarType, wanted: ScalarType, index: u8) -> Result<(), Error> {
     if found == wanted { Ok(()) } else { Err(Error::InvalidType { index, found }) }
 }
 

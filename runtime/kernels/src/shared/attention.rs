@@ -3,10 +3,10 @@
 use afferent_core::{Args, Error, KernelContext, ScalarType, TensorMut, TensorView, bf16, f16};
 use afferent_simd::attention::{Attention, Numbers, NumbersMut, Rows};
 
-use crate::shared::{accumulator::same_dtype, simd::only_isa};
+use crate::shared::{accumulator::check_dtype, simd::isa_or_fallback};
 
 /// The arguments of a call, in the order of every schema.
-pub(crate) struct Options<'a> {
+pub(crate) struct SdpaOptions<'a> {
     /// The position of the first query among the keys.
     start: usize,
     mask: Option<TensorView<'a>>,
@@ -15,7 +15,7 @@ pub(crate) struct Options<'a> {
     scale: Option<f64>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> SdpaOptions<'a> {
     /// The position at `start_index`, and the mask, dropout, causality and scale from `index` on.
     pub(crate) fn of(args: &Args<'a>, start_index: u8, index: u8) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
@@ -41,7 +41,7 @@ impl<'a> Options<'a> {
             let expected = "row-major, with a row for each query and a column for each key";
             return Err(Error::InvalidArgument { index: self.mask_index, expected });
         }
-        same_dtype(mask.dtype(), ScalarType::Float, self.mask_index)?;
+        check_dtype(mask.dtype(), ScalarType::Float, self.mask_index)?;
         mask.data().map(Some)
     }
 }
@@ -71,14 +71,14 @@ impl<'a> Quantization<'a> {
             }
         };
         let (zero_points, scales) = (find(index)?, find(index + 1)?);
-        same_dtype(zero_points.dtype(), ScalarType::Char, index)?;
-        same_dtype(scales.dtype(), ScalarType::Float, index + 1)?;
+        check_dtype(zero_points.dtype(), ScalarType::Char, index)?;
+        check_dtype(scales.dtype(), ScalarType::Float, index + 1)?;
         Ok(Self { zero_points: zero_points.data()?, scales: scales.data()? })
     }
 }
 
 /// Queries, keys or values.
-pub(crate) struct Operand<'a> {
+pub(crate) struct SdpaOperand<'a> {
     pub(crate) tensor: TensorView<'a>,
     /// Its place among the arguments.
     pub(crate) index: u8,
@@ -93,7 +93,7 @@ struct Layout {
     width: usize,
 }
 
-impl<'a> Operand<'a> {
+impl<'a> SdpaOperand<'a> {
     fn layout(&self, heads_first: bool) -> Result<Layout, Error> {
         let wrong = |expected| Error::InvalidArgument { index: self.index, expected };
         let &[batches, a, b, width] = self.tensor.sizes() else {
@@ -134,43 +134,43 @@ impl<'a> Operand<'a> {
 /// `out_index`; the second dimension of all is that of heads or of positions.
 ///
 /// # Errors
-/// Those of [`prepare`]; nothing is written then.
-pub(crate) fn attend(
+/// Those of [`prepare_sdpa`]; nothing is written then.
+pub(crate) fn sdpa(
     cx: &mut KernelContext<'_>,
-    operands: &[Operand<'_>; 3],
+    operands: &[SdpaOperand<'_>; 3],
     heads_first: bool,
-    options: &Options<'_>,
+    options: &SdpaOptions<'_>,
     (out, out_index): (&mut TensorMut<'_, '_>, u8),
 ) -> Result<(), Error> {
-    let prepared = prepare(cx, operands, heads_first, options, (&mut *out, out_index))?;
+    let prepared = prepare_sdpa(cx, operands, heads_first, options, (&mut *out, out_index))?;
     let Some((attention, scratch)) = prepared else { return Ok(()) };
     let out = match out.dtype() {
         ScalarType::Half => NumbersMut::F16(out.data_mut::<f16>()?),
         ScalarType::BFloat16 => NumbersMut::Bf16(out.data_mut::<bf16>()?),
         _ => NumbersMut::F32(out.data_mut::<f32>()?),
     };
-    attention.run(only_isa(), out, scratch);
+    attention.run(isa_or_fallback(), out, scratch);
     Ok(())
 }
 
-/// Checks a call of [`attend`], gives `out` its sizes, and returns what is to be computed, with the
+/// Checks a call of [`sdpa`], gives `out` its sizes, and returns what is to be computed, with the
 /// scratch memory for it; none when `out` is empty.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when sizes do not fit, [`Error::InvalidType`] for other dtypes,
 /// [`Error::OutOfResources`] when there is not enough scratch memory.
-pub(crate) fn prepare<'a, 'c>(
+pub(crate) fn prepare_sdpa<'a, 'c>(
     cx: &'c mut KernelContext<'_>,
-    [query, key, value]: &[Operand<'a>; 3],
+    [query, key, value]: &[SdpaOperand<'a>; 3],
     heads_first: bool,
-    options: &Options<'a>,
+    options: &SdpaOptions<'a>,
     (out, out_index): (&mut TensorMut<'_, '_>, u8),
 ) -> Result<Option<(Attention<'a>, &'c mut [f32])>, Error> {
     let wrong = |index, expected| Error::InvalidArgument { index, expected };
     let [q, k, v] = [query, key, value].map(|operand| operand.layout(heads_first));
     let (q, k, v) = (q?, k?, v?);
     for (operand, other) in [(key, &k), (value, &v)] {
-        same_dtype(operand.tensor.dtype(), query.tensor.dtype(), operand.index)?;
+        check_dtype(operand.tensor.dtype(), query.tensor.dtype(), operand.index)?;
         if [other.batches, other.width] != [q.batches, q.width] {
             return Err(wrong(operand.index, "batch and width of the query"));
         }
@@ -189,7 +189,7 @@ pub(crate) fn prepare<'a, 'c>(
         (None, None) => return Err(wrong(key.index, "a key for the position of each query")),
     };
     let dtype = if query.quantization.is_some() { ScalarType::Float } else { query.tensor.dtype() };
-    same_dtype(out.dtype(), dtype, out_index)?;
+    check_dtype(out.dtype(), dtype, out_index)?;
     if !out.is_contiguous() {
         return Err(wrong(out_index, "a row-major tensor"));
     }

@@ -11,7 +11,7 @@ use crate::shared::{
 
 /// Where the arguments of a batch normalisation stand; weight and bias are arguments 1 and 2.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct ArgIndices {
     /// Running mean; the running variance follows. Without, statistics are measured.
     pub(crate) running: Option<u8>,
     pub(crate) eps: u8,
@@ -20,7 +20,7 @@ pub(crate) struct Places {
 }
 
 /// Writes `(x - mean) / √(var + eps) · weight + bias` for each channel.
-pub(crate) fn batch_norm<A: Float>(args: &mut Args<'_>, places: Places) -> Result<(), Error> {
+pub(crate) fn batch_norm<A: Float>(args: &mut Args<'_>, places: ArgIndices) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let wrong = |index, expected| Error::InvalidArgument { index, expected };
     let &[batch, channels, ref space @ ..] = x.sizes() else {
@@ -36,7 +36,7 @@ pub(crate) fn batch_norm<A: Float>(args: &mut Args<'_>, places: Places) -> Resul
         Some(index) => reader(index)?.zip(reader(index + 1)?),
         None => None,
     };
-    let eps = A::number(args.double(usize::from(places.eps))?);
+    let eps = A::from_double(args.double(usize::from(places.eps))?);
 
     let first = usize::from(places.out);
     let [mut out, mut mean, mut rstd] = args.outs([first, first + 1, first + 2])?;

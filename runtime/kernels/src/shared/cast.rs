@@ -4,14 +4,14 @@ use afferent_core::{Args, Error, Scalar, ScalarType};
 
 use crate::shared::{
     dtype::{Number, with_dtype},
-    strided_copy::{Block, OUTSIDE, Row},
+    strided_copy::{OUT_OF_BOUNDS, Row, StridedCopy},
 };
 
 /// Elements that are converted at a time.
 const CHUNK: usize = 64;
 
 /// What stands between two dtypes: `i64` where the source holds integers, otherwise `f64`; see
-/// [`convert_block`] for `u64`.
+/// [`cast_strided`] for `u64`.
 trait Wide: Copy + Default {
     fn of<T: Number>(element: T) -> Self;
     fn to<T: Number>(self) -> T;
@@ -89,8 +89,8 @@ fn storer<W: Wide>(dtype: ScalarType) -> Result<Store<W>, Error> {
 }
 
 /// Copies `block` from `src` to `dst`, each with the place of the first element and its dtype.
-pub(crate) fn convert_block(
-    block: &Block,
+pub(crate) fn cast_strided(
+    block: &StridedCopy,
     (dst, to, to_dtype): (&mut [u8], usize, ScalarType),
     (src, from, from_dtype): (&[u8], usize, ScalarType),
 ) -> Result<(), Error> {
@@ -108,7 +108,7 @@ pub(crate) fn convert_block(
 }
 
 fn convert_by<W: Wide>(
-    block: &Block,
+    block: &StridedCopy,
     (dst, to): (&mut [u8], usize),
     (src, from): (&[u8], usize),
     (load, store): (Load<W>, Store<W>),
@@ -118,8 +118,8 @@ fn convert_by<W: Wide>(
         let mut left = row.len;
         while left > 0 {
             let wide = &mut wide[..left.min(CHUNK)];
-            load(src, from, row.from, wide).ok_or(OUTSIDE)?;
-            store(dst, to, row.to, wide).ok_or(OUTSIDE)?;
+            load(src, from, row.from, wide).ok_or(OUT_OF_BOUNDS)?;
+            store(dst, to, row.to, wide).ok_or(OUT_OF_BOUNDS)?;
             to = to.wrapping_add(row.to.wrapping_mul(wide.len()));
             from = from.wrapping_add(row.from.wrapping_mul(wide.len()));
             left -= wide.len();
@@ -129,7 +129,11 @@ fn convert_by<W: Wide>(
 }
 
 /// The element of `dtype` that stands for `scalar`, the argument `index`: its bytes, then zeros.
-pub(crate) fn element(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<[u8; 16], Error> {
+pub(crate) fn scalar_bytes(
+    scalar: Scalar,
+    dtype: ScalarType,
+    index: u8,
+) -> Result<[u8; 16], Error> {
     let mut bytes = [0; 16];
     with_dtype!(all, dtype, index, T => {
         let element = T::from_scalar(scalar);
@@ -140,8 +144,8 @@ pub(crate) fn element(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<[u
 
 /// Fills `dst` with copies of `element`, of which each dtype takes its first bytes.
 pub(crate) fn fill(dst: &mut [u8], dtype: ScalarType, element: [u8; 16]) -> Result<(), Error> {
-    crate::shared::strided_copy::with_size!(dtype.size(), N => {
-        let element = element.first_chunk::<N>().ok_or(OUTSIDE)?;
+    crate::shared::strided_copy::with_element_size!(dtype.size(), N => {
+        let element = element.first_chunk::<N>().ok_or(OUT_OF_BOUNDS)?;
         dst.as_chunks_mut::<N>().0.fill(*element);
         Ok(())
     })
@@ -173,14 +177,14 @@ fn add_row<T: Number>(
 }
 
 /// Adds `block` of `src` to `dst`, each with the place of the first element.
-pub(crate) fn add_block(
-    block: &Block,
+pub(crate) fn add_strided(
+    block: &StridedCopy,
     dtype: ScalarType,
     (dst, to): (&mut [u8], usize),
     (src, from): (&[u8], usize),
 ) -> Result<(), Error> {
     let add = with_dtype!(all, dtype, 0, T => Ok(add_row::<T> as Add))?;
-    block.rows(to, from, |row, to, from| add(&row, (dst, to), (src, from)).ok_or(OUTSIDE))
+    block.rows(to, from, |row, to, from| add(&row, (dst, to), (src, from)).ok_or(OUT_OF_BOUNDS))
 }
 
 /// Gives the argument `index` the sizes `sizes` and the elements `value`, converted.
@@ -192,7 +196,7 @@ pub(crate) fn fill_out(
 ) -> Result<(), Error> {
     let mut out = args.out(usize::from(index))?;
     let dtype = out.dtype();
-    let element = element(value, dtype, index)?;
+    let element = scalar_bytes(value, dtype, index)?;
     out.resize(sizes)?;
     fill(out.bytes_mut()?, dtype, element)
 }

@@ -5,10 +5,10 @@ use afferent_core::{Args, Error, ScalarType, TensorMut, TensorView, broadcast_sh
 use crate::shared::{
     accumulator::Float,
     elements::{Reader, Writer},
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
     pointwise::Input,
-    reduce::Reduced,
-    strided_view::Part,
+    reduce::ReducedDims,
+    strided_view::StridedView,
 };
 
 /// Real and imaginary part.
@@ -63,7 +63,7 @@ macro_rules! with_complex {
 pub(crate) use with_complex;
 
 /// The dtype of the parts of a complex dtype.
-pub(crate) fn parts_of(dtype: ScalarType) -> Option<ScalarType> {
+pub(crate) fn component_dtype(dtype: ScalarType) -> Option<ScalarType> {
     match dtype {
         ScalarType::ComplexHalf => Some(ScalarType::Half),
         ScalarType::ComplexFloat => Some(ScalarType::Float),
@@ -73,13 +73,13 @@ pub(crate) fn parts_of(dtype: ScalarType) -> Option<ScalarType> {
 }
 
 /// The widest complex dtype of `dtypes`, if there is one.
-pub(crate) fn common(dtypes: &[ScalarType]) -> Option<ScalarType> {
-    dtypes.iter().copied().filter(|&dtype| parts_of(dtype).is_some()).max()
+pub(crate) fn common_complex(dtypes: &[ScalarType]) -> Option<ScalarType> {
+    dtypes.iter().copied().filter(|&dtype| component_dtype(dtype).is_some()).max()
 }
 
 /// The complex dtype that holds the numbers of a floating-point or complex one.
 fn widened(dtype: ScalarType) -> Option<ScalarType> {
-    match parts_of(dtype).unwrap_or(dtype) {
+    match component_dtype(dtype).unwrap_or(dtype) {
         ScalarType::Half => Some(ScalarType::ComplexHalf),
         ScalarType::BFloat16 | ScalarType::Float => Some(ScalarType::ComplexFloat),
         ScalarType::Double => Some(ScalarType::ComplexDouble),
@@ -91,11 +91,11 @@ fn widened(dtype: ScalarType) -> Option<ScalarType> {
 /// dimensions does not widen the other, unless that holds integers.
 ///
 /// Source: `torch.result_type`.
-pub(crate) fn common_of(inputs: &[Input<'_>; 2]) -> Option<ScalarType> {
+pub(crate) fn complex_result_type(inputs: &[Input<'_>; 2]) -> Option<ScalarType> {
     if inputs.iter().any(|input| matches!(input, Input::Scalar(_))) {
         return None;
     }
-    common(&inputs.each_ref().map(Input::dtype))?;
+    common_complex(&inputs.each_ref().map(Input::dtype))?;
     let [a, b] = inputs.each_ref().map(|input| widened(input.dtype()));
     match inputs.each_ref().map(|input| input.rank() == 0) {
         [true, false] => b.or(a),
@@ -106,16 +106,16 @@ pub(crate) fn common_of(inputs: &[Input<'_>; 2]) -> Option<ScalarType> {
 
 /// Elements of a tensor in the order of memory, real ones as complex numbers.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a, A> {
+pub(crate) struct ComplexReader<'a, A> {
     reader: Reader<'a, A>,
     is_complex: bool,
 }
 
-impl<'a, A: Float> Source<'a, A> {
+impl<'a, A: Float> ComplexReader<'a, A> {
     /// Reads `tensor`, the argument `index` of the call.
     pub(crate) fn new(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
-        let is_complex = parts_of(tensor.dtype()).is_some();
-        Ok(Self { reader: Reader::stored(tensor, index)?, is_complex })
+        let is_complex = component_dtype(tensor.dtype()).is_some();
+        Ok(Self { reader: Reader::of_components(tensor, index)?, is_complex })
     }
 
     /// The element at `at`.
@@ -130,16 +130,16 @@ impl<'a, A: Float> Source<'a, A> {
 }
 
 /// Elements of a tensor in the order of memory, to write; of real ones the real part.
-pub(crate) struct Target<'a, A> {
+pub(crate) struct ComplexWriter<'a, A> {
     writer: Writer<'a, A>,
     is_complex: bool,
 }
 
-impl<'a, A: Float> Target<'a, A> {
+impl<'a, A: Float> ComplexWriter<'a, A> {
     /// Writes `tensor`, the argument `index` of the call.
     pub(crate) fn new(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
-        let is_complex = parts_of(tensor.dtype()).is_some();
-        Ok(Self { writer: Writer::stored(tensor, index)?, is_complex })
+        let is_complex = component_dtype(tensor.dtype()).is_some();
+        Ok(Self { writer: Writer::of_components(tensor, index)?, is_complex })
     }
 
     /// Writes the element at `at`.
@@ -158,24 +158,24 @@ pub(crate) fn map<A: Float, const N: usize>(
     out: u8,
     f: impl Fn([Complex<A>; N]) -> Complex<A>,
 ) -> Result<(), Error> {
-    let mut sizes = Part::all(&args.tensor(0)?).sizes;
+    let mut sizes = StridedView::of(&args.tensor(0)?).sizes;
     for index in 1..N {
         let expected = "a tensor that broadcasts with the others";
         let wrong = Error::InvalidArgument { index: index as u8, expected };
         sizes = broadcast_shapes(&sizes, args.tensor(index)?.sizes()).ok_or(wrong)?;
     }
     let first = args.tensor(0)?;
-    let mut sources = [(Source::<A>::new(first, 0)?, Part::all(&first)); N];
+    let mut sources = [(ComplexReader::<A>::new(first, 0)?, StridedView::of(&first)); N];
     for (index, source) in (0_u8..).zip(&mut sources) {
         let tensor = args.tensor(usize::from(index))?;
-        *source = (Source::new(tensor, index)?, Part::all(&tensor));
+        *source = (ComplexReader::new(tensor, index)?, StridedView::of(&tensor));
         source.1.expand(&sizes, index)?;
     }
     let mut target = args.out(usize::from(out))?;
     target.resize(&sizes)?;
     let to = out_strides(&target);
-    let mut target = Target::<A>::new(&mut target, out)?;
-    let mut rows = Loops::<3>::new();
+    let mut target = ComplexWriter::<A>::new(&mut target, out)?;
+    let mut rows = LoopNest::<3>::new();
     for dim in 0..sizes.len() {
         let step = |index: usize| sources.get(index).map_or(0, |(_, part)| part.strides[dim]);
         rows.push(sizes[dim], [to[dim], step(0), step(1)])?;
@@ -190,19 +190,19 @@ pub(crate) fn map<A: Float, const N: usize>(
     Ok(())
 }
 
-/// Sums of the tensor 0 over the dimensions `gone` to the argument 4.
+/// Sums of the tensor 0 over the dimensions `reduced` to the argument 4.
 pub(crate) fn sum<A: Float>(
     args: &mut Args<'_>,
-    gone: Reduced,
+    reduced: ReducedDims,
     keepdim: bool,
 ) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let mut out = args.out(4)?;
-    out.resize(&gone.out_sizes(x.sizes(), keepdim)?)?;
+    out.resize(&reduced.out_sizes(x.sizes(), keepdim)?)?;
     let (from, to) = (strides_of(&x), out_strides(&out));
-    let (mut kept, mut terms, mut at) = (Loops::<2>::new(), Loops::<1>::new(), 0);
+    let (mut kept, mut terms, mut at) = (LoopNest::<2>::new(), LoopNest::<1>::new(), 0);
     for (dim, &size) in x.sizes().iter().enumerate() {
-        if gone.contains(dim) {
+        if reduced.contains(dim) {
             terms.push(size, [from[dim]])?;
             at += usize::from(keepdim);
         } else {
@@ -210,7 +210,7 @@ pub(crate) fn sum<A: Float>(
             at += 1;
         }
     }
-    let (x, mut out) = (Source::<A>::new(x, 0)?, Target::<A>::new(&mut out, 4)?);
+    let (x, mut out) = (ComplexReader::<A>::new(x, 0)?, ComplexWriter::<A>::new(&mut out, 4)?);
     kept.for_each([0, 0], |[from, to]| {
         let mut sum = [A::default(); 2];
         terms.for_each([from], |[from]| sum = add(sum, x.get(from)));
@@ -230,8 +230,8 @@ pub(crate) fn bmm<A: Float>(
     }
     let batch = out.sizes().first().copied().unwrap_or(0);
     let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
-    let (a, b) = (Source::<A>::new(a, 0)?, Source::<A>::new(b, 1)?);
-    let mut out = Target::<A>::new(&mut out, 2)?;
+    let (a, b) = (ComplexReader::<A>::new(a, 0)?, ComplexReader::<A>::new(b, 1)?);
+    let mut out = ComplexWriter::<A>::new(&mut out, 2)?;
     for item in 0..batch {
         for i in 0..rows {
             for j in 0..cols {
@@ -268,9 +268,9 @@ mod tests {
     #[test]
     fn dtypes_meet() {
         use ScalarType as S;
-        assert_eq!(common(&[S::Float, S::ComplexHalf]), Some(S::ComplexHalf));
-        assert_eq!(common(&[S::ComplexDouble, S::ComplexFloat]), Some(S::ComplexDouble));
-        assert_eq!(common(&[S::Float, S::Double]), None);
+        assert_eq!(common_complex(&[S::Float, S::ComplexHalf]), Some(S::ComplexHalf));
+        assert_eq!(common_complex(&[S::ComplexDouble, S::ComplexFloat]), Some(S::ComplexDouble));
+        assert_eq!(common_complex(&[S::Float, S::Double]), None);
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
                 let bytes = &bytemuck::cast_slice(&bytes)[..len];
                 TensorView::from_bytes(dtype, sizes, bytes).unwrap().into()
             });
-            assert_eq!(common_of(&inputs), expected);
+            assert_eq!(complex_result_type(&inputs), expected);
         };
         check([(S::ComplexFloat, &[2]), (S::Double, &[2])], Some(S::ComplexDouble));
         check([(S::ComplexHalf, &[]), (S::BFloat16, &[])], Some(S::ComplexFloat));

@@ -129,9 +129,9 @@ impl<'a, T: Operand> Operands<'a, T> {
     }
 
     /// What the sums of output channel `channel` start with.
-    pub(crate) fn start(&self, channel: usize) -> T::Sum {
+    pub(crate) fn initial_accumulator(&self, channel: usize) -> T::Acc {
         let bias = self.bias.and_then(|bias| bias.get(channel));
-        bias.map_or(T::Sum::default(), |&bias| bias.widen())
+        bias.map_or(T::Acc::default(), |&bias| bias.widen())
     }
 }
 

@@ -5,27 +5,27 @@ use afferent_core::{Error, KernelContext, TensorMut, TensorView};
 use crate::shared::{
     accumulator::Accumulator,
     elements::{Reader, Writer},
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 /// The lines of a tensor `x` along dimension `along`, and those of a tensor `out` that differs from
 /// it in that dimension at most.
-pub(crate) struct Lines {
-    others: Loops<2>,
+pub(crate) struct DimSlices {
+    others: LoopNest<2>,
     /// Length of a line of `x`.
     pub(crate) len: usize,
     /// Steps along a line.
     pub(crate) steps: [usize; 2],
 }
 
-impl Lines {
+impl DimSlices {
     pub(crate) fn new(
         x: &TensorView<'_>,
         out: &TensorMut<'_, '_>,
         along: usize,
     ) -> Result<Self, Error> {
         let (from, to) = (strides_of(x), out_strides(out));
-        let mut others = Loops::new();
+        let mut others = LoopNest::new();
         for (dim, &size) in x.sizes().iter().enumerate() {
             if dim != along {
                 others.push(size, [from[dim], to[dim]])?;
@@ -44,7 +44,7 @@ impl Lines {
 
 /// Reads each line of argument 0 along `along`, lets `f` change it, and writes it to `out`, the
 /// argument `index`, which gets the same sizes.
-pub(crate) fn map_lines<A: Accumulator>(
+pub(crate) fn map_slices<A: Accumulator>(
     cx: &mut KernelContext<'_>,
     x: TensorView<'_>,
     along: usize,
@@ -56,7 +56,7 @@ pub(crate) fn map_lines<A: Accumulator>(
     if out.numel() == 0 {
         return Ok(());
     }
-    let lines = Lines::new(&x, out, along)?;
+    let lines = DimSlices::new(&x, out, along)?;
     let line = cx.scratch::<A>(lines.len)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(out, index)?);
     lines.for_each(|[from, to]| {

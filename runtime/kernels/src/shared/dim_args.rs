@@ -2,7 +2,7 @@
 
 use afferent_core::{Args, Dims, Error, IntList};
 
-use crate::shared::strided_view::Part;
+use crate::shared::strided_view::StridedView;
 
 /// The dimension that `dim` names in a tensor of `rank` dimensions; of a tensor without
 /// dimensions 0 and -1 name an imaginary first one.
@@ -10,7 +10,7 @@ use crate::shared::strided_view::Part;
 /// # Errors
 /// [`Error::InvalidArgument`] for the argument `index` when there is no such dimension.
 pub(crate) fn wrap_dim(dim: i64, rank: usize, index: u8) -> Result<usize, Error> {
-    wrap(dim, rank.max(1)).ok_or(Error::InvalidArgument { index, expected: "a dimension" })
+    wrap_index(dim, rank.max(1)).ok_or(Error::InvalidArgument { index, expected: "a dimension" })
 }
 
 /// As [`wrap_dim`], for the integer argument at `index`.
@@ -19,7 +19,7 @@ pub(crate) fn dim_arg(args: &Args<'_>, index: u8, rank: usize) -> Result<usize, 
 }
 
 /// As [`dim_arg`], where the tensor needs to have that dimension.
-pub(crate) fn present_dim(args: &Args<'_>, index: u8, rank: usize) -> Result<usize, Error> {
+pub(crate) fn existing_dim_arg(args: &Args<'_>, index: u8, rank: usize) -> Result<usize, Error> {
     let dim = dim_arg(args, index, rank)?;
     if dim < rank {
         Ok(dim)
@@ -29,14 +29,14 @@ pub(crate) fn present_dim(args: &Args<'_>, index: u8, rank: usize) -> Result<usi
 }
 
 /// The position that `position` names among `size`; `None` when there is no such.
-pub(crate) fn wrap(position: i64, size: usize) -> Option<usize> {
+pub(crate) fn wrap_index(position: i64, size: usize) -> Option<usize> {
     let size = i64::try_from(size).ok()?;
     let wrapped = if position < 0 { position.checked_add(size)? } else { position };
     if (0..size).contains(&wrapped) { usize::try_from(wrapped).ok() } else { None }
 }
 
 /// The bound of a slice that `position` names among `size`: clamped to it.
-pub(crate) fn clamp(position: i64, size: usize) -> usize {
+pub(crate) fn clamp_index(position: i64, size: usize) -> usize {
     let size = i64::try_from(size).unwrap_or(i64::MAX);
     let wrapped = if position < 0 { position.saturating_add(size) } else { position };
     usize::try_from(wrapped.clamp(0, size)).unwrap_or(0)
@@ -46,7 +46,7 @@ pub(crate) fn clamp(position: i64, size: usize) -> usize {
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] for the argument `index` when one is named twice or is none.
-pub(crate) fn dim_set(dims: IntList<'_>, rank: usize, index: u8) -> Result<u32, Error> {
+pub(crate) fn dim_mask(dims: IntList<'_>, rank: usize, index: u8) -> Result<u32, Error> {
     let mut set = 0_u32;
     for dim in dims.iter() {
         let bit = 1 << wrap_dim(dim, rank, index)?;
@@ -71,7 +71,7 @@ pub(crate) fn sizes_arg(args: &Args<'_>, index: u8) -> Result<Dims, Error> {
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when there are no such sizes.
-pub(crate) fn inferred_sizes(args: &Args<'_>, index: u8, numel: usize) -> Result<Dims, Error> {
+pub(crate) fn inferred_sizes_arg(args: &Args<'_>, index: u8, numel: usize) -> Result<Dims, Error> {
     let wrong = Error::InvalidArgument { index, expected: "sizes for as many elements" };
     let mut sizes = Dims::filled(0, 0);
     let mut open = None;
@@ -100,12 +100,12 @@ pub(crate) fn inferred_sizes(args: &Args<'_>, index: u8, numel: usize) -> Result
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when there is no such dimension or the step is not positive.
-pub(crate) fn slice_arg(args: &Args<'_>, index: u8, part: &mut Part) -> Result<(), Error> {
-    let dim = present_dim(args, index, part.sizes.len())?;
+pub(crate) fn slice_args(args: &Args<'_>, index: u8, part: &mut StridedView) -> Result<(), Error> {
+    let dim = existing_dim_arg(args, index, part.sizes.len())?;
     let first = usize::from(index);
     let size = part.sizes[dim];
-    let start = clamp(args.opt_int(first + 1)?.unwrap_or(0), size);
-    let end = clamp(args.opt_int(first + 2)?.unwrap_or(i64::MAX), size);
+    let start = clamp_index(args.opt_int(first + 1)?.unwrap_or(0), size);
+    let end = clamp_index(args.opt_int(first + 2)?.unwrap_or(i64::MAX), size);
     let step = usize::try_from(args.int(first + 3)?).ok().filter(|&step| step > 0);
     let wrong = Error::InvalidArgument { index: index + 3, expected: "a positive step" };
     let step = step.ok_or(wrong)?;
@@ -117,9 +117,9 @@ pub(crate) fn slice_arg(args: &Args<'_>, index: u8, part: &mut Part) -> Result<(
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when there is no such dimension or position.
-pub(crate) fn select_arg(args: &Args<'_>, index: u8, part: &mut Part) -> Result<(), Error> {
-    let dim = present_dim(args, index, part.sizes.len())?;
-    let at = wrap(args.int(usize::from(index) + 1)?, part.sizes[dim]);
+pub(crate) fn select_args(args: &Args<'_>, index: u8, part: &mut StridedView) -> Result<(), Error> {
+    let dim = existing_dim_arg(args, index, part.sizes.len())?;
+    let at = wrap_index(args.int(usize::from(index) + 1)?, part.sizes[dim]);
     let expected = "a position of the dimension";
     part.select(dim, at.ok_or(Error::InvalidArgument { index: index + 1, expected })?);
     Ok(())
@@ -129,7 +129,7 @@ pub(crate) fn select_arg(args: &Args<'_>, index: u8, part: &mut Part) -> Result<
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when it is not.
-pub(crate) fn check_dim_order(args: &mut Args<'_>, index: u8, out: usize) -> Result<(), Error> {
+pub(crate) fn check_dim_order_arg(args: &mut Args<'_>, index: u8, out: usize) -> Result<(), Error> {
     let Some(wanted) = args.opt_int_list(usize::from(index))? else { return Ok(()) };
     let own = args.out(out)?.dim_order();
     if wanted.iter().eq(own.iter().map(|&dim| i64::from(dim))) {
@@ -145,14 +145,14 @@ mod tests {
 
     #[test]
     fn positions() {
-        assert_eq!(wrap(-1, 3), Some(2));
-        assert_eq!(wrap(-4, 3), None);
-        assert_eq!(wrap(3, 3), None);
-        assert_eq!(wrap(i64::MIN, 3), None);
-        assert_eq!(wrap(0, 0), None);
-        assert_eq!(clamp(i64::MIN, 3), 0);
-        assert_eq!(clamp(i64::MAX, 3), 3);
-        assert_eq!(clamp(-1, 3), 2);
+        assert_eq!(wrap_index(-1, 3), Some(2));
+        assert_eq!(wrap_index(-4, 3), None);
+        assert_eq!(wrap_index(3, 3), None);
+        assert_eq!(wrap_index(i64::MIN, 3), None);
+        assert_eq!(wrap_index(0, 0), None);
+        assert_eq!(clamp_index(i64::MIN, 3), 0);
+        assert_eq!(clamp_index(i64::MAX, 3), 3);
+        assert_eq!(clamp_index(-1, 3), 2);
     }
 
     #[test]

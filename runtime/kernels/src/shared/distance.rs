@@ -23,8 +23,8 @@ pub(crate) fn distance<A: Float>(
 ) -> A {
     let zero = A::default();
     let (mut total, mut second, mut done) = (zero, [zero; CHUNK], 0);
-    let exponent = A::number(p);
-    a.data.chunks(a.start, a.step, len, |first| {
+    let exponent = A::from_double(p);
+    a.data.for_each_chunk(a.start, a.step, len, |first| {
         let second = &mut second[..first.len()];
         b.data.read(b.start + done * b.step, b.step, second);
         done += first.len();
@@ -48,6 +48,6 @@ pub(crate) fn distance<A: Float>(
     } else if p == 0.0 || p == 1.0 || p == f64::INFINITY {
         total
     } else {
-        total.powf(A::number(1.0 / p))
+        total.powf(A::from_double(1.0 / p))
     }
 }

@@ -14,12 +14,12 @@ pub(crate) trait Divide {
     /// What `floor_divide` leaves; it has the sign of the divisor.
     fn remainder(self, divisor: Self) -> Self;
     /// What `trunc_divide` leaves; it has the sign of the dividend.
-    fn modulo(self, divisor: Self) -> Self;
+    fn fmod(self, divisor: Self) -> Self;
 }
 
 impl Divide for i64 {
     fn floor_divide(self, divisor: Self) -> Self {
-        let down = i64::from(self.modulo(divisor) != 0 && (self < 0) != (divisor < 0));
+        let down = i64::from(self.fmod(divisor) != 0 && (self < 0) != (divisor < 0));
         self.wrapping_div(divisor) - down
     }
 
@@ -28,11 +28,11 @@ impl Divide for i64 {
     }
 
     fn remainder(self, divisor: Self) -> Self {
-        let rest = self.modulo(divisor);
+        let rest = self.fmod(divisor);
         if rest != 0 && (rest < 0) != (divisor < 0) { rest + divisor } else { rest }
     }
 
-    fn modulo(self, divisor: Self) -> Self {
+    fn fmod(self, divisor: Self) -> Self {
         self.wrapping_rem(divisor)
     }
 }
@@ -45,7 +45,7 @@ macro_rules! floats {
                     return self / divisor;
                 }
                 // The quotient of what the divisor divides evenly is near an integer.
-                let rest = self.modulo(divisor);
+                let rest = self.fmod(divisor);
                 let mut quotient = (self - rest) / divisor;
                 if rest != 0.0 && (rest < 0.0) != (divisor < 0.0) {
                     quotient -= 1.0;
@@ -62,11 +62,11 @@ macro_rules! floats {
             }
 
             fn remainder(self, divisor: Self) -> Self {
-                let rest = self.modulo(divisor);
+                let rest = self.fmod(divisor);
                 if rest != 0.0 && (rest < 0.0) != (divisor < 0.0) { rest + divisor } else { rest }
             }
 
-            fn modulo(self, divisor: Self) -> Self {
+            fn fmod(self, divisor: Self) -> Self {
                 Libm::<$rust>::fmod(self, divisor)
             }
         })*
@@ -109,7 +109,7 @@ mod tests {
     fn integers_round_by_sign() {
         let check = |a: i64, b: i64, floor: (i64, i64), trunc: (i64, i64)| {
             assert_eq!((a.floor_divide(b), a.remainder(b)), floor, "{a} by {b}");
-            assert_eq!((a.trunc_divide(b), a.modulo(b)), trunc, "{a} by {b}");
+            assert_eq!((a.trunc_divide(b), a.fmod(b)), trunc, "{a} by {b}");
         };
         check(7, 2, (3, 1), (3, 1));
         check(-7, 2, (-4, 1), (-3, -1));

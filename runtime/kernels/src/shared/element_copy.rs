@@ -1,9 +1,9 @@
 //! Copies of elements of any dtype, which depend on their width only.
 
-use crate::shared::loop_nest::Loops;
+use crate::shared::loop_nest::LoopNest;
 
 /// Copies one element for each pass of `loops`, `width` bytes wide.
-pub(crate) fn copy_elements(loops: Loops<2>, from: &[u8], to: &mut [u8], width: usize) {
+pub(crate) fn copy_elements(loops: LoopNest<2>, from: &[u8], to: &mut [u8], width: usize) {
     match width {
         1 => copy::<1>(loops, from, to),
         2 => copy::<2>(loops, from, to),
@@ -13,7 +13,7 @@ pub(crate) fn copy_elements(loops: Loops<2>, from: &[u8], to: &mut [u8], width: 
     }
 }
 
-fn copy<const W: usize>(mut loops: Loops<2>, from: &[u8], to: &mut [u8]) {
+fn copy<const W: usize>(mut loops: LoopNest<2>, from: &[u8], to: &mut [u8]) {
     let (from, to) = (from.as_chunks::<W>().0, to.as_chunks_mut::<W>().0);
     let (run, [from_step, to_step]) = loops.pop();
     loops.for_each([0, 0], |[source, target]| {

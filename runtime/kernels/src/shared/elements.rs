@@ -8,7 +8,7 @@ use afferent_core::{Error, ScalarType, TensorMut, TensorView};
 
 use crate::shared::{
     accumulator::{Accumulator, Operand},
-    complex::parts_of,
+    complex::component_dtype,
     dtype::with_dtype,
 };
 
@@ -37,8 +37,8 @@ impl<'a, A: Accumulator> Reader<'a, A> {
     }
 
     /// As [`Reader::new`], but of complex elements the parts, and of 16 bits the integer.
-    pub(crate) fn stored(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
-        Self::of(stored(tensor.dtype()), tensor, index)
+    pub(crate) fn of_components(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
+        Self::of(stored_dtype(tensor.dtype()), tensor, index)
     }
 
     fn of(dtype: ScalarType, tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
@@ -67,7 +67,13 @@ impl<'a, A: Accumulator> Reader<'a, A> {
     }
 
     /// Calls `f` for `len` elements in chunks.
-    pub(crate) fn chunks(&self, start: usize, stride: usize, len: usize, mut f: impl FnMut(&[A])) {
+    pub(crate) fn for_each_chunk(
+        &self,
+        start: usize,
+        stride: usize,
+        len: usize,
+        mut f: impl FnMut(&[A]),
+    ) {
         if let Some(all) = self.slice(start, len).filter(|_| stride == 1) {
             return all.chunks(CHUNK).for_each(f);
         }
@@ -97,8 +103,11 @@ impl<'a, A: Accumulator> Writer<'a, A> {
     }
 
     /// As [`Writer::new`], but of complex elements the parts, and of 16 bits the integer.
-    pub(crate) fn stored(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
-        Self::of(stored(tensor.dtype()), tensor, index)
+    pub(crate) fn of_components(
+        tensor: &'a mut TensorMut<'_, '_>,
+        index: u8,
+    ) -> Result<Self, Error> {
+        Self::of(stored_dtype(tensor.dtype()), tensor, index)
     }
 
     fn of(dtype: ScalarType, tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
@@ -125,9 +134,9 @@ impl<'a, A: Accumulator> Writer<'a, A> {
 }
 
 /// The dtype of the numbers that `dtype` stores: of complex ones the parts, of bits an integer.
-fn stored(dtype: ScalarType) -> ScalarType {
+fn stored_dtype(dtype: ScalarType) -> ScalarType {
     let bits = if dtype == ScalarType::Bits16 { ScalarType::UInt16 } else { dtype };
-    parts_of(dtype).unwrap_or(bits)
+    component_dtype(dtype).unwrap_or(bits)
 }
 
 fn load<T: Operand, A: Accumulator>(bytes: &[u8], start: usize, stride: usize, into: &mut [A]) {
@@ -135,11 +144,11 @@ fn load<T: Operand, A: Accumulator>(bytes: &[u8], start: usize, stride: usize, i
     let data = data.get(start..).unwrap_or(&[]);
     if stride == 1 {
         for (to, &from) in into.iter_mut().zip(data) {
-            *to = A::of(from);
+            *to = A::from_element(from);
         }
     } else {
         for (to, &from) in into.iter_mut().zip(data.iter().step_by(stride.max(1))) {
-            *to = A::of(from);
+            *to = A::from_element(from);
         }
     }
 }
@@ -149,11 +158,11 @@ fn store<T: Operand, A: Accumulator>(bytes: &mut [u8], start: usize, stride: usi
     let data = data.get_mut(start..).unwrap_or(&mut []);
     if stride == 1 {
         for (to, &from) in data.iter_mut().zip(values) {
-            *to = from.element();
+            *to = from.to_element();
         }
     } else {
         for (to, &from) in data.iter_mut().step_by(stride.max(1)).zip(values) {
-            *to = from.element();
+            *to = from.to_element();
         }
     }
 }

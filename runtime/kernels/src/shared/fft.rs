@@ -15,7 +15,7 @@ const LARGEST_RADIX: usize = 13;
 /// `e^(i angle)`.
 fn turn<A: Float>(angle: f64) -> Complex<A> {
     let (sin, cos) = libm::sincos(angle);
-    [A::number(cos), A::number(sin)]
+    [A::from_double(cos), A::from_double(sin)]
 }
 
 /// Which way a transform goes: the sign of its exponents.
@@ -39,7 +39,7 @@ type Line<'s, A> = &'s [Complex<A>];
 /// A length of small primes is taken apart, a radix at a time, by the autosort method of Stockham.
 /// Another length `n` becomes a convolution with the chirp `e^(±π i k² / n)`, as Bluestein found,
 /// which transforms of a power of two compute.
-pub(crate) struct Fourier<'s, A> {
+pub(crate) struct Fft<'s, A> {
     len: usize,
     /// The line to transform, which is shorter than this where a chirp is used.
     line: &'s mut [Complex<A>],
@@ -51,7 +51,7 @@ pub(crate) struct Fourier<'s, A> {
     chirp: Option<[Line<'s, A>; 2]>,
 }
 
-impl<'s, A: Float> Fourier<'s, A> {
+impl<'s, A: Float> Fft<'s, A> {
     /// Elements of scratch memory that lines of `len` need; `None` when there are too many.
     pub(crate) fn scratch(len: usize) -> Option<usize> {
         if is_smooth(len) {
@@ -95,7 +95,7 @@ impl<'s, A: Float> Fourier<'s, A> {
         this
     }
 
-    /// The line to transform, and after [`Fourier::run`] its transform.
+    /// The line to transform, and after [`Fft::run`] its transform.
     pub(crate) fn line(&mut self) -> &mut [Complex<A>] {
         &mut self.line[..self.len]
     }
@@ -116,7 +116,7 @@ impl<'s, A: Float> Fourier<'s, A> {
             *x = conj(mul(*x, factor));
         }
         self.transform();
-        let scale = A::ONE / A::number(self.line.len() as f64);
+        let scale = A::ONE / A::from_double(self.line.len() as f64);
         for (x, &factor) in self.line.iter_mut().zip(chirp) {
             let [re, im] = mul(conj(*x), factor);
             *x = [re * scale, im * scale];
@@ -260,13 +260,13 @@ mod tests {
     fn check(len: usize, direction: Direction) {
         let x: Vec<Complex<f64>> =
             (0..len).map(|k| [(k * 7 % 5) as f64 - 2.0, (k * 3 % 4) as f64]).collect();
-        let mut scratch = vec![[0.0; 2]; Fourier::<f64>::scratch(len).unwrap()];
-        let mut fourier = Fourier::new(len, direction, &mut scratch);
+        let mut scratch = vec![[0.0; 2]; Fft::<f64>::scratch(len).unwrap()];
+        let mut fft = Fft::new(len, direction, &mut scratch);
         for _ in 0..2 {
-            fourier.line().copy_from_slice(&x);
-            fourier.run();
+            fft.line().copy_from_slice(&x);
+            fft.run();
         }
-        for (j, found) in fourier.line().iter().enumerate() {
+        for (j, found) in fft.line().iter().enumerate() {
             let mut sum = [0.0; 2];
             for (k, &x) in x.iter().enumerate() {
                 let angle = 2.0 * PI * (j * k % len) as f64 / len as f64;

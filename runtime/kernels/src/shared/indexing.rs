@@ -4,8 +4,8 @@ use afferent_core::{Dims, Error, ScalarType, TensorList, TensorView, broadcast_s
 
 use crate::shared::{
     dim_args,
-    strided_copy::OUTSIDE,
-    strided_view::{Part, for_each_position, row_major},
+    strided_copy::OUT_OF_BOUNDS,
+    strided_view::{StridedView, contiguous_strides, for_each_position},
 };
 
 /// Indices of either width.
@@ -44,7 +44,7 @@ impl<'a> Indices<'a> {
 
 /// The argument that holds indices, and the dimension that they index.
 #[derive(Clone, Copy)]
-pub(crate) struct Along<'a> {
+pub(crate) struct IndexedDim<'a> {
     pub(crate) index: TensorView<'a>,
     /// Number of the argument.
     pub(crate) arg: u8,
@@ -60,12 +60,12 @@ pub(crate) struct Along<'a> {
 /// [`Error::InvalidArgument`] when either part has other dimensions or fewer positions than the
 /// indices, or one lies outside the dimension.
 pub(crate) fn for_each_index(
-    along: Along<'_>,
-    beside: &Part,
-    indexed: &Part,
+    along: IndexedDim<'_>,
+    beside: &StridedView,
+    indexed: &StridedView,
     mut each: impl FnMut(usize, usize) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let Along { index, arg, dim, beside_arg } = along;
+    let IndexedDim { index, arg, dim, beside_arg } = along;
     let wrong = |expected| Error::InvalidArgument { index: arg, expected };
     if index.numel() == 0 {
         return Ok(());
@@ -104,13 +104,13 @@ pub(crate) fn for_each_index(
 /// Each tensor of integers selects from one dimension; a mask selects from as many as it has.
 /// Together they make the dimensions `picked`, which stand in the result where the first indexed
 /// dimension was, or in front if the indexed dimensions are not neighbours.
-pub(crate) struct Selection {
+pub(crate) struct AdvancedIndex {
     /// The shape to which the index tensors broadcast.
     pub(crate) picked: Dims,
     /// Dimension of the result where `picked` begins.
     first: usize,
     /// Sizes and strides of the dimensions that nothing indexes.
-    pub(crate) rest: Part,
+    pub(crate) rest: StridedView,
     /// Sizes of the result.
     pub(crate) sizes: Dims,
 }
@@ -136,14 +136,14 @@ fn count(mask: &TensorView<'_>) -> usize {
     mask.bytes().iter().filter(|&&byte| byte != 0).count()
 }
 
-impl Selection {
+impl AdvancedIndex {
     /// What `list` selects from `tensor`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when they do not fit each other.
-    pub(crate) fn new(list: TensorList<'_>, tensor: &Part) -> Result<Self, Error> {
+    pub(crate) fn new(list: TensorList<'_>, tensor: &StridedView) -> Result<Self, Error> {
         let mut picked = Dims::filled(0, 0);
-        let mut rest = Part { sizes: picked, strides: picked, offset: 0 };
+        let mut rest = StridedView { sizes: picked, strides: picked, offset: 0 };
         let (mut first, mut last, mut indexed) = (None, 0, 0);
         let mut dim = 0;
         for item in 0..list.len() {
@@ -178,7 +178,7 @@ impl Selection {
         Ok(Self { picked, first, rest, sizes })
     }
 
-    fn keep(rest: &mut Part, tensor: &Part, dim: usize) -> Result<(), Error> {
+    fn keep(rest: &mut StridedView, tensor: &StridedView, dim: usize) -> Result<(), Error> {
         let too_many = wrong("no more indices than dimensions");
         rest.sizes.push(*tensor.sizes.get(dim).ok_or(too_many)?)?;
         rest.strides.push(*tensor.strides.get(dim).ok_or(too_many)?)
@@ -199,7 +199,7 @@ impl Selection {
     pub(crate) fn locate(
         &self,
         list: TensorList<'_>,
-        tensor: &Part,
+        tensor: &StridedView,
         places: &mut [usize],
     ) -> Result<(), Error> {
         places.fill(tensor.offset);
@@ -215,14 +215,14 @@ impl Selection {
                 continue;
             }
             let (size, stride) = (tensor.sizes[dim], tensor.strides[dim]);
-            let mut part = Part::all(&index);
+            let mut part = StridedView::of(&index);
             part.expand(&self.picked, LIST)?;
             let indices = Indices::of(&index, LIST)?;
-            let strides = [&*row_major(&self.picked), &*part.strides];
+            let strides = [&*contiguous_strides(&self.picked), &*part.strides];
             for_each_position(&self.picked, [0, 0], strides, |[place, at]| {
-                let position = indices.get(at).and_then(|index| dim_args::wrap(index, size));
+                let position = indices.get(at).and_then(|index| dim_args::wrap_index(index, size));
                 let position = position.ok_or(wrong("indices inside the dimension"))?;
-                let place = places.get_mut(place).ok_or(OUTSIDE)?;
+                let place = places.get_mut(place).ok_or(OUT_OF_BOUNDS)?;
                 *place = place.wrapping_add(position.wrapping_mul(stride));
                 Ok(())
             })?;
@@ -258,7 +258,7 @@ impl Selection {
         let mut kept = *strides;
         let mut picked = self.picked;
         for stride in picked.iter_mut() {
-            *stride = *kept.get(self.first).ok_or(OUTSIDE)?;
+            *stride = *kept.get(self.first).ok_or(OUT_OF_BOUNDS)?;
             kept.remove(self.first);
         }
         Ok((kept, picked))

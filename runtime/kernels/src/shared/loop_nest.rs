@@ -4,12 +4,12 @@ use afferent_core::{Dims, Error, TensorMut, TensorView};
 
 /// Loops over some dimensions, with the step that each of `N` tensors takes in them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Loops<const N: usize> {
+pub(crate) struct LoopNest<const N: usize> {
     sizes: Dims,
     steps: [Dims; N],
 }
 
-impl<const N: usize> Loops<N> {
+impl<const N: usize> LoopNest<N> {
     /// No loop: one pass.
     pub(crate) fn new() -> Self {
         Self { sizes: Dims::filled(0, 0), steps: [Dims::filled(0, 0); N] }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn loops_merge_and_keep_the_order() {
         let check = |dims: &[(usize, usize)], loops: usize, expected: &[usize]| {
-            let mut all = Loops::<1>::new();
+            let mut all = LoopNest::<1>::new();
             for &(size, step) in dims {
                 all.push(size, [step]).unwrap();
             }

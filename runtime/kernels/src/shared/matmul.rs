@@ -36,14 +36,14 @@ impl<T> Matrix<'_, T> {
 
 /// The product `alpha · a · b + beta · addend` of a `rows × inner` and an `inner × cols` matrix.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Product<'a, T: Operand> {
+pub(crate) struct Matmul<'a, T: Operand> {
     pub(crate) a: Matrix<'a, T>,
     pub(crate) b: Matrix<'a, T>,
     pub(crate) rows: usize,
     pub(crate) inner: usize,
     pub(crate) cols: usize,
-    pub(crate) alpha: T::Sum,
-    pub(crate) addend: Option<(Matrix<'a, T>, T::Sum)>,
+    pub(crate) alpha: T::Acc,
+    pub(crate) addend: Option<(Matrix<'a, T>, T::Acc)>,
 }
 
 /// The matrix that is written: element `(i, j)` is `data[i * row + j * col]`.
@@ -53,7 +53,7 @@ struct Target<'o, T> {
     col: usize,
 }
 
-impl<T: Operand> Product<'_, T> {
+impl<T: Operand> Matmul<'_, T> {
     /// Writes the product; element `(i, j)` goes to `out[i * row + j * col]`.
     pub(crate) fn write(
         &self,
@@ -66,7 +66,7 @@ impl<T: Operand> Product<'_, T> {
         written.unwrap_or_else(|| self.write_portable(out, row, col))
     }
 
-    /// As [`Product::write`], without scratch memory.
+    /// As [`Matmul::write`], without scratch memory.
     pub(crate) fn write_portable(
         &self,
         out: &mut [T],
@@ -89,7 +89,7 @@ impl<T: Operand> Product<'_, T> {
         } else if self.b.col == 1 {
             self.write_tiles(target);
         } else {
-            let swapped = Product {
+            let swapped = Matmul {
                 a: self.b.transposed(),
                 b: self.a.transposed(),
                 rows: cols,
@@ -121,8 +121,8 @@ impl<T: Operand> Product<'_, T> {
 
     /// The sums of rows from `i` and columns from `j` on; those past the last column are zero.
     #[inline(never)]
-    fn tile<const R: usize, const C: usize>(&self, i: usize, j: usize) -> [[T::Sum; C]; R] {
-        let mut sums = [[T::Sum::default(); C]; R];
+    fn tile<const R: usize, const C: usize>(&self, i: usize, j: usize) -> [[T::Acc; C]; R] {
+        let mut sums = [[T::Acc::default(); C]; R];
         let rows: [&[T]; R] =
             array::from_fn(|r| self.a.data.get((i + r) * self.a.row..).unwrap_or(&[]));
         let left = self.cols - j;
@@ -181,8 +181,8 @@ impl<T: Operand> Product<'_, T> {
 
     /// The sums of rows from `i` and columns from `j` on.
     #[inline(never)]
-    fn dots<const R: usize, const C: usize>(&self, i: usize, j: usize) -> [[T::Sum; C]; R] {
-        let zero = T::Sum::default();
+    fn dots<const R: usize, const C: usize>(&self, i: usize, j: usize) -> [[T::Acc; C]; R] {
+        let zero = T::Acc::default();
         let rows: [_; R] = array::from_fn(|r| {
             self.a.data[(i + r) * self.a.row..][..self.inner].as_chunks::<WIDTH>()
         });
@@ -191,7 +191,7 @@ impl<T: Operand> Product<'_, T> {
         });
         let mut lanes = [[[zero; WIDTH]; C]; R];
         for k in 0..self.inner / WIDTH {
-            let cols: [[T::Sum; WIDTH]; C] = array::from_fn(|c| cols[c].0[k].map(T::widen));
+            let cols: [[T::Acc; WIDTH]; C] = array::from_fn(|c| cols[c].0[k].map(T::widen));
             for (lanes, row) in lanes.iter_mut().zip(&rows) {
                 let row = row.0[k].map(T::widen);
                 for (lanes, col) in lanes.iter_mut().zip(&cols) {
@@ -215,7 +215,7 @@ impl<T: Operand> Product<'_, T> {
         out: &mut Target<'_, T>,
         i: usize,
         j: usize,
-        sums: &[[T::Sum; C]; R],
+        sums: &[[T::Acc; C]; R],
     ) {
         for (i, sums) in (i..).zip(sums) {
             for (j, sum) in (j..self.cols).zip(sums) {
@@ -224,7 +224,7 @@ impl<T: Operand> Product<'_, T> {
                     let addend = matrix.data[i * matrix.row + j * matrix.col].widen();
                     result = result.add(beta.mul(addend));
                 }
-                out.data[i * out.row + j * out.col] = result.element();
+                out.data[i * out.row + j * out.col] = result.to_element();
             }
         }
     }
@@ -261,7 +261,7 @@ mod tests {
                 let (row, col) = if columns_first { (1, rows) } else { (cols, 1) };
                 Matrix { data, row, col }
             };
-            let product = Product {
+            let product = Matmul {
                 a: matrix(&a[..], rows, inner, layout & 1 > 0),
                 b: matrix(&b[..], inner, cols, layout & 2 > 0),
                 rows,
@@ -300,9 +300,9 @@ mod tests {
     fn matrices_outside_their_tensors_are_refused() {
         let (data, one) = ([1.0_f32; 4], Matrix { data: &[1.0][..], row: 1, col: 1 });
         let a = Matrix { data: &data[..], row: 2, col: 1 };
-        let product = Product { a, b: one, rows: 2, inner: 2, cols: 1, alpha: 1.0, addend: None };
+        let product = Matmul { a, b: one, rows: 2, inner: 2, cols: 1, alpha: 1.0, addend: None };
         assert!(product.write_portable(&mut [0.0; 2], 1, 1).is_err());
-        let product = Product { b: a, rows: usize::MAX, ..product };
+        let product = Matmul { b: a, rows: usize::MAX, ..product };
         assert!(product.write_portable(&mut [0.0; 2], usize::MAX, 1).is_err());
     }
 }

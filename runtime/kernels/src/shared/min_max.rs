@@ -3,19 +3,19 @@
 use afferent_core::{Args, Error, ScalarType, TensorView};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype, with_accumulator},
+    accumulator::{Accumulator, check_dtype, with_accumulator},
     elements::{Reader, Writer},
-    reduce::{Reduced, Reduction},
+    reduce::{ReducedDims, Reduction},
 };
 
 /// Which element is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extremum {
+pub(crate) enum MinMax {
     Max,
     Min,
 }
 
-impl Extremum {
+impl MinMax {
     /// Whether `x` replaces `best`; NaN replaces every number, and the first of equals stays.
     pub(crate) fn prefers<A: Accumulator>(self, x: A, best: A) -> bool {
         let beats = match self {
@@ -35,10 +35,10 @@ impl Extremum {
 }
 
 /// Writes the extreme of each group of elements of argument 0 to argument `out`.
-pub(crate) fn values(
+pub(crate) fn reduce_values(
     args: &mut Args<'_>,
-    which: Extremum,
-    gone: Reduced,
+    which: MinMax,
+    reduced: ReducedDims,
     keepdim: bool,
     out: u8,
 ) -> Result<(), Error> {
@@ -46,14 +46,14 @@ pub(crate) fn values(
     ordered(&x)?;
     with_accumulator!(x.dtype(), A => {
         let mut to = args.out(usize::from(out))?;
-        same_dtype(to.dtype(), x.dtype(), out)?;
-        refuse_nothing(&x, gone)?;
-        to.resize(&gone.out_sizes(x.sizes(), keepdim)?)?;
-        let reduction = Reduction::new(&x, gone, keepdim, &to)?;
+        check_dtype(to.dtype(), x.dtype(), out)?;
+        refuse_nothing(&x, reduced)?;
+        to.resize(&reduced.out_sizes(x.sizes(), keepdim)?)?;
+        let reduction = Reduction::new(&x, reduced, keepdim, &to)?;
         let (x, mut to) = (Reader::<A>::new(x, 0)?, Writer::new(&mut to, out)?);
         reduction.for_each(|from, at| {
             let mut best = which.start();
-            reduction.chunks(&x, from, |chunk| best = fold(which, best, chunk));
+            reduction.for_each_chunk(&x, from, |chunk| best = fold(which, best, chunk));
             to.set(at, best);
         });
         Ok(())
@@ -61,30 +61,30 @@ pub(crate) fn values(
 }
 
 /// The better of `best` and the elements of `chunk`.
-fn fold<A: Accumulator>(which: Extremum, best: A, chunk: &[A]) -> A {
+fn fold<A: Accumulator>(which: MinMax, best: A, chunk: &[A]) -> A {
     match which {
-        Extremum::Max => chunk.iter().fold(best, |b, &x| if b >= x || b.is_nan() { b } else { x }),
-        Extremum::Min => chunk.iter().fold(best, |b, &x| if b <= x || b.is_nan() { b } else { x }),
+        MinMax::Max => chunk.iter().fold(best, |b, &x| if b >= x || b.is_nan() { b } else { x }),
+        MinMax::Min => chunk.iter().fold(best, |b, &x| if b <= x || b.is_nan() { b } else { x }),
     }
 }
 
 /// Writes the position of the extreme along `dim` of argument 0, or in all of it, to the last of
 /// `outs`, and the extreme itself to the first when there are two.
-pub(crate) fn indices<const N: usize>(
+pub(crate) fn reduce_indices<const N: usize>(
     args: &mut Args<'_>,
-    which: Extremum,
+    which: MinMax,
     dim: Option<i64>,
     keepdim: bool,
     outs: [usize; N],
 ) -> Result<(), Error> {
     let x = args.tensor(0)?;
     ordered(&x)?;
-    let gone = match dim {
-        Some(dim) => Reduced::one(dim, x.rank(), 1)?,
-        None => Reduced::ALL,
+    let reduced = match dim {
+        Some(dim) => ReducedDims::one(dim, x.rank(), 1)?,
+        None => ReducedDims::ALL,
     };
-    refuse_nothing(&x, gone)?;
-    let sizes = gone.out_sizes(x.sizes(), keepdim)?;
+    refuse_nothing(&x, reduced)?;
+    let sizes = reduced.out_sizes(x.sizes(), keepdim)?;
     let [mut values, mut positions] = match outs[..] {
         [positions] => [None, Some(args.outs([positions])?).map(|[p]| p)],
         [values, positions] => args.outs([values, positions])?.map(Some),
@@ -94,15 +94,15 @@ pub(crate) fn indices<const N: usize>(
     let Some(positions) = &mut positions else {
         return Err(Error::Internal { reason: "positions are always written" });
     };
-    same_dtype(positions.dtype(), ScalarType::Long, last)?;
+    check_dtype(positions.dtype(), ScalarType::Long, last)?;
     positions.resize(&sizes)?;
-    let reduction = Reduction::new(&x, gone, keepdim, positions)?;
+    let reduction = Reduction::new(&x, reduced, keepdim, positions)?;
     with_accumulator!(x.dtype(), A => {
         let reader = Reader::<A>::new(x, 0)?;
         if let Some(values) = &mut values {
-            same_dtype(values.dtype(), x.dtype(), last - 1)?;
+            check_dtype(values.dtype(), x.dtype(), last - 1)?;
             values.resize(&sizes)?;
-            let reduction = Reduction::new(&x, gone, keepdim, values)?;
+            let reduction = Reduction::new(&x, reduced, keepdim, values)?;
             let mut values = Writer::new(values, last - 1)?;
             reduction.for_each(|from, to| values.set(to, best(&reduction, &reader, from, which).0));
         }
@@ -117,10 +117,10 @@ fn best<A: Accumulator>(
     reduction: &Reduction,
     x: &Reader<'_, A>,
     from: usize,
-    which: Extremum,
+    which: MinMax,
 ) -> (A, i64) {
     let (mut best, mut place, mut at) = (which.start(), 0, 0);
-    reduction.chunks(x, from, |chunk| {
+    reduction.for_each_chunk(x, from, |chunk| {
         for &x in chunk {
             if which.prefers(x, best) {
                 (best, place) = (x, at);
@@ -131,9 +131,9 @@ fn best<A: Accumulator>(
     (best, place)
 }
 
-fn refuse_nothing(x: &TensorView<'_>, gone: Reduced) -> Result<(), Error> {
+fn refuse_nothing(x: &TensorView<'_>, reduced: ReducedDims) -> Result<(), Error> {
     let expected = "elements along the dimensions that are reduced";
-    if gone.count(x.sizes()) == 0 {
+    if reduced.count(x.sizes()) == 0 {
         return Err(Error::InvalidArgument { index: 0, expected });
     }
     Ok(())
@@ -148,12 +148,12 @@ fn ordered(x: &TensorView<'_>) -> Result<(), Error> {
 }
 
 /// The larger; NaN where either is NaN.
-pub(crate) fn larger<T: PartialOrd>(a: T, b: T) -> T {
+pub(crate) fn nan_max<T: PartialOrd>(a: T, b: T) -> T {
     if a > b || is_nan(&a) { a } else { b }
 }
 
 /// The smaller; NaN where either is NaN.
-pub(crate) fn smaller<T: PartialOrd>(a: T, b: T) -> T {
+pub(crate) fn nan_min<T: PartialOrd>(a: T, b: T) -> T {
     if a < b || is_nan(&a) { a } else { b }
 }
 
@@ -168,9 +168,9 @@ mod tests {
     #[test]
     fn nan_wins_on_either_side() {
         for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN)] {
-            assert!(larger(a, b).is_nan() && smaller(a, b).is_nan());
+            assert!(nan_max(a, b).is_nan() && nan_min(a, b).is_nan());
         }
-        assert_eq!((larger(1, 2), smaller(1, 2)), (2, 1));
-        assert_eq!((larger(2.0, 1.0), smaller(2.0, 1.0)), (2.0, 1.0));
+        assert_eq!((nan_max(1, 2), nan_min(1, 2)), (2, 1));
+        assert_eq!((nan_max(2.0, 1.0), nan_min(2.0, 1.0)), (2.0, 1.0));
     }
 }

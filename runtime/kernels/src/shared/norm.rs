@@ -5,7 +5,7 @@ use afferent_core::Error;
 use crate::shared::{
     accumulator::{Float, sum, sum_of},
     elements::{CHUNK, Reader, Writer},
-    loop_nest::Loops,
+    loop_nest::LoopNest,
 };
 
 /// Elements that are copied and then changed.
@@ -14,7 +14,7 @@ const IN_CACHE: usize = 1024;
 /// The elements of one group, in a tensor to read and one to write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group {
-    outer: Loops<2>,
+    outer: LoopNest<2>,
     run: usize,
     steps: [usize; 2],
 }
@@ -22,7 +22,7 @@ pub(crate) struct Group {
 impl Group {
     /// The elements of dimensions of `sizes`, with the strides of both tensors in them.
     pub(crate) fn new(dims: impl Iterator<Item = (usize, [usize; 2])>) -> Result<Self, Error> {
-        let mut outer = Loops::new();
+        let mut outer = LoopNest::new();
         for (size, steps) in dims {
             outer.push(size, steps)?;
         }
@@ -32,7 +32,7 @@ impl Group {
 
     /// The mean and the variance of the `count` elements of the group that begins at `from`.
     pub(crate) fn moments<A: Float>(&self, x: &Reader<'_, A>, from: usize, count: usize) -> (A, A) {
-        let count = A::number(count as f64);
+        let count = A::from_double(count as f64);
         let mean = self.sum(x, from, sum) / count;
         let square = |x: A| (x - mean) * (x - mean);
         (mean, self.sum(x, from, |chunk| sum_of(chunk, square)) / count)
@@ -42,7 +42,7 @@ impl Group {
         let mut total = A::default();
         self.outer.for_each([from, 0], |[from, _]| {
             let mut part = A::default();
-            x.chunks(from, self.steps[0], self.run, |chunk| part = part + f(chunk));
+            x.for_each_chunk(from, self.steps[0], self.run, |chunk| part = part + f(chunk));
             total = total + part;
         });
         total

@@ -25,7 +25,7 @@ use crate::shared::{
 };
 
 pub(crate) use crate::shared::pointwise::input::{
-    Input, Slice, check_range, fill_value, integer, result_type,
+    DimRange, Input, check_range, fill_value, integer, result_type,
 };
 
 /// The arithmetic of an operator for each number type, over blocks of elements; made by
@@ -133,24 +133,24 @@ impl<'a, const K: usize> Pointwise<'a, K> {
     }
 
     /// The same with inputs that are the arguments `places`, and not the first ones.
-    pub(crate) fn of_arguments(self, places: [u8; K]) -> Self {
+    pub(crate) fn at_args(self, places: [u8; K]) -> Self {
         Self { places, ..self }
     }
 
     /// Computes in floating point; `bool` and integers as `f32`.
-    pub(crate) fn in_float(self) -> Self {
+    pub(crate) fn promoting_ints_to_float(self) -> Self {
         let compute = if self.compute.is_float() { self.compute } else { ScalarType::Float };
         Self { compute, result: compute, ..self }
     }
 
     /// Gives truth values, for which the arithmetic returns zero or another number.
-    pub(crate) fn giving_bool(self) -> Self {
+    pub(crate) fn with_bool_result(self) -> Self {
         Self { result: ScalarType::Bool, ..self }
     }
 
     /// Does not round numbers and tensors without dimensions to a half type, as PyTorch for the
     /// four basic operations.
-    pub(crate) fn with_wide_scalars(self) -> Self {
+    pub(crate) fn with_unrounded_scalars(self) -> Self {
         Self { wide_scalars: true, ..self }
     }
 
@@ -160,17 +160,17 @@ impl<'a, const K: usize> Pointwise<'a, K> {
     }
 
     /// Refuses to compute in floating point.
-    pub(crate) fn not_float(self) -> Result<Self, Error> {
+    pub(crate) fn reject_float(self) -> Result<Self, Error> {
         self.refuse(ScalarType::is_float)
     }
 
     /// Refuses to compute in `bool`.
-    pub(crate) fn not_bool(self) -> Result<Self, Error> {
+    pub(crate) fn reject_bool(self) -> Result<Self, Error> {
         self.refuse(|dtype| dtype == ScalarType::Bool)
     }
 
     /// Refuses to compute in anything but floating point.
-    pub(crate) fn only_float(self) -> Result<Self, Error> {
+    pub(crate) fn require_float(self) -> Result<Self, Error> {
         self.refuse(|dtype| !dtype.is_float())
     }
 
@@ -278,7 +278,7 @@ impl<'a, const K: usize> Pointwise<'a, K> {
             let keeps = self.wide_scalars && self.compute.is_float() && input.rank() == 0;
             let dtype = if keeps { C::DTYPE } else { self.compute };
             *source = match input {
-                Input::Tensor(view) | Input::Part(view, _) => Source::tensor(view, dtype, at)?,
+                Input::Tensor(view) | Input::Narrow(view, _) => Source::tensor(view, dtype, at)?,
                 Input::Scalar(scalar) => Source::constant(*scalar, dtype, at)?,
             };
         }
@@ -294,7 +294,7 @@ fn is_number(dtype: ScalarType) -> bool {
 
 impl Pointwise<'_, 1> {
     /// As [`Pointwise::run`], but `f32` is computed by `vectors` where there are any.
-    pub(crate) fn run_in_vectors<I, F, D>(
+    pub(crate) fn run_simd<I, F, D>(
         &self,
         args: &mut Args<'_>,
         index: usize,

@@ -10,12 +10,12 @@ use afferent_core::{Args, Dims, Error, IntList, TensorMut, TensorView};
 
 use crate::shared::{
     elements::CHUNK,
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 /// A window along one dimension.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Axis {
+pub(crate) struct PoolDim {
     pub(crate) input: usize,
     pub(crate) output: usize,
     pub(crate) kernel: usize,
@@ -27,13 +27,13 @@ pub(crate) struct Axis {
 /// Outputs of a row that an element of the window meets inside the input: `count` from `to` on,
 /// the first at the input position `from`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Meeting {
+pub(crate) struct TapSpan {
     pub(crate) to: usize,
     pub(crate) from: usize,
     pub(crate) count: usize,
 }
 
-impl Axis {
+impl PoolDim {
     /// A dimension that the tensor does not have.
     const NONE: Self = Self { input: 1, output: 1, kernel: 1, stride: 1, padding: 0, dilation: 1 };
 
@@ -65,16 +65,16 @@ impl Axis {
 
     /// Where the windows `start..start + len` meet the input with their element `tap`; outputs
     /// count from `start`.
-    pub(crate) fn meeting(&self, tap: usize, start: usize, len: usize) -> Meeting {
+    pub(crate) fn meeting(&self, tap: usize, start: usize, len: usize) -> TapSpan {
         let offset = tap * self.dilation;
         let before = self.padding.saturating_sub(offset).div_ceil(self.stride);
         let end = (self.input + self.padding).saturating_sub(offset).div_ceil(self.stride);
         let (first, last) = (before.max(start), end.min(start + len));
         if first >= last {
-            return Meeting { to: 0, from: 0, count: 0 };
+            return TapSpan { to: 0, from: 0, count: 0 };
         }
         let from = first * self.stride + offset - self.padding;
-        Meeting { to: first - start, from, count: last - first }
+        TapSpan { to: first - start, from, count: last - first }
     }
 
     /// The first and the last end of the window at `at` within the padded input, and both within
@@ -117,12 +117,12 @@ impl Axis {
 /// Windows over depth, height and width of every picture of a tensor; a tensor with fewer of these
 /// has the last ones.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Windows {
-    pub(crate) axes: [Axis; 3],
+pub(crate) struct PoolGeometry {
+    pub(crate) axes: [PoolDim; 3],
     dims: usize,
 }
 
-impl Windows {
+impl PoolGeometry {
     /// The windows over `dims` dimensions of `x`, in a call with `x` before the kernel size at
     /// `first`, then stride, padding, and at `dilation` the dilation, if it has one.
     pub(crate) fn new(
@@ -133,7 +133,7 @@ impl Windows {
         ceil: bool,
     ) -> Result<Self, Error> {
         let list = |index: u8| args.int_list(usize::from(index));
-        let input = picture_sizes(x.sizes(), dims, first - 1)?;
+        let input = spatial_sizes(x.sizes(), dims, first - 1)?;
         let kernel = settings(list(first)?, dims, 1, first)?;
         let stride = match list(first + 1)? {
             list if list.is_empty() => kernel,
@@ -144,9 +144,9 @@ impl Windows {
             Some(index) => settings(list(index)?, dims, 1, index)?,
             None => [1; 3],
         };
-        let mut axes = [Axis::NONE; 3];
+        let mut axes = [PoolDim::NONE; 3];
         for dim in 3 - dims..3 {
-            let axis = Axis {
+            let axis = PoolDim {
                 input: input[dim],
                 output: 0,
                 kernel: kernel[dim],
@@ -161,7 +161,7 @@ impl Windows {
 
     /// Sizes of the result for an input of `sizes`.
     pub(crate) fn out_sizes(&self, sizes: &[usize]) -> Result<Dims, Error> {
-        with_picture(sizes, self.axes.map(|axis| axis.output), self.dims)
+        with_spatial_sizes(sizes, self.axes.map(|axis| axis.output), self.dims)
     }
 
     /// Calls `f` for every row of outputs: with its depth and height.
@@ -176,7 +176,7 @@ impl Windows {
 
 /// Strides of depth, height and width in a tensor to read and one to write.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PictureSteps {
+pub(crate) struct SpatialStrides {
     pub(crate) from: [usize; 3],
     pub(crate) to: [usize; 3],
 }
@@ -187,7 +187,7 @@ pub(crate) struct PictureSteps {
 /// # Errors
 /// [`Error::InvalidArgument`] for the argument `index` when it has other dimensions, or pictures
 /// without elements.
-pub(crate) fn picture_sizes(sizes: &[usize], dims: usize, index: u8) -> Result<[usize; 3], Error> {
+pub(crate) fn spatial_sizes(sizes: &[usize], dims: usize, index: u8) -> Result<[usize; 3], Error> {
     let wrong = |expected| Error::InvalidArgument { index, expected };
     if sizes.len() != dims + 1 && sizes.len() != dims + 2 {
         return Err(wrong("a channel and perhaps a batch before what windows slide over"));
@@ -197,7 +197,7 @@ pub(crate) fn picture_sizes(sizes: &[usize], dims: usize, index: u8) -> Result<[
 }
 
 /// `sizes` with its last `dims` replaced.
-pub(crate) fn with_picture(
+pub(crate) fn with_spatial_sizes(
     sizes: &[usize],
     picture: [usize; 3],
     dims: usize,
@@ -210,18 +210,18 @@ pub(crate) fn with_picture(
 }
 
 /// Loops over the pictures of `x` and `out`, of `dims` dimensions, and their strides within one.
-pub(crate) fn pictures(
+pub(crate) fn plane_loops(
     x: &TensorView<'_>,
     out: &TensorMut<'_, '_>,
     dims: usize,
-) -> Result<(Loops<2>, PictureSteps), Error> {
+) -> Result<(LoopNest<2>, SpatialStrides), Error> {
     let (from, to) = (strides_of(x), out_strides(out));
-    let mut loops = Loops::new();
+    let mut loops = LoopNest::new();
     for dim in 0..x.rank().saturating_sub(dims) {
         loops.push(x.sizes()[dim], [from[dim], to[dim]])?;
     }
     let steps = |strides: &Dims| last_three(strides, dims, 0);
-    Ok((loops, PictureSteps { from: steps(&from), to: steps(&to) }))
+    Ok((loops, SpatialStrides { from: steps(&from), to: steps(&to) }))
 }
 
 /// The last `dims` of `items`, after as many times `before` as make three.
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn sizes_of_results() {
         let check = |input, kernel, stride, padding, ceil, expected: Option<usize>| {
-            let axis = Axis { input, output: 0, kernel, stride, padding, dilation: 1 };
+            let axis = PoolDim { input, output: 0, kernel, stride, padding, dilation: 1 };
             assert_eq!(axis.with_output(1, ceil).ok().map(|axis| axis.output), expected);
         };
         check(4, 2, 2, 0, false, Some(2));
@@ -274,16 +274,16 @@ mod tests {
     #[test]
     fn missing_dimensions_come_first() {
         assert_eq!(last_three(&[7, 8, 9], 2, 1), [1, 8, 9]);
-        assert_eq!(*with_picture(&[2, 3, 4], [5, 6, 7], 1).unwrap(), [2, 3, 7]);
-        assert_eq!(picture_sizes(&[0, 2, 3], 1, 0), Ok([1, 1, 3]));
-        assert!(picture_sizes(&[2, 3], 2, 0).is_err());
+        assert_eq!(*with_spatial_sizes(&[2, 3, 4], [5, 6, 7], 1).unwrap(), [2, 3, 7]);
+        assert_eq!(spatial_sizes(&[0, 2, 3], 1, 0), Ok([1, 1, 3]));
+        assert!(spatial_sizes(&[2, 3], 2, 0).is_err());
     }
 
     #[test]
     fn pictures_have_elements() {
         for sizes in [[1, 0, 3], [1, 3, 0]] {
             let error = Error::InvalidArgument { index: 1, expected: "pictures with elements" };
-            assert_eq!(picture_sizes(&sizes, 2, 1), Err(error));
+            assert_eq!(spatial_sizes(&sizes, 2, 1), Err(error));
         }
     }
 }

@@ -6,11 +6,11 @@ pub(crate) mod embedding;
 use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, TensorView, bf16, f16, numel};
 
 use crate::shared::{
-    accumulator::{Float, same_dtype},
-    dim_args::present_dim,
+    accumulator::{Float, check_dtype},
+    dim_args::existing_dim_arg,
     dtype::{Number, with_dtype},
     elements::{CHUNK, Reader, Writer},
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 /// Scales or zero points.
@@ -37,7 +37,7 @@ pub(crate) enum Rounding {
 }
 
 /// A tensor and the parameters of each of its elements.
-pub(crate) struct Affine<'a> {
+pub(crate) struct AffineQuantizer<'a> {
     x: TensorView<'a>,
     scales: Values<'a>,
     zero_points: Values<'a>,
@@ -46,7 +46,7 @@ pub(crate) struct Affine<'a> {
     scale_dtype: Option<ScalarType>,
 }
 
-impl<'a> Affine<'a> {
+impl<'a> AffineQuantizer<'a> {
     /// The tensor 0 with one scale at 1 and one zero point at 2: numbers or tensors of one element.
     pub(crate) fn per_tensor(args: &Args<'a>) -> Result<Self, Error> {
         let x = args.tensor(0)?;
@@ -68,7 +68,7 @@ impl<'a> Affine<'a> {
     /// dimension at 3.
     pub(crate) fn per_channel(args: &Args<'a>, zero_points: bool) -> Result<Self, Error> {
         let x = args.tensor(0)?;
-        let axis = present_dim(args, 3, x.rank())?;
+        let axis = existing_dim_arg(args, 3, x.rank())?;
         let mut steps = Dims::filled(x.rank(), 0);
         steps[axis] = 1;
         let zero_points = if zero_points { Some(args.tensor(2)?) } else { args.opt_tensor(2)? };
@@ -151,11 +151,11 @@ impl<'a> Affine<'a> {
     ) -> Result<(), Error> {
         self.map::<C, i64>(out, index, |scale, zero_point, from, to| {
             // The reciprocal of a number is rounded once, that of an element to its dtype.
-            let inverse = C::number(1.0 / scale);
-            let zero_point = C::number(zero_point);
+            let inverse = C::from_double(1.0 / scale);
+            let zero_point = C::from_double(zero_point);
             for (to, &from) in to.iter_mut().zip(from) {
                 let scaled = from * inverse;
-                *to = into_range(
+                *to = clamp_to_range(
                     match rounding {
                         Rounding::BeforeZeroPoint => scaled.rint() + zero_point,
                         Rounding::AfterZeroPoint => (scaled + zero_point).rint(),
@@ -183,7 +183,7 @@ impl<'a> Affine<'a> {
         let wanted = args.opt_dtype(usize::from(wanted))?;
         let mut out_tensor = args.out(usize::from(out))?;
         let dtype = out_tensor.dtype();
-        same_dtype(dtype, wanted.unwrap_or(dtype), out)?;
+        check_dtype(dtype, wanted.unwrap_or(dtype), out)?;
         if !dtype.is_float() {
             return Err(Error::InvalidType { index: out, found: dtype });
         }
@@ -200,7 +200,7 @@ impl<'a> Affine<'a> {
         let rounds = self.scale_dtype.is_none() && out.dtype().size() == 2;
         let dtype = out.dtype();
         self.map::<C, C>(out, index, |scale, zero_point, from, to| {
-            let (scale, zero_point) = (C::number(scale), C::number(zero_point));
+            let (scale, zero_point) = (C::from_double(scale), C::from_double(zero_point));
             for (to, &from) in to.iter_mut().zip(from) {
                 *to = if rounds {
                     round(round(from, dtype) - zero_point, dtype) * scale
@@ -222,19 +222,20 @@ impl<'a> Affine<'a> {
         if out.numel() == 0 {
             return Ok(());
         }
-        let (mut lines, sizes) = (Loops::<3>::new(), self.x.sizes());
+        let (mut lines, sizes) = (LoopNest::<3>::new(), self.x.sizes());
         let (from, to) = (strides_of(&self.x), out_strides(out));
         let dims = self.x.dim_order().iter().map(|&dim| usize::from(dim));
         let has_own = |dim: &usize| self.steps[*dim] != 0 && sizes[*dim] > 1;
         for dim in dims.clone().filter(has_own) {
             lines.push(sizes[dim], [from[dim], to[dim], self.steps[dim]])?;
         }
-        let mut shared = Loops::<2>::new();
+        let mut shared = LoopNest::<2>::new();
         for dim in dims.filter(|dim| !has_own(dim)) {
             shared.push(sizes[dim], [from[dim], to[dim]])?;
         }
         let (len, [from_step, to_step]) = shared.pop();
-        let (x, mut out) = (Reader::<C>::stored(self.x, 0)?, Writer::<W>::stored(out, index)?);
+        let (x, mut out) =
+            (Reader::<C>::of_components(self.x, 0)?, Writer::<W>::of_components(out, index)?);
         let (mut read, mut written) = ([C::default(); CHUNK], [W::default(); CHUNK]);
         lines.for_each([0; 3], |[from, to, at]| {
             let (scale, zero_point) = (self.scales.get(at), self.zero_points.get(at));
@@ -252,7 +253,7 @@ impl<'a> Affine<'a> {
 }
 
 /// `value` as a whole number in `range`; NaN is zero, as in PyTorch.
-pub(crate) fn into_range<C: Float>(value: C, [least, largest]: [i64; 2]) -> i64 {
+pub(crate) fn clamp_to_range<C: Float>(value: C, [least, largest]: [i64; 2]) -> i64 {
     if value.is_nan() {
         return 0;
     }
@@ -262,7 +263,7 @@ pub(crate) fn into_range<C: Float>(value: C, [least, largest]: [i64; 2]) -> i64 
 /// `value` rounded to `dtype`.
 pub(crate) fn round<C: Float>(value: C, dtype: ScalarType) -> C {
     let value = value.to_double();
-    C::number(match dtype {
+    C::from_double(match dtype {
         ScalarType::Half => f16::from_f64(value).to_f64(),
         ScalarType::BFloat16 => bf16::from_f64(value).to_f64(),
         _ => value,
@@ -310,7 +311,8 @@ mod tests {
 
     #[test]
     fn numbers_meet_their_range() {
-        let check = |value, range, expected| assert_eq!(into_range::<f32>(value, range), expected);
+        let check =
+            |value, range, expected| assert_eq!(clamp_to_range::<f32>(value, range), expected);
         check(3.0, [-128, 127], 3);
         check(1e30, [-128, 127], 127);
         check(f32::NEG_INFINITY, [-128, 127], -128);

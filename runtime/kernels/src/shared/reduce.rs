@@ -4,18 +4,18 @@ use afferent_core::{Dims, Error, IntList, TensorMut, TensorView};
 
 use crate::shared::{
     accumulator::Accumulator,
-    dim_args::{dim_set, wrap_dim},
+    dim_args::{dim_mask, wrap_dim},
     elements::Reader,
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 /// The dimensions of a tensor that a reduction removes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reduced {
+pub(crate) struct ReducedDims {
     mask: u32,
 }
 
-impl Reduced {
+impl ReducedDims {
     /// All of them.
     pub(crate) const ALL: Self = Self { mask: u32::MAX };
 
@@ -34,7 +34,7 @@ impl Reduced {
 
     /// The dimensions `dims`, the argument `index`, which may be none.
     pub(crate) fn exactly(dims: IntList<'_>, rank: usize, index: u8) -> Result<Self, Error> {
-        Ok(Self { mask: dim_set(dims, rank, index)? })
+        Ok(Self { mask: dim_mask(dims, rank, index)? })
     }
 
     pub(crate) fn contains(self, dim: usize) -> bool {
@@ -56,16 +56,16 @@ impl Reduced {
 
     /// How many elements make one result.
     pub(crate) fn count(self, sizes: &[usize]) -> usize {
-        let gone = sizes.iter().enumerate().filter(|&(dim, _)| self.contains(dim));
-        gone.fold(1, |product, (_, &size)| product.saturating_mul(size))
+        let reduced = sizes.iter().enumerate().filter(|&(dim, _)| self.contains(dim));
+        reduced.fold(1, |product, (_, &size)| product.saturating_mul(size))
     }
 }
 
 /// The loops of one reduction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reduction {
-    kept: Loops<2>,
-    outer: Loops<1>,
+    kept: LoopNest<2>,
+    outer: LoopNest<1>,
     run: usize,
     step: usize,
 }
@@ -74,14 +74,14 @@ impl Reduction {
     /// The reduction of `x` into `out`, which has the sizes of the result.
     pub(crate) fn new(
         x: &TensorView<'_>,
-        gone: Reduced,
+        reduced: ReducedDims,
         keepdim: bool,
         out: &TensorMut<'_, '_>,
     ) -> Result<Self, Error> {
         let (x_strides, to_strides) = (strides_of(x), out_strides(out));
-        let (mut kept, mut outer, mut at) = (Loops::new(), Loops::new(), 0);
+        let (mut kept, mut outer, mut at) = (LoopNest::new(), LoopNest::new(), 0);
         for (dim, (&size, &step)) in x.sizes().iter().zip(x_strides.iter()).enumerate() {
-            if gone.contains(dim) {
+            if reduced.contains(dim) {
                 outer.push(size, [step])?;
                 at += usize::from(keepdim);
             } else {
@@ -103,13 +103,13 @@ impl Reduction {
 
     /// Calls `f` for the elements of the result that begin at `from`, a chunk at a time, in the
     /// order of their indices.
-    pub(crate) fn chunks<A: Accumulator>(
+    pub(crate) fn for_each_chunk<A: Accumulator>(
         &self,
         x: &Reader<'_, A>,
         from: usize,
         mut f: impl FnMut(&[A]),
     ) {
-        self.outer.for_each([from], |[from]| x.chunks(from, self.step, self.run, &mut f));
+        self.outer.for_each([from], |[from]| x.for_each_chunk(from, self.step, self.run, &mut f));
     }
 
     /// The sum of `f` over the elements of the result that begin at `from`.
@@ -122,7 +122,7 @@ impl Reduction {
         f: impl Fn(&[A]) -> A,
     ) -> A {
         let (mut total, mut part, mut chunks) = (A::default(), A::default(), 0_u8);
-        self.chunks(x, from, |chunk| {
+        self.for_each_chunk(x, from, |chunk| {
             part = part.add(f(chunk));
             chunks += 1;
             if chunks == 16 {

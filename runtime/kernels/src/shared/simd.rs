@@ -33,14 +33,14 @@ pub(crate) fn isa() -> Option<Isa> {
 }
 
 /// The instruction set of kernels that have no other code.
-pub(crate) fn only_isa() -> Isa {
+pub(crate) fn isa_or_fallback() -> Isa {
     isa().unwrap_or(if cfg!(feature = "std") { Isa::SCALAR } else { Isa::best() })
 }
 
 /// The elements before, along and after the dimension `dim`, which counts as one that is missing
 /// in a tensor without dimensions; the instruction set; and the elements. None if `x` and `out` are
 /// not row-major `f32` tensors of the same sizes, or there are no vectors.
-pub(crate) fn along<'a, 'o>(
+pub(crate) fn softmax_operands<'a, 'o>(
     x: &TensorView<'a>,
     dim: usize,
     out: &'o mut TensorMut<'_, '_>,
@@ -58,7 +58,10 @@ pub(crate) fn along<'a, 'o>(
 }
 
 /// The tensors at `indices`, if each is a row-major `f32` tensor or none.
-pub(crate) fn factors<'a>(args: &Args<'a>, indices: [usize; 2]) -> Option<[Option<&'a [f32]>; 2]> {
+pub(crate) fn affine_params<'a>(
+    args: &Args<'a>,
+    indices: [usize; 2],
+) -> Option<[Option<&'a [f32]>; 2]> {
     let mut factors = [None; 2];
     for (factor, index) in factors.iter_mut().zip(indices) {
         if let Some(tensor) = args.opt_tensor(index).ok()? {

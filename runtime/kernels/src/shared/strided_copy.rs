@@ -22,7 +22,7 @@ impl Axis {
 
 /// The dimensions of a copy: sorted so that what is written lies close together, and as few as
 /// possible.
-pub(crate) struct Block {
+pub(crate) struct StridedCopy {
     axes: [Axis; 2 * MAX_DIMS],
     len: usize,
     is_empty: bool,
@@ -36,15 +36,15 @@ pub(crate) struct Row {
     pub(crate) from: usize,
 }
 
-impl Block {
+impl StridedCopy {
     /// One element.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn scalar() -> Self {
         Self { axes: [Axis::default(); 2 * MAX_DIMS], len: 0, is_empty: false }
     }
 
     /// `sizes` elements with the strides `to` on the written and `from` on the read side.
-    pub(crate) fn of(sizes: &[usize], to: &[usize], from: &[usize]) -> Result<Self, Error> {
-        let mut block = Self::new();
+    pub(crate) fn new(sizes: &[usize], to: &[usize], from: &[usize]) -> Result<Self, Error> {
+        let mut block = Self::scalar();
         for ((&size, &to), &from) in sizes.iter().zip(to).zip(from).rev() {
             block.push(size, to, from)?;
         }
@@ -108,21 +108,21 @@ impl Block {
     ///
     /// # Errors
     /// [`Error::Internal`] when the block leaves either side.
-    pub(crate) fn copy(
+    pub(crate) fn run(
         &self,
         element: usize,
         (dst, to): (&mut [u8], usize),
         (src, from): (&[u8], usize),
     ) -> Result<(), Error> {
-        with_size!(element, N => {
+        with_element_size!(element, N => {
             let dst = dst.as_chunks_mut::<N>().0;
             let src = src.as_chunks::<N>().0;
             match self.tiles() {
                 Some((tiles, outer)) => walk(outer.axes(), to, from, |to, from| {
-                    copy_tiles(tiles, dst, to, src, from).ok_or(OUTSIDE)
+                    copy_tiles(tiles, dst, to, src, from).ok_or(OUT_OF_BOUNDS)
                 }),
                 None => self.rows(to, from, |row, to, from| {
-                    copy_row(row, dst, to, src, from).ok_or(OUTSIDE)
+                    copy_row(row, dst, to, src, from).ok_or(OUT_OF_BOUNDS)
                 }),
             }
         })
@@ -175,12 +175,13 @@ fn walk(
 }
 
 /// A block that does not fit the tensors that it copies between.
-pub(crate) const OUTSIDE: Error = Error::Internal { reason: "a copy stays inside its tensors" };
+pub(crate) const OUT_OF_BOUNDS: Error =
+    Error::Internal { reason: "a copy stays inside its tensors" };
 
 /// Runs `$body` with the constant `$N` standing for `$size`, the bytes of an element.
-macro_rules! with_size {
+macro_rules! with_element_size {
     ($size:expr, $N:ident => $body:expr) => {
-        $crate::shared::strided_copy::with_size!(@match $size, $N => $body, 1 2 4 8 16)
+        $crate::shared::strided_copy::with_element_size!(@match $size, $N => $body, 1 2 4 8 16)
     };
     (@match $size:expr, $N:ident => $body:expr, $($bytes:literal)*) => {
         match $size {
@@ -193,7 +194,7 @@ macro_rules! with_size {
     };
 }
 
-pub(crate) use with_size;
+pub(crate) use with_element_size;
 
 /// Copies a transposition in tiles, so that the lines of memory that a tile reads stay in cache
 /// until all of their elements are used; `None` when it leaves either side.
@@ -258,13 +259,13 @@ mod tests {
 
     #[track_caller]
     fn check(axes: &[(usize, usize, usize)], from: usize, rank: usize, expected: &[u8]) {
-        let mut block = Block::new();
+        let mut block = StridedCopy::scalar();
         for &(size, to, from) in axes {
             block.push(size, to, from).unwrap();
         }
         assert_eq!(block.len, rank);
         let mut dst = [0; 6];
-        block.copy(1, (&mut dst, 0), (&[1, 2, 3, 4, 5, 6], from)).unwrap();
+        block.run(1, (&mut dst, 0), (&[1, 2, 3, 4, 5, 6], from)).unwrap();
         assert_eq!(dst[..expected.len()], *expected);
     }
 
@@ -284,10 +285,10 @@ mod tests {
 
     #[test]
     fn a_block_that_leaves_its_tensors_is_refused() {
-        let block = Block::of(&[3], &[1], &[3]).unwrap();
-        assert_eq!(block.copy(1, (&mut [0; 3], 0), (&[0; 6], 0)), Err(OUTSIDE));
-        let empty = Block::of(&[0, 9], &[1, 1], &[1, 1]).unwrap();
-        assert_eq!(empty.copy(1, (&mut [], 5), (&[], 7)), Ok(()));
+        let block = StridedCopy::new(&[3], &[1], &[3]).unwrap();
+        assert_eq!(block.run(1, (&mut [0; 3], 0), (&[0; 6], 0)), Err(OUT_OF_BOUNDS));
+        let empty = StridedCopy::new(&[0, 9], &[1, 1], &[1, 1]).unwrap();
+        assert_eq!(empty.run(1, (&mut [], 5), (&[], 7)), Ok(()));
     }
 
     #[test]
@@ -295,10 +296,10 @@ mod tests {
         let (rows, columns) = (35, 20);
         let src: Vec<u16> = (0..35 * 20).collect();
         let mut dst = vec![0_u16; src.len()];
-        let block = Block::of(&[columns, rows], &[rows, 1], &[1, columns]).unwrap();
+        let block = StridedCopy::new(&[columns, rows], &[rows, 1], &[1, columns]).unwrap();
         assert!(block.tiles().is_some());
         let (to, from) = (bytemuck::cast_slice_mut(&mut dst), bytemuck::cast_slice(&src));
-        block.copy(2, (to, 0), (from, 0)).unwrap();
+        block.run(2, (to, 0), (from, 0)).unwrap();
         for (at, &element) in dst.iter().enumerate() {
             assert_eq!(element, src[at % rows * columns + at / rows]);
         }

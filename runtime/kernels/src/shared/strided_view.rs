@@ -5,29 +5,29 @@ use core::ops::Range;
 use afferent_core::{Args, Dims, Error, TensorMut, TensorView, same};
 
 use crate::shared::{
-    accumulator::same_dtype,
-    cast::convert_block,
-    strided_copy::{Block, OUTSIDE},
+    accumulator::check_dtype,
+    cast::cast_strided,
+    strided_copy::{OUT_OF_BOUNDS, StridedCopy},
 };
 
 /// A part of a tensor: the position of its first element, and its sizes and strides, in elements.
 ///
 /// Strides add up in wrapping arithmetic, so that a step backwards is a wrapped negative number.
 #[derive(Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct StridedView {
     pub(crate) sizes: Dims,
     pub(crate) strides: Dims,
     pub(crate) offset: usize,
 }
 
-impl Part {
+impl StridedView {
     /// The whole of a tensor.
-    pub(crate) fn all(tensor: &TensorView<'_>) -> Self {
+    pub(crate) fn of(tensor: &TensorView<'_>) -> Self {
         Self { sizes: dims(tensor.sizes()), strides: tensor.strides(), offset: 0 }
     }
 
     /// The whole of a tensor to write.
-    pub(crate) fn all_of(tensor: &TensorMut<'_, '_>) -> Self {
+    pub(crate) fn of_out(tensor: &TensorMut<'_, '_>) -> Self {
         Self { sizes: dims(tensor.sizes()), strides: tensor.strides(), offset: 0 }
     }
 
@@ -103,22 +103,22 @@ fn dims(sizes: &[usize]) -> Dims {
 
 /// Copies the part `from` of `input` to the part `to` of `out`, which has the same sizes;
 /// elements of another dtype are converted.
-pub(crate) fn copy(
+pub(crate) fn copy_view(
     out: &mut TensorMut<'_, '_>,
-    to: &Part,
+    to: &StridedView,
     input: &TensorView<'_>,
-    from: &Part,
+    from: &StridedView,
 ) -> Result<(), Error> {
     let (dtype, source) = (out.dtype(), input.dtype());
-    let block = Block::of(&to.sizes, &to.strides, &from.strides)?;
+    let copy = StridedCopy::new(&to.sizes, &to.strides, &from.strides)?;
     if to.sizes != from.sizes {
-        return Err(OUTSIDE);
+        return Err(OUT_OF_BOUNDS);
     }
     let (dst, src) = ((out.bytes_mut()?, to.offset), (input.bytes(), from.offset));
     if dtype == source {
-        block.copy(dtype.size(), dst, src)
+        copy.run(dtype.size(), dst, src)
     } else {
-        convert_block(&block, (dst.0, dst.1, dtype), (src.0, src.1, source))
+        cast_strided(&copy, (dst.0, dst.1, dtype), (src.0, src.1, source))
     }
 }
 
@@ -126,43 +126,43 @@ pub(crate) fn copy(
 ///
 /// # Errors
 /// [`Error::InvalidType`] when it has another dtype, and those of [`TensorMut::resize`].
-pub(crate) fn take(
+pub(crate) fn materialize(
     out: &mut TensorMut<'_, '_>,
     index: u8,
     input: &TensorView<'_>,
-    from: &Part,
+    from: &StridedView,
 ) -> Result<(), Error> {
-    same_dtype(out.dtype(), input.dtype(), index)?;
+    check_dtype(out.dtype(), input.dtype(), index)?;
     out.resize(&from.sizes)?;
-    assign_part(out, input, from)
+    copy_from_view(out, input, from)
 }
 
 /// Copies the tensor 0 to the argument `index`, which has the same dtype.
-pub(crate) fn duplicate(args: &mut Args<'_>, index: u8) -> Result<(), Error> {
+pub(crate) fn clone_arg(args: &mut Args<'_>, index: u8) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let mut out = args.out(usize::from(index))?;
-    same_dtype(out.dtype(), input.dtype(), index)?;
+    check_dtype(out.dtype(), input.dtype(), index)?;
     out.resize(input.sizes())?;
-    assign(&mut out, &input)
+    copy_tensor(&mut out, &input)
 }
 
 /// Copies the tensor 0 to the argument `out`, and converts it to the dtype of that.
-pub(crate) fn convert_to(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
+pub(crate) fn cast_arg(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let mut out = args.out(out)?;
     out.resize(input.sizes())?;
-    assign(&mut out, &input)
+    copy_tensor(&mut out, &input)
 }
 
 /// Splits `input` along `dim` to the list of tensors at `index`, each as long as `len` says.
-pub(crate) fn split(
+pub(crate) fn split_arg(
     args: &mut Args<'_>,
     index: u8,
     input: &TensorView<'_>,
     dim: usize,
     len: impl Fn(usize) -> usize,
 ) -> Result<(), Error> {
-    let mut part = Part::all(input);
+    let mut part = StridedView::of(input);
     let list = usize::from(index);
     let count = args.out_list_len(list)?;
     for item in 0..count {
@@ -172,15 +172,18 @@ pub(crate) fn split(
     for item in 0..count {
         part.sizes[dim] = len(item);
         let mut out = args.out_list(list, item)?;
-        same_dtype(out.dtype(), input.dtype(), index)?;
-        assign_part(&mut out, input, &part)?;
+        check_dtype(out.dtype(), input.dtype(), index)?;
+        copy_from_view(&mut out, input, &part)?;
         part.slice(dim, len(item), len(item), 1);
     }
     Ok(())
 }
 
 /// Fills `out` with the elements of `input`, converted, where both have the same sizes.
-pub(crate) fn assign(out: &mut TensorMut<'_, '_>, input: &TensorView<'_>) -> Result<(), Error> {
+pub(crate) fn copy_tensor(
+    out: &mut TensorMut<'_, '_>,
+    input: &TensorView<'_>,
+) -> Result<(), Error> {
     if out.dtype() == input.dtype()
         && out.sizes() == input.sizes()
         && out.dim_order() == input.dim_order()
@@ -188,14 +191,14 @@ pub(crate) fn assign(out: &mut TensorMut<'_, '_>, input: &TensorView<'_>) -> Res
         out.bytes_mut()?.copy_from_slice(input.bytes());
         return Ok(());
     }
-    assign_part(out, input, &Part::all(input))
+    copy_from_view(out, input, &StridedView::of(input))
 }
 
 /// Fills `out` with the part `from` of `input`, converted, where both have the same sizes.
-pub(crate) fn assign_part(
+pub(crate) fn copy_from_view(
     out: &mut TensorMut<'_, '_>,
     input: &TensorView<'_>,
-    from: &Part,
+    from: &StridedView,
 ) -> Result<(), Error> {
     if out.dtype() == input.dtype() && out.is_contiguous() && same(out.sizes(), &from.sizes) {
         let run = from.bytes(input.dtype().size()).and_then(|bytes| input.bytes().get(bytes));
@@ -204,49 +207,55 @@ pub(crate) fn assign_part(
             return Ok(());
         }
     }
-    let to = Part::all_of(out);
-    copy(out, &to, input, from)
+    let to = StridedView::of_out(out);
+    copy_view(out, &to, input, from)
 }
 
 /// Gives `out` the elements of `input` in row-major order, whatever the sizes of both, as long as
 /// the number of elements is the same.
-pub(crate) fn refill(out: &mut TensorMut<'_, '_>, input: &TensorView<'_>) -> Result<(), Error> {
+pub(crate) fn reshape_copy(
+    out: &mut TensorMut<'_, '_>,
+    input: &TensorView<'_>,
+) -> Result<(), Error> {
     let numel = input.numel();
     if out.numel() != numel || out.dtype() != input.dtype() {
-        return Err(OUTSIDE);
+        return Err(OUT_OF_BOUNDS);
     }
     if out.is_contiguous() && input.is_contiguous() {
         out.bytes_mut()?.copy_from_slice(input.bytes());
         return Ok(());
     }
-    let mut to = Part::all_of(out);
-    let mut from = Part::all(input);
+    let mut to = StridedView::of_out(out);
+    let mut from = StridedView::of(input);
     if out.is_contiguous() {
         // Row-major memory can be seen with any sizes.
-        to = Part { sizes: from.sizes, strides: row_major(&from.sizes), offset: 0 };
+        to = StridedView { sizes: from.sizes, strides: contiguous_strides(&from.sizes), offset: 0 };
     } else if input.is_contiguous() {
-        from = Part { sizes: to.sizes, strides: row_major(&to.sizes), offset: 0 };
+        from = StridedView { sizes: to.sizes, strides: contiguous_strides(&to.sizes), offset: 0 };
     } else if to.sizes != from.sizes {
-        return refill_one_by_one(out, input);
+        return reshape_copy_elementwise(out, input);
     }
-    copy(out, &to, input, &from)
+    copy_view(out, &to, input, &from)
 }
 
-/// As [`refill`], for two tensors neither of which is row-major.
-fn refill_one_by_one(out: &mut TensorMut<'_, '_>, input: &TensorView<'_>) -> Result<(), Error> {
-    let (to, from) = (Part::all_of(out), Part::all(input));
+/// As [`reshape_copy`], for two tensors neither of which is row-major.
+fn reshape_copy_elementwise(
+    out: &mut TensorMut<'_, '_>,
+    input: &TensorView<'_>,
+) -> Result<(), Error> {
+    let (to, from) = (StridedView::of_out(out), StridedView::of(input));
     let size = input.dtype().size();
     let (dst, src) = (out.bytes_mut()?, input.bytes());
     for position in 0..input.numel() {
-        let (to, from) = (locate(&to, position) * size, locate(&from, position) * size);
-        let element = src.get(from..from + size).ok_or(OUTSIDE)?;
-        dst.get_mut(to..to + size).ok_or(OUTSIDE)?.copy_from_slice(element);
+        let (to, from) = (offset_of(&to, position) * size, offset_of(&from, position) * size);
+        let element = src.get(from..from + size).ok_or(OUT_OF_BOUNDS)?;
+        dst.get_mut(to..to + size).ok_or(OUT_OF_BOUNDS)?.copy_from_slice(element);
     }
     Ok(())
 }
 
 /// Where the element at `position` in row-major order lies.
-pub(crate) fn locate(part: &Part, mut position: usize) -> usize {
+pub(crate) fn offset_of(part: &StridedView, mut position: usize) -> usize {
     let mut at = part.offset;
     for (&size, &stride) in part.sizes.iter().zip(part.strides.iter()).rev() {
         at = at.wrapping_add((position % size.max(1)).wrapping_mul(stride));
@@ -256,7 +265,7 @@ pub(crate) fn locate(part: &Part, mut position: usize) -> usize {
 }
 
 /// The strides of a row-major tensor of `sizes`.
-pub(crate) fn row_major(sizes: &[usize]) -> Dims {
+pub(crate) fn contiguous_strides(sizes: &[usize]) -> Dims {
     let mut strides = dims(sizes);
     let mut step = 1_usize;
     for (stride, &size) in strides.iter_mut().zip(sizes).rev() {

@@ -2,19 +2,19 @@
 
 use afferent_core::{Args, Error};
 
-use crate::shared::{accumulator::Float, pooling::picture_sizes};
+use crate::shared::{accumulator::Float, pooling::spatial_sizes};
 
 /// Height and width of the result, and the factors given for them, if any.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target {
+pub(crate) struct OutputSize {
     pub(crate) sizes: [usize; 2],
     pub(crate) factors: [Option<f64>; 2],
 }
 
-impl Target {
+impl OutputSize {
     /// The target of a call with the input at 0, the output size at 1, and factors at `factors`.
     pub(crate) fn new(args: &Args<'_>, factors: u8) -> Result<Self, Error> {
-        let [_, input @ ..] = picture_sizes(args.tensor(0)?.sizes(), 2, 0)?;
+        let [_, input @ ..] = spatial_sizes(args.tensor(0)?.sizes(), 2, 0)?;
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let scale = args.opt_double_list(usize::from(factors))?;
         let (sizes, factors) = match (args.opt_int_list(1)?, scale) {
@@ -45,8 +45,8 @@ impl Target {
     /// Input elements for each output element along `dim`, which has `input`.
     pub(crate) fn step<A: Float>(&self, dim: usize, input: usize) -> A {
         match self.factors[dim].filter(|&factor| factor > 0.0) {
-            Some(factor) => A::number(1.0 / factor),
-            None => A::number(input as f64) / A::number(self.sizes[dim] as f64),
+            Some(factor) => A::from_double(1.0 / factor),
+            None => A::from_double(input as f64) / A::from_double(self.sizes[dim] as f64),
         }
     }
 }

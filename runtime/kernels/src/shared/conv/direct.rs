@@ -31,7 +31,7 @@ struct Span {
 /// Input elements that one element of the kernel meets: `count` from `from` on, one step apart,
 /// whose products go to the sums from `to` on.
 #[derive(Debug, Clone, Copy)]
-struct Meeting {
+struct TapSpan {
     to: usize,
     from: usize,
     count: usize,
@@ -96,9 +96,9 @@ fn span_sums<T: Operand>(
     row: Row,
     span: Span,
     is_transposed: bool,
-) -> [T::Sum; ROW] {
+) -> [T::Acc; ROW] {
     let Operands { x, x_steps, weight, w_steps, .. } = *tensors;
-    let mut sums = [tensors.start(row.group * g.out_channels + row.channel); ROW];
+    let mut sums = [tensors.initial_accumulator(row.group * g.out_channels + row.channel); ROW];
     if g.in_channels == 0 {
         return sums;
     }
@@ -144,9 +144,9 @@ fn span_sums<T: Operand>(
 }
 
 /// Adds `factor` times each element of `x` to `sums`.
-fn add_products<T: Operand>(sums: &mut [T::Sum], x: &[T], step: usize, factor: T) {
+fn add_products<T: Operand>(sums: &mut [T::Acc], x: &[T], step: usize, factor: T) {
     let factor = factor.widen();
-    let add = |(sum, x): (&mut T::Sum, &T)| *sum = sum.add(factor.mul(x.widen()));
+    let add = |(sum, x): (&mut T::Acc, &T)| *sum = sum.add(factor.mul(x.widen()));
     match step {
         1 => sums.iter_mut().zip(x).for_each(add),
         2 => {
@@ -172,7 +172,7 @@ fn source(g: &Geometry, dim: usize, tap: usize, at: usize) -> Option<usize> {
     (spread.is_multiple_of(g.stride[dim]) && at < g.input[dim]).then_some(at)
 }
 
-fn forward_meeting(g: &Geometry, tap: usize, span: Span) -> Meeting {
+fn forward_meeting(g: &Geometry, tap: usize, span: Span) -> TapSpan {
     let (stride, padding, offset) = (g.stride[2], g.padding[2], tap * g.dilation[2]);
     let before = padding.saturating_sub(offset).div_ceil(stride);
     let end = (g.input[2] + padding).saturating_sub(offset).div_ceil(stride);
@@ -180,14 +180,14 @@ fn forward_meeting(g: &Geometry, tap: usize, span: Span) -> Meeting {
     let last = end.min(span.start + span.len);
     let count = last.saturating_sub(first);
     let from = (first * stride + offset).saturating_sub(padding);
-    Meeting { to: first - span.start, from: if count > 0 { from } else { 0 }, count }
+    TapSpan { to: first - span.start, from: if count > 0 { from } else { 0 }, count }
 }
 
-fn transposed_meeting(g: &Geometry, tap: usize, span: Span) -> Meeting {
+fn transposed_meeting(g: &Geometry, tap: usize, span: Span) -> TapSpan {
     let (stride, padding, offset) = (g.stride[2], g.padding[2], tap * g.dilation[2]);
     // The first input element whose product lands in the span or after it.
     let from = (span.start + padding).saturating_sub(offset).div_ceil(stride);
-    let none = Meeting { to: 0, from: 0, count: 0 };
+    let none = TapSpan { to: 0, from: 0, count: 0 };
     let Some(landing) = from.checked_mul(stride).and_then(|at| at.checked_add(offset)) else {
         return none;
     };
@@ -196,12 +196,12 @@ fn transposed_meeting(g: &Geometry, tap: usize, span: Span) -> Meeting {
     };
     let count = (span.len - first).div_ceil(stride).min(g.input[2].saturating_sub(from));
     let to = first % span.phases * (ROW / span.phases) + first / span.phases;
-    Meeting { to, from: if count > 0 { from } else { 0 }, count }
+    TapSpan { to, from: if count > 0 { from } else { 0 }, count }
 }
 
 /// Writes the sums of a span.
 fn store<T: Operand>(
-    sums: &[T::Sum; ROW],
+    sums: &[T::Acc; ROW],
     row: Row,
     span: Span,
     g: &Geometry,
@@ -216,20 +216,20 @@ fn store<T: Operand>(
         + span.start * to.space[2];
     if (span.phases, to.space[2]) == (1, 1) {
         for (place, sum) in out[at..].iter_mut().zip(&sums[..span.len]) {
-            *place = sum.element();
+            *place = sum.to_element();
         }
         return;
     }
     let places = out[at..].iter_mut().step_by(to.space[2].max(1)).take(span.len);
     if span.phases == 1 {
         for (place, sum) in places.zip(sums) {
-            *place = sum.element();
+            *place = sum.to_element();
         }
         return;
     }
     let len = ROW / span.phases;
     for (i, place) in places.enumerate() {
-        *place = sums[i % span.phases * len + i / span.phases].element();
+        *place = sums[i % span.phases * len + i / span.phases].to_element();
     }
 }
 
@@ -251,9 +251,9 @@ pub(crate) fn channels_last_depthwise<T: Operand>(
             let place = [rest / g.output[1], rest % g.output[1], width];
             for first in (0..g.groups).step_by(ROW) {
                 let len = ROW.min(g.groups - first);
-                let mut sums = [T::Sum::default(); ROW];
+                let mut sums = [T::Acc::default(); ROW];
                 for (channel, sum) in (first..).zip(&mut sums[..len]) {
-                    *sum = tensors.start(channel);
+                    *sum = tensors.initial_accumulator(channel);
                 }
                 for_each_tap(g, place, |tap, from| {
                     let x = &x[item * x_steps.outer + first + dot(from, x_steps.space)..];
@@ -264,7 +264,7 @@ pub(crate) fn channels_last_depthwise<T: Operand>(
                 });
                 let at = item * to.outer + first + dot(place, to.space);
                 for (place, sum) in out[at..].iter_mut().zip(&sums[..len]) {
-                    *place = sum.element();
+                    *place = sum.to_element();
                 }
             }
         }

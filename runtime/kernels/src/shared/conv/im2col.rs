@@ -5,7 +5,7 @@ use afferent_core::{Error, KernelContext};
 use crate::shared::{
     accumulator::{Accumulator, Operand},
     conv::{Geometry, Operands, Steps},
-    matmul::{Matrix, Product},
+    matmul::{Matmul, Matrix},
 };
 
 /// Elements of scratch memory that patches take, unless that is less than a few patches.
@@ -21,7 +21,7 @@ struct Layout {
 }
 
 /// Whether [`forward`] can compute this convolution.
-pub(crate) fn fits<T>(g: &Geometry, tensors: &Operands<'_, T>, to: Steps) -> bool {
+pub(crate) fn supports<T>(g: &Geometry, tensors: &Operands<'_, T>, to: Steps) -> bool {
     let inner = g.inner();
     // The elements of a patch stand in the order of the weights of one output channel.
     inner > 0
@@ -67,14 +67,14 @@ pub(crate) fn forward<T: Operand>(
                     Matrix { data: &*scratch, row: layout.element, col: layout.patch }
                 };
                 let bias = tensors.bias.and_then(|bias| bias.get(first..));
-                let product = Product {
+                let product = Matmul {
                     a: Matrix { data: weight, row: inner, col: 1 },
                     b,
                     rows: g.out_channels,
                     inner,
                     cols,
-                    alpha: T::Sum::ONE,
-                    addend: bias.map(|data| (Matrix { data, row: 1, col: 0 }, T::Sum::ONE)),
+                    alpha: T::Acc::ONE,
+                    addend: bias.map(|data| (Matrix { data, row: 1, col: 0 }, T::Acc::ONE)),
                 };
                 let at = item * to.outer + first * to.channel + start * position;
                 product.write_portable(&mut out[at..], to.channel, position)?;

@@ -6,12 +6,12 @@ use crate::shared::{
     accumulator::Float,
     complex::Complex,
     dim_args::wrap_dim,
-    fft::{Direction, Fourier},
-    loop_nest::Loops,
+    fft::{Direction, Fft},
+    loop_nest::LoopNest,
 };
 
 /// The complex dtype whose parts are of `dtype`.
-pub(crate) fn complex_of(dtype: ScalarType) -> Option<ScalarType> {
+pub(crate) fn complex_dtype_of(dtype: ScalarType) -> Option<ScalarType> {
     match dtype {
         ScalarType::Float => Some(ScalarType::ComplexFloat),
         ScalarType::Double => Some(ScalarType::ComplexDouble),
@@ -36,7 +36,7 @@ pub(crate) fn dims_arg(args: &Args<'_>, rank: usize) -> Result<Dims, Error> {
 }
 
 /// The factor that the normalization at 2 asks of signals with the sizes `dims` of `sizes`.
-pub(crate) fn factor<A: Float>(
+pub(crate) fn normalization_factor<A: Float>(
     args: &Args<'_>,
     sizes: &[usize],
     dims: &[usize],
@@ -44,8 +44,8 @@ pub(crate) fn factor<A: Float>(
     let count = dims.iter().fold(1.0, |count, &dim| count * sizes[dim] as f64);
     match args.int(2)? {
         0 => Ok(A::ONE),
-        1 => Ok(A::number(1.0 / libm::sqrt(count))),
-        2 => Ok(A::number(1.0 / count)),
+        1 => Ok(A::from_double(1.0 / libm::sqrt(count))),
+        2 => Ok(A::from_double(1.0 / count)),
         _ => Err(Error::InvalidArgument { index: 2, expected: "0, 1 or 2" }),
     }
 }
@@ -62,35 +62,35 @@ pub(crate) fn scratch<'c, A: Float>(
     let missing = Error::OutOfResources { bytes: usize::MAX };
     let mut most = 0;
     for len in lens {
-        most = most.max(Fourier::<A>::scratch(len).ok_or(missing)?);
+        most = most.max(Fft::<A>::scratch(len).ok_or(missing)?);
     }
     let memory = cx.scratch::<Complex<A>>(more.checked_add(most).ok_or(missing)?)?;
     Ok(memory.split_at_mut(more))
 }
 
 /// Transforms every line of `data` along `dim` in place.
-pub(crate) fn transform_lines<A: Float>(
+pub(crate) fn transform_dim<A: Float>(
     data: &mut [Complex<A>],
     (sizes, strides): (&[usize], &[usize]),
     dim: usize,
     direction: Direction,
     scratch: &mut [Complex<A>],
 ) -> Result<(), Error> {
-    let mut lines = Loops::<1>::new();
+    let mut lines = LoopNest::<1>::new();
     for (other, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
         if other != dim {
             lines.push(size, [stride])?;
         }
     }
-    let mut fourier = Fourier::new(sizes[dim], direction, scratch);
+    let mut fft = Fft::new(sizes[dim], direction, scratch);
     let step = strides[dim].max(1);
     lines.for_each([0], |[at]| {
-        let line = fourier.line();
+        let line = fft.line();
         for (to, &from) in line.iter_mut().zip(data[at..].iter().step_by(step)) {
             *to = from;
         }
-        fourier.run();
-        for (&mut from, to) in fourier.line().iter_mut().zip(data[at..].iter_mut().step_by(step)) {
+        fft.run();
+        for (&mut from, to) in fft.line().iter_mut().zip(data[at..].iter_mut().step_by(step)) {
             *to = from;
         }
     });

@@ -10,14 +10,14 @@ pub(crate) enum Input<'a> {
     /// A tensor.
     Tensor(TensorView<'a>),
     /// Some indices of a tensor along one dimension.
-    Part(TensorView<'a>, Slice),
+    Narrow(TensorView<'a>, DimRange),
     /// A number.
     Scalar(Scalar),
 }
 
 /// The indices `start..start + len` along `dim`.
 #[derive(Clone, Copy)]
-pub(crate) struct Slice {
+pub(crate) struct DimRange {
     pub(crate) dim: usize,
     pub(crate) start: usize,
     pub(crate) len: usize,
@@ -37,7 +37,7 @@ impl From<Scalar> for Input<'_> {
 
 impl<'a> Input<'a> {
     /// The tensor or the number at `index`.
-    pub(crate) fn at(args: &Args<'a>, index: usize) -> Result<Self, Error> {
+    pub(crate) fn arg(args: &Args<'a>, index: usize) -> Result<Self, Error> {
         match args.scalar(index) {
             Ok(scalar) => Ok(Self::Scalar(scalar)),
             Err(_) => args.tensor(index).map(Self::from),
@@ -45,7 +45,7 @@ impl<'a> Input<'a> {
     }
 
     /// The tensor or the number at `index`, unless it is none.
-    pub(crate) fn opt(args: &Args<'a>, index: usize) -> Result<Option<Self>, Error> {
+    pub(crate) fn opt_arg(args: &Args<'a>, index: usize) -> Result<Option<Self>, Error> {
         match args.opt_scalar(index) {
             Ok(scalar) => Ok(scalar.map(Self::Scalar)),
             Err(_) => Ok(args.opt_tensor(index)?.map(Self::from)),
@@ -55,7 +55,7 @@ impl<'a> Input<'a> {
     /// The dtype; of a number the one that PyTorch gives it.
     pub(crate) fn dtype(&self) -> ScalarType {
         match self {
-            Self::Tensor(view) | Self::Part(view, _) => view.dtype(),
+            Self::Tensor(view) | Self::Narrow(view, _) => view.dtype(),
             Self::Scalar(Scalar::Int(_)) => ScalarType::Long,
             Self::Scalar(Scalar::Double(_)) => ScalarType::Float,
             Self::Scalar(Scalar::Bool(_)) => ScalarType::Bool,
@@ -65,11 +65,11 @@ impl<'a> Input<'a> {
     /// Extent of each dimension.
     pub(super) fn sizes(&self) -> Dims {
         let none = Dims::filled(0, 0);
-        let (Self::Tensor(view) | Self::Part(view, _)) = self else {
+        let (Self::Tensor(view) | Self::Narrow(view, _)) = self else {
             return none;
         };
         let mut sizes = Dims::new(view.sizes()).unwrap_or(none);
-        if let Self::Part(_, part) = self {
+        if let Self::Narrow(_, part) = self {
             sizes[part.dim] = part.len;
         }
         sizes
@@ -78,7 +78,7 @@ impl<'a> Input<'a> {
     /// Number of dimensions.
     pub(crate) fn rank(&self) -> usize {
         match self {
-            Self::Tensor(view) | Self::Part(view, _) => view.rank(),
+            Self::Tensor(view) | Self::Narrow(view, _) => view.rank(),
             Self::Scalar(_) => 0,
         }
     }
@@ -89,7 +89,7 @@ impl<'a> Input<'a> {
         match self {
             Self::Scalar(_) => Layout { sizes, strides: Dims::filled(0, 0), start: 0 },
             Self::Tensor(view) => Layout { sizes, strides: view.strides(), start: 0 },
-            Self::Part(view, part) => {
+            Self::Narrow(view, part) => {
                 let strides = view.strides();
                 Layout { sizes, strides, start: part.start * strides[part.dim] }
             }
@@ -189,7 +189,7 @@ pub(crate) fn fill_value<'a>(
     index: u8,
     dtype: ScalarType,
 ) -> Result<Input<'a>, Error> {
-    let value = Input::at(args, usize::from(index))?;
+    let value = Input::arg(args, usize::from(index))?;
     match value {
         Input::Scalar(scalar) => check_range(scalar, dtype, index)?,
         _ if value.rank() == 0 => {}

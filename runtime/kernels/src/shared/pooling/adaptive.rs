@@ -3,10 +3,10 @@
 use afferent_core::{Args, Error, ScalarType, TensorView};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype, sum, with_accumulator, with_float_accumulator},
+    accumulator::{Accumulator, check_dtype, sum, with_accumulator, with_float_accumulator},
     elements::{Reader, Writer},
     loop_nest::out_strides,
-    pooling::{last_three, picture_sizes, pictures, with_picture},
+    pooling::{last_three, plane_loops, spatial_sizes, with_spatial_sizes},
 };
 
 /// Shorter rows are added one by one, as PyTorch does: means of quantised pictures often lie half way
@@ -22,7 +22,7 @@ struct Shares {
 impl Shares {
     /// Of `x` over `dims` dimensions, with the sizes of the result at 1.
     fn new(args: &Args<'_>, x: &TensorView<'_>, dims: usize) -> Result<Self, Error> {
-        let input = picture_sizes(x.sizes(), dims, 0)?;
+        let input = spatial_sizes(x.sizes(), dims, 0)?;
         let sizes = args.int_list(1)?.to_dims().filter(|sizes| sizes.len() == dims);
         let expected = "a size for each dimension of the pictures";
         let sizes = sizes.ok_or(Error::InvalidArgument { index: 1, expected })?;
@@ -57,12 +57,12 @@ fn dot(place: [usize; 3], steps: [usize; 3]) -> usize {
 }
 
 /// Means over `dims` dimensions. The arguments are `self`, `output_size`, `out`.
-pub(crate) fn means(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
+pub(crate) fn adaptive_avg_pool(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     if !dtype.is_float() && dtype != ScalarType::Long {
         return Err(Error::InvalidType { index: 0, found: dtype });
     }
-    same_dtype(args.out(2)?.dtype(), dtype, 2)?;
+    check_dtype(args.out(2)?.dtype(), dtype, 2)?;
     with_accumulator!(dtype, A => means_in::<A>(args, dims))
 }
 
@@ -70,11 +70,11 @@ fn means_in<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Erro
     let x = args.tensor(0)?;
     let shares = Shares::new(args, &x, dims)?;
     let mut out = args.out(2)?;
-    out.resize(&with_picture(x.sizes(), shares.output, dims)?)?;
+    out.resize(&with_spatial_sizes(x.sizes(), shares.output, dims)?)?;
     if out.numel() == 0 {
         return Ok(());
     }
-    let (pictures, steps) = pictures(&x, &out, dims)?;
+    let (pictures, steps) = plane_loops(&x, &out, dims)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 2)?);
     pictures.for_each([0, 0], |[from, to]| {
         shares.for_each(|place, window| {
@@ -82,7 +82,7 @@ fn means_in<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Erro
             let mut total = A::default();
             lines(window, |depth, row| {
                 let at = from + dot([depth, row, first], steps.from);
-                x.chunks(at, steps.from[2], end - first, |chunk| {
+                x.for_each_chunk(at, steps.from[2], end - first, |chunk| {
                     total = match chunk.len() {
                         ..ONE_BY_ONE => chunk.iter().fold(total, |total, value| total.add(*value)),
                         _ => total.add(sum(chunk)),
@@ -90,7 +90,7 @@ fn means_in<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Erro
                 });
             });
             let count = window.iter().fold(1.0, |count, [first, end]| count * (end - first) as f64);
-            out.set(to + dot(place, steps.to), total.div(A::number(count)));
+            out.set(to + dot(place, steps.to), total.div(A::from_double(count)));
         });
     });
     Ok(())
@@ -98,17 +98,17 @@ fn means_in<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Erro
 
 /// Largest elements over `dims` dimensions, and where they stand. The arguments are `self`,
 /// `output_size`, `out`, `indices`.
-pub(crate) fn largest(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
+pub(crate) fn adaptive_max_pool(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    same_dtype(args.out(2)?.dtype(), dtype, 2)?;
-    same_dtype(args.out(3)?.dtype(), ScalarType::Long, 3)?;
+    check_dtype(args.out(2)?.dtype(), dtype, 2)?;
+    check_dtype(args.out(3)?.dtype(), ScalarType::Long, 3)?;
     with_float_accumulator!(dtype, 0, A => largest_in::<A>(args, dims))
 }
 
 fn largest_in<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let shares = Shares::new(args, &x, dims)?;
-    let sizes = with_picture(x.sizes(), shares.output, dims)?;
+    let sizes = with_spatial_sizes(x.sizes(), shares.output, dims)?;
     let [mut out, mut indices] = args.outs([2, 3])?;
     out.resize(&sizes)?;
     indices.resize(&sizes)?;
@@ -118,7 +118,7 @@ fn largest_in<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Er
     if out_strides(&out) != out_strides(&indices) {
         return Err(Error::NotSupported { what: "outputs of different dim orders" });
     }
-    let (pictures, steps) = pictures(&x, &out, dims)?;
+    let (pictures, steps) = plane_loops(&x, &out, dims)?;
     let x = Reader::<A>::new(x, 0)?;
     let (mut out, mut indices) = (Writer::new(&mut out, 2)?, Writer::new(&mut indices, 3)?);
     let [_, height, width] = shares.input;
@@ -129,7 +129,7 @@ fn largest_in<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Er
             lines(window, |depth, row| {
                 let from = from + dot([depth, row, first], steps.from);
                 let mut at = (depth * height + row) * width + first;
-                x.chunks(from, steps.from[2], end - first, |chunk| {
+                x.for_each_chunk(from, steps.from[2], end - first, |chunk| {
                     for &value in chunk {
                         if best.is_none_or(|(best, _)| value > best || value.is_nan()) {
                             best = Some((value, at));

@@ -3,14 +3,14 @@
 use afferent_core::{Args, Error, ScalarType};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype, with_accumulator},
+    accumulator::{Accumulator, check_dtype, with_accumulator},
     elements::{CHUNK, Reader, Writer},
-    pooling::{Axis, PictureSteps, Windows, pictures},
+    pooling::{PoolDim, PoolGeometry, SpatialStrides, plane_loops},
 };
 
 /// Pools over `dims` dimensions. The arguments are `self`, `kernel_size`, `stride`, `padding`,
 /// `ceil_mode`, `count_include_pad`, `divisor_override` where `has_divisor`, `out`.
-pub(crate) fn pool(args: &mut Args<'_>, dims: usize, has_divisor: bool) -> Result<(), Error> {
+pub(crate) fn avg_pool(args: &mut Args<'_>, dims: usize, has_divisor: bool) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     if !dtype.is_float() && dtype != ScalarType::Long {
         return Err(Error::InvalidType { index: 0, found: dtype });
@@ -20,7 +20,7 @@ pub(crate) fn pool(args: &mut Args<'_>, dims: usize, has_divisor: bool) -> Resul
         return Err(Error::InvalidArgument { index: 6, expected: "a divisor that is not zero" });
     }
     let out = if has_divisor { 7 } else { 6 };
-    same_dtype(args.out(usize::from(out))?.dtype(), dtype, out)?;
+    check_dtype(args.out(usize::from(out))?.dtype(), dtype, out)?;
     with_accumulator!(dtype, A => means::<A>(args, dims, divisor, out))
 }
 
@@ -31,14 +31,14 @@ fn means<A: Accumulator>(
     out_index: u8,
 ) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let windows = Windows::new(args, (&x, dims), 1, None, args.bool(4)?)?;
+    let windows = PoolGeometry::new(args, (&x, dims), 1, None, args.bool(4)?)?;
     let counts_padding = args.bool(5)?;
     let mut out = args.out(usize::from(out_index))?;
     out.resize(&windows.out_sizes(x.sizes())?)?;
-    let (pictures, steps) = pictures(&x, &out, dims)?;
+    let (pictures, steps) = plane_loops(&x, &out, dims)?;
     let (reader, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, out_index)?);
     let [depths, rows, columns] = windows.axes;
-    let length = |axis: Axis, at: usize| {
+    let length = |axis: PoolDim, at: usize| {
         let ([start, end], [first, last]) = axis.ends(at);
         if counts_padding { end - start } else { last.saturating_sub(first) }
     };
@@ -54,7 +54,7 @@ fn means<A: Accumulator>(
                     let volume = area.saturating_mul(length(columns, column));
                     let count = divisor.unwrap_or(i64::try_from(volume).unwrap_or(i64::MAX));
                     // A window without elements has the mean zero.
-                    *sum = sum.div(A::number(if count == 0 { 1.0 } else { count as f64 }));
+                    *sum = sum.div(A::from_double(if count == 0 { 1.0 } else { count as f64 }));
                 }
                 out.write(to + start * steps.to[2], steps.to[2], &sums[..len]);
             }
@@ -65,9 +65,9 @@ fn means<A: Accumulator>(
 
 /// The sums of `len` windows of a row from `start` on.
 fn sums_of_row<A: Accumulator>(
-    windows: &Windows,
+    windows: &PoolGeometry,
     x: &Reader<'_, A>,
-    (from, steps): (usize, PictureSteps),
+    (from, steps): (usize, SpatialStrides),
     [depth, row]: [usize; 2],
     (start, len): (usize, usize),
 ) -> [A; CHUNK] {

@@ -3,28 +3,28 @@
 use afferent_core::{Args, Error, ScalarType};
 
 use crate::shared::{
-    accumulator::{Accumulator, same_dtype, with_accumulator},
+    accumulator::{Accumulator, check_dtype, with_accumulator},
     elements::{CHUNK, Reader, Writer},
     loop_nest::out_strides,
-    pooling::{PictureSteps, Windows, pictures},
+    pooling::{PoolGeometry, SpatialStrides, plane_loops},
 };
 
 /// Pools over `dims` dimensions. The arguments are `self`, `kernel_size`, `stride`, `padding`,
 /// `dilation`, `ceil_mode`, `out`, `indices`.
-pub(crate) fn pool(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
+pub(crate) fn max_pool(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     if matches!(dtype, ScalarType::Bool | ScalarType::UInt64) {
         return Err(Error::InvalidType { index: 0, found: dtype });
     }
-    same_dtype(args.out(6)?.dtype(), dtype, 6)?;
-    same_dtype(args.out(7)?.dtype(), ScalarType::Long, 7)?;
+    check_dtype(args.out(6)?.dtype(), dtype, 6)?;
+    check_dtype(args.out(7)?.dtype(), ScalarType::Long, 7)?;
     with_accumulator!(dtype, A => largest::<A>(args, dims))
 }
 
 fn largest<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let dtype = x.dtype();
-    let windows = Windows::new(args, (&x, dims), 1, Some(4), args.bool(5)?)?;
+    let windows = PoolGeometry::new(args, (&x, dims), 1, Some(4), args.bool(5)?)?;
     let sizes = windows.out_sizes(x.sizes())?;
     let [mut out, mut indices] = args.outs([6, 7])?;
     out.resize(&sizes)?;
@@ -32,7 +32,7 @@ fn largest<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Error
     if out_strides(&out) != out_strides(&indices) {
         return Err(Error::NotSupported { what: "outputs of different dim orders" });
     }
-    let (pictures, steps) = pictures(&x, &out, dims)?;
+    let (pictures, steps) = plane_loops(&x, &out, dims)?;
     let reader = Reader::<A>::new(x, 0)?;
     let (mut out, mut indices) = (Writer::new(&mut out, 6)?, Writer::new(&mut indices, 7)?);
     let [depths, rows, columns] = windows.axes;
@@ -66,18 +66,18 @@ fn largest<A: Accumulator>(args: &mut Args<'_>, dims: usize) -> Result<(), Error
 fn lowest<A: Accumulator>(dtype: ScalarType) -> A {
     match dtype {
         ScalarType::Byte | ScalarType::UInt16 | ScalarType::UInt32 => A::default(),
-        ScalarType::Char => A::number(f64::from(i8::MIN)),
-        ScalarType::Short => A::number(f64::from(i16::MIN)),
-        ScalarType::Int => A::number(f64::from(i32::MIN)),
+        ScalarType::Char => A::from_double(f64::from(i8::MIN)),
+        ScalarType::Short => A::from_double(f64::from(i16::MIN)),
+        ScalarType::Int => A::from_double(f64::from(i32::MIN)),
         _ => A::LOWEST,
     }
 }
 
 /// The best elements of `len` windows of a row from `start` on, and their positions.
 fn best_of_row<A: Accumulator>(
-    windows: &Windows,
+    windows: &PoolGeometry,
     x: &Reader<'_, A>,
-    (from, steps): (usize, PictureSteps),
+    (from, steps): (usize, SpatialStrides),
     [depth, row]: [usize; 2],
     (start, len): (usize, usize),
 ) -> ([A; CHUNK], [i64; CHUNK]) {

@@ -16,7 +16,7 @@ pub(crate) fn extent(
 ) -> Result<[f32; 2], Error> {
     let mut ends = [f32::INFINITY, f32::NEG_INFINITY];
     let mut is_number = true;
-    x.chunks(start, stride, len, |chunk| {
+    x.for_each_chunk(start, stride, len, |chunk| {
         for &x in chunk {
             is_number &= !x.is_nan();
             ends = [ends[0].min(x), ends[1].max(x)];

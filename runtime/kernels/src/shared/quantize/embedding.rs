@@ -3,9 +3,9 @@
 use afferent_core::{Args, Dims, Error, ScalarType, TensorView};
 
 use crate::shared::{
-    accumulator::same_dtype,
+    accumulator::check_dtype,
     elements::{CHUNK, Reader, Writer},
-    loop_nest::{Loops, out_strides, strides_of},
+    loop_nest::{LoopNest, out_strides, strides_of},
 };
 
 /// A quantized table: rows of integers in groups, each with a scale and a zero point.
@@ -85,7 +85,7 @@ pub(crate) fn lookup(args: &mut Args<'_>, packed: usize, has_dtype: bool) -> Res
     sizes.push(table.len)?;
     let mut out = args.out(usize::from(out_index))?;
     let dtype = out.dtype();
-    same_dtype(dtype, wanted.unwrap_or(dtype), out_index)?;
+    check_dtype(dtype, wanted.unwrap_or(dtype), out_index)?;
     if !dtype.is_float() {
         return Err(Error::InvalidType { index: out_index, found: dtype });
     }
@@ -94,7 +94,7 @@ pub(crate) fn lookup(args: &mut Args<'_>, packed: usize, has_dtype: bool) -> Res
         return Ok(());
     }
     let (from, to) = (strides_of(&indices), out_strides(&out));
-    let mut places = Loops::<2>::new();
+    let mut places = LoopNest::<2>::new();
     for (dim, &size) in indices.sizes().iter().enumerate() {
         places.push(size, [from[dim], to[dim]])?;
     }
@@ -105,7 +105,7 @@ pub(crate) fn lookup(args: &mut Args<'_>, packed: usize, has_dtype: bool) -> Res
 /// Writes the row that `row_at` names for each of `places`, with `step` between its elements.
 fn write_rows(
     table: &Table<'_>,
-    places: Loops<2>,
+    places: LoopNest<2>,
     step: usize,
     row_at: impl Fn(usize) -> usize,
     out: &mut Writer<'_, f32>,

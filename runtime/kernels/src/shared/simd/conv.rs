@@ -6,7 +6,7 @@ use afferent_simd::conv::Conv;
 use crate::shared::{
     accumulator::Operand,
     conv::{Geometry, Operands, Steps},
-    simd::{as_f32, as_f32_mut, only_isa, threads},
+    simd::{as_f32, as_f32_mut, isa_or_fallback, threads},
 };
 
 /// Writes a convolution; `None` when it is not one of `f32` or has strides that only portable code
@@ -30,7 +30,7 @@ pub(crate) fn try_convolution<T: Operand>(
         },
         clamp: None,
     };
-    let (isa, workers) = (only_isa(), cx.workers());
+    let (isa, workers) = (isa_or_fallback(), cx.workers());
     match cx.scratch(conv.scratch_len(isa, to, threads(workers))?) {
         Ok(scratch) => conv.write(isa, as_f32_mut(out)?, to, scratch, workers).map(Ok),
         Err(error) => Some(Err(error)),

@@ -5,8 +5,8 @@ use afferent_simd::gemm::{Addend, Gemm, Lines, Target};
 
 use crate::shared::{
     accumulator::{Accumulator, Operand},
-    matmul::{Matrix, Product},
-    simd::{as_f32, as_f32_mut, only_isa, threads},
+    matmul::{Matmul, Matrix},
+    simd::{as_f32, as_f32_mut, isa_or_fallback, threads},
 };
 
 /// The lines of `matrix`: rows or columns.
@@ -18,30 +18,30 @@ fn lines<T: Operand>(
     Lines::new(as_f32(matrix.data)?, lines, elements)
 }
 
-/// Writes a product as [`Product::write`] does; `None` when it is not one of `f32` or does not fit.
+/// Writes a product as [`Matmul::write`] does; `None` when it is not one of `f32` or does not fit.
 pub(crate) fn try_matmul<T: Operand>(
     cx: &mut KernelContext<'_>,
-    product: &Product<'_, T>,
+    product: &Matmul<'_, T>,
     out: &mut [T],
     row: usize,
     col: usize,
 ) -> Option<Result<(), Error>> {
-    let Product { a, b, rows, inner, cols, .. } = *product;
+    let Matmul { a, b, rows, inner, cols, .. } = *product;
     let addend = match product.addend {
         Some((matrix, beta)) => Some(Addend {
             data: as_f32(matrix.data)?,
             row: matrix.row,
             col: matrix.col,
-            beta: beta.element(),
+            beta: beta.to_element(),
         }),
         None => None,
     };
     let a = lines(a, (rows, a.row), (inner, a.col))?;
     let b = lines(b, (cols, b.col), (inner, b.row))?;
-    let alpha = product.alpha.element();
+    let alpha = product.alpha.to_element();
     let product = Gemm { a, b, rows, inner, cols, alpha, addend, clamp: None };
     let data = as_f32_mut(out)?;
-    let isa = only_isa();
+    let isa = isa_or_fallback();
     let (product, row, col) = product.oriented(isa, row, col);
     if product.is_vector() {
         return product.write_vector(isa, Target { data, row, col }).map(Ok);
