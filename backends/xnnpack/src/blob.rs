@@ -12,7 +12,7 @@ mod value;
 use std::collections::{HashMap, HashSet};
 
 use afferent_core::{BlobEntry, Error};
-use afferent_flatbuffer::{Defect, Fault, Field, Table, Tables, array};
+use afferent_flatbuffer::{ErrorKind, Field, FieldError, Table, TableVector, array};
 
 use crate::graph::{Graph, Role, Value};
 use schema::*;
@@ -104,13 +104,15 @@ struct Entry {
 }
 
 impl Entry {
-    fn read<T>(self, read: Result<T, Defect>) -> Result<T, Error> {
-        read.map_err(|Defect { field, fault }| {
-            let reason = match fault {
-                Fault::OutOfFile { .. } | Fault::Range { .. } => "does not lie within the blob",
-                Fault::Missing => "is missing",
-                Fault::Index { .. } => "numbers an entry that does not exist",
-                Fault::Invalid { reason } => reason,
+    fn read<T>(self, read: Result<T, FieldError>) -> Result<T, Error> {
+        read.map_err(|FieldError { field, kind }| {
+            let reason = match kind {
+                ErrorKind::OutOfBounds { .. } | ErrorKind::RangeOutOfBounds { .. } => {
+                    "does not lie within the blob"
+                }
+                ErrorKind::Missing => "is missing",
+                ErrorKind::IndexOutOfRange { .. } => "numbers an entry that does not exist",
+                ErrorKind::Invalid { reason } => reason,
                 _ => "is damaged",
             };
             self.fault(Field(0, field), reason)
@@ -133,8 +135,8 @@ impl Entry {
 
 /// Where constants are.
 struct Constants<'a, 'c> {
-    inline: Tables<'a>,
-    placed: Tables<'a>,
+    inline: TableVector<'a>,
+    placed: TableVector<'a>,
     data: Option<&'a [u8]>,
     named: NamedData<'c, 'a>,
 }
@@ -157,10 +159,10 @@ impl<'a> Constants<'a, '_> {
             return at.read(BUFFER_STORAGE.required(bytes)).map(Some);
         };
         let entry = at.read(self.placed.get(index as usize))?;
-        let size = at.read(entry.number::<u64>(CONSTANT_SIZE))?;
+        let size = at.read(entry.scalar::<u64>(CONSTANT_SIZE))?;
         let key = at.read(entry.name(CONSTANT_KEY))?.filter(|key| !key.is_empty());
         let Some(key) = key else {
-            let offset = at.read(entry.number::<u64>(CONSTANT_OFFSET))?;
+            let offset = at.read(entry.scalar::<u64>(CONSTANT_OFFSET))?;
             return at.read(CONSTANT_OFFSET.slice(data, offset, size)).map(Some);
         };
         let bytes = (self.named)(key);

@@ -233,7 +233,7 @@ impl MethodContents {
                     }
                     continue;
                 }
-                TensorData::External { name, placement: None } => {
+                TensorData::External { name, allocation: None } => {
                     self.external.push(Named { name: name.to_owned(), bytes });
                     continue;
                 }
@@ -326,8 +326,8 @@ impl Port {
 impl TensorContents {
     fn of(meta: &TensorMeta<'_>) -> Self {
         let planned_at = match meta.data {
-            TensorData::Planned { placement, .. } => {
-                Some((placement.memory_id + 1, placement.offset))
+            TensorData::Planned { allocation, .. } => {
+                Some((allocation.buffer_index + 1, allocation.offset))
             }
             _ => None,
         };

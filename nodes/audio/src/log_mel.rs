@@ -9,7 +9,7 @@ use afferent_graph::{
 use afferent_package::ModelPackage;
 use afferent_runtime::{
     Input, Model,
-    program::{List, MethodPlan, Value},
+    program::{MethodPlan, Value, Vector},
 };
 
 use crate::denoise::MIX;
@@ -219,7 +219,7 @@ impl Contract {
 }
 
 /// Sizes of the only one of `values`, when it is an `f32` tensor of fixed size.
-fn sizes(plan: &MethodPlan<'_>, values: List<'_, u32>) -> Option<Vec<usize>> {
+fn sizes(plan: &MethodPlan<'_>, values: Vector<'_, u32>) -> Option<Vec<usize>> {
     match plan.value(values.get(0).filter(|_| values.len() == 1)? as usize) {
         Value::Tensor(meta)
             if meta.layout.dtype == ScalarType::Float && meta.dynamism == Dynamism::Static =>

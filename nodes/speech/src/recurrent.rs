@@ -102,7 +102,7 @@ struct Contract {
 fn contract(model: &Model, limit: usize) -> Result<Contract, String> {
     let plan = model.file().method("forward").map_err(|error| error.to_string())?;
     let expected = "it must take (input, state) and give (result, state), all f32 of fixed size";
-    let tensor = |ids: afferent_runtime::program::List<'_, u32>, at: usize| match ids
+    let tensor = |ids: afferent_runtime::program::Vector<'_, u32>, at: usize| match ids
         .get(at)
         .map(|id| plan.value(id as usize))
     {

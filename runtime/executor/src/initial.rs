@@ -1,11 +1,11 @@
 //! What state holds at first: values in the program, and in its data files.
 
-use afferent_program::{MethodPlan, Placement, TensorData, Value};
+use afferent_program::{Allocation, MethodPlan, TensorData, Value};
 
 /// What a part of planned memory holds at first.
 #[derive(Clone, Copy)]
 pub(crate) struct Initial<'a> {
-    pub(crate) placement: Placement,
+    pub(crate) allocation: Allocation,
     pub(crate) bytes: &'a [u8],
 }
 
@@ -18,12 +18,12 @@ pub(crate) fn initial<'a>(
 ) -> impl Iterator<Item = Initial<'a>> {
     plan.values().filter_map(move |value| {
         let Value::Tensor(meta) = value else { return None };
-        let (placement, bytes) = match meta.data {
-            TensorData::Planned { placement, initial } => (placement, initial?),
-            TensorData::External { name, placement } => (placement?, find(name)?),
+        let (allocation, bytes) = match meta.data {
+            TensorData::Planned { allocation, initial } => (allocation, initial?),
+            TensorData::External { name, allocation } => (allocation?, find(name)?),
             TensorData::Constant(_) | TensorData::Unplanned => return None,
         };
-        (bytes.len() == meta.layout.nbytes).then_some(Initial { placement, bytes })
+        (bytes.len() == meta.layout.nbytes).then_some(Initial { allocation, bytes })
     })
 }
 
@@ -32,6 +32,6 @@ pub(crate) fn has_initial(data: &TensorData<'_>) -> bool {
     matches!(
         data,
         TensorData::Planned { initial: Some(_), .. }
-            | TensorData::External { placement: Some(_), .. }
+            | TensorData::External { allocation: Some(_), .. }
     )
 }

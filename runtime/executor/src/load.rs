@@ -14,7 +14,7 @@ use afferent_core::{
     KernelLists, TensorSlot, find_kernel,
 };
 use afferent_program::{
-    ExternalData, MethodPlan, Placement, Program, TensorData, TensorMeta, Value,
+    Allocation, ExternalData, MethodPlan, Program, TensorData, TensorMeta, Value,
 };
 
 use crate::{
@@ -196,10 +196,10 @@ impl<'a> Method<'a> {
 
     /// Writes what state holds at first into the buffers that no other method has.
     pub(crate) fn write_initial(&mut self) {
-        for Initial { placement, bytes } in self.initial.iter().flatten() {
-            let buffer = self.planned.get_mut(placement.memory_id);
+        for Initial { allocation, bytes } in self.initial.iter().flatten() {
+            let buffer = self.planned.get_mut(allocation.buffer_index);
             if let Some(buffer) = buffer.filter(|buffer| !buffer.is_shared()) {
-                buffer.write(placement.offset, bytes);
+                buffer.write(allocation.offset, bytes);
             }
         }
     }
@@ -326,7 +326,7 @@ fn tensor<'a>(
     let mut slot = TensorSlot::new(layout.dtype, meta.dynamism, sizes, layout.dim_order)?;
     let copied = match meta.data {
         TensorData::Planned { initial: Some(initial), .. } => initial.len() / BLOCK,
-        TensorData::External { placement: None, .. } => services.num_data(plan.program()),
+        TensorData::External { allocation: None, .. } => services.num_data(plan.program()),
         // It is looked up once more when its elements are copied.
         TensorData::External { .. } => {
             2 * services.num_data(plan.program()) + layout.nbytes / BLOCK
@@ -336,10 +336,10 @@ fn tensor<'a>(
     if !count.spend(copied) {
         return Ok(slot);
     }
-    let placement = match meta.data {
+    let allocation = match meta.data {
         // SAFETY: the program outlives the method, and no run writes a tensor that only reads.
         TensorData::Constant(bytes) => return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?),
-        TensorData::Planned { placement, .. } => placement,
+        TensorData::Planned { allocation, .. } => allocation,
         TensorData::Unplanned => {
             if meta.dynamism == Dynamism::Unbounded {
                 // The file's sizes mean nothing; memory comes with the first result.
@@ -347,7 +347,7 @@ fn tensor<'a>(
             }
             return Ok(slot);
         }
-        TensorData::External { name, placement } => {
+        TensorData::External { name, allocation } => {
             let Some(bytes) = services.data(plan.program(), name) else {
                 count.problem(Problem::ExternalMissing { name });
                 return Ok(slot);
@@ -357,16 +357,16 @@ fn tensor<'a>(
                 count.problem(Problem::ExternalMismatch { name, found, needed, dtype });
                 return Ok(slot);
             }
-            let Some(placement) = placement else {
+            let Some(allocation) = allocation else {
                 // SAFETY: as for a constant.
                 return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?);
             };
-            placement
+            allocation
         }
     };
-    let data = place(buffers, placement, layout.nbytes).ok_or_else(|| {
-        let index = placement.memory_id;
-        let needed = placement.offset.saturating_add(layout.nbytes);
+    let data = place(buffers, allocation, layout.nbytes).ok_or_else(|| {
+        let index = allocation.buffer_index;
+        let needed = allocation.offset.saturating_add(layout.nbytes);
         let found = buffers.get(index).map_or(0, PlannedBuffer::len);
         TensorFault::Load(LoadError::PlannedMemory { index, needed, found })
     })?;
@@ -375,8 +375,8 @@ fn tensor<'a>(
     Ok(slot)
 }
 
-fn place(buffers: &[PlannedBuffer<'_>], placement: Placement, len: usize) -> Option<NonNull<u8>> {
-    buffers.get(placement.memory_id)?.part(placement.offset, len)
+fn place(buffers: &[PlannedBuffer<'_>], allocation: Allocation, len: usize) -> Option<NonNull<u8>> {
+    buffers.get(allocation.buffer_index)?.part(allocation.offset, len)
 }
 
 fn delegate<'a>(

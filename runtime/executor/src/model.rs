@@ -323,13 +323,13 @@ fn planned_sizes(plan: &MethodPlan<'_>) -> Vec<usize> {
     let mut sizes = vec![0; plan.planned_buffer_sizes().len()];
     for value in plan.values() {
         let Value::Tensor(meta) = value else { continue };
-        let placement = match meta.data {
-            TensorData::Planned { placement, .. } => placement,
-            TensorData::External { placement: Some(placement), .. } => placement,
+        let allocation = match meta.data {
+            TensorData::Planned { allocation, .. } => allocation,
+            TensorData::External { allocation: Some(allocation), .. } => allocation,
             _ => continue,
         };
-        if let Some(size) = sizes.get_mut(placement.memory_id) {
-            *size = placement.offset.saturating_add(meta.layout.nbytes).max(*size);
+        if let Some(size) = sizes.get_mut(allocation.buffer_index) {
+            *size = allocation.offset.saturating_add(meta.layout.nbytes).max(*size);
         }
     }
     sizes

@@ -5,7 +5,7 @@
 use core::cell::{Cell, UnsafeCell};
 
 use afferent_core::{Arg, EValue, Kernel, Signature, TensorSlot};
-use afferent_program::{Instruction, List, MethodPlan};
+use afferent_program::{Instruction, MethodPlan, Vector};
 
 use crate::{
     LoadError, Problem,
@@ -61,7 +61,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         &mut self,
         at: usize,
         operator: usize,
-        args: List<'a, u32>,
+        args: Vector<'a, u32>,
         ids: &mut Cutter<'a, u32>,
     ) -> Result<Step<'a>, LoadError> {
         let ids: &[u32] = ids.cut(args.len(), args.iter())?;
@@ -91,7 +91,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         &mut self,
         at: usize,
         index: usize,
-        args: List<'a, u32>,
+        args: Vector<'a, u32>,
         ids: &mut Cutter<'a, u32>,
     ) -> Result<Step<'a>, LoadError> {
         let ids: &[u32] = ids.cut(args.len(), args.iter())?;

@@ -1,90 +1,90 @@
-//! Why a file is refused.
+//! Errors of files.
 
 use core::fmt;
 
-pub use afferent_flatbuffer::Fault;
-pub(crate) use afferent_flatbuffer::{Defect, Read};
+pub use afferent_flatbuffer::ErrorKind;
+pub(crate) use afferent_flatbuffer::{FieldError, FieldResult};
 
-/// Why the bytes are not a model that this runtime accepts.
+/// Error of a file that this runtime does not accept.
 ///
-/// It holds no string of its own, so that it serves a microcontroller.
+/// It owns no heap memory and works on microcontrollers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// The file is of another kind.
+    /// The file identifier is not the expected one.
     #[error(
-        "not {}: bytes 4..8 are \"{}\" instead of {}",
-        .file.title(), .found.escape_ascii(), .file.magic()
+        "not {}: the file identifier is \"{}\", expected {}",
+        .file.title(), .found.escape_ascii(), .file.identifier()
     )]
-    WrongMagic {
-        /// What was expected.
+    WrongIdentifier {
+        /// Expected kind of file.
         file: FileKind,
-        /// What stands where the magic should be.
+        /// Bytes 4..8 of the file.
         found: [u8; 4],
     },
-    /// The file is a program together with test cases: a `BundledProgram`.
-    #[error("this is a bundled program (.bpte, BP08): the program is inside of it")]
+    /// The file is a bundled program, which contains the program and test cases.
+    #[error("this is a bundled program (.bpte, BP08); load the program that it contains")]
     Bundled,
-    /// The file was made for another version of the format.
+    /// The file has an unsupported version of the format.
     #[error(
-        "{} has the format version \"{}\", this runtime reads {}: export the model again",
-        .file.title(), .found.escape_ascii(), .file.magic()
+        "{} has the file identifier \"{}\", but this runtime reads {}; export the model again",
+        .file.title(), .found.escape_ascii(), .file.identifier()
     )]
     WrongVersion {
-        /// What was expected.
+        /// Expected kind of file.
         file: FileKind,
-        /// Its magic.
+        /// File identifier.
         found: [u8; 4],
     },
-    /// The file ends early.
-    #[error("the file is cut off: it has {found} bytes and needs {needed}")]
+    /// The file is shorter than its header says.
+    #[error("the file is truncated: it has {found} bytes, but needs {needed}")]
     Truncated {
-        /// What was expected.
+        /// Expected kind of file.
         file: FileKind,
-        /// Bytes that the file should have, as far as is known.
+        /// Minimum size in bytes, as far as the header is readable.
         needed: u64,
-        /// Bytes that it has.
+        /// Size in bytes.
         found: u64,
     },
-    /// A field cannot be right.
-    #[error("{place}{field} {fault}")]
+    /// A field is invalid.
+    #[error("{location}{field} {kind}")]
     Invalid {
-        /// Where in the file.
-        place: Place,
-        /// The field, as in the schemas of ExecuTorch.
+        /// Location of the field.
+        location: Location,
+        /// Name of the field in the ExecuTorch schema.
         field: &'static str,
-        /// What is wrong with it.
-        fault: Fault,
+        /// Cause of the error.
+        kind: ErrorKind,
     },
 }
 
 impl ProgramError {
-    /// The number of this error in ExecuTorch.
+    /// ExecuTorch error code.
     pub const fn code(self) -> u32 {
         match self {
-            Self::Invalid { fault: Fault::NotSupported { .. }, .. } | Self::Bundled => 0x10,
-            Self::WrongMagic { file, .. }
+            Self::Invalid { kind: ErrorKind::NotSupported { .. }, .. } | Self::Bundled => 0x10,
+            Self::WrongIdentifier { file, .. }
             | Self::WrongVersion { file, .. }
             | Self::Truncated { file, .. }
-            | Self::Invalid { place: Place::File(file) | Place::Entry { file, .. }, .. } => {
-                match file {
-                    FileKind::Program | FileKind::Bundled => 0x23,
-                    FileKind::ExternalData => 0x24,
-                }
-            }
+            | Self::Invalid {
+                location: Location::File(file) | Location::Entry { file, .. }, ..
+            } => match file {
+                FileKind::Program | FileKind::Bundled => 0x23,
+                FileKind::ExternalData => 0x24,
+            },
             Self::Invalid { .. } => 0x23,
         }
     }
 }
 
-/// A kind of file.
+/// Kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A program, `.pte`.
+    /// Program, `.pte`.
     Program,
     /// External data, `.ptd`.
     ExternalData,
-    /// A program with test cases, `.bpte`.
+    /// Program with test cases, `.bpte`.
     Bundled,
 }
 
@@ -97,8 +97,8 @@ impl FileKind {
         }
     }
 
-    /// Bytes 4..8 of such a file.
-    pub(crate) const fn magic(self) -> &'static str {
+    /// FlatBuffers file identifier, bytes 4..8 of the file.
+    pub(crate) const fn identifier(self) -> &'static str {
         match self {
             Self::Program => "ET12",
             Self::ExternalData => "FT01",
@@ -107,63 +107,63 @@ impl FileKind {
     }
 }
 
-/// Where in a file a fault lies.
+/// Location of an invalid field. All indices count from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Place {
-    /// In no method.
+pub enum Location {
+    /// Header or root table.
     File(FileKind),
-    /// In a method, but in no entry of its tables.
+    /// Method, outside the entries of its vectors.
     Method(u32),
-    /// In a value of a method.
+    /// Value of a method.
     Value {
-        /// Number of the method.
+        /// Method index.
         method: u32,
-        /// Number of the value.
+        /// Value index.
         value: u32,
     },
-    /// In an instruction of a method.
+    /// Instruction of a method.
     Instruction {
-        /// Number of the method.
+        /// Method index.
         method: u32,
-        /// Number of the instruction.
+        /// Instruction index.
         instruction: u32,
     },
-    /// In an operator of a method.
+    /// Operator of a method.
     Operator {
-        /// Number of the method.
+        /// Method index.
         method: u32,
-        /// Number of the operator.
+        /// Operator index.
         operator: u32,
     },
-    /// In a delegate of a method.
+    /// Delegate of a method.
     Delegate {
-        /// Number of the method.
+        /// Method index.
         method: u32,
-        /// Number of the delegate.
+        /// Delegate index.
         delegate: u32,
     },
-    /// In a segment of a program.
+    /// Segment of a program.
     Segment(u32),
-    /// In an entry of the named data.
+    /// Entry of the named data.
     Entry {
-        /// Whose data it is.
+        /// Kind of the file that contains the entry.
         file: FileKind,
-        /// Number of the entry.
+        /// Entry index.
         entry: u32,
     },
-    /// In the test cases of one method in a `.bpte` file.
+    /// Test suite of a `.bpte` file.
     Suite(u32),
-    /// In a test case of a `.bpte` file.
+    /// Test case of a `.bpte` file.
     Case {
-        /// Number of the method's test cases.
+        /// Test suite index.
         suite: u32,
-        /// Number of the case.
+        /// Test case index.
         case: u32,
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::File(_) => Ok(()),
@@ -186,13 +186,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a fault of a field becomes when its place is known.
-pub(crate) trait At {
-    fn at(self, place: Place) -> ProgramError;
+/// Adds the location to a [`FieldError`].
+pub(crate) trait AtLocation {
+    fn at(self, location: Location) -> ProgramError;
 }
 
-impl At for Defect {
-    fn at(self, place: Place) -> ProgramError {
-        ProgramError::Invalid { place, field: self.field, fault: self.fault }
+impl AtLocation for FieldError {
+    fn at(self, location: Location) -> ProgramError {
+        ProgramError::Invalid { location, field: self.field, kind: self.kind }
     }
 }

@@ -1,8 +1,8 @@
-//! A `.ptd` file: tensors and data with names.
+//! `.ptd` external data file: named tensors and named data.
 
 use crate::{
     check::{self, Budget},
-    error::{At, Defect, Fault, FileKind, Place, ProgramError, Read},
+    error::{AtLocation, ErrorKind, FieldError, FieldResult, FileKind, Location, ProgramError},
     header,
     schema::*,
     segments::{NamedData, Segments},
@@ -10,37 +10,38 @@ use crate::{
 };
 use afferent_flatbuffer::{Field, Table};
 
-/// A checked `.ptd` file. It borrows everything from the file.
+/// Checked `.ptd` file. It borrows all data from the file.
 ///
-/// Keys are searched from the first to the last; of equal ones the first counts.
+/// Lookup is linear; of several equal keys the first one counts.
 #[derive(Debug, Clone, Copy)]
 pub struct ExternalData<'a> {
     named: NamedData<'a>,
 }
 
 impl<'a> ExternalData<'a> {
-    /// Checks all of `bytes`, which need no alignment.
+    /// Checks all of `bytes`. The buffer needs no alignment.
     ///
     /// # Errors
-    /// [`ProgramError`] says which field is wrong.
+    /// [`ProgramError`] with the invalid field.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ProgramError> {
-        let parts = header::external_data(bytes)?;
+        let sections = header::external_data_sections(bytes)?;
         let file = FileKind::ExternalData;
-        let at = |defect: Defect| defect.at(Place::File(file));
-        let root = Table::root(parts.flatbuffer).map_err(at)?;
-        if root.number::<u32>(FLAT_TENSOR_VERSION).map_err(at)? != 0 {
-            let what = "a schema version other than 0; export the model again";
-            return Err(at(FLAT_TENSOR_VERSION.fault(Fault::NotSupported { what })));
+        let at = |error: FieldError| error.at(Location::File(file));
+        let root = Table::root(sections.flatbuffer).map_err(at)?;
+        if root.scalar::<u32>(FLAT_TENSOR_VERSION).map_err(at)? != 0 {
+            let feature = "a schema version other than 0; export the model again";
+            return Err(at(FLAT_TENSOR_VERSION.error(ErrorKind::NotSupported { feature })));
         }
         let required = |field: Field| {
             let tables = root.tables(field).and_then(|tables| field.required(tables));
             tables.map_err(at)
         };
-        let segments = Segments { data: parts.segments, table: required(FLAT_TENSOR_SEGMENTS)? };
+        let table = required(FLAT_TENSOR_SEGMENTS)?;
+        let segments = Segments { data: sections.segments, table };
         let named = NamedData { entries: required(FLAT_TENSOR_NAMED_DATA)?, segments };
-        let mut budget = Budget::new(parts.flatbuffer.len());
-        let tensor = |table: &Table<'a>, data| tensor(table, data).map(|_| ());
-        check::named_data(&named, file, &mut budget, tensor)?;
+        let mut budget = Budget::new(sections.flatbuffer.len());
+        let check_tensor = |table: &Table<'a>, data| tensor(table, data).map(|_| ());
+        check::check_named_data(&named, file, &mut budget, check_tensor)?;
         Ok(Self { named })
     }
 
@@ -49,30 +50,34 @@ impl<'a> ExternalData<'a> {
         self.named.entries.len()
     }
 
-    /// The keys in order.
+    /// Keys in order.
     pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.entries().map(|(key, _)| key)
     }
 
-    /// All data in order: keys and bytes.
+    /// Keys and data in order.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         self.named.iter()
     }
 
-    /// The data with this key.
+    /// Data with this key.
     pub fn get(&self, key: &str) -> Option<&'a [u8]> {
         self.named.find(key).map(|(_, data)| data)
     }
 
-    /// The tensor with this name, with exactly as many bytes as its sizes need; `None` also for
-    /// data that is no tensor.
+    /// Tensor with this name and its data, which has exactly `nbytes` bytes.
+    ///
+    /// Returns `None` for an unknown name and for data without a tensor layout.
     pub fn tensor(&self, name: &str) -> Option<(TensorLayout<'a>, &'a [u8])> {
         let (table, data) = self.named.find(name)?;
         tensor(&table, data).ok().flatten()
     }
 }
 
-fn tensor<'a>(entry: &Table<'a>, data: &'a [u8]) -> Read<Option<(TensorLayout<'a>, &'a [u8])>> {
+fn tensor<'a>(
+    entry: &Table<'a>,
+    data: &'a [u8],
+) -> FieldResult<Option<(TensorLayout<'a>, &'a [u8])>> {
     let Some(table) = entry.table(NAMED_DATA_TENSOR_LAYOUT)? else { return Ok(None) };
     let fields = LayoutFields {
         dtype: LAYOUT_SCALAR_TYPE,

@@ -1,25 +1,26 @@
-//! Reads program files: bytes in, a checked `Program` out.
+//! Reader of ExecuTorch programs: parses and validates `.pte`, `.ptd` and `.bpte` files.
 //!
-//! | module        | holds                                                                   |
-//! |---------------|-------------------------------------------------------------------------|
-//! | `program`     | a `.pte` program: its methods and its named data                        |
-//! | `plan`        | a method: values, inputs, outputs, instructions, planned memory         |
-//! | `value`, `tensor`, `instruction`, `delegate` | the entries of a method          |
-//! | `external`    | a `.ptd` file: tensors and data with names                              |
-//! | `bundled`     | a `.bpte` file: a program with test cases                               |
-//! | `check`       | the one walk over everything that a file can give                       |
-//! | `header`, `segments` | the parts of a file                                              |
-//! | `schema`      | the numbers of the fields of tables                                     |
-//! | `error`       | why a file is refused                                                   |
+//! | module               | contents                                                         |
+//! |----------------------|------------------------------------------------------------------|
+//! | `program`            | `.pte` program: methods and named data                           |
+//! | `plan`               | execution plan of a method: values, instructions, planned memory |
+//! | `value`, `tensor`, `instruction`, `delegate` | entries of a method                      |
+//! | `external`           | `.ptd` file: named tensors and data                              |
+//! | `bundled`            | `.bpte` file: a program with test cases                          |
+//! | `check`              | validation of a program                                          |
+//! | `header`, `segments` | sections of a file                                               |
+//! | `schema`             | fields of the ExecuTorch schemas                                 |
+//! | `error`              | [`ProgramError`] and [`Location`]                                |
 //!
-//! **Invariant:** no bytes make this crate panic, recurse, allocate, or work longer than a small
-//! multiple of their length.
-//! **Invariant:** what a [`Program`] gives was checked when it was parsed: every number of a
-//! value, an operator or an instruction exists, every slice has the length that its tensor needs,
-//! every planned tensor lies within its memory. Alignment is the business of who reads the data.
+//! Begin with [`Program::parse`].
 //!
-//! Every accessor is a reading function that can fail; parsing calls each of them once for each
-//! entry, so afterwards they cannot.
+//! **Invariant:** no input makes this crate panic, recurse or allocate. The work is at most a small
+//! multiple of the file size.
+//! **Invariant:** [`Program::parse`] checks everything that a [`Program`] returns. Every index
+//! refers to an existing entry, every slice has the length that its tensor needs, and every planned
+//! tensor is within its buffer. Only the alignment of data is not checked.
+//!
+//! Accessors cannot fail after parsing, because parsing has called each of them for each entry.
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
@@ -29,10 +30,10 @@ mod check;
 mod delegate;
 mod error;
 mod external;
-#[cfg(test)]
-mod faults;
 mod header;
 mod instruction;
+#[cfg(test)]
+mod invalid_files;
 mod plan;
 mod program;
 mod schema;
@@ -40,15 +41,15 @@ mod segments;
 mod tensor;
 mod value;
 
-pub use afferent_flatbuffer::List;
+pub use afferent_flatbuffer::Vector;
 pub use bundled::{BundledProgram, TestCase, TestSuite, TestValue};
 pub use delegate::{DelegatePlan, Operator};
-pub use error::{Fault, FileKind, Place, ProgramError};
+pub use error::{ErrorKind, FileKind, Location, ProgramError};
 pub use external::ExternalData;
 pub use instruction::Instruction;
 pub use plan::MethodPlan;
 pub use program::Program;
-pub use tensor::{Placement, TensorData, TensorLayout, TensorMeta};
+pub use tensor::{Allocation, TensorData, TensorLayout, TensorMeta};
 pub use value::Value;
 
 pub use afferent_core::{CompileSpec, Dynamism, ScalarType};

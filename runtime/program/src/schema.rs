@@ -1,7 +1,7 @@
-//! The fields of the tables that are read, as in ExecuTorch `program.fbs`, `flat_tensor.fbs` and
+//! Fields of the ExecuTorch schemas `program.fbs`, `flat_tensor.fbs` and
 //! `bundled_program_schema.fbs`.
 //!
-//! A field's number is its place in the schema; a union takes two, the second for the table.
+//! The number of a field is its vtable slot. A union takes two slots, the type and the table.
 
 use afferent_flatbuffer::Field;
 

@@ -1,27 +1,27 @@
-//! Segments, and the data in them that has names.
+//! Segments and named data.
 
 use core::fmt;
 
 use crate::{
-    error::Read,
+    error::FieldResult,
     schema::{DATA_SEGMENT_OFFSET, DATA_SEGMENT_SIZE, NAMED_DATA_KEY, NAMED_DATA_SEGMENT_INDEX},
 };
-use afferent_flatbuffer::{Field, Table, Tables};
+use afferent_flatbuffer::{Field, Table, TableVector};
 
-/// The segments after the flatbuffer.
+/// Segments after the flatbuffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Segments<'a> {
     pub(crate) data: &'a [u8],
-    pub(crate) table: Tables<'a>,
+    pub(crate) table: TableVector<'a>,
 }
 
 impl<'a> Segments<'a> {
-    /// The segment at `index`, which stands in `field`.
-    pub(crate) fn get(&self, field: Field, index: u32) -> Read<&'a [u8]> {
+    /// Segment at `index`; `field` contains the index and is named in errors.
+    pub(crate) fn get(&self, field: Field, index: u32) -> FieldResult<&'a [u8]> {
         let index = field.index(index, self.table.len())?;
         let segment = self.table.get(index as usize)?;
-        let start = segment.number(DATA_SEGMENT_OFFSET)?;
-        DATA_SEGMENT_SIZE.slice(self.data, start, segment.number(DATA_SEGMENT_SIZE)?)
+        let start = segment.scalar(DATA_SEGMENT_OFFSET)?;
+        DATA_SEGMENT_SIZE.slice(self.data, start, segment.scalar(DATA_SEGMENT_SIZE)?)
     }
 }
 
@@ -31,23 +31,23 @@ impl fmt::Debug for Segments<'_> {
     }
 }
 
-/// Data with names.
+/// Named data, stored in segments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NamedData<'a> {
-    pub(crate) entries: Tables<'a>,
+    pub(crate) entries: TableVector<'a>,
     pub(crate) segments: Segments<'a>,
 }
 
 impl<'a> NamedData<'a> {
-    /// The entry at `index`: its key, its table and its data.
-    pub(crate) fn get(&self, index: usize) -> Read<(&'a str, Table<'a>, &'a [u8])> {
+    /// Key, table and data of the entry at `index`.
+    pub(crate) fn get(&self, index: usize) -> FieldResult<(&'a str, Table<'a>, &'a [u8])> {
         let entry = self.entries.get(index)?;
         let key = NAMED_DATA_KEY.required(entry.name(NAMED_DATA_KEY)?)?;
-        let segment = entry.number(NAMED_DATA_SEGMENT_INDEX)?;
+        let segment = entry.scalar(NAMED_DATA_SEGMENT_INDEX)?;
         Ok((key, entry, self.segments.get(NAMED_DATA_SEGMENT_INDEX, segment)?))
     }
 
-    /// The first entry with this key.
+    /// Table and data of the first entry with this key.
     pub(crate) fn find(&self, key: &str) -> Option<(Table<'a>, &'a [u8])> {
         let has_key = |entry: &Table<'a>| {
             entry.bytes(NAMED_DATA_KEY).is_ok_and(|found| found == Some(key.as_bytes()))
@@ -56,7 +56,7 @@ impl<'a> NamedData<'a> {
         self.get(index).ok().map(|(_, entry, data)| (entry, data))
     }
 
-    /// The keys in order, with their data.
+    /// Keys and data in order.
     pub(crate) fn iter(self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         let entries = (0..self.entries.len()).filter_map(move |index| self.get(index).ok());
         entries.map(|(key, _, data)| (key, data))

@@ -1,79 +1,84 @@
-//! The values of a method.
+//! Values of a method.
 
 use crate::{
-    error::{Fault, Read},
+    error::{ErrorKind, FieldResult},
     plan::MethodPlan,
     schema::*,
     tensor::TensorMeta,
 };
-use afferent_flatbuffer::{Field, List, Number, Table, to_u32};
+use afferent_flatbuffer::{Field, Scalar, Table, Vector, to_u32};
 
-/// A value of a method as the file describes it, as ExecuTorch `EValue`.
+/// Value of a method as stored in the file, as ExecuTorch `EValue`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
-    /// An absent optional, or a number that is known only when the method runs.
+    /// Absent optional, or a scalar that is computed at run time.
     None,
-    /// An integer.
+    /// Integer.
     Int(i64),
-    /// A truth value.
+    /// Boolean.
     Bool(bool),
-    /// A floating-point number.
+    /// Floating-point number.
     Double(f64),
-    /// A tensor.
+    /// Tensor.
     Tensor(TensorMeta<'a>),
-    /// A string.
+    /// String.
     Str(&'a str),
-    /// Integers: numbers of values that are an int, a bool or none.
-    IntList(List<'a, u32>),
+    /// Integers: indices of values that are an int, a bool or none.
+    IntList(Vector<'a, u32>),
     /// Floating-point numbers.
-    DoubleList(List<'a, f64>),
-    /// Truth values, one byte each, true when it is not zero.
+    DoubleList(Vector<'a, f64>),
+    /// Booleans, one byte each; any value except 0 is true.
     BoolList(&'a [u8]),
-    /// Tensors: numbers of values that are tensors.
-    TensorList(List<'a, u32>),
-    /// Tensors, some absent: numbers of values that are a tensor or none, or `EValue::ABSENT`.
-    OptionalTensorList(List<'a, u32>),
+    /// Tensors: indices of values that are tensors.
+    TensorList(Vector<'a, u32>),
+    /// Optional tensors: indices of values that are a tensor or none, or `EValue::ABSENT`.
+    OptionalTensorList(Vector<'a, u32>),
 }
 
 impl<'a> Value<'a> {
-    /// All of it is checked but the entries of lists.
-    pub(crate) fn read(plan: &MethodPlan<'a>, index: usize) -> Read<Self> {
+    /// Checks everything except the entries of lists.
+    pub(crate) fn read(plan: &MethodPlan<'a>, index: usize) -> FieldResult<Self> {
         let evalue = plan.value_tables().get(index)?;
-        let kind = Kind::of(&evalue)?;
-        if kind == Kind::None {
+        let value_type = ValueType::of(&evalue)?;
+        if value_type == ValueType::None {
             return Ok(Self::None);
         }
         let table = EVALUE_VAL.required(evalue.table(EVALUE_VAL)?)?;
-        Ok(match kind {
-            Kind::None => Self::None,
-            Kind::Int => Self::Int(table.number(INT_VAL)?),
-            Kind::Bool => Self::Bool(table.number::<u8>(BOOL_VAL)? != 0),
-            Kind::Double => Self::Double(table.number(DOUBLE_VAL)?),
-            Kind::Tensor => Self::Tensor(TensorMeta::read(plan, &table)?),
-            Kind::Str => Self::Str(STRING_VAL.required(table.text(STRING_VAL)?)?),
-            Kind::IntList => Self::IntList(list::<i64>(&table, INT_LIST_ITEMS)?.convert(to_u32)),
-            Kind::DoubleList => Self::DoubleList(list(&table, DOUBLE_LIST_ITEMS)?),
-            Kind::BoolList => {
+        Ok(match value_type {
+            ValueType::None => Self::None,
+            ValueType::Int => Self::Int(table.scalar(INT_VAL)?),
+            ValueType::Bool => Self::Bool(table.scalar::<u8>(BOOL_VAL)? != 0),
+            ValueType::Double => Self::Double(table.scalar(DOUBLE_VAL)?),
+            ValueType::Tensor => Self::Tensor(TensorMeta::read(plan, &table)?),
+            ValueType::Str => Self::Str(STRING_VAL.required(table.string(STRING_VAL)?)?),
+            ValueType::IntList => {
+                Self::IntList(required_vector::<i64>(&table, INT_LIST_ITEMS)?.convert(to_u32))
+            }
+            ValueType::DoubleList => Self::DoubleList(required_vector(&table, DOUBLE_LIST_ITEMS)?),
+            ValueType::BoolList => {
                 Self::BoolList(BOOL_LIST_ITEMS.required(table.bytes(BOOL_LIST_ITEMS)?)?)
             }
-            Kind::TensorList => {
-                Self::TensorList(list::<i32>(&table, TENSOR_LIST_ITEMS)?.convert(to_u32))
+            ValueType::TensorList => {
+                Self::TensorList(required_vector::<i32>(&table, TENSOR_LIST_ITEMS)?.convert(to_u32))
             }
-            Kind::OptionalTensorList => {
-                let items = list::<i32>(&table, OPTIONAL_TENSOR_LIST_ITEMS)?;
+            ValueType::OptionalTensorList => {
+                let items = required_vector::<i32>(&table, OPTIONAL_TENSOR_LIST_ITEMS)?;
                 Self::OptionalTensorList(items.convert(to_u32))
             }
         })
     }
 }
 
-pub(crate) fn list<'a, T: Number>(table: &Table<'a>, field: Field) -> Read<List<'a, T>> {
-    field.required(table.list(field)?)
+pub(crate) fn required_vector<'a, T: Scalar>(
+    table: &Table<'a>,
+    field: Field,
+) -> FieldResult<Vector<'a, T>> {
+    field.required(table.vector(field)?)
 }
 
-/// What a value is.
+/// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueType {
     None,
     Int,
     Bool,
@@ -87,14 +92,14 @@ pub(crate) enum Kind {
     OptionalTensorList,
 }
 
-impl Kind {
-    /// The kind of the value at `index`.
-    pub(crate) fn read(plan: &MethodPlan<'_>, index: u32) -> Read<Self> {
+impl ValueType {
+    /// Type of the value at `index`.
+    pub(crate) fn read(plan: &MethodPlan<'_>, index: u32) -> FieldResult<Self> {
         Self::of(&plan.value_tables().get(index as usize)?)
     }
 
-    pub(crate) fn of(evalue: &Table<'_>) -> Read<Self> {
-        Ok(match evalue.number::<u8>(EVALUE_TYPE)? {
+    pub(crate) fn of(evalue: &Table<'_>) -> FieldResult<Self> {
+        Ok(match evalue.scalar::<u8>(EVALUE_TYPE)? {
             1 => Self::None,
             2 => Self::Int,
             3 => Self::Bool,
@@ -106,11 +111,11 @@ impl Kind {
             9 => Self::BoolList,
             10 => Self::TensorList,
             11 => Self::OptionalTensorList,
-            code => return Err(EVALUE_TYPE.fault(Fault::UnknownCode { code: code.into() })),
+            code => return Err(EVALUE_TYPE.error(ErrorKind::UnknownCode { code: code.into() })),
         })
     }
 
-    /// Whether it is a number or none: an instruction may replace one such by another.
+    /// True for numbers, bools and none. A move may assign any of these types to another.
     pub(crate) const fn is_scalar(self) -> bool {
         matches!(self, Self::None | Self::Int | Self::Bool | Self::Double)
     }

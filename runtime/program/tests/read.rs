@@ -1,7 +1,7 @@
-//! What real files hold.
+//! Tests with files written by ExecuTorch.
 
 use afferent_program::{
-    Dynamism, ExternalData, Instruction, Placement, Program, ScalarType, TensorData, TensorMeta,
+    Allocation, Dynamism, ExternalData, Instruction, Program, ScalarType, TensorData, TensorMeta,
     Value,
 };
 
@@ -14,13 +14,13 @@ const EXTERNAL_DATA: &[u8] = include_bytes!("data/external.ptd");
 const XNNPACK: &[u8] = include_bytes!("data/xnnpack_inline.pte");
 
 fn tensor<'a>(program: &Program<'a>, value: usize) -> TensorMeta<'a> {
-    let plan = program.methods().next().expect("a method");
-    let Value::Tensor(tensor) = plan.value(value) else { panic!("value {value} is no tensor") };
+    let plan = program.methods().next().expect("the program has a method");
+    let Value::Tensor(tensor) = plan.value(value) else { panic!("value {value} is not a tensor") };
     tensor
 }
 
 #[test]
-fn a_method_with_branches() {
+fn method_with_branches() {
     let program = Program::parse(COND).unwrap();
     assert_eq!(program.method_names().collect::<Vec<_>>(), ["forward"]);
     assert!(program.method("backward").is_none());
@@ -42,15 +42,15 @@ fn a_method_with_branches() {
     assert_eq!((plan.instruction(5), plan.num_instructions()), (Some(end), 10));
     assert_eq!(plan.instruction(9), Some(Instruction::Move { from: 15, to: 7 }));
     assert_eq!(plan.instruction(10), None);
-    let placement = Placement { memory_id: 0, offset: 80 };
-    assert_eq!(tensor(&program, 0).data, TensorData::Planned { placement, initial: None });
+    let allocation = Allocation { buffer_index: 0, offset: 80 };
+    assert_eq!(tensor(&program, 0).data, TensorData::Planned { allocation, initial: None });
     let one = tensor(&program, 11);
     assert_eq!((one.layout.dtype, one.layout.nbytes), (ScalarType::Long, 8));
     assert_eq!(one.data, TensorData::Constant(&[1, 0, 0, 0, 0, 0, 0, 0]));
 }
 
 #[test]
-fn values_of_every_kind() {
+fn values_of_every_type() {
     let program = Program::parse(EVERY_FIELD).unwrap();
     let plan = program.method("encode").unwrap();
     assert_eq!(plan.value(8), Value::None);
@@ -72,8 +72,8 @@ fn values_of_every_kind() {
     assert_eq!(dynamism(3), Dynamism::Bounded);
     assert_eq!(dynamism(7), Dynamism::Unbounded);
     assert_eq!(tensor(&program, 7).data, TensorData::Unplanned);
-    let placement = Placement { memory_id: 0, offset: 0 };
-    let data = TensorData::External { name: "bias", placement: Some(placement) };
+    let allocation = Allocation { buffer_index: 0, offset: 0 };
+    let data = TensorData::External { name: "bias", allocation: Some(allocation) };
     assert_eq!(tensor(&program, 6).data, data);
     assert_eq!(plan.instruction(5), Some(Instruction::Free { value: 7 }));
     assert_eq!((plan.encoded_inp_str(), plan.encoded_out_str()), (Some("in"), Some("out")));
@@ -86,7 +86,7 @@ fn values_of_every_kind() {
 }
 
 #[test]
-fn where_tensors_lie() {
+fn tensor_storage() {
     let program = Program::parse(COUNTER).unwrap();
     let TensorData::Planned { initial: Some(initial), .. } = tensor(&program, 0).data else {
         panic!()
@@ -96,7 +96,7 @@ fn where_tensors_lie() {
     let TensorData::Constant(bytes) = tensor(&program, 0).data else { panic!() };
     assert_eq!(bytes.len(), 6 * 4 * 4);
     let program = Program::parse(EXTERNAL).unwrap();
-    let data = TensorData::External { name: "0.weight", placement: None };
+    let data = TensorData::External { name: "0.weight", allocation: None };
     assert_eq!(tensor(&program, 0).data, data);
     assert!(tensor(&program, 0).is_constant());
 }
@@ -113,7 +113,7 @@ fn external_data() {
 }
 
 #[test]
-fn a_delegate_in_the_flatbuffer() {
+fn delegate_blob_in_the_flatbuffer() {
     let program = Program::parse(XNNPACK).unwrap();
     let plan = program.method("forward").unwrap();
     let delegate = plan.delegate(0).unwrap();

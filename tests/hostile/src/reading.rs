@@ -1,8 +1,8 @@
 //! Reads everything that a file gives, and holds the reader to its promises.
 
 use afferent_runtime::program::{
-    BundledProgram, ExternalData, List, MethodPlan, Program, TensorData, TensorLayout, TestValue,
-    Value,
+    BundledProgram, ExternalData, MethodPlan, Program, TensorData, TensorLayout, TestValue, Value,
+    Vector,
 };
 
 /// Reads everything that a program or a data file gives; says whether it was accepted.
@@ -41,7 +41,7 @@ fn walk_program(program: &Program<'_>, len: usize) {
 fn walk_plan(plan: &MethodPlan<'_>) -> usize {
     assert!(plan.program().method(plan.name()).is_some());
     let mut entries = 0;
-    let mut numbers = |list: List<'_, u32>, absent: bool| {
+    let mut numbers = |list: Vector<'_, u32>, absent: bool| {
         entries += list.len();
         for number in list {
             let exists = (number as usize) < plan.num_values();
@@ -101,24 +101,24 @@ fn check_layout(layout: &TensorLayout<'_>) {
 }
 
 fn check_data(plan: &MethodPlan<'_>, data: &TensorData<'_>, nbytes: usize) {
-    let placement = match *data {
+    let allocation = match *data {
         TensorData::Constant(bytes) => {
             assert_eq!(bytes.len(), nbytes);
             None
         }
-        TensorData::Planned { placement, initial } => {
+        TensorData::Planned { allocation, initial } => {
             assert!(initial.is_none_or(|bytes| bytes.len() == nbytes));
-            Some(placement)
+            Some(allocation)
         }
-        TensorData::External { name, placement } => {
+        TensorData::External { name, allocation } => {
             assert!(!name.is_empty());
-            placement
+            allocation
         }
         TensorData::Unplanned => None,
     };
-    if let Some(placement) = placement {
-        let size = plan.planned_buffer_sizes().get(placement.memory_id);
-        let end = placement.offset.checked_add(nbytes);
+    if let Some(allocation) = allocation {
+        let size = plan.planned_buffer_sizes().get(allocation.buffer_index);
+        let end = allocation.offset.checked_add(nbytes);
         assert!(end.is_some() && end <= size);
     }
 }

@@ -45,9 +45,9 @@ fn cve_2025_30402_list_items_past_the_values() {
     assert_eq!((file.get(items), file.get("execution_plan[0].values#")), (9, 18));
     file.set(items, 10_000);
     assert_eq!(file.get(items), 10_000);
-    refused(&file, "method 0, value 13: IntList.items is 10000, but there are 18 entries");
+    refused(&file, "method 0, value 13: IntList.items is 10000, out of range for 18 entries");
     file.set(items, -7);
-    refused(&file, "method 0, value 13: IntList.items is -7, but there are 18 entries");
+    refused(&file, "method 0, value 13: IntList.items is -7, out of range for 18 entries");
 }
 
 /// Inputs and outputs are numbers of values, too.
@@ -56,10 +56,10 @@ fn cve_2025_54949_inputs_past_the_values() {
     let mut file = good();
     file.set("execution_plan[0].inputs[0]", 1 << 20);
     assert!(file.get("execution_plan[0].inputs[0]") > file.get("execution_plan[0].values#"));
-    refused(&file, "method 0: ExecutionPlan.inputs is 1048576, but there are 18 entries");
+    refused(&file, "method 0: ExecutionPlan.inputs is 1048576, out of range for 18 entries");
     let mut file = good();
     file.set("execution_plan[0].outputs[1]", 18);
-    refused(&file, "method 0: ExecutionPlan.outputs is 18, but there are 18 entries");
+    refused(&file, "method 0: ExecutionPlan.outputs is 18, out of range for 18 entries");
 }
 
 /// The number of elements of a tensor overflowed, so that its memory was too small.
@@ -73,7 +73,7 @@ fn cve_2025_30404_sizes_whose_product_overflows() {
     let read: Vec<u64> = (0..3).map(|at| file.get(&format!("{TENSOR}.sizes[{at}]"))).collect();
     let product = read.iter().fold(1_u64, |product, &size| product.wrapping_mul(size));
     assert_eq!((read.len(), product), (3, 0), "in 64 bits the product is 0");
-    refused(&file, "method 0, value 0: Tensor.sizes need more bytes than can be counted");
+    refused(&file, "method 0, value 0: Tensor.sizes exceeds the address space");
 }
 
 /// Offset and size of a planned tensor were added without a look at the sum.
@@ -91,8 +91,8 @@ fn cve_2025_30405_planned_memory_that_wraps() {
     refused(
         &file,
         &format!(
-            "method 0, value 0: AllocationDetails.memory_offset_low needs 24 bytes from byte \
-             {start} on, but there are 32"
+            "method 0, value 0: AllocationDetails.memory_offset_low needs 24 bytes at offset \
+             {start}, but only 32 bytes are available"
         ),
     );
 }
@@ -105,16 +105,19 @@ fn cve_2025_54950_instructions_past_the_end() {
     let destination = format!("{chain}[1].instr_args.second");
     assert_eq!((file.get(&destination), file.get(&format!("{chain}#"))), (3, 6));
     file.set(&destination, 1_000_000);
-    let message = "JumpFalseCall.destination_instruction is 1000000, but there are 7 entries";
+    let message = "JumpFalseCall.destination_instruction is 1000000, out of range for 7 entries";
     refused(&file, &format!("method 0, instruction 1: {message}"));
     let mut file = good();
     file.set(&format!("{chain}[0].instr_args.index"), -1);
-    refused(&file, "method 0, instruction 0: KernelCall.op_index is -1, but there are 1 entries");
+    refused(
+        &file,
+        "method 0, instruction 0: KernelCall.op_index is -1, out of range for 1 entries",
+    );
     let mut file = good();
     file.set(&format!("{chain}[0].instr_args.args[2]"), 1 << 24);
     refused(
         &file,
-        "method 0, instruction 0: KernelCall.args is 16777216, but there are 18 entries",
+        "method 0, instruction 0: KernelCall.args is 16777216, out of range for 18 entries",
     );
 }
 
@@ -138,11 +141,11 @@ fn cve_2025_54951_buffers_shorter_than_what_is_read() {
     let size = file.get("segments[0].size").max(file.get("segments[1].size"));
     assert!(file.get("constant_segment.offsets[1]") > size);
     let error = Program::parse(file.bytes()).unwrap_err().to_string();
-    assert!(error.contains("SubsegmentOffsets.offsets needs 24 bytes from byte 1099511627776"));
+    assert!(error.contains("SubsegmentOffsets.offsets needs 24 bytes at offset 1099511627776"));
     let mut file = good();
     file.set("execution_plan[0].values[1].val.data_buffer_idx", 77);
     let error = Program::parse(file.bytes()).unwrap_err().to_string();
-    assert!(error.contains("Tensor.data_buffer_idx is 77, but there are 2 entries"), "{error}");
+    assert!(error.contains("Tensor.data_buffer_idx is 77, out of range for 2 entries"), "{error}");
 }
 
 /// The region that was reserved was smaller than the tensors in it.
@@ -155,8 +158,8 @@ fn cve_2025_54952_planned_memory_that_is_too_small() {
     let place = "execution_plan[0].values[0].val.allocation_info";
     let end = file.get(&format!("{place}.memory_offset_low")) + 2 * 3 * 4;
     assert!(end > file.get(size), "the tensor ends behind its memory");
-    let message = "AllocationDetails.memory_offset_low needs 24 bytes from byte 8 on, but there";
-    refused(&file, &format!("method 0, value 0: {message} are 31"));
+    let message = "AllocationDetails.memory_offset_low needs 24 bytes at offset 8, but only";
+    refused(&file, &format!("method 0, value 0: {message} 31 bytes are available"));
     file.set(size, i64::MIN);
     refused(&file, "method 0: ExecutionPlan.non_const_buffer_sizes is negative");
 }
@@ -194,7 +197,7 @@ fn absent_fields_that_an_exporter_always_writes() {
     assert!(file.get("backend_delegate_data#") > 0);
     file.remove("backend_delegate_data");
     assert!(!file.has("backend_delegate_data"));
-    let message = "BackendDelegateDataReference.index is 0, but there are 0 entries";
+    let message = "BackendDelegateDataReference.index is 0, out of range for 0 entries";
     refused(&file, &format!("method 0, delegate 0: {message}"));
 }
 
@@ -225,7 +228,7 @@ fn free_call_on_a_number() {
     file.set(value, 9);
     let program = Program::parse(EVERY_FIELD).unwrap();
     assert_eq!(program.method("forward").unwrap().value(9), Value::Int(7));
-    let message = "FreeCall.value_index names value 9, which is not a tensor";
+    let message = "FreeCall.value_index refers to value 9, which is not a tensor";
     refused(&file, &format!("method 0, instruction 5: {message}"));
 }
 
@@ -238,7 +241,8 @@ fn segment_offsets_that_wrap() {
     let offset = file.get("segments[0].offset");
     assert_eq!(base.wrapping_add(offset), 0, "the sum leads to the start of the file");
     let (size, total) = (file.get("segments[0].size"), segments(&file));
-    let message = format!("needs {size} bytes from byte {offset} on, but there are {total}");
+    let message =
+        format!("needs {size} bytes at offset {offset}, but only {total} bytes are available");
     refused(&file, &format!("segment 0: DataSegment.size {message}"));
 
     let mut file = good();
@@ -263,7 +267,7 @@ fn data_files_that_wrap() {
     file.set(&format!("{layout}.sizes[1]"), i64::from(i32::MAX));
     let numel = file.get(&format!("{layout}.sizes[0]")).pow(2);
     assert!(numel.checked_mul(4).is_some_and(|bytes| i64::try_from(bytes).is_err()));
-    let message = "entry 0: TensorLayout.sizes need more bytes than can be counted";
+    let message = "entry 0: TensorLayout.sizes exceeds the address space";
     assert_eq!(ExternalData::parse(file.bytes()).unwrap_err().to_string(), message);
 
     let mut file = Edit::new(EXTERNAL, &FLAT_TENSOR);
@@ -284,7 +288,7 @@ fn one_table_under_many_names() {
     assert_eq!(items * file.get("execution_plan[0].values#"), 25_000_000);
     assert!(file.bytes().len() < 100_000);
     let error = Program::parse(file.bytes()).unwrap_err().to_string();
-    assert!(error.contains("is referred to more often than the size of the file"), "{error}");
+    assert!(error.contains("is referenced more often than the size of the file"), "{error}");
 }
 
 /// The elements of a bundled tensor were copied without a look at how many there are.
@@ -302,5 +306,5 @@ fn bundled_data_shorter_than_its_sizes() {
     assert!(error.contains("needs"), "{error}");
     file.set(&size, rows as i64).set(&len, 3);
     let error = BundledProgram::parse(file.bytes()).map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("but there are 3"), "{error}");
+    assert!(error.contains("but only 3 bytes"), "{error}");
 }

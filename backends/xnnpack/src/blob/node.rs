@@ -27,11 +27,11 @@ struct Fields<'r, 'a, 'c> {
 
 impl Fields<'_, '_, '_> {
     fn word(&self, field: Field) -> Result<u32, Error> {
-        self.at.read(self.table.number(field))
+        self.at.read(self.table.scalar(field))
     }
 
     fn float(&self, field: Field) -> Result<f32, Error> {
-        self.at.read(self.table.number(field))
+        self.at.read(self.table.scalar(field))
     }
 
     fn flag(&self, field: usize, flag: u32) -> Result<bool, Error> {
@@ -83,7 +83,7 @@ impl Fields<'_, '_, '_> {
 
     fn list(&self, field: usize, name: &'static str) -> Result<Vec<u32>, Error> {
         let field = Field(field, name);
-        let list = self.at.read(self.table.list::<u32>(field))?;
+        let list = self.at.read(self.table.vector::<u32>(field))?;
         let list = self.at.read(field.required(list))?;
         self.at.expect(list.len() <= MOST_DIMS, field, "has more than six entries")?;
         Ok(list.iter().collect())
@@ -211,7 +211,7 @@ pub(super) fn read<'a>(
     at: Entry,
     outer: &Table<'a>,
 ) -> Result<Node, Error> {
-    let code = usize::from(at.read(outer.number::<u8>(UNION_TYPE))?);
+    let code = usize::from(at.read(outer.scalar::<u8>(UNION_TYPE))?);
     let table = at.read(outer.table(UNION_VALUE))?;
     let table = at.read(UNION_VALUE.required(table))?;
     let fields = Fields { reader, at, table };
@@ -275,7 +275,7 @@ pub(super) fn read<'a>(
     }?;
     node.index = at.index;
     if let Some(bounds) = at.read(outer.table(NODE_MIN_MAX))? {
-        let (low, high) = (at.read(bounds.number(MIN))?, at.read(bounds.number(MAX))?);
+        let (low, high) = (at.read(bounds.scalar(MIN))?, at.read(bounds.scalar(MAX))?);
         at.expect(low <= high, NODE_MIN_MAX, "are no bounds")?;
         node.clamp = (low, high);
     }

@@ -20,11 +20,11 @@ pub(super) fn read<'a>(
 ) -> Result<Value<'a>, Error> {
     let union = at.read(table.table(UNION_VALUE))?;
     let union = at.read(UNION_VALUE.required(union))?;
-    let (tensor, params) = match at.read(table.number::<u8>(UNION_TYPE))? {
+    let (tensor, params) = match at.read(table.scalar::<u8>(UNION_TYPE))? {
         1 => (union, None),
         2 => {
             let tensor = at.read(union.table(QUANTISED_VALUE))?;
-            let kind = at.read(union.number::<u8>(QUANTISED_TYPE))?;
+            let kind = at.read(union.scalar::<u8>(QUANTISED_TYPE))?;
             let params = at.read(union.table(QUANTISED_PARAMS))?;
             let params = at.read(QUANTISED_PARAMS.required(params))?;
             (at.read(QUANTISED_VALUE.required(tensor))?, Some((kind, params)))
@@ -32,9 +32,9 @@ pub(super) fn read<'a>(
         _ => return Err(at.fault(UNION_TYPE, "is of no known kind")),
     };
     let shape = shape(at, &tensor)?;
-    let code = at.read(tensor.number::<i16>(VALUE_DATATYPE))?;
+    let code = at.read(tensor.scalar::<i16>(VALUE_DATATYPE))?;
     let dtype = dtype(at, code)?;
-    let index = at.read(tensor.number::<u32>(VALUE_BUFFER))?;
+    let index = at.read(tensor.scalar::<u32>(VALUE_BUFFER))?;
     let data = reader.constants.get(&mut reader.budget, at, VALUE_BUFFER, index)?;
     let quant = match params {
         Some((kind, params)) => quant(reader, at, kind, &params, &shape)?,
@@ -64,21 +64,21 @@ pub(super) fn read<'a>(
     if dtype == Dtype::Dynamic && !is_inner {
         return Err(at.unsupported("dynamically quantised arguments"));
     }
-    let dynamic = at.read(tensor.number::<i16>(VALUE_DYNAMIC))?;
+    let dynamic = at.read(tensor.scalar::<i16>(VALUE_DYNAMIC))?;
     at.expect(matches!(dynamic, 0 | 3), VALUE_DYNAMIC, "is not qint8")?;
     at.expect(
         dynamic == 0 || matches!((role, dtype), (Role::Input(_), Dtype::F32 | Dtype::F16)),
         VALUE_DYNAMIC,
         "is for inputs only",
     )?;
-    let id = at.read(tensor.number::<u32>(VALUE_ID))?;
+    let id = at.read(tensor.scalar::<u32>(VALUE_ID))?;
     let place = reader.values.len();
     at.expect(id != NONE && reader.ids.insert(id, place).is_none(), VALUE_ID, "is not unique")?;
     Ok(Value { dtype, shape, data, quant, role, quantised: dynamic != 0 })
 }
 
 fn shape(at: Entry, tensor: &Table<'_>) -> Result<Shape, Error> {
-    let dims = at.read(tensor.list::<u32>(VALUE_DIMS))?;
+    let dims = at.read(tensor.vector::<u32>(VALUE_DIMS))?;
     let mut sizes = [0; MOST_DIMS];
     let mut rank = 0;
     for dim in dims.iter().flat_map(|dims| dims.iter()) {
@@ -133,8 +133,8 @@ fn constant_bytes(dtype: Dtype, shape: &Shape) -> Result<usize, Error> {
 }
 
 fn role(at: Entry, tensor: &Table<'_>) -> Result<Role, Error> {
-    let external = at.read(tensor.number::<u32>(VALUE_EXTERNAL))? as usize;
-    match at.read(tensor.number::<u32>(VALUE_FLAGS))? {
+    let external = at.read(tensor.scalar::<u32>(VALUE_EXTERNAL))? as usize;
+    match at.read(tensor.scalar::<u32>(VALUE_FLAGS))? {
         0 => Ok(Role::Inner),
         FLAG_INPUT => Ok(Role::Input(external)),
         FLAG_OUTPUT => Ok(Role::Output(external)),
@@ -151,7 +151,7 @@ fn quant<'a>(
 ) -> Result<Quant, Error> {
     match kind {
         1 => {
-            let dim = at.read(params.number::<i32>(QUANT_DIM))?;
+            let dim = at.read(params.scalar::<i32>(QUANT_DIM))?;
             let dim = usize::try_from(dim).ok().filter(|dim| *dim < shape.len());
             let dim = dim.ok_or(at.fault(QUANT_DIM, "is no dimension"))?;
             let buffer = (CHANNEL_BUFFER, CHANNEL_COUNT, false);
@@ -159,20 +159,20 @@ fn quant<'a>(
             Ok(Quant::Channel { scales, dim })
         }
         2 => {
-            let scale = at.read(params.number::<f32>(QUANT_SCALE))?;
+            let scale = at.read(params.scalar::<f32>(QUANT_SCALE))?;
             at.expect(is_scale(scale), QUANT_SCALE, "is not a positive number")?;
-            let zero_point = at.read(params.number::<i32>(QUANT_ZERO_POINT))?;
+            let zero_point = at.read(params.scalar::<i32>(QUANT_ZERO_POINT))?;
             let fits = i8::try_from(zero_point).is_ok();
             at.expect(fits, QUANT_ZERO_POINT, "is outside of the range of int8")?;
             Ok(Quant::Tensor { scale, zero_point })
         }
         3 => {
-            let dims = at.read(params.number::<i32>(TOKEN_DIMS))?;
+            let dims = at.read(params.scalar::<i32>(TOKEN_DIMS))?;
             let dims = usize::try_from(dims).ok().filter(|dims| (1..=shape.len()).contains(dims));
             Ok(Quant::Dynamic { dims: dims.ok_or(at.fault(TOKEN_DIMS, "is no count of dims"))? })
         }
         4 => {
-            let size = at.read(params.number::<i32>(GROUP_SIZE))?;
+            let size = at.read(params.scalar::<i32>(GROUP_SIZE))?;
             let &[rows, cols] = &**shape else {
                 return Err(at.fault(VALUE_DIMS, "are not rows and columns"));
             };
@@ -201,11 +201,11 @@ fn scales<'a>(
     (buffer, number, is_half): (Field, Field, bool),
     count: usize,
 ) -> Result<Vec<f32>, Error> {
-    let index = at.read(params.number::<u32>(buffer))?;
+    let index = at.read(params.scalar::<u32>(buffer))?;
     let scales: Vec<f32> = match reader.constants.get(&mut reader.budget, at, buffer, index)? {
         Some(bytes) => {
             let width = if is_half { 2 } else { 4 };
-            let stated = at.read(params.number::<u32>(number))? as usize;
+            let stated = at.read(params.scalar::<u32>(number))? as usize;
             at.expect(stated == count, number, "differs from the dims")?;
             let bytes = count.checked_mul(width).and_then(|len| bytes.get(..len));
             let bytes = bytes.ok_or(at.fault(buffer, "has fewer scales than the dims say"))?;
@@ -219,7 +219,7 @@ fn scales<'a>(
             }
         }
         None => {
-            let place = at.read(params.vector(QUANT_SCALE, 4))?;
+            let place = at.read(params.vector_bytes(QUANT_SCALE, 4))?;
             let bytes = place.map_or(&[][..], |(_, bytes)| bytes);
             at.expect(bytes.len() / 4 == count, QUANT_SCALE, "has another length than the dims")?;
             at.expect(reader.budget.pay(bytes), QUANT_SCALE, "is used too often")?;

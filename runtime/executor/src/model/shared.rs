@@ -68,9 +68,9 @@ impl Shared {
 
     /// Writes what the state of all methods holds at first into the buffers from `first` on.
     fn write_initial(&mut self, file: &ModelFile, first: usize) {
-        for (at, Initial { placement, bytes }) in initial_values(file) {
+        for (at, Initial { allocation, bytes }) in initial_values(file) {
             if let Some(buffer) = self.buffers.get(at).filter(|_| at >= first) {
-                buffer.planned().write(placement.offset, bytes);
+                buffer.planned().write(allocation.offset, bytes);
             }
         }
     }
@@ -80,7 +80,7 @@ impl Shared {
 fn initial_values(file: &ModelFile) -> impl Iterator<Item = (usize, Initial<'_>)> {
     let plans = file.program().methods();
     let all = plans.flat_map(move |plan| initial(plan, move |key| file.named_data(key)));
-    all.filter_map(|initial| Some((initial.placement.memory_id.checked_sub(1)?, initial)))
+    all.filter_map(|initial| Some((initial.allocation.buffer_index.checked_sub(1)?, initial)))
 }
 
 /// Tensors may share their initial value, so that a small file asks for endless copies.

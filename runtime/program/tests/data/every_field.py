@@ -1,7 +1,7 @@
-"""Writes every_field.pte with ExecuTorch's own serializer: every field that the crate reads stands in it.
+"""Writes every_field.pte with the ExecuTorch serializer. The program contains every field that the crate reads.
 
-FlatBuffers leave out fields that hold their default, and what is not there cannot be changed by a test; so
-defaults are written, too. The program makes no sense but is valid. Needs the PyPI package executorch 1.5.1.
+FlatBuffers omit fields with default values, and tests cannot overwrite an absent field. This script therefore
+writes default values, too. The program is valid but not meaningful. Needs the PyPI package executorch 1.5.1.
 """
 
 from pathlib import Path
@@ -25,22 +25,22 @@ def with_defaults(self, *args):
 flatbuffers.Builder.__init__ = with_defaults
 
 
-def tensor(dtype, sizes, index=0, place=None, name=None, location=0, dynamism=0):
+def tensor(dtype, sizes, index=0, allocation=None, name=None, location=0, dynamism=0):
     extra = ExtraTensorInfo(0, name, TensorDataLocation(location)) if name else None
-    if place is not None:
-        place = AllocationDetails(place[0], place[1], 0)
-    return Tensor(dtype, 0, sizes, list(range(len(sizes))), False, 0, index, place, TensorShapeDynamism(dynamism), extra)
+    if allocation is not None:
+        allocation = AllocationDetails(allocation[0], allocation[1], 0)
+    return Tensor(dtype, 0, sizes, list(range(len(sizes))), False, 0, index, allocation, TensorShapeDynamism(dynamism), extra)
 
 
 F, B = ScalarType.FLOAT, ScalarType.BOOL
 values = [
-    tensor(F, [2, 3], place=(1, 8)),  # 0, an input
+    tensor(F, [2, 3], allocation=(1, 8)),  # 0, an input
     tensor(F, [2, 3], 1),  # 1, a constant
-    tensor(F, [2], 1, place=(2, 0), name="state"),  # 2, with an initial value
-    tensor(F, [2, 3], place=(1, 8), dynamism=1),  # 3
-    tensor(B, [], place=(1, 0)),  # 4
+    tensor(F, [2], 1, allocation=(2, 0), name="state"),  # 2, with an initial value
+    tensor(F, [2, 3], allocation=(1, 8), dynamism=1),  # 3
+    tensor(B, [], allocation=(1, 0)),  # 4
     tensor(F, [4], name="weight", location=1),  # 5
-    tensor(F, [4], place=(1, 0), name="bias", location=1),  # 6
+    tensor(F, [4], allocation=(1, 0), name="bias", location=1),  # 6
     tensor(F, [2, 3], dynamism=2),  # 7
     Null(), Int(7), Bool(True), Double(0.5), String("tanh"),  # 8..12
     IntList([9, 10, 8]), DoubleList([0.25, -1.0]), BoolList([True, False]),  # 13..15
