@@ -7,7 +7,10 @@
 
 use std::process::ExitCode;
 
-use afferent_graph::{AudioBlock, Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port, params};
+use afferent::App;
+use afferent_graph::{
+    AudioBlock, Cx, In, Node, NodeDef, NodeEntry, NodeError, OpenCx, Out, Port, params,
+};
 
 params! {
     /// Settings of [`Volume`].
@@ -52,8 +55,8 @@ impl Node for Volume {
 }
 
 /// The nodes of this program.
-const NODES: &[NodeDef] = &[NodeDef::of::<Volume>()];
+const NODES: &[NodeEntry] = &[NodeDef::of::<Volume>];
 
 fn main() -> ExitCode {
-    afferent::main(NODES)
+    App::new().nodes(NODES).main()
 }

@@ -9,16 +9,13 @@ use std::{
 
 use afferent_engine::{
     Checked, CheckedGraph, DrawFormat, LoadOptions, Plan, Report, Reweighed, Schedule, Threads,
-    counted, draw as draw_graph, load_and_check, pools, weigh,
+    counted, draw as draw_graph, pools, weigh,
 };
-use afferent_graph::{OnFull, OpenCx, Weight};
+use afferent_graph::{OnFull, PortKind, Weight};
 use anyhow::Context;
 use clap::Args;
 
-use crate::{
-    catalogue::{nodes, services},
-    table::aligned,
-};
+use crate::{App, table::aligned};
 
 /// A graph file and what to change in it.
 #[derive(Args)]
@@ -42,23 +39,31 @@ pub(crate) struct GraphFile {
 }
 
 impl GraphFile {
-    /// What nodes may use.
-    pub(crate) fn services(&self) -> OpenCx {
-        services(self.weight_cache.as_deref())
+    /// The program with the options of the command.
+    pub(crate) fn configure(&self, app: App) -> App {
+        match &self.weight_cache {
+            Some(folder) => app.weight_cache(folder),
+            None => app,
+        }
     }
 
-    /// Reads and checks the graph. Shows what was found; `None` when it cannot run.
-    pub(crate) fn load(&self) -> anyhow::Result<Option<Checked>> {
-        self.load_with(false)
+    /// Reads and checks the graph, and prints the diagnostics. Returns `None` if the graph cannot
+    /// run.
+    pub(crate) fn load(&self, app: &App) -> anyhow::Result<Option<Checked>> {
+        self.load_with(app, false)
     }
 
-    /// The same; `without_sources` where something stands in for them.
-    pub(crate) fn load_with(&self, without_sources: bool) -> anyhow::Result<Option<Checked>> {
+    /// As [`GraphFile::load`]. With `without_sources`, sources need no valid files or devices.
+    pub(crate) fn load_with(
+        &self,
+        app: &App,
+        without_sources: bool,
+    ) -> anyhow::Result<Option<Checked>> {
         let measured = self.measured.as_deref().map(read_figures).transpose()?;
         let (profile, set) = (self.profile.clone(), self.set.clone());
         let options = LoadOptions { profile, set, without_sources, nodes: None };
         let colour = stderr().is_terminal();
-        match load_and_check(&self.graph, &options, &nodes(), &self.services()) {
+        match app.load_with(&self.graph, &options) {
             Ok(mut checked) => {
                 for changed in measured.iter().flat_map(|found| weigh(&mut checked.graph, found)) {
                     let Reweighed { node, weight, call_ns } = changed;
@@ -96,8 +101,9 @@ pub(crate) struct CheckArgs {
     file: GraphFile,
 }
 
-pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let Some(checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
+pub(crate) fn check(app: App, args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let app = args.file.configure(app);
+    let Some(checked) = args.file.load(&app)? else { return Ok(ExitCode::FAILURE) };
     let graph = &checked.graph;
     let (nodes, edges) = (graph.nodes.len(), graph.edges.len());
     let (nodes, edges) = (counted(nodes, "node"), counted(edges, "edge"));
@@ -139,8 +145,8 @@ fn edge_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
     let thread = |place: usize| plan.groups.iter().position(|group| group.contains(&place));
     let mut rows = vec![row(["edge", "way", "when full", "queue", "in flight"])];
     rows.extend(graph.edges.iter().map(|edge| {
-        let [from, to] =
-            [edge.from, edge.to].map(|(place, port)| format!("{}.{port}", graph.nodes[place].name));
+        let from = graph.port_name(edge.from, PortKind::Output);
+        let to = graph.port_name(edge.to, PortKind::Input);
         let way = match thread(edge.from.0) == thread(edge.to.0) {
             true => "within the thread",
             false => "between threads",
@@ -162,9 +168,8 @@ fn edge_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
 fn pool_rows(graph: &CheckedGraph) -> Vec<Vec<String>> {
     let mut rows = vec![row(["pool", "payload", "values"])];
     rows.extend(pools(graph).iter().map(|pool| {
-        let (place, port) = pool.output;
-        let name = format!("{}.{port}", graph.nodes[place].name);
-        vec![name, pool.ty.to_owned(), pool.values.to_string()]
+        let name = graph.port_name(pool.output, PortKind::Output);
+        vec![name, pool.ty.to_string(), pool.values.to_string()]
     }));
     rows
 }
@@ -181,9 +186,10 @@ pub(crate) struct GraphArgs {
     stats: Option<PathBuf>,
 }
 
-pub(crate) fn draw(args: &GraphArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn draw(app: App, args: &GraphArgs) -> anyhow::Result<ExitCode> {
     let format: DrawFormat = args.format.parse()?;
-    let Some(checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
+    let app = args.file.configure(app);
+    let Some(checked) = args.file.load(&app)? else { return Ok(ExitCode::FAILURE) };
     let figures = args.stats.as_deref().map(read_figures).transpose()?;
     crate::print(&draw_graph(&checked.graph, format, figures.as_ref()))?;
     Ok(ExitCode::SUCCESS)

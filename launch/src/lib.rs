@@ -1,9 +1,18 @@
-//! The command line: reads arguments, calls one command, and turns errors into exit statuses.
+//! Programs that run graphs: [`App`] has the shipped nodes, kernels and backends, takes more of
+//! them, loads, starts, watches and stops a graph. [`App::main`] is the command line on top of it.
 //!
-//! It is a library so that a program of a few lines can have it with nodes of its own:
-//! `launch/examples/custom_node.rs`.
+//! Begin with `launch/examples`: `embed_graph.rs` runs a graph inside a program, `custom_node.rs`
+//! adds a node to the command line, `run_program.rs` and `generate_text.rs` run a `.pte` without a
+//! graph.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `app` | the builder |
+//! | `run`, `replay`, `test`, `top`, `graph`, `nodes`, `new`, `model` | one command each |
+//! | `serve` | figures over HTTP, for `top` and Prometheus |
+//! | `output`, `table`, `npy` | files and text that commands write |
 
-mod catalogue;
+mod app;
 mod graph;
 mod model;
 mod new;
@@ -23,7 +32,11 @@ use std::{
     process::ExitCode,
 };
 
-use afferent_graph::NodeDef;
+pub use afferent_core as core;
+pub use afferent_engine as engine;
+pub use afferent_graph as graph_core;
+pub use afferent_runtime as runtime;
+pub use app::App;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -59,26 +72,27 @@ enum Command {
     Model(model::ModelCommand),
 }
 
-/// Runs the command of the arguments of the process, with `nodes` beside those that come along.
-pub fn main(nodes: &'static [NodeDef]) -> ExitCode {
-    catalogue::add(nodes);
-    show_warnings();
-    let result = match Cli::parse().command {
-        Command::Run(args) => run::run(&args),
-        Command::Replay(args) => replay::replay(&args),
-        Command::Test(args) => test::test(&args),
-        Command::Top(args) => top::top(&args),
-        Command::Check(args) => graph::check(&args),
-        Command::Graph(args) => graph::draw(&args),
-        Command::Nodes(args) => nodes::nodes(&args),
-        Command::New(command) => new::new(&command),
-        Command::Model(command) => model::model(&command),
-    };
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            say(format_args!("error: {error:#}"));
-            ExitCode::FAILURE
+impl App {
+    /// Runs the command that the arguments of the process name.
+    pub fn main(self) -> ExitCode {
+        show_warnings();
+        let result = match Cli::parse().command {
+            Command::Run(args) => run::run(self, &args),
+            Command::Replay(args) => replay::replay(self, &args),
+            Command::Test(args) => test::test(&self, &args),
+            Command::Top(args) => top::top(&args),
+            Command::Check(args) => graph::check(self, &args),
+            Command::Graph(args) => graph::draw(self, &args),
+            Command::Nodes(args) => nodes::nodes(&self, &args),
+            Command::New(command) => new::new(&command),
+            Command::Model(command) => model::model(&self, &command),
+        };
+        match result {
+            Ok(code) => code,
+            Err(error) => {
+                say(format_args!("error: {error:#}"));
+                ExitCode::FAILURE
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use afferent_runtime::{FileAccess, Model, ModelFile, ModelOptions};
 use clap::{Args, Subcommand};
 
-use crate::catalogue::{BACKENDS, KERNELS};
+use crate::App;
 
 #[derive(Subcommand)]
 pub(crate) enum ModelCommand {
@@ -33,13 +33,13 @@ pub(crate) enum ModelCommand {
     Generate(generate::GenerateArgs),
 }
 
-pub(crate) fn model(command: &ModelCommand) -> anyhow::Result<ExitCode> {
+pub(crate) fn model(app: &App, command: &ModelCommand) -> anyhow::Result<ExitCode> {
     match command {
-        ModelCommand::Info(args) => info::info(args),
-        ModelCommand::Run(args) => run::run(args),
-        ModelCommand::Verify(args) => verify::verify(args),
-        ModelCommand::Diff(args) => diff::diff(args),
-        ModelCommand::Generate(args) => generate::generate(args),
+        ModelCommand::Info(args) => info::info(app, args),
+        ModelCommand::Run(args) => run::run(app, args),
+        ModelCommand::Verify(args) => verify::verify(app, args),
+        ModelCommand::Diff(args) => diff::diff(app, args),
+        ModelCommand::Generate(args) => generate::generate(app, args),
     }
 }
 
@@ -91,7 +91,7 @@ impl CacheArgs {
         name: &str,
         options: ModelOptions,
     ) -> anyhow::Result<Model> {
-        let weight_cache = self.weight_cache.as_deref().map(crate::catalogue::kept);
+        let weight_cache = self.weight_cache.as_deref().map(Arc::from);
         let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
         model.load_method(name)?;
         for problem in model.cache_problems() {
@@ -99,14 +99,4 @@ impl CacheArgs {
         }
         Ok(model)
     }
-}
-
-/// An instance of `file` with all kernels and backends of this build.
-fn instance(file: Arc<ModelFile>) -> Model {
-    Model::new(file, options())
-}
-
-/// All kernels and backends of this build, and the usual limits.
-fn options() -> ModelOptions {
-    ModelOptions::new(KERNELS).with_backends(BACKENDS)
 }

@@ -1,22 +1,24 @@
-//! `afferent nodes`: the catalogue.
+//! `afferent nodes`: lists the catalog, or prints the contract of one node.
 
 use std::process::ExitCode;
 
-use afferent_graph::{NodeDef, OnFull, Port, PortKind, Weight};
-use anyhow::bail;
+use afferent_graph::{NodeDef, OnFull, ParamValue, ParamValues, PortKind, PortSpec, Weight};
+use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::{catalogue, table::aligned};
+use crate::{App, table::aligned};
 
 #[derive(Args)]
 pub(crate) struct NodesArgs {
     /// Show the contract of this node: ports, parameters, latency
     name: Option<String>,
+    /// Set a parameter, for a node whose ports depend on its parameters; may be given several times
+    #[arg(long, value_name = "PARAM=VALUE", requires = "name")]
+    set: Vec<String>,
 }
 
-pub(crate) fn nodes(args: &NodesArgs) -> anyhow::Result<ExitCode> {
-    let nodes = catalogue::nodes();
-    let all = || nodes.iter().copied().flatten();
+pub(crate) fn nodes(app: &App, args: &NodesArgs) -> anyhow::Result<ExitCode> {
+    let all = || app.catalog().nodes().iter();
     match &args.name {
         None => {
             let width = all().map(|def| def.name.len()).max().unwrap_or(0);
@@ -24,12 +26,28 @@ pub(crate) fn nodes(args: &NodesArgs) -> anyhow::Result<ExitCode> {
                 crate::print(&format!("{:width$}  {}\n", def.name, def.summary))?;
             }
         }
-        Some(name) => match all().find(|def| def.name == name) {
-            Some(def) => crate::print(&contract(def))?,
+        Some(name) => match app.catalog().node(name) {
+            Some(def) => crate::print(&contract(&specialized(app, def, &args.set)?))?,
             None => bail!("there is no node {name:?}; `afferent nodes` lists them"),
         },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The contract of `def` with these parameters.
+fn specialized(app: &App, def: &NodeDef, set: &[String]) -> anyhow::Result<NodeDef> {
+    let mut params = ParamValues::new();
+    for setting in set {
+        let (name, value) = setting
+            .split_once('=')
+            .with_context(|| format!("--set {setting:?}: write PARAM=VALUE"))?;
+        let Some(param) = def.params.iter().find(|param| *param.name == *name) else {
+            bail!("node {} has no parameter {name:?}", def.name);
+        };
+        let value = param.accept(&ParamValue::Text(value.to_owned()));
+        params.insert(name.to_owned(), value.with_context(|| format!("--set {name}"))?);
+    }
+    Ok(def.factory().specialize(&params, &app.open_cx())?.unwrap_or_else(|| def.clone()))
 }
 
 fn contract(def: &NodeDef) -> String {
@@ -39,10 +57,10 @@ fn contract(def: &NodeDef) -> String {
         Weight::Light | Weight::Heavy => "on a thread of its own",
     };
     text += &format!("\nruns      {runs}\nlatency   {}\n", def.latency);
-    text += &table("inputs", def.inputs().map(port_row).collect());
-    text += &table("outputs", def.outputs().map(port_row).collect());
+    text += &table("inputs", def.inputs.iter().map(port_row).collect());
+    text += &table("outputs", def.outputs.iter().map(port_row).collect());
     let params = def.params.iter().map(|param| {
-        let default = match (param.default, param.optional) {
+        let default = match (&param.default, param.optional) {
             (Some(default), _) => format!("default {default}"),
             (None, true) => "optional".to_owned(),
             (None, false) => "required".to_owned(),
@@ -50,13 +68,13 @@ fn contract(def: &NodeDef) -> String {
         let unit = if param.unit.is_empty() { String::new() } else { format!(", {}", param.unit) };
         let range = param.range_text().map_or_else(String::new, |range| format!(", {range}"));
         let kind = format!("{}{unit}{range}", param.kind);
-        [param.name.to_owned(), default, kind, one_line(param.help)]
+        [param.name.to_string(), default, kind, one_line(&param.help)]
     });
     text += &table("parameters", params.collect());
     text
 }
 
-fn port_row(port: &Port) -> [String; 4] {
+fn port_row(port: &PortSpec) -> [String; 4] {
     let under_load = match port.on_full {
         OnFull::Block => "block",
         OnFull::DropOldest => "drop_oldest",
@@ -69,7 +87,7 @@ fn port_row(port: &Port) -> [String; 4] {
         (_, true, _) => "optional".to_owned(),
         _ => String::new(),
     };
-    [port.name.to_owned(), port.ty.to_owned(), note, one_line(port.help)]
+    [port.name.to_string(), port.ty.to_string(), note, one_line(&port.help)]
 }
 
 /// A text of several lines as one.

@@ -2,11 +2,12 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use afferent_engine::{ClockKind, Observer, Report, RunOptions, Session, Threads};
+use afferent_engine::{ClockKind, Observer, Report, RunOptions, Threads};
 use afferent_record::{Compare, Recording, StreamVerdict};
 use clap::Args;
 
 use crate::{
+    App,
     graph::GraphFile,
     run::{ended, stop_on_ctrl_c},
     table::aligned,
@@ -29,8 +30,9 @@ pub(crate) struct ReplayArgs {
     json: bool,
 }
 
-pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
-    let Some(mut checked) = args.file.load_with(true)? else { return Ok(ExitCode::FAILURE) };
+pub(crate) fn replay(app: App, args: &ReplayArgs) -> anyhow::Result<ExitCode> {
+    let app = args.file.configure(app);
+    let Some(mut checked) = args.file.load_with(&app, true)? else { return Ok(ExitCode::FAILURE) };
     let recording = Recording::open(&args.recording)?;
     if let Some(reason) = recording.cut() {
         let path = args.recording.display();
@@ -47,7 +49,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         observers: vec![compare.clone() as std::sync::Arc<dyn Observer>],
         ..RunOptions::default()
     };
-    let session = Session::start(&checked.graph, &args.file.services(), options)?;
+    let session = app.start(&checked.graph, options)?;
     stop_on_ctrl_c(&session)?;
     let (report, failed) = ended(session.wait())?;
     let verdicts = compare.verdicts();

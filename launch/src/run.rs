@@ -20,6 +20,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 
 use crate::{
+    App,
     graph::GraphFile,
     output::{Output, cannot_write},
     say,
@@ -72,11 +73,12 @@ pub(crate) struct RunArgs {
     json: bool,
 }
 
-pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let duration = args.duration.as_deref().map(|text| read_duration(text, None)).transpose();
     let duration = duration.context("--duration")?;
     let drain = read_duration(&args.drain, None).context("--drain")?;
-    let Some(mut checked) = args.file.load()? else { return Ok(ExitCode::FAILURE) };
+    let app = args.file.configure(app);
+    let Some(mut checked) = args.file.load(&app)? else { return Ok(ExitCode::FAILURE) };
     measurable(args, &checked.graph)?;
     if args.json {
         print_json(&mut checked.graph);
@@ -93,7 +95,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         observers: witnesses.observers(),
         ..RunOptions::default()
     };
-    let session = Session::start(&checked.graph, &args.file.services(), options)?;
+    let session = app.start(&checked.graph, options)?;
     let ran = drive(session, listener);
     witnesses.finish();
     let (report, failed) = ran?;
@@ -121,8 +123,9 @@ fn measurable(args: &RunArgs, graph: &CheckedGraph) -> anyhow::Result<()> {
 
 /// Lets logs that are printed write JSON.
 fn print_json(graph: &mut CheckedGraph) {
-    let is_printed =
-        |node: &&mut CheckedNode| node.def.name == "event_log" && !node.params.contains_key("path");
+    let is_printed = |node: &&mut CheckedNode| {
+        *node.def.name == *"event_log" && !node.params.contains_key("path")
+    };
     for node in graph.nodes.iter_mut().filter(is_printed) {
         node.params.insert("format".to_owned(), ParamValue::Text("json".to_owned()));
     }

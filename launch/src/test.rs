@@ -13,10 +13,7 @@ use afferent_scenario::{Case, Options, Outcome, Runner, junit, load};
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use crate::{
-    catalogue::{nodes, services},
-    output::Output,
-};
+use crate::{App, output::Output};
 
 /// The help below the arguments.
 const EXAMPLE: &str = "\
@@ -67,7 +64,7 @@ pub(crate) struct TestArgs {
     cache: Option<PathBuf>,
 }
 
-pub(crate) fn test(args: &TestArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn test(app: &App, args: &TestArgs) -> anyhow::Result<ExitCode> {
     let Some(cases) = cases(args)? else { return Ok(ExitCode::FAILURE) };
     if args.list {
         let lines = cases.iter().map(|case| format!("{}: {}\n", case.place.file(), case.name));
@@ -88,8 +85,8 @@ pub(crate) fn test(args: &TestArgs) -> anyhow::Result<ExitCode> {
     };
     // What cannot be written ends the command before the first case.
     let report = args.junit.as_deref().map(Output::open).transpose()?;
-    let (catalogue, services) = (nodes(), services(None));
-    let mut runner = Runner::new(&catalogue, &services, options);
+    let services = app.open_cx();
+    let mut runner = Runner::new(app.catalog(), &services, options);
     let mut outcomes = Vec::new();
     for case in &cases {
         let outcome = runner.run(case);

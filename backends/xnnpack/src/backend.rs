@@ -14,7 +14,8 @@ use crate::{
 /// The backend `XnnpackBackend`.
 pub const XNNPACK: &dyn Backend = &Xnnpack;
 
-struct Xnnpack;
+/// The backend.
+pub struct Xnnpack;
 
 impl Backend for Xnnpack {
     fn name(&self) -> &'static str {

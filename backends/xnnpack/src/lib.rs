@@ -40,4 +40,4 @@ mod op;
 mod plan;
 mod shape;
 
-pub use backend::XNNPACK;
+pub use backend::{XNNPACK, Xnnpack};

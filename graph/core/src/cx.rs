@@ -3,15 +3,12 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
 };
 
-use crate::{
-    Flight, Header, In, Loan, Node, NodeError, Out, Outbox, Packet, Payload, Pool, PortKind,
-    Timestamp,
-};
+use crate::{Flight, Header, In, Loan, Out, Outbox, Packet, Payload, Pool, PortId, Timestamp};
 
 /// When a node wants to be called again before it takes another packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +31,12 @@ pub struct Asked {
 }
 
 /// What a call gets on an input that accompanies the packet of the call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Joined {
     /// The input.
-    pub port: &'static str,
+    pub port: PortId,
+    /// Its name.
+    pub name: Arc<str>,
     /// Its packets, in the order of their times.
     pub packets: Vec<Packet>,
 }
@@ -46,7 +45,9 @@ pub struct Joined {
 #[derive(Debug, Clone)]
 pub struct Inbound {
     /// The input port.
-    pub port: &'static str,
+    pub port: PortId,
+    /// Its name.
+    pub name: Arc<str>,
     /// The name of the node that sends; empty where nobody tells.
     pub source: String,
 }
@@ -56,12 +57,14 @@ pub struct Inbound {
 pub struct Surroundings {
     /// Handed down to what is sent where the call has no packet.
     pub origin: Header,
-    /// Output ports of the node, and for each the pool of its values.
-    pub outputs: Vec<(&'static str, Pool)>,
+    /// Output ports of the node by their [`PortId`], and for each the pool of its values.
+    pub outputs: Vec<(Arc<str>, Pool)>,
     /// What accompanies the packet of the call.
     pub joined: Vec<Joined>,
     /// Says that the call has become obsolete.
     pub cancel: Arc<AtomicBool>,
+    /// Packets that the node sent by outputs that it does not have.
+    pub undeclared: AtomicU64,
 }
 
 /// What a node is told about a call beside its packet.
@@ -123,7 +126,7 @@ impl<'c> Cx<'c> {
     }
 
     /// Whether this call has become obsolete: what it sends is dropped, so it may return at once,
-    /// with [`NodeError::Cancelled`] or without.
+    /// with [`NodeError::Cancelled`](crate::NodeError::Cancelled) or without.
     #[inline]
     pub fn cancelled(&self) -> bool {
         self.caller.around.cancel.load(Ordering::Relaxed)
@@ -135,8 +138,8 @@ impl<'c> Cx<'c> {
     }
 
     /// The name of the input that the packet of this call came in by.
-    pub fn port(&self) -> Option<&'static str> {
-        self.input.as_ref().map(|(inbound, _)| inbound.port)
+    pub fn port(&self) -> Option<&str> {
+        self.input.as_ref().map(|(inbound, _)| &*inbound.name)
     }
 
     /// The packet of this call, whatever its type; `None` once its value was taken.
@@ -168,7 +171,9 @@ impl<'c> Cx<'c> {
     #[inline]
     pub fn get<T: Payload>(&self, port: In<T>) -> Option<&T> {
         match &self.input {
-            Some((inbound, packet)) if is(inbound.port, port.name()) => packet.get(),
+            Some((inbound, packet)) if is(inbound.port, &inbound.name, port.id(), port.name()) => {
+                packet.get()
+            }
             _ => self.all(port).next().map(|(_, value)| value),
         }
     }
@@ -176,8 +181,8 @@ impl<'c> Cx<'c> {
     /// All values on `port` that accompany the packet of this call, with their times: several where
     /// the graph joins a window, otherwise one or none.
     pub fn all<T: Payload>(&self, port: In<T>) -> impl Iterator<Item = (Timestamp, &T)> {
-        let here =
-            self.caller.around.joined.iter().filter(move |joined| joined.port == port.name());
+        let here = self.caller.around.joined.iter();
+        let here = here.filter(move |j| is(j.port, &j.name, port.id(), port.name()));
         let packets = here.flat_map(|joined| &joined.packets);
         packets.filter_map(|packet| Some((packet.header.at, packet.get()?)))
     }
@@ -188,7 +193,7 @@ impl<'c> Cx<'c> {
     #[inline(always)]
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
         match &mut self.input {
-            Some((inbound, packet)) if is(inbound.port, port.name()) => {
+            Some((inbound, packet)) if is(inbound.port, &inbound.name, port.id(), port.name()) => {
                 packet.take(|| self.caller.around.outputs.first().map(|(_, pool)| pool))
             }
             _ => None,
@@ -197,8 +202,8 @@ impl<'c> Cx<'c> {
 
     /// A value for `port`, to fill. It may hold what an earlier packet held.
     pub fn loan<T: Payload>(&self, port: Out<T>) -> Loan<T> {
-        match self.place(port.name()) {
-            Some(place) => self.caller.around.outputs[place].1.loan(),
+        match self.output(port.id(), port.name()) {
+            Some(output) => self.caller.around.outputs[output].1.loan(),
             None => Loan::new(T::default()),
         }
     }
@@ -212,11 +217,10 @@ impl<'c> Cx<'c> {
     /// Sends `value` with the time `at`.
     #[inline(always)]
     pub fn send_at<T: Payload>(&mut self, port: Out<T>, at: Timestamp, value: impl IntoLoan<T>) {
-        // An output that the node did not declare leads nowhere.
-        let Some(place) = self.place(port.name()) else { return };
-        let loan = value.into_loan(&self.caller.around.outputs[place].1);
+        let Some(output) = self.output(port.id(), port.name()) else { return };
+        let loan = value.into_loan(&self.caller.around.outputs[output].1);
         let (header, flight) = (self.header(at), self.flight());
-        let packet = self.sent.slot(place);
+        let packet = self.sent.slot(output);
         packet.header = header;
         if flight.is_some() {
             packet.flight = flight;
@@ -224,35 +228,55 @@ impl<'c> Cx<'c> {
         loan.seal(packet);
     }
 
-    /// Sends `packet`, whose type is not known here, with its own time, by the output `port`.
-    pub fn send_packet(&mut self, port: &str, mut packet: Packet) {
-        let place = self.caller.around.outputs.iter().position(|(name, _)| *name == port);
-        let Some(place) = place else { return };
+    /// Sends `packet`, whose type is not known here, with its own timestamp, by the output `port`.
+    pub fn send_packet(&mut self, port: PortId, mut packet: Packet) {
+        let Some(output) = self.output(port, "") else { return };
         packet.header = self.header(packet.header.at);
         packet.flight = self.flight();
-        self.sent.push(place, packet);
+        self.sent.push(output, packet);
     }
 
     /// Sends the packet of this call on as it is, when it came in by `from`.
     pub fn forward<T: Payload>(&mut self, from: In<T>, to: Out<T>) {
-        let (Some((inbound, packet)), Some(place)) = (&self.input, self.place(to.name())) else {
+        let (Some((inbound, packet)), Some(output)) =
+            (&self.input, self.output(to.id(), to.name()))
+        else {
             return;
         };
-        if inbound.port != from.name() || packet.get::<T>().is_none() {
+        if !is(inbound.port, &inbound.name, from.id(), from.name()) || packet.get::<T>().is_none() {
             return;
         }
         let mut packet = packet.share();
         packet.header.model_ns += self.model_ns;
-        self.sent.push(place, packet);
+        self.sent.push(output, packet);
     }
 
-    /// The place of the output `port`.
+    /// Index of an output in [`Surroundings::outputs`].
     #[inline]
-    fn place(&self, port: &'static str) -> Option<usize> {
-        match self.caller.around.outputs.as_slice() {
-            [(name, _), ..] if is(name, port) => Some(0),
-            outputs => outputs.iter().position(|(name, _)| is(name, port)),
+    fn output(&self, id: PortId, name: &str) -> Option<usize> {
+        let index = id.index();
+        if index < self.caller.around.outputs.len() {
+            debug_assert!(
+                name.is_empty() || *self.caller.around.outputs[index].0 == *name,
+                "the output {name} belongs to another node"
+            );
+            return Some(index);
         }
+        self.undeclared(id, name)
+    }
+
+    /// Counts a packet that has no output to leave by.
+    #[cold]
+    fn undeclared(&self, id: PortId, name: &str) -> Option<usize> {
+        if id == PortId::UNRESOLVED
+            && let Some(index) =
+                self.caller.around.outputs.iter().position(|(known, _)| **known == *name)
+        {
+            return Some(index);
+        }
+        debug_assert!(false, "the node has no output {name} (index {})", id.index());
+        self.caller.around.undeclared.fetch_add(1, Ordering::Relaxed);
+        None
     }
 
     /// What is sent descends from this.
@@ -288,7 +312,7 @@ impl<'c> Cx<'c> {
     /// Asks to be called again, without a packet, as soon as what was sent has room. Packets wait
     /// until then. A source is called again if it asks for nothing else.
     ///
-    /// A node that has inputs says by [`Node::TIMED`] that it asks for calls.
+    /// A node that has inputs says by [`Node::TIMED`](crate::Node::TIMED) that it asks for calls.
     pub fn resume(&mut self) {
         self.asked.resume = Some(Resume::Now);
     }
@@ -324,11 +348,10 @@ impl<'c> Cx<'c> {
     }
 }
 
-/// Whether two names of ports are one. Mostly they are the same text in memory, which is seen
-/// without reading it.
+/// True if two ports are one.
 #[inline]
-fn is(one: &'static str, other: &'static str) -> bool {
-    std::ptr::eq(one, other) || is_same(one, other)
+fn is(one: PortId, name: &str, other: PortId, other_name: &str) -> bool {
+    one == other || (other == PortId::UNRESOLVED && is_same(name, other_name))
 }
 
 #[cold]
@@ -353,214 +376,5 @@ impl<T: Payload> IntoLoan<T> for T {
         let mut loan = pool.loan();
         *loan = self;
         loan
-    }
-}
-
-/// Runs single calls of a node, for its tests and its documentation.
-///
-/// ```
-/// # use afferent_graph::*;
-/// # struct Count;
-/// # impl Count { const IN: In<KeywordEvent> = In::new("events"); const OUT: Out<KeywordEvent> = Out::new("events"); }
-/// # impl Node for Count {
-/// #     type Params = (); const NAME: &'static str = "count"; const SUMMARY: &'static str = "";
-/// #     const PORTS: &'static [Port] = &[Self::IN.port(), Self::OUT.port()];
-/// #     const LATENCY: &'static str = "none";
-/// #     fn open(_: (), _: &OpenCx) -> Result<Self, NodeError> { Ok(Self) }
-/// #     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-/// #         let event = cx.get(Self::IN).cloned().unwrap_or_default(); cx.send(Self::OUT, event); Ok(())
-/// #     }
-/// # }
-/// let mut bench = NodeBench::new(Count);
-/// let sent = bench.call(Count::IN, Timestamp(5), KeywordEvent::default())?;
-/// assert_eq!(sent[0].1.header.at, Timestamp(5));
-/// # Ok::<(), NodeError>(())
-/// ```
-pub struct NodeBench<N> {
-    node: N,
-    around: Surroundings,
-    asked: Asked,
-}
-
-impl<N: Node> NodeBench<N> {
-    /// A bench for `node`.
-    pub fn new(node: N) -> Self {
-        let outputs = N::PORTS.iter().filter(|port| port.kind == PortKind::Output);
-        let outputs = outputs.map(|port| (port.name, Pool::new(8))).collect();
-        let around = Surroundings { outputs, ..Surroundings::default() };
-        Self { node, around, asked: Asked::default() }
-    }
-
-    /// The node itself.
-    pub fn node_mut(&mut self) -> &mut N {
-        &mut self.node
-    }
-
-    /// Calls the node with `value` on `port`, and again for as long as it asks for that at once;
-    /// returns what it sent: output port and packet.
-    ///
-    /// # Errors
-    /// Those of the node.
-    pub fn call<T: Payload>(
-        &mut self,
-        port: In<T>,
-        at: Timestamp,
-        value: T,
-    ) -> Result<Vec<(&'static str, Packet)>, NodeError> {
-        let header = Header { at, ..Header::default() };
-        let packet = (port.name(), Packet::new(value, header));
-        let called = self.run(at, Some(packet), |node, cx| node.process(cx));
-        self.around.joined.clear();
-        let mut sent = called?;
-        while self.asked.resume == Some(Resume::Now) {
-            sent.append(&mut self.poll(at)?.0);
-        }
-        Ok(sent)
-    }
-
-    /// Lets `value` accompany the packet of the next call on `port`, as the engine does where a graph
-    /// joins streams; several in the order of their times make a window.
-    pub fn join<T: Payload>(&mut self, port: In<T>, at: Timestamp, value: T) -> &mut Self {
-        let packet = Packet::new(value, Header { at, ..Header::default() });
-        let joined = &mut self.around.joined;
-        match joined.iter_mut().find(|joined| joined.port == port.name()) {
-            Some(joined) => joined.packets.push(packet),
-            None => joined.push(Joined { port: port.name(), packets: vec![packet] }),
-        }
-        self
-    }
-
-    /// Calls the node without a packet at `now`; returns what it sent and when it wants to be
-    /// called again.
-    ///
-    /// # Errors
-    /// Those of the node.
-    pub fn poll(&mut self, now: Timestamp) -> Result<Polled, NodeError> {
-        self.asked = Asked::default();
-        let sent = self.run(now, None, |node, cx| node.process(cx))?;
-        let is_source = !N::PORTS.iter().any(|port| port.kind == PortKind::Input);
-        let default = if is_source { Resume::Now } else { Resume::Done };
-        Ok((sent, self.asked.resume.unwrap_or(default)))
-    }
-
-    /// Lets time pass until `until`, with the calls that the node asked for; returns what it sent,
-    /// and when.
-    ///
-    /// # Errors
-    /// Those of the node.
-    pub fn advance(
-        &mut self,
-        until: Timestamp,
-    ) -> Result<Vec<(Timestamp, &'static str, Packet)>, NodeError> {
-        let mut sent = Vec::new();
-        let mut now = Timestamp(i64::MIN);
-        loop {
-            let due = match self.asked.resume {
-                Some(Resume::Now) => Some(now),
-                Some(Resume::At(at)) => Some(at),
-                Some(Resume::Done) | None => self.asked.wake,
-            };
-            let Some(due) = due.filter(|due| *due <= until) else { return Ok(sent) };
-            now = now.max(due);
-            let polled = self.poll(now)?.0;
-            sent.extend(polled.into_iter().map(|(port, packet)| (now, port, packet)));
-        }
-    }
-
-    /// The calls that the node asked for.
-    pub fn asked(&self) -> Asked {
-        self.asked
-    }
-
-    /// Ends the inputs of the node.
-    ///
-    /// # Errors
-    /// Those of the node.
-    pub fn finish(&mut self, now: Timestamp) -> Result<Vec<(&'static str, Packet)>, NodeError> {
-        self.run(now, None, |node, cx| node.finish(cx))
-    }
-
-    /// Interrupts the node.
-    ///
-    /// # Errors
-    /// Those of the node.
-    pub fn cancel(&mut self, now: Timestamp) -> Result<Vec<(&'static str, Packet)>, NodeError> {
-        self.asked = Asked::default();
-        self.run(now, None, |node, cx| node.cancel(cx))
-    }
-
-    fn run(
-        &mut self,
-        now: Timestamp,
-        input: Option<(&'static str, Packet)>,
-        call: impl FnOnce(&mut N, &mut Cx<'_>) -> Result<(), NodeError>,
-    ) -> Result<Vec<(&'static str, Packet)>, NodeError> {
-        let mut sent = Outbox::default();
-        let origin = Header { at: now, ..Header::default() };
-        self.around.origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
-        let caller = Caller { now, real_ns: 0, restarted: false, around: &self.around };
-        let inbound = |port| Inbound { port, source: String::new() };
-        let mut input = input.map(|(port, packet)| (inbound(port), packet));
-        let input = input.as_mut().map(|(inbound, packet)| (&*inbound, packet));
-        let mut cx = Cx::new(caller, input, &mut sent);
-        call(&mut self.node, &mut cx)?;
-        let asked = cx.asked();
-        let has_inputs = N::PORTS.iter().any(|port| port.kind == PortKind::Input);
-        assert!(
-            N::TIMED || !has_inputs || asked == Asked::default(),
-            "{} asks for calls and does not say so by Node::TIMED",
-            N::NAME
-        );
-        self.asked.resume = asked.resume;
-        self.asked.wake = asked.wake.or(self.asked.wake);
-        let sent = std::iter::from_fn(|| sent.pop());
-        Ok(sent.map(|(place, packet)| (self.around.outputs[place].0, packet)).collect())
-    }
-}
-
-/// What a node sent, and when it wants to be called again.
-pub type Polled = (Vec<(&'static str, Packet)>, Resume);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Port, Text};
-
-    const IN: In<Text> = In::new("in");
-    const SIDE: In<Text> = In::new("side");
-    const OUT: Out<Text> = Out::new("out");
-
-    /// Sends the text of its packet with those beside it.
-    struct Beside;
-
-    impl Node for Beside {
-        type Params = ();
-        const NAME: &'static str = "beside";
-        const SUMMARY: &'static str = "";
-        const PORTS: &'static [Port] = &[IN.port(), SIDE.port().optional(), OUT.port()];
-        const LATENCY: &'static str = "none";
-
-        fn open(_: (), _: &crate::OpenCx) -> Result<Self, NodeError> {
-            Ok(Self)
-        }
-
-        fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-            let mut text = cx.get(IN).map_or_else(String::new, |text| text.text.clone());
-            cx.all(SIDE).for_each(|(at, side)| text += &format!(" {}@{}", side.text, at.0));
-            cx.send(OUT, Text { text, ..Text::default() });
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn what_is_joined_goes_with_one_call() {
-        let text = |text: &str| Text { text: text.to_owned(), ..Text::default() };
-        let mut bench = NodeBench::new(Beside);
-        bench.join(SIDE, Timestamp(3), text("b")).join(SIDE, Timestamp(4), text("c"));
-        for expected in ["a b@3 c@4", "a"] {
-            let sent = bench.call(IN, Timestamp(5), text("a")).expect("it cannot fail");
-            let found: Option<&Text> = sent[0].1.get();
-            assert_eq!(found.map(|found| found.text.as_str()), Some(expected));
-        }
     }
 }

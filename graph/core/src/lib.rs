@@ -21,9 +21,12 @@
 //! **Invariant:** a payload is not changed while anybody else can see it.
 
 mod audio;
+mod bench;
+mod catalog;
 mod codec;
 mod cx;
 mod dialogue;
+mod factory;
 mod features;
 mod flight;
 mod image;
@@ -33,6 +36,7 @@ mod outbox;
 mod packet;
 mod param;
 mod payload;
+mod payload_type;
 mod playout;
 mod port;
 mod speech;
@@ -40,17 +44,19 @@ mod text;
 mod threading;
 mod time;
 
+pub use afferent_core::{Service, ServiceMissing, Services};
 pub use audio::{AudioBlock, SampleRate};
+pub use bench::{DynBench, NodeBench, Sent};
+pub use catalog::{Catalog, PayloadConflict};
 pub use codec::{Codec, Recorded};
-pub use cx::{
-    Asked, Caller, Cx, Inbound, IntoLoan, Joined, NodeBench, Polled, Resume, Surroundings,
-};
+pub use cx::{Asked, Caller, Cx, Inbound, IntoLoan, Joined, Resume, Surroundings};
 pub use dialogue::{Interruption, ToolMessage, TurnEvent, TurnEventKind};
+pub use factory::{NodeDef, NodeEntry, NodeFactory, NodeSpec, ParamSpec, PortSpec, Typed};
 pub use features::Features;
 pub use flight::{Flight, Seat};
 pub use image::{Image, ImageError, PixelFormat};
 pub use imu::Imu;
-pub use node::{DynNode, Node, NodeDef, NodeError, OpenCx, Weight};
+pub use node::{DynNode, Node, NodeError, OpenCx, Weight};
 pub use outbox::Outbox;
 pub use packet::{Header, Loan, Packet, Pool};
 pub use param::{
@@ -58,8 +64,9 @@ pub use param::{
     read_duration, read_param,
 };
 pub use payload::{AnyPayload, Field, OnFull, Payload};
+pub use payload_type::{Dynamic, Handle, PayloadType, WireCodec};
 pub use playout::{Gain, Played, Playout};
-pub use port::{In, Out, Port, PortKind};
+pub use port::{In, Out, Port, PortId, PortKind, lower, port_id};
 pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
 pub use text::{Text, Word};
 pub use time::Timestamp;

@@ -1,10 +1,10 @@
 //! What a node is.
 
-use std::path::{Path, PathBuf};
+use std::{borrow::Cow, path::PathBuf, sync::Arc};
 
-use afferent_core::{Backend, KernelLists};
-
-use crate::{Cx, ImageError, Param, ParamError, ParamValues, Params, Port};
+use crate::{
+    Cx, ImageError, In, ParamError, Params, Payload, Port, Service, ServiceMissing, Services,
+};
 
 /// How much a call of a node costs, which decides where it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,16 +89,26 @@ pub struct OpenCx {
     pub name: String,
     /// Its inputs that something is connected to. Empty where that is not known, as in
     /// [`Node::check`].
-    pub connected: Vec<&'static str>,
-    /// The operators for models, the preferred lists first.
-    pub kernels: KernelLists<'static>,
-    /// The backends for models.
-    pub backends: &'static [&'static dyn Backend],
-    /// A folder for prepared weights of models, if they are kept.
-    pub weight_cache: Option<&'static Path>,
+    pub connected: Vec<Arc<str>>,
+    /// Shared objects of the program: model options, devices, sessions.
+    pub services: Services,
 }
 
 impl OpenCx {
+    /// Context that offers one service.
+    pub fn with_service<S: Service>(service: S) -> Self {
+        Self { services: Services::default().with(service), ..Self::default() }
+    }
+
+    /// True if an edge enters `input`, or if that is not known.
+    pub fn is_connected<T: Payload>(&self, input: In<T>) -> bool {
+        self.has_input(input.name())
+    }
+
+    fn has_input(&self, name: &str) -> bool {
+        self.connected.is_empty() || self.connected.iter().any(|known| **known == *name)
+    }
+
     /// Checks that something is connected to the inputs `ports`, as far as that is known, since the
     /// parameter `name` needs them.
     ///
@@ -108,17 +118,16 @@ impl OpenCx {
     /// ```
     /// use afferent_graph::OpenCx;
     ///
-    /// let cx = OpenCx { connected: vec!["audio"], ..OpenCx::default() };
+    /// let cx = OpenCx { connected: vec!["audio".into()], ..OpenCx::default() };
     /// assert!(cx.needs("model", &["audio"], "microphone").is_ok());
     /// let error = cx.needs("hold", &["turns"], "turn_detector").unwrap_err();
     /// assert_eq!(error.to_string(), "parameter hold: it needs the input turns, from turn_detector");
     /// ```
     pub fn needs(&self, name: &'static str, ports: &[&str], who: &str) -> Result<(), NodeError> {
-        let is_known = !self.connected.is_empty();
-        match ports.iter().find(|&&port| is_known && !self.connected.contains(&port)) {
+        match ports.iter().find(|port| !self.has_input(port)) {
             None => Ok(()),
             Some(port) => Err(NodeError::InvalidParam {
-                name,
+                name: name.into(),
                 reason: format!("it needs the input {port}, from {who}"),
             }),
         }
@@ -133,7 +142,7 @@ pub enum NodeError {
     #[error("parameter {name}: {reason}")]
     InvalidParam {
         /// Field of the params struct.
-        name: &'static str,
+        name: Cow<'static, str>,
         /// What is wrong and what would be accepted.
         reason: String,
     },
@@ -141,7 +150,7 @@ pub enum NodeError {
     #[error("input {port}: {reason}")]
     InvalidInput {
         /// The input.
-        port: &'static str,
+        port: Cow<'static, str>,
         /// What is wrong and how to mend it.
         reason: String,
     },
@@ -175,6 +184,9 @@ pub enum NodeError {
     /// A tensor does not have the shape or dtype that the node needs.
     #[error(transparent)]
     Tensor(#[from] afferent_core::Error),
+    /// A service is missing.
+    #[error(transparent)]
+    Service(#[from] ServiceMissing),
     /// Something is no picture.
     #[error(transparent)]
     Image(#[from] ImageError),
@@ -189,7 +201,7 @@ impl NodeError {
 
 impl From<(&'static str, ParamError)> for NodeError {
     fn from((name, error): (&'static str, ParamError)) -> Self {
-        Self::InvalidParam { name, reason: error.to_string() }
+        Self::InvalidParam { name: name.into(), reason: error.to_string() }
     }
 }
 
@@ -225,69 +237,5 @@ impl<N: Node> DynNode for N {
 
     fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         Node::cancel(self, cx)
-    }
-}
-
-/// Builds or checks a node from its settings.
-type FromValues<T> = fn(&ParamValues, &OpenCx) -> Result<T, NodeError>;
-
-/// An entry of a node crate's list: the contract of a node, and how to build it.
-#[derive(Clone, Copy)]
-pub struct NodeDef {
-    /// [`Node::NAME`].
-    pub name: &'static str,
-    /// [`Node::SUMMARY`].
-    pub summary: &'static str,
-    /// [`Node::PORTS`].
-    pub ports: &'static [Port],
-    /// [`Params::PARAMS`] of [`Node::Params`].
-    pub params: &'static [Param],
-    /// [`Node::WEIGHT`].
-    pub weight: Weight,
-    /// [`Node::TIMED`].
-    pub timed: bool,
-    /// [`Node::LATENCY`].
-    pub latency: &'static str,
-    /// [`Node::check`].
-    pub check: FromValues<()>,
-    /// [`Node::open`].
-    pub open: FromValues<Box<dyn DynNode>>,
-}
-
-impl NodeDef {
-    /// Entry for `N`.
-    pub const fn of<N: Node>() -> Self {
-        Self {
-            name: N::NAME,
-            summary: N::SUMMARY,
-            ports: N::PORTS,
-            params: N::Params::PARAMS,
-            weight: N::WEIGHT,
-            timed: N::TIMED,
-            latency: N::LATENCY,
-            check: |values, cx| N::check(&N::Params::from_values(values)?, cx),
-            open: |values, cx| Ok(Box::new(N::open(N::Params::from_values(values)?, cx)?)),
-        }
-    }
-
-    /// The ports that receive.
-    pub fn inputs(&self) -> impl Iterator<Item = &'static Port> {
-        self.ports.iter().filter(|port| port.kind == crate::PortKind::Input)
-    }
-
-    /// The ports that send.
-    pub fn outputs(&self) -> impl Iterator<Item = &'static Port> {
-        self.ports.iter().filter(|port| port.kind == crate::PortKind::Output)
-    }
-
-    /// Whether the node has no inputs.
-    pub fn is_source(&self) -> bool {
-        self.inputs().next().is_none()
-    }
-}
-
-impl std::fmt::Debug for NodeDef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "NodeDef({})", self.name)
     }
 }

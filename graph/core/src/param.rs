@@ -5,6 +5,7 @@ use std::{
     fmt,
     num::IntErrorKind::{NegOverflow, PosOverflow},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
@@ -119,14 +120,55 @@ impl fmt::Display for ParamValue {
     }
 }
 
+/// Accepted values of a parameter.
+pub(crate) struct Rule<'p> {
+    pub(crate) kind: ParamKind,
+    /// More words of a choice.
+    pub(crate) words: &'p [Arc<str>],
+    pub(crate) range: Option<(f64, f64)>,
+    pub(crate) unit: &'p str,
+}
+
 impl Param {
-    /// Reads the setting from `text`, as it stands in a graph file.
+    fn rule(&self) -> Rule<'_> {
+        Rule { kind: self.kind, words: &[], range: self.range, unit: self.unit }
+    }
+
+    /// Reads a value from `text` in the form of a graph file.
     ///
     /// # Errors
     /// [`ParamError::Kind`] and [`ParamError::Range`].
     pub fn parse(&self, text: &str) -> Result<ParamValue, ParamError> {
+        self.rule().parse(text)
+    }
+
+    /// Checks a value of any origin. A text stands for any kind, in the form of a graph file; an
+    /// integer stands for a number.
+    ///
+    /// # Errors
+    /// [`ParamError::Kind`] and [`ParamError::Range`].
+    pub fn accept(&self, value: &ParamValue) -> Result<ParamValue, ParamError> {
+        self.rule().accept(value)
+    }
+
+    /// Accepted range with its unit, if there is one.
+    pub fn range_text(&self) -> Option<String> {
+        self.rule().range_text()
+    }
+
+    fn with_unit(&self, least: impl fmt::Display, greatest: impl fmt::Display) -> String {
+        self.rule().with_unit(least, greatest)
+    }
+}
+
+impl Rule<'_> {
+    /// Reads the setting from `text`, as it stands in a graph file.
+    ///
+    /// # Errors
+    /// [`ParamError::Kind`] and [`ParamError::Range`].
+    fn parse(&self, text: &str) -> Result<ParamValue, ParamError> {
         let text = text.trim();
-        let wrong = || ParamError::Kind { found: text.to_owned(), expected: self.kind.to_string() };
+        let wrong = || ParamError::Kind { found: text.to_owned(), expected: self.expected() };
         let value = match self.kind {
             ParamKind::Bool => text.parse().ok().map(ParamValue::Bool),
             ParamKind::Int => match text.replace('_', "").parse() {
@@ -142,8 +184,8 @@ impl Param {
             ParamKind::Duration => parse_duration(text).map(ParamValue::Duration),
             ParamKind::Text => Some(ParamValue::Text(text.to_owned())),
             ParamKind::Path => Some(ParamValue::Path(text.into())).filter(|_| !text.is_empty()),
-            ParamKind::Choice(words) => {
-                words.contains(&text).then(|| ParamValue::Text(text.to_owned()))
+            ParamKind::Choice(_) => {
+                self.words().any(|word| word == text).then(|| ParamValue::Text(text.to_owned()))
             }
         };
         let value = value.ok_or_else(wrong)?;
@@ -156,7 +198,7 @@ impl Param {
     ///
     /// # Errors
     /// [`ParamError::Kind`] and [`ParamError::Range`].
-    pub fn accept(&self, value: &ParamValue) -> Result<ParamValue, ParamError> {
+    pub(crate) fn accept(&self, value: &ParamValue) -> Result<ParamValue, ParamError> {
         let value = match (self.kind, value) {
             (ParamKind::Bool, ParamValue::Bool(_))
             | (ParamKind::Int, ParamValue::Int(_))
@@ -167,12 +209,31 @@ impl Param {
             (ParamKind::Float, ParamValue::Int(value)) => ParamValue::Float(*value as f64),
             (_, ParamValue::Text(text)) => return self.parse(text),
             _ => {
-                let (found, expected) = (value.to_string(), self.kind.to_string());
+                let (found, expected) = (value.to_string(), self.expected());
                 return Err(ParamError::Kind { found, expected });
             }
         };
         self.check_range(&value, &value.to_string())?;
         Ok(value)
+    }
+
+    /// Words of a choice.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+        let listed: &[&str] = match self.kind {
+            ParamKind::Choice(words) => words,
+            _ => &[],
+        };
+        listed.iter().copied().chain(self.words.iter().map(|word| &**word))
+    }
+
+    /// Accepted values, for messages.
+    fn expected(&self) -> String {
+        match self.kind {
+            ParamKind::Choice(_) => {
+                format!("one of {}", self.words().collect::<Vec<_>>().join(", "))
+            }
+            kind => kind.to_string(),
+        }
     }
 
     fn check_range(&self, value: &ParamValue, text: &str) -> Result<(), ParamError> {
@@ -195,7 +256,7 @@ impl Param {
     }
 
     /// The accepted range with its unit, when there is one.
-    pub fn range_text(&self) -> Option<String> {
+    pub(crate) fn range_text(&self) -> Option<String> {
         let (least, greatest) = self.range?;
         Some(match self.kind {
             ParamKind::Duration => format!("{} to {}", seconds(least), seconds(greatest)),
@@ -217,10 +278,10 @@ impl Param {
 /// [`ParamError::Kind`] and [`ParamError::Range`].
 pub fn read_duration(text: &str, range: Option<(f64, f64)>) -> Result<Duration, ParamError> {
     let (kind, text) = (ParamKind::Duration, text.trim());
-    let param = Param { name: "", kind, default: None, optional: false, range, unit: "", help: "" };
+    let rule = Rule { kind, words: &[], range, unit: "" };
     let wrong = || ParamError::Kind { found: text.to_owned(), expected: kind.to_string() };
     let duration = parse_duration(text).ok_or_else(wrong)?;
-    param.check_range(&ParamValue::Duration(duration), text)?;
+    rule.check_range(&ParamValue::Duration(duration), text)?;
     Ok(duration)
 }
 

@@ -35,6 +35,11 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     /// [`Recorded`]: crate::Recorded
     const CODEC: Option<Codec> = None;
 
+    /// Name of the type of this value: [`Payload::TYPE`], except of [`Dynamic`](crate::Dynamic) values.
+    fn ty(&self) -> &str {
+        Self::TYPE
+    }
+
     /// The value as named fields, for logs. Bulk data is left out.
     fn fields(&self) -> Vec<(&'static str, Field)> {
         Vec::new()
@@ -68,7 +73,7 @@ pub enum Field {
 /// A payload whose type is not known.
 pub trait AnyPayload: Any + Send + Sync {
     /// [`Payload::TYPE`].
-    fn type_name(&self) -> &'static str;
+    fn type_name(&self) -> &str;
 
     /// [`Payload::CODEC`].
     fn codec(&self) -> Option<Codec>;
@@ -91,8 +96,8 @@ pub trait AnyPayload: Any + Send + Sync {
 }
 
 impl<T: Payload> AnyPayload for T {
-    fn type_name(&self) -> &'static str {
-        T::TYPE
+    fn type_name(&self) -> &str {
+        Payload::ty(self)
     }
 
     fn codec(&self) -> Option<Codec> {

@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{BudgetReport, CheckedBudget, CheckedGraph, End, Spread, times::Times, wire::end_name};
+use crate::{
+    BudgetReport, CheckedBudget, CheckedGraph, End, Spread, checked::end_name, times::Times,
+};
 
 /// Traces that are known, on their way from the one port to the other or arrived; of more, the
 /// oldest is forgotten.
@@ -96,7 +98,7 @@ impl Meter {
             .map(|limit| limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)));
         let within =
             |(found, limit): (&u64, &Option<u64>)| limit.is_none_or(|limit| *found <= limit);
-        let name = |end: End| end_name(graph, (end.node, end.port));
+        let name = |end: End| end_name(graph, (end.node, end.port), end.kind);
         BudgetReport {
             from: name(self.budget.from),
             to: name(self.budget.to),
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     fn end(node: usize, kind: PortKind) -> End {
-        End { node, port: "x", kind }
+        End { node, port: afferent_graph::PortId::at(0), kind }
     }
 
     fn check(limits: [Option<Duration>; 4], passes: &[(bool, u64, u64)]) -> BudgetReport {
@@ -151,7 +153,7 @@ mod tests {
         ];
         let report = check([None; 4], &passes);
         assert_eq!((report.measured, report.found_ns[3], report.kept), (2, 40, true));
-        assert_eq!((report.from.as_str(), report.to.as_str()), ("node 0.x", "node 1.x"));
+        assert_eq!((report.from.as_str(), report.to.as_str()), ("node 0.0", "node 1.0"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::{
     path::Path,
 };
 
-use afferent_graph::{NodeDef, OpenCx, ParamValues};
+use afferent_graph::{Catalog, NodeDef, OpenCx, ParamValue, ParamValues, PortId};
 
 use crate::{
     CheckedBudget, CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, Graph, LoadOptions,
@@ -50,37 +50,42 @@ pub struct Checked {
 pub fn load_and_check(
     path: &Path,
     options: &LoadOptions,
-    catalogue: &[&[NodeDef]],
+    catalog: &Catalog,
     services: &OpenCx,
 ) -> Result<Checked, Diagnostics> {
-    check(&load::load(path, options), catalogue, services)
+    check(&load::load(path, options), catalog, services)
 }
 
-/// Checks a graph against the lists of nodes in `catalogue`; of two nodes with one name the first
-/// counts. `services` has the kernels and backends for models.
+/// Checks a graph against the node types in `catalog`. Nodes find kernels and backends in
+/// `services`.
 ///
 /// # Errors
 /// Every fault of the graph, and the warnings with them.
 ///
 /// ```
 /// use afferent_engine::{LoadOptions, check, parse};
-/// use afferent_graph::OpenCx;
+/// use afferent_graph::{Catalog, OpenCx};
 ///
 /// let text = "afferent: 1\nnodes:\n  mic: {use: microphone, prams: {}}\n";
 /// let loaded = parse(text, "graph.yaml".as_ref(), &LoadOptions::default());
-/// let faults = check(&loaded, &[], &OpenCx::default()).unwrap_err();
+/// let faults = check(&loaded, &Catalog::default(), &OpenCx::default()).unwrap_err();
 /// assert_eq!(faults.errors(), 2);
 /// assert!(faults.to_string().contains("help: did you mean \"params\"?"));
 /// ```
 pub fn check(
     loaded: &Loaded,
-    catalogue: &[&[NodeDef]],
+    catalog: &Catalog,
     services: &OpenCx,
 ) -> Result<Checked, Diagnostics> {
     if loaded.unreadable {
         return Err(Diagnostics::new(loaded.faults.clone()));
     }
-    let mut checker = Checker::new(loaded, catalogue);
+    let (defs, refused) = specialized(loaded, catalog, services);
+    let mut checker = Checker::new(loaded, catalog, &defs);
+    for (node, error) in refused {
+        let message = format!("node \"{}\": {error}", loaded.graph.nodes[node].name);
+        checker.error(checker.name_place(node), message, None);
+    }
     checker.names();
     let params: Vec<_> =
         (0..checker.graph.nodes.len()).map(|node| checker.params(node, services)).collect();
@@ -91,20 +96,52 @@ pub fn check(
     Ok(Checked { graph, warnings, origin: loaded.origin.clone() })
 }
 
+/// The definition of each node: that of its kind, or what its factory makes of its parameters.
+fn specialized(
+    loaded: &Loaded,
+    catalog: &Catalog,
+    services: &OpenCx,
+) -> (Vec<Option<NodeDef>>, Vec<(usize, afferent_graph::NodeError)>) {
+    let mut refused = Vec::new();
+    let defs = loaded.graph.nodes.iter().enumerate().map(|(number, node)| {
+        let def = catalog.node(&node.kind)?;
+        // Values that do not fit are reported with the parameters.
+        let values = def.params.iter().filter_map(|param| {
+            let value = param.accept(node.params.get(&*param.name)?).ok()?;
+            Some((
+                param.name.to_string(),
+                match value {
+                    ParamValue::Path(path) => ParamValue::Path(loaded.graph.folder.join(path)),
+                    value => value,
+                },
+            ))
+        });
+        let cx = OpenCx { name: node.name.clone(), ..services.clone() };
+        Some(match def.factory().specialize(&values.collect(), &cx) {
+            Ok(special) => special.unwrap_or_else(|| def.clone()),
+            Err(error) => {
+                refused.push((number, error));
+                def.clone()
+            }
+        })
+    });
+    let defs = defs.collect();
+    (defs, refused)
+}
+
 struct Checker<'a> {
     graph: &'a Graph,
     places: &'a Places,
     without_sources: bool,
-    /// Every kind of node, once.
-    catalogue: Vec<&'a NodeDef>,
+    catalog: &'a Catalog,
     /// Of each node of the graph; `None` when its kind is not known.
     defs: Vec<Option<&'a NodeDef>>,
     index: HashMap<&'a str, usize>,
     edges: Vec<Edge>,
     /// The output that interrupts.
-    interrupt: Option<(usize, &'static str)>,
+    interrupt: Option<(usize, PortId)>,
     budgets: Vec<CheckedBudget>,
-    waterfall: Vec<(usize, &'static str)>,
+    waterfall: Vec<(usize, PortId)>,
     /// Node to node, with those whose ports are faulty, and where the link is written.
     links: Vec<(usize, usize, Option<Place>)>,
     /// Nodes that receive something.
@@ -113,23 +150,19 @@ struct Checker<'a> {
     doubtful_inputs: HashSet<usize>,
     doubtful_outputs: HashSet<usize>,
     /// Outputs that something follows.
-    used_outputs: HashSet<(usize, &'static str)>,
+    used_outputs: HashSet<(usize, PortId)>,
     faults: Vec<Diagnostic>,
 }
 
 impl<'a> Checker<'a> {
-    fn new(loaded: &'a Loaded, catalogue: &[&'a [NodeDef]]) -> Self {
-        let mut seen = HashSet::new();
-        let all = catalogue.iter().flat_map(|list| list.iter());
-        let catalogue: Vec<_> = all.filter(|def| seen.insert(def.name)).collect();
+    fn new(loaded: &'a Loaded, catalog: &'a Catalog, defs: &'a [Option<NodeDef>]) -> Self {
         let graph = &loaded.graph;
-        let find = |kind: &str| catalogue.iter().find(|def| def.name == kind).copied();
         Self {
             graph,
             places: &loaded.places,
             without_sources: loaded.without_sources,
-            defs: graph.nodes.iter().map(|node| find(&node.kind)).collect(),
-            catalogue,
+            defs: defs.iter().map(Option::as_ref).collect(),
+            catalog,
             index: HashMap::new(),
             edges: Vec::new(),
             interrupt: None,
@@ -175,7 +208,7 @@ impl<'a> Checker<'a> {
                 self.error(place, format!("there are two nodes \"{name}\""), None);
             }
             self.thread(number);
-            let is_source = self.defs[number].is_some_and(NodeDef::is_source);
+            let is_source = self.defs[number].is_some_and(|def| def.is_source());
             if is_source && matches!(node.on_error, OnError::Degrade(_)) {
                 let place = self.node_places(number).and_then(|places| places.on_error.as_ref());
                 let message =
@@ -184,7 +217,7 @@ impl<'a> Checker<'a> {
             }
             let reported = self.node_places(number).is_some_and(|places| places.reported.kind);
             if self.defs[number].is_none() && !reported {
-                let known = self.catalogue.iter().map(|def| def.name);
+                let known = self.catalog.nodes().iter().map(|def| &*def.name);
                 let help = suggest::help(&self.faults, &node.kind, known, "the kinds of nodes");
                 let help = help.or_else(|| Some("`afferent nodes` lists the kinds".to_owned()));
                 let place = self.node_places(number).and_then(|places| places.kind.as_ref());
@@ -246,7 +279,7 @@ impl<'a> Checker<'a> {
             let cancelled = cancels.into_iter().any(|name| *name == node.name);
             let (on_error, deadline, on_time_fault) =
                 (node.on_error, node.deadline, node.on_time_fault);
-            let node = CheckedNode::new(node.name.clone(), *(*def)?);
+            let node = CheckedNode::new(node.name.clone(), (*def)?.clone());
             Some(CheckedNode {
                 params,
                 schedule,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use afferent_graph::{NodeDef, OnFull, ParamValues, PortKind};
+use afferent_graph::{NodeDef, OnFull, ParamValues, PortId, PortKind, Weight};
 
-use crate::{OnError, OnTimeFault, Schedule, StandIn, SyncPolicy};
+use crate::{OnError, OnTimeFault, Schedule, SyncPolicy};
 
 /// A checked graph.
 #[derive(Debug, Clone, Default)]
@@ -17,12 +17,12 @@ pub struct CheckedGraph {
     pub edges: Vec<Edge>,
     /// The output whose packets interrupt the nodes that are [`CheckedNode::cancelled`]: place in
     /// `nodes`, and output name.
-    pub interrupt: Option<(usize, &'static str)>,
+    pub interrupt: Option<(usize, PortId)>,
     /// How long it may take from one port to another.
     pub budgets: Vec<CheckedBudget>,
     /// Outputs that work goes through one after the other, whose times are of interest: place in
     /// `nodes`, and output name.
-    pub waterfall: Vec<(usize, &'static str)>,
+    pub waterfall: Vec<(usize, PortId)>,
 }
 
 /// How long it may take from one port to another.
@@ -41,10 +41,17 @@ pub struct CheckedBudget {
 pub struct End {
     /// Place in [`CheckedGraph::nodes`].
     pub node: usize,
-    /// Name of the port.
-    pub port: &'static str,
+    /// The port.
+    pub port: PortId,
     /// Its direction.
     pub kind: PortKind,
+}
+
+impl CheckedGraph {
+    /// `node.port` of a port.
+    pub fn port_name(&self, (node, port): (usize, PortId), kind: PortKind) -> String {
+        end_name(self, (node, port), kind)
+    }
 }
 
 /// One node of a [`CheckedGraph`].
@@ -54,8 +61,8 @@ pub struct CheckedNode {
     pub name: String,
     /// Its contract.
     pub def: NodeDef,
-    /// Runs in its place, with the same ports.
-    pub stand_in: Option<StandIn>,
+    /// Cost of a call: that of the contract, or as measured.
+    pub weight: Weight,
     /// Its settings; paths are resolved.
     pub params: ParamValues,
     /// Where it runs.
@@ -79,8 +86,8 @@ impl CheckedNode {
         let (cancelled, on_time_fault) = (false, OnTimeFault::default());
         Self {
             name,
+            weight: def.weight,
             def,
-            stand_in: None,
             params,
             schedule,
             cancelled,
@@ -95,9 +102,9 @@ impl CheckedNode {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Edge {
     /// Sender: place in [`CheckedGraph::nodes`], and output name.
-    pub from: (usize, &'static str),
+    pub from: (usize, PortId),
     /// Receiver: place in [`CheckedGraph::nodes`], and input name.
-    pub to: (usize, &'static str),
+    pub to: (usize, PortId),
     /// What it does under load.
     pub policy: EdgePolicy,
     /// How it accompanies the only stream into the receiver that has none of these.
@@ -118,7 +125,7 @@ impl Edge {
     pub const IN_FLIGHT: usize = 2;
 
     /// An edge that accompanies no other, without limits.
-    pub fn new(from: (usize, &'static str), to: (usize, &'static str), policy: EdgePolicy) -> Self {
+    pub fn new(from: (usize, PortId), to: (usize, PortId), policy: EdgePolicy) -> Self {
         let (sync, timeout, in_flight) = (None, None, None);
         Self { from, to, policy, sync, timeout, in_flight, feedback: false }
     }
@@ -152,4 +159,21 @@ impl EdgePolicy {
 
     /// The same on an edge that leads back, which drops what it has no room for.
     pub const FEEDBACK_QUEUE: usize = 256;
+}
+
+pub(crate) fn edge_name(graph: &CheckedGraph, edge: &Edge) -> String {
+    let (from, to) =
+        (end_name(graph, edge.from, PortKind::Output), end_name(graph, edge.to, PortKind::Input));
+    format!("{from} -> {to}")
+}
+
+pub(crate) fn end_name(
+    graph: &CheckedGraph,
+    (place, port): (usize, PortId),
+    kind: PortKind,
+) -> String {
+    match graph.nodes.get(place) {
+        Some(node) => format!("{}.{}", node.name, node.def.port_name(kind, port)),
+        None => format!("node {place}.{}", port.index()),
+    }
 }

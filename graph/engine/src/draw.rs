@@ -14,7 +14,7 @@ mod svg;
 
 use std::{fmt::Write, str::FromStr};
 
-use crate::{CheckedGraph, EdgeReport, NodeReport, Report, summary::time, wire::end_name};
+use crate::{CheckedGraph, EdgeReport, NodeReport, Report, checked::end_name, summary::time};
 
 /// How a graph is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ struct Words {
 impl Words {
     fn new(graph: &CheckedGraph, figures: Option<&Report>) -> Self {
         let nodes = graph.nodes.iter().map(|node| {
-            let mut lines = vec![node.name.clone(), node.def.name.to_owned()];
+            let mut lines = vec![node.name.clone(), node.def.name.to_string()];
             let found = figures.and_then(|report| Some((report, report.node(&node.name)?)));
             if let Some((report, found)) = found {
                 lines.push(node_figures(report, found));
@@ -83,10 +83,12 @@ impl Words {
         let edges = graph.edges.iter().map(|edge| {
             let (place, name) = edge.from;
             let node = graph.nodes.get(place);
-            let mut outputs = node.into_iter().flat_map(|node| node.def.outputs());
-            let payload = outputs.find(|port| port.name == name).map_or("", |port| port.ty);
-            let mut lines = vec![name.to_owned(), payload.to_owned()];
-            let [from, to] = [edge.from, edge.to].map(|end| end_name(graph, end));
+            let mut outputs = node.into_iter().flat_map(|node| node.def.outputs.iter());
+            let payload =
+                outputs.nth(name.index()).map_or(("", ""), |port| (&*port.name, &*port.ty));
+            let mut lines = vec![payload.0.to_owned(), payload.1.to_owned()];
+            let from = end_name(graph, edge.from, afferent_graph::PortKind::Output);
+            let to = end_name(graph, edge.to, afferent_graph::PortKind::Input);
             let found = figures.and_then(|report| report.edge(&from, &to));
             lines.extend(found.map(edge_figures));
             lines

@@ -14,11 +14,13 @@ use crate::{
     collect,
     edge::{Inlet, Outlet},
     lockstep::Sleep,
+    ports::Input,
     queue::{Queue, Taken},
     ready::Ready,
-    runner::{Call, Input, Phase, Runner, SLOTS},
+    runner::{Call, Phase, Runner, SLOTS},
     shared::Shared,
     wake::Waker,
+    watch::Board,
 };
 
 mod lane;
@@ -53,6 +55,7 @@ pub(crate) struct Group {
     near: usize,
     waker: Arc<Waker>,
     pub(crate) shared: Arc<Shared>,
+    board: Arc<Board>,
     /// Read after each call and sleep, which is when the next call starts.
     pub(crate) watch: Watch,
     /// Calls of sources so far.
@@ -68,7 +71,7 @@ impl Group {
         index: usize,
         mut runners: Vec<Runner>,
         waker: Arc<Waker>,
-        shared: Arc<Shared>,
+        (shared, board): (Arc<Shared>, Arc<Board>),
         spin: Option<Duration>,
     ) -> Self {
         let (mut ready, mut far) = (Ready::new(runners.len()), Ready::new(runners.len()));
@@ -110,6 +113,7 @@ impl Group {
             near: 0,
             waker,
             shared,
+            board,
             watch,
             turns: 0,
             due: None,
@@ -146,7 +150,7 @@ impl Group {
 
     fn tell_figures(&self, last: bool) {
         let figures = collect::figures(&self.shared.graph, self.watch.thread, &self.runners, last);
-        self.shared.board.tell(self.watch.thread, figures);
+        self.board.tell(self.watch.thread, figures);
     }
 
     fn run_until_idle(&mut self) {
@@ -268,7 +272,7 @@ impl Group {
         // Its streams may begin anew, also in time: sound that was made ahead is not.
         // What stands in for results of a call that fails is as obsolete as they are.
         for output in &mut runner.outputs {
-            output.course.forgive(output.last_at);
+            output.timeline.forgive();
             output.last = None;
         }
         let epoch = runner.epoch;

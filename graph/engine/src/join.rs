@@ -7,7 +7,7 @@ use afferent_graph::{Header, Joined, Packet, Pool, Timestamp};
 use crate::{
     JoinCounts, SyncPolicy,
     life::{self, Bound},
-    runner::Input,
+    ports::Input,
 };
 
 /// Nothing earlier than this can come any more once a stream has ended.
@@ -498,7 +498,11 @@ mod tests {
         let mut join = Join {
             lead: 0,
             companions: vec![companion],
-            joined: vec![Joined::default()],
+            joined: vec![Joined {
+                port: afferent_graph::PortId::at(0),
+                name: "".into(),
+                packets: Vec::new(),
+            }],
             waiting: VecDeque::new(),
             room: 1,
             due: None,

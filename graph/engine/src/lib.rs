@@ -2,7 +2,7 @@
 //!
 //! | modules                                   | hold                                              |
 //! |-------------------------------------------|---------------------------------------------------|
-//! | `spec`, `checked`, `stand_in`             | a graph as written, and without faults            |
+//! | `spec`, `checked`                         | a graph as written, and without faults            |
 //! | `yaml`, `load`                            | a graph file, its profiles and overrides          |
 //! | `check`, `suggest`, `diagnostic`          | every fault of a graph in one pass, with its place |
 //! | `draw`                                    | the graph as Mermaid, DOT and SVG                 |
@@ -28,6 +28,8 @@ mod collect;
 mod diagnostic;
 mod draw;
 mod edge;
+mod error;
+mod figures;
 mod group;
 mod interrupt;
 mod join;
@@ -37,10 +39,12 @@ mod lockstep;
 mod metrics;
 #[cfg(all(test, shuttle))]
 mod model;
+mod opener;
 mod options;
 mod origin;
 mod plan;
 mod pools;
+mod ports;
 mod prometheus;
 mod queue;
 mod ready;
@@ -52,7 +56,6 @@ mod shared;
 mod slice;
 mod spec;
 mod stamp;
-mod stand_in;
 mod stop;
 mod stopwatch;
 mod suggest;
@@ -72,6 +75,7 @@ pub use checked::{CheckedBudget, CheckedGraph, CheckedNode, Edge, EdgePolicy, En
 pub use clock::ClockKind;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Severity, counted};
 pub use draw::{DrawFormat, UnknownFormat, draw};
+pub use error::RunError;
 pub use interrupt::InterruptHandle;
 pub use load::{LoadOptions, Loaded, change_node, load, parse};
 pub use options::{CallSpan, Observer, RunOptions};
@@ -82,10 +86,9 @@ pub use report::{
     BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, JoinCounts, NodeReport,
     PathReport, PoolReport, Report, RunEnd, Spread,
 };
-pub use run::{RunError, Session, run};
+pub use run::{Session, run};
 pub use schedule::Schedule;
-pub use spec::{Budget, Graph, InputSpec, Interrupt, NodeSpec, PortRef};
-pub use stand_in::StandIn;
+pub use spec::{Budget, Graph, InputConfig, Interrupt, NodeConfig, PortRef};
 pub use stop::StopHandle;
 pub use supervision::{Degrade, OnError, Restart};
 pub use sync::{OnTimeFault, SyncPolicy};

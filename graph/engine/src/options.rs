@@ -45,7 +45,7 @@ pub struct CallSpan<'s> {
     /// Its thread, from zero.
     pub thread: usize,
     /// The input that the packet of the call came in by.
-    pub input: Option<&'static str>,
+    pub input: Option<&'s str>,
     /// The packet of a source that it sent, or that it descends from; zero for none.
     pub trace: u64,
     /// Begin and end on the real clock, in nanoseconds since the start of the session.
@@ -70,7 +70,7 @@ pub trait Observer: Send + Sync {
     }
 
     /// `node` sent `packet` by its output `port` when the clock of the session showed `now`.
-    fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
+    fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
         let _ = (node, port, now, packet);
     }
 

@@ -50,7 +50,7 @@ impl Plan {
                 (Some((_, group)), _) => *group,
                 (None, Some(edge))
                     if word.is_none()
-                        && node.def.weight == Weight::Light
+                        && node.weight == Weight::Light
                         && !node.schedule.is_special() =>
                 {
                     group_of[edge.from.0]
@@ -170,7 +170,10 @@ mod tests {
             CheckedNode { schedule, ..CheckedNode::new(*text, heavy.unwrap_or(light)) }
         };
         let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
-        let edge = |(from, to): &(usize, usize)| Edge::new((*from, "out"), (*to, "in"), policy);
+        let edge = |(from, to): &(usize, usize)| {
+            let port = afferent_graph::PortId::at(0);
+            Edge::new((*from, port), (*to, port), policy)
+        };
         CheckedGraph {
             nodes: nodes.iter().map(node).collect(),
             edges: edges.iter().map(edge).collect(),

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use afferent_graph::{PortId, PortKind};
+
 use crate::{CheckedGraph, Observer};
 
 /// The memory of the values of one output, as far as it is known before the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolPlan {
     /// Place of the node in [`CheckedGraph::nodes`], and the name of its output.
-    pub output: (usize, &'static str),
+    pub output: (usize, PortId),
     /// Payload type.
-    pub ty: &'static str,
+    pub ty: Arc<str>,
     /// How many values can be under way: in the queues behind the output, in the nodes that they
     /// lead to, and the one that is being made.
     pub values: usize,
@@ -21,7 +23,7 @@ pub struct PoolPlan {
 /// A node may pass on a value that it received, so everything behind an output counts.
 pub fn pools(graph: &CheckedGraph) -> Vec<PoolPlan> {
     let outputs = graph.nodes.iter().enumerate().flat_map(|(place, node)| {
-        node.def.outputs().map(move |port| ((place, port.name), port.ty))
+        node.def.outputs.iter().map(move |port| ((place, port.id), port.ty.clone()))
     });
     outputs
         .map(|(output, ty)| PoolPlan { output, ty, values: values(graph, output, &[]) })
@@ -31,7 +33,7 @@ pub fn pools(graph: &CheckedGraph) -> Vec<PoolPlan> {
 /// How many values of `output` can be under way, with those that `observers` hold.
 pub(crate) fn values(
     graph: &CheckedGraph,
-    output: (usize, &str),
+    output: (usize, PortId),
     observers: &[Arc<dyn Observer>],
 ) -> usize {
     let mut seen = vec![false; graph.nodes.len()];
@@ -53,11 +55,14 @@ pub(crate) fn values(
     }
     // A value is held once by each observer, whichever node passes it on.
     let passing = (0..seen.len()).filter(|place| seen[*place]);
-    let ports = |place: usize| graph.nodes[place].def.outputs().map(move |port| (place, port.name));
+    let ports =
+        |place: usize| graph.nodes[place].def.outputs.iter().map(move |port| (place, port.id));
     let outputs: Vec<_> = passing.flat_map(ports).chain([output]).collect();
     let held = observers.iter().map(|observer| {
-        let held =
-            outputs.iter().map(|(place, port)| observer.holds(&graph.nodes[*place].name, port));
+        let held = outputs.iter().map(|(place, port)| {
+            let node = &graph.nodes[*place];
+            observer.holds(&node.name, &node.def.port_name(PortKind::Output, *port))
+        });
         held.max().unwrap_or(0)
     });
     held.fold(values, usize::saturating_add)

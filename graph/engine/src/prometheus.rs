@@ -21,7 +21,7 @@ impl Report {
             Label(&self.graph),
             seconds(self.wall_ns)
         )?;
-        let counters: [Family<NodeReport, u64>; 8] = [
+        let counters: [Family<NodeReport, u64>; 9] = [
             ("calls", "Calls of a node.", |node| node.calls),
             ("packets_in", "Packets that a node was called with.", |node| node.packets_in),
             ("packets_out", "Packets that a node sent.", |node| node.packets_out),
@@ -29,6 +29,9 @@ impl Report {
             ("restarts", "How often a node was opened again.", |node| node.restarts),
             ("overruns", "Calls that exceeded the deadline.", |node| node.overruns),
             ("interrupts", "Interrupts that cancelled a node's work.", |node| node.interrupts),
+            ("undeclared", "Packets sent by outputs that the node does not have.", |node| {
+                node.undeclared
+            }),
             ("timestamp_faults", "Packets earlier than the one before.", |node| {
                 node.timestamp_faults
             }),

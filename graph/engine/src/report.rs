@@ -76,6 +76,9 @@ pub struct NodeReport {
     pub packets_out: u64,
     /// Packets that were dropped because they were older than the one before them.
     pub timestamp_faults: u64,
+    /// Packets that were dropped because the node has no output of that index.
+    #[serde(default)]
+    pub undeclared: u64,
     /// Calls that ended in an error or a panic.
     pub errors: u64,
     /// Calls that exceeded the deadline; they count as errors too.

@@ -11,16 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_graph::{NodeError, OpenCx, Timestamp};
+use afferent_graph::{OpenCx, Timestamp};
 
 use crate::{
     CheckedGraph, ClockKind, Failure, FailureKind, Handled, InterruptHandle, Plan, Report,
-    RunOptions, Schedule, StopHandle, budget,
+    RunError, RunOptions, Schedule, StopHandle, budget,
     clock::Clock,
-    collect,
+    collect, figures,
     group::Group,
     lockstep::Lockstep,
-    runner::{Runner, panic_text},
+    opener::panic_text,
+    runner::Runner,
     shared::Shared,
     slice,
     threading::thread::{self, JoinHandle},
@@ -28,55 +29,6 @@ use crate::{
     watch::{Board, WatchHandle},
     wire::{self, Wiring},
 };
-
-/// Why a graph did not start, or did not end well.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// An edge leads from or to a port that does not exist.
-    #[error("edge {edge}: there is no such port")]
-    Edge {
-        /// Sender and receiver.
-        edge: String,
-    },
-    /// Nodes wait for each other.
-    #[error("nodes {} feed each other in a circle: take one of their edges out", nodes.join(", "))]
-    Circle {
-        /// The nodes of the circle, and those behind it.
-        nodes: Vec<String>,
-    },
-    /// A node did not open; no node has run.
-    #[error("node {node}: {error}")]
-    Open {
-        /// Its name.
-        node: String,
-        /// What it says.
-        error: NodeError,
-    },
-    /// A node panicked while it opened; no node has run.
-    #[error("node {node} panicked while it opened: {message}")]
-    OpenPanic {
-        /// Its name.
-        node: String,
-        /// The text of the panic.
-        message: String,
-    },
-    /// Who was to look on cannot, as its [`Observer::begin`] says; no node has run.
-    ///
-    /// [`Observer::begin`]: crate::Observer::begin
-    #[error("{0}")]
-    Observer(String),
-    /// The operating system has no thread for the graph; no node has run.
-    #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
-    /// Nodes failed while the graph ran; the rest went on to the end.
-    #[error("{}", failures_text(&.0.failures))]
-    Failed(Box<Report>),
-}
-
-fn failures_text(failures: &[Failure]) -> String {
-    failures.iter().map(Failure::to_string).collect::<Vec<_>>().join("; ")
-}
 
 /// Runs `graph` to its end.
 ///
@@ -89,6 +41,7 @@ pub fn run(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Rep
 /// A graph that runs. Dropped, it stops the graph and does not wait for it.
 pub struct Session {
     shared: Arc<Shared>,
+    board: Arc<Board>,
     events: Receiver<Event>,
     threads: Vec<JoinHandle<()>>,
     plan: Plan,
@@ -130,7 +83,8 @@ impl Session {
         let (tell, events) = mpsc::channel();
         let shared = Arc::new(shared(&groups, &wakers, &wiring, tell.clone()));
         let (threads, notices, grace) = (Vec::new(), Vec::new(), options.grace);
-        let mut session = Self { shared, events, threads, plan, grace, notices };
+        let board = Arc::new(Board::new(wakers.clone()));
+        let mut session = Self { shared, board, events, threads, plan, grace, notices };
         // Nobody sends before everybody can be woken.
         let go = Arc::new(OnceLock::new());
         let (notice, notices) = mpsc::channel();
@@ -139,7 +93,13 @@ impl Session {
             let members = session.plan.groups[index].iter().map(|place| &graph.nodes[*place]);
             let schedule = Schedule::merged(members.map(|node| &node.schedule));
             let shared = session.shared.clone();
-            let group = Group::new(index, runners, waker.clone(), shared, schedule.spin);
+            let group = Group::new(
+                index,
+                runners,
+                waker.clone(),
+                (shared, session.board.clone()),
+                schedule.spin,
+            );
             let name = &graph.nodes[session.plan.groups[index][0]].name;
             let slice = behind[index].map(slice::before);
             let start = Start { schedule, slice, notice: notice.clone(), go: go.clone() };
@@ -177,7 +137,7 @@ impl Session {
 
     /// Reads the figures of the run from elsewhere while it goes on.
     pub fn watch_handle(&self) -> WatchHandle {
-        WatchHandle::new(self.shared.clone())
+        WatchHandle::new(self.shared.clone(), self.board.clone())
     }
 
     /// Waits until every node has ended, then closes them, sources first.
@@ -212,10 +172,10 @@ impl Session {
             // Of a thread that was lost or left behind stays what it told last.
             let Some(runners) = runners else { continue };
             let figures = collect::figures(&self.shared.graph, index, runners, true);
-            self.shared.board.tell(index, figures);
+            self.board.tell(index, figures);
         }
-        let end = collect::end(&self.shared);
-        let report = collect::report(&self.shared, &self.shared.board.lock(), end);
+        let end = figures::end(&self.shared);
+        let report = figures::report(&self.shared, &self.board.lock(), end);
         collect::close(&self.plan.order, groups);
         match report.failures.is_empty() {
             true => Ok(report),
@@ -264,7 +224,6 @@ fn shared(
         calling: groups.iter().map(|_| Arc::default()).collect(),
         cut: AtomicBool::new(false),
         failures: Mutex::new(Vec::new()),
-        board: Board::new(wakers.to_vec()),
         meters: wiring.meters.clone(),
     }
 }

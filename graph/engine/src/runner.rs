@@ -9,24 +9,23 @@ use std::{
 };
 
 use afferent_graph::{
-    Caller, Cx, DynNode, Header, Inbound, NodeError, Outbox, Packet, Resume, Surroundings,
-    Timestamp,
+    Asked, Caller, Cx, DynNode, Header, NodeError, Outbox, Packet, Resume, Surroundings, Timestamp,
 };
 
 use crate::{
     CallSpan, Degrade, Failure, FailureKind, Handled, JoinCounts, OnError, OnTimeFault,
-    budget::Mark,
     clock::{Moment, Watch},
     edge::{Inlet, Outlet},
     join::{Join, NEVER, Verdict},
     life::{self, Bound},
     metrics::NodeStats,
+    opener::{Opener, panic_text},
+    ports::{Input, Output},
     queue::Taken,
     shared::Shared,
-    stamp::{Course, Made, stamp_all},
+    stamp::{Made, stamp_all},
     supervision::Restarts,
-    times::{Times, is_sampled},
-    wire::Opener,
+    times::is_sampled,
 };
 
 /// What every call and every look of another node needs stands together, so that a hop touches few
@@ -95,70 +94,6 @@ pub(crate) struct Runner {
     pub(crate) opener: Opener,
 }
 
-/// An input stream. What every packet needs stands together.
-#[repr(C)]
-pub(crate) struct Input {
-    pub(crate) inbound: Inbound,
-    /// Time of the last packet that the node was called with.
-    pub(crate) last_at: Timestamp,
-    /// How often the sender of that packet had been restarted.
-    pub(crate) restarts: u32,
-    /// Whether it leads back to a node that its sender descends from.
-    pub(crate) feedback: bool,
-    /// Whether only so many of its packets may be under way behind it.
-    pub(crate) limited: bool,
-    pub(crate) inlet: Inlet,
-    /// Place in the edges of the graph.
-    pub(crate) edge: usize,
-    /// Budgets that are measured here.
-    pub(crate) marks: Vec<Mark>,
-    /// How old packets were when the node was called with them.
-    pub(crate) ages: Times,
-}
-
-impl Input {
-    /// Notes that the node is called with the packet with this header; `before` is that of what it
-    /// worked on last. Whether its sender has been restarted since the packet before, and whether
-    /// time has begun anew with it.
-    #[inline(always)]
-    pub(crate) fn receive(&mut self, header: &Header, before: &Header) -> (bool, bool) {
-        let restarted = mem::replace(&mut self.restarts, header.restarts) != header.restarts;
-        let last_at = mem::replace(&mut self.last_at, header.at);
-        let order = || life::compare(header.trace, before.trace);
-        let goes_back = || order().is_some_and(std::cmp::Ordering::is_gt) || header.at < last_at;
-        (restarted, restarted && goes_back())
-    }
-
-    /// Counts how old a packet of the time `at` is now.
-    #[inline]
-    pub(crate) fn count_age(&mut self, now: Timestamp, at: Timestamp, is_sampled: bool) {
-        // A time stamp may lie ahead of the clock.
-        self.ages.sample(is_sampled, now.0.saturating_sub(at.0).max(0) as u64);
-    }
-}
-
-/// An output stream. What every packet needs stands together.
-#[repr(C)]
-pub(crate) struct Output {
-    pub(crate) next: u64,
-    /// Time of the last packet. Nothing earlier may follow; several events may have one time.
-    pub(crate) last_at: Timestamp,
-    pub(crate) outlets: Vec<Outlet>,
-    /// How often the streams of the node had begun anew with the last packet.
-    pub(crate) rewinds: u32,
-    pub(crate) port: &'static str,
-    /// Whether its packets interrupt the graph.
-    pub(crate) interrupts: bool,
-    /// Whether receivers want to know when it has nothing to say.
-    pub(crate) tells: bool,
-    /// The last packet, when it stands in for results of a call that fails.
-    pub(crate) last: Option<Packet>,
-    /// Budgets that are measured here.
-    pub(crate) marks: Vec<Mark>,
-    /// Behind a pointer, because it is seldom looked at.
-    pub(crate) course: Box<Course>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Running,
@@ -184,6 +119,9 @@ pub(crate) enum Method {
     Cancel,
     Finish,
 }
+
+/// How a call ended.
+pub(crate) type Ended = Result<Option<Box<NodeError>>, Box<dyn Any + Send>>;
 
 /// Packets of one call for which a node has room from the start.
 pub(crate) const SLOTS: usize = 16;
@@ -232,8 +170,7 @@ impl Runner {
         self.invoke(shared, watch, Method::Process, Some((input, packet)))
     }
 
-    /// What all calls have in common. It is there twice, so that nothing is asked about what is
-    /// known in a call with a packet.
+    /// A call on its own: the protocol of every call, with clock, supervision and figures around it.
     #[inline(always)]
     fn invoke(
         &mut self,
@@ -242,51 +179,41 @@ impl Runner {
         method: Method,
         input: Option<(usize, &mut Packet)>,
     ) -> Result<(), Box<Failure>> {
-        let Some(node) = self.node.as_deref_mut() else { return Ok(()) };
         let (start, place) = (watch.moment, input.as_ref().map(|(place, _)| *place));
-        watch.calling.store(self.place, Ordering::Relaxed);
-        let (mut inbound, mut packet, mut restarted) = (None, None, false);
-        // What a node says when it is time does not descend from what came back, unless it still
-        // has something to say of that.
         let mut before = None;
-        let leads = self.join.is_some() || self.inputs.len() == 1;
-        if let Some(join) = self.join.as_deref().filter(|_| input.is_some()) {
-            join.mark(&self.inputs, start.real_ns);
-        }
-        if let Some((input, received)) = input {
-            let (input, header) = (&mut self.inputs[input], &received.header);
-            let begins_anew;
-            (restarted, begins_anew) = input.receive(header, &self.around.origin);
-            if begins_anew && leads {
-                begin_anew(&mut self.outputs, &mut self.rewinds);
-            }
+        if let Some((place, packet)) = &input {
+            let input = &self.inputs[*place];
+            // What a node says when it is time does not descend from what came back, unless it still
+            // has something to say of that.
             before = input.feedback.then_some(self.around.origin);
-            input.marks.iter().for_each(|mark| mark.pass(header.trace, start.real_ns));
-            (inbound, packet) = (Some(&input.inbound), Some(received));
+            input.marks.iter().for_each(|mark| mark.pass(packet.header.trace, start.real_ns));
+            if let Some(join) = self.join.as_deref_mut() {
+                join.mark(&self.inputs, start.real_ns);
+                mem::swap(&mut self.around.joined, &mut join.joined);
+            }
         }
-        let port = inbound.map(|inbound: &Inbound| inbound.port);
-        let mut join = self.join.as_deref_mut().filter(|_| place.is_some());
-        if let Some(join) = &mut join {
+        let leads = self.join.is_some() || self.inputs.len() == 1;
+        let (from, packet) = input.unzip();
+        let Self { node, inputs, outputs, rewinds, around, outbox, place: number, .. } = self;
+        let input = from.and_then(|from| inputs.get_mut(from));
+        let number = *number;
+        let done = node.as_deref_mut().map(|node| {
+            let site = Site { node, input, outputs, rewinds, around, number };
+            call(site, watch, packet, leads, outbox, |node, cx| {
+                catch_unwind(AssertUnwindSafe(|| {
+                    let result = match method {
+                        Method::Process => node.process(cx),
+                        Method::Cancel => node.cancel(cx),
+                        Method::Finish => node.finish(cx),
+                    };
+                    result.map_err(Box::new).err()
+                }))
+            })
+        });
+        if let Some(join) = self.join.as_deref_mut().filter(|_| place.is_some()) {
             mem::swap(&mut self.around.joined, &mut join.joined);
         }
-        let Moment { now, real_ns } = start;
-        let caller = Caller { now, real_ns, restarted, around: &self.around };
-        let mut cx = Cx::new(caller, inbound.zip(packet.as_deref_mut()), &mut self.outbox);
-        let ended = catch_unwind(AssertUnwindSafe(|| {
-            let result = match method {
-                Method::Process => node.process(&mut cx),
-                Method::Cancel => node.cancel(&mut cx),
-                Method::Finish => node.finish(&mut cx),
-            };
-            result.map_err(Box::new).err()
-        }));
-        let (asked, model_ns) = (cx.asked(), cx.model_ns());
-        if let Some(join) = join {
-            mem::swap(&mut self.around.joined, &mut join.joined);
-        }
-        if let Some(packet) = packet {
-            self.around.origin = packet.header.handed_down();
-        }
+        let Some((ended, asked, model_ns)) = done else { return Ok(()) };
         if self.is_timed {
             self.resume = asked.resume.unwrap_or(self.first_resume());
             self.wake = asked.wake.or(self.wake);
@@ -301,7 +228,7 @@ impl Runner {
         }
         self.stamp(end, watch.is_virtual);
         if self.is_watched {
-            self.show(shared, watch.thread, port, (start, end), model_ns);
+            self.show(shared, watch.thread, place, (start, end), model_ns);
         }
         if self.sends_far {
             self.send_far();
@@ -386,7 +313,7 @@ impl Runner {
         &mut self,
         shared: &Shared,
         method: Method,
-        ended: Result<Option<Box<NodeError>>, Box<dyn Any + Send>>,
+        ended: Ended,
         busy_ns: u64,
     ) -> Option<Box<Failure>> {
         let obsolete = self.is_behind(shared);
@@ -491,7 +418,7 @@ impl Runner {
         &mut self,
         shared: &Shared,
         thread: usize,
-        input: Option<&'static str>,
+        input: Option<usize>,
         (start, end): (Moment, Moment),
         model_ns: u64,
     ) {
@@ -501,7 +428,7 @@ impl Runner {
             interrupts |= output.interrupts;
             output.marks.iter().for_each(|mark| mark.pass(packet.header.trace, end.real_ns));
             for observer in &shared.observers {
-                observer.sent(&self.name, output.port, end.now, packet);
+                observer.sent(&self.name, &output.port, end.now, packet);
             }
         }
         if interrupts {
@@ -510,9 +437,11 @@ impl Runner {
         let sent = self.outbox.iter().next().filter(|_| self.is_source);
         let trace = sent.map_or(self.around.origin.trace, |(_, packet)| packet.header.trace);
         let (node, real_ns) = (self.name.as_str(), (start.real_ns, end.real_ns));
+        let is_called_with_input = input.is_some();
+        let input = input.map(|place| &*self.inputs[place].inbound.name);
         let span = CallSpan { node, thread, input, trace, real_ns, model_ns };
         shared.observers.iter().for_each(|observer| observer.called(&span));
-        if self.tells && input.is_some() {
+        if self.tells && is_called_with_input {
             self.advance(Bound::behind(&self.around.origin));
         }
     }
@@ -732,15 +661,55 @@ impl Runner {
     }
 }
 
+/// What one call touches of a node.
+pub(crate) struct Site<'r> {
+    pub(crate) node: &'r mut dyn DynNode,
+    pub(crate) input: Option<&'r mut Input>,
+    pub(crate) outputs: &'r mut [Output],
+    pub(crate) rewinds: &'r mut u32,
+    pub(crate) around: &'r mut Surroundings,
+    /// In the nodes of the graph.
+    pub(crate) number: usize,
+}
+
+/// The protocol of every call, alone or in a fused chain: `run` calls the node, and guards it against
+/// panics or leaves that to the chain. Streams begin anew with an input that `leads`.
+///
+/// Gives how the call ended, the calls that the node asks for, and how long models ran.
+#[inline(always)]
+pub(crate) fn call<R>(
+    site: Site<'_>,
+    watch: &Watch,
+    mut packet: Option<&mut Packet>,
+    leads: bool,
+    sent: &mut Outbox,
+    run: impl FnOnce(&mut dyn DynNode, &mut Cx<'_>) -> R,
+) -> (R, Asked, u64) {
+    let Site { node, input, outputs, rewinds, around, number } = site;
+    watch.calling.store(number, Ordering::Relaxed);
+    let Moment { now, real_ns } = watch.moment;
+    let (mut inbound, mut restarted) = (None, false);
+    if let (Some(input), Some(packet)) = (input, &packet) {
+        let begins_anew;
+        (restarted, begins_anew) = input.receive(&packet.header, &around.origin);
+        if begins_anew && leads {
+            begin_anew(outputs, rewinds);
+        }
+        inbound = Some(&input.inbound);
+    }
+    let caller = Caller { now, real_ns, restarted, around };
+    let mut cx = Cx::new(caller, inbound.zip(packet.as_deref_mut()), sent);
+    let result = run(node, &mut cx);
+    let (asked, model_ns) = (cx.asked(), cx.model_ns());
+    if let Some(packet) = packet {
+        around.origin = packet.header.handed_down();
+    }
+    (result, asked, model_ns)
+}
+
 /// A stream that a node works on has begun anew at an earlier time, so what it makes of it does, too.
 #[cold]
 pub(crate) fn begin_anew(outputs: &mut [Output], rewinds: &mut u32) {
-    outputs.iter_mut().for_each(|output| output.last_at = Timestamp(i64::MIN));
+    outputs.iter_mut().for_each(|output| output.timeline.begin_anew());
     *rewinds += 1;
-}
-
-/// What a panic says.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

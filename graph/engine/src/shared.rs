@@ -9,7 +9,7 @@ use afferent_graph::Timestamp;
 
 use crate::{
     CheckedGraph, Failure, FailureKind, Handled, InterruptHandle, Observer, StopHandle,
-    budget::Meter, clock::Clock, watch::Board,
+    budget::Meter, clock::Clock,
 };
 
 pub(crate) struct Shared {
@@ -28,8 +28,6 @@ pub(crate) struct Shared {
     pub(crate) sinks: AtomicUsize,
     /// Nodes that did not end well.
     pub(crate) failures: Mutex<Vec<Failure>>,
-    /// Where threads show their figures.
-    pub(crate) board: Board,
     /// Of each budget.
     pub(crate) meters: Vec<Arc<Meter>>,
 }

@@ -14,7 +14,7 @@ pub struct Graph {
     /// Folder that relative paths start from.
     pub folder: PathBuf,
     /// Its nodes, in the order of the file.
-    pub nodes: Vec<NodeSpec>,
+    pub nodes: Vec<NodeConfig>,
     /// How long it may take from one port to another.
     pub budgets: Vec<Budget>,
     /// What stops what.
@@ -60,13 +60,13 @@ pub struct Interrupt {
 
 /// One node of a [`Graph`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct NodeSpec {
+pub struct NodeConfig {
     /// Unique within the graph.
     pub name: String,
     /// What it is: a name of the catalogue.
     pub kind: String,
     /// The streams that it receives.
-    pub inputs: Vec<InputSpec>,
+    pub inputs: Vec<InputConfig>,
     /// Its settings; absent ones have their default. A [`ParamValue::Text`] stands for a value of
     /// any kind, written as in a graph file.
     ///
@@ -84,7 +84,7 @@ pub struct NodeSpec {
 
 /// One stream into a node.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct InputSpec {
+pub struct InputConfig {
     /// The input; empty for the only one of the node.
     pub port: String,
     /// The node that sends.

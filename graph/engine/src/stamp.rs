@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use afferent_graph::{Outbox, Packet, Timestamp};
 
-use crate::{OnTimeFault, metrics::NodeStats, runner::Output};
+use crate::{OnTimeFault, metrics::NodeStats};
 
 /// How far a stream may jump ahead of the clock, and of what its packet is made of.
 const AHEAD: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub(crate) struct Course {
 
 impl Course {
     /// The stream, whose last packet was at `last_at`, may go back in time once.
-    pub(crate) fn forgive(&mut self, last_at: Timestamp) {
+    fn forgive(&mut self, last_at: Timestamp) {
         self.forgiven = Some(last_at);
     }
 
@@ -67,19 +67,48 @@ impl Course {
     }
 }
 
+/// Where an output is in its stream. What every packet needs stands together.
+#[repr(C)]
+pub(crate) struct Timeline {
+    /// Sequence number of the next packet.
+    next: u64,
+    /// Time of the last packet. Nothing earlier may follow; several events may have one time.
+    last_at: Timestamp,
+    /// How often the streams of the node had begun anew with the last packet.
+    rewinds: u32,
+    /// Behind a pointer, because it is seldom looked at.
+    course: Box<Course>,
+}
+
+impl Timeline {
+    pub(crate) fn new() -> Self {
+        Self { next: 0, last_at: Timestamp(i64::MIN), rewinds: 0, course: Box::default() }
+    }
+
+    /// Any time may follow.
+    pub(crate) fn begin_anew(&mut self) {
+        self.last_at = Timestamp(i64::MIN);
+    }
+
+    /// The stream may go back in time once.
+    pub(crate) fn forgive(&mut self) {
+        self.course.forgive(self.last_at);
+    }
+}
+
 /// Completes the headers of what is in the outbox, and drops what is older than its stream. What it
 /// was `made` of is asked for only where a stream leaves its course.
 #[inline(always)]
 pub(crate) fn stamp_all(
     outbox: &mut Outbox,
-    outputs: &mut [Output],
+    outputs: &mut [impl AsMut<Timeline>],
     stats: &mut NodeStats,
     rewinds: &mut u32,
     on_time_fault: &OnTimeFault,
     made: impl Fn() -> Made,
 ) {
     if let Some((output, packet)) = outbox.only() {
-        if !stamp(&mut outputs[output], packet, stats, rewinds, on_time_fault, made) {
+        if !stamp(outputs[output].as_mut(), packet, stats, rewinds, on_time_fault, made) {
             outbox.drop_only();
         }
     } else if !outbox.is_empty() {
@@ -90,21 +119,21 @@ pub(crate) fn stamp_all(
 #[cold]
 fn stamp_several(
     outbox: &mut Outbox,
-    outputs: &mut [Output],
+    outputs: &mut [impl AsMut<Timeline>],
     stats: &mut NodeStats,
     rewinds: &mut u32,
     on_time_fault: OnTimeFault,
     made: Made,
 ) {
     outbox.retain(|output, packet| {
-        stamp(&mut outputs[output], packet, stats, rewinds, &on_time_fault, || made)
+        stamp(outputs[output].as_mut(), packet, stats, rewinds, &on_time_fault, || made)
     });
 }
 
 /// Completes the header of a packet that was sent by `output`; whether it can be sent.
 #[inline(always)]
 fn stamp(
-    output: &mut Output,
+    output: &mut Timeline,
     packet: &mut Packet,
     stats: &mut NodeStats,
     rewinds: &mut u32,
@@ -133,14 +162,14 @@ fn stamp(
 /// `None` when it is dropped.
 #[cold]
 fn leave_course(
-    output: &mut Output,
+    output: &mut Timeline,
     at: Timestamp,
     faults: &mut u64,
     rewinds: &mut u32,
     on_time_fault: OnTimeFault,
     made: Made,
 ) -> Option<Timestamp> {
-    let Output { course, last_at, next, rewinds: before, .. } = output;
+    let Timeline { course, last_at, next, rewinds: before, .. } = output;
     let (is_first, goes_back) = (last_at.0 == i64::MIN, at < *last_at);
     let begins_anew = if goes_back {
         let is_forgiven = course.forgiven.take() == Some(*last_at);

@@ -48,7 +48,8 @@ impl Report {
             let port = format!("{}.", node.name);
             let edges = self.edges.iter().filter(|edge| edge.to.starts_with(&port));
             let drops: u64 = edges.map(|edge| edge.counts.dropped()).sum();
-            let counts = [node.packets_in, node.packets_out, drops, node.timestamp_faults];
+            let faults = node.timestamp_faults + node.undeclared;
+            let counts = [node.packets_in, node.packets_out, drops, faults];
             let (call, latency) = (node.call, node.latency);
             let times = [node.busy_ns, node.model_ns, call.p50_ns, call.p99_ns];
             let times = times.iter().chain([&latency.p50_ns, &latency.p99_ns, &latency.max_ns]);

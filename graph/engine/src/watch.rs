@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     CheckedGraph, Report, RunEnd,
-    collect::{self, Figures},
+    figures::{self, Figures},
     shared::Shared,
     threading::{Condvar, Mutex, MutexGuard},
     wake::Waker,
@@ -18,7 +18,10 @@ use crate::{
 /// Figures belong to the threads that count them. A reader asks, and each thread answers between
 /// two calls of its nodes, so that nothing is shared or locked while nobody looks.
 #[derive(Clone)]
-pub struct WatchHandle(Arc<Shared>);
+pub struct WatchHandle {
+    shared: Arc<Shared>,
+    board: Arc<Board>,
+}
 
 /// Where threads put their figures when somebody asks.
 pub(crate) struct Board {
@@ -70,13 +73,13 @@ impl Board {
 }
 
 impl WatchHandle {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self(shared)
+    pub(crate) fn new(shared: Arc<Shared>, board: Arc<Board>) -> Self {
+        Self { shared, board }
     }
 
     /// The graph that runs.
     pub fn graph(&self) -> &CheckedGraph {
-        &self.0.graph
+        &self.shared.graph
     }
 
     /// The figures up to now; [`Report::end`] is [`RunEnd::Running`].
@@ -84,7 +87,7 @@ impl WatchHandle {
     /// A thread answers between two calls. One that is in a call for longer than `patience` is
     /// shown as it was when it last answered.
     pub fn read(&self, patience: Duration) -> Report {
-        let told = self.0.board.ask(patience);
-        collect::report(&self.0, &told, RunEnd::Running)
+        let told = self.board.ask(patience);
+        figures::report(&self.shared, &told, RunEnd::Running)
     }
 }

@@ -35,8 +35,8 @@ pub fn weigh(graph: &mut CheckedGraph, measured: &Report) -> Vec<Reweighed> {
             ..=LIGHT_NS => Weight::Light,
             _ => continue,
         };
-        if weight != node.def.weight {
-            node.def.weight = weight;
+        if weight != node.weight {
+            node.weight = weight;
             changed.push(Reweighed { node: node.name.clone(), weight, call_ns });
         }
     }
@@ -70,13 +70,13 @@ mod tests {
 
     fn check(declared: Weight, calls: u64, p50_ns: u64, expected: Weight) {
         let mut node = CheckedNode::new("a", NodeDef::of::<Sink>());
-        node.def.weight = declared;
+        node.weight = declared;
         let mut graph = CheckedGraph { nodes: vec![node], ..CheckedGraph::default() };
         let call = Spread { p50_ns, ..Spread::default() };
         let found = NodeReport { name: "a".to_owned(), calls, call, ..NodeReport::default() };
         let measured = Report { nodes: vec![found], ..Report::default() };
         let changed = weigh(&mut graph, &measured);
-        assert_eq!(graph.nodes[0].def.weight, expected, "{calls} calls of {p50_ns} ns");
+        assert_eq!(graph.nodes[0].weight, expected, "{calls} calls of {p50_ns} ns");
         assert_eq!(changed.len(), usize::from(declared != expected));
     }
 

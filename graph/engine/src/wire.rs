@@ -2,26 +2,29 @@
 
 use std::{
     collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
 };
 
 use afferent_graph::{
-    DynNode, Header, Inbound, Joined, NodeDef, OnFull, OpenCx, Outbox, ParamValues, Pool, Port,
-    PortKind, Resume, Seat, Surroundings, Timestamp,
+    DynNode, Header, Inbound, Joined, OnFull, OpenCx, Outbox, Pool, PortId, PortKind, PortSpec,
+    Resume, Seat, Surroundings, Timestamp,
 };
 
 use crate::{
     CheckedGraph, ClockKind, Edge, EdgePolicy, End, InterruptHandle, JoinCounts, OnError, Plan,
-    RunError, RunOptions, StandIn,
+    RunError, RunOptions,
     budget::{self, Meter},
+    checked::edge_name,
     edge::{FarEdge, Inlet, Outlet},
     join::{Companion, Join},
     life::Bound,
     metrics::NodeStats,
+    opener::Opener,
     pools,
+    ports::{Input, Output},
     queue::Queue,
-    runner::{Input, Output, Phase, Runner, SLOTS, panic_text},
+    runner::{Phase, Runner, SLOTS},
+    stamp::Timeline,
     supervision::Restarts,
     times::Times,
     wake::Waker,
@@ -35,69 +38,16 @@ pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynN
     (0..graph.nodes.len()).map(|place| Opener::new(graph, place, cx).open()).collect()
 }
 
-/// What it takes to open a node, again and again.
-pub(crate) struct Opener {
-    def: NodeDef,
-    stand_in: Option<StandIn>,
-    params: ParamValues,
-    /// Names the node.
-    cx: OpenCx,
-}
-
-impl Opener {
-    fn new(graph: &CheckedGraph, place: usize, cx: &OpenCx) -> Self {
-        let node = &graph.nodes[place];
-        let inputs = graph.edges.iter().filter(|edge| edge.to.0 == place);
-        let connected = inputs.map(|edge| edge.to.1).collect();
-        let cx = OpenCx { name: node.name.clone(), connected, ..cx.clone() };
-        Self { def: node.def, stand_in: node.stand_in.clone(), params: node.params.clone(), cx }
-    }
-
-    /// Opens the node.
-    ///
-    /// # Errors
-    /// [`RunError::Open`] and [`RunError::OpenPanic`].
-    pub(crate) fn open(&self) -> Result<Box<dyn DynNode>, RunError> {
-        let name = || self.cx.name.clone();
-        let open = || match &self.stand_in {
-            Some(stand_in) => stand_in.open(&self.cx),
-            None => (self.def.open)(&self.params, &self.cx),
-        };
-        match catch_unwind(AssertUnwindSafe(open)) {
-            Ok(Ok(open)) => Ok(open),
-            Ok(Err(error)) => Err(RunError::Open { node: name(), error }),
-            Err(panic) => {
-                let message = panic_text(&*panic).to_owned();
-                Err(RunError::OpenPanic { node: name(), message })
-            }
-        }
-    }
-}
-
 /// The first edge that leads from or to a port that its node does not have.
 pub(crate) fn check_ports(graph: &CheckedGraph) -> Result<(), RunError> {
-    let has = |(place, port): (usize, &str), outputs: bool| {
-        let def = graph.nodes.get(place).map(|node| &node.def);
-        def.is_some_and(|def| match outputs {
-            true => def.outputs().any(|known| known.name == port),
-            false => def.inputs().any(|known| known.name == port),
-        })
+    let has = |(place, port): (usize, PortId), kind: PortKind| {
+        let node = graph.nodes.get(place);
+        node.is_some_and(|node| port.index() < node.def.ports(kind).len())
     };
-    match graph.edges.iter().find(|edge| !has(edge.from, true) || !has(edge.to, false)) {
+    let (input, output) = (PortKind::Input, PortKind::Output);
+    match graph.edges.iter().find(|edge| !has(edge.from, output) || !has(edge.to, input)) {
         Some(edge) => Err(RunError::Edge { edge: edge_name(graph, edge) }),
         None => Ok(()),
-    }
-}
-
-pub(crate) fn edge_name(graph: &CheckedGraph, edge: &Edge) -> String {
-    let [from, to] = [edge.from, edge.to].map(|end| end_name(graph, end));
-    format!("{from} -> {to}")
-}
-
-pub(crate) fn end_name(graph: &CheckedGraph, (place, port): (usize, &str)) -> String {
-    match graph.nodes.get(place) {
-        Some(node) => format!("{}.{port}", node.name),
-        None => format!("node {place}.{port}"),
     }
 }
 
@@ -132,7 +82,7 @@ pub(crate) fn listens(graph: &CheckedGraph, plan: &Plan) -> Vec<bool> {
     let mut listens = vec![false; graph.nodes.len()];
     for place in plan.order.iter().rev() {
         let def = &graph.nodes[*place].def;
-        let in_step = |name: &str| def.outputs().any(|port| port.name == name && port.in_step);
+        let in_step = |port: PortId| def.outputs.get(port.index()).is_some_and(|port| port.in_step);
         let mut inputs = graph.edges.iter().filter(|edge| edge.to.0 == *place);
         let joins = inputs.clone().any(|edge| edge.sync.is_some());
         let mut outputs = graph.edges.iter().filter(|edge| edge.from.0 == *place);
@@ -150,7 +100,7 @@ impl Wiring<'_> {
         let inputs = graph.edges.iter().filter(|edge| edge.to.0 == place);
         let inputs: Vec<_> = inputs.collect();
         let lead = inputs.iter().position(|edge| edge.sync.is_none())?;
-        let port = |name: &str| graph.nodes[place].def.inputs().find(|port| port.name == name);
+        let port = |port: PortId| graph.nodes[place].def.inputs.get(port.index());
         let companions = inputs.iter().enumerate().filter_map(|(input, edge)| {
             let optional = port(edge.to.1).is_some_and(|port| port.optional);
             let limit = match self.options.clock {
@@ -165,6 +115,8 @@ impl Wiring<'_> {
             .iter()
             .map(|companion| Joined {
                 port: inputs[companion.input].to.1,
+                name: port(inputs[companion.input].to.1)
+                    .map_or_else(|| "".into(), |port| port.name.clone()),
                 packets: Vec::with_capacity(4),
             })
             .collect();
@@ -220,7 +172,7 @@ impl Wiring<'_> {
         }
         for ((group, runner), port, outlet) in outlets {
             let outputs = &mut groups[group][runner].outputs;
-            if let Some(output) = outputs.iter_mut().find(|output| output.port == port) {
+            if let Some(output) = outputs.get_mut(port.index()) {
                 output.outlets.push(outlet);
             }
         }
@@ -267,6 +219,11 @@ impl Wiring<'_> {
         Input {
             inbound: Inbound {
                 port: edge.to.1,
+                name: self.graph.nodes[edge.to.0]
+                    .def
+                    .port_name(PortKind::Input, edge.to.1)
+                    .as_ref()
+                    .into(),
                 source: self.graph.nodes[edge.from.0].name.clone(),
             },
             edge: index,
@@ -284,32 +241,30 @@ impl Wiring<'_> {
         let graph = self.graph;
         let checked = &graph.nodes[place];
         let def = &checked.def;
-        let tells = |port: &str| {
+        let tells = |port: PortId| {
             let mut edges = graph.edges.iter().filter(|edge| edge.from == (place, port));
-            def.outputs().any(|output| output.name == port && output.in_step)
+            def.outputs.get(port.index()).is_some_and(|output| output.in_step)
                 && edges.any(|edge| self.listens[edge.to.0])
         };
-        let output = |port: &'static Port| Output {
-            port: port.name,
+        let output = |(id, port): (PortId, &PortSpec)| Output {
+            port: port.name.clone(),
             outlets: Vec::new(),
-            next: 0,
-            last_at: Timestamp(i64::MIN),
-            rewinds: 0,
-            course: Box::default(),
-            interrupts: graph.interrupt == Some((place, port.name)),
-            tells: tells(port.name),
+            timeline: Timeline::new(),
+            interrupts: graph.interrupt == Some((place, id)),
+            tells: tells(id),
             last: None,
             marks: budget::marks(
                 &self.meters,
-                End { node: place, port: port.name, kind: PortKind::Output },
+                End { node: place, port: id, kind: PortKind::Output },
             ),
         };
-        let pool = |port: &'static Port| {
-            let output = (place, port.name);
-            (port.name, Pool::new(pools::values(graph, output, &self.options.observers)))
+        let pool = |(id, port): (PortId, &PortSpec)| {
+            let output = (place, id);
+            (port.name.clone(), Pool::new(pools::values(graph, output, &self.options.observers)))
         };
         let is_real = self.options.clock == ClockKind::Real;
-        let tells_any = def.outputs().any(|port| tells(port.name));
+        let outputs = || def.outputs.iter().enumerate().map(|(at, port)| (PortId::at(at), port));
+        let tells_any = outputs().any(|(id, _)| tells(id));
         let is_watched = checked.cancelled
             || tells_any
             || graph.interrupt.is_some_and(|(node, _)| node == place)
@@ -340,7 +295,7 @@ impl Wiring<'_> {
             sends_far: false,
             has_news: false,
             bound: Bound::NONE,
-            outputs: def.outputs().map(output).collect(),
+            outputs: outputs().map(output).collect(),
             outbox: Outbox::new(SLOTS),
             taken_by: 0,
             lane: None,
@@ -352,9 +307,10 @@ impl Wiring<'_> {
             granted: false,
             around: Surroundings {
                 origin: Header::default(),
-                outputs: def.outputs().map(pool).collect(),
+                outputs: outputs().map(pool).collect(),
                 joined: Vec::new(),
                 cancel: self.interrupt.flag(place).clone(),
+                undeclared: AtomicU64::new(0),
             },
             stats: NodeStats::new(),
         }

@@ -16,7 +16,8 @@ use afferent_engine::{
     SyncPolicy, Threads, run,
 };
 use afferent_graph::{
-    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Packet, Payload, Port, Timestamp,
+    Cx, In, Node, NodeDef, NodeError, NodeSpec, OnFull, OpenCx, Out, Packet, Payload, Port, PortId,
+    Timestamp,
 };
 
 struct Counting;
@@ -66,10 +67,11 @@ impl Payload for Block {
     const TYPE: &'static str = "test/Block";
 }
 
-const IN: In<Block> = In::new("in");
-const OUT: Out<Block> = Out::new("out");
-const SIDE: In<Block> = In::new("side");
-const EXTRA: In<Block> = In::new("extra");
+const FIRST: PortId = PortId::at(0);
+const IN: In<Block> = In::resolved(FIRST, "in");
+const OUT: Out<Block> = Out::resolved(FIRST, "out");
+const SIDE: In<Block> = In::resolved(PortId::at(1), "side");
+const EXTRA: In<Block> = In::resolved(PortId::at(2), "extra");
 const SINK: &[Port] =
     &[IN.port().many(), SIDE.port().optional(), EXTRA.port().optional(), OUT.port()];
 
@@ -140,15 +142,15 @@ impl<const COPY: bool> Node for Pass<COPY> {
 }
 
 /// A source and ten nodes; `threads` words, one per node in turn.
-fn check(pass: NodeDef, words: &[&str], clock: ClockKind, threads: Threads) {
+fn check(pass: &NodeDef, words: &[&str], clock: ClockKind, threads: Threads) {
     let node = |place: usize| {
-        let def = if place == 0 { NodeDef::of::<Source>() } else { pass };
+        let def = if place == 0 { NodeDef::of::<Source>() } else { pass.clone() };
         let thread = words.get(place % words.len().max(1)).map(|word| (*word).to_owned());
         let schedule = Schedule { thread, ..Schedule::default() };
         CheckedNode { schedule, ..CheckedNode::new(place.to_string(), def) }
     };
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
-    let edge = |to: usize| Edge::new((to - 1, "out"), (to, "in"), policy);
+    let edge = |to: usize| Edge::new((to - 1, FIRST), (to, FIRST), policy);
     let graph = CheckedGraph {
         name: "chain".to_owned(),
         nodes: (0..11).map(node).collect(),
@@ -167,7 +169,7 @@ struct Holder(Mutex<VecDeque<Packet>>);
 const HELD: usize = 40;
 
 impl Observer for Holder {
-    fn sent(&self, _: &str, _: &'static str, _: Timestamp, packet: &Packet) {
+    fn sent(&self, _: &str, _: &str, _: Timestamp, packet: &Packet) {
         let mut held = self.0.lock().expect("nobody panics");
         if held.len() == HELD {
             held.pop_front();
@@ -182,24 +184,24 @@ impl Observer for Holder {
 
 /// A source with three ways to a sink, where they are joined or not, and an observer that holds
 /// packets.
-fn check_branches(pass: NodeDef, joins: bool, heavy: bool) {
-    let sink = NodeDef { ports: SINK, ..NodeDef::of::<Pass<true>>() };
-    let defs = [NodeDef::of::<Source>(), pass, pass, pass, sink];
+fn check_branches(pass: &NodeDef, joins: bool, heavy: bool) {
+    let sink = NodeDef::from_fn(NodeSpec::new("sink", SINK), |_| Ok(Box::new(Pass::<true>)));
+    let defs = [NodeDef::of::<Source>(), pass.clone(), pass.clone(), pass.clone(), sink];
     let node = |(place, def): (usize, NodeDef)| {
         let thread = heavy.then(|| format!("t{}", place % 2));
         let schedule = Schedule { thread, ..Schedule::default() };
         CheckedNode { schedule, ..CheckedNode::new(place.to_string(), def) }
     };
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
-    let out = |to: usize| Edge::new((0, "out"), (to, "in"), policy);
+    let out = |to: usize| Edge::new((0, FIRST), (to, FIRST), policy);
     let into = |from: usize| {
         let (port, sync) = match from {
-            1 => ("in", None),
-            2 if joins => ("side", Some(SyncPolicy::Exact)),
-            _ if joins => ("extra", Some(SyncPolicy::Latest { max_age: None })),
-            _ => ("in", None),
+            1 => (FIRST, None),
+            2 if joins => (PortId::at(1), Some(SyncPolicy::Exact)),
+            _ if joins => (PortId::at(2), Some(SyncPolicy::Latest { max_age: None })),
+            _ => (FIRST, None),
         };
-        Edge { sync, ..Edge::new((from, "out"), (4, port), policy) }
+        Edge { sync, ..Edge::new((from, FIRST), (4, port), policy) }
     };
     let graph = CheckedGraph {
         name: "branches".to_owned(),
@@ -227,7 +229,7 @@ fn check_branches(pass: NodeDef, joins: bool, heavy: bool) {
 /// One test, because the count is of all threads that run nodes.
 #[test]
 fn graphs_in_steady_state_allocate_nothing() {
-    for pass in [NodeDef::of::<Pass<false>>(), NodeDef::of::<Pass<true>>()] {
+    for pass in &[NodeDef::of::<Pass<false>>(), NodeDef::of::<Pass<true>>()] {
         check(pass, &[], ClockKind::Real, Threads::Single);
         check(pass, &[], ClockKind::Virtual, Threads::Auto);
         // Paced by the virtual clock, there is one packet under way: the pools are full at once.

@@ -21,7 +21,7 @@ pub struct Compare {
 
 struct Stream {
     node: String,
-    port: &'static str,
+    port: Arc<str>,
     codec: Codec,
     /// Hashes of the recorded packets; `None` when the stream was not recorded.
     expected: Option<Vec<[u8; 32]>>,
@@ -78,12 +78,13 @@ impl Compare {
         recording: Option<&Recording>,
     ) -> Result<Arc<Self>, ReplayError> {
         let outputs = graph.nodes.iter().flat_map(|node| {
-            let coded = node.def.outputs().filter_map(|port| Some((port.name, port.codec?)));
+            let coded =
+                node.def.outputs.iter().filter_map(|port| Some((port.name.clone(), port.codec?)));
             coded.map(|(port, codec)| (node.name.clone(), port, codec))
         });
         let mut streams: Vec<_> = outputs
             .map(|(node, port, codec)| Stream {
-                expected: recording.and_then(|all| all.stream(&node, port)).map(|_| Vec::new()),
+                expected: recording.and_then(|all| all.stream(&node, &port)).map(|_| Vec::new()),
                 node,
                 port,
                 codec,
@@ -92,7 +93,7 @@ impl Compare {
             .collect();
         if let Some(recording) = recording {
             recording.for_each(|node, output, at, bytes| {
-                let fits = |stream: &&mut Stream| stream.node == node && stream.port == output;
+                let fits = |stream: &&mut Stream| stream.node == node && *stream.port == *output;
                 if let Some(Stream { expected: Some(expected), codec, .. }) =
                     streams.iter_mut().find(fits)
                 {
@@ -130,8 +131,8 @@ fn hash(at: Timestamp, bytes: &[u8]) -> [u8; 32] {
 }
 
 impl Observer for Compare {
-    fn sent(&self, node: &str, port: &'static str, _: Timestamp, packet: &Packet) {
-        let fits = |stream: &&Stream| stream.node == node && stream.port == port;
+    fn sent(&self, node: &str, port: &str, _: Timestamp, packet: &Packet) {
+        let fits = |stream: &&Stream| stream.node == node && *stream.port == *port;
         let Some(stream) = self.streams.iter().find(fits) else { return };
         let mut seen = lock(&stream.seen);
         let Seen { packets, hash: all, bytes, difference } = &mut *seen;

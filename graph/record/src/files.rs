@@ -61,7 +61,7 @@ pub(crate) fn hashes(graph: &CheckedGraph) -> BTreeMap<String, String> {
     let mut hashes = BTreeMap::new();
     for (_, node) in graph.nodes.iter().enumerate().filter(|(place, _)| is_step(*place)) {
         for param in node.def.params.iter().filter(|param| param.kind == ParamKind::Path) {
-            let Some(ParamValue::Path(path)) = node.params.get(param.name) else { continue };
+            let Some(ParamValue::Path(path)) = node.params.get(&*param.name) else { continue };
             let mut hash = Sha256::new();
             if (path.is_file() || path.is_dir()) && add(path, &mut hash).is_ok() {
                 hashes.insert(format!("{}.{}", node.name, param.name), hex(&hash.finalize()));

@@ -78,7 +78,7 @@ pub enum RecordError {
         /// The output.
         name: String,
         /// Its payload type.
-        ty: &'static str,
+        ty: String,
     },
     /// The system has no thread for it.
     #[error("cannot start the thread that records: {0}")]
@@ -220,7 +220,7 @@ impl Recorder {
 
     /// The place of a stream among those that are recorded.
     fn stream(&self, node: &str, port: &str) -> Option<usize> {
-        self.outputs.iter().position(|output| output.node == node && output.port == port)
+        self.outputs.iter().position(|output| output.node == node && *output.port == *port)
     }
 
     /// Writes what waits and ends the file. Later packets are counted as dropped.
@@ -266,7 +266,7 @@ impl Observer for Recorder {
         if self.stream(node, port).is_some() { self.holds } else { 0 }
     }
 
-    fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
+    fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
         let Some(stream) = self.stream(node, port) else { return };
         // Writing it is no part of its way through the graph, nor is a clone.
         let packet = packet.clone();
@@ -290,7 +290,7 @@ impl Observer for Recorder {
 /// An output that is recorded.
 pub(crate) struct Output {
     pub(crate) node: String,
-    pub(crate) port: &'static str,
+    pub(crate) port: Arc<str>,
     pub(crate) codec: Codec,
 }
 
@@ -301,7 +301,10 @@ fn choose(
     wanted: &[String],
 ) -> Result<(Vec<Output>, Vec<String>), RecordError> {
     let outputs = graph.nodes.iter().flat_map(|node| {
-        node.def.outputs().map(move |port| (node, port, format!("{}.{}", node.name, port.name)))
+        node.def
+            .outputs
+            .iter()
+            .map(move |port| (node, port, format!("{}.{}", node.name, port.name)))
     });
     let outputs: Vec<_> = outputs.collect();
     for name in wanted {
@@ -319,9 +322,11 @@ fn choose(
             continue;
         }
         match port.codec {
-            Some(codec) => chosen.push(Output { node: node.name.clone(), port: port.name, codec }),
+            Some(codec) => {
+                chosen.push(Output { node: node.name.clone(), port: port.name.clone(), codec })
+            }
             None if named => {
-                return Err(RecordError::NotRecorded { name: output, ty: port.ty });
+                return Err(RecordError::NotRecorded { name: output, ty: port.ty.to_string() });
             }
             None => skipped.push(output),
         }

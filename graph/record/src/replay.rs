@@ -5,10 +5,11 @@ use std::{
     fs::File,
     io::BufReader,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use afferent_engine::{CheckedGraph, OnError, StandIn};
-use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, Timestamp};
+use afferent_engine::{CheckedGraph, OnError};
+use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, PortId, Timestamp};
 use mcap::{Channel, McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
 use serde::Serialize;
 
@@ -170,14 +171,14 @@ impl Recording {
                 continue;
             }
             let mut codecs = Vec::new();
-            for port in node.def.outputs() {
-                let is_used = graph.edges.iter().any(|edge| edge.from == (place, port.name));
-                match (self.stream(&node.name, port.name), port.codec) {
+            for port in &node.def.outputs {
+                let is_used = graph.edges.iter().any(|edge| edge.from == (place, port.id));
+                match (self.stream(&node.name, &port.name), port.codec) {
                     (Some(stream), Some(codec)) if stream.message == codec.message => {
-                        codecs.push((port.name, codec));
+                        codecs.push((port.name.clone(), port.id, codec));
                     }
                     (Some(stream), codec) => {
-                        let sent = codec.map_or(port.ty, |codec| codec.message);
+                        let sent = codec.map_or(&*port.ty, |codec| codec.message);
                         return Err(ReplayError::Mismatch {
                             stream: format!("{}.{}", node.name, port.name),
                             recorded: stream.message.clone(),
@@ -190,7 +191,7 @@ impl Recording {
                             known.map(|stream| format!("{}.{}", stream.node, stream.output));
                         return Err(ReplayError::Missing {
                             node: node.name.clone(),
-                            output: port.name.to_owned(),
+                            output: port.name.to_string(),
                             known: known.collect::<Vec<_>>().join(", "),
                         });
                     }
@@ -201,14 +202,15 @@ impl Recording {
             let (path, name) = (self.path.clone(), node.name.clone());
             // The file is no better when it is read again from its start.
             graph.nodes[place].on_error = OnError::Stop;
-            graph.nodes[place].stand_in = Some(StandIn::new(move |_| {
+            let replayed = graph.nodes[place].def.with_open(move |_| {
                 let source = Replay::open(&path, name.clone(), codecs.clone());
                 let source = source.map_err(|error| NodeError::File {
                     path: path.clone(),
                     reason: error.to_string(),
                 })?;
                 Ok(Box::new(source))
-            }));
+            });
+            graph.nodes[place].def = replayed;
         }
         Ok(replaced)
     }
@@ -276,7 +278,7 @@ fn begin_ns(channel: &Channel<'_>) -> Option<u64> {
 /// Sends what a node sent in a recording.
 struct Replay {
     node: String,
-    codecs: Vec<(&'static str, Codec)>,
+    codecs: Vec<(Arc<str>, PortId, Codec)>,
     messages: Messages,
     next: Option<Next>,
 }
@@ -284,7 +286,8 @@ struct Replay {
 /// The next packet: when it was sent, its output, time and value.
 struct Next {
     sent: Timestamp,
-    port: &'static str,
+    name: Arc<str>,
+    port: PortId,
     codec: Codec,
     at: Timestamp,
     bytes: Vec<u8>,
@@ -294,7 +297,7 @@ impl Replay {
     fn open(
         path: &Path,
         node: String,
-        codecs: Vec<(&'static str, Codec)>,
+        codecs: Vec<(Arc<str>, PortId, Codec)>,
     ) -> Result<Self, ReplayError> {
         let mut replay = Self { node, codecs, messages: messages(path)?, next: None };
         replay.advance();
@@ -306,11 +309,12 @@ impl Replay {
         // A fault of the file ends it, as `Recording::open` has found.
         while let Some(Ok(message)) = self.messages.next() {
             let Some((node, output, sent)) = origin(&message) else { continue };
-            let codec = self.codecs.iter().find(|(port, _)| node == self.node && *port == output);
-            if let (Some((port, codec)), Some(at)) = (codec, captured(&message)) {
-                let (port, codec) = (*port, *codec);
+            let codec =
+                self.codecs.iter().find(|(name, ..)| node == self.node && **name == *output);
+            if let (Some((name, port, codec)), Some(at)) = (codec, captured(&message)) {
+                let (name, port, codec) = (name.clone(), *port, *codec);
                 let bytes = message.data.into_owned();
-                self.next = Some(Next { sent, port, codec, at, bytes });
+                self.next = Some(Next { sent, name, port, codec, at, bytes });
                 return;
             }
         }
@@ -319,12 +323,15 @@ impl Replay {
 
 impl DynNode for Replay {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        if let Some(Next { port, codec, at, bytes, .. }) =
+        if let Some(Next { name, port, codec, at, bytes, .. }) =
             self.next.take_if(|next| next.sent <= cx.now())
         {
             let header = Header { at, ..Header::default() };
             let packet = codec.decode(&bytes, header);
-            let packet = packet.map_err(|reason| NodeError::InvalidInput { port, reason })?;
+            let packet = packet.map_err(|reason| NodeError::InvalidInput {
+                port: name.to_string().into(),
+                reason,
+            })?;
             cx.send_packet(port, packet);
             self.advance();
         }

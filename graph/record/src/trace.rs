@@ -44,7 +44,7 @@ enum Event {
     Call {
         node: usize,
         thread: usize,
-        input: Option<&'static str>,
+        input: Option<String>,
         trace: u64,
         real_ns: (u64, u64),
         model_ns: u64,
@@ -127,7 +127,14 @@ impl Observer for TraceFile {
     fn called(&self, call: &CallSpan<'_>) {
         let Some(node) = self.nodes.iter().position(|name| name == call.node) else { return };
         let CallSpan { thread, input, trace, real_ns, model_ns, .. } = *call;
-        self.queue(Event::Call { node, thread, input, trace, real_ns, model_ns });
+        self.queue(Event::Call {
+            node,
+            thread,
+            input: input.map(str::to_owned),
+            trace,
+            real_ns,
+            model_ns,
+        });
     }
 
     fn failed(&self, failure: &Failure) {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use afferent_engine::{CheckedGraph, Observer};
-use afferent_graph::{Packet, Timestamp};
+use afferent_graph::{Packet, PortId, PortKind, Timestamp};
 use serde::Serialize;
 
 use crate::lock;
@@ -31,7 +31,7 @@ const KEPT: usize = 4096;
 /// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
 pub struct Waterfall {
     /// Node and port of each stage.
-    stages: Vec<(String, &'static str)>,
+    stages: Vec<(String, String)>,
     state: Mutex<State>,
 }
 
@@ -75,7 +75,10 @@ pub struct Stage {
 impl Waterfall {
     /// A waterfall for a run of `graph`; `None` when it names no outputs for one.
     pub fn new(graph: &CheckedGraph) -> Option<Arc<Self>> {
-        let name = |(node, port): &(usize, &'static str)| (graph.nodes[*node].name.clone(), *port);
+        let name = |(node, port): &(usize, PortId)| {
+            let node = &graph.nodes[*node];
+            (node.name.clone(), node.def.port_name(PortKind::Output, *port).into_owned())
+        };
         let stages: Vec<_> = graph.waterfall.iter().map(name).collect();
         (stages.len() > 1).then(|| Arc::new(Self { stages, state: Mutex::default() }))
     }
@@ -113,7 +116,7 @@ impl Waterfall {
 }
 
 impl Observer for Waterfall {
-    fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
+    fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
         let stage = self.stages.iter().position(|(name, other)| name == node && *other == port);
         let Some(stage) = stage else { return };
         let (header, last) = (&packet.header, self.stages.len() - 1);
@@ -263,7 +266,7 @@ mod tests {
 
     fn waterfall() -> Waterfall {
         let stages = [("vad", "events"), ("llm", "answer"), ("speaker", "heard")];
-        let stages = stages.map(|(node, port)| (node.to_owned(), port)).to_vec();
+        let stages = stages.map(|(node, port)| (node.to_owned(), port.to_owned())).to_vec();
         Waterfall { stages, state: Mutex::default() }
     }
 

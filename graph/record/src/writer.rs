@@ -97,7 +97,7 @@ impl Writer {
         for Output { node, port, codec } in outputs {
             let schema = out.add_schema(codec.message, "ros2msg", codec.schema.as_bytes())?;
             let begin_ns = begin.to_string();
-            let metadata = [("node", node.as_str()), ("output", *port), ("begin_ns", &*begin_ns)];
+            let metadata = [("node", node.as_str()), ("output", &**port), ("begin_ns", &*begin_ns)];
             let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let topic = format!("{node}/{port}");
             let id = out.add_channel(schema, &topic, "cdr", &metadata.into())?;

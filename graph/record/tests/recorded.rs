@@ -15,7 +15,7 @@ use afferent_engine::{
 };
 use afferent_graph::{
     Cx, Image, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue,
-    PixelFormat, Port, Timestamp, Weight, params,
+    PixelFormat, Port, PortId, Timestamp, Weight, params,
 };
 use afferent_record::{
     Compare, RecordError, RecordOptions, Recorder, Recording, ReplayError, TraceFile,
@@ -85,6 +85,9 @@ impl<const GAIN: u32> Node for Parrot<GAIN> {
     }
 }
 
+/// First port of its direction.
+const FIRST: PortId = PortId::at(0);
+
 fn graph(parrot: NodeDef) -> CheckedGraph {
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
     CheckedGraph {
@@ -93,7 +96,7 @@ fn graph(parrot: NodeDef) -> CheckedGraph {
             CheckedNode::new("talker", NodeDef::of::<Talker>()),
             CheckedNode::new("parrot", parrot),
         ],
-        edges: vec![Edge::new((0, "words"), (1, "heard"), policy)],
+        edges: vec![Edge::new((0, FIRST), (1, FIRST), policy)],
         ..CheckedGraph::default()
     }
 }
@@ -178,7 +181,7 @@ fn a_recording_keeps_files_and_hashes() {
     let mut sink = CheckedNode::new("end", NodeDef::of::<Model>());
     sink.params.insert("model".to_owned(), ParamValue::Path(sunk.clone()));
     graph.nodes.push(sink);
-    graph.edges.push(Edge::new((1, "words"), (end, "heard"), graph.edges[0].policy));
+    graph.edges.push(Edge::new((1, FIRST), (end, FIRST), graph.edges[0].policy));
     let files = [("g.yaml", "nodes: {}"), ("parts/values.json", "{}")];
     let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).to_vec();
     let options = RecordOptions { attachments: files.clone(), ..RecordOptions::default() };
@@ -382,7 +385,7 @@ fn a_run_that_does_not_start_leaves_what_was_there() {
     let folder = tempfile::tempdir().unwrap();
     let [record, traced] = ["x.mcap", "x.json"].map(|name| folder.path().join(name));
     let mut graph = graph(NodeDef::of::<Parrot<1>>());
-    let open = graph.nodes[1].def.open;
+    let parrot = graph.nodes[1].def.clone();
     let observers = |graph: &CheckedGraph| {
         let recorder = Recorder::create(&record, graph, &RecordOptions::default()).unwrap();
         (recorder, TraceFile::create(&traced, graph).unwrap())
@@ -391,14 +394,15 @@ fn a_run_that_does_not_start_leaves_what_was_there() {
     for path in [&record, &traced] {
         fs::write(path, &long).unwrap();
     }
-    graph.nodes[1].def.open =
-        |_, _| Err(NodeError::Device { name: "lp0".to_owned(), reason: "it is off".to_owned() });
+    graph.nodes[1].def = parrot.with_open(|_| {
+        Err(NodeError::Device { name: "lp0".to_owned(), reason: "it is off".to_owned() })
+    });
     let (recorder, trace) = observers(&graph);
     let error = try_run(&graph, vec![recorder, trace]).unwrap_err();
     assert!(matches!(error, RunError::Open { .. }), "{error}");
     assert!([&record, &traced].iter().all(|path| fs::read(path).unwrap() == long));
     // What starts leaves nothing of it.
-    graph.nodes[1].def.open = open;
+    graph.nodes[1].def = parrot;
     let (recorder, trace) = observers(&graph);
     run_with(&graph, vec![recorder.clone(), trace.clone()]);
     assert_eq!((recorder.finish().written(), trace.finish().error), (600, None));

@@ -21,7 +21,7 @@ pub(crate) struct Sendable {
     /// Makes the packet of a moment.
     pub(crate) make: fn(&Fields<'_>, Timestamp) -> Result<Packet, String>,
     /// A source of it.
-    pub(crate) source: NodeDef,
+    pub(crate) source: fn() -> NodeDef,
 }
 
 /// Every one of them, by its name.
@@ -96,7 +96,7 @@ const fn sendable<T: Payload>(
     fields: &'static [&'static str],
     make: fn(&Fields<'_>, Timestamp) -> Result<Packet, String>,
 ) -> Sendable {
-    Sendable { ty: T::TYPE, fields, make, source: sender::<T>() }
+    Sendable { ty: T::TYPE, fields, make, source: sender::<T> }
 }
 
 fn packet<T: Payload>(value: T, at: Timestamp) -> Packet {

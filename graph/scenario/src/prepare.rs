@@ -3,17 +3,17 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use afferent_engine::{
-    CheckedGraph, CheckedNode, Diagnostic, Edge, EdgePolicy, LoadOptions, Place, StandIn,
-    load_and_check, yaml::Reader,
+    CheckedGraph, CheckedNode, Diagnostic, Edge, EdgePolicy, LoadOptions, Place, load_and_check,
+    yaml::Reader,
 };
 use afferent_graph::{
-    AudioBlock, Cx, DynNode, Features, Image, NodeDef, NodeError, OnFull, OpenCx, Payload, Port,
-    SampleRate, Timestamp,
+    AudioBlock, Catalog, Cx, DynNode, Features, Image, NodeError, OnFull, OpenCx, Payload, PortId,
+    PortKind, PortSpec, SampleRate, Timestamp,
 };
 
 use crate::{
     payload::{Fields, Sendable, TYPES},
-    sound::Sounds,
+    sound::{SoundNodes, Sounds},
     source::{Hearing, Interrupts, PACKETS, Sender, Sent},
     spec::{Act, Case, Output, Send, Turn},
     stage::{Action, Planned, Resolved, Script, Stage, Stream},
@@ -25,7 +25,7 @@ pub(crate) struct Prepared {
     graph: CheckedGraph,
     /// Streams in their order, and those of each node.
     pub(crate) streams: Vec<Stream>,
-    outputs: HashMap<String, Vec<(&'static str, usize)>>,
+    outputs: HashMap<String, Vec<(Arc<str>, usize)>>,
     /// The stream of the output that interrupts, and that of all interrupts.
     interrupting: Option<usize>,
     interrupts: usize,
@@ -33,9 +33,10 @@ pub(crate) struct Prepared {
     echo: Option<usize>,
     actions: Vec<(Action, Duration)>,
     /// The source that hears the user, and its output.
-    hearing: Option<(usize, &'static str)>,
+    hearing: Option<(usize, PortId)>,
     /// Sources that send packets, and what.
     senders: Vec<(usize, Vec<Sent>)>,
+    sounds: SoundNodes,
 }
 
 /// The stream of interrupts, whoever causes them.
@@ -48,7 +49,7 @@ impl Prepared {
     /// Every fault of the graph and of what the case says about it.
     pub(crate) fn new(
         case: &Case,
-        catalogue: &[&[NodeDef]],
+        catalog: &Catalog,
         services: &OpenCx,
         sounds: &mut Sounds,
     ) -> Result<Self, Vec<Diagnostic>> {
@@ -58,7 +59,7 @@ impl Prepared {
             without_sources: !case.turns.is_empty(),
             ..LoadOptions::default()
         };
-        let graph = match load_and_check(&case.graph, &options, catalogue, services) {
+        let graph = match load_and_check(&case.graph, &options, catalog, services) {
             Ok(checked) => checked.graph,
             Err(faults) => return Err(faults.iter().map(|fault| placed(fault, case)).collect()),
         };
@@ -72,6 +73,7 @@ impl Prepared {
             actions: Vec::new(),
             hearing: None,
             senders: Vec::new(),
+            sounds: sounds.nodes().clone(),
             graph,
         };
         let mut reader = Reader::default();
@@ -97,13 +99,16 @@ impl Prepared {
 
     fn list_streams(&mut self) {
         for (place, node) in self.graph.nodes.iter().enumerate() {
-            for port in node.def.outputs() {
+            for port in &node.def.outputs {
                 let stream = self.streams.len();
-                let is_bulk = [AudioBlock::TYPE, Features::TYPE, Image::TYPE].contains(&port.ty);
+                let is_bulk = [AudioBlock::TYPE, Features::TYPE, Image::TYPE].contains(&&*port.ty);
                 let name = format!("{}.{}", node.name, port.name);
                 self.streams.push(Stream { name, is_bulk, is_looked_for: false });
-                self.outputs.entry(node.name.clone()).or_default().push((port.name, stream));
-                if self.graph.interrupt == Some((place, port.name)) {
+                self.outputs
+                    .entry(node.name.clone())
+                    .or_default()
+                    .push((port.name.clone(), stream));
+                if self.graph.interrupt == Some((place, port.id)) {
                     self.interrupting = Some(stream);
                 }
             }
@@ -125,7 +130,7 @@ impl Prepared {
         if let Some(echo) = &case.source.echo {
             self.echo = self.stream(&echo.of, reader);
             if let Some((place, port)) = self.port(&echo.of, reader, true)
-                && port.ty != AudioBlock::TYPE
+                && *port.ty != *AudioBlock::TYPE
             {
                 let node = &self.graph.nodes[place].name;
                 let message = format!("{node}.{} is no sound, but {}", port.name, port.ty);
@@ -150,7 +155,7 @@ impl Prepared {
         output: &Output,
         reader: &mut Reader,
         only_outputs: bool,
-    ) -> Option<(usize, &'static Port)> {
+    ) -> Option<(usize, PortSpec)> {
         let (name, port) = output.name.split_once('.').unwrap_or((&output.name, ""));
         let Some(place) = self.graph.nodes.iter().position(|node| node.name == name) else {
             let names = self.graph.nodes.iter().map(|node| node.name.as_str());
@@ -159,11 +164,10 @@ impl Prepared {
             return None;
         };
         let def = &self.graph.nodes[place].def;
-        let known = || def.outputs().chain(def.inputs().filter(|_| !only_outputs));
+        let known = || def.outputs.iter().chain(def.inputs.iter().filter(|_| !only_outputs));
         if port.is_empty() {
-            let mut outputs = def.outputs();
-            if let (Some(port), None) = (outputs.next(), outputs.next()) {
-                return Some((place, port));
+            if let [port] = def.outputs.as_slice() {
+                return Some((place, port.clone()));
             }
             let names: Vec<_> = known().map(|port| format!("{name}.{}", port.name)).collect();
             let message = format!("node \"{name}\" has several ports: which is meant?");
@@ -171,11 +175,11 @@ impl Prepared {
             reader.faults.push(fault.help(Some(format!("write one of {}", names.join(", ")))));
             return None;
         }
-        let found = known().find(|known| known.name == port).map(|port| (place, port));
+        let found = known().find(|known| *known.name == *port).map(|port| (place, port.clone()));
         if found.is_none() {
             let kind = if only_outputs { "output" } else { "port" };
             let message = format!("node \"{name}\" has no {kind} \"{port}\"");
-            let names = known().map(|port| port.name).collect::<Vec<_>>();
+            let names = known().map(|port| &*port.name).collect::<Vec<_>>();
             let what = format!("the {kind}s of \"{name}\"");
             reader.unknown(&output.place, message, port, names.iter().copied(), &what);
         }
@@ -187,8 +191,8 @@ impl Prepared {
     fn hear(&mut self, case: &Case, reader: &mut Reader) {
         let sound = |place: usize| {
             let def = &self.graph.nodes[place].def;
-            let port = def.outputs().find(|port| port.ty == AudioBlock::TYPE)?;
-            def.is_source().then_some((place, port.name))
+            let port = def.outputs.iter().find(|port| *port.ty == *AudioBlock::TYPE)?;
+            def.is_source().then_some((place, port.id))
         };
         let places = 0..self.graph.nodes.len();
         if let Some((name, place)) = &case.source.node {
@@ -270,15 +274,15 @@ impl Prepared {
     fn send(&mut self, turn: usize, send: &Send, reader: &mut Reader) -> Option<()> {
         let (node, port) = self.port(&send.to, reader, false)?;
         let name = format!("{}.{}", self.graph.nodes[node].name, port.name);
-        let payload = sendable(send, port, &name, reader)?;
+        let payload = sendable(send, &port, &name, reader)?;
         let fields = send.fields.iter().map(|(name, text, _)| (name.clone(), text.clone()));
         let fields: Vec<_> = fields.collect();
         if let Err(reason) = (payload.make)(&Fields(&fields), Timestamp::ZERO) {
             reader.error(&send.to.place, format!("a {} for {name}: {reason}", port.ty));
             return None;
         }
-        let is_output = self.graph.nodes[node].def.outputs().any(|known| std::ptr::eq(known, port));
-        let interrupts = is_output && self.graph.interrupt == Some((node, port.name));
+        let is_output = port.kind == PortKind::Output;
+        let interrupts = is_output && self.graph.interrupt == Some((node, port.id));
         let is_source = self.graph.nodes[node].def.is_source();
         if is_source && self.hearing.is_some_and(|(hearing, _)| hearing == node) {
             let message = format!("\"{name}\" belongs to the source that hears the user");
@@ -286,8 +290,8 @@ impl Prepared {
             return None;
         }
         let (sender, out) = match is_source {
-            true => (node, port.name),
-            false => (self.sender(node, port, is_output, payload, &name, send, reader)?, PACKETS),
+            true => (node, port.id),
+            false => (self.sender(node, &port, is_output, payload, &name, send, reader)?, PACKETS),
         };
         let sent = Sent { turn, port: out, payload, fields, interrupts };
         match self.senders.iter_mut().find(|(known, _)| *known == sender) {
@@ -302,7 +306,7 @@ impl Prepared {
     fn sender(
         &mut self,
         node: usize,
-        port: &'static Port,
+        port: &PortSpec,
         is_output: bool,
         payload: &'static Sendable,
         name: &str,
@@ -317,10 +321,10 @@ impl Prepared {
         let policy = EdgePolicy { on_full: OnFull::Block, queue: EdgePolicy::QUEUE, max_age: None };
         let ends: Vec<_> = match is_output {
             true => {
-                let edges = self.graph.edges.iter().filter(|edge| edge.from == (node, port.name));
+                let edges = self.graph.edges.iter().filter(|edge| edge.from == (node, port.id));
                 edges.map(|edge| edge.to).collect()
             }
-            false => vec![(node, port.name)],
+            false => vec![(node, port.id)],
         };
         if ends.is_empty() {
             reader
@@ -345,18 +349,21 @@ impl Prepared {
             self.streams.push(Stream { name, is_bulk: false, is_looked_for: false });
             Some(self.streams.len() - 1)
         };
-        self.graph.nodes.push(CheckedNode::new(source.clone(), payload.source));
-        self.outputs.insert(source, stream.map(|stream| (PACKETS, stream)).into_iter().collect());
+        self.graph.nodes.push(CheckedNode::new(source.clone(), (payload.source)()));
+        self.outputs.insert(
+            source,
+            stream.map(|stream| (Arc::from("packets"), stream)).into_iter().collect(),
+        );
         Some(place)
     }
 
     /// Logs that would be printed are not.
     fn silence_logs(&mut self) {
         let is_printed = |node: &&mut CheckedNode| {
-            node.def.name == "event_log" && !node.params.contains_key("path")
+            *node.def.name == *"event_log" && !node.params.contains_key("path")
         };
         for node in self.graph.nodes.iter_mut().filter(is_printed) {
-            node.stand_in = Some(StandIn::new(|_| Ok(Box::new(Nothing))));
+            node.def = node.def.with_open(|_| Ok(Box::new(Nothing)));
         }
     }
 
@@ -400,20 +407,29 @@ impl Prepared {
         if let Some((place, port)) = self.hearing {
             let (stage, source) = (stage.clone(), case.source.clone());
             let interrupts = interrupts.take().unwrap_or_default();
-            graph.nodes[place].stand_in = Some(StandIn::new(move |_| {
+            let sounds = self.sounds.clone();
+            let def = graph.nodes[place].def.with_open(move |_| {
                 let (stage, interrupts) = (stage.clone(), interrupts.clone());
-                let hearing =
-                    Hearing::new(stage, port, source.noise_dbfs, source.echo.as_ref(), interrupts)?;
+                let hearing = Hearing::new(
+                    stage,
+                    port,
+                    source.noise_dbfs,
+                    source.echo.as_ref(),
+                    interrupts,
+                    &sounds,
+                )?;
                 Ok(Box::new(hearing))
-            }));
+            });
+            graph.nodes[place].def = def;
         }
         for (place, packets) in &self.senders {
             let (stage, packets) = (stage.clone(), packets.clone());
             let interrupts = interrupts.take().unwrap_or_default();
-            graph.nodes[*place].stand_in = Some(StandIn::new(move |_| {
+            let def = graph.nodes[*place].def.with_open(move |_| {
                 let (stage, packets) = (stage.clone(), packets.clone());
                 Ok(Box::new(Sender { stage, packets, interrupts: interrupts.clone() }))
-            }));
+            });
+            graph.nodes[*place].def = def;
         }
         let witness = Witness::new(stage.clone(), self.outputs.clone(), self.interrupting);
         (graph, Arc::new(witness), stage)
@@ -433,11 +449,11 @@ fn placed(fault: &Diagnostic, case: &Case) -> Diagnostic {
 /// How packets of the port are made.
 fn sendable(
     send: &Send,
-    port: &'static Port,
+    port: &PortSpec,
     name: &str,
     reader: &mut Reader,
 ) -> Option<&'static Sendable> {
-    let Some(payload) = TYPES.iter().find(|known| known.ty == port.ty) else {
+    let Some(payload) = TYPES.iter().find(|known| *known.ty == *port.ty) else {
         let known: Vec<_> = TYPES.iter().map(|known| known.ty).collect();
         let message = format!("{name} takes {}, which a scenario cannot send", port.ty);
         let fault = Diagnostic::error(Some(&send.to.place), message);

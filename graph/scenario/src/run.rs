@@ -9,7 +9,7 @@ use std::{
 use afferent_engine::{
     ClockKind, Diagnostic, Observer, Report, RunError, RunOptions, Session, Threads,
 };
-use afferent_graph::{NodeDef, OpenCx, Timestamp};
+use afferent_graph::{Catalog, OpenCx, Timestamp};
 
 use crate::{
     judge::{self, Verdict, Window},
@@ -41,7 +41,7 @@ impl Default for Options {
 
 /// Runs cases on the virtual clock.
 pub struct Runner<'r> {
-    catalogue: &'r [&'r [NodeDef]],
+    catalog: &'r Catalog,
     services: &'r OpenCx,
     options: Options,
     sounds: Sounds,
@@ -56,17 +56,17 @@ struct Run {
 }
 
 impl<'r> Runner<'r> {
-    /// A runner of graphs with the nodes of `catalogue`, whose models use `services`.
-    pub fn new(catalogue: &'r [&'r [NodeDef]], services: &'r OpenCx, options: Options) -> Self {
-        let sounds = Sounds::new(options.cache.clone());
-        Self { catalogue, services, options, sounds }
+    /// A runner of graphs with the nodes of `catalog`, whose models use `services`.
+    pub fn new(catalog: &'r Catalog, services: &'r OpenCx, options: Options) -> Self {
+        let sounds = Sounds::new(catalog, options.cache.clone());
+        Self { catalog, services, options, sounds }
     }
 
     /// Runs `case`.
     pub fn run(&mut self, case: &Case) -> Outcome {
         let start = Instant::now();
         let mut outcome = Outcome::new(case);
-        let prepared = Prepared::new(case, self.catalogue, self.services, &mut self.sounds);
+        let prepared = Prepared::new(case, self.catalog, self.services, &mut self.sounds);
         match prepared {
             Ok(prepared) => self.run_prepared(case, &prepared, &mut outcome),
             Err(faults) => outcome.faults.extend(faults.into_iter().map(Fault::from)),

@@ -1,6 +1,6 @@
 //! The sounds of a user: read, resampled, brought to their level.
 //!
-//! Files are read and resampled by the nodes that graphs have for it.
+//! Files are read and resampled by the nodes `wav_source` and `resample` of the catalog.
 
 use std::{
     collections::HashMap,
@@ -10,10 +10,9 @@ use std::{
 };
 
 use afferent_graph::{
-    AudioBlock, Node, NodeBench, NodeError, OpenCx, Packet, Resume, SampleRate, Timestamp,
+    AudioBlock, Catalog, DynBench, NodeDef, NodeError, OpenCx, Packet, ParamValue, ParamValues,
+    PortId, Resume, SampleRate, Timestamp,
 };
-use afferent_nodes_audio::{Quality, Resample, ResampleParams};
-use afferent_nodes_io::{Channels, Pace, WavSource, WavSourceParams};
 
 use crate::{
     espeak::Espeak,
@@ -23,8 +22,79 @@ use crate::{
 /// Sounds that were made once; cases share them.
 #[derive(Debug)]
 pub(crate) struct Sounds {
+    nodes: SoundNodes,
     espeak: Espeak,
     files: HashMap<(PathBuf, u32), Arc<[f32]>>,
+}
+
+/// Nodes of the catalog that the simulated user needs: one reads sound files, one resamples.
+#[derive(Debug, Clone)]
+pub(crate) struct SoundNodes {
+    wav_source: Option<NodeDef>,
+    resample: Option<NodeDef>,
+}
+
+impl SoundNodes {
+    pub(crate) fn new(catalog: &Catalog) -> Self {
+        let [wav_source, resample] =
+            ["wav_source", "resample"].map(|name| catalog.node(name).cloned());
+        Self { wav_source, resample }
+    }
+
+    /// Opens the resampler. Sound goes in and out by its first ports.
+    pub(crate) fn resampler(&self, rate: u32, quality: &str) -> Result<DynBench, NodeError> {
+        let params = [
+            ("rate", ParamValue::Int(rate.into())),
+            ("quality", ParamValue::Text(quality.to_owned())),
+        ];
+        open("resample", self.resample.as_ref(), params)
+    }
+
+    /// Samples of a file, mixed to one channel, at `rate`.
+    fn read(&self, path: &Path, rate: SampleRate) -> Result<Vec<f32>, NodeError> {
+        let params = [
+            ("path", ParamValue::Path(path.to_owned())),
+            ("pace", ParamValue::Text("max".to_owned())),
+            ("block", ParamValue::Duration(Duration::from_secs(1))),
+            ("channels", ParamValue::Text("mono".to_owned())),
+        ];
+        let mut source = open("wav_source", self.wav_source.as_ref(), params)?;
+        let mut resample = self.resampler(rate.0, "high")?;
+        let mut samples = Vec::new();
+        let mut append = |sent: Vec<(PortId, Packet)>| -> Result<(), NodeError> {
+            for (_, packet) in sent {
+                if let Some(block) = packet.get::<AudioBlock>() {
+                    samples.extend_from_slice(block.channel(0)?);
+                }
+            }
+            Ok(())
+        };
+        loop {
+            let (sent, resume) = source.poll(Timestamp::ZERO)?;
+            for (_, packet) in sent {
+                append(resample.call(PortId::at(0), packet)?)?;
+            }
+            if resume == Resume::Done {
+                break;
+            }
+        }
+        append(resample.finish(Timestamp::ZERO)?)?;
+        Ok(samples)
+    }
+}
+
+fn open<const N: usize>(
+    name: &str,
+    def: Option<&NodeDef>,
+    params: [(&str, ParamValue); N],
+) -> Result<DynBench, NodeError> {
+    let Some(def) = def else {
+        let reason = "the program has no node of this name; add it to the catalog".to_owned();
+        return Err(NodeError::Device { name: name.to_owned(), reason });
+    };
+    let params: ParamValues =
+        params.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    DynBench::open(def, &params, &OpenCx { name: name.to_owned(), ..OpenCx::default() })
 }
 
 /// What is quieter than the loudest part by this factor is silence: 40 dB.
@@ -34,8 +104,14 @@ const PART: Duration = Duration::from_millis(10);
 
 impl Sounds {
     /// Sounds of speech are kept in the folder `cache`.
-    pub(crate) fn new(cache: PathBuf) -> Self {
-        Self { espeak: Espeak::new(cache), files: HashMap::new() }
+    pub(crate) fn new(catalog: &Catalog, cache: PathBuf) -> Self {
+        let nodes = SoundNodes::new(catalog);
+        Self { nodes, espeak: Espeak::new(cache), files: HashMap::new() }
+    }
+
+    /// The nodes that read and resample.
+    pub(crate) fn nodes(&self) -> &SoundNodes {
+        &self.nodes
     }
 
     /// What espeak-ng says.
@@ -67,7 +143,7 @@ impl Sounds {
             Some(samples) => samples.clone(),
             None => {
                 let samples: Arc<[f32]> =
-                    read(path, rate).map_err(|error| error.to_string())?.into();
+                    self.nodes.read(path, rate).map_err(|error| error.to_string())?.into();
                 self.files.insert(key, samples.clone());
                 samples
             }
@@ -80,37 +156,6 @@ impl Sounds {
         };
         Ok(shaped(part, shape, rate))
     }
-}
-
-/// The samples of a file, as one channel at `rate`.
-fn read(path: &Path, rate: SampleRate) -> Result<Vec<f32>, NodeError> {
-    let (pace, channels, block) = (Pace::Max, Channels::Mono, Duration::from_secs(1));
-    let params = WavSourceParams { path: path.to_owned(), pace, block, channels, repeat: false };
-    let mut source = NodeBench::new(WavSource::open(params, &OpenCx::default())?);
-    let params = ResampleParams { rate: rate.0, quality: Quality::High };
-    let mut resample = NodeBench::new(Resample::open(params, &OpenCx::default())?);
-    let mut samples = Vec::new();
-    let mut keep = |sent: Vec<(&str, Packet)>| -> Result<(), NodeError> {
-        for (_, packet) in sent {
-            if let Some(block) = packet.get::<AudioBlock>() {
-                samples.extend_from_slice(block.channel(0)?);
-            }
-        }
-        Ok(())
-    };
-    loop {
-        let (sent, resume) = source.poll(Timestamp::ZERO)?;
-        for (_, packet) in sent {
-            if let Some(block) = packet.get::<AudioBlock>() {
-                keep(resample.call(Resample::AUDIO, packet.header.at, block.clone())?)?;
-            }
-        }
-        if resume == Resume::Done {
-            break;
-        }
-    }
-    keep(resample.finish(Timestamp::ZERO)?)?;
-    Ok(samples)
 }
 
 /// The sound as `shape` says.
@@ -190,20 +235,9 @@ mod tests {
     }
 
     #[test]
-    fn files_are_resampled() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tone.wav");
-        let (channels, sample_rate, bits_per_sample) = (2, 22_050, 16);
-        let sample_format = hound::SampleFormat::Int;
-        let spec = hound::WavSpec { channels, sample_rate, bits_per_sample, sample_format };
-        let mut writer = hound::WavWriter::create(&path, spec).unwrap();
-        (0..44_100).for_each(|n| writer.write_sample((n % 100 * 100) as i16).unwrap());
-        writer.finalize().unwrap();
-        let mut sounds = Sounds::new(folder.path().to_owned());
-        let sound = sounds.play(&path, &Shape::default(), RATE).unwrap();
-        assert_eq!(sound.len(), 16_000);
-        let error =
-            sounds.play(&folder.path().join("no.wav"), &Shape::default(), RATE).unwrap_err();
-        assert!(error.contains("no.wav"), "{error}");
+    fn a_program_without_the_nodes_says_which_are_missing() {
+        let mut sounds = Sounds::new(&Catalog::default(), PathBuf::new());
+        let error = sounds.play(Path::new("tone.wav"), &Shape::default(), RATE).unwrap_err();
+        assert!(error.contains("wav_source") && error.contains("add it to the catalog"), "{error}");
     }
 }

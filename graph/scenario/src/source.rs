@@ -1,17 +1,16 @@
 //! What runs in the place of sources: the sound of the user, and packets of the scenario.
 
-use std::{collections::VecDeque, marker::PhantomData, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use afferent_engine::InterruptHandle;
 use afferent_graph::{
-    AudioBlock, Cx, DynNode, Node, NodeBench, NodeDef, NodeError, OpenCx, Out, Packet, Payload,
-    Port, Timestamp,
+    AudioBlock, Cx, DynBench, DynNode, Header, NodeDef, NodeError, NodeSpec, Out, Packet, Payload,
+    PortId, Timestamp,
 };
-use afferent_nodes_audio::{Quality, Resample, ResampleParams};
 
 use crate::{
     payload::{Fields, Sendable},
-    sound::{Noise, amplitude},
+    sound::{Noise, SoundNodes, amplitude},
     spec::Echo,
     stage::{Action, Stage, State},
 };
@@ -29,7 +28,7 @@ pub(crate) struct Hearing {
 
 /// The sound of the graph on its way to the microphone.
 struct Heard {
-    resample: NodeBench<Resample>,
+    resample: DynBench,
     gain: f32,
     /// Samples between the time of a sound and when it is heard.
     delay: std::time::Duration,
@@ -41,15 +40,15 @@ impl Hearing {
     /// Sends by the output `port`.
     pub(crate) fn new(
         stage: Arc<Stage>,
-        port: &'static str,
+        port: PortId,
         noise_dbfs: Option<f64>,
         echo: Option<&Echo>,
         interrupts: Interrupts,
+        sounds: &SoundNodes,
     ) -> Result<Self, NodeError> {
         let rate = stage.script.rate.0;
         let heard = |echo: &Echo| {
-            let params = ResampleParams { rate, quality: Quality::Medium };
-            let resample = NodeBench::new(Resample::open(params, &OpenCx::default())?);
+            let resample = sounds.resampler(rate, "medium")?;
             let gain = amplitude(echo.level_db) as f32;
             Ok::<_, NodeError>(Heard {
                 resample,
@@ -60,7 +59,7 @@ impl Hearing {
         };
         let echo = echo.map(heard).transpose()?;
         let noise = Noise::new(noise_dbfs.map_or(0.0, amplitude), 2);
-        Ok(Self { stage, out: Out::new(port), noise, sent: 0, echo, interrupts })
+        Ok(Self { stage, out: Out::resolved(port, ""), noise, sent: 0, echo, interrupts })
     }
 
     /// Time of the sample that is `samples` after the next one.
@@ -92,7 +91,8 @@ impl Heard {
                 let channel = block.channel(channel)?;
                 samples.iter_mut().zip(channel).for_each(|(to, from)| *to += from * share);
             }
-            for (_, packet) in self.resample.call(Resample::AUDIO, packet.header.at, mono)? {
+            let mono = Packet::new(mono, Header { at: packet.header.at, ..Header::default() });
+            for (_, packet) in self.resample.call(PortId::at(0), mono)? {
                 let Some(block) = packet.get::<AudioBlock>() else { continue };
                 let at = packet.header.at + self.delay;
                 self.waiting.push_back((at, block.channel(0)?.to_vec()));
@@ -204,7 +204,7 @@ pub(crate) struct Sender {
 pub(crate) struct Sent {
     pub(crate) turn: usize,
     /// The output of the source.
-    pub(crate) port: &'static str,
+    pub(crate) port: PortId,
     pub(crate) payload: &'static Sendable,
     pub(crate) fields: Vec<(String, String)>,
     /// Whether it leaves by the output that interrupts.
@@ -229,7 +229,7 @@ impl DynNode for Sender {
         for sent in due {
             let made = (sent.payload.make)(&Fields(&sent.fields), now);
             let packet =
-                made.map_err(|reason| NodeError::InvalidInput { port: sent.port, reason })?;
+                made.map_err(|reason| NodeError::InvalidInput { port: "packets".into(), reason })?;
             cx.send_packet(sent.port, packet);
             if sent.interrupts {
                 state.note_interrupt(&stage.script, now);
@@ -253,29 +253,17 @@ impl DynNode for Sender {
 }
 
 /// The contract of a source that sends `T` by the output [`PACKETS`]; a [`Sender`] runs in its place.
-pub(crate) const fn sender<T: Payload>() -> NodeDef {
-    NodeDef::of::<Sends<T>>()
+pub(crate) fn sender<T: Payload>() -> NodeDef {
+    let ports = [Out::<T>::new("packets").port()];
+    let spec = NodeSpec {
+        summary: "Sends packets of a scenario".into(),
+        ..NodeSpec::new("scenario", &ports)
+    };
+    NodeDef::from_fn(spec, |cx| {
+        let reason = "the sender of a scenario runs only within it".to_owned();
+        Err(NodeError::Device { name: cx.name.clone(), reason })
+    })
 }
 
 /// The output of [`sender`].
-pub(crate) const PACKETS: &str = "packets";
-
-struct Sends<T>(PhantomData<fn() -> T>);
-
-impl<T: Payload> Node for Sends<T> {
-    type Params = ();
-
-    const NAME: &'static str = "scenario";
-    const SUMMARY: &'static str = "Sends packets of a scenario.";
-    const PORTS: &'static [Port] = &[Out::<T>::new(PACKETS).port()];
-    const LATENCY: &'static str = "none";
-
-    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self(PhantomData))
-    }
-
-    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        cx.end();
-        Ok(())
-    }
-}
+pub(crate) const PACKETS: PortId = PortId::at(0);

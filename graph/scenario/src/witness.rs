@@ -15,7 +15,7 @@ use crate::stage::{Event, Stage};
 pub(crate) struct Witness {
     stage: Arc<Stage>,
     /// Of each node: its outputs, and their streams.
-    outputs: HashMap<String, Vec<(&'static str, usize)>>,
+    outputs: HashMap<String, Vec<(Arc<str>, usize)>>,
     /// The stream of the output that interrupts.
     interrupting: Option<usize>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Witness {
 impl Witness {
     pub(crate) fn new(
         stage: Arc<Stage>,
-        outputs: HashMap<String, Vec<(&'static str, usize)>>,
+        outputs: HashMap<String, Vec<(Arc<str>, usize)>>,
         interrupting: Option<usize>,
     ) -> Self {
         Self { stage, outputs, interrupting }
@@ -31,9 +31,11 @@ impl Witness {
 }
 
 impl Observer for Witness {
-    fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
+    fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
         let outputs = self.outputs.get(node).into_iter().flatten();
-        let Some((_, stream)) = outputs.into_iter().find(|(name, _)| *name == port) else { return };
+        let Some((_, stream)) = outputs.into_iter().find(|(name, _)| **name == *port) else {
+            return;
+        };
         let (header, value) = (&packet.header, packet.payload());
         let info = &self.stage.script.streams[*stream];
         let fields = if info.is_bulk && !info.is_looked_for {

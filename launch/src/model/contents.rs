@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afferent_core::{Arg, CompileSpec, Dynamism, find_kernel};
+use afferent_core::{Arg, CompileSpec, Dynamism, KernelLists, find_kernel};
 use afferent_runtime::{
-    Method, ModelFile,
+    Method, ModelFile, ModelOptions,
     program::{DelegatePlan, Instruction, MethodPlan, TensorData, TensorMeta, Value},
 };
 use serde::Serialize;
 
 use super::input::describe;
-use crate::catalogue::{BACKENDS, KERNELS};
 
 /// What is in a program file.
 #[derive(Serialize)]
@@ -138,7 +137,7 @@ pub(super) struct Buffer {
 }
 
 impl Contents {
-    pub(super) fn of(file: &ModelFile) -> Self {
+    pub(super) fn of(file: &ModelFile, models: &ModelOptions) -> Self {
         let program = file.program();
         let is_metadata = |plan: &MethodPlan<'_>| {
             plan.num_instructions() == 0 && plan.inputs().is_empty() && !plan.outputs().is_empty()
@@ -156,7 +155,7 @@ impl Contents {
             bytes: file.size(),
             flatbuffer_bytes: program.flatbuffer_len(),
             segment_bytes: program.segment_entries().map(<[u8]>::len).collect(),
-            methods: methods.iter().map(MethodContents::of).collect(),
+            methods: methods.iter().map(|plan| MethodContents::of(plan, models)).collect(),
             metadata: metadata.collect(),
             named_data: program.named_data_entries().map(named).collect(),
             test_cases: suites
@@ -170,7 +169,7 @@ impl Contents {
 }
 
 impl MethodContents {
-    fn of(plan: &MethodPlan<'_>) -> Self {
+    fn of(plan: &MethodPlan<'_>, models: &ModelOptions) -> Self {
         let mut contents = Self {
             name: plan.name().to_owned(),
             inputs: plan.inputs().iter().map(|value| Port::of(plan, value)).collect(),
@@ -186,8 +185,8 @@ impl MethodContents {
             mutable_buffers: Vec::new(),
             bytes: 0,
         };
-        contents.count_calls(plan);
-        contents.sort_tensors(plan);
+        contents.count_calls(plan, models);
+        contents.sort_tensors(plan, models);
         let blobs: usize = contents.delegates.iter().map(|delegate| delegate.bytes).sum();
         let external: usize = contents.external.iter().map(|named| named.bytes).sum();
         let planned: usize = contents.planned_bytes.values().sum();
@@ -196,7 +195,7 @@ impl MethodContents {
         contents
     }
 
-    fn count_calls(&mut self, plan: &MethodPlan<'_>) {
+    fn count_calls(&mut self, plan: &MethodPlan<'_>, models: &ModelOptions) {
         let mut operator_calls = vec![0; plan.num_operators()];
         let mut delegate_calls = vec![0; plan.num_delegates()];
         for instruction in plan.instructions() {
@@ -210,17 +209,18 @@ impl MethodContents {
             }
         }
         let operators = plan.operators().zip(operator_calls).map(|(operator, calls)| {
-            let kernel = find_kernel(KERNELS, operator.name, operator.overload).is_some();
+            let kernel = find_kernel(models.kernels, operator.name, operator.overload).is_some();
             OperatorContents { name: operator.to_string(), calls, kernel }
         });
         self.operators = operators.collect();
         let delegates = plan.delegates().zip(delegate_calls);
-        self.delegates =
-            delegates.map(|(delegate, calls)| DelegateContents::of(&delegate, calls)).collect();
+        self.delegates = delegates
+            .map(|(delegate, calls)| DelegateContents::of(&delegate, calls, models))
+            .collect();
     }
 
-    fn sort_tensors(&mut self, plan: &MethodPlan<'_>) {
-        let (kept, mut seen) = (kept(plan), BTreeSet::new());
+    fn sort_tensors(&mut self, plan: &MethodPlan<'_>, models: &ModelOptions) {
+        let (kept, mut seen) = (kept(plan, models.kernels), BTreeSet::new());
         for (at, value) in plan.values().enumerate() {
             let Value::Tensor(meta) = value else { continue };
             let bytes = meta.layout.nbytes;
@@ -250,7 +250,7 @@ impl MethodContents {
 
 /// Values that a run keeps for the next one: they are read before an instruction writes them, and
 /// are no inputs.
-fn kept(plan: &MethodPlan<'_>) -> BTreeSet<u32> {
+fn kept(plan: &MethodPlan<'_>, kernels: KernelLists<'static>) -> BTreeSet<u32> {
     let (mut read_first, mut written) = (BTreeSet::new(), BTreeSet::new());
     let mut visit = |value: u32, reads: bool, writes: bool| {
         if reads && !written.contains(&value) {
@@ -264,7 +264,7 @@ fn kept(plan: &MethodPlan<'_>) -> BTreeSet<u32> {
         match instruction {
             Instruction::Kernel { operator, args } => {
                 let operator = plan.operator(operator as usize);
-                let kernel = operator.and_then(|op| find_kernel(KERNELS, op.name, op.overload));
+                let kernel = operator.and_then(|op| find_kernel(kernels, op.name, op.overload));
                 let kinds = kernel.map_or(&[][..], |kernel| kernel.args);
                 // What stands behind the arguments repeats the results.
                 for (value, kind) in args.iter().zip(kinds) {
@@ -284,7 +284,7 @@ fn kept(plan: &MethodPlan<'_>) -> BTreeSet<u32> {
 }
 
 impl DelegateContents {
-    fn of(delegate: &DelegatePlan<'_>, calls: usize) -> Self {
+    fn of(delegate: &DelegatePlan<'_>, calls: usize, models: &ModelOptions) -> Self {
         let spec = |spec: CompileSpec<'_>| Spec {
             key: spec.key.to_owned(),
             bytes: spec.value.len(),
@@ -295,7 +295,7 @@ impl DelegateContents {
             bytes: delegate.blob.len(),
             calls,
             compile_specs: delegate.compile_specs().map(spec).collect(),
-            available: BACKENDS.iter().any(|b| b.name() == delegate.id && b.is_available()),
+            available: models.backends.iter().any(|b| b.name() == delegate.id && b.is_available()),
         }
     }
 }

@@ -2,16 +2,17 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use afferent_runtime::{Input, ModelFile};
+use afferent_runtime::{Input, Model, ModelFile};
 use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
+
+use crate::App;
 
 use super::{
     AccessArgs,
     compare::{Difference, ToleranceArgs, compare},
     input::{Given, given, random},
-    instance,
 };
 use crate::table::aligned;
 
@@ -62,7 +63,7 @@ struct Verdict {
     error: Option<String>,
 }
 
-pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn diff(app: &App, args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let open = |path: &PathBuf| -> anyhow::Result<Arc<ModelFile>> {
         Ok(ModelFile::open_with(path, &args.ptd, args.access.access())?)
     };
@@ -72,7 +73,9 @@ pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
         [] => random(&plan, args.seed)?,
         texts => given(texts, &plan)?,
     };
-    let verdicts = verdicts(&reference, &other, &args.method, &inputs, args.tolerance)?;
+    let [mut reference, mut other] =
+        [reference, other].map(|file| Model::new(file, app.models().clone()));
+    let verdicts = verdicts(&mut reference, &mut other, &args.method, &inputs, args.tolerance)?;
     let text = if args.json {
         format!("{}\n", serde_json::to_string_pretty(&verdicts)?)
     } else {
@@ -85,17 +88,17 @@ pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
 
 /// Runs both programs, and compares output by output.
 fn verdicts(
-    reference: &Arc<ModelFile>,
-    other: &Arc<ModelFile>,
+    reference: &mut Model,
+    other: &mut Model,
     method: &str,
     inputs: &[Given],
     tolerance: ToleranceArgs,
 ) -> anyhow::Result<Vec<Verdict>> {
     let inputs: Vec<Input<'_>> = inputs.iter().map(Given::input).collect();
-    let failed = |file: &ModelFile| file.path().display().to_string();
-    let (mut a, mut b) = (instance(Arc::clone(reference)), instance(Arc::clone(other)));
-    let expected = a.run(method, &inputs).with_context(|| failed(reference))?;
-    let found = b.run(method, &inputs).with_context(|| failed(other))?;
+    let names = [&*reference, &*other].map(|model| model.file().path().display().to_string());
+    let [reference_name, other_name] = names;
+    let expected = reference.run(method, &inputs).context(reference_name)?;
+    let found = other.run(method, &inputs).context(other_name)?;
     if expected.len() != found.len() {
         bail!("the programs give {} and {} outputs", expected.len(), found.len());
     }
@@ -139,12 +142,13 @@ mod tests {
 
     #[test]
     fn a_program_equals_itself_and_no_other() {
-        let (mlp, other) = (open("mlp"), open("linear"));
-        let inputs = random(&mlp.method("forward").unwrap(), 1).unwrap();
+        let inputs = random(&open("mlp").method("forward").unwrap(), 1).unwrap();
+        let model = |name| Model::new(open(name), App::new().models().clone());
+        let (mut mlp, mut same, mut other) = (model("mlp"), model("mlp"), model("linear"));
         let tolerance = ToleranceArgs::default();
-        let same = verdicts(&mlp, &mlp, "forward", &inputs, tolerance).unwrap();
+        let same = verdicts(&mut mlp, &mut same, "forward", &inputs, tolerance).unwrap();
         assert!(!same.is_empty() && same.iter().all(|verdict| verdict.ok), "{}", text(&same));
-        assert!(verdicts(&mlp, &other, "forward", &inputs, tolerance).is_err());
+        assert!(verdicts(&mut mlp, &mut other, "forward", &inputs, tolerance).is_err());
     }
 
     #[test]
@@ -165,7 +169,9 @@ mod tests {
         let other = ModelFile::from_bytes("changed.pte", &bytes).unwrap();
         let inputs = random(&reference.method("forward").unwrap(), 1).unwrap();
         let tolerance = ToleranceArgs::default();
-        let found = verdicts(&reference, &other, "forward", &inputs, tolerance).unwrap();
+        let [mut reference, mut other] =
+            [reference, other].map(|file| Model::new(file, App::new().models().clone()));
+        let found = verdicts(&mut reference, &mut other, "forward", &inputs, tolerance).unwrap();
         let difference = found[0].difference.as_ref().unwrap();
         assert!(!found[0].ok && difference.outside > 0 && difference.max_abs > 0.0);
         assert!(difference.snr_db.is_finite() && difference.cosine < 1.0);

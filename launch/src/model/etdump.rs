@@ -198,7 +198,7 @@ mod tests {
     use afferent_runtime::{Input, Model, ModelOptions, RunOptions};
 
     use super::*;
-    use crate::catalogue::KERNELS;
+    use afferent_kernels::KERNELS;
 
     /// A table in a file, read by hand.
     #[derive(Clone, Copy)]

@@ -17,10 +17,11 @@ use afferent_text::{AnswerOptions, Finish, Generator, Sampling, Tokenizer};
 use anyhow::Context;
 use clap::Args;
 
+use crate::App;
+
 use super::{
     CacheArgs, ProgramFile,
     limits::{Limits, threads},
-    options,
 };
 
 /// Prints what a language model answers, as it comes, and then how many tokens it took and gave in
@@ -108,7 +109,7 @@ struct Measured {
     finish: Option<Finish>,
 }
 
-pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     let (cancelled, answers) = (args.limits.start(), Arc::new(AtomicBool::new(false)));
     let (flag, busy) = (Arc::clone(&cancelled), Arc::clone(&answers));
     let pressed = AtomicBool::new(false);
@@ -131,7 +132,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let tokenizer = Tokenizer::open(&args.tokenizer)?;
     let workers = pool::workers(args.threads);
-    let of_model = ModelOptions { workers, ..args.limits.of_model(options()) };
+    let of_model = ModelOptions { workers, ..args.limits.of_model(app.models().clone()) };
     let model = args.cache.load(args.program.open()?, "forward", of_model)?;
     let generator = Generator::new(model)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::App;
+
 use super::{
     ProgramFile,
     contents::{Contents, DelegateContents, MethodContents, Named, Port},
@@ -26,9 +28,9 @@ pub(crate) struct InfoArgs {
     json: bool,
 }
 
-pub(crate) fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn info(app: &App, args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let file = args.program.open()?;
-    let contents = Contents::of(&file);
+    let contents = Contents::of(&file, app.models());
     if args.json {
         crate::print(&format!("{}\n", serde_json::to_string_pretty(&contents)?))?;
     } else {

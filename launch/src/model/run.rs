@@ -13,11 +13,12 @@ use afferent_simd::pool;
 use anyhow::Context;
 use clap::Args;
 
+use crate::App;
+
 use super::{
     CacheArgs, ProgramFile,
     input::{Given, given},
     limits::{Limits, threads},
-    options,
     profile::{Profile, ProfileFile},
 };
 use crate::npy;
@@ -61,13 +62,13 @@ pub(crate) struct RunArgs {
     profile: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(app: &App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     // What cannot be written ends the command before the model is loaded.
     let profile = args.profile.as_deref().map(ProfileFile::open).transpose()?;
     let origin = Instant::now();
     let file = args.program.open()?;
     let method = Instant::now();
-    let of_model = args.limits.of_model(options());
+    let of_model = args.limits.of_model(app.models().clone());
     let mut model = args.cache.load(Arc::clone(&file), &args.method, of_model)?;
     let load_ms = origin.elapsed().as_secs_f64() * 1e3;
     let profile = profile.map(|file| Profile::new(file, origin, method));

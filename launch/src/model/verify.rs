@@ -2,16 +2,17 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use afferent_runtime::{Input, Model, ModelFile, program::TestCase};
+use afferent_runtime::{Input, Model, ModelFile, ModelOptions, program::TestCase};
 use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
+
+use crate::App;
 
 use super::{
     ProgramFile,
     compare::{Difference, ToleranceArgs, compare},
     input::Given,
-    instance,
 };
 use crate::table::{aligned, figure};
 
@@ -50,9 +51,9 @@ struct Verdict {
     error: Option<String>,
 }
 
-pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn verify(app: &App, args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let file = args.program.open()?;
-    let verdicts = verdicts(&file, args.method.as_deref(), args.tolerance)?;
+    let verdicts = verdicts(&file, app.models(), args.method.as_deref(), args.tolerance)?;
     let text = if args.json {
         format!("{}\n", serde_json::to_string_pretty(&verdicts)?)
     } else {
@@ -69,6 +70,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
 /// There are none.
 fn verdicts(
     file: &Arc<ModelFile>,
+    models: &ModelOptions,
     method: Option<&str>,
     tolerance: ToleranceArgs,
 ) -> anyhow::Result<Vec<Verdict>> {
@@ -82,7 +84,7 @@ fn verdicts(
     let chosen = |name: &str| method.is_none_or(|method| method == name);
     let mut verdicts = Vec::new();
     for suite in bundled.suites().filter(|suite| chosen(suite.method)) {
-        let mut model = instance(Arc::clone(file));
+        let mut model = Model::new(Arc::clone(file), models.clone());
         for (case, test) in suite.cases().enumerate() {
             let verdict = |output, difference: Option<Difference>, error: Option<String>| Verdict {
                 method: suite.method.to_owned(),
@@ -182,7 +184,7 @@ mod tests {
 
     fn check(bytes: &[u8]) -> Vec<Verdict> {
         let file = ModelFile::from_bytes("model.bpte", bytes).unwrap();
-        verdicts(&file, None, ToleranceArgs::default()).unwrap()
+        verdicts(&file, App::new().models(), None, ToleranceArgs::default()).unwrap()
     }
 
     #[test]
@@ -219,7 +221,10 @@ mod tests {
             "/../tests/conformance/data/programs/bundled/model.pte"
         );
         let file = ModelFile::open(path, &[]).unwrap();
-        let Err(error) = verdicts(&file, None, ToleranceArgs::default()) else { panic!() };
+        let Err(error) = verdicts(&file, App::new().models(), None, ToleranceArgs::default())
+        else {
+            panic!()
+        };
         assert!(error.to_string().contains("holds no test cases"), "{error}");
     }
 }

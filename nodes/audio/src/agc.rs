@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afferent_graph::{AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, params};
+use afferent_graph::{AudioBlock, Cx, Node, NodeError, OpenCx, Port, SampleRate, params, ports};
 
 params! {
     /// Settings of [`Agc`].
@@ -21,11 +21,6 @@ params! {
 }
 
 /// Brings speech to one level, by a gain that changes slowly.
-///
-/// | port    | payload       | unit          | rate                                |
-/// |---------|---------------|---------------|-------------------------------------|
-/// | `audio` | `audio/Block` | full scale ±1 | in: any, blocks of any length       |
-/// | `audio` | `audio/Block` | full scale ±1 | out: of the input, no louder than -1 dBFS |
 ///
 /// The gain is what brings the level of speech to the target: the mean power of the steps of 10 ms
 /// that are no more than 16 dB below it. A step counts only if it is above `gate_dbfs` and 8 dB
@@ -125,12 +120,16 @@ const CEILING: f32 = 0.891;
 const GAIN_S: f32 = 0.02;
 const LIMITER_S: f32 = 0.05;
 
-impl Agc {
-    /// Sound in.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// Sound out.
-    pub const OUT: Out<AudioBlock> = Out::new("audio");
+ports! {
+    impl Agc {
+        /// Sound, any rate and channels, full scale ±1, blocks of any length.
+        in AUDIO: AudioBlock;
+        /// The same sound at the level, no louder than -1 dBFS.
+        out OUT = "audio": AudioBlock, in_step;
+    }
+}
 
+impl Agc {
     /// Takes the measure of a step that is complete.
     fn end_step(&mut self) {
         let power = self.step.sum / self.step.samples.max(1) as f32;
@@ -226,10 +225,7 @@ impl Node for Agc {
 
     const NAME: &'static str = "agc";
     const SUMMARY: &'static str = "Brings speech to one level, by a gain that changes slowly.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("any rate and channels, full scale ±1, blocks of any length"),
-        Self::OUT.port().help("the same sound at the level, no louder than -1 dBFS").in_step(),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "none";
 
     fn open(params: AgcParams, _: &OpenCx) -> Result<Self, NodeError> {

@@ -103,7 +103,7 @@ impl AudioMixer {
             let (least, most) = AudioBlock::RATES_HZ.into_inner();
             format!("{source:?} sends {} Hz; {least} to {most} Hz are mixed", rate.0)
         };
-        Err(NodeError::InvalidInput { port: Self::AUDIO.name(), reason })
+        Err(NodeError::InvalidInput { port: Self::AUDIO.name().into(), reason })
     }
 
     /// Takes in the block that `source` sent.
@@ -233,7 +233,8 @@ impl Node for AudioMixer {
 
     fn open(params: AudioMixerParams, _: &OpenCx) -> Result<Self, NodeError> {
         let gains = parse_gains(&params.gains_db);
-        let gains = gains.map_err(|reason| NodeError::InvalidParam { name: "gains_db", reason })?;
+        let gains =
+            gains.map_err(|reason| NodeError::InvalidParam { name: "gains_db".into(), reason })?;
         let (format, inputs) = (None, Vec::new());
         Ok(Self { gains, wait: params.wait, format, inputs, sent: 0, first: 0, newest: 0 })
     }
@@ -304,12 +305,16 @@ mod tests {
         level: f32,
         restarted: bool,
     ) -> Sent {
-        let outputs = vec![("audio", Pool::new(4))];
+        let outputs = vec![("audio".into(), Pool::new(4))];
         let around = Surroundings { outputs, ..Surroundings::default() };
         let mut sent = Outbox::default();
         let header = Header { at: ms(at), ..Header::default() };
         let mut packet = Packet::new(block(16_000, &vec![level; 16 * len]), header);
-        let inbound = Inbound { port: "audio", source: source.to_owned() };
+        let inbound = Inbound {
+            port: AudioMixer::AUDIO.id(),
+            name: "audio".into(),
+            source: source.to_owned(),
+        };
         let caller = Caller { now: ms(now), real_ns: 0, restarted, around: &around };
         let mut cx = Cx::new(caller, Some((&inbound, &mut packet)), &mut sent);
         mixer.process(&mut cx).unwrap();

@@ -135,7 +135,7 @@ pub(crate) fn expect_speech(block: &AudioBlock, port: In<AudioBlock>) -> Result<
     } else {
         return Ok(());
     };
-    Err(NodeError::InvalidInput { port: port.name(), reason })
+    Err(NodeError::InvalidInput { port: port.name().into(), reason })
 }
 
 impl Node for Denoise {

@@ -13,7 +13,7 @@ mod resample;
 mod sample;
 mod timeline;
 
-use afferent_graph::NodeDef;
+use afferent_graph::{NodeDef, NodeEntry};
 
 pub use aec::{Aec, AecParams};
 pub use agc::{Agc, AgcParams};
@@ -23,11 +23,11 @@ pub use log_mel::{LogMel, LogMelParams};
 pub use resample::{Quality, Resample, ResampleParams};
 
 /// Every node of this crate, alphabetical.
-pub const NODES: &[NodeDef] = &[
-    NodeDef::of::<Aec>(),
-    NodeDef::of::<Agc>(),
-    NodeDef::of::<AudioMixer>(),
-    NodeDef::of::<Denoise>(),
-    NodeDef::of::<LogMel>(),
-    NodeDef::of::<Resample>(),
+pub const NODES: &[NodeEntry] = &[
+    NodeDef::of::<Aec>,
+    NodeDef::of::<Agc>,
+    NodeDef::of::<AudioMixer>,
+    NodeDef::of::<Denoise>,
+    NodeDef::of::<LogMel>,
+    NodeDef::of::<Resample>,
 ];

@@ -48,7 +48,7 @@ params! {
 /// use afferent_nodes_audio::{LogMel, LogMelParams};
 ///
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/log_mel").into();
-/// let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+/// let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
 /// let mut bench = NodeBench::new(LogMel::open(LogMelParams { model }, &cx)?);
 ///
 /// let mut silence = AudioBlock::default();
@@ -124,7 +124,7 @@ impl LogMel {
         } else {
             return Ok(());
         };
-        Err(NodeError::InvalidInput { port: Self::AUDIO.name(), reason })
+        Err(NodeError::InvalidInput { port: Self::AUDIO.name().into(), reason })
     }
 }
 
@@ -147,7 +147,7 @@ impl Node for LogMel {
         let path = params.model;
         let package = ModelPackage::open(&path).map_err(|error| model_error(&path, error))?;
         package.expect_task("features").map_err(|error| model_error(&path, error))?;
-        let model = package.load(cx.kernels, cx.backends, cx.weight_cache);
+        let model = package.load(cx.services.need::<afferent_runtime::ModelOptions>()?);
         let model = model.map_err(|error| model_error(&path, error))?;
         let contract = Contract::of(&model).map_err(|reason| model_error(&path, reason))?;
         let mut node = Self { path, model, contract, pending: Vec::new(), next_at: None };
@@ -245,7 +245,8 @@ mod tests {
     fn try_open(model: &str) -> Result<LogMel, NodeError> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models");
         let params = LogMelParams { model: Path::new(folder).join(model) };
-        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let cx =
+            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
         LogMel::open(params, &cx)
     }
 

@@ -99,7 +99,7 @@ impl Resample {
             let reason = format!(
                 "sound of {from} Hz cannot be brought to {to} Hz: the rates need a common divisor"
             );
-            NodeError::InvalidInput { port, reason }
+            NodeError::InvalidInput { port: port.into(), reason }
         })?;
         let (stream, from) = (filter.stream(channels), block.rate);
         let (taken, sent) = (0, 0);

@@ -10,13 +10,13 @@ mod microphone;
 mod sound;
 mod speaker;
 
-use afferent_graph::NodeDef;
+use afferent_graph::{NodeDef, NodeEntry};
 
 pub use microphone::{Microphone, MicrophoneParams};
 pub use speaker::{Speaker, SpeakerParams};
 
 /// Every node of this crate, alphabetical.
-pub const NODES: &[NodeDef] = &[NodeDef::of::<Microphone>(), NodeDef::of::<Speaker>()];
+pub const NODES: &[NodeEntry] = &[NodeDef::of::<Microphone>, NodeDef::of::<Speaker>];
 
 /// Direction of a sound device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -94,7 +94,7 @@ impl Speaker {
              node before it, or set rate and channels",
             rate.0, self.rate.0, self.channels
         );
-        Err(NodeError::InvalidInput { port: Self::AUDIO.name(), reason })
+        Err(NodeError::InvalidInput { port: Self::AUDIO.name().into(), reason })
     }
 
     /// Gives the device what it should have ahead of time, and tells how much was heard.

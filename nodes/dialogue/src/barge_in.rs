@@ -180,7 +180,7 @@ impl Node for BargeIn {
         if params.min_words > 0 {
             cx.needs("min_words", &[Self::TRANSCRIPT.name()], "asr")?;
         }
-        let connected = |port: &str| cx.connected.contains(&port);
+        let connected = |port: &str| cx.connected.iter().any(|name| **name == *port);
         let knows = connected(Self::TURNS.name()) && connected(Self::PLAYED.name());
         let known = params.backchannels.split(',').map(|text| text.trim().to_lowercase());
         let known = known.filter(|text| !text.is_empty());
@@ -301,7 +301,10 @@ mod tests {
 
     #[test]
     fn an_answer_can_be_interrupted_behind_a_gap_and_once() {
-        let cx = OpenCx { connected: vec!["events", "played", "turns"], ..OpenCx::default() };
+        let cx = OpenCx {
+            connected: ["events", "played", "turns"].map(Into::into).to_vec(),
+            ..OpenCx::default()
+        };
         let mut bench = open_with(0, &cx);
         let interrupts = |bench: &mut NodeBench<BargeIn>, at| {
             bench.call(BargeIn::EVENTS, ms(at), event(SpeechEventKind::Start)).unwrap();

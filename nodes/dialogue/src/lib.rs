@@ -8,7 +8,7 @@ mod sentences;
 mod tool;
 mod turn_detector;
 
-use afferent_graph::NodeDef;
+use afferent_graph::{NodeDef, NodeEntry};
 
 pub use barge_in::{BargeIn, BargeInParams};
 pub use push_to_talk::{PushToTalk, PushToTalkParams};
@@ -17,10 +17,10 @@ pub use tool::{Tool, ToolParams};
 pub use turn_detector::{TurnDetector, TurnDetectorParams};
 
 /// Every node of this crate, alphabetical.
-pub const NODES: &[NodeDef] = &[
-    NodeDef::of::<BargeIn>(),
-    NodeDef::of::<PushToTalk>(),
-    NodeDef::of::<Sentences>(),
-    NodeDef::of::<Tool>(),
-    NodeDef::of::<TurnDetector>(),
+pub const NODES: &[NodeEntry] = &[
+    NodeDef::of::<BargeIn>,
+    NodeDef::of::<PushToTalk>,
+    NodeDef::of::<Sentences>,
+    NodeDef::of::<Tool>,
+    NodeDef::of::<TurnDetector>,
 ];

@@ -155,7 +155,7 @@ fn enter() -> Result<Arc<AtomicUsize>, NodeError> {
 
 /// Times such as `0.5s-2s, 4s-6s`.
 fn read(held: &str) -> Result<Vec<[Timestamp; 2]>, NodeError> {
-    let failed = |reason: String| NodeError::InvalidParam { name: "held", reason };
+    let failed = |reason: String| NodeError::InvalidParam { name: "held".into(), reason };
     let time = |text: &str| {
         let time = read_duration(text, None).map_err(|error| failed(error.to_string()))?;
         Ok::<_, NodeError>(Timestamp::ZERO + time)

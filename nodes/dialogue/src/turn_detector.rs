@@ -232,7 +232,7 @@ impl Node for TurnDetector {
         }
         let (min, max) = (params.min_delay, params.max_delay);
         let reason = format!("{max:?} is shorter than min_delay, {min:?}");
-        Err(NodeError::InvalidParam { name: "max_delay", reason })
+        Err(NodeError::InvalidParam { name: "max_delay".into(), reason })
     }
 
     fn open(params: TurnDetectorParams, cx: &OpenCx) -> Result<Self, NodeError> {
@@ -241,7 +241,7 @@ impl Node for TurnDetector {
             cx.needs("model", &[Self::AUDIO.name()], "the microphone")?;
         }
         let words = params.hesitation.split(',').map(|word| word.trim().to_lowercase());
-        let hears = cx.connected.contains(&Self::PLAYED.name());
+        let hears = cx.connected.iter().any(|name| **name == *Self::PLAYED.name());
         let pause = params.model.as_deref().map(|path| Pause::open(path, cx)).transpose()?;
         Ok(Self {
             pause,
@@ -294,7 +294,10 @@ mod tests {
     fn open(eager: bool) -> NodeBench<TurnDetector> {
         let values: ParamValues = [("eager".to_owned(), ParamValue::Bool(eager))].into();
         let params = TurnDetectorParams::from_values(&values).unwrap();
-        let cx = OpenCx { connected: vec!["events", "transcript", "played"], ..OpenCx::default() };
+        let cx = OpenCx {
+            connected: ["events", "transcript", "played"].map(Into::into).to_vec(),
+            ..OpenCx::default()
+        };
         NodeBench::new(TurnDetector::open(params, &cx).unwrap())
     }
 

@@ -276,6 +276,7 @@ mod tests {
     };
 
     use super::*;
+    use afferent_graph::PortId;
 
     /// What a log has written, to look at while the log has the other end.
     #[derive(Clone, Default)]
@@ -306,7 +307,8 @@ mod tests {
         let origin = packet.header;
         let around = Surroundings { origin, ..Surroundings::default() };
         let caller = Caller { now: origin.at, real_ns, restarted: false, around: &around };
-        let inbound = Inbound { port: "events", source: "wake".to_owned() };
+        let inbound =
+            Inbound { port: PortId::at(0), name: "events".into(), source: "wake".to_owned() };
         log.process(&mut Cx::new(caller, Some((&inbound, &mut packet)), &mut Outbox::default()))
     }
 

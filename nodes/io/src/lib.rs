@@ -20,10 +20,10 @@ pub use wav_sink::{SampleFormat, WavSink, WavSinkParams};
 pub use wav_source::{Channels, Pace, WavSource, WavSourceParams};
 
 /// The nodes of this crate.
-pub const NODES: &[afferent_graph::NodeDef] = &[
-    afferent_graph::NodeDef::of::<EventLog>(),
-    afferent_graph::NodeDef::of::<ImageWriter>(),
-    afferent_graph::NodeDef::of::<TestPattern>(),
-    afferent_graph::NodeDef::of::<WavSink>(),
-    afferent_graph::NodeDef::of::<WavSource>(),
+pub const NODES: &[afferent_graph::NodeEntry] = &[
+    afferent_graph::NodeDef::of::<EventLog>,
+    afferent_graph::NodeDef::of::<ImageWriter>,
+    afferent_graph::NodeDef::of::<TestPattern>,
+    afferent_graph::NodeDef::of::<WavSink>,
+    afferent_graph::NodeDef::of::<WavSource>,
 ];

@@ -353,7 +353,7 @@ impl Writer {
 }
 
 fn input_error(reason: String) -> NodeError {
-    NodeError::InvalidInput { port: WavSink::AUDIO.name(), reason }
+    NodeError::InvalidInput { port: WavSink::AUDIO.name().into(), reason }
 }
 
 fn write_error(path: &std::path::Path, error: hound::Error) -> NodeError {

@@ -80,7 +80,7 @@ params! {
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/asr");
 /// let values = [("model".to_owned(), ParamValue::Path(model.into()))].into();
 /// let params = AsrParams::from_values(&values).unwrap();
-/// let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+/// let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
 /// let mut asr = NodeBench::new(Asr::open(params, &cx)?);
 ///
 /// let mut silence = AudioBlock::default();
@@ -346,7 +346,7 @@ fn search(
     let mut vocabulary = Vocabulary::new(language, labels);
     for phrase in params.hot_words.iter().flat_map(|phrases| phrases.split(',')) {
         let expected = vocabulary.expect(phrase, labels, params.hot_bonus);
-        expected.map_err(|reason| NodeError::InvalidParam { name: "hot_words", reason })?;
+        expected.map_err(|reason| NodeError::InvalidParam { name: "hot_words".into(), reason })?;
     }
     let weights = Weights {
         beam: params.beam,
@@ -366,7 +366,7 @@ fn expect_letters_only(params: &AsrParams) -> Result<(), NodeError> {
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((name, _)) => {
             let reason = "it needs lexicon: true, but that is false".to_owned();
-            Err(NodeError::InvalidParam { name, reason })
+            Err(NodeError::InvalidParam { name: name.into(), reason })
         }
         None => Ok(()),
     }
@@ -436,7 +436,9 @@ mod tests {
                 ("lexicon".to_owned(), ParamValue::Bool(false)),
                 (name.to_owned(), value),
             ];
-            let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+            let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(
+                afferent_kernels::KERNELS,
+            ));
             let params = AsrParams::from_values(&values.into()).unwrap();
             let Err(error) = Asr::open(params, &cx) else { panic!("{name} was accepted") };
             let expected = format!("parameter {name}: it needs lexicon: true, but that is false");
@@ -460,7 +462,8 @@ mod tests {
         let manifest = manifest.replace("start_delay_ms: 300.0", "start_delay_ms: 1.0e+30");
         fs::write(folder.join("model.yaml"), manifest).unwrap();
         let values = [("model".to_owned(), ParamValue::Path(folder.clone()))].into();
-        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let cx =
+            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
         let opened = Asr::open(AsrParams::from_values(&values).unwrap(), &cx);
         fs::remove_dir_all(&folder).unwrap();
         let Err(error) = opened else { panic!("it was accepted") };

@@ -14,7 +14,7 @@ mod tts;
 mod vad;
 mod wake_word;
 
-use afferent_graph::NodeDef;
+use afferent_graph::{NodeDef, NodeEntry};
 
 pub use asr::{Asr, AsrParams};
 pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
@@ -26,13 +26,13 @@ pub use vad::{Vad, VadParams};
 pub use wake_word::{WakeWord, WakeWordParams};
 
 /// Every node of this crate, alphabetical.
-pub const NODES: &[NodeDef] = &[
-    NodeDef::of::<Asr>(),
-    NodeDef::of::<FakeAsr>(),
-    NodeDef::of::<FakeLlm>(),
-    NodeDef::of::<FakeTts>(),
-    NodeDef::of::<Llm>(),
-    NodeDef::of::<Tts>(),
-    NodeDef::of::<Vad>(),
-    NodeDef::of::<WakeWord>(),
+pub const NODES: &[NodeEntry] = &[
+    NodeDef::of::<Asr>,
+    NodeDef::of::<FakeAsr>,
+    NodeDef::of::<FakeLlm>,
+    NodeDef::of::<FakeTts>,
+    NodeDef::of::<Llm>,
+    NodeDef::of::<Tts>,
+    NodeDef::of::<Vad>,
+    NodeDef::of::<WakeWord>,
 ];

@@ -32,7 +32,7 @@ impl RecurrentModel {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
         package.expect_task(task).map_err(|error| failed(error.to_string()))?;
-        let model = package.load(cx.kernels, cx.backends, cx.weight_cache);
+        let model = package.load(cx.services.need::<afferent_runtime::ModelOptions>()?);
         let model = model.map_err(|error| failed(error.to_string()))?;
         let Contract { input: input_sizes, result: result_sizes, state: state_sizes } =
             contract(&model, model.options().memory_limit).map_err(failed)?;
@@ -135,7 +135,8 @@ mod tests {
     #[test]
     fn what_is_no_sound_is_outlived() {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad"));
-        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let cx =
+            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
         let (mut model, _) = RecurrentModel::open(path, "voice_activity", &cx).unwrap();
         let len = model.input_sizes().iter().product();
         for value in [f32::NAN, f32::INFINITY, 1e30, -1e3] {
@@ -149,7 +150,8 @@ mod tests {
     fn what_a_caller_keeps_is_limited() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad");
         let package = ModelPackage::open(path).unwrap();
-        let model = package.load(afferent_kernels::KERNELS, &[], None).unwrap();
+        let model =
+            package.load(&afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS)).unwrap();
         let Contract { input, state, .. } = contract(&model, usize::MAX).unwrap();
         let bytes = |sizes: &[usize]| 4 * sizes.iter().product::<usize>();
         assert!(contract(&model, bytes(&input).max(bytes(&state))).is_ok());

@@ -25,7 +25,7 @@ impl Script {
 pub(crate) fn no_text(name: &'static str, texts: &str) -> Result<(), NodeError> {
     if texts.split('|').any(|text| text.trim().is_empty()) {
         let reason = "there is an empty text; write texts with \"|\" between them".to_owned();
-        return Err(NodeError::InvalidParam { name, reason });
+        return Err(NodeError::InvalidParam { name: name.into(), reason });
     }
     Ok(())
 }

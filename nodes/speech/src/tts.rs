@@ -200,7 +200,8 @@ mod tests {
     fn voice() -> NodeBench<Tts> {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/tts");
         let values: ParamValues = [("model".to_owned(), ParamValue::Path(model.into()))].into();
-        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let cx =
+            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
         NodeBench::new(Tts::open(TtsParams::from_values(&values).unwrap(), &cx).unwrap())
     }
 

@@ -60,7 +60,7 @@ params! {
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad");
 /// let values = [("model".to_owned(), ParamValue::Path(model.into()))].into();
 /// let params = VadParams::from_values(&values).unwrap();
-/// let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+/// let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
 /// let mut vad = NodeBench::new(Vad::open(params, &cx)?);
 ///
 /// let mut silence = AudioBlock::default();
@@ -102,7 +102,7 @@ impl Vad {
         let neg = params.neg_threshold.or(of_package).unwrap_or((threshold - 0.15).max(0.01));
         if neg > threshold {
             let reason = format!("{neg} is above the threshold of {threshold}");
-            return Err(NodeError::InvalidParam { name: "neg_threshold", reason });
+            return Err(NodeError::InvalidParam { name: "neg_threshold".into(), reason });
         }
         Ok((threshold, neg))
     }
@@ -304,7 +304,7 @@ pub(crate) fn expect_mono(
             "{} Hz, but the model hears {} Hz; put a resample node with rate: {} before it",
             block.rate.0, rate.0, rate.0
         );
-        return Err(NodeError::InvalidInput { port, reason });
+        return Err(NodeError::InvalidInput { port: port.into(), reason });
     }
     if block.channels() != 1 {
         let reason = format!(
@@ -312,7 +312,7 @@ pub(crate) fn expect_mono(
              on microphone",
             block.channels()
         );
-        return Err(NodeError::InvalidInput { port, reason });
+        return Err(NodeError::InvalidInput { port: port.into(), reason });
     }
     Ok(())
 }

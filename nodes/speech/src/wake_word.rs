@@ -43,7 +43,7 @@ params! {
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/wake_word");
 /// let values = [("model".to_owned(), ParamValue::Path(model.into()))].into();
 /// let params = WakeWordParams::from_values(&values).unwrap();
-/// let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+/// let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
 /// let mut wake = NodeBench::new(WakeWord::open(params, &cx)?);
 ///
 /// let mut silence = Features::default();
@@ -136,7 +136,7 @@ impl Node for WakeWord {
         let &[rows, bins] = features.values.sizes() else { return Ok(()) };
         if bins != self.bins {
             let reason = format!("rows of {bins} bins, but the model reads {}", self.bins);
-            return Err(NodeError::InvalidInput { port: Self::FEATURES.name(), reason });
+            return Err(NodeError::InvalidInput { port: Self::FEATURES.name().into(), reason });
         }
         let at = cx.at();
         let far =

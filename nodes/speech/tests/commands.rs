@@ -22,7 +22,7 @@ fn bench(settings: &[(&str, ParamValue)]) -> NodeBench<Asr> {
     let values = [model].into_iter().chain(settings.iter().cloned());
     let values = values.map(|(name, value)| (name.to_owned(), value)).collect();
     let params = AsrParams::from_values(&values).unwrap();
-    let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+    let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
     NodeBench::new(Asr::open(params, &cx).unwrap())
 }
 
@@ -76,7 +76,7 @@ fn blocks(
 
 fn vad() -> NodeBench<Vad> {
     let values = [("model".to_owned(), ParamValue::Path(pipelines("models/vad")))].into();
-    let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+    let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
     NodeBench::new(Vad::open(VadParams::from_values(&values).unwrap(), &cx).unwrap())
 }
 

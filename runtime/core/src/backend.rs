@@ -10,7 +10,7 @@ use crate::{Args, Error, KernelContext};
 ///
 /// Counterpart of ExecuTorch `BackendInterface`; the handle that it returned is an owned
 /// [`Delegate`] here, so `destroy` is `Drop`.
-pub trait Backend: Sync {
+pub trait Backend: Send + Sync {
     /// Name, as in the program.
     fn name(&self) -> &'static str;
 

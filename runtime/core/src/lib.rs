@@ -28,6 +28,8 @@ mod call;
 mod error;
 mod kernel;
 mod scalar_type;
+#[cfg(feature = "alloc")]
+mod services;
 mod shape;
 mod slot;
 #[cfg(feature = "alloc")]
@@ -46,6 +48,8 @@ pub use kernel::{
     Arg, Kernel, KernelContext, KernelFn, KernelLists, Rows, Workers, find_kernel, pick_kernels,
 };
 pub use scalar_type::{Bool, Element, ScalarType};
+#[cfg(feature = "alloc")]
+pub use services::{Service, ServiceMissing, Services};
 pub use shape::{CONTIGUOUS, Dims, MAX_DIMS, broadcast_shapes, is_dim_order, numel, same};
 pub use slot::{Dynamism, Row, TensorMut, TensorSlot};
 #[cfg(feature = "alloc")]

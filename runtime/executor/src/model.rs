@@ -9,7 +9,7 @@ mod prepared;
 mod shared;
 mod slab;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, iter, path::Path, sync::Arc};
 
 use afferent_core::{AlignedBytes, Backend, Error, KernelLists, Workers};
 use afferent_program::{Instruction, MethodPlan, Program, TensorData, Value};
@@ -24,12 +24,12 @@ pub use error::ModelError;
 pub use file::ModelFile;
 
 /// What every method of a model may use.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct ModelOptions {
     /// The operators, the preferred lists first.
     pub kernels: KernelLists<'static>,
     /// The backends.
-    pub backends: &'static [&'static dyn Backend],
+    pub backends: Arc<[Arc<dyn Backend>]>,
     /// Bytes that one method may plan, again as many that it may ask for while it runs, and as many
     /// that each of its delegates may take for values.
     pub memory_limit: usize,
@@ -42,7 +42,12 @@ pub struct ModelOptions {
     /// A folder for what backends make of weights, so that the next start finds it: a file for each
     /// model and processor, which may be deleted at any time but not written in place, as
     /// [`FileAccess::Map`] says of models. It is made when it is missing.
-    pub weight_cache: Option<&'static Path>,
+    pub weight_cache: Option<Arc<Path>>,
+}
+
+impl afferent_core::Service for ModelOptions {
+    const NAME: &'static str = "ModelOptions";
+    const HINT: &'static str = "add kernels and backends with `App::models`";
 }
 
 impl ModelOptions {
@@ -50,7 +55,7 @@ impl ModelOptions {
     pub fn new(kernels: KernelLists<'static>) -> Self {
         Self {
             kernels,
-            backends: &[],
+            backends: Arc::from([]),
             memory_limit: 4 << 30,
             instruction_limit: RunOptions::INSTRUCTION_LIMIT,
             workers: None,
@@ -59,10 +64,18 @@ impl ModelOptions {
         }
     }
 
-    /// The same with `backends`.
+    /// The same with one more backend, which is preferred to the others.
     #[must_use]
-    pub fn with_backends(self, backends: &'static [&'static dyn Backend]) -> Self {
+    pub fn with_backend(self, backend: impl Backend + 'static) -> Self {
+        let first: Arc<dyn Backend> = Arc::new(backend);
+        let backends = iter::once(first).chain(self.backends.iter().cloned()).collect();
         Self { backends, ..self }
+    }
+
+    /// The same with exactly these backends.
+    #[must_use]
+    pub fn with_backends(self, backends: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
+        Self { backends: backends.into_iter().collect(), ..self }
     }
 }
 
@@ -164,10 +177,10 @@ impl Model {
             heap: GlobalHeap::new(limit),
         };
         let shared = self.shared.buffers(&file, name, sizes.get(1..).unwrap_or_default())?;
-        let ModelOptions { backends, weight_cache, .. } = self.options;
-        let opened = weight_cache.map(|folder| file.open_cache(folder, backends));
+        let ModelOptions { backends, weight_cache, .. } = &self.options;
+        let opened = weight_cache.as_ref().map(|folder| file.open_cache(folder, backends));
         let method = self.build(name, memory, shared)?;
-        let written = weight_cache.map(|_| file.write_cache(backends));
+        let written = weight_cache.as_ref().map(|_| file.write_cache(backends));
         let results = opened.into_iter().chain(written);
         self.cache_problems.extend(results.filter_map(Result::err));
         self.methods.insert(name.to_owned(), method);
@@ -181,12 +194,13 @@ impl Model {
         shared: Vec<PlannedBuffer<'static>>,
     ) -> Result<MethodCell, ModelError> {
         let owner = Owner { file: Arc::clone(&self.file), memory: MutBorrow::new(memory) };
-        let ModelOptions { kernels, backends, .. } = self.options;
+        let kernels = self.options.kernels;
+        let backends: Vec<&dyn Backend> = self.options.backends.iter().map(|b| &**b).collect();
         MethodCell::try_new(owner, |owner| {
             let named_data = |key: &str| owner.file.named_data(key);
             let services = Services {
                 kernels,
-                backends,
+                backends: &backends,
                 named_data: Some(&named_data),
                 external: &[],
                 delegate_limit: Some(self.options.memory_limit),
@@ -194,7 +208,7 @@ impl Model {
             };
             let Memory { tables, planned, heap } = owner.memory.borrow_mut();
             let own = PlannedBuffer::new(planned.as_mut_slice());
-            let buffers = std::iter::once(own).chain(shared);
+            let buffers = iter::once(own).chain(shared);
             let mut problems = Vec::new();
             let mut report = |problem: crate::Problem<'_>| problems.push(problem.to_string());
             let plan = owner.file.method(name)?;

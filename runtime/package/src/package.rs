@@ -6,7 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use afferent_core::{Backend, KernelLists};
 use afferent_runtime::{Model, ModelError, ModelFile, ModelOptions};
 use sha2::{Digest, Sha256};
 
@@ -166,16 +165,11 @@ impl ModelPackage {
     /// [`PackageError::Model`] when a variant that should run here does not,
     /// [`PackageError::NoVariant`] when there is none, [`PackageError::Length`] and
     /// [`PackageError::Read`].
-    pub fn load(
-        &self,
-        kernels: KernelLists<'static>,
-        backends: &'static [&'static dyn Backend],
-        weight_cache: Option<&'static Path>,
-    ) -> Result<Model, PackageError> {
+    pub fn load(&self, options: &ModelOptions) -> Result<Model, PackageError> {
         let runs = |variant: &&Variant| {
             self.is_bare()
                 || variant.backend == Variant::PORTABLE
-                || backends.iter().any(|b| b.name() == variant.backend && b.is_available())
+                || options.backends.iter().any(|b| b.name() == variant.backend && b.is_available())
         };
         let Some(variant) = self.manifest.variants.iter().find(runs) else {
             let reasons = self.manifest.variants.iter();
@@ -196,8 +190,7 @@ impl ModelPackage {
         }
         let data: Vec<_> = variant.data.iter().map(|file| self.folder.join(file)).collect();
         let file: Arc<ModelFile> = ModelFile::open(path, &data)?;
-        let options = ModelOptions::new(kernels).with_backends(backends);
-        let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
+        let mut model = Model::new(file, options.clone());
         model.load_method("forward")?;
         for problem in model.cache_problems() {
             tracing::warn!("{problem}");
@@ -254,7 +247,7 @@ mod tests {
         let variants = package.manifest.variants.iter();
         assert!(variants.clone().any(|variant| variant.backend != Variant::PORTABLE));
         // Without kernels the portable program fails to load, and says what is missing.
-        let Err(error) = package.load(&[], &[], None) else { panic!("it cannot load") };
+        let Err(error) = package.load(&ModelOptions::new(&[])) else { panic!("it cannot load") };
         assert!(error.to_string().contains("vad_portable.pte"), "{error}");
         assert!(error.to_string().contains("has no kernel here"), "{error}");
     }
@@ -265,7 +258,7 @@ mod tests {
         for variant in &mut package.manifest.variants {
             variant.bytes = variant.bytes.map(|bytes| bytes + 1);
         }
-        let Err(error) = package.load(&[], &[], None) else { panic!("it cannot load") };
+        let Err(error) = package.load(&ModelOptions::new(&[])) else { panic!("it cannot load") };
         let PackageError::Length { found, expected, .. } = error else { panic!("{error}") };
         assert_eq!(found + 1, expected);
         assert!(error.to_string().contains("vad_portable.pte: it has"), "{error}");

@@ -172,7 +172,7 @@ impl Generator {
         if cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return Err(failed(Error::Cancelled));
         }
-        let options = *self.model.options();
+        let options = self.model.options().clone();
         let options = RunOptions {
             cancelled,
             instruction_limit: options.instruction_limit,

@@ -16,7 +16,8 @@ use afferent_engine::{
     OnTimeFault, Report, Restart, RunError, RunOptions, Session,
 };
 use afferent_graph::{
-    Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Port, Weight,
+    Cx, DynNode, In, NodeDef, NodeError, NodeFactory, NodeSpec, OnFull, OpenCx, Out, ParamValue,
+    ParamValues, Port, Weight,
 };
 use afferent_record::{RecordOptions, Recorder};
 use fastrand::Rng;
@@ -99,7 +100,7 @@ impl DynNode for Weak {
             Some(Fault::Panic) => std::panic::resume_unwind(Box::new("a fault")),
             Some(Fault::Error) => {
                 let reason = "a fault".to_owned();
-                return Err(NodeError::InvalidInput { port: "in", reason });
+                return Err(NodeError::InvalidInput { port: "in".into(), reason });
             }
             Some(Fault::Stall) => thread::sleep(STALL),
             Some(Fault::Slow) => thread::sleep(SLOW),
@@ -133,22 +134,25 @@ const SOURCE: &[Port] = &[OUT.port()];
 const STEP: &[Port] = &[IN.port(), OUT.port()];
 const SINK: &[Port] = &[IN.port().many(), OUT.port()];
 
-fn def(ports: &'static [Port], heavy: bool) -> NodeDef {
-    NodeDef {
-        name: "weak",
-        summary: "",
-        ports,
-        params: &[],
-        weight: if heavy { Weight::Heavy } else { Weight::Light },
-        timed: false,
-        latency: "",
-        check: |_, _| Ok(()),
-        open: if ports.len() == 1 {
-            |values, _| Ok(open(values, true))
-        } else {
-            |values, _| Ok(open(values, false))
-        },
+/// Nodes with these ports, each with its control.
+struct WeakFactory {
+    ports: &'static [Port],
+    weight: Weight,
+}
+
+impl NodeFactory for WeakFactory {
+    fn spec(&self) -> NodeSpec {
+        NodeSpec { weight: self.weight, ..NodeSpec::new("weak", self.ports) }
     }
+
+    fn open(&self, values: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
+        Ok(open(values, self.ports.len() == 1))
+    }
+}
+
+fn def(ports: &'static [Port], heavy: bool) -> NodeDef {
+    let weight = if heavy { Weight::Heavy } else { Weight::Light };
+    NodeDef::new(WeakFactory { ports, weight })
 }
 
 /// Some sources, a tree of nodes behind each, and a sink of what nobody else takes.
@@ -220,7 +224,7 @@ impl Trial {
         let on_full = all[random.usize(0..all.len())];
         let queue = if on_full == OnFull::Latest { 1 } else { random.usize(1..6) };
         let policy = EdgePolicy { on_full, queue, max_age: None };
-        self.graph.edges.push(Edge::new((from, "out"), (to, "in"), policy));
+        self.graph.edges.push(Edge::new((from, OUT.id()), (to, IN.id()), policy));
     }
 
     /// Records everything, until a disk is full at some moment.

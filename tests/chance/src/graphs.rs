@@ -6,7 +6,7 @@ use afferent_engine::{
     CheckedGraph, ClockKind, EdgeReport, LoadOptions, Report, RunEnd, RunError, RunOptions,
     Threads, check, parse, run,
 };
-use afferent_graph::{OnFull, OpenCx};
+use afferent_graph::{Catalog, OnFull, OpenCx};
 use fastrand::Rng;
 
 use crate::{
@@ -24,7 +24,7 @@ fn graphs_made_by_chance_are_refused_or_lose_nothing() {
         let mut random = Rng::with_seed(seed);
         let text = written::graph(&mut random);
         let loaded = parse(&text, Path::new("chance.yaml"), &LoadOptions::default());
-        match check(&loaded, &[NODES], &OpenCx::default()) {
+        match check(&loaded, &Catalog::default().with_nodes(NODES), &OpenCx::default()) {
             Ok(checked) => {
                 let options = options(&mut random);
                 let clock = options.clock;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use afferent_graph::{
-    Codec, Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Payload, Port, Recorded, Weight,
-    params,
+    Codec, Cx, In, Node, NodeDef, NodeEntry, NodeError, OnFull, OpenCx, Out, Payload, Port,
+    Recorded, Weight, params,
 };
 
 /// Packets of a source.
@@ -160,7 +160,10 @@ impl<const HEAVY: bool> Node for Pass<HEAVY> {
             // As `panic!`, but without the message on the screen.
             std::panic::resume_unwind(Box::new("by chance"));
         } else if fails {
-            return Err(NodeError::InvalidInput { port: "in", reason: "by chance".to_owned() });
+            return Err(NodeError::InvalidInput {
+                port: "in".into(),
+                reason: "by chance".to_owned(),
+            });
         }
         if self.calls.is_multiple_of(2) {
             cx.forward(IN, OUT);
@@ -323,12 +326,12 @@ impl Node for Sink {
 }
 
 /// All of them.
-pub(crate) const NODES: &[NodeDef] = &[
-    NodeDef::of::<Source>(),
-    NodeDef::of::<Pass<false>>(),
-    NodeDef::of::<Pass<true>>(),
-    NodeDef::of::<Split>(),
-    NodeDef::of::<Merge>(),
-    NodeDef::of::<Echo>(),
-    NodeDef::of::<Sink>(),
+pub(crate) const NODES: &[NodeEntry] = &[
+    NodeDef::of::<Source>,
+    NodeDef::of::<Pass<false>>,
+    NodeDef::of::<Pass<true>>,
+    NodeDef::of::<Split>,
+    NodeDef::of::<Merge>,
+    NodeDef::of::<Echo>,
+    NodeDef::of::<Sink>,
 ];

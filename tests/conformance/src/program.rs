@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use afferent_backend_xnnpack::XNNPACK;
+use afferent_backend_xnnpack::Xnnpack;
 use afferent_core::{Backend, KernelLists, Tensor, TensorView, find_kernel};
 use afferent_runtime::{Input, Model, ModelError, ModelFile, ModelOptions, Output};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The backends under test.
-const BACKENDS: &[&dyn Backend] = &[XNNPACK];
+const BACKENDS: &[&dyn Backend] = &[&Xnnpack];
 
 /// Of so many results of static quantisation one may be further than one quantum away.
 const FAR: usize = 1000;
@@ -88,7 +88,7 @@ impl Program {
             Some(digits) => ModelFile::from_bytes(folder, &from_hex(digits))?,
             None => ModelFile::open(folder.join("model.pte"), &ptd)?,
         };
-        Ok(Model::new(file, ModelOptions::new(kernels).with_backends(BACKENDS)))
+        Ok(Model::new(file, ModelOptions::new(kernels).with_backend(Xnnpack)))
     }
 
     /// The operators of its methods that no list has.

@@ -138,7 +138,7 @@ impl Delegate for OneInput {
 /// something else than a tensor was read as a tensor.
 #[test]
 fn delegate_calls_with_other_arguments_are_refused() {
-    let options = || ModelOptions::new(KERNELS).with_backends(&[&OneInput]);
+    let options = || ModelOptions::new(KERNELS).with_backend(OneInput);
     let args = format!("{CHAIN}[0].instr_args.args");
     let mut file = good("xnnpack_inline");
     assert_eq!(file.get(&format!("{args}#")), 2);

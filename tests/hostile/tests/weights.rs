@@ -4,10 +4,13 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
 };
 
-use afferent_backend_xnnpack::XNNPACK;
+use afferent_backend_xnnpack::Xnnpack;
 use afferent_core::{
     Backend, DelegateHandle, DelegateSource, Error, Prepared, SharedBytes, Tensor,
 };
@@ -43,7 +46,7 @@ impl Prepared for Watch<'_> {
 
 impl Backend for Watched {
     fn name(&self) -> &'static str {
-        XNNPACK.name()
+        Xnnpack.name()
     }
 
     fn is_available(&self) -> bool {
@@ -51,21 +54,20 @@ impl Backend for Watched {
     }
 
     fn layout(&self) -> (u32, &'static str) {
-        XNNPACK.layout()
+        Xnnpack.layout()
     }
 
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
         let inner = source.prepared.expect("a model keeps what is prepared");
         let watch = Watch { inner, packed: &self.packed };
-        XNNPACK.init(&DelegateSource { prepared: Some(&watch), ..*source })
+        Xnnpack.init(&DelegateSource { prepared: Some(&watch), ..*source })
     }
 }
 
 /// A model of its own, and a folder for its weights.
 struct Place {
     folder: TempDir,
-    watched: &'static Watched,
-    backends: &'static [&'static dyn Backend],
+    watched: Arc<Watched>,
 }
 
 impl Place {
@@ -74,9 +76,7 @@ impl Place {
         let model = "../../pipelines/models/wake_word/wake_word_xnnpack.pte";
         let model = Path::new(env!("CARGO_MANIFEST_DIR")).join(model);
         fs::copy(model, folder.path().join("model.pte")).expect("the model is copied");
-        let watched: &'static Watched = Box::leak(Box::default());
-        let backends: &'static [&'static dyn Backend] = Box::leak(Box::new([watched as _]));
-        Self { folder, watched, backends }
+        Self { folder, watched: Arc::default() }
     }
 
     fn cache(&self) -> PathBuf {
@@ -84,8 +84,9 @@ impl Place {
     }
 
     fn options(&self, cache: Option<PathBuf>) -> ModelOptions {
-        let weight_cache = cache.map(|path| &*Box::leak(path.into_boxed_path()));
-        ModelOptions { weight_cache, ..ModelOptions::new(KERNELS).with_backends(self.backends) }
+        let weight_cache = cache.map(Arc::from);
+        let watched = self.watched.clone() as Arc<dyn Backend>;
+        ModelOptions { weight_cache, ..ModelOptions::new(KERNELS).with_backends([watched]) }
     }
 
     fn open(&self, cache: Option<PathBuf>) -> Model {

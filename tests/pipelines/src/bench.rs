@@ -5,31 +5,33 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use afferent_backend_xnnpack::XNNPACK;
+use afferent_backend_xnnpack::Xnnpack;
 use afferent_engine::{
     CheckedGraph, ClockKind, Diagnostics, LoadOptions, Observer, Report, RunOptions, Threads,
     load_and_check, run,
 };
-use afferent_graph::{NodeDef, OpenCx, Packet, Timestamp};
+use afferent_graph::{Catalog, OpenCx, Packet, Timestamp};
 use afferent_record::{Compare, StreamVerdict};
+use afferent_runtime::ModelOptions;
 
-/// The nodes that the program has.
-pub(crate) const NODES: &[&[NodeDef]] = &[
-    afferent_nodes_audio::NODES,
-    afferent_nodes_device::NODES,
-    afferent_nodes_dialogue::NODES,
-    afferent_nodes_io::NODES,
-    afferent_nodes_speech::NODES,
-];
+/// The shipped nodes.
+pub(crate) fn catalog() -> Catalog {
+    Catalog::default()
+        .with_nodes(afferent_nodes_audio::NODES)
+        .with_nodes(afferent_nodes_device::NODES)
+        .with_nodes(afferent_nodes_dialogue::NODES)
+        .with_nodes(afferent_nodes_io::NODES)
+        .with_nodes(afferent_nodes_speech::NODES)
+}
 
 /// What the program gives its nodes; models run their first variants.
 pub(crate) fn services() -> OpenCx {
-    OpenCx { backends: &[XNNPACK], ..portable() }
+    OpenCx::with_service(ModelOptions::new(afferent_kernels::KERNELS).with_backend(Xnnpack))
 }
 
 /// Kernels only; models run their portable variants.
 pub(crate) fn portable() -> OpenCx {
-    OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() }
+    OpenCx::with_service(ModelOptions::new(afferent_kernels::KERNELS))
 }
 
 /// A file of `pipelines/`.
@@ -40,7 +42,7 @@ pub(crate) fn pipelines(file: &str) -> PathBuf {
 /// A packet, and who sent it by which output.
 pub(crate) struct Sent {
     pub(crate) node: String,
-    pub(crate) port: &'static str,
+    pub(crate) port: String,
     pub(crate) packet: Packet,
 }
 
@@ -62,9 +64,10 @@ impl Keep {
 }
 
 impl Observer for Keep {
-    fn sent(&self, node: &str, port: &'static str, _: Timestamp, packet: &Packet) {
+    fn sent(&self, node: &str, port: &str, _: Timestamp, packet: &Packet) {
         if self.nodes.contains(&node) {
-            let sent = Sent { node: node.to_owned(), port, packet: packet.clone() };
+            let sent =
+                Sent { node: node.to_owned(), port: port.to_owned(), packet: packet.clone() };
             self.sent.lock().unwrap().push(sent);
         }
     }
@@ -73,7 +76,7 @@ impl Observer for Keep {
 /// Checks a graph file.
 pub(crate) fn check(path: &Path, set: &[&str]) -> Result<(), Diagnostics> {
     let set = set.iter().map(|setting| (*setting).to_owned()).collect();
-    load_and_check(path, &LoadOptions { set, ..LoadOptions::default() }, NODES, &services())
+    load_and_check(path, &LoadOptions { set, ..LoadOptions::default() }, &catalog(), &services())
         .map(|_| ())
 }
 
@@ -81,7 +84,7 @@ pub(crate) fn check(path: &Path, set: &[&str]) -> Result<(), Diagnostics> {
 fn graph(file: &str, set: &[&str], cx: &OpenCx) -> CheckedGraph {
     let set = set.iter().map(|setting| (*setting).to_owned()).collect();
     let options = LoadOptions { set, ..LoadOptions::default() };
-    let checked = load_and_check(&pipelines(file), &options, NODES, cx);
+    let checked = load_and_check(&pipelines(file), &options, &catalog(), cx);
     checked.unwrap_or_else(|faults| panic!("{faults}")).graph
 }
 

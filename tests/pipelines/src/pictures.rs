@@ -10,7 +10,7 @@ use afferent_graph::{
 };
 use afferent_record::{Compare, RecordOptions, Recorder, Recording, StreamVerdict};
 
-use crate::bench::{Keep, NODES, pipelines, services};
+use crate::bench::{Keep, catalog, pipelines, services};
 
 const PICTURES: usize = 6;
 
@@ -22,7 +22,7 @@ fn graph(format: &str, folder: &Path) -> CheckedGraph {
         format!("files.path={}", folder.display()),
     ];
     let options = LoadOptions { set, ..LoadOptions::default() };
-    let checked = load_and_check(&pipelines("pictures.yaml"), &options, NODES, &services());
+    let checked = load_and_check(&pipelines("pictures.yaml"), &options, &catalog(), &services());
     checked.unwrap_or_else(|faults| panic!("{faults}")).graph
 }
 
@@ -123,8 +123,7 @@ nodes:
     let folder = tempfile::tempdir().unwrap();
     let (file, path) = (folder.path().join("graph.yaml"), folder.path().join("run.mcap"));
     fs::write(&file, GRAPH).unwrap();
-    let own = [NodeDef::of::<Negative>()];
-    let nodes = [NODES, &[&own]].concat();
+    let nodes = catalog().with_node(NodeDef::of::<Negative>());
     let checked = load_and_check(&file, &LoadOptions::default(), &nodes, &services());
     let mut graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
     let recorder = Recorder::create(&path, &graph, &RecordOptions::default()).unwrap();

@@ -10,7 +10,7 @@ use afferent_engine::Threads;
 use afferent_graph::{AudioBlock, Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port, Text};
 use afferent_scenario::{Case, Options, Outcome, Runner, junit, load};
 
-use crate::bench::{NODES, pipelines, services};
+use crate::bench::{catalog, pipelines, services};
 
 /// The cases of a file of `data/`.
 fn cases(file: &str) -> Vec<Case> {
@@ -20,7 +20,8 @@ fn cases(file: &str) -> Vec<Case> {
 
 fn run(cases: &[Case], threads: Threads) -> Vec<Outcome> {
     let services = services();
-    let mut runner = Runner::new(NODES, &services, Options { threads, ..Options::default() });
+    let catalog = catalog();
+    let mut runner = Runner::new(&catalog, &services, Options { threads, ..Options::default() });
     cases.iter().map(|case| runner.run(case)).collect()
 }
 
@@ -169,9 +170,8 @@ fn runs_that_differ_fail() {
     let text = "afferent: 1\nscenario: fickle\ngraph: graph.yaml\nturns: [{silence: 100ms}]\n";
     fs::write(&path, text).unwrap();
     let (services, cases) = (services(), load(&path).unwrap());
-    let own = [NodeDef::of::<Fickle>()];
-    let catalogue: Vec<_> = NODES.iter().copied().chain([own.as_slice()]).collect();
-    let mut runner = Runner::new(&catalogue, &services, Options::default());
+    let catalog = catalog().with_node(NodeDef::of::<Fickle>());
+    let mut runner = Runner::new(&catalog, &services, Options::default());
     let text = runner.run(&cases[0]).render(false);
     let expected = "run 2 is not as run 1: they differ from 0.020 s, number 0 of odd.text, on";
     assert!(text.contains(expected), "{text}");

@@ -57,7 +57,7 @@ fn the_first_sound_comes_soon_after_the_speech() {
     let (sent, _) = talk("soon", &services());
     let text = fs::read_to_string(pipelines("assets/question.json")).unwrap();
     let truth: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let heard = sent.iter().filter(|sent| (sent.node.as_str(), sent.port) == ("speaker", "heard"));
+    let heard = sent.iter().filter(|sent| (&*sent.node, &*sent.port) == ("speaker", "heard"));
     let heard = heard.filter(|sent| {
         let block = sent.packet.get::<AudioBlock>().unwrap();
         block.channel(0).unwrap().iter().any(|sample| sample.abs() > 1e-4)

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     figures::quantile,
-    subject::BACKENDS,
+    subject::{model_options, portable_options},
     table::{Table, figure},
     timing,
 };
@@ -178,8 +178,8 @@ impl Heard {
 
 impl Chain {
     fn open(options: &Options) -> Result<Self> {
-        let backends = if options.portable { &[][..] } else { BACKENDS };
-        let cx = OpenCx { kernels: afferent_kernels::KERNELS, backends, ..OpenCx::default() };
+        let models = if options.portable { portable_options() } else { model_options() };
+        let cx = OpenCx::with_service(models);
         let model = |path: &Path| ("model".to_owned(), ParamValue::Path(path.to_owned()));
         let vad = options.vad.as_deref().map(|path| -> Result<_> {
             let params = VadParams::from_values(&[model(path)].into());

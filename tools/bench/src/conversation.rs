@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::{CheckedNode, Edge, EdgePolicy, Observer, RunOptions};
+use afferent_engine::{CheckedNode, EdgePolicy, Observer, RunOptions};
 use afferent_graph::{
     AudioBlock, Interruption, NodeDef, OnFull, OpenCx, Out, Packet, ParamValue, Port, Text,
     Timestamp,
@@ -25,7 +25,7 @@ use crate::{
     figures::{self, Figure, quantile},
     process,
     scripted::{Scripted, policy},
-    subject::BACKENDS,
+    subject::model_options,
 };
 
 /// How soon an interrupt is silence, an hour of conversation, and the cost of waiting.
@@ -87,7 +87,7 @@ struct Heard {
 struct Ear(Mutex<Heard>);
 
 impl Observer for Ear {
-    fn sent(&self, node: &str, port: &'static str, now: Timestamp, packet: &Packet) {
+    fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if packet.get::<Interruption>().is_some() {
             heard.interrupts.push(now);
@@ -109,8 +109,7 @@ fn interruptions(options: &Options) -> Result<Vec<Figure>> {
     let ear = Arc::new(Ear::default());
     let graph = voice(options, folder.path())?;
     let run_options = RunOptions { observers: vec![ear.clone()], ..RunOptions::default() };
-    let services =
-        OpenCx { kernels: afferent_kernels::KERNELS, backends: BACKENDS, ..OpenCx::default() };
+    let services = OpenCx::with_service(model_options());
     let report = afferent_engine::run(&graph.0, &services, run_options)?;
     ensure!(report.failures.is_empty(), "{:?}", report.failures);
     let heard = ear.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,8 +187,8 @@ fn voice(options: &Options, folder: &Path) -> Result<Scripted> {
     let (tts, speaker) = (graph.0.nodes.len() - 2, graph.0.nodes.len() - 1);
     graph.edge((texts, "text"), (tts, "text"), policy(OnFull::Block, 4));
     let audio: EdgePolicy = policy(OnFull::Block, 16);
-    graph.0.edges.push(Edge::new((tts, "audio"), (speaker, "audio"), audio));
-    graph.0.interrupt = Some((barge, "interrupt"));
+    graph.edge((tts, "audio"), (speaker, "audio"), audio);
+    graph.0.interrupt = Some((barge, graph.output(barge, "interrupt")));
     Ok(graph)
 }
 

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     asr::read_wav,
-    subject::BACKENDS,
+    subject::model_options,
     table::{Table, figure},
     timing, tts,
 };
@@ -92,7 +92,7 @@ const BLOCK: usize = 320;
 type Span = (usize, usize);
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
-    let cx = OpenCx { kernels: afferent_kernels::KERNELS, backends: BACKENDS, ..OpenCx::default() };
+    let cx = OpenCx::with_service(model_options());
     let played = scene::agent(&options.voice, &cx, options.seconds)?;
     let (near, spans) = interruptions(options, &cx, played.len())?;
     let columns = [
@@ -400,8 +400,7 @@ mod tests {
     #[test]
     fn an_agent_does_not_interrupt_itself_and_is_interrupted() {
         let options = Words::parse_from(["echo", "--seconds", "20"]).options;
-        let cx =
-            OpenCx { kernels: afferent_kernels::KERNELS, backends: BACKENDS, ..OpenCx::default() };
+        let cx = OpenCx::with_service(model_options());
         let played = scene::agent(&options.voice, &cx, options.seconds).unwrap();
         let (near, spans) = interruptions(&options, &cx, played.len()).unwrap();
         let figures = measure(&options, &cx, &ROOMS[1], &played, (&near, &spans)).unwrap();

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::{Edge, EdgeCounts, Report, RunOptions, SyncPolicy};
+use afferent_engine::{EdgeCounts, Report, RunOptions, SyncPolicy};
 use afferent_graph::{Imu, In, OnFull, Out, Payload, Port, Timestamp};
 use anyhow::{Context, Result};
 
@@ -169,8 +169,8 @@ fn graph(pictures: usize, seen: &Arc<Seen>) -> Scripted {
         }
     });
     graph.edge((camera, "out"), (join, "picture"), policy(OnFull::Block, 4));
-    let edge = Edge::new((motion, "imu"), (join, "motion"), policy(OnFull::DropOldest, 64));
-    graph.0.edges.push(Edge { sync: Some(SyncPolicy::Interpolate), ..edge });
+    let edge = graph.edge((motion, "imu"), (join, "motion"), policy(OnFull::DropOldest, 64));
+    edge.sync = Some(SyncPolicy::Interpolate);
     graph
 }
 

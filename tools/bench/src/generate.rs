@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::{
-    subject::BACKENDS,
+    subject::model_options,
     table::{Table, figure},
     timing,
 };
@@ -116,8 +116,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 
 fn measure(path: &Path, options: &Options, mut between: impl FnMut()) -> Result<[String; 7]> {
     let workers = pool::workers(options.threads);
-    let of_model = ModelOptions::new(afferent_kernels::KERNELS).with_backends(BACKENDS);
-    let of_model = ModelOptions { workers, ..of_model };
+    let of_model = ModelOptions { workers, ..model_options() };
     let mut generator = Generator::new(Model::open(path, of_model)?)?;
     let (mut own, mut peer) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {

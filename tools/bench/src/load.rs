@@ -3,6 +3,7 @@
 use std::{
     env::current_exe,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Instant,
 };
 
@@ -118,12 +119,13 @@ fn load(
     program: &Path,
     ptd: Option<&Path>,
     access: FileAccess,
-    weight_cache: Option<&'static Path>,
+    weight_cache: Option<&Path>,
 ) -> Result<Model> {
     let ptd: Vec<PathBuf> = ptd.into_iter().map(Path::to_owned).collect();
     let file = ModelFile::open_with(program, &ptd, access)?;
-    let options = ModelOptions::new(afferent_kernels::KERNELS).with_backends(subject::BACKENDS);
-    let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
+    let weight_cache = weight_cache.map(Arc::from);
+    let options = ModelOptions { weight_cache, ..subject::model_options() };
+    let mut model = Model::new(file, options);
     model.load_method("forward")?;
     Ok(model)
 }

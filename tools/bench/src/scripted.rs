@@ -2,10 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use afferent_engine::{
-    CheckedGraph, CheckedNode, Edge, EdgePolicy, RunOptions, Schedule, Session, StandIn,
-};
-use afferent_graph::{Cx, DynNode, Node, NodeDef, NodeError, OnFull, OpenCx, Port};
+use afferent_engine::{CheckedGraph, CheckedNode, Edge, EdgePolicy, RunOptions, Schedule, Session};
+use afferent_graph::{Cx, DynNode, NodeDef, NodeError, NodeSpec, OnFull, OpenCx, Port, PortId};
 use anyhow::Result;
 
 /// A graph that is being made.
@@ -30,25 +28,6 @@ impl<F: FnMut(&mut Cx<'_>) + Send> DynNode for Closure<F> {
     }
 }
 
-/// What a contract is made of that says nothing but its ports.
-struct Silent;
-
-impl Node for Silent {
-    type Params = ();
-    const NAME: &'static str = "closure";
-    const SUMMARY: &'static str = "Calls a closure.";
-    const PORTS: &'static [Port] = &[];
-    const LATENCY: &'static str = "none";
-
-    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self)
-    }
-
-    fn process(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
-}
-
 impl Scripted {
     /// Adds a node on the thread that `thread` names.
     pub(crate) fn node<F>(
@@ -68,9 +47,8 @@ impl Scripted {
                 || NodeError::Device { name: cx.name.clone(), reason: "opened twice".to_owned() };
             Ok(Box::new(taken.ok_or_else(twice)?))
         };
-        let def = NodeDef { ports, ..NodeDef::of::<Silent>() };
+        let def = NodeDef::from_fn(NodeSpec::new("closure", ports), open);
         self.0.nodes.push(CheckedNode {
-            stand_in: Some(StandIn::new(open)),
             schedule: Schedule { thread: Some(thread.to_owned()), ..Schedule::default() },
             ..CheckedNode::new(name, def)
         });
@@ -83,8 +61,15 @@ impl Scripted {
         from: (usize, &'static str),
         to: (usize, &'static str),
         policy: EdgePolicy,
-    ) {
-        self.0.edges.push(Edge::new(from, to, policy));
+    ) -> &mut Edge {
+        let input = self.0.nodes[to.0].def.input(to.1).expect("the input is declared");
+        let output = self.output(from.0, from.1);
+        self.0.edges.push_mut(Edge::new((from.0, output), (to.0, input), policy))
+    }
+
+    /// Index of an output.
+    pub(crate) fn output(&self, node: usize, name: &str) -> PortId {
+        self.0.nodes[node].def.output(name).expect("the output is declared")
     }
 
     /// Starts the graph.
@@ -93,9 +78,11 @@ impl Scripted {
     }
 }
 
-/// A contract that says nothing but a name and no ports.
-pub(crate) fn silent() -> NodeDef {
-    NodeDef::of::<Silent>()
+/// A node that can be checked but not run.
+pub(crate) fn silent(name: &str, ports: &[Port]) -> NodeDef {
+    NodeDef::from_fn(NodeSpec::new(name, ports), |cx| {
+        Err(NodeError::Device { name: cx.name.clone(), reason: "it is only checked".to_owned() })
+    })
 }
 
 /// The policy of an edge whose packets have no age.

@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use afferent_backend_xnnpack::XNNPACK;
-use afferent_core::{Backend, ScalarType, Tensor};
+use afferent_backend_xnnpack::Xnnpack;
+use afferent_core::{ScalarType, Tensor};
 use afferent_program::Value;
 use afferent_runtime::{Input, Model, ModelError, ModelOptions};
 use afferent_simd::pool;
@@ -16,8 +16,15 @@ use tempfile::TempDir;
 
 use crate::{peer, timing};
 
-/// The backends that are measured.
-pub(crate) const BACKENDS: &[&dyn Backend] = &[XNNPACK];
+/// All kernels and backends.
+pub(crate) fn model_options() -> ModelOptions {
+    portable_options().with_backend(Xnnpack)
+}
+
+/// All kernels and no backend: models run their portable variants.
+pub(crate) fn portable_options() -> ModelOptions {
+    ModelOptions::new(afferent_kernels::KERNELS)
+}
 
 /// A loaded method `forward`, its inputs, and the same inputs as files.
 pub(crate) struct Subject {
@@ -57,7 +64,7 @@ impl Subject {
 
     /// As [`Subject::open`], for calls on so many threads.
     pub(crate) fn open_on(threads: usize, path: &Path) -> Result<Self> {
-        let mut options = ModelOptions::new(afferent_kernels::KERNELS).with_backends(BACKENDS);
+        let mut options = model_options();
         options.workers = pool::workers(threads);
         let model = Model::open(path, options)?;
         let inputs = zeros(&model)?;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use hound::{SampleFormat, WavSpec, WavWriter};
 
 use crate::{
-    subject::BACKENDS,
+    subject::{model_options, portable_options},
     table::{Table, figure},
     timing,
 };
@@ -51,8 +51,8 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     if let Some(folder) = &options.output {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let backends = if options.portable { &[][..] } else { BACKENDS };
-    let cx = OpenCx { kernels: afferent_kernels::KERNELS, backends, ..OpenCx::default() };
+    let models = if options.portable { portable_options() } else { model_options() };
+    let cx = OpenCx::with_service(models);
     let mut voice = Voice::open(&options.model, &cx)?;
     // The first run of a method makes what later runs use again.
     say(&mut voice, lines[0])?;

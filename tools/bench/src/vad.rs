@@ -23,7 +23,7 @@ use crate::{
     figures::{self, Figure},
     process,
     scripted::{Scripted, policy},
-    subject::BACKENDS,
+    subject::model_options,
     timing::median,
 };
 
@@ -142,8 +142,7 @@ fn ours(options: &Options, sound: &Arc<[f32]>) -> Result<(f64, usize)> {
     });
     graph.edge((source, "audio"), (vad, "audio"), policy(OnFull::Block, 4));
     graph.edge((vad, "events"), (sink, "events"), policy(OnFull::Block, 4));
-    let services =
-        OpenCx { kernels: afferent_kernels::KERNELS, backends: BACKENDS, ..OpenCx::default() };
+    let services = OpenCx::with_service(model_options());
     let run_options = RunOptions { threads: Threads::Single, ..RunOptions::default() };
     let before = process::cpu_seconds_of(std::process::id())?;
     let report = afferent_engine::run(&graph.0, &services, run_options)?;

@@ -95,10 +95,12 @@ impl Checker<'_> {
                 self.faults.push(Diagnostic::warning(place, message));
             }
             let of_use = def
-                .outputs()
-                .any(|output| output.optional || self.used_outputs.contains(&(node, output.name)));
-            if def.outputs().next().is_some() && !of_use {
-                let outputs = def.outputs().map(|output| format!("\"{name}.{}\"", output.name));
+                .outputs
+                .iter()
+                .any(|output| output.optional || self.used_outputs.contains(&(node, output.id)));
+            if !def.outputs.is_empty() && !of_use {
+                let outputs =
+                    def.outputs.iter().map(|output| format!("\"{name}.{}\"", output.name));
                 let outputs = outputs.collect::<Vec<_>>().join(", ");
                 let message =
                     format!("node \"{name}\" works for nothing: nobody receives {outputs}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use afferent_graph::{
-    NodeDef, NodeError, OpenCx, Param, ParamError, ParamKind, ParamValue, ParamValues,
+    NodeDef, NodeError, OpenCx, ParamError, ParamKind, ParamSpec, ParamValue, ParamValues,
 };
 
 use crate::{Place, check::Checker, suggest};
@@ -16,7 +16,7 @@ impl<'a> Checker<'a> {
         let mut values = ParamValues::new();
         let mut meant = Vec::new();
         for (name, value) in &self.graph.nodes[node].params {
-            match def.params.iter().find(|param| param.name == name) {
+            match def.params.iter().find(|param| *param.name == **name) {
                 Some(param) => {
                     if let Some(value) = self.param(node, param, value) {
                         values.insert(name.clone(), value);
@@ -26,19 +26,19 @@ impl<'a> Checker<'a> {
             }
         }
         let reported = self.node_places(node).map(|places| &places.reported);
-        for param in def.params {
-            if values.contains_key(param.name) {
+        for param in &def.params {
+            if values.contains_key(&*param.name) {
                 continue;
             }
             let told = reported
-                .is_some_and(|told| told.all_params || told.params.contains(param.name))
-                || meant.contains(&param.name)
-                || self.graph.nodes[node].params.contains_key(param.name);
-            match param.default {
+                .is_some_and(|told| told.all_params || told.params.contains(&*param.name))
+                || meant.iter().any(|name| **name == *param.name)
+                || self.graph.nodes[node].params.contains_key(&*param.name);
+            match &param.default {
                 Some(path) if param.kind == ParamKind::Path => {
                     let folder = self.folder(self.name_place(node));
-                    let path = ParamValue::Path(folder.join(path));
-                    values.insert(param.name.to_owned(), path);
+                    let path = ParamValue::Path(folder.join(&**path));
+                    values.insert(param.name.to_string(), path);
                 }
                 None if !param.optional && !told => self.missing_param(node, param),
                 _ => {}
@@ -48,31 +48,31 @@ impl<'a> Checker<'a> {
         let is_replaced = self.without_sources && def.is_source();
         if sound && self.faults.len() == before && !is_replaced {
             let cx = OpenCx { name: self.graph.nodes[node].name.clone(), ..services.clone() };
-            if let Err(error) = (def.check)(&values, &cx) {
+            if let Err(error) = def.factory().check(&values, &cx) {
                 self.refused(node, def, &values, &error);
             }
         }
         values
     }
 
-    fn param(&mut self, node: usize, param: &Param, value: &ParamValue) -> Option<ParamValue> {
+    fn param(&mut self, node: usize, param: &ParamSpec, value: &ParamValue) -> Option<ParamValue> {
         let error = match param.accept(value) {
             Ok(ParamValue::Path(path)) => {
-                let folder = self.folder(self.value_place(node, param.name));
+                let folder = self.folder(self.value_place(node, &param.name));
                 return Some(ParamValue::Path(folder.join(path)));
             }
             Ok(value) => return Some(value),
             Err(error) => error,
         };
         let help = match (&error, param.kind) {
-            (ParamError::Kind { found, .. }, ParamKind::Choice(words)) => {
-                let found = suggest::closest(found, words.iter().copied());
+            (ParamError::Kind { found, .. }, ParamKind::Choice(_)) => {
+                let found = suggest::closest(found, param.choices().into_iter());
                 found.map(|word| format!("did you mean \"{word}\"?"))
             }
             _ => None,
         };
-        let message = format!("{}: {error}", self.param_words(node, param.name));
-        self.error(self.value_place(node, param.name), message, help);
+        let message = format!("{}: {error}", self.param_words(node, &param.name));
+        self.error(self.value_place(node, &param.name), message, help);
         None
     }
 
@@ -82,8 +82,8 @@ impl<'a> Checker<'a> {
     }
 
     /// Notes an unknown setting; returns the one that was probably meant.
-    fn unknown_param(&mut self, node: usize, def: &NodeDef, name: &str) -> Option<&'static str> {
-        let known = def.params.iter().map(|param| param.name);
+    fn unknown_param<'d>(&mut self, node: usize, def: &'d NodeDef, name: &str) -> Option<&'d str> {
+        let known = def.params.iter().map(|param| &*param.name);
         let node_name = &self.graph.nodes[node].name;
         let message = format!("unknown parameter \"{name}\" of node \"{node_name}\"");
         let help = suggest::help(
@@ -98,7 +98,7 @@ impl<'a> Checker<'a> {
         suggest::closest(name, known)
     }
 
-    fn missing_param(&mut self, node: usize, param: &Param) {
+    fn missing_param(&mut self, node: usize, param: &ParamSpec) {
         let name = &self.graph.nodes[node].name;
         let message = format!("node \"{name}\" needs the parameter \"{}\"", param.name);
         let unit =
@@ -119,10 +119,10 @@ impl<'a> Checker<'a> {
                     Some(ParamValue::Path(value)) => path.starts_with(value),
                     _ => false,
                 };
-                let param = def.params.iter().find(|param| is_path(param.name));
+                let param = def.params.iter().find(|param| is_path(&param.name));
                 let place = param.map_or_else(
                     || self.name_place(node),
-                    |param| self.value_place(node, param.name),
+                    |param| self.value_place(node, &param.name),
                 );
                 (format!("node \"{}\": {error}", self.graph.nodes[node].name), place)
             }

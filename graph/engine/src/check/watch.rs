@@ -25,7 +25,7 @@ impl Checker<'_> {
                 && let Some(node) = self.find_node(&port.node, place.node.as_ref())
                 && let Some(output) = self.output_port(node, &port.port, place)
             {
-                self.waterfall.push((node, output.name));
+                self.waterfall.push((node, output.id));
             }
         }
         let Some(interrupt) = &graph.interrupt else { return };
@@ -34,7 +34,7 @@ impl Checker<'_> {
             && let Some(node) = self.find_node(&interrupt.on.node, on.node.as_ref())
         {
             let output = self.output_port(node, &interrupt.on.port, on);
-            self.interrupt = output.map(|output| (node, output.name));
+            self.interrupt = output.map(|output| (node, output.id));
         }
         for (number, name) in interrupt.cancels.iter().enumerate() {
             let place = cancels.get(number);
@@ -54,15 +54,17 @@ impl Checker<'_> {
         }
         let node = self.find_node(&port.node, places.node.as_ref())?;
         let def = self.defs[node]?;
-        let only = def.ports.first().filter(|_| port.port.is_empty() && def.ports.len() == 1);
-        let named = || def.outputs().chain(def.inputs()).find(|found| found.name == port.port);
+        let all = || def.inputs.iter().chain(&def.outputs);
+        let only = all().next().filter(|_| port.port.is_empty() && all().count() == 1);
+        let named =
+            || def.outputs.iter().chain(def.inputs.iter()).find(|found| *found.name == *port.port);
         let found = only.or_else(named);
         if let Some(found) = found {
             if found.kind == PortKind::Output {
-                self.used_outputs.extend(def.outputs().map(|output| (node, output.name)));
+                self.used_outputs.extend(def.outputs.iter().map(|output| (node, output.id)));
             }
         } else {
-            let mut names: Vec<_> = def.ports.iter().map(|port| port.name).collect();
+            let mut names: Vec<_> = all().map(|port| &*port.name).collect();
             let mut seen = HashSet::new();
             names.retain(|name| seen.insert(*name));
             let help = suggest::help(
@@ -78,6 +80,6 @@ impl Checker<'_> {
             self.error(places.port.as_ref(), message, help);
             self.doubtful_outputs.insert(node);
         }
-        found.map(|found| End { node, port: found.name, kind: found.kind })
+        found.map(|found| End { node, port: found.id, kind: found.kind })
     }
 }

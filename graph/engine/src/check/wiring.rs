@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use afferent_graph::{NodeDef, OnFull, Port};
+use afferent_graph::{NodeDef, OnFull, PortId, PortSpec};
 
 use crate::{
-    Edge, EdgePolicy, InputSpec, Place, SyncPolicy,
+    Edge, EdgePolicy, InputConfig, Place, SyncPolicy,
     check::Checker,
     load::places::{InputPlaces, NodePlaces, PortPlaces},
     suggest,
@@ -35,8 +35,8 @@ impl<'a> Checker<'a> {
                 self.doubtful_inputs.insert(node);
                 continue;
             }
-            let missing = |port: &&Port| !port.optional && !connected.contains(port.name);
-            for port in def.inputs().filter(missing) {
+            let missing = |port: &&PortSpec| !port.optional && !connected.contains(&port.id);
+            for port in def.inputs.iter().filter(missing) {
                 let message =
                     format!("input \"{}\" of node \"{}\" is not connected", port.name, spec.name);
                 let help = self.who_sends(node, port);
@@ -82,11 +82,11 @@ impl<'a> Checker<'a> {
     }
 
     /// A sentence about outputs of the graph that could feed `port`.
-    fn who_sends(&self, node: usize, port: &Port) -> Option<String> {
+    fn who_sends(&self, node: usize, port: &PortSpec) -> Option<String> {
         let others = self.graph.nodes.iter().zip(&self.defs).enumerate();
         let others = others.filter(|(number, _)| *number != node);
         let fitting = others.filter_map(|(_, (spec, def))| {
-            let output = (*def)?.outputs().find(|output| port.accepts(output.ty))?;
+            let output = (*def)?.outputs.iter().find(|output| port.accepts(&output.ty))?;
             Some(format!("{}.{}", spec.name, output.name))
         });
         let fitting: Vec<_> = fitting.take(4).collect();
@@ -98,9 +98,9 @@ impl<'a> Checker<'a> {
     fn stream(
         &mut self,
         node: usize,
-        input: &InputSpec,
+        input: &InputConfig,
         places: &InputPlaces,
-        connected: &mut HashSet<&'static str>,
+        connected: &mut HashSet<PortId>,
     ) -> Option<()> {
         let sender = self.find_node(&input.from_node, places.from.node.as_ref());
         let to = self.input_port(node, input, places);
@@ -117,7 +117,7 @@ impl<'a> Checker<'a> {
         }
         let policy = self.policy(node, input, places, from);
         let to = to?;
-        if !connected.insert(to.name) && !to.many {
+        if !connected.insert(to.id) && !to.many {
             let name = &self.graph.nodes[node].name;
             let message = format!("input \"{}\" of node \"{name}\" is connected twice", to.name);
             let help = "it takes one stream; a node that merges streams can stand before it";
@@ -125,7 +125,7 @@ impl<'a> Checker<'a> {
             return Some(());
         }
         let (Some(sender), Some(from)) = (sender, from) else { return Some(()) };
-        if !to.accepts(from.ty) {
+        if !to.accepts(&from.ty) {
             self.mismatch((sender, from), (node, to), places);
         } else if let Some(policy) = policy {
             if input.sync == Some(SyncPolicy::Interpolate) && !to.interpolates {
@@ -133,9 +133,9 @@ impl<'a> Checker<'a> {
                 let help = "write \"sync: {approx: 10ms}\" for the packet that is nearest";
                 self.error(places.sync.as_ref(), message, Some(help.to_owned()));
             }
-            let (from, to) = ((sender, from.name), (node, to.name));
+            let (from, to) = ((sender, from.id), (node, to.id));
             let (sync, timeout) = (input.sync, input.timeout);
-            let is_source = self.defs[sender].is_some_and(NodeDef::is_source);
+            let is_source = self.defs[sender].is_some_and(|def| def.is_source());
             let limited = is_source && policy.on_full == OnFull::Latest;
             let in_flight = input.in_flight.or(limited.then_some(Edge::IN_FLIGHT));
             let in_flight = in_flight.filter(|count| *count != usize::MAX);
@@ -149,13 +149,13 @@ impl<'a> Checker<'a> {
     fn input_port(
         &mut self,
         node: usize,
-        input: &InputSpec,
+        input: &InputConfig,
         places: &InputPlaces,
-    ) -> Option<&'static Port> {
+    ) -> Option<&'a PortSpec> {
         let def = self.defs[node]?;
         let name = &self.graph.nodes[node].name;
         let place = places.port.as_ref().or(places.from.node.as_ref());
-        let mut all = def.inputs();
+        let mut all = def.inputs.iter();
         let (message, help) = match (all.next(), all.next()) {
             (None, _) => {
                 (format!("node \"{name}\" has no inputs: {} makes its own packets", def.name), None)
@@ -163,14 +163,14 @@ impl<'a> Checker<'a> {
             (Some(only), None) if input.port.is_empty() => return Some(only),
             (_, Some(_)) if input.port.is_empty() => {
                 let help =
-                    format!("write \"in: {{{}: ...}}\"", port_names(def.inputs(), ": ..., "));
+                    format!("write \"in: {{{}: ...}}\"", port_names(def.inputs.iter(), ": ..., "));
                 (format!("node \"{name}\" has several inputs"), Some(help))
             }
             _ => {
-                if let Some(port) = def.inputs().find(|port| port.name == input.port) {
+                if let Some(port) = def.inputs.iter().find(|port| *port.name == *input.port) {
                     return Some(port);
                 }
-                let names: Vec<_> = def.inputs().map(|port| port.name).collect();
+                let names: Vec<_> = def.inputs.iter().map(|port| &*port.name).collect();
                 let help = suggest::help(
                     &self.faults,
                     &input.port,
@@ -190,19 +190,19 @@ impl<'a> Checker<'a> {
         node: usize,
         port: &str,
         places: &PortPlaces,
-    ) -> Option<&'static Port> {
+    ) -> Option<&'a PortSpec> {
         let def = self.defs[node]?;
         let name = &self.graph.nodes[node].name;
-        let mut all = def.outputs();
+        let mut all = def.outputs.iter();
         let found = match (all.next(), all.next()) {
             (None, _) => Err((format!("node \"{name}\" has no outputs"), None)),
             (Some(only), None) if port.is_empty() => Ok(only),
             (_, Some(_)) if port.is_empty() => {
-                let help = format!("write one of {}", port_names(def.outputs(), ", "));
+                let help = format!("write one of {}", port_names(def.outputs.iter(), ", "));
                 Err((format!("node \"{name}\" has several outputs"), Some(help)))
             }
-            _ => def.outputs().find(|output| output.name == port).ok_or_else(|| {
-                let names: Vec<_> = def.outputs().map(|port| port.name).collect();
+            _ => def.outputs.iter().find(|output| *output.name == *port).ok_or_else(|| {
+                let names: Vec<_> = def.outputs.iter().map(|port| &*port.name).collect();
                 let help = suggest::help(
                     &self.faults,
                     port,
@@ -214,7 +214,7 @@ impl<'a> Checker<'a> {
         };
         match found {
             Ok(output) => {
-                self.used_outputs.insert((node, output.name));
+                self.used_outputs.insert((node, output.id));
                 Some(output)
             }
             Err((message, help)) => {
@@ -227,8 +227,8 @@ impl<'a> Checker<'a> {
 
     fn mismatch(
         &mut self,
-        (sender, from): (usize, &Port),
-        (node, to): (usize, &Port),
+        (sender, from): (usize, &PortSpec),
+        (node, to): (usize, &PortSpec),
         places: &InputPlaces,
     ) {
         let nodes = &self.graph.nodes;
@@ -238,14 +238,14 @@ impl<'a> Checker<'a> {
             to.name, to.ty, from.name, from.ty
         );
         let def: Option<&NodeDef> = self.defs[sender];
-        let other = def.and_then(|def| def.outputs().find(|output| output.ty == to.ty));
-        let converts = |def: &&&NodeDef| {
-            let takes = def.inputs().any(|input| input.ty == from.ty);
-            takes && def.outputs().any(|output| output.ty == to.ty)
+        let other = def.and_then(|def| def.outputs.iter().find(|output| output.ty == to.ty));
+        let converts = |def: &&NodeDef| {
+            let takes = def.inputs.iter().any(|input| input.ty == from.ty);
+            takes && def.outputs.iter().any(|output| output.ty == to.ty)
         };
         let help = match other {
             Some(other) => Some(format!("\"{from_node}.{}\" sends {}", other.name, to.ty)),
-            None => self.catalogue.iter().find(converts).map(|def| {
+            None => self.catalog.nodes().iter().find(converts).map(|def| {
                 format!("a node {} between them turns {} into {}", def.name, from.ty, to.ty)
             }),
         };
@@ -256,9 +256,9 @@ impl<'a> Checker<'a> {
     fn policy(
         &mut self,
         node: usize,
-        input: &InputSpec,
+        input: &InputConfig,
         places: &InputPlaces,
-        from: Option<&Port>,
+        from: Option<&PortSpec>,
     ) -> Option<EdgePolicy> {
         let what = format!(
             "of the stream from \"{}\" to \"{}\"",
@@ -307,7 +307,7 @@ impl<'a> Checker<'a> {
 
 impl Checker<'_> {
     /// What a stream that leads back cannot do.
-    fn feedback(&mut self, what: &str, input: &InputSpec, places: &InputPlaces) {
+    fn feedback(&mut self, what: &str, input: &InputConfig, places: &InputPlaces) {
         if input.on_full == Some(OnFull::Block) {
             let message = format!("\"on_full: block\" {what} could wait for itself");
             let help = "a stream with \"feedback\" drops what it has no room for: write \
@@ -322,6 +322,6 @@ impl Checker<'_> {
     }
 }
 
-fn port_names(ports: impl Iterator<Item = &'static Port>, between: &str) -> String {
-    ports.map(|port| port.name).collect::<Vec<_>>().join(between)
+fn port_names<'p>(ports: impl Iterator<Item = &'p PortSpec>, between: &str) -> String {
+    ports.map(|port| &*port.name).collect::<Vec<_>>().join(between)
 }

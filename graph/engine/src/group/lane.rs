@@ -12,19 +12,18 @@
 //! row that ends where it ended tells. Calls and packets are counted one by one.
 
 use std::{
-    any::Any,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::Ordering,
 };
 
-use afferent_graph::{Caller, Cx, Header, NodeError, Timestamp};
+use afferent_graph::{Header, NodeError, Timestamp};
 
 use super::Group;
 use crate::{
     clock::Moment,
     edge::Inlet,
-    runner::{Input, Method, Phase, Runner, begin_anew},
+    ports::Input,
+    runner::{Ended, Method, Phase, Runner, Site, call},
     stamp::{Made, stamp_all},
     times::{is_one_of, is_sampled},
 };
@@ -70,9 +69,6 @@ impl Rows {
         mem::take(&mut self.rested) || self.last_ns > SHORT_ROW_NS || is_one_of(ROWS, trace)
     }
 }
-
-/// How a call ended.
-type Ended = Result<Option<Box<NodeError>>, Box<dyn Any + Send>>;
 
 /// Tells the nodes of which receivers are reached by a lane.
 pub(super) fn lay(runners: &mut [Runner], receivers: &[Option<usize>]) {
@@ -164,19 +160,17 @@ impl Group {
             if runner.phase != Phase::Running || !runner.outbox.is_empty() || !queue.is_clear() {
                 break;
             }
+            // A panic leaves the chain: it has to know whose it was.
             *called = receiver;
-            watch.calling.store(runner.place, Ordering::Relaxed);
-            let Moment { now, real_ns } = watch.moment;
             let at = packet.header.at;
-            let (restarted, begins_anew) = input.receive(&packet.header, &runner.around.origin);
-            if begins_anew {
-                begin_anew(&mut runner.outputs, &mut runner.rewinds);
-            }
-            let caller = Caller { now, real_ns, restarted, around: &runner.around };
-            let mut cx = Cx::new(caller, Some((&input.inbound, packet)), next);
-            node.process(&mut cx).map_err(Box::new)?;
-            let model_ns = cx.model_ns();
-            runner.around.origin = packet.header.handed_down();
+            let Runner { outputs, rewinds, around, place: number, .. } = runner;
+            let (node, input) = (&mut **node, Some(input));
+            let site = Site { node, input, outputs, rewinds, around, number: *number };
+            let (result, _, model_ns) =
+                call(site, watch, Some(&mut *packet), true, next, |node, cx| {
+                    node.process(cx).map_err(Box::new)
+                });
+            result?;
             packet.empty();
             near.reuse();
             let Runner { outputs, stats, rewinds, on_time_fault, .. } = runner;

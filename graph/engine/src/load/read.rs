@@ -5,7 +5,7 @@ use std::mem;
 use afferent_graph::ParamValue;
 
 use crate::{
-    Graph, NodeSpec, Place,
+    Graph, NodeConfig, Place,
     load::{
         places::{NodePlaces, Places},
         reader::Reader,
@@ -131,9 +131,14 @@ impl Reader {
     }
 
     /// One node, or with `partial` what a profile changes of one.
-    pub(crate) fn node(&mut self, key: &Key, node: &Node, partial: bool) -> (NodeSpec, NodePlaces) {
+    pub(crate) fn node(
+        &mut self,
+        key: &Key,
+        node: &Node,
+        partial: bool,
+    ) -> (NodeConfig, NodePlaces) {
         let name = &key.text;
-        let mut spec = NodeSpec { name: name.clone(), ..NodeSpec::default() };
+        let mut spec = NodeConfig { name: name.clone(), ..NodeConfig::default() };
         let mut places = NodePlaces { name: Some(key.place.clone()), ..NodePlaces::default() };
         let what = format!("node \"{name}\"");
         let Some(map) = self.map(node, &what, "\"use\" and other keys") else {
@@ -180,7 +185,7 @@ impl Reader {
         (spec, places)
     }
 
-    fn params(&mut self, node: &Node, spec: &mut NodeSpec, places: &mut NodePlaces) {
+    fn params(&mut self, node: &Node, spec: &mut NodeConfig, places: &mut NodePlaces) {
         if node.is_null() {
             return;
         }

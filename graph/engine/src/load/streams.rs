@@ -14,7 +14,7 @@
 use afferent_graph::OnFull;
 
 use crate::{
-    Diagnostic, InputSpec, Place,
+    Diagnostic, InputConfig, Place,
     load::{places::InputPlaces, reader::Reader},
     suggest,
     yaml::{Node, Value},
@@ -35,7 +35,7 @@ pub(crate) const ON_FULL: [(&str, OnFull); 4] = [
 /// The streams into a node, and whether some could not be read.
 #[derive(Default)]
 pub(crate) struct Streams {
-    pub(crate) specs: Vec<InputSpec>,
+    pub(crate) specs: Vec<InputConfig>,
     pub(crate) places: Vec<InputPlaces>,
     pub(crate) faulty: bool,
 }
@@ -82,8 +82,8 @@ impl Reader {
         }
     }
 
-    fn stream(&mut self, node: &Node, what: &str) -> Option<(InputSpec, InputPlaces)> {
-        let mut spec = InputSpec::default();
+    fn stream(&mut self, node: &Node, what: &str) -> Option<(InputConfig, InputPlaces)> {
+        let mut spec = InputConfig::default();
         let mut places = InputPlaces::default();
         let Some(map) = node.as_map() else {
             let (port, from) = self.port(node, what)?;

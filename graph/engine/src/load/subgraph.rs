@@ -18,7 +18,7 @@
 use std::mem;
 
 use crate::{
-    Diagnostic, Graph, InputSpec, Place, PortRef,
+    Diagnostic, Graph, InputConfig, Place, PortRef,
     load::{
         carry::Watched,
         places::{InputPlaces, NodePlaces, Places, PortPlaces},
@@ -38,7 +38,7 @@ type Exports = Vec<(String, Vec<PortRef>)>;
 pub(crate) struct Subgraph {
     pub(crate) name: String,
     /// What comes into it, and where that is written.
-    inputs: Vec<(InputSpec, InputPlaces)>,
+    inputs: Vec<(InputConfig, InputPlaces)>,
     /// Its inputs and outputs; `None` when the file could not be read.
     ports: Option<[Exports; 2]>,
     /// What is measured and interrupted in it, until the graph around it has that.
@@ -224,11 +224,11 @@ impl Reader {
                     else {
                         continue;
                     };
-                    let spec = size_of::<InputSpec>() + size_of::<InputPlaces>();
+                    let spec = size_of::<InputConfig>() + size_of::<InputPlaces>();
                     if self.take(bytes(&port) + spec, &place).is_none() {
                         break;
                     }
-                    graph.nodes[node].inputs.push(InputSpec { port: port.port, ..input.clone() });
+                    graph.nodes[node].inputs.push(InputConfig { port: port.port, ..input.clone() });
                     let places = places.nodes.get_mut(node).map(|places| &mut places.inputs);
                     places.into_iter().for_each(|inputs| inputs.push(input_places.clone()));
                 }

@@ -2,7 +2,7 @@
 
 use afferent_engine::{Diagnostics, LoadOptions, Severity};
 
-use crate::catalogue::check_text;
+use crate::catalog::check_text;
 
 /// Faults as `line:column message`, or `file:line:column` where that is not the graph file; with
 /// the help behind a bar.

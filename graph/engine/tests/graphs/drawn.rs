@@ -3,8 +3,9 @@
 use afferent_engine::{
     CheckedGraph, DrawFormat, EdgeCounts, EdgeReport, LoadOptions, NodeReport, Report, draw,
 };
+use afferent_graph::PortId;
 
-use crate::catalogue::check_text;
+use crate::catalog::check_text;
 
 fn graph() -> CheckedGraph {
     check_text(include_str!("../data/sound.yaml"), &LoadOptions::default())
@@ -47,7 +48,7 @@ fn svg() {
 fn a_cycle_is_drawn_too() {
     let mut graph = graph();
     let mut back = graph.edges[0].clone();
-    (back.from, back.to) = ((5, "words"), (1, "audio"));
+    (back.from, back.to) = ((5, PortId::at(0)), (1, PortId::at(0)));
     graph.edges.push(back);
     for format in [DrawFormat::Mermaid, DrawFormat::Dot, DrawFormat::Svg] {
         assert!(!draw(&graph, format, None).is_empty());

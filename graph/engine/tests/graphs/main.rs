@@ -1,7 +1,7 @@
 //! Graph files, broken and sound, against a small list of nodes.
 
 mod broken;
-mod catalogue;
+mod catalog;
 mod drawn;
 mod eight;
 mod mutated;

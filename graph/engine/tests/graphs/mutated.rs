@@ -2,7 +2,7 @@
 
 use afferent_engine::LoadOptions;
 
-use crate::catalogue::check_text;
+use crate::catalog::check_text;
 
 const SEEDS: [&str; 2] =
     [include_str!("../data/sound.yaml"), include_str!("../data/eight_faults.yaml")];

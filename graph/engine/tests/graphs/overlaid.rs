@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use afferent_engine::{CheckedGraph, LoadOptions, load_and_check};
-use afferent_graph::OpenCx;
+use afferent_graph::{Catalog, OpenCx};
 
 use crate::{
     broken::{check, told},
@@ -227,11 +227,13 @@ fn files_that_cannot_be_read() {
     for (name, bytes, expected) in cases {
         let path = folder.join(name);
         std::fs::write(&path, bytes).unwrap();
-        let faults = load_and_check(&path, &LoadOptions::default(), &[], &OpenCx::default());
+        let faults =
+            load_and_check(&path, &LoadOptions::default(), &Catalog::default(), &OpenCx::default());
         let expected = [format!("cannot read {}: {expected}", path.display())];
         assert_eq!(told(&faults.unwrap_err()), expected);
     }
     std::fs::remove_dir_all(&folder).unwrap();
-    let faults = load_and_check(&folder, &LoadOptions::default(), &[], &OpenCx::default());
+    let faults =
+        load_and_check(&folder, &LoadOptions::default(), &Catalog::default(), &OpenCx::default());
     assert!(faults.unwrap_err().to_string().starts_with("error: cannot read "));
 }

@@ -10,9 +10,11 @@ use std::{
 use afferent_engine::{
     Checked, ClockKind, Diagnostics, LoadOptions, RunOptions, load_and_check, run,
 };
-use afferent_graph::{Cx, In, KeywordEvent, Node, NodeDef, NodeError, OpenCx, Out, Port};
+use afferent_graph::{
+    Cx, In, KeywordEvent, Node, NodeDef, NodeEntry, NodeError, OpenCx, Out, Port, PortId, PortKind,
+};
 
-use crate::{broken::told, catalogue::NODES};
+use crate::{broken::told, catalog::catalog};
 
 /// A folder with `files`, of which the first is checked.
 pub(crate) fn load(
@@ -28,8 +30,8 @@ pub(crate) fn load(
         fs::create_dir_all(path.parent().expect("it has a folder")).expect("it can be made");
         fs::write(path, text).expect("it can be written");
     }
-    let checked =
-        load_and_check(&folder.join(files[0].0), options, &[NODES, WORKING], &OpenCx::default());
+    let catalog = catalog().with_nodes(WORKING);
+    let checked = load_and_check(&folder.join(files[0].0), options, &catalog, &OpenCx::default());
     fs::remove_dir_all(&folder).expect("it is there");
     (folder, checked)
 }
@@ -64,8 +66,8 @@ fn a_graph_is_a_node() {
     let names: Vec<_> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["mic", "ears/vad", "ears/mel", "ears/spare", "ears/end", "asr", "out"]);
     let edges = graph.edges.iter().map(|edge| {
-        let name = |(node, port): (usize, &str)| format!("{}.{port}", names[node]);
-        format!("{} > {}", name(edge.from), name(edge.to))
+        let from = graph.port_name(edge.from, PortKind::Output);
+        format!("{from} > {}", graph.port_name(edge.to, PortKind::Input))
     });
     let mut edges: Vec<_> = edges.collect();
     edges.sort();
@@ -188,7 +190,7 @@ impl Node for Listener {
 }
 
 /// Nodes that run.
-const WORKING: &[NodeDef] = &[NodeDef::of::<Talker>(), NodeDef::of::<Listener>()];
+const WORKING: &[NodeEntry] = &[NodeDef::of::<Talker>, NodeDef::of::<Listener>];
 
 #[test]
 fn what_a_part_measures_and_interrupts_is_part_of_the_whole() {
@@ -200,7 +202,7 @@ fn what_a_part_measures_and_interrupts_is_part_of_the_whole() {
     let graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
     let names: Vec<_> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["mid/low/talk", "mid/low/stop", "mid/low/hear", "other", "far"]);
-    assert_eq!(graph.waterfall, [(0, "words"), (1, "words")]);
+    assert_eq!(graph.waterfall, [(0, PortId::at(0)), (1, PortId::at(0))]);
     let options = RunOptions { clock: ClockKind::Virtual, ..RunOptions::default() };
     let report = run(&graph, &OpenCx::default(), options).unwrap();
     let [own, parts] = report.budgets.as_slice() else { panic!("{:?}", report.budgets) };

@@ -3,12 +3,12 @@
 use std::{path::PathBuf, time::Duration};
 
 use afferent_engine::{
-    Checked, EdgePolicy, Graph, InputSpec, LoadOptions, Loaded, NodeSpec, OnError, PortRef,
+    Checked, EdgePolicy, Graph, InputConfig, LoadOptions, Loaded, NodeConfig, OnError, PortRef,
     Restart, Schedule, check, parse,
 };
-use afferent_graph::{OnFull, OpenCx, ParamValue, PortKind};
+use afferent_graph::{OnFull, OpenCx, ParamValue, PortId, PortKind};
 
-use crate::catalogue::{NODES, check_text};
+use crate::catalog::{catalog, check_text};
 
 const TEXT: &str = include_str!("../data/sound.yaml");
 
@@ -22,11 +22,11 @@ fn outline(checked: &Checked) -> Vec<String> {
         format!("{}: {} on {thread} {}", node.name, node.def.name, params.join(" "))
     });
     let edges = graph.edges.iter().map(|edge| {
-        let name = |node: usize| &graph.nodes[node].name;
         let EdgePolicy { on_full, queue, max_age } = edge.policy;
-        let (from, to) = (edge.from, edge.to);
+        let from = graph.port_name(edge.from, PortKind::Output);
+        let to = graph.port_name(edge.to, PortKind::Input);
         let age = max_age.map_or_else(String::new, |age| format!(" {age:?}"));
-        format!("{}.{} > {}.{} {on_full:?} {queue}{age}", name(from.0), from.1, name(to.0), to.1)
+        format!("{from} > {to} {on_full:?} {queue}{age}")
     });
     nodes.chain(edges).collect()
 }
@@ -100,11 +100,11 @@ fn profiles_and_settings_change_it() {
 #[test]
 fn the_graph_keeps_budget_interrupt_and_supervision() {
     let checked = check_text(TEXT, &LoadOptions::default()).unwrap().graph;
-    assert_eq!(checked.interrupt, Some((1, "events")));
+    assert_eq!(checked.interrupt, Some((1, PortId::at(1))));
     let cancelled = checked.nodes.iter().filter(|node| node.cancelled);
     assert_eq!(cancelled.map(|node| node.name.as_str()).collect::<Vec<_>>(), ["asr", "out"]);
     let (from, to) = (checked.budgets[0].from, checked.budgets[0].to);
-    assert_eq!((from.node, from.port, to.node, to.port), (1, "events", 5, "in"));
+    assert_eq!((from.node, from.port, to.node, to.port), (1, PortId::at(1), 5, PortId::at(0)));
     assert_eq!((from.kind, to.kind), (PortKind::Output, PortKind::Input));
     let mix = &checked.nodes[4];
     let restart = Restart { limit: 3, ..Restart::default() };
@@ -120,22 +120,22 @@ fn the_graph_keeps_budget_interrupt_and_supervision() {
 
 #[test]
 fn a_graph_can_be_built_in_rust() {
-    let node = |name: &str, kind: &str, from: &str| NodeSpec {
+    let node = |name: &str, kind: &str, from: &str| NodeConfig {
         name: name.to_owned(),
         kind: kind.to_owned(),
         inputs: Some(from)
             .filter(|from| !from.is_empty())
-            .map(|from| InputSpec { from_node: from.to_owned(), ..InputSpec::default() })
+            .map(|from| InputConfig { from_node: from.to_owned(), ..InputConfig::default() })
             .into_iter()
             .collect(),
-        ..NodeSpec::default()
+        ..NodeConfig::default()
     };
     let mut graph = Graph {
         nodes: vec![node("mic", "microphone", ""), node("out", "wav_sink", "mic")],
         folder: "f".into(),
         ..Graph::default()
     };
-    let check = |graph: &Graph| check(&Loaded::from(graph.clone()), &[NODES], &OpenCx::default());
+    let check = |graph: &Graph| check(&Loaded::from(graph.clone()), &catalog(), &OpenCx::default());
     let faults = check(&graph).unwrap_err();
     let message = "error: node \"out\" needs the parameter \"path\"";
     assert!(faults.to_string().starts_with(message), "{faults}");

@@ -25,8 +25,8 @@ fn a_budget_is_measured_from_port_to_port_by_trace() {
         let end = |node, port, kind| End { node, port, kind };
         let mut graph = graph.checked();
         graph.budgets = vec![CheckedBudget {
-            from: end(source, "out", PortKind::Output),
-            to: end(sink, "in", PortKind::Input),
+            from: end(source, afferent_graph::PortId::at(0), PortKind::Output),
+            to: end(sink, afferent_graph::PortId::at(0), PortKind::Input),
             limits: [None, None, None, Some(limit)],
         }];
         let report =
@@ -60,7 +60,7 @@ fn waiting_counts() {
     });
     graph.heavy(&[hold]);
     graph.edge(source, hold);
-    let end = |node| End { node, port: "out", kind: PortKind::Output };
+    let end = |node| End { node, port: afferent_graph::PortId::at(0), kind: PortKind::Output };
     let mut graph = graph.checked();
     let limits = [None; 4];
     graph.budgets = vec![CheckedBudget { from: end(source), to: end(hold), limits }];
@@ -84,8 +84,8 @@ fn a_joined_stream_is_measured_once_for_each_trace() {
     let end = |node, port, kind| End { node, port, kind };
     let mut graph = graph.checked();
     graph.budgets = vec![CheckedBudget {
-        from: end(twice, "out", PortKind::Output),
-        to: end(join, "side", PortKind::Input),
+        from: end(twice, afferent_graph::PortId::at(0), PortKind::Output),
+        to: end(join, afferent_graph::PortId::at(1), PortKind::Input),
         limits: [None; 4],
     }];
     let options = RunOptions { clock: ClockKind::Virtual, ..RunOptions::default() };

@@ -11,7 +11,7 @@ use afferent_graph::{NodeError, OpenCx};
 use crate::kit::{Graph, Number, OUT, block};
 
 fn fault() -> NodeError {
-    NodeError::InvalidInput { port: "in", reason: "three is too many".to_owned() }
+    NodeError::InvalidInput { port: "in".into(), reason: "three is too many".to_owned() }
 }
 
 #[derive(Default)]
@@ -102,10 +102,12 @@ fn a_node_that_does_not_open_is_named() {
     graph.numbers(1);
     let sink = graph.sink("sink").0;
     let mut graph = graph.checked();
-    graph.nodes[sink].def.open = |_, cx| {
+    let spec = (*graph.nodes[sink].def).clone();
+    let open = |_: &afferent_graph::ParamValues, cx: &OpenCx| {
         let reason = format!("{} is not there", cx.name);
         Err(NodeError::Device { name: "lp0".to_owned(), reason })
     };
+    graph.nodes[sink].def = afferent_graph::NodeDef::new(crate::kit::Whole { spec, open });
     let error = afferent_engine::run(&graph, &OpenCx::default(), RunOptions::default());
     assert_eq!(error.unwrap_err().to_string(), "node sink: device \"lp0\": sink is not there");
 }
@@ -143,5 +145,5 @@ fn a_graph_that_cannot_be_is_refused() {
     let (a, b) = (graph.numbers(1), graph.numbers(1));
     graph.edge(a, b);
     let error = graph.run(RunOptions::default()).unwrap_err();
-    assert_eq!(error.to_string(), "edge source0.out -> source1.in: there is no such port");
+    assert_eq!(error.to_string(), "edge source0.out -> source1.#9: there is no such port");
 }

@@ -11,7 +11,7 @@ use crate::kit::{Graph, Number, OUT, Seen, ms};
 struct Headers(Seen<(String, Header)>);
 
 impl Observer for Headers {
-    fn sent(&self, node: &str, port: &'static str, _: Timestamp, packet: &Packet) {
+    fn sent(&self, node: &str, port: &str, _: Timestamp, packet: &Packet) {
         assert_eq!(port, "out");
         self.0.lock().unwrap().push((node.to_owned(), packet.header));
     }

@@ -10,8 +10,8 @@ use afferent_engine::{
     Report, RunError, RunOptions, SyncPolicy, Threads, run,
 };
 use afferent_graph::{
-    Cx, DynNode, In, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, ParamValues, Payload,
-    Port, Timestamp, Weight,
+    Cx, DynNode, In, NodeDef, NodeError, NodeFactory, NodeSpec, OnFull, OpenCx, Out, ParamValue,
+    ParamValues, Payload, Port, PortId, Timestamp, Weight,
 };
 
 #[derive(Clone, Default)]
@@ -90,11 +90,46 @@ fn open(values: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError>
     Ok(Box::new(Leased { place: *place, script }))
 }
 
+type Open = fn(&ParamValues, &OpenCx) -> Result<Box<dyn DynNode>, NodeError>;
+
+/// A node with these ports.
+struct Kit {
+    ports: &'static [Port],
+    timed: bool,
+    open: Open,
+}
+
+impl NodeFactory for Kit {
+    fn spec(&self) -> NodeSpec {
+        NodeSpec { timed: self.timed, ..NodeSpec::new("scripted", self.ports) }
+    }
+
+    fn open(&self, values: &ParamValues, cx: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
+        (self.open)(values, cx)
+    }
+}
+
+/// A node with this contract.
+pub(crate) struct Whole {
+    pub(crate) spec: NodeSpec,
+    pub(crate) open: Open,
+}
+
+impl NodeFactory for Whole {
+    fn spec(&self) -> NodeSpec {
+        self.spec.clone()
+    }
+
+    fn open(&self, values: &ParamValues, cx: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
+        (self.open)(values, cx)
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Graph {
     nodes: Vec<CheckedNode>,
     edges: Vec<Edge>,
-    interrupt: Option<(usize, &'static str)>,
+    interrupt: Option<(usize, PortId)>,
 }
 
 /// What nodes have seen, for the test to look at afterwards.
@@ -104,6 +139,14 @@ pub(crate) type Seen<T> = Arc<Mutex<Vec<T>>>;
 pub(crate) type Joined = (u64, Vec<u64>, Vec<u64>);
 
 impl Graph {
+    fn out(&self, node: usize) -> PortId {
+        self.nodes[node].def.output("out").unwrap_or(PortId::at(9))
+    }
+
+    fn input(&self, node: usize) -> PortId {
+        self.nodes[node].def.input("in").unwrap_or(PortId::at(9))
+    }
+
     fn add(
         &mut self,
         name: &str,
@@ -115,17 +158,7 @@ impl Graph {
         let (finish, cancel) =
             (Box::new(|_: &mut Cx<'_>| Ok(())), Box::new(|_: &mut Cx<'_>| Ok(())));
         scripts.push(Some(Scripted { process: Box::new(process), finish, cancel }));
-        let def = NodeDef {
-            name: "scripted",
-            summary: "",
-            ports,
-            params: &[],
-            weight: Weight::Light,
-            timed: false,
-            latency: "",
-            check: |_, _| Ok(()),
-            open,
-        };
+        let def = NodeDef::new(Kit { ports, timed: false, open });
         let params = ParamValues::from([("script".to_owned(), script)]);
         self.nodes.push(CheckedNode { params, ..CheckedNode::new(name, def) });
         self.nodes.len() - 1
@@ -186,7 +219,8 @@ impl Graph {
             call(number, cx);
             Ok(())
         });
-        self.nodes[node].def.timed = true;
+        let spec = NodeSpec { timed: true, ..(*self.nodes[node].def).clone() };
+        self.nodes[node].def = NodeDef::new(Whole { spec, open });
         node
     }
 
@@ -216,7 +250,8 @@ impl Graph {
             call(number, cx);
             Ok(())
         });
-        self.nodes[node].def.timed = true;
+        let spec = NodeSpec { timed: true, ..(*self.nodes[node].def).clone() };
+        self.nodes[node].def = NodeDef::new(Whole { spec, open });
         node
     }
 
@@ -239,14 +274,15 @@ impl Graph {
         sync: SyncPolicy,
         timeout: Option<Duration>,
     ) {
-        let (policy, to) = (block(16), (to.0, to.1.name()));
-        let (sync, edge) = (Some(sync), Edge::new((from, "out"), to, policy));
+        let (policy, to) = (block(16), (to.0, self.nodes[to.0].def.input(to.1.name()).unwrap()));
+        let (sync, edge) = (Some(sync), Edge::new((from, self.out(from)), to, policy));
         self.edges.push(Edge { sync, timeout, ..edge });
     }
 
     /// Lets the last edge come from the other output of its source.
     pub(crate) fn leave_by_more(&mut self) {
-        self.edges.last_mut().unwrap().from.1 = MORE.name();
+        let from = self.edges.last().unwrap().from.0;
+        self.edges.last_mut().unwrap().from.1 = self.nodes[from].def.output(MORE.name()).unwrap();
     }
 
     /// Lets the last edge keep `queue` packets: the newest alone where there is no number.
@@ -258,7 +294,8 @@ impl Graph {
     /// An edge that leads back to `in`.
     pub(crate) fn feedback(&mut self, from: usize, to: usize, queue: usize) {
         let policy = EdgePolicy { on_full: OnFull::DropOldest, queue, max_age: None };
-        self.edges.push(Edge { feedback: true, ..Edge::new((from, "out"), (to, "in"), policy) });
+        let ends = ((from, self.out(from)), (to, self.input(to)));
+        self.edges.push(Edge { feedback: true, ..Edge::new(ends.0, ends.1, policy) });
     }
 
     /// Limits what is under way behind the last edge.
@@ -304,12 +341,12 @@ impl Graph {
 
     /// Gives each of `nodes` a thread of its own.
     pub(crate) fn heavy(&mut self, nodes: &[usize]) {
-        nodes.iter().for_each(|node| self.nodes[*node].def.weight = Weight::Heavy);
+        nodes.iter().for_each(|node| self.nodes[*node].weight = Weight::Heavy);
     }
 
     /// Gives every node a thread of its own.
     pub(crate) fn all_heavy(&mut self) {
-        self.nodes.iter_mut().for_each(|node| node.def.weight = Weight::Heavy);
+        self.nodes.iter_mut().for_each(|node| node.weight = Weight::Heavy);
     }
 
     /// Calls `first` before each call of `node`.
@@ -343,7 +380,7 @@ impl Graph {
 
     /// Lets what `node` sends interrupt the graph.
     pub(crate) fn interrupted_by(&mut self, node: usize) {
-        self.interrupt = Some((node, "out"));
+        self.interrupt = Some((node, self.out(node)));
     }
 
     fn script(&mut self, node: usize, change: impl FnOnce(&mut Scripted)) {
@@ -357,7 +394,8 @@ impl Graph {
     }
 
     pub(crate) fn edge_with(&mut self, from: usize, to: usize, policy: EdgePolicy) {
-        self.edges.push(Edge::new((from, "out"), (to, "in"), policy));
+        let ends = ((from, self.out(from)), (to, self.input(to)));
+        self.edges.push(Edge::new(ends.0, ends.1, policy));
     }
 
     pub(crate) fn checked(self) -> CheckedGraph {

@@ -64,7 +64,9 @@ fn a_failure_in_a_row_is_counted_where_it_is() {
             cx.send(OUT, Number(number));
             match number {
                 30_000 if panics => panic!("too many"),
-                30_000 => Err(NodeError::InvalidInput { port: "in", reason: "too many".into() }),
+                30_000 => {
+                    Err(NodeError::InvalidInput { port: "in".into(), reason: "too many".into() })
+                }
                 _ => Ok(()),
             }
         });

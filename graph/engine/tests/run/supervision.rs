@@ -18,7 +18,7 @@ use afferent_graph::{NodeError, Timestamp};
 use crate::kit::{Graph, Number, OUT, Seen, block, ms};
 
 fn fault(reason: &str) -> NodeError {
-    NodeError::InvalidInput { port: "in", reason: reason.to_owned() }
+    NodeError::InvalidInput { port: "in".into(), reason: reason.to_owned() }
 }
 
 const fn restart(backoff_ms: u64, limit: u32) -> OnError {

@@ -123,7 +123,7 @@ impl Running {
                 "sound of {} Hz cannot be brought to {} Hz: the rates need a common divisor",
                 rate.0, RATE.0
             );
-            NodeError::InvalidInput { port: Aec::REFERENCE.name(), reason }
+            NodeError::InvalidInput { port: Aec::REFERENCE.name().into(), reason }
         })?;
         let stream = filter.stream(1);
         Ok(Self { rate, resampler: Some((filter, stream)), next_at: at })

@@ -31,7 +31,7 @@ impl Pause {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
         package.expect_task("end_of_turn").map_err(|error| failed(error.to_string()))?;
-        let model = package.load(cx.kernels, cx.backends, cx.weight_cache);
+        let model = package.load(cx.services.need::<afferent_runtime::ModelOptions>()?);
         let model = model.map_err(|error| failed(error.to_string()))?;
         let number = |name: &str| {
             let value = model.file().metadata_int(name);
@@ -64,7 +64,7 @@ impl Pause {
                 self.rate.0,
                 self.rate.0
             );
-            return Err(NodeError::InvalidInput { port, reason });
+            return Err(NodeError::InvalidInput { port: port.into(), reason });
         }
         self.sound.extend(block.channel(0)?);
         let excess = self.sound.len().saturating_sub(self.window);
@@ -112,7 +112,8 @@ mod tests {
     fn a_window_that_is_not_the_input_is_refused() {
         // A bare program is for every task; that of `vad` hears more than its window.
         let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models");
-        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let cx =
+            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
         let vad = Path::new(models).join("vad/vad_portable.pte");
         let Err(error) = Pause::open(&vad, &cx) else { panic!("it was accepted") };
         assert!(error.to_string().contains("its input is not f32[1, 512]"), "{error}");
@@ -122,7 +123,8 @@ mod tests {
     #[test]
     fn other_sound_is_refused_with_the_remedy() {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/turn");
-        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let cx =
+            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
         let mut pause = Pause::open(Path::new(model), &cx).unwrap();
         let mut block = AudioBlock::default();
         block.reshape(SampleRate(48_000), 2, 1).unwrap();

@@ -66,7 +66,7 @@ impl Dialogue {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
         package.expect_task("chat").map_err(|error| failed(error.to_string()))?;
-        let model = package.load(cx.kernels, cx.backends, cx.weight_cache);
+        let model = package.load(cx.services.need::<afferent_runtime::ModelOptions>()?);
         let model = model.map_err(|error| failed(error.to_string()))?;
         let manifest = &package.manifest;
         let (Some(chat), Some(tokenizer)) = (&manifest.chat, &manifest.tokenizer) else {
@@ -88,7 +88,7 @@ impl Dialogue {
         let room = generator.contract().context.saturating_sub(framed);
         if room < max_new.saturating_mul(2) {
             let reason = format!("there is room for {room} tokens, too few for answers of this");
-            return Err(NodeError::InvalidParam { name: "max_new", reason });
+            return Err(NodeError::InvalidParam { name: "max_new".into(), reason });
         }
         // What ends an answer is a token, or a text.
         let end = template.plain.token(chat.end.trim());
@@ -439,7 +439,8 @@ mod tests {
             variants: [{file: robot.pte, backend: portable, precision: fp32}]\n\
             chat: {begin: <s>, user: \"Q: {text}\\n\", answer: 'A:', end: </s>}\n";
         fs::write(folder.join("model.yaml"), manifest).unwrap();
-        let cx = OpenCx { kernels: afferent_kernels::KERNELS, ..OpenCx::default() };
+        let cx =
+            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
         let dialogue = Dialogue::open(&folder, None, max_new, &cx);
         fs::remove_dir_all(&folder).unwrap();
         dialogue
@@ -491,7 +492,9 @@ mod tests {
             check(&mut dialogue, "what next?", day);
         }
         assert!(dialogue.turns.len() < 15 && dialogue.generator.tokens().len() <= 128);
-        assert!(matches!(robot(120), Err(NodeError::InvalidParam { name: "max_new", .. })));
+        assert!(
+            matches!(robot(120), Err(NodeError::InvalidParam { name, .. }) if name == "max_new")
+        );
     }
 
     #[test]

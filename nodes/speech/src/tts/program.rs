@@ -59,7 +59,7 @@ impl Program {
         let path = package.folder().to_owned();
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
         let mut model = package
-            .load(cx.kernels, cx.backends, cx.weight_cache)
+            .load(cx.services.need::<afferent_runtime::ModelOptions>()?)
             .map_err(|error| failed(error.to_string()))?;
         for method in [SPECTRUM, SOUND, SPELL] {
             model.load_method(method).map_err(|error| failed(error.to_string()))?;

@@ -75,7 +75,7 @@ pub(super) struct Key {
 pub(super) struct About(Vec<u8>);
 
 impl About {
-    pub(super) fn new(contents: u128, backends: &[&dyn Backend]) -> Self {
+    pub(super) fn new(contents: u128, backends: &[Arc<dyn Backend>]) -> Self {
         let mut about = contents.to_le_bytes().to_vec();
         for backend in backends {
             let (layout, isa) = backend.layout();

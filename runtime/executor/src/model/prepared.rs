@@ -57,7 +57,7 @@ impl ModelFile {
     pub(super) fn open_cache(
         &self,
         folder: &Path,
-        backends: &[&dyn Backend],
+        backends: &[Arc<dyn Backend>],
     ) -> Result<(), CacheProblem> {
         let about = cache::About::new(self.contents(), backends);
         let path = folder.join(about.file_name());
@@ -75,7 +75,7 @@ impl ModelFile {
     }
 
     /// Writes what is in use and not in the file that was opened.
-    pub(super) fn write_cache(&self, backends: &[&dyn Backend]) -> Result<(), CacheProblem> {
+    pub(super) fn write_cache(&self, backends: &[Arc<dyn Backend>]) -> Result<(), CacheProblem> {
         let mut state = self.constants.state();
         let State { in_use, cache, .. } = &mut *state;
         let Some(cache) = cache.as_mut().filter(|cache| cache.is_behind) else { return Ok(()) };

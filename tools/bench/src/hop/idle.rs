@@ -9,7 +9,7 @@ use std::{
 };
 
 use afferent_engine::{LoadOptions, RunOptions, check, parse};
-use afferent_graph::{In, NodeDef, OpenCx, Out, Port, Timestamp};
+use afferent_graph::{In, OpenCx, Out, Port, Timestamp};
 use anyhow::{Result, anyhow};
 
 use crate::{
@@ -83,11 +83,8 @@ pub(super) fn figures(idle: Duration) -> Result<Vec<Figure>> {
 
 /// Reads and checks a graph file of as many nodes.
 fn check_time() -> Result<Duration> {
-    let nodes: &[NodeDef] = &[
-        NodeDef { name: "source", ports: SOURCE, ..scripted::silent() },
-        NodeDef { name: "pass", ports: PASS, ..scripted::silent() },
-        NodeDef { name: "sink", ports: SINK, ..scripted::silent() },
-    ];
+    let nodes = [("source", SOURCE), ("pass", PASS), ("sink", SINK)];
+    let catalog = nodes.map(|(name, ports)| scripted::silent(name, ports)).into_iter().collect();
     let mut text = "afferent: 1\nname: thirty\nnodes:\n  node0: {use: source}\n".to_owned();
     for place in 1..NODES {
         let kind = if place + 1 == NODES { "sink" } else { "pass" };
@@ -95,7 +92,7 @@ fn check_time() -> Result<Duration> {
     }
     let start = Instant::now();
     let loaded = parse(&text, Path::new("thirty.yaml"), &LoadOptions::default());
-    let checked = check(&loaded, &[nodes], &OpenCx::default());
+    let checked = check(&loaded, &catalog, &OpenCx::default());
     let took = start.elapsed();
     checked.map_err(|faults| anyhow!("{faults}"))?;
     Ok(took)

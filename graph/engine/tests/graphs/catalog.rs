@@ -4,8 +4,9 @@ use std::path::Path;
 
 use afferent_engine::{Checked, Diagnostics, LoadOptions, check, parse};
 use afferent_graph::{
-    AudioBlock, Features, In, KeywordEvent, NodeDef, NodeError, OpenCx, Out, Param, ParamValue,
-    ParamValues, Params, Port, SpeechEvent, Weight, choices, params,
+    AudioBlock, Catalog, DynNode, Features, In, KeywordEvent, NodeDef, NodeError, NodeFactory,
+    NodeSpec, OpenCx, Out, Param, ParamSpec, ParamValue, ParamValues, Params, Port, SpeechEvent,
+    choices, params,
 };
 
 choices! {
@@ -55,18 +56,38 @@ params! {
 const AUDIO_IN: Port = In::<AudioBlock>::new("audio").port();
 const AUDIO: Port = Out::<AudioBlock>::new("audio").port();
 
-const fn def(name: &'static str, ports: &'static [Port], params: &'static [Param]) -> NodeDef {
-    NodeDef {
-        name,
-        summary: "",
-        ports,
-        params,
-        weight: Weight::Light,
-        timed: false,
-        latency: "none",
-        check: |_, _| Ok(()),
-        open: |_, _| Err(NodeError::Device { name: String::new(), reason: String::new() }),
+/// A node that can be checked but not run.
+struct Contract {
+    spec: NodeSpec,
+    check: fn(&ParamValues, &OpenCx) -> Result<(), NodeError>,
+}
+
+impl NodeFactory for Contract {
+    fn spec(&self) -> NodeSpec {
+        self.spec.clone()
     }
+
+    fn check(&self, params: &ParamValues, cx: &OpenCx) -> Result<(), NodeError> {
+        (self.check)(params, cx)
+    }
+
+    fn open(&self, _: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
+        Err(NodeError::Device { name: String::new(), reason: String::new() })
+    }
+}
+
+fn def(name: &str, ports: &[Port], params: &[Param]) -> NodeDef {
+    checked(name, ports, params, |_, _| Ok(()))
+}
+
+fn checked(
+    name: &str,
+    ports: &[Port],
+    params: &[Param],
+    check: fn(&ParamValues, &OpenCx) -> Result<(), NodeError>,
+) -> NodeDef {
+    let params = params.iter().map(ParamSpec::from).collect();
+    NodeDef::new(Contract { spec: NodeSpec { params, ..NodeSpec::new(name, ports) }, check })
 }
 
 fn file_must_exist(values: &ParamValues, _: &OpenCx) -> Result<(), NodeError> {
@@ -84,18 +105,17 @@ fn language_must_be_short(values: &ParamValues, cx: &OpenCx) -> Result<(), NodeE
         return Ok(());
     }
     let reason = format!("{:?} is not two letters (in {})", params.language, cx.name);
-    Err(NodeError::InvalidParam { name: "language", reason })
+    Err(NodeError::InvalidParam { name: "language".into(), reason })
 }
 
 /// All nodes.
-pub(crate) const NODES: &[NodeDef] = &[
-    NodeDef { check: file_must_exist, ..def("wav_source", &[AUDIO], FileParams::PARAMS) },
-    def("microphone", &[AUDIO], &[]),
-    def("vad", &[AUDIO_IN, AUDIO, Out::<SpeechEvent>::new("events").port()], VadParams::PARAMS),
-    def("log_mel", &[AUDIO_IN, Out::<Features>::new("features").port()], &[]),
-    NodeDef {
-        check: language_must_be_short,
-        ..def(
+pub(crate) fn catalog() -> Catalog {
+    [
+        checked("wav_source", &[AUDIO], FileParams::PARAMS, file_must_exist),
+        def("microphone", &[AUDIO], &[]),
+        def("vad", &[AUDIO_IN, AUDIO, Out::<SpeechEvent>::new("events").port()], VadParams::PARAMS),
+        def("log_mel", &[AUDIO_IN, Out::<Features>::new("features").port()], &[]),
+        checked(
             "asr",
             &[
                 In::<Features>::new("features").port(),
@@ -103,16 +123,19 @@ pub(crate) const NODES: &[NodeDef] = &[
                 Out::<KeywordEvent>::new("words").port(),
             ],
             AsrParams::PARAMS,
-        )
-    },
-    def("mix", &[AUDIO_IN.many(), AUDIO], &[]),
-    def("print", &[Port::any("in").many()], &[]),
-    def("wav_sink", &[AUDIO_IN], FileParams::PARAMS),
-    def("idle", &[Port::any("in").optional()], &[]),
-];
+            language_must_be_short,
+        ),
+        def("mix", &[AUDIO_IN.many(), AUDIO], &[]),
+        def("print", &[Port::any("in").many()], &[]),
+        def("wav_sink", &[AUDIO_IN], FileParams::PARAMS),
+        def("idle", &[Port::any("in").optional()], &[]),
+    ]
+    .into_iter()
+    .collect()
+}
 
 /// Checks the text of a graph file `graphs/g.yaml`.
 pub(crate) fn check_text(text: &str, options: &LoadOptions) -> Result<Checked, Diagnostics> {
     let loaded = parse(text, Path::new("graphs/g.yaml"), options);
-    check(&loaded, &[NODES], &OpenCx::default())
+    check(&loaded, &catalog(), &OpenCx::default())
 }

@@ -1,0 +1,103 @@
+//! Node and payload types that graph files can name.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{NodeDef, NodeEntry, PayloadType};
+
+/// Node and payload types that graph files can name.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    nodes: Vec<NodeDef>,
+    payloads: BTreeMap<String, Arc<PayloadType>>,
+}
+
+/// Two payload types of one name that differ.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the payload type `{name}` is registered with another Rust type; give one of them another name"
+)]
+pub struct PayloadConflict {
+    /// [`PayloadType::name`].
+    pub name: String,
+}
+
+impl Catalog {
+    /// Adds the nodes of a list, such as the one of a node crate.
+    #[must_use]
+    pub fn with_nodes(self, list: &[NodeEntry]) -> Self {
+        list.iter().fold(self, |catalog, entry| catalog.with_node(entry()))
+    }
+
+    /// Adds a node type. It replaces one of the same name.
+    #[must_use]
+    pub fn with_node(mut self, def: NodeDef) -> Self {
+        match self.nodes.iter_mut().find(|known| known.name == def.name) {
+            Some(known) => *known = def,
+            None => self.nodes.push(def),
+        }
+        self
+    }
+
+    /// Adds a payload type.
+    ///
+    /// # Errors
+    /// [`PayloadConflict`] if the name stands for another type.
+    pub fn with_payload(mut self, ty: PayloadType) -> Result<Self, PayloadConflict> {
+        if let Some(known) = self.payloads.get(&*ty.name)
+            && known.rust != ty.rust
+        {
+            return Err(PayloadConflict { name: ty.name.into_owned() });
+        }
+        self.payloads.insert(ty.name.to_string(), Arc::new(ty));
+        Ok(self)
+    }
+
+    /// Node type of this name.
+    pub fn node(&self, name: &str) -> Option<&NodeDef> {
+        self.nodes.iter().find(|def| *def.name == *name)
+    }
+
+    /// Every node type, in the order in which they were added.
+    pub fn nodes(&self) -> &[NodeDef] {
+        &self.nodes
+    }
+
+    /// Payload type of this name.
+    pub fn payload(&self, name: &str) -> Option<&Arc<PayloadType>> {
+        self.payloads.get(name)
+    }
+}
+
+impl FromIterator<NodeDef> for Catalog {
+    fn from_iter<I: IntoIterator<Item = NodeDef>>(nodes: I) -> Self {
+        nodes.into_iter().fold(Self::default(), Self::with_node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NodeSpec, OnFull, Payload, Text};
+
+    fn named(name: &str, summary: &str) -> NodeDef {
+        let spec = NodeSpec { summary: summary.into(), ..NodeSpec::new(name, &[]) };
+        NodeDef::from_fn(spec, |_| unreachable!("no graph runs here"))
+    }
+
+    #[test]
+    fn a_later_node_replaces_one_of_the_same_name() {
+        let nodes = [named("a", "first"), named("b", "other"), named("a", "second")];
+        let catalog: Catalog = nodes.into_iter().collect();
+        let summaries: Vec<_> = catalog.nodes().iter().map(|def| &*def.summary).collect();
+        assert_eq!(summaries, ["second", "other"]);
+        assert!(catalog.node("c").is_none());
+    }
+
+    #[test]
+    fn a_payload_name_stands_for_one_rust_type() {
+        let catalog = Catalog::default().with_payload(PayloadType::of::<Text>()).unwrap();
+        assert!(catalog.clone().with_payload(PayloadType::of::<Text>()).is_ok());
+        let other = PayloadType::dynamic(Text::TYPE, OnFull::Block);
+        assert_eq!(catalog.with_payload(other).unwrap_err().name, Text::TYPE);
+    }
+}

@@ -1,0 +1,150 @@
+//! Payload types as values, so that a program can add some at run time.
+
+use std::{any::TypeId, borrow::Cow, fmt, ops::Deref, sync::Arc};
+
+use afferent_core::SharedBytes;
+
+use crate::{AnyPayload, Codec, Header, OnFull, Packet, Payload, Pool};
+
+/// A value that lives as long as the program, or as long as its users.
+pub enum Handle<T: ?Sized + 'static> {
+    /// In the program.
+    Static(&'static T),
+    /// Made at run time.
+    Shared(Arc<T>),
+}
+
+/// Descriptor of a payload type.
+#[derive(Clone)]
+pub struct PayloadType {
+    /// Name in graph files and on links. Two types with one name are one type.
+    pub name: Cow<'static, str>,
+    /// Default of an edge under load.
+    pub on_full: OnFull,
+    /// True if a value between two others can be computed.
+    pub interpolates: bool,
+    /// Rust type of the values: [`Dynamic`] for types known only at run time.
+    pub rust: TypeId,
+    /// Recordings: CDR and its schema.
+    pub record: Option<Codec>,
+    /// Links: metadata and bulk bytes.
+    pub wire: Option<Handle<dyn WireCodec>>,
+}
+
+/// Splits a value for a link: metadata as CDR, bulk data in place.
+pub trait WireCodec: Send + Sync {
+    /// Appends the metadata, and lends the bulk data.
+    ///
+    /// # Errors
+    /// When the value is of another type.
+    fn encode<'v>(&self, value: &'v dyn AnyPayload, meta: &mut Vec<u8>)
+    -> Result<&'v [u8], String>;
+
+    /// Builds the packet; `bulk` is a slot of the link, aligned to 64 bytes, that the value may keep.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    fn decode(
+        &self,
+        meta: &[u8],
+        bulk: SharedBytes,
+        header: Header,
+        pool: &Pool,
+    ) -> Result<Packet, String>;
+}
+
+impl PayloadType {
+    /// Descriptor of a Rust type.
+    pub const fn of<T: Payload>() -> Self {
+        Self {
+            name: Cow::Borrowed(T::TYPE),
+            on_full: T::ON_FULL,
+            interpolates: T::INTERPOLATES,
+            rust: TypeId::of::<T>(),
+            record: T::CODEC,
+            wire: None,
+        }
+    }
+
+    /// Descriptor of a type known at run time, whose values are [`Dynamic`].
+    pub fn dynamic(name: impl Into<String>, on_full: OnFull) -> Self {
+        Self { name: Cow::Owned(name.into()), on_full, ..Self::of::<Dynamic>() }
+    }
+}
+
+/// A value of a type known at run time, as encoded bytes.
+#[derive(Clone, Default)]
+pub struct Dynamic {
+    /// Its type; `None` in a value that was never filled.
+    pub ty: Option<Arc<PayloadType>>,
+    /// Encoded fields.
+    pub bytes: Vec<u8>,
+}
+
+impl Payload for Dynamic {
+    const TYPE: &'static str = "dynamic";
+
+    fn ty(&self) -> &str {
+        self.ty.as_ref().map_or(Self::TYPE, |ty| &ty.name)
+    }
+
+    fn bulk_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl<T: ?Sized> Deref for Handle<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Static(value) => value,
+            Self::Shared(value) => value,
+        }
+    }
+}
+
+impl<T: ?Sized> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Static(value) => Self::Static(value),
+            Self::Shared(value) => Self::Shared(value.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for PayloadType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PayloadType({})", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AudioBlock, KeywordEvent};
+
+    #[test]
+    fn values_of_types_known_at_run_time_share_one_pool() {
+        const STATIC: &PayloadType = &PayloadType::of::<AudioBlock>();
+        assert_eq!(STATIC.name, "audio/Block");
+        let twist = Arc::new(PayloadType::dynamic("geometry_msgs/msg/Twist", OnFull::Latest));
+        let pool = Pool::new(4);
+        let mut address = None;
+        for number in 0..3_u8 {
+            let mut value = pool.loan::<Dynamic>();
+            value.ty = Some(twist.clone());
+            value.bytes.clear();
+            value.bytes.extend([number; 48]);
+            assert!(
+                address
+                    .replace(value.bytes.as_ptr())
+                    .is_none_or(|before| before == value.bytes.as_ptr())
+            );
+            let packet = value.into_packet(Header::default());
+            assert_eq!(packet.payload().unwrap().type_name(), "geometry_msgs/msg/Twist");
+            assert!(packet.get::<KeywordEvent>().is_none() && packet.get::<Dynamic>().is_some());
+        }
+        assert_eq!(pool.made(), 1);
+    }
+}

@@ -1,0 +1,169 @@
+//! A program that runs graphs: its nodes, payload types, backends and services.
+
+use std::{path::Path, sync::Arc};
+
+use afferent_core::Backend;
+use afferent_engine::{
+    Checked, CheckedGraph, Diagnostic, Diagnostics, Graph, LoadOptions, Loaded, RunError,
+    RunOptions, Session, check, load_and_check,
+};
+use afferent_graph::{
+    Catalog, NodeDef, NodeEntry, NodeFactory, OpenCx, PayloadConflict, PayloadType, Service,
+    Services,
+};
+use afferent_runtime::ModelOptions;
+
+/// Lists of the shipped node crates.
+const NODES: &[&[NodeEntry]] = &[
+    afferent_nodes_audio::NODES,
+    afferent_nodes_device::NODES,
+    afferent_nodes_dialogue::NODES,
+    afferent_nodes_io::NODES,
+    afferent_nodes_speech::NODES,
+];
+
+/// Builder of a program that runs graphs.
+///
+/// ```no_run
+/// use afferent::{App, engine::RunOptions};
+///
+/// let app = App::new();
+/// let graph = app.load("pipelines/wake_word.yaml")?;
+/// let report = app.start(&graph, RunOptions::default())?.wait()?;
+/// println!("{} packets", report.nodes[0].packets_out);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct App {
+    catalog: Catalog,
+    conflicts: Vec<PayloadConflict>,
+    models: ModelOptions,
+    services: Services,
+}
+
+impl App {
+    /// Program with the shipped nodes and backends.
+    pub fn new() -> Self {
+        let app = NODES.iter().fold(Self::empty(), |app, list| app.nodes(list));
+        #[cfg(feature = "xnnpack")]
+        let app = app.backend(afferent_backend_xnnpack::Xnnpack);
+        app
+    }
+
+    /// Program with the shipped kernels, and without nodes and backends.
+    pub fn empty() -> Self {
+        Self {
+            catalog: Catalog::default(),
+            conflicts: Vec::new(),
+            models: ModelOptions::new(afferent_kernels::KERNELS),
+            services: Services::default(),
+        }
+    }
+
+    /// Adds a node type. It replaces one of the same name.
+    #[must_use]
+    pub fn node(self, factory: impl NodeFactory) -> Self {
+        let catalog = self.catalog.with_node(NodeDef::new(factory));
+        Self { catalog, ..self }
+    }
+
+    /// Adds the list of a node crate.
+    #[must_use]
+    pub fn nodes(self, list: &[NodeEntry]) -> Self {
+        Self { catalog: self.catalog.with_nodes(list), ..self }
+    }
+
+    /// Adds a payload type. Two different types of one name are an error of [`App::load`].
+    #[must_use]
+    pub fn payload(mut self, ty: PayloadType) -> Self {
+        match self.catalog.clone().with_payload(ty) {
+            Ok(catalog) => self.catalog = catalog,
+            Err(conflict) => self.conflicts.push(conflict),
+        }
+        self
+    }
+
+    /// Adds a backend. It is preferred to those added before.
+    #[must_use]
+    pub fn backend(self, backend: impl Backend + 'static) -> Self {
+        Self { models: self.models.with_backend(backend), ..self }
+    }
+
+    /// Adds a service, which nodes find in [`OpenCx::services`].
+    #[must_use]
+    pub fn service<S: Service>(self, service: S) -> Self {
+        Self { services: self.services.with(service), ..self }
+    }
+
+    /// Keeps packed weights of models in `folder`, so that the next start maps them.
+    #[must_use]
+    pub fn weight_cache(self, folder: &Path) -> Self {
+        let weight_cache = Some(Arc::from(folder));
+        Self { models: ModelOptions { weight_cache, ..self.models }, ..self }
+    }
+
+    /// Node and payload types.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Kernels, backends and limits of every model.
+    pub fn models(&self) -> &ModelOptions {
+        &self.models
+    }
+
+    /// Context that nodes are opened with: the services, among them [`ModelOptions`].
+    pub fn open_cx(&self) -> OpenCx {
+        OpenCx { services: self.services.clone().with(self.models.clone()), ..OpenCx::default() }
+    }
+
+    /// Reads and checks a graph file.
+    ///
+    /// # Errors
+    /// Every fault of the graph, each with file, line and column.
+    pub fn load(&self, path: impl AsRef<Path>) -> Result<CheckedGraph, Diagnostics> {
+        Ok(self.load_with(path.as_ref(), &LoadOptions::default())?.graph)
+    }
+
+    /// As [`App::load`], with a profile or overrides; returns the warnings too.
+    ///
+    /// # Errors
+    /// As [`App::load`].
+    pub fn load_with(&self, path: &Path, options: &LoadOptions) -> Result<Checked, Diagnostics> {
+        self.check_payloads()?;
+        load_and_check(path, options, &self.catalog, &self.open_cx())
+    }
+
+    /// Checks a graph that was built in Rust.
+    ///
+    /// # Errors
+    /// As [`App::load`], without positions.
+    pub fn build(&self, graph: Graph) -> Result<CheckedGraph, Diagnostics> {
+        self.check_payloads()?;
+        Ok(check(&Loaded::from(graph), &self.catalog, &self.open_cx())?.graph)
+    }
+
+    /// Starts a graph.
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn start(&self, graph: &CheckedGraph, options: RunOptions) -> Result<Session, RunError> {
+        Session::start(graph, &self.open_cx(), options)
+    }
+
+    fn check_payloads(&self) -> Result<(), Diagnostics> {
+        if self.conflicts.is_empty() {
+            return Ok(());
+        }
+        let faults = self.conflicts.iter();
+        Err(Diagnostics::new(
+            faults.map(|fault| Diagnostic::error(None, fault.to_string())).collect(),
+        ))
+    }
+}
+
+impl Default for App {
+    fn default() -> Self {
+        Self::new()
+    }
+}
