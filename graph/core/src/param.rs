@@ -161,7 +161,7 @@ impl Param {
     }
 }
 
-impl Rule<'_> {
+impl<'p> Rule<'p> {
     /// Reads the setting from `text`, as it stands in a graph file.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl Rule<'_> {
     }
 
     /// Words of a choice.
-    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn words(&self) -> impl Iterator<Item = &'p str> + use<'p> {
         let listed: &[&str] = match self.kind {
             ParamKind::Choice(words) => words,
             _ => &[],
