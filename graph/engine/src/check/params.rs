@@ -66,7 +66,7 @@ impl<'a> Checker<'a> {
         };
         let help = match (&error, param.kind) {
             (ParamError::Kind { found, .. }, ParamKind::Choice(_)) => {
-                let found = suggest::closest(found, param.choices().into_iter());
+                let found = suggest::closest(found, param.choices());
                 found.map(|word| format!("did you mean \"{word}\"?"))
             }
             _ => None,
