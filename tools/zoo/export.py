@@ -83,9 +83,9 @@ def card(name, seed):
     about = {"afferent_model": 1, "name": name, **CARDS[name]}
     about["provenance"] = about["provenance"].format(seed=seed)
     order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "labels", "decision",
-             "licence", "provenance", "quality", "limits"]
+             "license", "provenance", "quality", "limits"]
     about |= {"sample_rate": RATE, "variants": [file_row(os.path.join(MODELS, name), f"{name}_{v}.pte", VARIANTS[v][0]) for v in VARIANTS],
-              "licence": "Apache-2.0", "quality": {}}
+              "license": "Apache-2.0", "quality": {}}
     return {key: about[key] for key in order if key in about}
 
 

@@ -96,7 +96,7 @@ impl Vad {
 
     /// The threshold and the one below it, of the parameters or of the package.
     fn thresholds(params: &VadParams, own: &Decision) -> Result<(f32, f32), NodeError> {
-        let of_package = own.threshold.as_ref().and_then(|threshold| threshold.of(""));
+        let of_package = own.threshold.as_ref().and_then(|threshold| threshold.for_label(""));
         let threshold = params.threshold.or(of_package).unwrap_or(0.5);
         let of_package = own.neg_threshold.filter(|_| params.threshold.is_none());
         let neg = params.neg_threshold.or(of_package).unwrap_or((threshold - 0.15).max(0.01));
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn thresholds_are_those_of_parameters_or_of_the_package() {
         let package = |threshold, neg_threshold| Decision {
-            threshold: Some(Threshold::All(threshold)),
+            threshold: Some(Threshold::Uniform(threshold)),
             neg_threshold,
             ..Decision::default()
         };

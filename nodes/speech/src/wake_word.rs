@@ -116,7 +116,7 @@ impl Node for WakeWord {
             thresholds: labels
                 .iter()
                 .map(|label| {
-                    let own = decision.threshold.as_ref().and_then(|own| own.of(label));
+                    let own = decision.threshold.as_ref().and_then(|own| own.for_label(label));
                     params.threshold.or(own).unwrap_or(THRESHOLD)
                 })
                 .collect(),

@@ -1,26 +1,28 @@
-//! Model packages: a folder with `model.yaml` and programs, of which the best that runs is taken.
+//! Model packages: folders with a manifest (`model.yaml`) and one or more programs.
 //!
 //! ```yaml
 //! afferent_model: 1
 //! name: vad
-//! task: voice_activity          # what it is for
-//! contract: silero_vad          # what its methods take and give
-//! sample_rate: 16000
-//! variants:                     # the first that this machine can run is taken
+//! task: voice_activity          # checked by the node that loads the package
+//! contract: silero_vad          # inputs and outputs of the methods
+//! sample_rate: 16000            # Hz
+//! variants:                     # the first variant with an available backend is loaded
 //!   - {file: vad_xnnpack.pte, backend: XnnpackBackend, precision: fp32, bytes: 1, sha256: "…"}
 //!   - {file: vad_portable.pte, backend: portable, precision: fp32, bytes: 1, sha256: "…"}
-//! labels: []                    # names of the columns of a classifier's result
-//! tokenizer: tokenizer.json     # of a language model
+//! labels: []                    # class names of a classifier, in order
+//! tokenizer: tokenizer.json     # language models
 //! chat: {user: "<|user|> {text}<|end|>", answer: "<|assistant|>", end: "<|end|>"}  # see [`Chat`]
-//! decision: {threshold: 0.6}    # defaults of the node that decides, see [`Decision`]
-//! decoder: {language_model: words.arpa, language_weight: 0.5, word_bonus: 1.0}  # of a recogniser
-//! licence: Apache-2.0
-//! provenance: how it came to be
-//! quality: {}                   # measured figures, in any form
-//! limits: []                    # what it cannot do
+//! decision: {threshold: 0.6}    # defaults for the node, see [`Decision`]
+//! decoder: {language_model: words.arpa, language_weight: 0.5, word_bonus: 1.0}  # see [`Decoder`]
+//! license: Apache-2.0           # SPDX
+//! provenance: training data and script
+//! quality: {}                   # measured quality, for readers only
+//! limits: []                    # known limitations
 //! ```
 //!
-//! A bare `.pte` file is a package of one variant that says nothing about itself.
+//! A bare `.pte` file is a package with one variant and an empty manifest.
+//!
+//! Begin with [`ModelPackage::open`]; [`Manifest`] has all fields of `model.yaml`.
 
 mod manifest;
 mod package;

@@ -1,51 +1,51 @@
-//! The contents of `model.yaml`.
+//! Manifest of a package (`model.yaml`).
 
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, de::IgnoredAny};
 
-/// What a model says about itself.
+/// Contents of `model.yaml`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Version of this form; 1.
+    /// Version of the manifest format; 1.
     pub afferent_model: u32,
     /// Name of the model.
     pub name: String,
-    /// What it is for, for example `voice_activity`.
+    /// Task of the model, such as `voice_activity`.
     pub task: String,
-    /// What its methods take and give, for example `silero_vad`.
+    /// Name of the interface that the methods implement, such as `silero_vad`.
     pub contract: String,
-    /// Samples per second of the sound that it hears, in hertz.
+    /// Sample rate of the input audio in Hz.
     pub sample_rate: Option<u32>,
-    /// Its programs, the preferred first.
+    /// Programs, in order of preference.
     pub variants: Vec<Variant>,
-    /// Names of the columns of a classifier's result.
+    /// Class names of a classifier, in the order of its outputs.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// Tokenizer file of a language model, in the folder of the package.
+    /// Tokenizer file of a language model, relative to the package folder.
     pub tokenizer: Option<String>,
-    /// How a language model wants a dialogue to be written.
+    /// Chat template of a language model.
     pub chat: Option<Chat>,
-    /// Defaults for the node that decides on the result.
+    /// Default thresholds for the node that runs the model.
     #[serde(default)]
     pub decision: Decision,
-    /// What a recogniser's decoder needs beside the program.
+    /// Decoder parameters of a speech recognizer.
     pub decoder: Option<Decoder>,
-    /// SPDX name of the licence.
-    pub licence: String,
-    /// How the model came to be.
+    /// SPDX license identifier.
+    pub license: String,
+    /// Training data and training script.
     pub provenance: String,
-    /// Measured figures, in any form.
+    /// Measured quality.
     #[serde(default)]
     pub quality: Quality,
-    /// What the model cannot do.
+    /// Known limitations.
     #[serde(default)]
     pub limits: Vec<String>,
 }
 
-/// Figures that only people read; they are in the file.
+/// Measured quality. The manifest may contain any YAML here; it is not read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quality;
 
@@ -55,167 +55,170 @@ impl<'de> Deserialize<'de> for Quality {
     }
 }
 
-/// One program of a model.
+/// Program of a model.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// Program file, in the folder of the package.
+    /// Program file, relative to the package folder.
     pub file: String,
-    /// Backend that its delegates need; `portable` for none.
+    /// Backend of the delegates; [`Variant::PORTABLE`] for a program without delegates.
     pub backend: String,
-    /// Precision of its arithmetic, for example `fp32`.
+    /// Numeric precision, such as `fp32`.
     pub precision: String,
-    /// Data files of the program.
+    /// External data files (`.ptd`), relative to the package folder.
     #[serde(default)]
     pub data: Vec<String>,
-    /// Size of the program file; one of another size is not loaded.
+    /// Size of the program file in bytes; loading fails if the file has another size.
     pub bytes: Option<u64>,
-    /// SHA-256 of the program file, in hexadecimal, for
+    /// SHA-256 of the program file in hexadecimal, checked by
     /// [`ModelPackage::verify`](crate::ModelPackage::verify).
     pub sha256: Option<String>,
 }
 
 impl Variant {
-    /// Name of [`Variant::backend`] for a program without delegates.
+    /// Value of [`Variant::backend`] for a program without delegates.
     pub const PORTABLE: &str = "portable";
 }
 
-/// How a dialogue is written for a language model: texts around what is said, in which `{text}`
-/// stands for it.
+/// Chat template of a language model. `{text}` marks the content in each part.
 ///
-/// A dialogue is [`begin`](Self::begin), [`system`](Self::system), and for each turn
-/// [`user`](Self::user) and [`answer`](Self::answer), after which the model goes on until
-/// [`end`](Self::end). An answer that starts with [`call`](Self::call) is a JSON object with the
-/// `name` of a tool and its `arguments`; the tool's result, a JSON object too, follows as
-/// [`result`](Self::result), and [`answer`](Self::answer) asks for what to say about it.
+/// A prompt consists of [`begin`](Self::begin), [`system`](Self::system), and for each turn
+/// [`user`](Self::user) and [`answer`](Self::answer). The model then generates the answer up to
+/// [`end`](Self::end).
+///
+/// A tool call starts with [`call`](Self::call), followed by a JSON object with the `name` of the
+/// tool and its `arguments`. The result, also a JSON object, is appended as
+/// [`result`](Self::result). Another [`answer`](Self::answer) then prompts the model for the final
+/// answer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chat {
-    /// What the model is told first, if nothing else is wanted.
+    /// Default system prompt.
     pub instructions: Option<String>,
-    /// The start of a dialogue.
+    /// Start of the dialogue.
     #[serde(default)]
     pub begin: String,
-    /// Instructions, and what is known from before.
+    /// Template of the system prompt.
     pub system: Option<String>,
-    /// What the user says.
+    /// Template of a user turn.
     pub user: String,
-    /// What asks the model for an answer.
+    /// Generation prompt: start of an answer of the model.
     pub answer: String,
-    /// What ends an answer.
+    /// End of an answer.
     pub end: String,
-    /// What an answer that calls a tool starts with: one token of the tokenizer.
+    /// Start of a tool call; must be a single token.
     pub call: Option<String>,
-    /// What a tool gives back.
+    /// Template of a tool result.
     pub result: Option<String>,
-    /// The tools that the model knows.
+    /// Tools that the model was trained with.
     #[serde(default)]
     pub tools: Vec<Tool>,
 }
 
-/// A tool that a language model calls.
+/// Tool that a language model can call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// Its name in calls.
+    /// Name in tool calls.
     pub name: String,
-    /// What it does.
+    /// Description.
     pub about: String,
-    /// Names and meanings of its arguments.
+    /// Names and descriptions of the arguments.
     #[serde(default)]
     pub arguments: IndexMap<String, String>,
-    /// Names and meanings of what it gives back, in the order that the model knows.
+    /// Names and descriptions of the result fields, in the order of the training data.
     #[serde(default)]
     pub result: IndexMap<String, String>,
 }
 
-/// Defaults for a node that decides on scores.
+/// Defaults for a node that thresholds scores.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
-    /// Smoothed score from which something is detected, 0 to 1.
+    /// Minimum smoothed score of a detection, 0 to 1.
     pub threshold: Option<Threshold>,
-    /// Score below which it is certainly not there, 0 to the threshold.
+    /// Score below which a detection ends, 0 to `threshold`.
     pub neg_threshold: Option<f32>,
-    /// Time over which scores are averaged, in milliseconds.
+    /// Duration of the moving average of scores, in milliseconds.
     pub smooth_ms: Option<u32>,
-    /// Time after a detection in which the same is not detected again, in milliseconds.
+    /// Minimum time between two detections of the same label, in milliseconds.
     pub refractory_ms: Option<u32>,
-    /// How long it has been silent when the model is asked, in milliseconds.
+    /// Duration of silence after which the model is run, in milliseconds.
     pub silence_ms: Option<u32>,
 }
 
-/// How a recogniser's decoder makes words of letters.
+/// Parameters of the CTC decoder of a speech recognizer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decoder {
-    /// ARPA file with the words and their chances, in the folder of the package.
+    /// ARPA file of the n-gram language model, relative to the package folder.
     pub language_model: String,
-    /// Weight of the language model against the sound.
+    /// Weight of the language model score relative to the acoustic score.
     pub language_weight: f32,
-    /// What every word adds, as a natural logarithm.
+    /// Word insertion bonus, as a natural logarithm.
     pub word_bonus: f32,
-    /// How long after the begin of a word its first letter appears, in milliseconds, -10,000 to
+    /// Delay of the first letter of a word after the start of the word, in milliseconds, -10,000 to
     /// 10,000.
     #[serde(default)]
     pub start_delay_ms: f32,
-    /// How long after the end of a word its last letter appears, in milliseconds; negative before,
-    /// -10,000 to 10,000.
+    /// Delay of the last letter of a word after the end of the word, in milliseconds, -10,000 to
+    /// 10,000; negative if the letter comes before the end.
     #[serde(default)]
     pub end_delay_ms: f32,
 }
 
 impl Decision {
-    /// What is wrong with it in a package with these `labels`.
-    pub(crate) fn fault(&self, labels: &[String]) -> Option<String> {
-        let threshold = self.threshold.as_ref();
-        if let Some(reason) = threshold.and_then(|threshold| threshold.fault(labels)) {
-            return Some(reason);
+    /// Checks the ranges and label names of a package with these `labels`.
+    pub(crate) fn check(&self, labels: &[String]) -> Result<(), String> {
+        if let Some(threshold) = &self.threshold {
+            threshold.check(labels)?;
         }
-        let neg = self.neg_threshold?;
-        let inside = (0.0..=1.0).contains(&neg);
-        match threshold {
-            _ if !inside => {
-                Some(format!("decision.neg_threshold is {neg}, but must be from 0 to 1"))
-            }
-            Some(Threshold::All(value)) if neg > *value => {
-                Some(format!("decision.neg_threshold is {neg}, above the threshold of {value}"))
-            }
-            _ => None,
+        let Some(neg) = self.neg_threshold else { return Ok(()) };
+        if !(0.0..=1.0).contains(&neg) {
+            return Err(format!("decision.neg_threshold is {neg}, but must be from 0 to 1"));
+        }
+        match &self.threshold {
+            Some(Threshold::Uniform(value)) if neg > *value => Err(format!(
+                "decision.neg_threshold is {neg}, but must be at most decision.threshold ({value})"
+            )),
+            _ => Ok(()),
         }
     }
 }
 
-/// A score from which something is detected, 0 to 1.
+/// Minimum score of a detection, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Threshold {
-    /// The same for every label.
-    All(f32),
-    /// One for each label.
-    Labels(BTreeMap<String, f32>),
+    /// One threshold for all labels.
+    Uniform(f32),
+    /// Threshold of each label.
+    PerLabel(BTreeMap<String, f32>),
 }
 
 impl Threshold {
-    /// The threshold of `label`, if there is one.
-    pub fn of(&self, label: &str) -> Option<f32> {
+    /// Threshold of `label`.
+    pub fn for_label(&self, label: &str) -> Option<f32> {
         match self {
-            Self::All(threshold) => Some(*threshold),
-            Self::Labels(labels) => labels.get(label).copied(),
+            Self::Uniform(threshold) => Some(*threshold),
+            Self::PerLabel(labels) => labels.get(label).copied(),
         }
     }
 
-    fn fault(&self, labels: &[String]) -> Option<String> {
-        let wrong = |value: f32| {
-            let reason = || format!("decision.threshold is {value}, but must be from 0 to 1");
-            (!(0.0..=1.0).contains(&value)).then(reason)
+    fn check(&self, labels: &[String]) -> Result<(), String> {
+        let check_range = |value: f32| {
+            let message = || format!("decision.threshold is {value}, but must be from 0 to 1");
+            if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(message()) }
         };
         match self {
-            Self::All(value) => wrong(*value),
-            Self::Labels(values) => values.iter().find_map(|(label, value)| {
-                let unknown = || format!("decision.threshold names {label:?}, which is no label");
-                let is_known = labels.contains(label);
-                if is_known { wrong(*value) } else { Some(unknown()) }
+            Self::Uniform(value) => check_range(*value),
+            Self::PerLabel(values) => values.iter().try_for_each(|(label, value)| {
+                if !labels.contains(label) {
+                    return Err(format!(
+                        "decision.threshold has {label:?}, which is not in labels"
+                    ));
+                }
+                check_range(*value)
             }),
         }
     }

@@ -1,4 +1,4 @@
-//! Opens a package and loads the variant that suits this machine.
+//! Opens a package and loads the first variant that this machine can run.
 
 use std::{
     fs, iter,
@@ -11,73 +11,73 @@ use sha2::{Digest, Sha256};
 
 use crate::{Manifest, Variant};
 
-/// A model package on disk.
+/// Model package on disk.
 #[derive(Debug, Clone)]
 pub struct ModelPackage {
     folder: PathBuf,
-    /// What the model says about itself.
+    /// Contents of `model.yaml`; empty for a bare program.
     pub manifest: Manifest,
 }
 
-/// Why a package cannot be used.
+/// Error of opening or loading a package.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackageError {
-    /// There is no such package, or it cannot be read.
+    /// A file does not exist or is not readable.
     #[error("{}: {reason}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Error message.
         reason: String,
     },
-    /// `model.yaml` is not as it should be.
+    /// `model.yaml` is invalid.
     #[error("{}: {reason}", path.display())]
     Manifest {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong and where.
+        /// Error message, with the field.
         reason: String,
     },
-    /// The package is for something else.
-    #[error("{}: it is a model for {found}, not for {needed}", path.display())]
+    /// The package has another task.
+    #[error("{}: `task` is {found}, but this node needs a model for {needed}", path.display())]
     Task {
-        /// The package.
+        /// Path of the package.
         path: PathBuf,
-        /// Its task.
+        /// Task of the package.
         found: String,
-        /// The task that is asked for.
+        /// Required task.
         needed: &'static str,
     },
-    /// No variant runs here.
-    #[error("{}: no variant runs here: {reasons}", path.display())]
+    /// No variant has an available backend.
+    #[error("{}: no backend is available for any variant: {reasons}", path.display())]
     NoVariant {
-        /// The package.
+        /// Path of the package.
         path: PathBuf,
-        /// Each variant and why it does not.
+        /// Backend that each variant needs.
         reasons: String,
     },
-    /// A program file has another length than the package says.
-    #[error("{}: it has {found} bytes, but model.yaml says {expected}", path.display())]
+    /// The size of a program file differs from `model.yaml`.
+    #[error("{}: the file has {found} bytes, but model.yaml says {expected}", path.display())]
     Length {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Of the file.
+        /// Size of the file in bytes.
         found: u64,
-        /// Of `model.yaml`.
+        /// Size in `model.yaml`.
         expected: u64,
     },
-    /// A program file is not the one that the package describes.
-    #[error("{}: it has the SHA-256 {found}, but model.yaml says {expected}", path.display())]
+    /// The SHA-256 of a program file differs from `model.yaml`.
+    #[error("{}: the file has the SHA-256 {found}, but model.yaml says {expected}", path.display())]
     Hash {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Of the file.
+        /// SHA-256 of the file.
         found: String,
-        /// Of `model.yaml`.
+        /// SHA-256 in `model.yaml`.
         expected: String,
     },
-    /// The program cannot be loaded.
+    /// The program failed to load.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
@@ -91,8 +91,8 @@ impl ModelPackage {
         let path = path.as_ref();
         let read_failed =
             |path: &Path, reason: String| PackageError::Read { path: path.to_owned(), reason };
-        let about = fs::metadata(path).map_err(|error| read_failed(path, error.to_string()))?;
-        if about.is_file() {
+        let metadata = fs::metadata(path).map_err(|error| read_failed(path, error.to_string()))?;
+        if metadata.is_file() {
             return Ok(Self::bare(path));
         }
         let file = path.join("model.yaml");
@@ -102,26 +102,23 @@ impl ModelPackage {
         let manifest: Manifest = serde_saphyr::from_str(&text).map_err(|error| {
             PackageError::Manifest { path: file.clone(), reason: error.to_string() }
         })?;
-        let wrong =
-            |reason: &str| PackageError::Manifest { path: file.clone(), reason: reason.to_owned() };
+        let invalid = |reason: String| PackageError::Manifest { path: file.clone(), reason };
         if manifest.afferent_model != 1 {
-            return Err(wrong("afferent_model must be 1"));
+            return Err(invalid("afferent_model must be 1".to_owned()));
         }
-        let inside = |file: &str| {
-            let named = |part: &Component<'_>| matches!(part, Component::Normal(_));
+        let is_inside = |file: &str| {
+            let is_normal = |part: &Component<'_>| matches!(part, Component::Normal(_));
             let parts = || Path::new(file).components().filter(|part| *part != Component::CurDir);
-            parts().all(|part| named(&part)) && parts().next().is_some()
+            parts().all(|part| is_normal(&part)) && parts().next().is_some()
         };
         let variants = manifest.variants.iter();
         let files = variants.flat_map(|variant| iter::once(&variant.file).chain(&variant.data));
         let language_model = manifest.decoder.iter().map(|decoder| &decoder.language_model);
         let mut files = files.chain(language_model).chain(&manifest.tokenizer);
-        if let Some(file) = files.find(|file| !inside(file)) {
-            return Err(wrong(&format!("{file:?} does not lie in the folder of the package")));
+        if let Some(file) = files.find(|file| !is_inside(file)) {
+            return Err(invalid(format!("{file:?} must be a path in the package folder")));
         }
-        if let Some(reason) = manifest.decision.fault(&manifest.labels) {
-            return Err(wrong(&reason));
-        }
+        manifest.decision.check(&manifest.labels).map_err(invalid)?;
         Ok(Self { folder: path.to_owned(), manifest })
     }
 
@@ -133,17 +130,17 @@ impl ModelPackage {
         Self { folder, manifest: Manifest { name, variants: vec![variant], ..Manifest::default() } }
     }
 
-    /// Whether the package is a bare program, which says nothing about itself.
+    /// True if the package is a bare program without a manifest.
     pub fn is_bare(&self) -> bool {
         self.manifest.afferent_model == 0
     }
 
-    /// The folder of the package.
+    /// Folder of the package.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Checks that the package is for `task`; a bare program passes.
+    /// Checks the task of the package. A bare program has no task and is accepted.
     ///
     /// # Errors
     /// [`PackageError::Task`].
@@ -155,23 +152,23 @@ impl ModelPackage {
         Err(PackageError::Task { path, found, needed: task })
     }
 
-    /// Loads the first variant that runs with `kernels` and `backends`, and its method `forward`,
-    /// with prepared weights kept in the folder `weight_cache`, if there is one.
+    /// Loads the method `forward` of the first variant whose backend is available.
     ///
-    /// The length of the program file is compared with the manifest's, its SHA-256 is not:
-    /// [`ModelPackage::verify`] reads the whole file for that. Data files have neither.
+    /// Kernels, backends and the weight cache come from `options`.
+    ///
+    /// Checks the size of the program file but not its SHA-256, which needs the whole file; see
+    /// [`ModelPackage::verify`]. Data files are not checked.
     ///
     /// # Errors
-    /// [`PackageError::Model`] when a variant that should run here does not,
-    /// [`PackageError::NoVariant`] when there is none, [`PackageError::Length`] and
-    /// [`PackageError::Read`].
+    /// [`PackageError::NoVariant`] if no backend is available, [`PackageError::Model`] if the
+    /// variant fails to load, [`PackageError::Length`] and [`PackageError::Read`].
     pub fn load(&self, options: &ModelOptions) -> Result<Model, PackageError> {
-        let runs = |variant: &&Variant| {
+        let is_runnable = |variant: &&Variant| {
             self.is_bare()
                 || variant.backend == Variant::PORTABLE
                 || options.backends.iter().any(|b| b.name() == variant.backend && b.is_available())
         };
-        let Some(variant) = self.manifest.variants.iter().find(runs) else {
+        let Some(variant) = self.manifest.variants.iter().find(is_runnable) else {
             let reasons = self.manifest.variants.iter();
             let reasons = reasons.map(|v| format!("{} needs {}", v.file, v.backend));
             let reasons = reasons.collect::<Vec<_>>().join(", ");
@@ -179,11 +176,11 @@ impl ModelPackage {
         };
         let path = self.folder.join(&variant.file);
         if let Some(expected) = variant.bytes {
-            let about = fs::metadata(&path).map_err(|error| PackageError::Read {
+            let metadata = fs::metadata(&path).map_err(|error| PackageError::Read {
                 path: path.clone(),
                 reason: error.to_string(),
             })?;
-            let found = about.len();
+            let found = metadata.len();
             if found != expected {
                 return Err(PackageError::Length { path, found, expected });
             }
@@ -198,8 +195,9 @@ impl ModelPackage {
         Ok(model)
     }
 
-    /// Checks every program file against its SHA-256, which takes as long as reading all of them:
-    /// for those who receive or ship a package. It shows damage, not who made the file.
+    /// Checks the SHA-256 of every program file. Reads all of them completely.
+    ///
+    /// This detects damaged files but does not authenticate the author of a package.
     ///
     /// # Errors
     /// [`PackageError::Read`] and [`PackageError::Hash`].
@@ -230,42 +228,42 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_packages_are_sound() {
+    fn shipped_packages_are_valid() {
         let folders = fs::read_dir(models()).unwrap().map(|entry| entry.unwrap().path());
         let folders: Vec<_> = folders.filter(|path| path.is_dir()).collect();
         assert!(folders.len() >= 3, "{folders:?}");
         for folder in folders {
             let package = ModelPackage::open(&folder).unwrap();
             package.verify().unwrap();
-            assert!(!package.manifest.licence.is_empty(), "{}", folder.display());
+            assert!(!package.manifest.license.is_empty(), "{}", folder.display());
         }
     }
 
     #[test]
-    fn the_portable_variant_is_chosen_without_backends() {
+    fn portable_variant_is_selected_without_backends() {
         let package = ModelPackage::open(models().join("vad")).unwrap();
         let variants = package.manifest.variants.iter();
         assert!(variants.clone().any(|variant| variant.backend != Variant::PORTABLE));
-        // Without kernels the portable program fails to load, and says what is missing.
-        let Err(error) = package.load(&ModelOptions::new(&[])) else { panic!("it cannot load") };
+        // Without kernels the portable program fails to load; the error names the operator.
+        let Err(error) = package.load(&ModelOptions::new(&[])) else { panic!("loading must fail") };
         assert!(error.to_string().contains("vad_portable.pte"), "{error}");
         assert!(error.to_string().contains("has no kernel here"), "{error}");
     }
 
     #[test]
-    fn a_program_of_another_length_is_refused() {
+    fn program_with_wrong_size_is_rejected() {
         let mut package = ModelPackage::open(models().join("vad")).unwrap();
         for variant in &mut package.manifest.variants {
             variant.bytes = variant.bytes.map(|bytes| bytes + 1);
         }
-        let Err(error) = package.load(&ModelOptions::new(&[])) else { panic!("it cannot load") };
+        let Err(error) = package.load(&ModelOptions::new(&[])) else { panic!("loading must fail") };
         let PackageError::Length { found, expected, .. } = error else { panic!("{error}") };
         assert_eq!(found + 1, expected);
-        assert!(error.to_string().contains("vad_portable.pte: it has"), "{error}");
+        assert!(error.to_string().contains("vad_portable.pte: the file has"), "{error}");
     }
 
     #[test]
-    fn broken_packages_say_what_is_wrong() {
+    fn errors_of_invalid_manifests_name_the_field() {
         let check = |yaml: &str, expected: &str| {
             let folder =
                 std::env::temp_dir().join(format!("afferent-package-{}", std::process::id()));
@@ -275,9 +273,9 @@ mod tests {
             fs::remove_dir_all(&folder).unwrap();
             assert!(error.contains(expected), "{error}");
         };
-        let rest = "name: x\ntask: t\ncontract: c\nlicence: l\nprovenance: p\n";
+        let rest = "name: x\ntask: t\ncontract: c\nlicense: l\nprovenance: p\n";
         check(&format!("afferent_model: 2\n{rest}variants: []"), "must be 1");
-        check(&format!("afferent_model: 1\n{rest}variants: []\ncolour: red"), "colour");
+        check(&format!("afferent_model: 1\n{rest}variants: []\ncolor: red"), "color");
         let decoder = "language_weight: 1, word_bonus: 0";
         for escape in [
             "variants: [{file: ../x.pte, backend: portable, precision: fp32}]",
@@ -287,7 +285,7 @@ mod tests {
             "variants: []\ntokenizer: a/../../x.json",
             &format!("variants: []\ndecoder: {{language_model: ../x, {decoder}}}"),
         ] {
-            check(&format!("afferent_model: 1\n{rest}{escape}"), "folder of the package");
+            check(&format!("afferent_model: 1\n{rest}{escape}"), "path in the package folder");
         }
         let decision = |threshold: &str| {
             let decision = format!("decision: {{threshold: {threshold}}}\nlabels: [else, stop]");
@@ -295,10 +293,10 @@ mod tests {
         };
         check(&decision("60"), "model.yaml: decision.threshold is 60, but must be from 0 to 1");
         check(&decision("{stop: -0.5}"), "decision.threshold is -0.5");
-        check(&decision("{stpo: 0.6}"), "decision.threshold names \"stpo\", which is no label");
+        check(&decision("{stpo: 0.6}"), "decision.threshold has \"stpo\", which is not in labels");
         let below = |neg: &str| decision(&format!("0.6, neg_threshold: {neg}"));
         check(&below("-1"), "decision.neg_threshold is -1, but must be from 0 to 1");
-        check(&below("0.7"), "decision.neg_threshold is 0.7, above the threshold of 0.6");
+        check(&below("0.7"), "0.7, but must be at most decision.threshold (0.6)");
         check("afferent_model: 1", "missing");
         assert!(ModelPackage::open("no/such/model").is_err());
     }

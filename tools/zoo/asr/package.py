@@ -29,7 +29,7 @@ def card(come_from):
     return {
         "afferent_model": 1, "name": "asr", "task": "speech_recognition", "contract": "streaming_ctc",
         "sample_rate": RATE, "variants": [file_row(PACKAGE, f"asr_{variant}.pte", VARIANTS[variant][0]) for variant in VARIANTS],
-        "labels": ["", *LETTERS[1:]], "decoder": DECODER, "licence": "Apache-2.0",
+        "labels": ["", *LETTERS[1:]], "decoder": DECODER, "license": "Apache-2.0",
         "provenance": come_from,
         "quality": {}, "limits": LIMITS,
     }

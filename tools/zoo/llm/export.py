@@ -86,7 +86,7 @@ def card(come_from):
     return {
         "afferent_model": 1, "name": "llm", "task": "chat", "contract": "llama", "tokenizer": "tokenizer.json",
         "variants": [file_row(PACKAGE, file, backend, precision) for file, (backend, precision, _) in VARIANTS.items()],
-        "chat": CHAT, "licence": "Apache-2.0",
+        "chat": CHAT, "license": "Apache-2.0",
         "provenance": come_from,
         "quality": {}, "limits": LIMITS,
     }

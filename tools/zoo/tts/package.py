@@ -21,7 +21,7 @@ TOKENS, STEPS, HOPS = 64, 56, 80
 VARIANTS = {"xnnpack": ("XnnpackBackend", lambda: [XnnpackPartitioner()]), "portable": ("portable", lambda: [])}
 CARD = {
     "afferent_model": 1, "name": "tts", "task": "text_to_speech", "contract": "afferent_tts", "sample_rate": corpus.RATE,
-    "licence": "Apache-2.0",
+    "license": "Apache-2.0",
     "provenance": "Trained from random weights on synthetic speech of espeak-ng by tools/zoo/tts: `python tools/zoo/tts/make.py --seed {seed}`.",
     "limits": [
         "One voice: it imitates a formant synthesiser, and sounds like one.",
@@ -132,7 +132,7 @@ def dictionary(lexicon, speller):
 def card(seed):
     """model.yaml for the files as they are, not yet measured."""
     rows = [file_row(PACKAGE, f"tts_{variant}.pte", backend) for variant, (backend, _) in VARIANTS.items()]
-    order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "licence", "provenance", "quality", "limits"]
+    order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "license", "provenance", "quality", "limits"]
     about = CARD | {"variants": rows, "provenance": CARD["provenance"].format(seed=seed), "quality": {}}
     return {key: about[key] for key in order}
 

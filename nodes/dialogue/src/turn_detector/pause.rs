@@ -42,7 +42,7 @@ impl Pause {
         let (rate, window) = (SampleRate(number("sample_rate")?), number("window_size")? as usize);
         expect_window(&model, window).map_err(failed)?;
         let threshold = match &package.manifest.decision.threshold {
-            Some(Threshold::All(threshold)) => *threshold,
+            Some(Threshold::Uniform(threshold)) => *threshold,
             _ => THRESHOLD,
         };
         let (path, sound) = (path.to_owned(), VecDeque::with_capacity(2 * window));
