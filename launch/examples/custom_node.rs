@@ -8,9 +8,8 @@
 use std::process::ExitCode;
 
 use afferent::App;
-use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeDef, NodeEntry, NodeError, OpenCx, Out, Port, params,
-};
+use afferent_graph::{Cx, In, Node, NodeDef, NodeEntry, NodeError, OpenCx, Out, Port, params};
+use afferent_messages::AudioBlock;
 
 params! {
     /// Settings of [`Volume`].

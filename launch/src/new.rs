@@ -55,9 +55,9 @@ pub(crate) fn new(command: &NewCommand) -> anyhow::Result<ExitCode> {
     crate::print(&format!(
         "wrote {}, and {type_name} into the list of {}\n\n\
          Next: say in the file what the node does, then `cargo test`. It needs the crate\n\
-         afferent-graph (and afferent-core, for tensors). With the crate afferent, a program\n\
-         with the node is\n\n    \
-         fn main() -> std::process::ExitCode {{ afferent::main(NODES) }}\n",
+         afferent-graph, afferent-messages for payload types, and afferent-core for tensors. With\n\
+         the crate afferent, a program with the node is\n\n    \
+         fn main() -> std::process::ExitCode {{ afferent::App::new().nodes(NODES).main() }}\n",
         file.display(),
         root.display()
     ))?;
@@ -110,7 +110,7 @@ fn type_name(name: &str) -> String {
 fn listed(text: &str, name: &str) -> anyhow::Result<String> {
     let type_name = type_name(name);
     let module = format!("mod {name};");
-    let entry = format!("    afferent_graph::NodeDef::of::<{name}::{type_name}>(),");
+    let entry = format!("    afferent_graph::NodeDef::of::<{name}::{type_name}>,");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     ensure!(!lines.contains(&module), "the crate has a module {name} already");
     let is_module = |line: &String| line.starts_with("mod ") && line.ends_with(';');
@@ -130,7 +130,7 @@ fn listed(text: &str, name: &str) -> anyhow::Result<String> {
         lines.extend([
             String::new(),
             "/// The nodes of this crate.".to_owned(),
-            "pub const NODES: &[afferent_graph::NodeDef] = &[".to_owned(),
+            "pub const NODES: &[afferent_graph::NodeEntry] = &[".to_owned(),
             entry,
             "];".to_owned(),
         ]);
@@ -209,18 +209,18 @@ mod tests {
 
     #[test]
     fn a_node_is_listed_in_its_place() {
-        let text = "//! A crate.\n\nmod alpha;\nmod gamma;\n\npub use alpha::Alpha;\n\nconst NODES: &[NodeDef] = &[\n    NodeDef::of::<Alpha>(),\n    NodeDef::of::<gamma::Gamma>(),\n];\n";
+        let text = "//! A crate.\n\nmod alpha;\nmod gamma;\n\npub use alpha::Alpha;\n\nconst NODES: &[NodeEntry] = &[\n    NodeDef::of::<Alpha>,\n    NodeDef::of::<gamma::Gamma>,\n];\n";
         let listed = listed(text, "beta").unwrap();
         assert!(listed.contains("mod alpha;\nmod beta;\nmod gamma;\n"), "{listed}");
-        let entries = "::<Alpha>(),\n    afferent_graph::NodeDef::of::<beta::Beta>(),\n    NodeDef";
+        let entries = "::<Alpha>,\n    afferent_graph::NodeDef::of::<beta::Beta>,\n    NodeDef";
         assert!(listed.contains(entries), "{listed}");
         assert!(super::listed(&listed, "beta").is_err());
         let last = super::listed(text, "zeta_two").unwrap();
         assert!(last.contains("mod gamma;\nmod zeta_two;\n"), "{last}");
-        assert!(last.contains("<zeta_two::ZetaTwo>(),\n];\n"), "{last}");
+        assert!(last.contains("<zeta_two::ZetaTwo>,\n];\n"), "{last}");
         let first = super::listed("fn main() {}\n", "one").unwrap();
         assert!(first.starts_with("mod one;\nfn main() {}\n"), "{first}");
-        assert!(first.ends_with("    afferent_graph::NodeDef::of::<one::One>(),\n];\n"), "{first}");
+        assert!(first.ends_with("    afferent_graph::NodeDef::of::<one::One>,\n];\n"), "{first}");
     }
 
     /// As `rustfmt` writes lists that fit into a line, and those that fit behind a name.
@@ -229,7 +229,7 @@ mod tests {
         let other = "\n\nconst OTHER: &[u8] = &[\n    1,\n];\n";
         let entry = "afferent_graph::NodeDef::of::<gate::Gate>()";
         let added = "afferent_graph::NodeDef::of::<mute::Mute>()";
-        for head in ["pub const NODES: &[NodeDef] = ", "const NODES: &[NodeDef] =\n    "] {
+        for head in ["pub const NODES: &[NodeEntry] = ", "const NODES: &[NodeEntry] =\n    "] {
             let check = |list: &str, entries: &str| {
                 let listed = listed(&format!("mod gate;\n\n{head}{list}{other}"), "mute").unwrap();
                 let expected = format!("mod gate;\nmod mute;\n\n{head}&[\n{entries}];{other}");
@@ -238,7 +238,8 @@ mod tests {
             check(&format!("&[{entry}];"), &format!("    {entry},\n    {added},\n"));
             check("&[];", &format!("    {added},\n"));
         }
-        let error = listed(&format!("const NODES: &[NodeDef] = ALL;{other}"), "mute").unwrap_err();
+        let error =
+            listed(&format!("const NODES: &[NodeEntry] = ALL;{other}"), "mute").unwrap_err();
         assert!(error.to_string().ends_with("add Mute by hand"), "{error}");
     }
 

@@ -146,6 +146,8 @@ impl DynBench {
 ///
 /// ```
 /// # use afferent_graph::*;
+/// # #[derive(Clone, Default)] struct KeywordEvent;
+/// # impl Payload for KeywordEvent { const TYPE: &'static str = "speech/Keyword"; }
 /// # struct Count;
 /// # ports! { impl Count {
 /// #     /// Events.
@@ -281,7 +283,7 @@ fn named<N: Node>(sent: Vec<(PortId, Packet)>) -> Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Port, Text, ports};
+    use crate::{Port, ports, test_payload::Sample as Text};
 
     /// Appends the joined texts to the text of its packet.
     struct Append;
@@ -311,14 +313,14 @@ mod tests {
         fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
             let mut text = cx.get(Self::IN).map_or_else(String::new, |text| text.text.clone());
             cx.all(Self::SIDE).for_each(|(at, side)| text += &format!(" {}@{}", side.text, at.0));
-            cx.send(Self::OUT, Text { text, ..Text::default() });
+            cx.send(Self::OUT, Text { text });
             Ok(())
         }
     }
 
     #[test]
     fn what_is_joined_goes_with_one_call() {
-        let text = |text: &str| Text { text: text.to_owned(), ..Text::default() };
+        let text = |text: &str| Text { text: text.to_owned() };
         let mut bench = NodeBench::new(Append);
         bench.join(Append::SIDE, Timestamp(3), text("b")).join(
             Append::SIDE,

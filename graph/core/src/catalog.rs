@@ -77,7 +77,7 @@ impl FromIterator<NodeDef> for Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NodeSpec, OnFull, Payload, Text};
+    use crate::{NodeSpec, OnFull, Payload, test_payload::Sample};
 
     fn named(name: &str, summary: &str) -> NodeDef {
         let spec = NodeSpec { summary: summary.into(), ..NodeSpec::new(name, &[]) };
@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn a_payload_name_stands_for_one_rust_type() {
-        let catalog = Catalog::default().with_payload(PayloadType::of::<Text>()).unwrap();
-        assert!(catalog.clone().with_payload(PayloadType::of::<Text>()).is_ok());
-        let other = PayloadType::dynamic(Text::TYPE, OnFull::Block);
-        assert_eq!(catalog.with_payload(other).unwrap_err().name, Text::TYPE);
+        let catalog = Catalog::default().with_payload(PayloadType::of::<Sample>()).unwrap();
+        assert!(catalog.clone().with_payload(PayloadType::of::<Sample>()).is_ok());
+        let other = PayloadType::dynamic(Sample::TYPE, OnFull::Block);
+        assert_eq!(catalog.with_payload(other).unwrap_err().name, Sample::TYPE);
     }
 }

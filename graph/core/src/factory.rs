@@ -113,7 +113,7 @@ impl From<&Port> for PortSpec {
             ..
         } = *port;
         let [name, ty, help] = [name, ty, help].map(Arc::from);
-        let id = PortId::UNRESOLVED;
+        let (id, codec) = (PortId::UNRESOLVED, codec.map(Codec::from));
         Self { id, kind, name, ty, on_full, optional, many, interpolates, in_step, codec, help }
     }
 }

@@ -13,49 +13,36 @@
 //! | `param`   | the settings of a node, declared once with unit, range and default       |
 //! | `node`    | what a node is, and the entry of a node list                             |
 //! | `cx`, `outbox` | what a node sees during one call, and what it sends in it           |
-//! | `playout` | sound between packets and a device                                       |
 //! | `threading` | atomics, for the model checker too                                     |
-//! | `audio`, `features`, `image`, `imu`, `speech`, `text`, `dialogue` | payload types      |
 //!
 //! **Invariant:** nothing here blocks; a node that has no input simply is not called.
 //! **Invariant:** a payload is not changed while anybody else can see it.
 
-mod audio;
 mod bench;
 mod catalog;
 mod codec;
 mod cx;
-mod dialogue;
 mod factory;
-mod features;
 mod flight;
-mod image;
-mod imu;
 mod node;
 mod outbox;
 mod packet;
 mod param;
 mod payload;
 mod payload_type;
-mod playout;
 mod port;
-mod speech;
-mod text;
+#[cfg(test)]
+mod test_payload;
 mod threading;
 mod time;
 
 pub use afferent_core::{Service, ServiceMissing, Services};
-pub use audio::{AudioBlock, SampleRate};
 pub use bench::{DynBench, NodeBench, Sent};
 pub use catalog::{Catalog, PayloadConflict};
-pub use codec::{Codec, Recorded};
+pub use codec::{Codec, RecordCodec};
 pub use cx::{Asked, Caller, Cx, Inbound, IntoLoan, Joined, Resume, Surroundings};
-pub use dialogue::{Interruption, ToolMessage, TurnEvent, TurnEventKind};
 pub use factory::{NodeDef, NodeEntry, NodeFactory, NodeSpec, ParamSpec, PortSpec, Typed};
-pub use features::Features;
 pub use flight::{Flight, Seat};
-pub use image::{Image, ImageError, PixelFormat};
-pub use imu::Imu;
 pub use node::{DynNode, Node, NodeError, OpenCx, Weight};
 pub use outbox::Outbox;
 pub use packet::{Header, Loan, Packet, Pool};
@@ -65,8 +52,5 @@ pub use param::{
 };
 pub use payload::{AnyPayload, Field, OnFull, Payload};
 pub use payload_type::{Dynamic, Handle, PayloadType, WireCodec};
-pub use playout::{Gain, Played, Playout};
 pub use port::{In, Out, Port, PortId, PortKind, lower, port_id};
-pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
-pub use text::{Text, Word};
 pub use time::Timestamp;

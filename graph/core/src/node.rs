@@ -2,9 +2,7 @@
 
 use std::{borrow::Cow, path::PathBuf, sync::Arc};
 
-use crate::{
-    Cx, ImageError, In, ParamError, Params, Payload, Port, Service, ServiceMissing, Services,
-};
+use crate::{Cx, In, ParamError, Params, Payload, Port, Service, ServiceMissing, Services};
 
 /// How much a call of a node costs, which decides where it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,9 +185,9 @@ pub enum NodeError {
     /// A service is missing.
     #[error(transparent)]
     Service(#[from] ServiceMissing),
-    /// Something is no picture.
-    #[error(transparent)]
-    Image(#[from] ImageError),
+    /// A payload cannot be built or used.
+    #[error("{0}")]
+    Payload(String),
 }
 
 impl NodeError {

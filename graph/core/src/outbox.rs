@@ -151,10 +151,10 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Header, KeywordEvent};
+    use crate::{Header, test_payload::Sample};
 
     fn packet(sequence: u64) -> Packet {
-        Packet::new(KeywordEvent::default(), Header { sequence, ..Header::default() })
+        Packet::new(Sample::default(), Header { sequence, ..Header::default() })
     }
 
     fn sequences(outbox: &Outbox) -> Vec<(usize, u64)> {

@@ -332,7 +332,7 @@ mod tests {
     fn the_wrong_type_is_refused() {
         let pool = Pool::new(1);
         let (packet, _) = packet(&pool);
-        assert!(packet.get::<crate::KeywordEvent>().is_none());
-        assert!(packet.into_loan::<crate::KeywordEvent>(None).is_none());
+        assert!(packet.get::<crate::test_payload::Sample>().is_none());
+        assert!(packet.into_loan::<crate::test_payload::Sample>(None).is_none());
     }
 }

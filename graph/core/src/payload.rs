@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::{Codec, Header, Packet, Pool};
+use crate::{Codec, Header, Packet, Pool, RecordCodec};
 
 /// What happens to a packet that finds its queue full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,10 +30,13 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     /// Whether [`Payload::interpolate`] is there.
     const INTERPOLATES: bool = false;
 
-    /// How values are written to recordings: [`Codec::of`] the type, where it is [`Recorded`].
-    ///
-    /// [`Recorded`]: crate::Recorded
-    const CODEC: Option<Codec> = None;
+    /// Codec of recordings; `None` if values are not recorded.
+    const CODEC: Option<&'static dyn RecordCodec> = None;
+
+    /// Codec of this value: [`Payload::CODEC`], except of [`Dynamic`](crate::Dynamic) values.
+    fn codec(&self) -> Option<Codec> {
+        Self::CODEC.map(Codec::from)
+    }
 
     /// Name of the type of this value: [`Payload::TYPE`], except of [`Dynamic`](crate::Dynamic) values.
     fn ty(&self) -> &str {
@@ -101,7 +104,7 @@ impl<T: Payload> AnyPayload for T {
     }
 
     fn codec(&self) -> Option<Codec> {
-        T::CODEC
+        Payload::codec(self)
     }
 
     fn fields(&self) -> Vec<(&'static str, Field)> {

@@ -25,7 +25,7 @@ pub struct PayloadType {
     pub interpolates: bool,
     /// Rust type of the values: [`Dynamic`] for types known only at run time.
     pub rust: TypeId,
-    /// Recordings: CDR and its schema.
+    /// Codec of recordings.
     pub record: Option<Codec>,
     /// Links: metadata and bulk bytes.
     pub wire: Option<Handle<dyn WireCodec>>,
@@ -61,7 +61,10 @@ impl PayloadType {
             on_full: T::ON_FULL,
             interpolates: T::INTERPOLATES,
             rust: TypeId::of::<T>(),
-            record: T::CODEC,
+            record: match T::CODEC {
+                Some(codec) => Some(Codec::of_static(codec)),
+                None => None,
+            },
             wire: None,
         }
     }
@@ -86,6 +89,10 @@ impl Payload for Dynamic {
 
     fn ty(&self) -> &str {
         self.ty.as_ref().map_or(Self::TYPE, |ty| &ty.name)
+    }
+
+    fn codec(&self) -> Option<Codec> {
+        self.ty.as_ref()?.record.clone()
     }
 
     fn bulk_bytes(&self) -> usize {
@@ -122,12 +129,12 @@ impl fmt::Debug for PayloadType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AudioBlock, KeywordEvent};
+    use crate::test_payload::Sample;
 
     #[test]
     fn values_of_types_known_at_run_time_share_one_pool() {
-        const STATIC: &PayloadType = &PayloadType::of::<AudioBlock>();
-        assert_eq!(STATIC.name, "audio/Block");
+        const STATIC: &PayloadType = &PayloadType::of::<Sample>();
+        assert_eq!(STATIC.name, "test/Sample");
         let twist = Arc::new(PayloadType::dynamic("geometry_msgs/msg/Twist", OnFull::Latest));
         let pool = Pool::new(4);
         let mut address = None;
@@ -143,7 +150,7 @@ mod tests {
             );
             let packet = value.into_packet(Header::default());
             assert_eq!(packet.payload().unwrap().type_name(), "geometry_msgs/msg/Twist");
-            assert!(packet.get::<KeywordEvent>().is_none() && packet.get::<Dynamic>().is_some());
+            assert!(packet.get::<Sample>().is_none() && packet.get::<Dynamic>().is_some());
         }
         assert_eq!(pool.made(), 1);
     }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::{Codec, OnFull, Payload};
+use crate::{OnFull, Payload, RecordCodec};
 
 /// Index of a port among the inputs, or the outputs, of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,8 +59,8 @@ pub struct Port {
     pub interpolates: bool,
     /// Of an output: whether its packets have the time of the packet of the call.
     pub in_step: bool,
-    /// How its values are written to recordings.
-    pub codec: Option<Codec>,
+    /// Codec of recordings.
+    pub codec: Option<&'static dyn RecordCodec>,
     /// What it carries: meaning, unit, rate.
     pub help: &'static str,
 }
@@ -248,7 +248,11 @@ pub const fn lower<const N: usize>(name: &str) -> [u8; N] {
 /// comment becomes the help. After the payload type may stand `optional`, `many` and `in_step`.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, PortId, SpeechEvent, ports};
+/// use afferent_graph::{Payload, PortId, ports};
+/// # #[derive(Clone, Default)] struct AudioBlock;
+/// # impl Payload for AudioBlock { const TYPE: &'static str = "audio/Block"; }
+/// # #[derive(Clone, Default)] struct SpeechEvent;
+/// # impl Payload for SpeechEvent { const TYPE: &'static str = "speech/Event"; }
 ///
 /// struct Gate;
 /// ports! {

@@ -465,7 +465,7 @@ impl Companion {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::Imu;
+    use afferent_messages::Imu;
 
     use super::*;
 

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use afferent_graph::{Header, KeywordEvent, OnFull, Packet, Timestamp};
+use afferent_graph::{Header, OnFull, Packet, Timestamp};
+use afferent_messages::KeywordEvent;
 use shuttle::{check_pct, check_random, sync::Barrier};
 
 use crate::{

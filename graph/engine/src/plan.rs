@@ -113,9 +113,8 @@ fn senders_first(graph: &CheckedGraph) -> Result<Vec<usize>, Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{
-        Cx, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port,
-    };
+    use afferent_graph::{Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port};
+    use afferent_messages::KeywordEvent;
 
     use super::*;
     use crate::{CheckedNode, EdgePolicy, Schedule};

@@ -265,7 +265,8 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{Header, KeywordEvent};
+    use afferent_graph::Header;
+    use afferent_messages::KeywordEvent;
 
     use super::*;
 

@@ -45,7 +45,8 @@ pub fn weigh(graph: &mut CheckedGraph, measured: &Report) -> Vec<Reweighed> {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{Cx, In, KeywordEvent, Node, NodeDef, NodeError, OpenCx, Port};
+    use afferent_graph::{Cx, In, Node, NodeDef, NodeError, OpenCx, Port};
+    use afferent_messages::KeywordEvent;
 
     use super::*;
     use crate::{CheckedNode, NodeReport, Spread};

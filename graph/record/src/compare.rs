@@ -78,8 +78,11 @@ impl Compare {
         recording: Option<&Recording>,
     ) -> Result<Arc<Self>, ReplayError> {
         let outputs = graph.nodes.iter().flat_map(|node| {
-            let coded =
-                node.def.outputs.iter().filter_map(|port| Some((port.name.clone(), port.codec?)));
+            let coded = node
+                .def
+                .outputs
+                .iter()
+                .filter_map(|port| Some((port.name.clone(), port.codec.clone()?)));
             coded.map(|(port, codec)| (node.name.clone(), port, codec))
         });
         let mut streams: Vec<_> = outputs

@@ -321,9 +321,10 @@ fn choose(
         if !wanted.is_empty() && !named && !wanted.contains(&node.name) {
             continue;
         }
-        match port.codec {
+        match &port.codec {
             Some(codec) => {
-                chosen.push(Output { node: node.name.clone(), port: port.name.clone(), codec })
+                let (port, codec) = (port.name.clone(), codec.clone());
+                chosen.push(Output { node: node.name.clone(), port, codec });
             }
             None if named => {
                 return Err(RecordError::NotRecorded { name: output, ty: port.ty.to_string() });

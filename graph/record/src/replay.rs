@@ -173,12 +173,12 @@ impl Recording {
             let mut codecs = Vec::new();
             for port in &node.def.outputs {
                 let is_used = graph.edges.iter().any(|edge| edge.from == (place, port.id));
-                match (self.stream(&node.name, &port.name), port.codec) {
-                    (Some(stream), Some(codec)) if stream.message == codec.message => {
-                        codecs.push((port.name.clone(), port.id, codec));
+                match (self.stream(&node.name, &port.name), &port.codec) {
+                    (Some(stream), Some(codec)) if stream.message == codec.message() => {
+                        codecs.push((port.name.clone(), port.id, codec.clone()));
                     }
                     (Some(stream), codec) => {
-                        let sent = codec.map_or(&*port.ty, |codec| codec.message);
+                        let sent = codec.as_ref().map_or(&*port.ty, |codec| codec.message());
                         return Err(ReplayError::Mismatch {
                             stream: format!("{}.{}", node.name, port.name),
                             recorded: stream.message.clone(),
@@ -312,7 +312,7 @@ impl Replay {
             let codec =
                 self.codecs.iter().find(|(name, ..)| node == self.node && **name == *output);
             if let (Some((name, port, codec)), Some(at)) = (codec, captured(&message)) {
-                let (name, port, codec) = (name.clone(), *port, *codec);
+                let (name, port, codec) = (name.clone(), *port, codec.clone());
                 let bytes = message.data.into_owned();
                 self.next = Some(Next { sent, name, port, codec, at, bytes });
                 return;

@@ -260,7 +260,8 @@ fn quantile(values: &[f64], share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{Header, Text};
+    use afferent_graph::Header;
+    use afferent_messages::Text;
 
     use super::*;
 

@@ -95,13 +95,13 @@ impl Writer {
         let before = file.metadata()?.len();
         let mut channels = Vec::new();
         for Output { node, port, codec } in outputs {
-            let schema = out.add_schema(codec.message, "ros2msg", codec.schema.as_bytes())?;
+            let schema = out.add_schema(codec.message(), "ros2msg", codec.schema().as_bytes())?;
             let begin_ns = begin.to_string();
             let metadata = [("node", node.as_str()), ("output", &**port), ("begin_ns", &*begin_ns)];
             let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let topic = format!("{node}/{port}");
             let id = out.add_channel(schema, &topic, "cdr", &metadata.into())?;
-            channels.push(Channel { id, codec: *codec, sequence: 0, open: 0 });
+            channels.push(Channel { id, codec: codec.clone(), sequence: 0, open: 0 });
         }
         // In a chunk of their own, so that readers know them however early the file ends.
         out.flush()?;

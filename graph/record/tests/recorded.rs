@@ -14,9 +14,10 @@ use afferent_engine::{
     pools, run,
 };
 use afferent_graph::{
-    Cx, Image, In, KeywordEvent, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue,
-    PixelFormat, Port, PortId, Timestamp, Weight, params,
+    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, Port, PortId, Timestamp,
+    Weight, params,
 };
+use afferent_messages::{Image, KeywordEvent, PixelFormat};
 use afferent_record::{
     Compare, RecordError, RecordOptions, Recorder, Recording, ReplayError, TraceFile,
 };

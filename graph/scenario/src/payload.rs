@@ -4,10 +4,10 @@
 
 use std::{str::FromStr, time::Duration};
 
-use afferent_graph::{
-    Gain, Header, HeardWord, Interruption, KeywordEvent, NodeDef, Packet, Payload, Played,
-    SpeechEvent, SpeechEventKind, Text, Timestamp, ToolMessage, Transcript, TurnEvent,
-    TurnEventKind, Word,
+use afferent_graph::{Header, NodeDef, Packet, Payload, Timestamp};
+use afferent_messages::{
+    Gain, HeardWord, Interruption, KeywordEvent, Played, SpeechEvent, SpeechEventKind, Text,
+    ToolMessage, Transcript, TurnEvent, TurnEventKind, Word,
 };
 
 use crate::source::sender;

@@ -7,9 +7,9 @@ use afferent_engine::{
     yaml::Reader,
 };
 use afferent_graph::{
-    AudioBlock, Catalog, Cx, DynNode, Features, Image, NodeError, OnFull, OpenCx, Payload, PortId,
-    PortKind, PortSpec, SampleRate, Timestamp,
+    Catalog, Cx, DynNode, NodeError, OnFull, OpenCx, Payload, PortId, PortKind, PortSpec, Timestamp,
 };
+use afferent_messages::{AudioBlock, Features, Image, SampleRate};
 
 use crate::{
     payload::{Fields, Sendable, TYPES},

@@ -10,9 +10,10 @@ use std::{
 };
 
 use afferent_graph::{
-    AudioBlock, Catalog, DynBench, NodeDef, NodeError, OpenCx, Packet, ParamValue, ParamValues,
-    PortId, Resume, SampleRate, Timestamp,
+    Catalog, DynBench, NodeDef, NodeError, OpenCx, Packet, ParamValue, ParamValues, PortId, Resume,
+    Timestamp,
 };
+use afferent_messages::{AudioBlock, SampleRate};
 
 use crate::{
     espeak::Espeak,

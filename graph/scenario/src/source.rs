@@ -4,9 +4,10 @@ use std::{collections::VecDeque, sync::Arc};
 
 use afferent_engine::InterruptHandle;
 use afferent_graph::{
-    AudioBlock, Cx, DynBench, DynNode, Header, NodeDef, NodeError, NodeSpec, Out, Packet, Payload,
-    PortId, Timestamp,
+    Cx, DynBench, DynNode, Header, NodeDef, NodeError, NodeSpec, Out, Packet, Payload, PortId,
+    Timestamp,
 };
+use afferent_messages::AudioBlock;
 
 use crate::{
     payload::{Fields, Sendable},

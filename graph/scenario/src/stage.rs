@@ -12,7 +12,8 @@ use std::{
 };
 
 use afferent_engine::InterruptHandle;
-use afferent_graph::{Field, Packet, SampleRate, Timestamp};
+use afferent_graph::{Field, Packet, Timestamp};
+use afferent_messages::SampleRate;
 
 use crate::{
     judge::{self, Verdict},

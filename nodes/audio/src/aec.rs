@@ -5,9 +5,8 @@ mod reference;
 
 use std::time::Duration;
 
-use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Timestamp, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_messages::{AudioBlock, SampleRate};
 
 use canceller::{BLOCK, Canceller};
 use reference::Reference;
@@ -56,8 +55,9 @@ params! {
 /// Latency: 8 ms, with late references up to `wait` more.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
-/// use afferent_graph::SampleRate;
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
+/// use afferent_messages::AudioBlock;
+/// use afferent_messages::SampleRate;
 /// use afferent_nodes_audio::{Aec, AecParams};
 ///
 /// let params = AecParams::from_values(&ParamValues::new()).unwrap();

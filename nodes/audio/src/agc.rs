@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use afferent_graph::{AudioBlock, Cx, Node, NodeError, OpenCx, Port, SampleRate, params, ports};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, params, ports};
+use afferent_messages::{AudioBlock, SampleRate};
 
 params! {
     /// Settings of [`Agc`].
@@ -33,8 +34,9 @@ params! {
 /// Latency: none; the gain follows what came before.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
-/// use afferent_graph::SampleRate;
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
+/// use afferent_messages::AudioBlock;
+/// use afferent_messages::SampleRate;
 /// use afferent_nodes_audio::{Agc, AgcParams};
 ///
 /// let params = AgcParams::from_values(&ParamValues::new()).unwrap();

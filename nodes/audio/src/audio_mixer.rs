@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Timestamp, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_messages::{AudioBlock, SampleRate};
 
 use crate::timeline::{Timeline, follows, place, time};
 
@@ -38,8 +37,9 @@ params! {
 /// Latency: none while all inputs sound, otherwise `wait` and a block.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
-/// use afferent_graph::SampleRate;
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
+/// use afferent_messages::AudioBlock;
+/// use afferent_messages::SampleRate;
 /// use afferent_nodes_audio::{AudioMixer, AudioMixerParams};
 ///
 /// let params = AudioMixerParams::from_values(&ParamValues::new()).unwrap();

@@ -1,8 +1,7 @@
 //! Suppresses steady noise.
 
-use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Timestamp, choices, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_messages::{AudioBlock, SampleRate};
 use sonora_ns::{config::SuppressionLevel, noise_suppressor::NoiseSuppressor};
 
 use crate::timeline::Run;
@@ -49,7 +48,8 @@ params! {
 /// Latency: 16 ms.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, SampleRate, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_messages::{AudioBlock, SampleRate};
 /// use afferent_nodes_audio::{Denoise, DenoiseParams, NoiseLevel};
 ///
 /// let params = DenoiseParams { level: NoiseLevel::Moderate };

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use afferent_core::{Dynamism, ScalarType, TensorView};
-use afferent_graph::{
-    AudioBlock, Cx, Features, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Timestamp, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_messages::{AudioBlock, Features, SampleRate};
 use afferent_package::ModelPackage;
 use afferent_runtime::{
     Input, Model,
@@ -44,7 +43,8 @@ params! {
 /// Latency: one window. It is a light node: a run takes less time than it takes to wake a thread.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, Features, Node, NodeBench, OpenCx, SampleRate, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_messages::{AudioBlock, Features, SampleRate};
 /// use afferent_nodes_audio::{LogMel, LogMelParams};
 ///
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/log_mel").into();

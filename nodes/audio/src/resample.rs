@@ -1,8 +1,7 @@
 //! Changes the sample rate of sound.
 
-use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Timestamp, choices, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_messages::{AudioBlock, SampleRate};
 
 use crate::polyphase::{Filter, Stream};
 
@@ -46,7 +45,8 @@ params! {
 /// time begins anew, and with an interrupt, what is left is forgotten.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, SampleRate, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_messages::{AudioBlock, SampleRate};
 /// use afferent_nodes_audio::{Quality, Resample, ResampleParams};
 ///
 /// let params = ResampleParams { rate: 16_000, quality: Quality::Medium };

@@ -2,7 +2,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{AudioBlock, Cx, NodeError, Out, SampleRate, Timestamp};
+use afferent_graph::{Cx, NodeError, Out, Timestamp};
+use afferent_messages::{AudioBlock, SampleRate};
 
 /// How far a time stamp may be from where the samples before it end, before it counts as a gap or a
 /// jump.

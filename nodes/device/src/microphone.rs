@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use afferent_graph::{
-    AudioBlock, Cx, Node, NodeError, OpenCx, Out, Port, SampleRate, Timestamp, params,
-};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_messages::{AudioBlock, SampleRate};
 
 use crate::{
     Direction, Request, log,

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use afferent_graph::{
-    AudioBlock, Cx, Gain, In, Node, NodeError, OpenCx, Out, Played, Playout, Port, SampleRate,
-    Timestamp, Weight, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_messages::{AudioBlock, Gain, Played, Playout, SampleRate};
 
 use crate::{
     Direction, Request, log,

@@ -13,7 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, SampleRate, Timestamp};
+use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+use afferent_messages::{AudioBlock, SampleRate};
 use afferent_nodes_device::{Microphone, MicrophoneParams, Speaker, SpeakerParams};
 
 const RATE: SampleRate = SampleRate(16_000);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use afferent_graph::{
-    Cx, Gain, In, Interruption, Node, NodeError, OpenCx, Out, Played, Port, SpeechEvent,
-    SpeechEventKind, Timestamp, Transcript, TurnEvent, TurnEventKind, params,
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_messages::{
+    Gain, Interruption, Played, SpeechEvent, SpeechEventKind, Transcript, TurnEvent, TurnEventKind,
 };
 
 params! {
@@ -44,9 +44,8 @@ params! {
 /// Latency: `min_speech`, or until `min_words` words are known.
 ///
 /// ```
-/// use afferent_graph::{
-///     Interruption, Node, NodeBench, OpenCx, SpeechEvent, SpeechEventKind, Timestamp,
-/// };
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp, };
+/// use afferent_messages::{Interruption, SpeechEvent, SpeechEventKind};
 /// use afferent_nodes_dialogue::{BargeIn, BargeInParams};
 ///
 /// let params: BargeInParams = afferent_graph::Params::from_values(&[].into())?;
@@ -223,7 +222,8 @@ impl Node for BargeIn {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{HeardWord, NodeBench, Packet, ParamValue, ParamValues, Params};
+    use afferent_graph::{NodeBench, Packet, ParamValue, ParamValues, Params};
+    use afferent_messages::HeardWord;
 
     use super::*;
 

@@ -11,9 +11,9 @@ use std::{
 };
 
 use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SpeechEvent, SpeechEventKind,
-    Timestamp, params, read_duration,
+    Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params, read_duration,
 };
+use afferent_messages::{AudioBlock, SpeechEvent, SpeechEventKind};
 
 params! {
     /// Settings of [`PushToTalk`].
@@ -38,7 +38,8 @@ params! {
 /// Latency: a block.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, ParamValue, Params, SampleRate, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_messages::{AudioBlock, SampleRate};
 /// use afferent_nodes_dialogue::{PushToTalk, PushToTalkParams};
 ///
 /// let held = [("held".to_owned(), ParamValue::Text("1s-2s".to_owned()))].into();
@@ -179,7 +180,8 @@ fn read(held: &str) -> Result<Vec<[Timestamp; 2]>, NodeError> {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{NodeBench, SampleRate};
+    use afferent_graph::NodeBench;
+    use afferent_messages::SampleRate;
 
     use super::*;
 

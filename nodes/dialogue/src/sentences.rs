@@ -2,10 +2,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{
-    Cx, In, Node, NodeError, OpenCx, Out, Port, Text, Timestamp, TurnEvent, TurnEventKind, choices,
-    params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_messages::{Text, TurnEvent, TurnEventKind};
 
 choices! {
     /// Where text is cut.
@@ -53,7 +51,8 @@ params! {
 /// ```
 /// use std::time::Duration;
 ///
-/// use afferent_graph::{Node, NodeBench, OpenCx, Text, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_messages::Text;
 /// use afferent_nodes_dialogue::{Sentences, SentencesParams};
 ///
 /// let params: SentencesParams = afferent_graph::Params::from_values(&[].into())?;

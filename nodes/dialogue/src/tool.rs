@@ -5,9 +5,8 @@ mod file;
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{
-    Cx, In, Node, NodeError, OpenCx, Out, Port, Text, Timestamp, ToolMessage, Weight, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_messages::{Text, ToolMessage};
 use serde_json::{Map, Value, json};
 
 use self::file::{Kind, Tools};
@@ -50,7 +49,8 @@ params! {
 /// Latency: that of the tool.
 ///
 /// ```
-/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp, ToolMessage};
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_messages::ToolMessage;
 /// use afferent_nodes_dialogue::{Tool, ToolParams};
 ///
 /// let path = std::env::temp_dir().join(format!("afferent-tools-{}.yaml", std::process::id()));

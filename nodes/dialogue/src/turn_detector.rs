@@ -4,9 +4,9 @@ mod pause;
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Played, Port, SpeechEvent, SpeechEventKind,
-    Text, Timestamp, Transcript, TurnEvent, TurnEventKind, params,
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_messages::{
+    AudioBlock, Played, SpeechEvent, SpeechEventKind, Text, Transcript, TurnEvent, TurnEventKind,
 };
 
 use self::pause::Pause;
@@ -53,9 +53,8 @@ params! {
 /// text.
 ///
 /// ```
-/// use afferent_graph::{
-///     HeardWord, Node, NodeBench, OpenCx, SpeechEvent, SpeechEventKind, Text, Timestamp, Transcript,
-/// };
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp, };
+/// use afferent_messages::{HeardWord, SpeechEvent, SpeechEventKind, Text, Transcript};
 /// use afferent_nodes_dialogue::{TurnDetector, TurnDetectorParams};
 ///
 /// let params: TurnDetectorParams = afferent_graph::Params::from_values(&[].into())?;
@@ -282,7 +281,8 @@ impl Node for TurnDetector {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{HeardWord, NodeBench, Packet, ParamValue, ParamValues, Params};
+    use afferent_graph::{NodeBench, Packet, ParamValue, ParamValues, Params};
+    use afferent_messages::HeardWord;
 
     use super::*;
 

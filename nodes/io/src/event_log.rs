@@ -34,7 +34,8 @@ use crate::output::{self, file_error};
 /// transcripts are left out.
 ///
 /// ```
-/// use afferent_graph::{In, KeywordEvent, Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_graph::{In, Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_messages::KeywordEvent;
 /// use afferent_nodes_io::{EventLog, EventLogParams, LogFormat};
 ///
 /// let path = std::env::temp_dir().join(format!("afferent-events-{}.jsonl", std::process::id()));
@@ -270,10 +271,8 @@ fn write_json(
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use afferent_graph::{
-        AudioBlock, Caller, Inbound, KeywordEvent, Outbox, Payload, SpeechEvent, Surroundings,
-        Timestamp,
-    };
+    use afferent_graph::{Caller, Inbound, Outbox, Payload, Surroundings, Timestamp};
+    use afferent_messages::{AudioBlock, KeywordEvent, SpeechEvent};
 
     use super::*;
     use afferent_graph::PortId;

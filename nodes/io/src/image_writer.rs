@@ -2,7 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
-use afferent_graph::{Cx, Image, In, Node, NodeError, OpenCx, Port, Weight, params};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Port, Weight, params};
+use afferent_messages::Image;
 
 use crate::output::{self, file_error};
 
@@ -19,7 +20,8 @@ use crate::output::{self, file_error};
 /// written as red, green, blue; pictures without pixels are left out.
 ///
 /// ```
-/// use afferent_graph::{Image, Node, NodeBench, OpenCx, PixelFormat, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_messages::{Image, PixelFormat};
 /// use afferent_nodes_io::{ImageWriter, ImageWriterParams};
 ///
 /// let path = std::env::temp_dir().join(format!("afferent-images-{}", std::process::id()));
@@ -82,7 +84,8 @@ impl Node for ImageWriter {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{Choice, NodeBench, PixelFormat, Timestamp};
+    use afferent_graph::{Choice, NodeBench, Timestamp};
+    use afferent_messages::PixelFormat;
 
     use super::*;
     use crate::testing::Folder;

@@ -1,8 +1,7 @@
 //! Pictures without a camera.
 
-use afferent_graph::{
-    Cx, Image, Node, NodeError, OpenCx, Out, PixelFormat, Port, Timestamp, params,
-};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_messages::{Image, PixelFormat};
 
 /// Sends coloured bars that move, darker from the top to the bottom, with a white square that runs
 /// along the diagonal.
@@ -20,7 +19,8 @@ use afferent_graph::{
 /// to 70 mm behind each other, and nothing known (0) within the square.
 ///
 /// ```
-/// use afferent_graph::{Image, Node, NodeBench, OpenCx, Params, PixelFormat, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Params, Timestamp};
+/// use afferent_messages::{Image, PixelFormat};
 /// use afferent_nodes_io::{TestPattern, TestPatternParams};
 ///
 /// let params = TestPatternParams::from_values(&Default::default())?;

@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use afferent_graph::{AudioBlock, NodeError, SampleRate};
+use afferent_graph::NodeError;
+use afferent_messages::{AudioBlock, SampleRate};
 use hound::{SampleFormat, WavReader, WavSpec};
 
 use crate::{output::file_error, wav_header::WavHeader};

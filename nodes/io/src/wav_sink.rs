@@ -2,10 +2,8 @@
 
 use std::{fs::File, io::BufWriter, path::PathBuf, time::Duration};
 
-use afferent_graph::{
-    AudioBlock, Cx, Gain, In, Node, NodeError, OpenCx, Out, Played, Playout, Port, SampleRate,
-    Timestamp, choices, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_messages::{AudioBlock, Gain, Played, Playout, SampleRate};
 use hound::{WavSpec, WavWriter};
 
 use crate::{
@@ -38,9 +36,8 @@ use crate::{
 /// file of length zero at 16 kHz.
 ///
 /// ```
-/// use afferent_graph::{
-///     AudioBlock, Node, NodeBench, OpenCx, ParamValue, Params, SampleRate, Timestamp,
-/// };
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp, };
+/// use afferent_messages::{AudioBlock, SampleRate};
 /// use afferent_nodes_io::{WavSink, WavSinkParams};
 ///
 /// let path = std::env::temp_dir().join(format!("afferent-sink-{}.wav", std::process::id()));

@@ -2,9 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{
-    AudioBlock, Cx, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params,
-};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_messages::AudioBlock;
 
 use crate::wav_file::WavFile;
 
@@ -27,7 +26,8 @@ use crate::wav_file::WavFile;
 /// ```
 /// use std::time::Duration;
 ///
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_messages::AudioBlock;
 /// use afferent_nodes_io::{Channels, Pace, WavSource, WavSourceParams};
 ///
 /// let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/assets/wake_word.wav").into();

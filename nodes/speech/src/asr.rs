@@ -10,9 +10,9 @@ mod words;
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{
-    AudioBlock, Cx, HeardWord, In, Node, NodeError, OpenCx, Out, Port, SampleRate, SpeechEvent,
-    SpeechEventKind, Timestamp, Transcript, Weight, params,
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_messages::{
+    AudioBlock, HeardWord, SampleRate, SpeechEvent, SpeechEventKind, Transcript,
 };
 use afferent_package::ModelPackage;
 
@@ -74,7 +74,8 @@ params! {
 /// Latency: a window for partial results; the end of speech for final ones.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, ParamValue, Params, SampleRate, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_messages::{AudioBlock, SampleRate};
 /// use afferent_nodes_speech::{Asr, AsrParams};
 ///
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/asr");

@@ -2,10 +2,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{
-    AudioBlock, Cx, HeardWord, In, Node, NodeError, OpenCx, Out, Port, SpeechEvent,
-    SpeechEventKind, Timestamp, Transcript, choices, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_messages::{AudioBlock, HeardWord, SpeechEvent, SpeechEventKind, Transcript};
 
 use crate::script::{Script, no_text};
 
@@ -53,7 +51,8 @@ params! {
 /// ```
 /// use std::time::Duration;
 ///
-/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, SpeechEvent, SpeechEventKind, Timestamp, Transcript};
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_messages::{SpeechEvent, SpeechEventKind, Transcript};
 /// use afferent_nodes_speech::{FakeAsr, FakeAsrParams};
 ///
 /// let values = [("texts".to_owned(), ParamValue::Text("stop".to_owned()))].into();
@@ -220,7 +219,8 @@ impl Node for FakeAsr {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{NodeBench, Params, SampleRate};
+    use afferent_graph::{NodeBench, Params};
+    use afferent_messages::SampleRate;
 
     use super::*;
 

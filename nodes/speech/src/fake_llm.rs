@@ -2,9 +2,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{
-    Cx, In, Node, NodeError, OpenCx, Out, Played, Port, Text, Timestamp, ToolMessage, Word, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_messages::{Played, Text, ToolMessage, Word};
 
 use crate::{
     heard::Heard,
@@ -49,7 +48,8 @@ params! {
 /// ```
 /// use std::time::Duration;
 ///
-/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Text, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_messages::Text;
 /// use afferent_nodes_speech::{FakeLlm, FakeLlmParams};
 ///
 /// let values = [("answers".to_owned(), ParamValue::Text("it is noon".to_owned()))].into();

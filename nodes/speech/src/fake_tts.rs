@@ -2,10 +2,8 @@
 
 use std::{collections::VecDeque, f32::consts::TAU, time::Duration};
 
-use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, Text, Timestamp, Word,
-    params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_messages::{AudioBlock, SampleRate, Text, Word};
 
 params! {
     /// Settings of [`FakeTts`].
@@ -46,7 +44,8 @@ params! {
 /// ```
 /// use std::time::Duration;
 ///
-/// use afferent_graph::{Node, NodeBench, OpenCx, Params, Text, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Params, Timestamp};
+/// use afferent_messages::Text;
 /// use afferent_nodes_speech::{FakeTts, FakeTtsParams};
 ///
 /// let params = FakeTtsParams::from_values(&[].into()).unwrap();

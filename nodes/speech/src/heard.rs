@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use afferent_graph::{Played, Timestamp, Word};
+use afferent_graph::Timestamp;
+use afferent_messages::{Played, Word};
 
 /// Counts the words of the answer of a turn that were heard.
 #[derive(Default)]

@@ -5,9 +5,9 @@ mod dialogue;
 use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{
-    Cx, In, Node, NodeError, OpenCx, Out, Played, Port, Text, Timestamp, ToolMessage, Weight, Word,
-    choices, params,
+    Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, choices, params,
 };
+use afferent_messages::{Played, Text, ToolMessage, Word};
 use afferent_text::TextError;
 
 use dialogue::{Dialogue, Said};
@@ -66,7 +66,8 @@ params! {
 /// Latency: for the first piece, one run of the model on what is new; for each other, one on a token.
 ///
 /// ```
-/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Text, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_messages::Text;
 /// use afferent_nodes_speech::{Llm, LlmParams};
 ///
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/llm");

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use afferent_core::{Dynamism, ScalarType, Tensor, TensorView};
-use afferent_graph::{AudioBlock, NodeError, OpenCx};
+use afferent_graph::{NodeError, OpenCx};
+use afferent_messages::AudioBlock;
 use afferent_package::ModelPackage;
 use afferent_runtime::{Input, Model, program::Value};
 

@@ -13,9 +13,8 @@ mod voice;
 
 use std::{collections::VecDeque, path::PathBuf};
 
-use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, Text, Timestamp, Weight, Word, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_messages::{AudioBlock, Text, Word};
 
 pub use normalise::{Clause, Mark};
 pub use utterance::{SpokenWord, Utterance};

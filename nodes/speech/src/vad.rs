@@ -2,10 +2,8 @@
 
 use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
-use afferent_graph::{
-    AudioBlock, Cx, In, Node, NodeError, OpenCx, Out, Port, SampleRate, SpeechEvent,
-    SpeechEventKind, Timestamp, Weight, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind};
 
 use afferent_package::Decision;
 
@@ -53,7 +51,8 @@ params! {
 /// Latency: `min_speech` for a start, `min_silence` for an end, each plus one window.
 ///
 /// ```
-/// use afferent_graph::{AudioBlock, Node, NodeBench, OpenCx, SampleRate, Timestamp, params};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp, params};
+/// use afferent_messages::{AudioBlock, SampleRate};
 /// use afferent_nodes_speech::{Vad, VadParams};
 /// use afferent_graph::{ParamValue, Params};
 ///

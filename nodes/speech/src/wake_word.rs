@@ -2,9 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{
-    Cx, Features, In, KeywordEvent, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params,
-};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_messages::{Features, KeywordEvent};
 
 use crate::recurrent::RecurrentModel;
 
@@ -37,7 +36,8 @@ params! {
 /// Latency: about half of `smooth`, plus the rows of one run.
 ///
 /// ```
-/// use afferent_graph::{Features, Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_messages::Features;
 /// use afferent_nodes_speech::{WakeWord, WakeWordParams};
 ///
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/wake_word");

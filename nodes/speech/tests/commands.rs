@@ -5,10 +5,8 @@
 
 use std::path::PathBuf;
 
-use afferent_graph::{
-    AudioBlock, Node, NodeBench, OpenCx, Packet, ParamValue, Params, SampleRate, SpeechEvent,
-    SpeechEventKind, Timestamp, Transcript,
-};
+use afferent_graph::{Node, NodeBench, OpenCx, Packet, ParamValue, Params, Timestamp};
+use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind, Transcript};
 use afferent_nodes_speech::{Asr, AsrParams, Vad, VadParams};
 
 const RATE: SampleRate = SampleRate(16_000);

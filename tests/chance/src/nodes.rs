@@ -7,9 +7,10 @@ use std::{
 };
 
 use afferent_graph::{
-    Codec, Cx, In, Node, NodeDef, NodeEntry, NodeError, OnFull, OpenCx, Out, Payload, Port,
-    Recorded, Weight, params,
+    Cx, In, Node, NodeDef, NodeEntry, NodeError, OnFull, OpenCx, Out, Payload, Port, RecordCodec,
+    Weight, params,
 };
+use afferent_messages::{Cdr, CdrMessage};
 
 /// Packets of a source.
 pub(crate) const PACKETS: u32 = 50;
@@ -19,7 +20,7 @@ pub(crate) struct Number(pub(crate) u64);
 
 impl Payload for Number {
     const TYPE: &'static str = "chance/Number";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
     const INTERPOLATES: bool = true;
 
     fn interpolate(&self, later: &Self, share: f64, into: &mut Self) {
@@ -27,7 +28,7 @@ impl Payload for Number {
     }
 }
 
-impl Recorded for Number {
+impl CdrMessage for Number {
     const MESSAGE: &'static str = "chance_msgs/msg/Number";
     const SCHEMA: &'static str = "uint64 number\n";
     type Wire = (u64,);

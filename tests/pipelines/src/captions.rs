@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use afferent_graph::Transcript;
+use afferent_messages::Transcript;
 
 use crate::bench::{Sent, pipelines, run_pipeline, services};
 

@@ -1,7 +1,8 @@
 //! The default program of the shipped language model: what it must never get wrong.
 
 use afferent_backend_xnnpack::XNNPACK;
-use afferent_graph::{Node, NodeBench, ParamValue, Params, Text, Timestamp, ToolMessage};
+use afferent_graph::{Node, NodeBench, ParamValue, Params, Timestamp};
+use afferent_messages::{Text, ToolMessage};
 use afferent_nodes_speech::{Llm, LlmParams};
 use afferent_package::ModelPackage;
 

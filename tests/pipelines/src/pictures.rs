@@ -5,9 +5,8 @@ use std::{fs, path::Path, sync::Arc};
 use afferent_engine::{
     CheckedGraph, ClockKind, LoadOptions, Observer, RunOptions, load_and_check, run,
 };
-use afferent_graph::{
-    Choice, Cx, Image, In, Node, NodeDef, NodeError, OpenCx, Out, PixelFormat, Port,
-};
+use afferent_graph::{Choice, Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port};
+use afferent_messages::{Image, PixelFormat};
 use afferent_record::{Compare, RecordOptions, Recorder, Recording, StreamVerdict};
 
 use crate::bench::{Keep, catalog, pipelines, services};

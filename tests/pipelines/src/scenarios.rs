@@ -7,7 +7,8 @@ use std::{
 };
 
 use afferent_engine::Threads;
-use afferent_graph::{AudioBlock, Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port, Text};
+use afferent_graph::{Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port};
+use afferent_messages::{AudioBlock, Text};
 use afferent_scenario::{Case, Options, Outcome, Runner, junit, load};
 
 use crate::bench::{catalog, pipelines, services};

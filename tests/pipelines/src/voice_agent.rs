@@ -3,7 +3,8 @@
 use std::fs;
 
 use afferent_engine::{Report, Threads};
-use afferent_graph::{AudioBlock, OpenCx, Text, ToolMessage};
+use afferent_graph::OpenCx;
+use afferent_messages::{AudioBlock, Text, ToolMessage};
 
 use crate::bench::{Sent, hash_streams, pipelines, portable, run_pipeline, services};
 

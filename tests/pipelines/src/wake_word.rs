@@ -3,7 +3,8 @@
 use std::fs;
 
 use afferent_engine::Threads;
-use afferent_graph::{KeywordEvent, OpenCx, SpeechEvent, SpeechEventKind};
+use afferent_graph::OpenCx;
+use afferent_messages::{KeywordEvent, SpeechEvent, SpeechEventKind};
 use serde::Deserialize;
 
 use crate::bench::{Sent, hash_streams, pipelines, portable, run_pipeline, services};

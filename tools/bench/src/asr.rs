@@ -8,10 +8,8 @@ use std::{
 };
 
 use afferent_graph::Node;
-use afferent_graph::{
-    AudioBlock, NodeBench, OpenCx, Packet, ParamValue, ParamValues, Params, SampleRate,
-    SpeechEvent, Timestamp, Transcript,
-};
+use afferent_graph::{NodeBench, OpenCx, Packet, ParamValue, ParamValues, Params, Timestamp};
+use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, Transcript};
 use afferent_nodes_speech::{Asr, AsrParams, Vad, VadParams};
 use anyhow::{Context, Result, ensure};
 

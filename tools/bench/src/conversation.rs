@@ -11,10 +11,8 @@ use std::{
 };
 
 use afferent_engine::{CheckedNode, EdgePolicy, Observer, RunOptions};
-use afferent_graph::{
-    AudioBlock, Interruption, NodeDef, OnFull, OpenCx, Out, Packet, ParamValue, Port, Text,
-    Timestamp,
-};
+use afferent_graph::{NodeDef, OnFull, OpenCx, Out, Packet, ParamValue, Port, Timestamp};
+use afferent_messages::{AudioBlock, Interruption, Text};
 use afferent_nodes_io::WavSink;
 use afferent_nodes_speech::Tts;
 use anyhow::{Context, Result, ensure};

@@ -8,9 +8,9 @@ use std::{
 };
 
 use afferent_graph::{
-    AudioBlock, Node, NodeBench, NodeError, OpenCx, ParamValue, ParamValues, Params, SpeechEvent,
-    SpeechEventKind, Timestamp,
+    Node, NodeBench, NodeError, OpenCx, ParamValue, ParamValues, Params, Timestamp,
 };
+use afferent_messages::{AudioBlock, SpeechEvent, SpeechEventKind};
 use afferent_nodes_audio::{Aec, AecParams};
 use afferent_nodes_speech::{Vad, VadParams};
 use anyhow::{Context, Result, ensure};

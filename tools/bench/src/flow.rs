@@ -10,7 +10,8 @@ use std::{
 };
 
 use afferent_engine::{EdgeCounts, Report, RunOptions, SyncPolicy};
-use afferent_graph::{Imu, In, OnFull, Out, Payload, Port, Timestamp};
+use afferent_graph::{In, OnFull, Out, Payload, Port, Timestamp};
+use afferent_messages::Imu;
 use anyhow::{Context, Result};
 
 use crate::{

@@ -11,10 +11,8 @@ use std::{
 };
 
 use afferent_engine::{CheckedNode, RunOptions, Threads};
-use afferent_graph::{
-    AudioBlock, In, NodeDef, OnFull, OpenCx, Out, ParamValue, Port, SampleRate, SpeechEvent,
-    SpeechEventKind, Timestamp,
-};
+use afferent_graph::{In, NodeDef, OnFull, OpenCx, Out, ParamValue, Port, Timestamp};
+use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind};
 use afferent_nodes_speech::Vad;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use afferent_engine::{Checked, Diagnostics, LoadOptions, check, parse};
 use afferent_graph::{
-    AudioBlock, Catalog, DynNode, Features, In, KeywordEvent, NodeDef, NodeError, NodeFactory,
-    NodeSpec, OpenCx, Out, Param, ParamSpec, ParamValue, ParamValues, Params, Port, SpeechEvent,
-    choices, params,
+    Catalog, DynNode, In, NodeDef, NodeError, NodeFactory, NodeSpec, OpenCx, Out, Param, ParamSpec,
+    ParamValue, ParamValues, Params, Port, choices, params,
 };
+use afferent_messages::{AudioBlock, Features, KeywordEvent, SpeechEvent};
 
 choices! {
     /// How fast a file is read.

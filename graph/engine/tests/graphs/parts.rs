@@ -11,8 +11,9 @@ use afferent_engine::{
     Checked, ClockKind, Diagnostics, LoadOptions, RunOptions, load_and_check, run,
 };
 use afferent_graph::{
-    Cx, In, KeywordEvent, Node, NodeDef, NodeEntry, NodeError, OpenCx, Out, Port, PortId, PortKind,
+    Cx, In, Node, NodeDef, NodeEntry, NodeError, OpenCx, Out, Port, PortId, PortKind,
 };
+use afferent_messages::KeywordEvent;
 
 use crate::{broken::told, catalog::catalog};
 

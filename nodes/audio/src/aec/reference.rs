@@ -1,6 +1,7 @@
 //! What the loudspeaker plays, by its place on the clock.
 
-use afferent_graph::{AudioBlock, NodeError, SampleRate, Timestamp};
+use afferent_graph::{NodeError, Timestamp};
+use afferent_messages::{AudioBlock, SampleRate};
 
 use super::{Aec, RATE};
 use crate::{

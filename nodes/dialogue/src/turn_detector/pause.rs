@@ -3,7 +3,8 @@
 use std::{collections::VecDeque, path::Path};
 
 use afferent_core::{ScalarType, TensorView};
-use afferent_graph::{AudioBlock, NodeError, OpenCx, SampleRate};
+use afferent_graph::{NodeError, OpenCx};
+use afferent_messages::{AudioBlock, SampleRate};
 use afferent_package::{ModelPackage, Threshold};
 use afferent_runtime::{Input, Model, program::Value};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use afferent_graph::{HeardWord, Timestamp};
+use afferent_graph::Timestamp;
+use afferent_messages::HeardWord;
 
 use super::{
     beam::Beam,

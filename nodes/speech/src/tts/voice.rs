@@ -2,7 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use afferent_graph::{NodeError, OpenCx, SampleRate};
+use afferent_graph::{NodeError, OpenCx};
+use afferent_messages::SampleRate;
 use afferent_package::ModelPackage;
 
 use super::{

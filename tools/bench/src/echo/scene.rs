@@ -2,7 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use afferent_graph::{OpenCx, SampleRate};
+use afferent_graph::OpenCx;
+use afferent_messages::SampleRate;
 use afferent_nodes_speech::Voice;
 use anyhow::{Result, ensure};
 use fastrand::Rng;

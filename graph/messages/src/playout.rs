@@ -4,7 +4,8 @@ use std::{collections::VecDeque, time::Duration};
 
 use afferent_core::Error;
 
-use crate::{AudioBlock, Codec, Cx, Field, Out, Payload, Recorded, SampleRate, Timestamp};
+use crate::{AudioBlock, Cdr, CdrMessage, SampleRate};
+use afferent_graph::{Cx, Field, Out, Payload, RecordCodec, Timestamp};
 
 /// How loud sound is played from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -15,14 +16,14 @@ pub struct Gain {
 
 impl Payload for Gain {
     const TYPE: &'static str = "audio/Gain";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![("gain_db", Field::Number(f64::from(self.decibels)))]
     }
 }
 
-impl Recorded for Gain {
+impl CdrMessage for Gain {
     const MESSAGE: &'static str = "afferent_msgs/msg/Gain";
     const SCHEMA: &'static str = "float32 decibels\n";
     type Wire = (f32,);
@@ -47,14 +48,14 @@ pub struct Played {
 
 impl Payload for Played {
     const TYPE: &'static str = "audio/Played";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![("until_ns", Field::Int(self.until.0)), ("is_playing", Field::Bool(self.is_playing))]
     }
 }
 
-impl Recorded for Played {
+impl CdrMessage for Played {
     const MESSAGE: &'static str = "afferent_msgs/msg/Played";
     const SCHEMA: &'static str = "int64 until_ns\nbool is_playing\n";
     type Wire = (i64, bool);

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Codec, Field, OnFull, Payload, Recorded, codec::ros_header};
+use crate::{Cdr, CdrMessage, cdr::ros_header};
+use afferent_graph::{Field, OnFull, Payload, RecordCodec};
 
 /// What an inertial measurement unit measured at one time, in its own coordinate frame
 /// (ROS `sensor_msgs/Imu`).
@@ -16,7 +17,7 @@ pub struct Imu {
 
 impl Payload for Imu {
     const TYPE: &'static str = "spatial/Imu";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
     const ON_FULL: OnFull = OnFull::DropOldest;
     const INTERPOLATES: bool = true;
 
@@ -39,7 +40,7 @@ impl Payload for Imu {
 
 /// The standard message of ROS 2, which has more than we measure. Its stamp is zero: a recording
 /// has the time beside each message.
-impl Recorded for Imu {
+impl CdrMessage for Imu {
     const MESSAGE: &'static str = "sensor_msgs/msg/Imu";
     const SCHEMA: &'static str = concat!(
         "std_msgs/Header header

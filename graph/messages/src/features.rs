@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use afferent_core::{ScalarType, Tensor};
 
-use crate::{Codec, Field, Payload, Recorded};
+use crate::{Cdr, CdrMessage};
+use afferent_graph::{Field, Payload, RecordCodec};
 
 /// Consecutive feature rows: a tensor `[rows, bins]` of `f32`.
 ///
@@ -28,7 +29,7 @@ impl Default for Features {
 
 impl Payload for Features {
     const TYPE: &'static str = "signal/Features";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let size = |dim| self.values.sizes().get(dim).copied().unwrap_or(0);
@@ -41,7 +42,7 @@ impl Payload for Features {
     }
 }
 
-impl Recorded for Features {
+impl CdrMessage for Features {
     const MESSAGE: &'static str = "afferent_msgs/msg/Features";
     const SCHEMA: &'static str = "# Consecutive rows of features, row after row.
 uint64 hop_ns

@@ -3,7 +3,8 @@
 use afferent_core::{ScalarType, Tensor, TensorView};
 use serde::{Deserialize, Serialize};
 
-use crate::{Choice, Codec, Field, OnFull, Payload, Recorded, choices, codec::ros_header};
+use crate::{Cdr, CdrMessage, cdr::ros_header};
+use afferent_graph::{Choice, Field, NodeError, OnFull, Payload, RecordCodec, choices};
 
 mod bytes;
 mod png;
@@ -62,6 +63,12 @@ impl PixelFormat {
     /// Bytes of a pixel.
     pub const fn pixel_bytes(self) -> usize {
         self.channels() * self.dtype().size()
+    }
+}
+
+impl From<ImageError> for NodeError {
+    fn from(error: ImageError) -> Self {
+        Self::Payload(error.to_string())
     }
 }
 
@@ -292,7 +299,7 @@ impl PartialEq for Image {
 
 impl Payload for Image {
     const TYPE: &'static str = "vision/Image";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
     const ON_FULL: OnFull = OnFull::Latest;
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
@@ -312,7 +319,7 @@ impl Payload for Image {
 
 /// The standard message of ROS 2, as its `compressed_image_transport` writes PNG. Its stamp is
 /// zero: a recording has the time beside each message. Rows are written without gaps.
-impl Recorded for Image {
+impl CdrMessage for Image {
     const MESSAGE: &'static str = "sensor_msgs/msg/CompressedImage";
     const SCHEMA: &'static str =
         concat!("std_msgs/Header header\nstring format\nuint8[] data\n", ros_header!());
@@ -373,7 +380,7 @@ pub struct RosCompressedImage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Header, Packet};
+    use afferent_graph::{Header, Packet};
 
     /// A picture of `format` whose rows lie `gap` bytes further apart than they must.
     fn picture(format: PixelFormat, width: usize, height: usize, gap: usize) -> Image {

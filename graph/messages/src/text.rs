@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{Codec, Field, Payload, Recorded};
+use crate::{Cdr, CdrMessage};
+use afferent_graph::{Field, Payload, RecordCodec};
 
 /// Text as it is written, or a part of it as it comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl From<&str> for Text {
 
 impl Payload for Text {
     const TYPE: &'static str = "text/Text";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -43,7 +44,7 @@ impl Payload for Text {
     }
 }
 
-impl Recorded for Text {
+impl CdrMessage for Text {
     const MESSAGE: &'static str = "afferent_msgs/msg/Text";
     const SCHEMA: &'static str = "uint64 turn\nstring text\nbool is_last\n";
     type Wire = (u64, String, bool);
@@ -73,7 +74,7 @@ pub struct Word {
 
 impl Payload for Word {
     const TYPE: &'static str = "speech/Word";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let duration = self.duration.as_secs_f64() * 1e3;
@@ -86,7 +87,7 @@ impl Payload for Word {
     }
 }
 
-impl Recorded for Word {
+impl CdrMessage for Word {
     const MESSAGE: &'static str = "afferent_msgs/msg/Word";
     const SCHEMA: &'static str = "uint64 turn\nstring text\nuint64 duration_ns\nuint32 position\n";
     type Wire = (u64, String, u64, u32);

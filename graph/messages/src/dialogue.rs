@@ -1,6 +1,7 @@
 //! What the nodes of a conversation tell each other beside sound and text.
 
-use crate::{Codec, Field, Payload, Recorded};
+use crate::{Cdr, CdrMessage};
+use afferent_graph::{Field, Payload, RecordCodec};
 
 /// A call of a tool, or what the tool gave.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,7 +16,7 @@ pub struct ToolMessage {
 
 impl Payload for ToolMessage {
     const TYPE: &'static str = "text/Tool";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -26,7 +27,7 @@ impl Payload for ToolMessage {
     }
 }
 
-impl Recorded for ToolMessage {
+impl CdrMessage for ToolMessage {
     const MESSAGE: &'static str = "afferent_msgs/msg/ToolMessage";
     const SCHEMA: &'static str = "uint64 turn\nstring tool\nstring json\n";
     type Wire = (u64, String, String);
@@ -69,7 +70,7 @@ const TURN_EVENTS: [(TurnEventKind, &str); 3] = [
 
 impl Payload for TurnEvent {
     const TYPE: &'static str = "speech/Turn";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let name = TURN_EVENTS.iter().find(|(kind, _)| *kind == self.kind);
@@ -80,7 +81,7 @@ impl Payload for TurnEvent {
     }
 }
 
-impl Recorded for TurnEvent {
+impl CdrMessage for TurnEvent {
     const MESSAGE: &'static str = "afferent_msgs/msg/TurnEvent";
     const SCHEMA: &'static str =
         "uint8 START=0\nuint8 END=1\nuint8 RESUME=2\nuint64 turn\nuint8 kind\n";
@@ -106,7 +107,7 @@ pub struct Interruption {
 
 impl Payload for Interruption {
     const TYPE: &'static str = "graph/Interruption";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -116,7 +117,7 @@ impl Payload for Interruption {
     }
 }
 
-impl Recorded for Interruption {
+impl CdrMessage for Interruption {
     const MESSAGE: &'static str = "afferent_msgs/msg/Interruption";
     const SCHEMA: &'static str = "string reason\n";
     type Wire = (String,);

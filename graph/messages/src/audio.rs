@@ -4,7 +4,8 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use afferent_core::{Error, Tensor};
 
-use crate::{Codec, Field, Payload, Recorded};
+use crate::{Cdr, CdrMessage};
+use afferent_graph::{Field, Payload, RecordCodec};
 
 /// Samples per second and channel, in hertz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -105,7 +106,7 @@ impl Default for AudioBlock {
 
 impl Payload for AudioBlock {
     const TYPE: &'static str = "audio/Block";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -120,7 +121,7 @@ impl Payload for AudioBlock {
     }
 }
 
-impl Recorded for AudioBlock {
+impl CdrMessage for AudioBlock {
     const MESSAGE: &'static str = "afferent_msgs/msg/AudioBlock";
     const SCHEMA: &'static str = "# Consecutive samples, full scale 1, channel after channel.
 uint32 sample_rate_hz

@@ -1,6 +1,7 @@
 //! What speech nodes report.
 
-use crate::{Codec, Field, Payload, Recorded, Timestamp};
+use crate::{Cdr, CdrMessage};
+use afferent_graph::{Field, Payload, RecordCodec, Timestamp};
 
 /// What a voice activity detector saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,7 +24,7 @@ pub struct SpeechEvent {
 
 impl Payload for SpeechEvent {
     const TYPE: &'static str = "speech/Event";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let kind = match self.kind {
@@ -48,7 +49,7 @@ pub struct KeywordEvent {
 
 impl Payload for KeywordEvent {
     const TYPE: &'static str = "speech/Keyword";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -98,7 +99,7 @@ impl Transcript {
 
 impl Payload for Transcript {
     const TYPE: &'static str = "speech/Transcript";
-    const CODEC: Option<Codec> = Some(Codec::of::<Self>());
+    const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let event = if self.is_final { "final" } else { "partial" };
@@ -110,7 +111,7 @@ impl Payload for Transcript {
     }
 }
 
-impl Recorded for Transcript {
+impl CdrMessage for Transcript {
     const MESSAGE: &'static str = "afferent_msgs/msg/Transcript";
     const SCHEMA: &'static str = "# Word after word, with the times of each.
 uint64 utterance
@@ -143,7 +144,7 @@ int64[] ends_ns
     }
 }
 
-impl Recorded for SpeechEvent {
+impl CdrMessage for SpeechEvent {
     const MESSAGE: &'static str = "afferent_msgs/msg/SpeechEvent";
     const SCHEMA: &'static str = "uint8 START=0
 uint8 END=1
@@ -166,7 +167,7 @@ float32 probability
     }
 }
 
-impl Recorded for KeywordEvent {
+impl CdrMessage for KeywordEvent {
     const MESSAGE: &'static str = "afferent_msgs/msg/KeywordEvent";
     const SCHEMA: &'static str = "string label\nfloat32 score\n";
     type Wire = (String, f32);

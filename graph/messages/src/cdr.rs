@@ -1,0 +1,214 @@
+//! Recorded form of payloads: CDR in little endian, with ROS 2 message definitions.
+
+use std::{any::Any, borrow::Cow, marker::PhantomData};
+
+use afferent_graph::{AnyPayload, Header, Packet, Payload, RecordCodec};
+use cdr_encoding::{from_bytes, to_writer};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// A payload type that is recorded as a ROS 2 message.
+///
+/// The type sets [`Payload::CODEC`] to `Some(&Cdr::<Self>::NEW)`.
+pub trait CdrMessage: Payload {
+    /// Name of the ROS 2 message, for example `afferent_msgs/msg/AudioBlock`.
+    const MESSAGE: &'static str;
+
+    /// Its fields as a ROS 2 message definition.
+    const SCHEMA: &'static str;
+
+    /// True if the message holds compressed data. Values are then compared by
+    /// [`CdrMessage::write_uncompressed`], which is cheaper and independent of the compressor.
+    const IS_COMPRESSED: bool = false;
+
+    /// Fields of the message, in their order.
+    type Wire: Serialize + DeserializeOwned;
+
+    /// Converts the value to the fields of the message.
+    fn to_wire(&self) -> Self::Wire;
+
+    /// Builds the value from the fields of a message.
+    ///
+    /// # Errors
+    /// The field that is wrong, and its accepted values.
+    fn from_wire(wire: Self::Wire) -> Result<Self, String>;
+
+    /// Appends every property of the value to `bytes`. Used where the message is compressed.
+    fn write_uncompressed(&self, bytes: &mut Vec<u8>) {
+        let _ = bytes;
+    }
+}
+
+/// Codec of the [`CdrMessage`] `T`: a CDR header of 4 bytes, then the fields. Read by ROS 2 and
+/// Foxglove.
+pub struct Cdr<T>(PhantomData<fn() -> T>);
+
+impl<T> Cdr<T> {
+    /// The codec.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+/// Definitions that follow the fields of a ROS 2 message with a header.
+macro_rules! ros_header {
+    () => {
+        "================================================================================
+MSG: std_msgs/Header
+builtin_interfaces/Time stamp
+string frame_id
+================================================================================
+MSG: builtin_interfaces/Time
+int32 sec
+uint32 nanosec
+"
+    };
+}
+pub(crate) use ros_header;
+
+/// CDR header: little endian, no options.
+const CDR_LE: [u8; 4] = [0, 1, 0, 0];
+
+impl<T: CdrMessage> RecordCodec for Cdr<T> {
+    fn message(&self) -> &str {
+        T::MESSAGE
+    }
+
+    fn schema(&self) -> &str {
+        T::SCHEMA
+    }
+
+    fn encode(&self, value: &dyn AnyPayload, bytes: &mut Vec<u8>) -> Result<(), String> {
+        bytes.extend(CDR_LE);
+        to_writer::<_, byteorder::LittleEndian, _>(bytes, &typed::<T>(value)?.to_wire())
+            .map_err(|error| error.to_string())
+    }
+
+    fn encode_uncompressed(
+        &self,
+        value: &dyn AnyPayload,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        if !T::IS_COMPRESSED {
+            return self.encode(value, bytes);
+        }
+        typed::<T>(value)?.write_uncompressed(bytes);
+        Ok(())
+    }
+
+    fn uncompressed<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
+        if !T::IS_COMPRESSED {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        let packet = self.decode(bytes, Header::default())?;
+        let mut uncompressed = Vec::new();
+        packet
+            .payload()
+            .map_or(Ok(()), |value| self.encode_uncompressed(value, &mut uncompressed))?;
+        Ok(Cow::Owned(uncompressed))
+    }
+
+    fn decode(&self, bytes: &[u8], header: Header) -> Result<Packet, String> {
+        let body = bytes.strip_prefix(&CDR_LE).ok_or("it is not CDR in little endian")?;
+        let (wire, _) = from_bytes::<T::Wire, byteorder::LittleEndian>(body)
+            .map_err(|error| error.to_string())?;
+        Ok(Packet::new(T::from_wire(wire)?, header))
+    }
+}
+
+fn typed<T: Payload>(value: &dyn AnyPayload) -> Result<&T, String> {
+    (value as &dyn Any).downcast_ref::<T>().ok_or_else(|| format!("the value is not a {}", T::TYPE))
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_core::Tensor;
+    use afferent_graph::Timestamp;
+
+    use super::*;
+    use crate::{
+        AudioBlock, Features, Gain, HeardWord, Image, Imu, Interruption, KeywordEvent, PixelFormat,
+        Played, SampleRate, SpeechEvent, SpeechEventKind, Text, Transcript, TurnEvent,
+        TurnEventKind, Word,
+    };
+
+    /// Writes `value`, reads it, writes it again; returns the bytes behind the header.
+    fn check<T: CdrMessage>(value: &T) -> Vec<u8> {
+        let codec = T::CODEC.unwrap();
+        let (mut bytes, mut again) = (Vec::new(), Vec::new());
+        codec.encode(value, &mut bytes).unwrap();
+        let packet = codec.decode(&bytes, Header::default()).unwrap();
+        codec.encode(packet.get::<T>().unwrap(), &mut again).unwrap();
+        assert_eq!(bytes, again);
+        for len in 0..bytes.len() {
+            // What is cut short is refused, or a shorter value; it does not panic.
+            drop(codec.decode(&bytes[..len], Header::default()));
+        }
+        assert!(codec.decode(&bytes[..3], Header::default()).is_err());
+        assert!(
+            codec.encode(&KeywordEvent::default(), &mut again).is_ok()
+                == (T::TYPE == KeywordEvent::TYPE)
+        );
+        bytes.split_off(4)
+    }
+
+    #[test]
+    fn values_come_back_bit_by_bit() {
+        let samples =
+            Tensor::new(&[2, 3], &[0.0_f32, -0.0, f32::NAN, 1e-42, f32::MAX, 0.1]).unwrap();
+        let bytes = check(&AudioBlock { samples, rate: SampleRate(48_000) });
+        assert_eq!(
+            bytes[..12],
+            [0x80, 0xbb, 0, 0, 2, 0, 0, 0, 6, 0, 0, 0],
+            "rate, channels, length"
+        );
+        check(&AudioBlock::default());
+        check(&Features::default());
+        check(&SpeechEvent { kind: SpeechEventKind::End, probability: 0.25 });
+        check(&KeywordEvent { label: "hey ✓".to_owned(), score: 0.5 });
+        let word = |text: &str, start| HeardWord {
+            text: text.to_owned(),
+            start: Timestamp(start),
+            end: Timestamp(start + 5),
+        };
+        let words = vec![word("stop", -3), word("", 7)];
+        check(&Transcript { utterance: 3, is_final: true, words });
+        let imu = Imu { angular_velocity_rad_s: [0.1, 0.2, 0.3], ..Imu::default() };
+        check(&imu);
+        check(&Text { turn: 7, text: "Hey, \"you\"!".to_owned(), is_last: false });
+        let duration = std::time::Duration::from_millis(130);
+        check(&Word { turn: 1, text: "hey".to_owned(), duration, position: 5 });
+        check(&TurnEvent { turn: 2, kind: TurnEventKind::Resume });
+        check(&Interruption { reason: "speech".to_owned() });
+        check(&Played { until: Timestamp(-5), is_playing: true });
+        check(&Gain { decibels: -12.0 });
+        check(&Image::default());
+        let pixels: Vec<u8> = (0..24).collect();
+        let mut image = Image::new(PixelFormat::Depth16, 3, 4, 6, &pixels).unwrap();
+        image.frame_id.push_str("camera");
+        check(&image);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let codec = AudioBlock::CODEC.unwrap();
+        let bytes = [0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+        let error = codec.decode(&bytes, Header::default()).unwrap_err();
+        assert_eq!(error, "1 samples are not the same number for each of 2 channels");
+        let bytes = [0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 255, 255, 255, 255];
+        assert!(codec.decode(&bytes, Header::default()).is_err(), "a length without its samples");
+        for channels in [65, u32::MAX] {
+            let bytes = [[0, 1, 0, 0], [1, 0, 0, 0], channels.to_le_bytes(), [0; 4]].concat();
+            let error = codec.decode(&bytes, Header::default()).unwrap_err();
+            assert_eq!(error, format!("{channels} channels, and no samples"));
+        }
+        for rate in [0, 768_001] {
+            let block = AudioBlock { rate: SampleRate(rate), ..AudioBlock::default() };
+            let mut bytes = Vec::new();
+            codec.encode(&block, &mut bytes).unwrap();
+            let error = codec.decode(&bytes, Header::default()).unwrap_err();
+            assert_eq!(error, format!("sound of {rate} Hz; 1 to 768000 Hz are read"));
+        }
+        assert_eq!(
+            codec.decode(&[1], Header::default()).unwrap_err(),
+            "it is not CDR in little endian"
+        );
+    }
+}

@@ -1,0 +1,32 @@
+//! Payload types of the shipped nodes, and their recorded form.
+//!
+//! Each type says its unit and layout, its fields for logs, and its ROS 2 message. Sound, images
+//! and features hold the runtime's own `Tensor`, so they enter a model without a copy.
+//! Begin with [`AudioBlock`] in `audio.rs`, the shortest one with bulk data.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `audio`, `features`, `image`, `imu` | sensor data |
+//! | `speech`, `text`, `dialogue` | events and text of a conversation |
+//! | `playout` | audio between packets and an output device |
+//! | `cdr` | CDR encoding with ROS 2 message definitions |
+
+mod audio;
+mod cdr;
+mod dialogue;
+mod features;
+mod image;
+mod imu;
+mod playout;
+mod speech;
+mod text;
+
+pub use audio::{AudioBlock, SampleRate};
+pub use cdr::{Cdr, CdrMessage};
+pub use dialogue::{Interruption, ToolMessage, TurnEvent, TurnEventKind};
+pub use features::Features;
+pub use image::{Image, ImageError, PixelFormat};
+pub use imu::Imu;
+pub use playout::{Gain, Played, Playout};
+pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
+pub use text::{Text, Word};
