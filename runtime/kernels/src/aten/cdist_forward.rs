@@ -70,8 +70,8 @@ fn cdist<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let (a, b) = (Reader::<A>::new(a, 0)?, Reader::<A>::new(b, 1)?);
     let mut out = Writer::new(&mut out, 4)?;
     loops.for_each([0; 3], |[a_at, b_at, to]| {
-        let a = Vector { data: &a, start: a_at, step: a_steps[a_rank - 1] };
-        let b = Vector { data: &b, start: b_at, step: b_steps[b_rank - 1] };
+        let a = Vector { data: &a, start: a_at, stride: a_steps[a_rank - 1] };
+        let b = Vector { data: &b, start: b_at, stride: b_steps[b_rank - 1] };
         out.set(to, distance(a, b, len, p));
     });
     Ok(())

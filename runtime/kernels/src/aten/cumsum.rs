@@ -28,7 +28,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (x, dtype) = (args.tensor(0)?, args.opt_dtype(2)?);
-    let along = dim_arg(args, 1, x.rank())?;
+    let dim = dim_arg(args, 1, x.rank())?;
     let mut out = args.out(3)?;
     check_dtype(dtype.unwrap_or(out.dtype()), out.dtype(), 3)?;
     if out.dtype() == ScalarType::Bool {
@@ -38,13 +38,13 @@ fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     if out.numel() == 0 {
         return Ok(());
     }
-    let lines = DimSlices::new(&x, &out, along)?;
+    let slices = DimSlices::new(&x, &out, dim)?;
     if out.dtype().is_float() {
         let (x, mut out) = (Reader::<f64>::new(x, 0)?, Writer::new(&mut out, 3)?);
-        lines.for_each(|at| run(&x, &mut out, at, &lines));
+        slices.for_each(|at| run(&x, &mut out, at, &slices));
     } else {
         let (x, mut out) = (Reader::<i64>::new(x, 0)?, Writer::new(&mut out, 3)?);
-        lines.for_each(|at| run(&x, &mut out, at, &lines));
+        slices.for_each(|at| run(&x, &mut out, at, &slices));
     }
     Ok(())
 }
@@ -54,14 +54,14 @@ fn run<A: Accumulator>(
     x: &Reader<'_, A>,
     out: &mut Writer<'_, A>,
     [from, mut to]: [usize; 2],
-    lines: &DimSlices,
+    slices: &DimSlices,
 ) {
     let mut total = A::default();
-    x.for_each_chunk(from, lines.steps[0], lines.len, |chunk| {
+    x.for_each_chunk(from, slices.strides[0], slices.len, |chunk| {
         for &x in chunk {
             total = total.add(x);
             out.set(to, total);
-            to += lines.steps[1];
+            to += slices.strides[1];
         }
     });
 }

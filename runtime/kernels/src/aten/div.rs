@@ -57,7 +57,7 @@ fn div_mode_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
             args,
             3,
             numbers!(
-                |[a, b]| a.floor_divide(zero.avoid(b)),
+                |[a, b]| a.floor_divide(zero.replace_zero(b)),
                 F => |[a, b]| Divide::floor_divide(a, b)
             ),
         )?,
@@ -65,7 +65,7 @@ fn div_mode_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
             args,
             3,
             numbers!(
-                |[a, b]| a.trunc_divide(zero.avoid(b)),
+                |[a, b]| a.trunc_divide(zero.replace_zero(b)),
                 F => |[a, b]| Divide::trunc_divide(a, b)
             ),
         )?,
@@ -114,7 +114,7 @@ mod tests {
     fn bad_arguments() {
         let error = |index, expected| Error::InvalidArgument { index, expected };
         let call = |other, mode| [tensor(&[1_i32]), Value::Scalar(Scalar::Int(other)), mode];
-        let zero = error(1, "no zero as integer divisor");
+        let zero = error(1, "no integer divisor that is zero");
         check::<i32, 3>(&KERNELS[3], call(0, Value::Str("floor")), Err(zero));
         let mode = error(2, "\"floor\" or \"trunc\"");
         check::<i32, 3>(&KERNELS[3], call(1, Value::Str("up")), Err(mode));

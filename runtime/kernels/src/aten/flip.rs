@@ -45,6 +45,6 @@ mod tests {
         run(&[1], Ok((&[2, 3], &[2, 1, 0, 5, 4, 3])));
         run(&[0, -1], Ok((&[2, 3], &[5, 4, 3, 2, 1, 0])));
         run(&[], Ok((&[2, 3], &[0, 1, 2, 3, 4, 5])));
-        run(&[1, 1], Err(Error::InvalidArgument { index: 1, expected: "each dimension once" }));
+        run(&[1, 1], Err(Error::InvalidArgument { index: 1, expected: "no dimension twice" }));
     }
 }

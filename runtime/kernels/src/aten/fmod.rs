@@ -26,7 +26,11 @@ pub(crate) const KERNELS: &[Kernel] = &[
 fn fmod_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?.reject_bool()?;
     let zero = ZeroDivisor::default();
-    call.run(args, 2, numbers!(|[a, b]| a.fmod(zero.avoid(b)), F => |[a, b]| Divide::fmod(a, b)))?;
+    call.run(
+        args,
+        2,
+        numbers!(|[a, b]| a.fmod(zero.replace_zero(b)), F => |[a, b]| Divide::fmod(a, b)),
+    )?;
     zero.check()
 }
 
@@ -50,7 +54,8 @@ mod tests {
 
     #[test]
     fn an_integer_divisor_of_zero_is_refused() {
-        let error = Error::InvalidArgument { index: 1, expected: "no zero as integer divisor" };
+        let error =
+            Error::InvalidArgument { index: 1, expected: "no integer divisor that is zero" };
         let zero = Value::Scalar(Scalar::Int(0));
         check::<u8, 2>(&KERNELS[1], [tensor(&[1_u8]), zero], Err(error));
     }

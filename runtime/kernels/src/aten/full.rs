@@ -48,7 +48,7 @@ mod tests {
         run(&[2, 2], Scalar::Double(-1.5), Ok((&[2, 2], &[-1; 4])));
         run(&[], Scalar::Int(1 << 32 | 5), Ok((&[], &[5])));
         run(&[0, i64::MAX], Scalar::Bool(true), Ok((&[0, i64::MAX as usize], &[])));
-        let expected = "up to 16 sizes, none negative";
+        let expected = "up to 16 sizes that are not negative";
         run(&[-1], Scalar::Int(0), Err(Error::InvalidArgument { index: 0, expected }));
         run(&[1; 17], Scalar::Int(0), Err(Error::InvalidArgument { index: 0, expected }));
         let inputs = vec![Argument::Tensor(&x), Argument::Scalar(Scalar::Int(7)), Argument::None];

@@ -42,7 +42,7 @@ fn pdist<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     out.resize(&[pairs])?;
     let steps = strides_of(&x);
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 2)?);
-    let row = |at: usize| Vector { data: &x, start: at * steps[0], step: steps[1] };
+    let row = |at: usize| Vector { data: &x, start: at * steps[0], stride: steps[1] };
     let mut to = 0;
     for i in 0..rows {
         for j in i + 1..rows {

@@ -23,7 +23,7 @@ pub(crate) const KERNELS: &[Kernel] =
 fn permute_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let dims = args.int_list(1)?;
-    let expected = "each dimension once";
+    let expected = "no dimension twice";
     let set = dim_mask(dims, input.rank(), 1)?;
     if dims.len() != input.rank() || set.count_ones() as usize != input.rank() {
         return Err(Error::InvalidArgument { index: 1, expected });
@@ -54,7 +54,7 @@ mod tests {
         run(&[-2, -1], Ok((&[2, 3], &[0, 1, 2, 3, 4, 5])));
         for dims in [&[0][..], &[0, 0], &[0, 2], &[0, i64::MIN]] {
             let expected = if dims.len() == 2 && dims[1] == 0 || dims.len() == 1 {
-                "each dimension once"
+                "no dimension twice"
             } else {
                 "a dimension"
             };

@@ -67,7 +67,7 @@ mod tests {
         run(&[0, i64::MAX], Ok((&[0, i64::MAX as usize], &[])));
         let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
         run(&[1], wrong("a number for each dimension"));
-        run(&[1, -1], wrong("up to 16 sizes, none negative"));
+        run(&[1, -1], wrong("up to 16 sizes that are not negative"));
         run(&[i64::MAX, 4], Err(Error::InvalidTensor { reason: "the number of bytes overflows" }));
     }
 }

@@ -47,10 +47,6 @@ mod tests {
         };
         run(0, -1, Ok((&[3], &[3, 4, 5])));
         run(1, 2, Ok((&[2], &[2, 5])));
-        run(
-            1,
-            3,
-            Err(Error::InvalidArgument { index: 2, expected: "a position of the dimension" }),
-        );
+        run(1, 3, Err(Error::InvalidArgument { index: 2, expected: "an index of the dimension" }));
     }
 }

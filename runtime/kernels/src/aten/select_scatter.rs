@@ -58,6 +58,6 @@ mod tests {
         run(1, -1, Ok((&[2, 3], &[0, 1, 0, 3, 4, 1])));
         let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
         run(0, 0, wrong(1, "the sizes of one position"));
-        run(1, 3, wrong(3, "a position of the dimension"));
+        run(1, 3, wrong(3, "an index of the dimension"));
     }
 }

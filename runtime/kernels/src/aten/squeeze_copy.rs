@@ -52,7 +52,7 @@ mod tests {
         };
         run(&[0, -1], Ok((&[2], &[0, 1])));
         run(&[1], Ok((&[1, 2, 1], &[0, 1])));
-        run(&[0, -3], Err(Error::InvalidArgument { index: 1, expected: "each dimension once" }));
+        run(&[0, -3], Err(Error::InvalidArgument { index: 1, expected: "no dimension twice" }));
         let dim = Argument::Scalar(Scalar::Int(2));
         check(&KERNELS[0], vec![Argument::Tensor(&x), dim], Ok((&[1, 2], &[0, 1])));
     }

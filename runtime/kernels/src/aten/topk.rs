@@ -44,15 +44,15 @@ fn topk_values(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
 
 fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let along = dim_arg(args, 2, x.rank())?;
+    let dim = dim_arg(args, 2, x.rank())?;
     let wrong = Error::InvalidArgument { index: 1, expected: "at most as many as there are" };
-    let len = x.sizes().get(along).copied().unwrap_or(1);
+    let len = x.sizes().get(dim).copied().unwrap_or(1);
     let k = usize::try_from(args.int(1)?).ok().filter(|&k| k <= len).ok_or(wrong)?;
     // The one element of a tensor without dimensions is always taken, as in PyTorch.
     let k = if x.rank() == 0 { 1 } else { k };
     let largest = args.bool(3)?;
     let mut sizes = Dims::new(x.sizes()).ok_or(wrong)?;
-    if let Some(size) = sizes.get_mut(along) {
+    if let Some(size) = sizes.get_mut(dim) {
         *size = k;
     }
     let [mut values, mut indices] = args.outs([5, 6])?;
@@ -64,7 +64,7 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     if *out_strides(&values) != *out_strides(&indices) {
         return Err(Error::NotSupported { what: "outputs of different dim orders" });
     }
-    let lines = DimSlices::new(&x, &values, along)?;
+    let slices = DimSlices::new(&x, &values, dim)?;
     let reader = Reader::<A>::new(x, 0)?;
     let (mut values, mut indices) = (Writer::new(&mut values, 5)?, Writer::new(&mut indices, 6)?);
     // One word a position, then one an element, of which it fills all or half.
@@ -72,8 +72,8 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     let (places, line) = scratch.split_at_mut(len);
     let line: &mut [A] = bytemuck::cast_slice_mut(line);
     let line = &mut line[..len];
-    lines.for_each(|[from, to]| {
-        reader.read(from, lines.steps[0], line);
+    slices.for_each(|[from, to]| {
+        reader.read(from, slices.strides[0], line);
         for (at, place) in places.iter_mut().enumerate() {
             *place = at as u64;
         }
@@ -86,8 +86,8 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
         }
         places[..k].sort_unstable_by(order);
         for (i, &place) in places[..k].iter().enumerate() {
-            values.set(to + i * lines.steps[1], line[place as usize]);
-            indices.set(to + i * lines.steps[1], place as i64);
+            values.set(to + i * slices.strides[1], line[place as usize]);
+            indices.set(to + i * slices.strides[1], place as i64);
         }
     });
     Ok(())

@@ -49,6 +49,6 @@ mod tests {
         };
         run(0, -1, Ok((&[3, 1, 2], &[0, 3, 1, 4, 2, 5])));
         run(1, 1, Ok((&[2, 1, 3], &[0, 1, 2, 3, 4, 5])));
-        run(0, 3, Err(Error::InvalidArgument { index: 2, expected: "a dimension" }));
+        run(0, 3, Err(Error::InvalidArgument { index: 2, expected: "a dimension of the tensor" }));
     }
 }

@@ -44,6 +44,6 @@ mod tests {
         };
         run(0, Ok((&[1, 2], &[0, 1])));
         run(-1, Ok((&[2, 1], &[0, 1])));
-        run(2, Err(Error::InvalidArgument { index: 1, expected: "a dimension" }));
+        run(2, Err(Error::InvalidArgument { index: 1, expected: "a dimension of the tensor" }));
     }
 }

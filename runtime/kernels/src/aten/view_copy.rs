@@ -43,7 +43,8 @@ mod tests {
         };
         run(&[3, -1], Ok((&[3, 2], &[0, 1, 2, 3, 4, 5])));
         run(&[6], Ok((&[6], &[0, 1, 2, 3, 4, 5])));
-        let wrong = Error::InvalidArgument { index: 1, expected: "sizes for as many elements" };
+        let wrong =
+            Error::InvalidArgument { index: 1, expected: "sizes with the same number of elements" };
         for size in [&[4, -1][..], &[-1, -1], &[0, -1], &[5], &[-2], &[i64::MAX, i64::MAX]] {
             run(size, Err(wrong));
         }

@@ -46,11 +46,11 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn custom_quantized_sdpa(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = SdpaOptions::of(args, 3, 4)?;
+    let options = SdpaOptions::new(args, 3, 4)?;
     let operand = |index: u8| {
         let tensor = args.tensor(usize::from(index))?;
         check_dtype(tensor.dtype(), ScalarType::Char, index)?;
-        let quantization = Quantization::of(args, 8 + 2 * index, &tensor)?;
+        let quantization = Quantization::new(args, 8 + 2 * index, &tensor)?;
         Ok(SdpaOperand { tensor, index, quantization: Some(quantization) })
     };
     let operands = [operand(0)?, operand(1)?, operand(2)?];
@@ -77,7 +77,7 @@ mod tests {
         arguments.extend(pair);
         arguments.extend([const { Argument::None }; 4]);
         arguments.extend([number(Scalar::Bool(false)), Argument::Out(&mut out)]);
-        let expected = "row-major, with one number for each row of the tensor";
+        let expected = "row-major, with one parameter for each row of the tensor";
         let result = Call::new(&KERNELS[0]).run(&mut arguments);
         assert_eq!(result, Err(Error::InvalidArgument { index: 8, expected }));
     }

@@ -42,7 +42,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn custom_sdpa(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = SdpaOptions::of(args, 3, 4)?;
+    let options = SdpaOptions::new(args, 3, 4)?;
     let operand = |index: u8| {
         let tensor = args.tensor(usize::from(index))?;
         Ok(SdpaOperand { tensor, index, quantization: None })

@@ -44,7 +44,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn sdpa_with_kv_cache(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = SdpaOptions::of(args, 5, 7)?;
+    let options = SdpaOptions::new(args, 5, 7)?;
     let (query, start) = (args.tensor(0)?, args.int(5)?);
     let (new, len) = ([args.tensor(1)?, args.tensor(2)?], args.int(6)?);
     let [mut keys, mut values, mut out] = args.outs([3, 4, 11])?;

@@ -50,6 +50,9 @@ mod tests {
         };
         assert_eq!(size(0), Ok(Scalar::Int(2)));
         assert_eq!(size(-1), Ok(Scalar::Int(3)));
-        assert_eq!(size(2), Err(Error::InvalidArgument { index: 1, expected: "a dimension" }));
+        assert_eq!(
+            size(2),
+            Err(Error::InvalidArgument { index: 1, expected: "a dimension of the tensor" })
+        );
     }
 }

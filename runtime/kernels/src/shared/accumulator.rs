@@ -1,35 +1,35 @@
-//! The types that kernels compute in: `f32`, which also serves the half types, `f64`, and `i64` for
-//! integers and `bool`.
+//! Accumulator types of kernels: `f32` (also for half types), `f64`, and `i64` (for integers and
+//! `bool`).
 
 use afferent_core::{Bool, Element, Error, Scalar, ScalarType, bf16, f16};
 use bytemuck::Pod;
 
 use crate::shared::dtype::Number;
 
-/// A number that kernels compute in. Integers wrap.
+/// Type that a kernel computes in. Integer arithmetic wraps.
 pub(crate) trait Accumulator: Element + Pod + Default + PartialOrd {
     const ONE: Self;
-    /// Not greater than any number.
+    /// Identity of `max`: negative infinity, or the smallest integer.
     const LOWEST: Self;
-    /// Not less than any number.
+    /// Identity of `min`: infinity, or the largest integer.
     const HIGHEST: Self;
 
-    /// The number that an element stands for.
+    /// Converts from an element of a tensor.
     fn from_element<T: Operand>(element: T) -> Self;
-    /// As an element.
+    /// Converts to an element of a tensor.
     fn to_element<T: Operand>(self) -> T;
-    /// The nearest number; integers truncate.
+    /// Converts from `f64`; integers truncate.
     fn from_double(value: f64) -> Self;
-    /// The number of a scalar argument.
+    /// Converts from a scalar argument.
     fn from_arg(value: Scalar) -> Self;
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
-    /// The quotient; of integers truncated, and zero where the divisor is zero.
+    /// Quotient. Integers truncate, and division by zero gives zero.
     fn div(self, other: Self) -> Self;
     fn is_nan(self) -> bool;
 }
 
-/// A floating-point number that kernels compute in.
+/// Floating-point accumulator.
 pub(crate) trait Float:
     Accumulator
     + core::ops::Add<Output = Self>
@@ -43,7 +43,7 @@ pub(crate) trait Float:
     fn powf(self, exponent: Self) -> Self;
     fn floor(self) -> Self;
     fn abs(self) -> Self;
-    /// The nearest whole number, the even one of two.
+    /// Rounds to the nearest integer, ties to even.
     fn rint(self) -> Self;
     fn to_double(self) -> f64;
 }
@@ -83,11 +83,11 @@ macro_rules! float {
 float!(f32, expf, logf, sqrtf, powf, floorf, fabsf, rintf);
 float!(f64, exp, log, sqrt, pow, floor, fabs, rint);
 
-/// An element and the number that stands for it in a sum.
+/// Element type with its accumulator type.
 pub(crate) trait Operand: Number {
     type Acc: Accumulator;
 
-    /// The number that stands for the element.
+    /// Converts to the accumulator type.
     fn widen(self) -> Self::Acc {
         Self::Acc::from_element(self)
     }
@@ -176,7 +176,7 @@ impl Accumulator for i64 {
     }
 }
 
-/// Runs `$body` with `$A` standing for the accumulator of `$dtype`.
+/// Evaluates `$body` with `$A` as the accumulator type of `$dtype`.
 macro_rules! with_accumulator {
     ($dtype:expr, $A:ident => $body:expr) => {
         match $dtype {
@@ -196,7 +196,8 @@ macro_rules! with_accumulator {
     };
 }
 
-/// As [`with_accumulator`] for floating-point dtypes; others are an error for argument `$index`.
+/// Like [`with_accumulator`], for floating-point dtypes only. Any other dtype is
+/// [`InvalidType`](afferent_core::Error::InvalidType) for argument `$index`.
 macro_rules! with_float_accumulator {
     ($dtype:expr, $index:expr, $A:ident => $body:expr) => {
         match $dtype {
@@ -215,12 +216,12 @@ macro_rules! with_float_accumulator {
 
 pub(crate) use {with_accumulator, with_float_accumulator};
 
-/// The sum of `values`, in several lanes.
+/// Sum of `values`, with 8 partial sums.
 pub(crate) fn sum<A: Accumulator>(values: &[A]) -> A {
     sum_of(values, |x| x)
 }
 
-/// The sum of `f` over `values`, in several lanes.
+/// Sum of `f` over `values`, with 8 partial sums.
 pub(crate) fn sum_of<A: Accumulator>(values: &[A], f: impl Fn(A) -> A) -> A {
     let mut lanes = [A::default(); 8];
     let (blocks, rest) = values.as_chunks::<8>();
@@ -236,13 +237,15 @@ pub(crate) fn sum_of<A: Accumulator>(values: &[A], f: impl Fn(A) -> A) -> A {
     a.add(e).add(c.add(h)).add(b.add(g).add(d.add(i)))
 }
 
-/// An error unless `found` is `wanted`, for the argument `index`.
-pub(crate) fn check_dtype(found: ScalarType, wanted: ScalarType, index: u8) -> Result<(), Error> {
-    if found == wanted { Ok(()) } else { Err(Error::InvalidType { index, found }) }
+/// Returns an error for argument `index` unless `found` is `expected`.
+pub(crate) fn check_dtype(found: ScalarType, expected: ScalarType, index: u8) -> Result<(), Error> {
+    if found == expected { Ok(()) } else { Err(Error::InvalidType { index, found }) }
 }
 
-/// Runs `$body` with `$T` standing for a Rust type in which the elements of `$dtype` can be added
-/// and multiplied; signed integers also stand for unsigned ones, whose bits come out the same.
+/// Evaluates `$body` with `$T` as a Rust type that can add and multiply elements of `$dtype`.
+///
+/// Unsigned dtypes map to the signed type of the same width: wrapping sums and products have the
+/// same bits.
 macro_rules! with_operand {
     ($dtype:expr, $index:expr, $T:ident => $body:expr) => {
         match $dtype {

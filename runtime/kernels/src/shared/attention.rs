@@ -1,14 +1,14 @@
-//! What the operators of attention have in common: checks of their arguments, and the call.
+//! Scaled dot product attention: argument checks and the call of the SIMD kernel.
 
 use afferent_core::{Args, Error, KernelContext, ScalarType, TensorMut, TensorView, bf16, f16};
 use afferent_simd::attention::{Attention, Numbers, NumbersMut, Rows};
 
 use crate::shared::{accumulator::check_dtype, simd::isa_or_fallback};
 
-/// The arguments of a call, in the order of every schema.
+/// Arguments other than tensors, in the order that all schemas share.
 pub(crate) struct SdpaOptions<'a> {
-    /// The position of the first query among the keys.
-    start: usize,
+    /// Position of the first query in the sequence of keys.
+    start_pos: usize,
     mask: Option<TensorView<'a>>,
     mask_index: u8,
     is_causal: bool,
@@ -16,29 +16,30 @@ pub(crate) struct SdpaOptions<'a> {
 }
 
 impl<'a> SdpaOptions<'a> {
-    /// The position at `start_index`, and the mask, dropout, causality and scale from `index` on.
-    pub(crate) fn of(args: &Args<'a>, start_index: u8, index: u8) -> Result<Self, Error> {
+    /// Reads `start_pos` from argument `start_index`, and `attn_mask`, `dropout_p`, `is_causal` and
+    /// `scale` from the arguments at `index` and after.
+    pub(crate) fn new(args: &Args<'a>, start_index: u8, index: u8) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
-        let start = usize::try_from(args.int(usize::from(start_index))?).ok();
-        let start = start.ok_or(wrong(start_index, "a position, not a negative number"))?;
+        let start_pos = usize::try_from(args.int(usize::from(start_index))?).ok();
+        let start_pos = start_pos.ok_or(wrong(start_index, "a position, not a negative number"))?;
         let at = usize::from(index);
         let mask = args.opt_tensor(at)?;
         if args.double(at + 1)? != 0.0 {
-            return Err(wrong(index + 1, "no dropout: 0"));
+            return Err(wrong(index + 1, "0: dropout is not supported"));
         }
         let is_causal = args.bool(at + 2)?;
         if is_causal && mask.is_some() {
-            return Err(wrong(index, "no mask beside the causal one"));
+            return Err(wrong(index, "no mask when `is_causal` is true"));
         }
         let scale = args.opt_double(at + 3)?;
-        Ok(Self { start, mask, mask_index: index, is_causal, scale })
+        Ok(Self { start_pos, mask, mask_index: index, is_causal, scale })
     }
 
-    /// The numbers of the mask, unless it is none, for `queries` and `keys`.
+    /// Elements of the mask, checked against the sizes `[queries, keys]`.
     fn mask(&self, queries: usize, keys: usize) -> Result<Option<&'a [f32]>, Error> {
         let Some(mask) = &self.mask else { return Ok(None) };
         if *mask.sizes() != [queries, keys] || !mask.is_contiguous() {
-            let expected = "row-major, with a row for each query and a column for each key";
+            let expected = "a row-major mask of sizes [queries, keys]";
             return Err(Error::InvalidArgument { index: self.mask_index, expected });
         }
         check_dtype(mask.dtype(), ScalarType::Float, self.mask_index)?;
@@ -46,28 +47,29 @@ impl<'a> SdpaOptions<'a> {
     }
 }
 
-/// Scales and zero points of the rows of a quantized tensor.
+/// Per-token quantization parameters of a tensor.
 pub(crate) struct Quantization<'a> {
     zero_points: &'a [i8],
     scales: &'a [f32],
 }
 
 impl<'a> Quantization<'a> {
-    /// The zero points at `index`, and the scales after them, of `tensor`.
-    pub(crate) fn of(args: &Args<'a>, index: u8, tensor: &TensorView<'_>) -> Result<Self, Error> {
+    /// Reads the zero points of `tensor` from argument `index` and the scales from the next one.
+    pub(crate) fn new(args: &Args<'a>, index: u8, tensor: &TensorView<'_>) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let find = |index: u8| {
             let found = args.opt_tensor(usize::from(index))?;
-            let found = found.ok_or(wrong(index, "a tensor, since the numbers are quantized"))?;
+            let found =
+                found.ok_or(wrong(index, "a tensor: queries, keys and values are quantized"))?;
             let rows = tensor.sizes().split_last().map(|(_, rows)| rows);
-            let fits = found
+            let matches = found
                 .sizes()
                 .split_last()
                 .is_some_and(|(last, leading)| *last == 1 && Some(leading) == rows);
-            if fits && found.is_contiguous() {
+            if matches && found.is_contiguous() {
                 Ok(found)
             } else {
-                Err(wrong(index, "row-major, with one number for each row of the tensor"))
+                Err(wrong(index, "row-major, with one parameter for each row of the tensor"))
             }
         };
         let (zero_points, scales) = (find(index)?, find(index + 1)?);
@@ -77,37 +79,37 @@ impl<'a> Quantization<'a> {
     }
 }
 
-/// Queries, keys or values.
+/// Query, key or value tensor.
 pub(crate) struct SdpaOperand<'a> {
     pub(crate) tensor: TensorView<'a>,
-    /// Its place among the arguments.
+    /// Argument index.
     pub(crate) index: u8,
     pub(crate) quantization: Option<Quantization<'a>>,
 }
 
-/// Sizes of an operand, and its rows.
+/// Sizes of an operand.
 struct Layout {
     batches: usize,
     heads: usize,
     positions: usize,
-    width: usize,
+    head_dim: usize,
 }
 
 impl<'a> SdpaOperand<'a> {
     fn layout(&self, heads_first: bool) -> Result<Layout, Error> {
         let wrong = |expected| Error::InvalidArgument { index: self.index, expected };
-        let &[batches, a, b, width] = self.tensor.sizes() else {
+        let &[batches, a, b, head_dim] = self.tensor.sizes() else {
             return Err(wrong("4 dimensions"));
         };
         if !self.tensor.is_contiguous() {
             return Err(wrong("a row-major tensor"));
         }
         let (heads, positions) = if heads_first { (a, b) } else { (b, a) };
-        Ok(Layout { batches, heads, positions, width })
+        Ok(Layout { batches, heads, positions, head_dim })
     }
 
     fn rows(&self, heads_first: bool) -> Result<Rows<'a>, Error> {
-        let Layout { heads, positions, width, .. } = self.layout(heads_first)?;
+        let Layout { heads, positions, head_dim, .. } = self.layout(heads_first)?;
         let numbers = match (self.tensor.dtype(), &self.quantization) {
             (ScalarType::Float, None) => Numbers::F32(self.tensor.data()?),
             (ScalarType::Half, None) => Numbers::F16(self.tensor.data()?),
@@ -119,22 +121,23 @@ impl<'a> SdpaOperand<'a> {
             },
             (found, _) => return Err(Error::InvalidType { index: self.index, found }),
         };
-        // Of an empty tensor, whose sizes may overflow, nothing is read.
-        let across = usize::wrapping_mul;
+        // The products may wrap only for an empty tensor, from which nothing is read.
+        let product = usize::wrapping_mul;
         let (head, position) = if heads_first {
-            (across(positions, width), width)
+            (product(positions, head_dim), head_dim)
         } else {
-            (width, across(heads, width))
+            (head_dim, product(heads, head_dim))
         };
-        Ok(Rows { numbers, batch: across(across(heads, positions), width), head, position })
+        Ok(Rows { numbers, batch: product(product(heads, positions), head_dim), head, position })
     }
 }
 
-/// Computes attention of `query` over the first `key` and `value` into `out`, the argument
-/// `out_index`; the second dimension of all is that of heads or of positions.
+/// Writes the attention of `operands` (query, key, value) to `out`, argument `out_index`. The
+/// dimensions are `[batch, heads, positions, head_dim]` if `heads_first` is true, otherwise
+/// `[batch, positions, heads, head_dim]`.
 ///
 /// # Errors
-/// Those of [`prepare_sdpa`]; nothing is written then.
+/// The errors of [`prepare_sdpa`]. Nothing is written on error.
 pub(crate) fn sdpa(
     cx: &mut KernelContext<'_>,
     operands: &[SdpaOperand<'_>; 3],
@@ -153,12 +156,12 @@ pub(crate) fn sdpa(
     Ok(())
 }
 
-/// Checks a call of [`sdpa`], gives `out` its sizes, and returns what is to be computed, with the
-/// scratch memory for it; none when `out` is empty.
+/// Checks the arguments of [`sdpa`], resizes `out`, and returns the attention to compute and its
+/// scratch memory; `None` if `out` is empty.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when sizes do not fit, [`Error::InvalidType`] for other dtypes,
-/// [`Error::OutOfResources`] when there is not enough scratch memory.
+/// [`Error::InvalidArgument`] for sizes that do not match, [`Error::InvalidType`] for other dtypes,
+/// [`Error::OutOfResources`] if there is not enough scratch memory.
 pub(crate) fn prepare_sdpa<'a, 'c>(
     cx: &'c mut KernelContext<'_>,
     [query, key, value]: &[SdpaOperand<'a>; 3],
@@ -171,22 +174,22 @@ pub(crate) fn prepare_sdpa<'a, 'c>(
     let (q, k, v) = (q?, k?, v?);
     for (operand, other) in [(key, &k), (value, &v)] {
         check_dtype(operand.tensor.dtype(), query.tensor.dtype(), operand.index)?;
-        if [other.batches, other.width] != [q.batches, q.width] {
-            return Err(wrong(operand.index, "batch and width of the query"));
+        if [other.batches, other.head_dim] != [q.batches, q.head_dim] {
+            return Err(wrong(operand.index, "the batch size and head dimension of the query"));
         }
     }
     if [k.heads, k.positions] != [v.heads, v.positions] {
-        return Err(wrong(value.index, "the sizes of the keys"));
+        return Err(wrong(value.index, "the sizes of the key"));
     }
     if k.heads == 0 || !q.heads.is_multiple_of(k.heads) {
         return Err(wrong(key.index, "a number of heads that divides that of the query"));
     }
     let mask = options.mask(q.positions, k.positions)?;
-    let last = options.start.checked_add(q.positions).filter(|&last| last <= k.positions);
+    let last = options.start_pos.checked_add(q.positions).filter(|&last| last <= k.positions);
     let keys = match (mask, last) {
         (Some(_), _) => k.positions,
         (None, Some(last)) => last,
-        (None, None) => return Err(wrong(key.index, "a key for the position of each query")),
+        (None, None) => return Err(wrong(key.index, "at least `start_pos` + queries keys")),
     };
     let dtype = if query.quantization.is_some() { ScalarType::Float } else { query.tensor.dtype() };
     check_dtype(out.dtype(), dtype, out_index)?;
@@ -197,7 +200,7 @@ pub(crate) fn prepare_sdpa<'a, 'c>(
     if out.numel() == 0 {
         return Ok(None);
     }
-    let scale = options.scale.unwrap_or_else(|| 1.0 / libm::sqrt(q.width as f64));
+    let scale = options.scale.unwrap_or_else(|| 1.0 / libm::sqrt(q.head_dim as f64));
     let attention = Attention {
         query: query.rows(heads_first)?,
         key: key.rows(heads_first)?,
@@ -208,8 +211,8 @@ pub(crate) fn prepare_sdpa<'a, 'c>(
         key_heads: k.heads,
         queries: q.positions,
         keys,
-        width: q.width,
-        causal: options.is_causal.then_some(options.start),
+        width: q.head_dim,
+        causal: options.is_causal.then_some(options.start_pos),
         scale: scale as f32,
     };
     let len = attention.scratch_len().ok_or(Error::OutOfResources { bytes: usize::MAX })?;

@@ -1,4 +1,4 @@
-//! Elements of one dtype as elements of another, without a function for each pair of dtypes.
+//! Casts between dtypes through an intermediate type, without a function for each pair of dtypes.
 
 use afferent_core::{Args, Error, Scalar, ScalarType};
 
@@ -7,17 +7,17 @@ use crate::shared::{
     strided_copy::{OUT_OF_BOUNDS, Row, StridedCopy},
 };
 
-/// Elements that are converted at a time.
-const CHUNK: usize = 64;
+/// Elements converted at a time.
+const CHUNK_LEN: usize = 64;
 
-/// What stands between two dtypes: `i64` where the source holds integers, otherwise `f64`; see
-/// [`cast_strided`] for `u64`.
-trait Wide: Copy + Default {
+/// Intermediate type of a cast: `i64` for integer sources, `f64` for others. See [`cast_strided`]
+/// for `u64`.
+trait Intermediate: Copy + Default {
     fn of<T: Number>(element: T) -> Self;
     fn to<T: Number>(self) -> T;
 }
 
-impl Wide for i64 {
+impl Intermediate for i64 {
     fn of<T: Number>(element: T) -> Self {
         element.to_i64()
     }
@@ -26,7 +26,7 @@ impl Wide for i64 {
     }
 }
 
-impl Wide for f32 {
+impl Intermediate for f32 {
     fn of<T: Number>(element: T) -> Self {
         element.to_f32()
     }
@@ -35,7 +35,7 @@ impl Wide for f32 {
     }
 }
 
-impl Wide for f64 {
+impl Intermediate for f64 {
     fn of<T: Number>(element: T) -> Self {
         element.to_f64()
     }
@@ -44,15 +44,20 @@ impl Wide for f64 {
     }
 }
 
-/// Reads elements from a place on, with a step; `None` when they leave the tensor.
+/// Reads elements from an offset with a stride; `None` if one is out of bounds.
 type Load<W> = fn(&[u8], usize, usize, &mut [W]) -> Option<()>;
 
-/// Writes elements from a place on, with a step; `None` when they leave the tensor.
+/// Writes elements to an offset with a stride; `None` if one is out of bounds.
 type Store<W> = fn(&mut [u8], usize, usize, &[W]) -> Option<()>;
 
-fn load<T: Number, W: Wide>(src: &[u8], at: usize, step: usize, into: &mut [W]) -> Option<()> {
+fn load<T: Number, W: Intermediate>(
+    src: &[u8],
+    at: usize,
+    stride: usize,
+    into: &mut [W],
+) -> Option<()> {
     let src: &[T] = bytemuck::try_cast_slice(src).ok()?;
-    if step == 1 {
+    if stride == 1 {
         let src = src.get(at..at.checked_add(into.len())?)?;
         into.iter_mut().zip(src).for_each(|(wide, &element)| *wide = W::of(element));
         return Some(());
@@ -60,14 +65,19 @@ fn load<T: Number, W: Wide>(src: &[u8], at: usize, step: usize, into: &mut [W]) 
     let mut at = at;
     for wide in into {
         *wide = W::of(*src.get(at)?);
-        at = at.wrapping_add(step);
+        at = at.wrapping_add(stride);
     }
     Some(())
 }
 
-fn store<T: Number, W: Wide>(dst: &mut [u8], at: usize, step: usize, from: &[W]) -> Option<()> {
+fn store<T: Number, W: Intermediate>(
+    dst: &mut [u8],
+    at: usize,
+    stride: usize,
+    from: &[W],
+) -> Option<()> {
     let dst: &mut [T] = bytemuck::try_cast_slice_mut(dst).ok()?;
-    if step == 1 {
+    if stride == 1 {
         let dst = dst.get_mut(at..at.checked_add(from.len())?)?;
         dst.iter_mut().zip(from).for_each(|(element, &wide)| *element = wide.to());
         return Some(());
@@ -75,60 +85,61 @@ fn store<T: Number, W: Wide>(dst: &mut [u8], at: usize, step: usize, from: &[W])
     let mut at = at;
     for &wide in from {
         *dst.get_mut(at)? = wide.to();
-        at = at.wrapping_add(step);
+        at = at.wrapping_add(stride);
     }
     Some(())
 }
 
-fn loader<W: Wide>(dtype: ScalarType) -> Result<Load<W>, Error> {
+fn load_fn<W: Intermediate>(dtype: ScalarType) -> Result<Load<W>, Error> {
     with_dtype!(all, dtype, 0, T => Ok(load::<T, W> as Load<W>))
 }
 
-fn storer<W: Wide>(dtype: ScalarType) -> Result<Store<W>, Error> {
+fn store_fn<W: Intermediate>(dtype: ScalarType) -> Result<Store<W>, Error> {
     with_dtype!(all, dtype, 0, T => Ok(store::<T, W> as Store<W>))
 }
 
-/// Copies `block` from `src` to `dst`, each with the place of the first element and its dtype.
+/// Runs `copy` from `src` to `dst` with a cast. Both come with the offset of the first element and
+/// with their dtype.
 pub(crate) fn cast_strided(
-    block: &StridedCopy,
+    copy: &StridedCopy,
     (dst, to, to_dtype): (&mut [u8], usize, ScalarType),
     (src, from, from_dtype): (&[u8], usize, ScalarType),
 ) -> Result<(), Error> {
     let (dst, src) = ((dst, to), (src, from));
     let is_u64 = from_dtype == ScalarType::UInt64;
     if from_dtype.is_float() || is_u64 && to_dtype == ScalarType::Double {
-        convert_by::<f64>(block, dst, src, (loader(from_dtype)?, storer(to_dtype)?))
+        cast_through::<f64>(copy, dst, src, (load_fn(from_dtype)?, store_fn(to_dtype)?))
     } else if is_u64 && to_dtype.is_float() {
-        // `i64` does not hold every `u64`, and by way of `f64` it would be rounded twice.
+        // Not every `u64` fits `i64`, and a cast through `f64` would round twice.
         let store = with_dtype!(float, to_dtype, 0, T => Ok(store::<T, f32> as Store<f32>))?;
-        convert_by(block, dst, src, (load::<u64, f32>, store))
+        cast_through(copy, dst, src, (load::<u64, f32>, store))
     } else {
-        convert_by::<i64>(block, dst, src, (loader(from_dtype)?, storer(to_dtype)?))
+        cast_through::<i64>(copy, dst, src, (load_fn(from_dtype)?, store_fn(to_dtype)?))
     }
 }
 
-fn convert_by<W: Wide>(
-    block: &StridedCopy,
+fn cast_through<W: Intermediate>(
+    copy: &StridedCopy,
     (dst, to): (&mut [u8], usize),
     (src, from): (&[u8], usize),
     (load, store): (Load<W>, Store<W>),
 ) -> Result<(), Error> {
-    let mut wide = [W::default(); CHUNK];
-    block.rows(to, from, |row, mut to, mut from| {
+    let mut wide = [W::default(); CHUNK_LEN];
+    copy.for_each_row(to, from, |row, mut to, mut from| {
         let mut left = row.len;
         while left > 0 {
-            let wide = &mut wide[..left.min(CHUNK)];
-            load(src, from, row.from, wide).ok_or(OUT_OF_BOUNDS)?;
-            store(dst, to, row.to, wide).ok_or(OUT_OF_BOUNDS)?;
-            to = to.wrapping_add(row.to.wrapping_mul(wide.len()));
-            from = from.wrapping_add(row.from.wrapping_mul(wide.len()));
+            let wide = &mut wide[..left.min(CHUNK_LEN)];
+            load(src, from, row.from_stride, wide).ok_or(OUT_OF_BOUNDS)?;
+            store(dst, to, row.to_stride, wide).ok_or(OUT_OF_BOUNDS)?;
+            to = to.wrapping_add(row.to_stride.wrapping_mul(wide.len()));
+            from = from.wrapping_add(row.from_stride.wrapping_mul(wide.len()));
             left -= wide.len();
         }
         Ok(())
     })
 }
 
-/// The element of `dtype` that stands for `scalar`, the argument `index`: its bytes, then zeros.
+/// Bytes of `scalar`, argument `index`, as an element of `dtype`, padded with zeros.
 pub(crate) fn scalar_bytes(
     scalar: Scalar,
     dtype: ScalarType,
@@ -142,7 +153,7 @@ pub(crate) fn scalar_bytes(
     })
 }
 
-/// Fills `dst` with copies of `element`, of which each dtype takes its first bytes.
+/// Fills `dst` with copies of `element`, the bytes that [`scalar_bytes`] returned for `dtype`.
 pub(crate) fn fill(dst: &mut [u8], dtype: ScalarType, element: [u8; 16]) -> Result<(), Error> {
     crate::shared::strided_copy::with_element_size!(dtype.size(), N => {
         let element = element.first_chunk::<N>().ok_or(OUT_OF_BOUNDS)?;
@@ -151,7 +162,8 @@ pub(crate) fn fill(dst: &mut [u8], dtype: ScalarType, element: [u8; 16]) -> Resu
     })
 }
 
-/// Adds elements of one dtype: `len` of them from a place on, with a step, to others.
+/// Adds a row of elements, each side with the offset of the first one, to elements of the same
+/// dtype; `None` if one is out of bounds.
 type Add = fn(&Row, (&mut [u8], usize), (&[u8], usize)) -> Option<()>;
 
 fn add_row<T: Number>(
@@ -164,30 +176,32 @@ fn add_row<T: Number>(
     for _ in 0..row.len {
         let (sum, &term) = (dst.get_mut(to)?, src.get(from)?);
         *sum = if T::DTYPE.is_float() {
-            // The sum of two shorter floats is rounded once, since a double holds it exactly
-            // enough.
+            // For narrower types, rounding the `f64` sum equals rounding the exact sum.
             T::from_f64(sum.to_f64() + term.to_f64())
         } else {
             T::from_i64(sum.to_i64().wrapping_add(term.to_i64()))
         };
-        to = to.wrapping_add(row.to);
-        from = from.wrapping_add(row.from);
+        to = to.wrapping_add(row.to_stride);
+        from = from.wrapping_add(row.from_stride);
     }
     Some(())
 }
 
-/// Adds `block` of `src` to `dst`, each with the place of the first element.
+/// Runs `copy` from `src` to `dst`, but adds to the elements of `dst`. Both come with the offset of
+/// the first element.
 pub(crate) fn add_strided(
-    block: &StridedCopy,
+    copy: &StridedCopy,
     dtype: ScalarType,
     (dst, to): (&mut [u8], usize),
     (src, from): (&[u8], usize),
 ) -> Result<(), Error> {
     let add = with_dtype!(all, dtype, 0, T => Ok(add_row::<T> as Add))?;
-    block.rows(to, from, |row, to, from| add(&row, (dst, to), (src, from)).ok_or(OUT_OF_BOUNDS))
+    copy.for_each_row(to, from, |row, to, from| {
+        add(&row, (dst, to), (src, from)).ok_or(OUT_OF_BOUNDS)
+    })
 }
 
-/// Gives the argument `index` the sizes `sizes` and the elements `value`, converted.
+/// Resizes argument `index` to `sizes` and fills it with `value`.
 pub(crate) fn fill_out(
     args: &mut Args<'_>,
     index: u8,

@@ -1,4 +1,4 @@
-//! Complex numbers, as pairs of what the kernels for real numbers compute in.
+//! Complex numbers as pairs of floating-point accumulators.
 
 use afferent_core::{Args, Error, ScalarType, TensorMut, TensorView, broadcast_shapes};
 
@@ -26,7 +26,7 @@ pub(crate) fn mul<A: Float>(a: Complex<A>, b: Complex<A>) -> Complex<A> {
     [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
 }
 
-/// The quotient, by the method of Smith: no square overflows.
+/// Quotient by Smith's method, in which no intermediate square overflows.
 pub(crate) fn div<A: Float>(a: Complex<A>, b: Complex<A>) -> Complex<A> {
     if b[0].abs() >= b[1].abs() {
         if b == [A::default(); 2] {
@@ -46,8 +46,7 @@ pub(crate) fn conj<A: Float>([re, im]: Complex<A>) -> Complex<A> {
     [re, A::default() - im]
 }
 
-/// Runs `$body` with `$A` standing for the type that complex numbers of the width of `$dtype`
-/// compute in.
+/// Evaluates `$body` with `$A` as the accumulator type of the complex dtype `$dtype`.
 macro_rules! with_complex {
     ($dtype:expr, $A:ident => $body:expr) => {
         if $dtype == afferent_core::ScalarType::ComplexDouble {
@@ -62,7 +61,7 @@ macro_rules! with_complex {
 
 pub(crate) use with_complex;
 
-/// The dtype of the parts of a complex dtype.
+/// Dtype of the real and imaginary parts of a complex dtype.
 pub(crate) fn component_dtype(dtype: ScalarType) -> Option<ScalarType> {
     match dtype {
         ScalarType::ComplexHalf => Some(ScalarType::Half),
@@ -72,13 +71,13 @@ pub(crate) fn component_dtype(dtype: ScalarType) -> Option<ScalarType> {
     }
 }
 
-/// The widest complex dtype of `dtypes`, if there is one.
+/// Widest complex dtype of `dtypes`; `None` if none is complex.
 pub(crate) fn common_complex(dtypes: &[ScalarType]) -> Option<ScalarType> {
     dtypes.iter().copied().filter(|&dtype| component_dtype(dtype).is_some()).max()
 }
 
-/// The complex dtype that holds the numbers of a floating-point or complex one.
-fn widened(dtype: ScalarType) -> Option<ScalarType> {
+/// Complex dtype that can represent a floating-point or complex dtype.
+fn to_complex_dtype(dtype: ScalarType) -> Option<ScalarType> {
     match component_dtype(dtype).unwrap_or(dtype) {
         ScalarType::Half => Some(ScalarType::ComplexHalf),
         ScalarType::BFloat16 | ScalarType::Float => Some(ScalarType::ComplexFloat),
@@ -87,8 +86,8 @@ fn widened(dtype: ScalarType) -> Option<ScalarType> {
     }
 }
 
-/// The dtype to compute `inputs` in, if they are tensors one of which is complex: one without
-/// dimensions does not widen the other, unless that holds integers.
+/// Result dtype of two tensors, at least one of them complex; `None` for other inputs. A 0-d tensor
+/// does not widen the other one, unless that has an integer dtype.
 ///
 /// Source: `torch.result_type`.
 pub(crate) fn complex_result_type(inputs: &[Input<'_>; 2]) -> Option<ScalarType> {
@@ -96,7 +95,7 @@ pub(crate) fn complex_result_type(inputs: &[Input<'_>; 2]) -> Option<ScalarType>
         return None;
     }
     common_complex(&inputs.each_ref().map(Input::dtype))?;
-    let [a, b] = inputs.each_ref().map(|input| widened(input.dtype()));
+    let [a, b] = inputs.each_ref().map(|input| to_complex_dtype(input.dtype()));
     match inputs.each_ref().map(|input| input.rank() == 0) {
         [true, false] => b.or(a),
         [false, true] => a.or(b),
@@ -104,7 +103,7 @@ pub(crate) fn complex_result_type(inputs: &[Input<'_>; 2]) -> Option<ScalarType>
     }
 }
 
-/// Elements of a tensor in the order of memory, real ones as complex numbers.
+/// Reads elements of a tensor by offset, as complex numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct ComplexReader<'a, A> {
     reader: Reader<'a, A>,
@@ -112,47 +111,47 @@ pub(crate) struct ComplexReader<'a, A> {
 }
 
 impl<'a, A: Float> ComplexReader<'a, A> {
-    /// Reads `tensor`, the argument `index` of the call.
+    /// Reads `tensor`, argument `index`.
     pub(crate) fn new(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
         let is_complex = component_dtype(tensor.dtype()).is_some();
         Ok(Self { reader: Reader::of_components(tensor, index)?, is_complex })
     }
 
-    /// The element at `at`.
-    pub(crate) fn get(&self, at: usize) -> Complex<A> {
+    /// Element at `offset`.
+    pub(crate) fn get(&self, offset: usize) -> Complex<A> {
         if !self.is_complex {
-            return [self.reader.get(at), A::default()];
+            return [self.reader.get(offset), A::default()];
         }
         let mut parts = [A::default(); 2];
-        self.reader.read(2 * at, 1, &mut parts);
+        self.reader.read(2 * offset, 1, &mut parts);
         parts
     }
 }
 
-/// Elements of a tensor in the order of memory, to write; of real ones the real part.
+/// Writes complex elements of a tensor by offset. A real tensor takes the real part.
 pub(crate) struct ComplexWriter<'a, A> {
     writer: Writer<'a, A>,
     is_complex: bool,
 }
 
 impl<'a, A: Float> ComplexWriter<'a, A> {
-    /// Writes `tensor`, the argument `index` of the call.
+    /// Writes `tensor`, argument `index`.
     pub(crate) fn new(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
         let is_complex = component_dtype(tensor.dtype()).is_some();
         Ok(Self { writer: Writer::of_components(tensor, index)?, is_complex })
     }
 
-    /// Writes the element at `at`.
-    pub(crate) fn set(&mut self, at: usize, value: Complex<A>) {
+    /// Writes the element at `offset`.
+    pub(crate) fn set(&mut self, offset: usize, value: Complex<A>) {
         if self.is_complex {
-            self.writer.write(2 * at, 1, &value);
+            self.writer.write(2 * offset, 1, &value);
         } else {
-            self.writer.set(at, value[0]);
+            self.writer.set(offset, value[0]);
         }
     }
 }
 
-/// Computes the argument `out` element by element from the tensors 0 to `N`, which broadcast.
+/// Writes `f` of the elements of arguments `0..N`, which broadcast, to argument `out`.
 pub(crate) fn map<A: Float, const N: usize>(
     args: &mut Args<'_>,
     out: u8,
@@ -165,32 +164,32 @@ pub(crate) fn map<A: Float, const N: usize>(
         sizes = broadcast_shapes(&sizes, args.tensor(index)?.sizes()).ok_or(wrong)?;
     }
     let first = args.tensor(0)?;
-    let mut sources = [(ComplexReader::<A>::new(first, 0)?, StridedView::of(&first)); N];
-    for (index, source) in (0_u8..).zip(&mut sources) {
+    let mut readers = [(ComplexReader::<A>::new(first, 0)?, StridedView::of(&first)); N];
+    for (index, reader) in (0_u8..).zip(&mut readers) {
         let tensor = args.tensor(usize::from(index))?;
-        *source = (ComplexReader::new(tensor, index)?, StridedView::of(&tensor));
-        source.1.expand(&sizes, index)?;
+        *reader = (ComplexReader::new(tensor, index)?, StridedView::of(&tensor));
+        reader.1.expand(&sizes, index)?;
     }
-    let mut target = args.out(usize::from(out))?;
-    target.resize(&sizes)?;
-    let to = out_strides(&target);
-    let mut target = ComplexWriter::<A>::new(&mut target, out)?;
-    let mut rows = LoopNest::<3>::new();
+    let mut out_tensor = args.out(usize::from(out))?;
+    out_tensor.resize(&sizes)?;
+    let to = out_strides(&out_tensor);
+    let mut writer = ComplexWriter::<A>::new(&mut out_tensor, out)?;
+    let mut loops = LoopNest::<3>::new();
     for dim in 0..sizes.len() {
-        let step = |index: usize| sources.get(index).map_or(0, |(_, part)| part.strides[dim]);
-        rows.push(sizes[dim], [to[dim], step(0), step(1)])?;
+        let stride = |index: usize| readers.get(index).map_or(0, |(_, view)| view.strides[dim]);
+        loops.push(sizes[dim], [to[dim], stride(0), stride(1)])?;
     }
-    rows.for_each([0; 3], |[at, first, second]| {
+    loops.for_each([0; 3], |[at, first, second]| {
         let mut values = [[A::default(); 2]; N];
-        for ((value, (source, _)), from) in values.iter_mut().zip(&sources).zip([first, second]) {
-            *value = source.get(from);
+        for ((value, (reader, _)), from) in values.iter_mut().zip(&readers).zip([first, second]) {
+            *value = reader.get(from);
         }
-        target.set(at, f(values));
+        writer.set(at, f(values));
     });
     Ok(())
 }
 
-/// Sums of the tensor 0 over the dimensions `reduced` to the argument 4.
+/// Writes the sums of argument 0 over the dimensions `reduced` to argument 4.
 pub(crate) fn sum<A: Float>(
     args: &mut Args<'_>,
     reduced: ReducedDims,
@@ -219,7 +218,7 @@ pub(crate) fn sum<A: Float>(
     Ok(())
 }
 
-/// Products of the matrices in the batches 0 and 1, whose sizes fit, to the argument 2.
+/// Writes the batched matrix product of arguments 0 and 1, of checked sizes, to argument 2.
 pub(crate) fn bmm<A: Float>(
     args: &mut Args<'_>,
     [rows, inner, cols]: [usize; 3],
@@ -229,7 +228,7 @@ pub(crate) fn bmm<A: Float>(
         return Ok(());
     }
     let batch = out.sizes().first().copied().unwrap_or(0);
-    let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
+    let (a_strides, b_strides, strides) = (strides_of(&a), strides_of(&b), out_strides(&out));
     let (a, b) = (ComplexReader::<A>::new(a, 0)?, ComplexReader::<A>::new(b, 1)?);
     let mut out = ComplexWriter::<A>::new(&mut out, 2)?;
     for item in 0..batch {
@@ -237,11 +236,11 @@ pub(crate) fn bmm<A: Float>(
             for j in 0..cols {
                 let mut sum = [A::default(); 2];
                 for k in 0..inner {
-                    let a = a.get(item * a_steps[0] + i * a_steps[1] + k * a_steps[2]);
-                    let b = b.get(item * b_steps[0] + k * b_steps[1] + j * b_steps[2]);
+                    let a = a.get(item * a_strides[0] + i * a_strides[1] + k * a_strides[2]);
+                    let b = b.get(item * b_strides[0] + k * b_strides[1] + j * b_strides[2]);
                     sum = add(sum, mul(a, b));
                 }
-                out.set(item * steps[0] + i * steps[1] + j * steps[2], sum);
+                out.set(item * strides[0] + i * strides[1] + j * strides[2], sum);
             }
         }
     }
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn dtypes_meet() {
+    fn common_dtypes() {
         use ScalarType as S;
         assert_eq!(common_complex(&[S::Float, S::ComplexHalf]), Some(S::ComplexHalf));
         assert_eq!(common_complex(&[S::ComplexDouble, S::ComplexFloat]), Some(S::ComplexDouble));
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_meet_by_dimensions() {
+    fn result_types() {
         use ScalarType as S;
         let check = |inputs: [(S, &[usize]); 2], expected| {
             let bytes = [0_u64; 4];

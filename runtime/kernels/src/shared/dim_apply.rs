@@ -1,4 +1,4 @@
-//! Operators that treat each line of elements along one dimension by itself.
+//! Application of a function to each 1-D slice of a tensor along one dimension.
 
 use afferent_core::{Error, KernelContext, TensorMut, TensorView};
 
@@ -8,46 +8,46 @@ use crate::shared::{
     loop_nest::{LoopNest, out_strides, strides_of},
 };
 
-/// The lines of a tensor `x` along dimension `along`, and those of a tensor `out` that differs from
-/// it in that dimension at most.
+/// 1-D slices of an input and an output tensor along dimension `dim`. Their sizes differ in that
+/// dimension at most.
 pub(crate) struct DimSlices {
-    others: LoopNest<2>,
-    /// Length of a line of `x`.
+    outer: LoopNest<2>,
+    /// Length of a slice of the input.
     pub(crate) len: usize,
-    /// Steps along a line.
-    pub(crate) steps: [usize; 2],
+    /// Strides along `dim`: input, output.
+    pub(crate) strides: [usize; 2],
 }
 
 impl DimSlices {
     pub(crate) fn new(
         x: &TensorView<'_>,
         out: &TensorMut<'_, '_>,
-        along: usize,
+        dim: usize,
     ) -> Result<Self, Error> {
         let (from, to) = (strides_of(x), out_strides(out));
-        let mut others = LoopNest::new();
-        for (dim, &size) in x.sizes().iter().enumerate() {
-            if dim != along {
-                others.push(size, [from[dim], to[dim]])?;
+        let mut outer = LoopNest::new();
+        for (other, &size) in x.sizes().iter().enumerate() {
+            if other != dim {
+                outer.push(size, [from[other], to[other]])?;
             }
         }
-        let step = |strides: &[usize]| strides.get(along).copied().unwrap_or(1);
-        let len = x.sizes().get(along).copied().unwrap_or(1);
-        Ok(Self { others, len, steps: [step(&from), step(&to)] })
+        let stride = |strides: &[usize]| strides.get(dim).copied().unwrap_or(1);
+        let len = x.sizes().get(dim).copied().unwrap_or(1);
+        Ok(Self { outer, len, strides: [stride(&from), stride(&to)] })
     }
 
-    /// Calls `f` with the positions of the first elements of each line.
+    /// Calls `f` with the offsets of the first elements of each slice: input, output.
     pub(crate) fn for_each(&self, f: impl FnMut([usize; 2])) {
-        self.others.for_each([0, 0], f);
+        self.outer.for_each([0, 0], f);
     }
 }
 
-/// Reads each line of argument 0 along `along`, lets `f` change it, and writes it to `out`, the
-/// argument `index`, which gets the same sizes.
+/// Copies each 1-D slice of `x`, argument 0, along `dim` to scratch memory, applies `f` to it in
+/// place, and writes it to `out`, argument `index`, which is resized to the sizes of `x`.
 pub(crate) fn map_slices<A: Accumulator>(
     cx: &mut KernelContext<'_>,
     x: TensorView<'_>,
-    along: usize,
+    dim: usize,
     out: &mut TensorMut<'_, '_>,
     index: u8,
     mut f: impl FnMut(&mut [A]),
@@ -56,13 +56,13 @@ pub(crate) fn map_slices<A: Accumulator>(
     if out.numel() == 0 {
         return Ok(());
     }
-    let lines = DimSlices::new(&x, out, along)?;
-    let line = cx.scratch::<A>(lines.len)?;
+    let slices = DimSlices::new(&x, out, dim)?;
+    let slice = cx.scratch::<A>(slices.len)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(out, index)?);
-    lines.for_each(|[from, to]| {
-        x.read(from, lines.steps[0], line);
-        f(line);
-        out.write(to, lines.steps[1], line);
+    slices.for_each(|[from, to]| {
+        x.read(from, slices.strides[0], slice);
+        f(slice);
+        out.write(to, slices.strides[1], slice);
     });
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! Distances between vectors.
+//! Distances between vectors, for `cdist` and `pdist`.
 
 use crate::shared::{
     accumulator::Float,
     elements::{CHUNK, Reader},
 };
 
-/// Where a vector begins, and the step between its elements.
+/// Strided vector: the offset of its first element and its stride.
 #[derive(Clone, Copy)]
 pub(crate) struct Vector<'r, 'a, A> {
     pub(crate) data: &'r Reader<'a, A>,
     pub(crate) start: usize,
-    pub(crate) step: usize,
+    pub(crate) stride: usize,
 }
 
-/// The `p`-norm of the difference of two vectors of `len` elements: for 0 how many elements
-/// differ, for infinity the largest difference.
+/// `p`-norm of the difference of two vectors of `len` elements. For `p` = 0: the number of elements
+/// that differ; for infinity: the largest absolute difference.
 pub(crate) fn distance<A: Float>(
     a: Vector<'_, '_, A>,
     b: Vector<'_, '_, A>,
@@ -22,24 +22,24 @@ pub(crate) fn distance<A: Float>(
     p: f64,
 ) -> A {
     let zero = A::default();
-    let (mut total, mut second, mut done) = (zero, [zero; CHUNK], 0);
+    let (mut total, mut buffer, mut done) = (zero, [zero; CHUNK], 0);
     let exponent = A::from_double(p);
-    a.data.for_each_chunk(a.start, a.step, len, |first| {
-        let second = &mut second[..first.len()];
-        b.data.read(b.start + done * b.step, b.step, second);
+    a.data.for_each_chunk(a.start, a.stride, len, |first| {
+        let second = &mut buffer[..first.len()];
+        b.data.read(b.start + done * b.stride, b.stride, second);
         done += first.len();
         for (&x, &y) in first.iter().zip(&*second) {
-            let gap = (x - y).abs();
+            let diff = (x - y).abs();
             total = if p == 0.0 {
-                total + if gap == zero { zero } else { A::ONE }
+                total + if diff == zero { zero } else { A::ONE }
             } else if p == 1.0 {
-                total + gap
+                total + diff
             } else if p == 2.0 {
-                total + gap * gap
+                total + diff * diff
             } else if p == f64::INFINITY {
-                if gap > total || gap.is_nan() { gap } else { total }
+                if diff > total || diff.is_nan() { diff } else { total }
             } else {
-                total + gap.powf(exponent)
+                total + diff.powf(exponent)
             };
         }
     });

@@ -1,19 +1,19 @@
-//! Division with a rounded quotient, and its remainder.
+//! Floor and truncated division with their remainders.
 
 use core::cell::Cell;
 
 use afferent_core::Error;
 use libm::Libm;
 
-/// A number with the divisions of PyTorch. No divisor of integers is zero.
+/// Divisions of PyTorch. Integer divisors are not zero.
 pub(crate) trait Divide {
-    /// The quotient rounded down.
+    /// Quotient rounded down.
     fn floor_divide(self, divisor: Self) -> Self;
-    /// The quotient rounded toward zero.
+    /// Quotient rounded toward zero.
     fn trunc_divide(self, divisor: Self) -> Self;
-    /// What `floor_divide` leaves; it has the sign of the divisor.
+    /// Remainder of `floor_divide`. It has the sign of the divisor.
     fn remainder(self, divisor: Self) -> Self;
-    /// What `trunc_divide` leaves; it has the sign of the dividend.
+    /// Remainder of `trunc_divide`. It has the sign of the dividend.
     fn fmod(self, divisor: Self) -> Self;
 }
 
@@ -28,8 +28,12 @@ impl Divide for i64 {
     }
 
     fn remainder(self, divisor: Self) -> Self {
-        let rest = self.fmod(divisor);
-        if rest != 0 && (rest < 0) != (divisor < 0) { rest + divisor } else { rest }
+        let remainder = self.fmod(divisor);
+        if remainder != 0 && (remainder < 0) != (divisor < 0) {
+            remainder + divisor
+        } else {
+            remainder
+        }
     }
 
     fn fmod(self, divisor: Self) -> Self {
@@ -44,10 +48,10 @@ macro_rules! floats {
                 if divisor == 0.0 {
                     return self / divisor;
                 }
-                // The quotient of what the divisor divides evenly is near an integer.
-                let rest = self.fmod(divisor);
-                let mut quotient = (self - rest) / divisor;
-                if rest != 0.0 && (rest < 0.0) != (divisor < 0.0) {
+                // The divisor divides `self - remainder`: this quotient is close to an integer.
+                let remainder = self.fmod(divisor);
+                let mut quotient = (self - remainder) / divisor;
+                if remainder != 0.0 && (remainder < 0.0) != (divisor < 0.0) {
                     quotient -= 1.0;
                 }
                 if quotient == 0.0 {
@@ -62,8 +66,12 @@ macro_rules! floats {
             }
 
             fn remainder(self, divisor: Self) -> Self {
-                let rest = self.fmod(divisor);
-                if rest != 0.0 && (rest < 0.0) != (divisor < 0.0) { rest + divisor } else { rest }
+                let remainder = self.fmod(divisor);
+                if remainder != 0.0 && (remainder < 0.0) != (divisor < 0.0) {
+                    remainder + divisor
+                } else {
+                    remainder
+                }
             }
 
             fn fmod(self, divisor: Self) -> Self {
@@ -75,13 +83,13 @@ macro_rules! floats {
 
 floats!(f32, f64);
 
-/// Remembers whether an integer was to be divided by zero.
+/// Records integer divisions by zero.
 #[derive(Default)]
 pub(crate) struct ZeroDivisor(Cell<bool>);
 
 impl ZeroDivisor {
-    /// `divisor`, or one instead of zero.
-    pub(crate) fn avoid(&self, divisor: i64) -> i64 {
+    /// Returns `divisor`, or 1 in place of zero.
+    pub(crate) fn replace_zero(&self, divisor: i64) -> i64 {
         if divisor == 0 {
             self.0.set(true);
             return 1;
@@ -89,12 +97,12 @@ impl ZeroDivisor {
         divisor
     }
 
-    /// An error for argument 1 when there was a zero.
+    /// Returns an error for argument 1 if a divisor was zero.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.0.get() {
             return Err(Error::InvalidArgument {
                 index: 1,
-                expected: "no zero as integer divisor",
+                expected: "no integer divisor that is zero",
             });
         }
         Ok(())
@@ -106,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_round_by_sign() {
+    fn integer_division_rounds_by_sign() {
         let check = |a: i64, b: i64, floor: (i64, i64), trunc: (i64, i64)| {
             assert_eq!((a.floor_divide(b), a.remainder(b)), floor, "{a} by {b}");
             assert_eq!((a.trunc_divide(b), a.fmod(b)), trunc, "{a} by {b}");
@@ -120,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_keep_signs_and_infinities() {
+    fn float_division_keeps_signs_and_infinities() {
         assert_eq!((-7.0_f32).floor_divide(2.0), -4.0);
         assert_eq!(1.0_f32.floor_divide(0.0), f32::INFINITY);
         assert!((-0.0_f32).floor_divide(1.0).is_sign_negative());

@@ -1,11 +1,11 @@
-//! Choosing a Rust type by dtype, and converting between numbers as PyTorch does.
+//! Dispatch on the dtype, casts as in PyTorch, and type promotion.
 
 use afferent_core::{Bool, Element, Error, Scalar, ScalarType, bf16, f16};
 
-/// Runs `$body` with `$T` standing for the Rust type of `$dtype`, which may be any of `$group`:
-/// `all`, `real` (all but `bool`), `int` (integers), `int_or_bool`, `float` (floating point).
+/// Evaluates `$body` with `$T` as the Rust type of `$dtype`. The first token names the supported
+/// dtypes: `all`, `real` (all but `bool`), `int` (integers), `int_or_bool`, `float` (floating point).
 ///
-/// Another dtype ends the kernel with [`Error::InvalidType`] for the argument `$index`.
+/// Any other dtype gives [`Error::InvalidType`] for argument `$index`.
 macro_rules! with_dtype {
     (all, $dtype:expr, $index:expr, $T:ident => $body:expr) => {
         $crate::shared::dtype::with_dtype!(@match $dtype, $index, $T => $body,
@@ -45,22 +45,22 @@ macro_rules! with_dtype {
 
 pub(crate) use with_dtype;
 
-/// An element that converts to and from other numbers as a cast in PyTorch does.
+/// Element type with the casts of PyTorch.
 pub(crate) trait Number: Element + Copy + Default {
-    /// The nearest number; integers truncate.
+    /// Casts from `f64`; integers truncate.
     fn from_f64(value: f64) -> Self;
-    /// As `from_f64`.
+    /// Casts from `f32`; integers truncate.
     fn from_f32(value: f32) -> Self;
-    /// The same integer, wrapped into range.
+    /// Casts from `i64`; narrower integers wrap.
     fn from_i64(value: i64) -> Self;
-    /// As a floating-point number.
+    /// Casts to `f64`.
     fn to_f64(self) -> f64;
-    /// As the nearest floating-point number.
+    /// Casts to `f32`, rounded to the nearest value.
     fn to_f32(self) -> f32;
-    /// As an integer, truncated.
+    /// Casts to `i64`, truncated.
     fn to_i64(self) -> i64;
 
-    /// The number of a scalar argument.
+    /// Casts from a scalar argument.
     fn from_scalar(scalar: Scalar) -> Self {
         match scalar {
             Scalar::Int(value) => Self::from_i64(value),
@@ -70,7 +70,7 @@ pub(crate) trait Number: Element + Copy + Default {
     }
 }
 
-/// `value` truncated; the least integer where it is NaN or there is none, as of x86.
+/// Truncates `value`. NaN and values out of range give the smallest integer, as on x86.
 fn truncate_i32(value: f64) -> i32 {
     if value > f64::from(i32::MIN) - 1.0 && value < -f64::from(i32::MIN) {
         value as i32
@@ -79,7 +79,7 @@ fn truncate_i32(value: f64) -> i32 {
     }
 }
 
-/// As [`truncate_i32`], in 64 bits.
+/// Like [`truncate_i32`], to 64 bits.
 fn truncate_i64(value: f64) -> i64 {
     let end = -(i64::MIN as f64);
     if value >= -end && value < end { value as i64 } else { i64::MIN }
@@ -89,8 +89,8 @@ macro_rules! integers {
     ($($rust:ty: $truncate:expr),*) => {
         $(impl Number for $rust {
             fn from_f64(value: f64) -> Self {
-                // As PyTorch on x86: by way of the integers that its instructions give, so that a
-                // larger number wraps. Only `u64` holds more than those.
+                // As PyTorch on x86: the cast instruction gives `i32` or `i64`, and a narrower
+                // type wraps. Only `u64` has values above those.
                 if <$rust>::MAX as u64 == u64::MAX && value > 0.0 {
                     value as $rust
                 } else {
@@ -131,7 +131,7 @@ macro_rules! floats {
                 $from_f32(value)
             }
             fn from_i64(value: i64) -> Self {
-                // One rounding for the wide types; PyTorch reaches the half types through `f32`.
+                // `f64` rounds once. PyTorch casts to the half types through `f32`.
                 if size_of::<Self>() == 8 {
                     $from_f64(value as f64)
                 } else {
@@ -151,7 +151,7 @@ macro_rules! floats {
     };
 }
 
-// As in PyTorch, a double becomes a half by way of `f32`.
+// As in PyTorch, `f64` is cast to the half types through `f32`.
 floats! {
     f32: |value| value as f32, |value| value, f64::from, |value| value;
     f64: |value| value, f64::from, |value| value, |value| value as f32;
@@ -180,7 +180,10 @@ impl Number for Bool {
     }
 }
 
-/// The dtype that PyTorch computes with when `a` meets `b`, both of tensors with dimensions.
+/// Promoted dtype of `a` and `b`.
+///
+/// # Errors
+/// [`Error::NotSupported`] for dtypes without a promotion.
 ///
 /// Source: `torch.promote_types`.
 pub(crate) fn promote(a: ScalarType, b: ScalarType) -> Result<ScalarType, Error> {
@@ -205,7 +208,7 @@ pub(crate) fn promote(a: ScalarType, b: ScalarType) -> Result<ScalarType, Error>
         _ => None,
     };
     let (Some(rank_a), Some(rank_b)) = (rank(a), rank(b)) else {
-        return Err(Error::NotSupported { what: "promotion between these dtypes" });
+        return Err(Error::NotSupported { what: "promotion of these dtypes" });
     };
     Ok(match (a, b) {
         (S::Byte, S::Char) | (S::Char, S::Byte) => S::Short,

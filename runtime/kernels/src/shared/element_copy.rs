@@ -1,10 +1,10 @@
-//! Copies of elements of any dtype, which depend on their width only.
+//! Copies of single elements. They depend on the element size, not on the dtype.
 
 use crate::shared::loop_nest::LoopNest;
 
-/// Copies one element for each pass of `loops`, `width` bytes wide.
-pub(crate) fn copy_elements(loops: LoopNest<2>, from: &[u8], to: &mut [u8], width: usize) {
-    match width {
+/// Copies one element of `element_size` bytes in each iteration of `loops`.
+pub(crate) fn copy_elements(loops: LoopNest<2>, from: &[u8], to: &mut [u8], element_size: usize) {
+    match element_size {
         1 => copy::<1>(loops, from, to),
         2 => copy::<2>(loops, from, to),
         4 => copy::<4>(loops, from, to),

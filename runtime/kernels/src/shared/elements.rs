@@ -1,8 +1,8 @@
-//! Elements of any dtype, read and written as numbers of the type that a kernel computes in.
+//! Element access in the accumulator type, for tensors of any dtype.
 //!
-//! Kernels compute in `f32` (which also serves the half types), `f64`, or `i64` for integers and
-//! `bool`. A kernel is then compiled three times instead of once a dtype: it reads and writes up to
-//! [`CHUNK`] elements at a time through one function of the dtype.
+//! Kernels compute in `f32` (also for half types), `f64`, or `i64` (for integers and `bool`), and
+//! load and store up to [`CHUNK`] elements at a time through a function pointer that depends on the
+//! dtype. This compiles each kernel three times, and not once per dtype.
 
 use afferent_core::{Error, ScalarType, TensorMut, TensorView};
 
@@ -12,33 +12,33 @@ use crate::shared::{
     dtype::with_dtype,
 };
 
-/// The most elements that are converted at a time.
+/// Maximum number of elements converted at a time.
 pub(crate) const CHUNK: usize = 128;
 
-/// Reads elements from a place on, with a stride.
+/// Loads elements from an offset with a stride.
 type Load<A> = fn(&[u8], usize, usize, &mut [A]);
 
-/// Writes elements from a place on, with a stride.
+/// Stores elements to an offset with a stride.
 type Store<A> = fn(&mut [u8], usize, usize, &[A]);
 
-/// Elements of a tensor in the order of memory, read as `A`.
+/// Reads elements of a tensor as `A`. Offsets are in elements of its memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a, A> {
     bytes: &'a [u8],
     load: Load<A>,
-    /// Whether the elements are `A` in memory.
+    /// True if the dtype of the tensor is `A`.
     is_direct: bool,
 }
 
 impl<'a, A: Accumulator> Reader<'a, A> {
-    /// Reads `tensor`, the argument `index` of the call.
+    /// Reads `tensor`, argument `index`.
     pub(crate) fn new(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
         Self::of(tensor.dtype(), tensor, index)
     }
 
-    /// As [`Reader::new`], but of complex elements the parts, and of 16 bits the integer.
+    /// Like [`Reader::new`], but reads complex elements as two real ones, and `Bits16` as `u16`.
     pub(crate) fn of_components(tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
-        Self::of(stored_dtype(tensor.dtype()), tensor, index)
+        Self::of(storage_dtype(tensor.dtype()), tensor, index)
     }
 
     fn of(dtype: ScalarType, tensor: TensorView<'a>, index: u8) -> Result<Self, Error> {
@@ -46,27 +46,27 @@ impl<'a, A: Accumulator> Reader<'a, A> {
         Ok(Self { bytes: tensor.bytes(), load, is_direct: dtype == A::DTYPE })
     }
 
-    /// `len` elements from `start` on where they lie, if they are `A` there and in the tensor.
+    /// Borrows `len` elements from `start` on; `None` if they need a conversion or are out of
+    /// bounds.
     pub(crate) fn slice(&self, start: usize, len: usize) -> Option<&'a [A]> {
         let data: &[A] = bytemuck::try_cast_slice(self.bytes).ok().filter(|_| self.is_direct)?;
         data.get(start..start.checked_add(len)?)
     }
 
-    /// Reads as many elements as `into` holds, from `start` on, `stride` apart.
-    ///
-    /// What lies outside the tensor leaves `into` as it is.
+    /// Fills `into` with elements from `start` on with stride `stride`. Elements out of bounds leave
+    /// `into` unchanged.
     pub(crate) fn read(&self, start: usize, stride: usize, into: &mut [A]) {
         (self.load)(self.bytes, start, stride, into);
     }
 
-    /// The element at `at`; zero outside the tensor.
-    pub(crate) fn get(&self, at: usize) -> A {
+    /// Element at `offset`; zero if out of bounds.
+    pub(crate) fn get(&self, offset: usize) -> A {
         let mut one = [A::default()];
-        self.read(at, 1, &mut one);
+        self.read(offset, 1, &mut one);
         one[0]
     }
 
-    /// Calls `f` for `len` elements in chunks.
+    /// Calls `f` with chunks of `len` elements from `start` on with stride `stride`.
     pub(crate) fn for_each_chunk(
         &self,
         start: usize,
@@ -80,34 +80,34 @@ impl<'a, A: Accumulator> Reader<'a, A> {
         let mut buffer = [A::default(); CHUNK];
         let mut done = 0;
         while done < len {
-            let part = &mut buffer[..CHUNK.min(len - done)];
-            self.read(start + done * stride, stride, part);
-            f(part);
-            done += part.len();
+            let chunk = &mut buffer[..CHUNK.min(len - done)];
+            self.read(start + done * stride, stride, chunk);
+            f(chunk);
+            done += chunk.len();
         }
     }
 }
 
-/// Elements of a tensor in the order of memory, written as `A`.
+/// Writes elements of a tensor from `A`. Offsets are in elements of its memory.
 pub(crate) struct Writer<'a, A> {
     bytes: &'a mut [u8],
     store: Store<A>,
-    /// Whether the elements are `A` in memory.
+    /// True if the dtype of the tensor is `A`.
     is_direct: bool,
 }
 
 impl<'a, A: Accumulator> Writer<'a, A> {
-    /// Writes `tensor`, the argument `index` of the call.
+    /// Writes `tensor`, argument `index`.
     pub(crate) fn new(tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
         Self::of(tensor.dtype(), tensor, index)
     }
 
-    /// As [`Writer::new`], but of complex elements the parts, and of 16 bits the integer.
+    /// Like [`Writer::new`], but writes complex elements as two real ones, and `Bits16` as `u16`.
     pub(crate) fn of_components(
         tensor: &'a mut TensorMut<'_, '_>,
         index: u8,
     ) -> Result<Self, Error> {
-        Self::of(stored_dtype(tensor.dtype()), tensor, index)
+        Self::of(storage_dtype(tensor.dtype()), tensor, index)
     }
 
     fn of(dtype: ScalarType, tensor: &'a mut TensorMut<'_, '_>, index: u8) -> Result<Self, Error> {
@@ -116,25 +116,25 @@ impl<'a, A: Accumulator> Writer<'a, A> {
         Ok(Self { bytes: tensor.bytes_mut()?, store, is_direct })
     }
 
-    /// As [`Reader::slice`], to write.
+    /// Like [`Reader::slice`], mutable.
     pub(crate) fn slice_mut(&mut self, start: usize, len: usize) -> Option<&mut [A]> {
         let data = bytemuck::try_cast_slice_mut(self.bytes).ok().filter(|_| self.is_direct)?;
         data.get_mut(start..start.checked_add(len)?)
     }
 
-    /// Writes `values` from `start` on, `stride` apart; what lies outside the tensor is dropped.
+    /// Writes `values` from `start` on with stride `stride`. Elements out of bounds are dropped.
     pub(crate) fn write(&mut self, start: usize, stride: usize, values: &[A]) {
         (self.store)(self.bytes, start, stride, values);
     }
 
-    /// Writes the element at `at`.
-    pub(crate) fn set(&mut self, at: usize, value: A) {
-        self.write(at, 1, &[value]);
+    /// Writes the element at `offset`.
+    pub(crate) fn set(&mut self, offset: usize, value: A) {
+        self.write(offset, 1, &[value]);
     }
 }
 
-/// The dtype of the numbers that `dtype` stores: of complex ones the parts, of bits an integer.
-fn stored_dtype(dtype: ScalarType) -> ScalarType {
+/// Dtype of the components: of the parts of complex dtypes, `u16` for `Bits16`.
+fn storage_dtype(dtype: ScalarType) -> ScalarType {
     let bits = if dtype == ScalarType::Bits16 { ScalarType::UInt16 } else { dtype };
     component_dtype(dtype).unwrap_or(bits)
 }
@@ -167,16 +167,16 @@ fn store<T: Operand, A: Accumulator>(bytes: &mut [u8], start: usize, stride: usi
     }
 }
 
-/// The elements of `tensor`, which holds numbers of the width of `T`.
+/// Elements of `tensor` as `T`, a type of the same size as its dtype.
 pub(crate) fn elements<'a, T: Operand>(tensor: &TensorView<'a>) -> Result<&'a [T], Error> {
     let cast = bytemuck::try_cast_slice(tensor.bytes());
-    cast.map_err(|_| Error::Internal { reason: "elements are as wide as their dtype" })
+    cast.map_err(|_| Error::Internal { reason: "the element size differs from that of the dtype" })
 }
 
-/// The elements of `tensor`, which holds numbers of the width of `T`, to write.
+/// Mutable elements of `tensor` as `T`, a type of the same size as its dtype.
 pub(crate) fn elements_mut<'s, T: Operand>(
     tensor: &'s mut TensorMut<'_, '_>,
 ) -> Result<&'s mut [T], Error> {
     let cast = bytemuck::try_cast_slice_mut(tensor.bytes_mut()?);
-    cast.map_err(|_| Error::Internal { reason: "elements are as wide as their dtype" })
+    cast.map_err(|_| Error::Internal { reason: "the element size differs from that of the dtype" })
 }

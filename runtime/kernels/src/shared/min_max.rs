@@ -1,4 +1,4 @@
-//! Largest and smallest elements along dimensions, and where they stand.
+//! Minimum and maximum: reductions to values and indices, and the binary functions. NaN propagates.
 
 use afferent_core::{Args, Error, ScalarType, TensorView};
 
@@ -8,7 +8,7 @@ use crate::shared::{
     reduce::{ReducedDims, Reduction},
 };
 
-/// Which element is looked for.
+/// Kind of extremum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MinMax {
     Max,
@@ -16,7 +16,8 @@ pub(crate) enum MinMax {
 }
 
 impl MinMax {
-    /// Whether `x` replaces `best`; NaN replaces every number, and the first of equals stays.
+    /// Returns true if `x` replaces `best`. NaN replaces every number; of equal elements the first
+    /// one stays.
     pub(crate) fn prefers<A: Accumulator>(self, x: A, best: A) -> bool {
         let beats = match self {
             Self::Max => x > best,
@@ -25,8 +26,8 @@ impl MinMax {
         beats || (x.is_nan() && !best.is_nan())
     }
 
-    /// What every other number replaces.
-    pub(crate) fn start<A: Accumulator>(self) -> A {
+    /// Identity of the reduction.
+    pub(crate) fn identity<A: Accumulator>(self) -> A {
         match self {
             Self::Max => A::LOWEST,
             Self::Min => A::HIGHEST,
@@ -34,69 +35,72 @@ impl MinMax {
     }
 }
 
-/// Writes the extreme of each group of elements of argument 0 to argument `out`.
+/// Reduces argument 0 over the dimensions `reduced` to its extremes and writes them to argument
+/// `out`.
 pub(crate) fn reduce_values(
     args: &mut Args<'_>,
-    which: MinMax,
+    kind: MinMax,
     reduced: ReducedDims,
     keepdim: bool,
     out: u8,
 ) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    ordered(&x)?;
+    check_comparable(&x)?;
     with_accumulator!(x.dtype(), A => {
         let mut to = args.out(usize::from(out))?;
         check_dtype(to.dtype(), x.dtype(), out)?;
-        refuse_nothing(&x, reduced)?;
+        check_not_empty(&x, reduced)?;
         to.resize(&reduced.out_sizes(x.sizes(), keepdim)?)?;
         let reduction = Reduction::new(&x, reduced, keepdim, &to)?;
         let (x, mut to) = (Reader::<A>::new(x, 0)?, Writer::new(&mut to, out)?);
         reduction.for_each(|from, at| {
-            let mut best = which.start();
-            reduction.for_each_chunk(&x, from, |chunk| best = fold(which, best, chunk));
+            let mut best = kind.identity();
+            reduction.for_each_chunk(&x, from, |chunk| best = fold(kind, best, chunk));
             to.set(at, best);
         });
         Ok(())
     })
 }
 
-/// The better of `best` and the elements of `chunk`.
-fn fold<A: Accumulator>(which: MinMax, best: A, chunk: &[A]) -> A {
-    match which {
+/// Extreme of `best` and the elements of `chunk`.
+fn fold<A: Accumulator>(kind: MinMax, best: A, chunk: &[A]) -> A {
+    match kind {
         MinMax::Max => chunk.iter().fold(best, |b, &x| if b >= x || b.is_nan() { b } else { x }),
         MinMax::Min => chunk.iter().fold(best, |b, &x| if b <= x || b.is_nan() { b } else { x }),
     }
 }
 
-/// Writes the position of the extreme along `dim` of argument 0, or in all of it, to the last of
-/// `outs`, and the extreme itself to the first when there are two.
+/// Reduces argument 0 along `dim`, or over all elements if `dim` is `None`. Writes the indices of
+/// the extremes to the last of `outs` and, if there are two, the extremes to the first.
 pub(crate) fn reduce_indices<const N: usize>(
     args: &mut Args<'_>,
-    which: MinMax,
+    kind: MinMax,
     dim: Option<i64>,
     keepdim: bool,
     outs: [usize; N],
 ) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    ordered(&x)?;
+    check_comparable(&x)?;
     let reduced = match dim {
         Some(dim) => ReducedDims::one(dim, x.rank(), 1)?,
         None => ReducedDims::ALL,
     };
-    refuse_nothing(&x, reduced)?;
+    check_not_empty(&x, reduced)?;
     let sizes = reduced.out_sizes(x.sizes(), keepdim)?;
-    let [mut values, mut positions] = match outs[..] {
-        [positions] => [None, Some(args.outs([positions])?).map(|[p]| p)],
-        [values, positions] => args.outs([values, positions])?.map(Some),
-        _ => return Err(Error::Internal { reason: "one output or two" }),
+    let [mut values, mut indices] = match outs[..] {
+        [indices] => [None, Some(args.outs([indices])?).map(|[p]| p)],
+        [values, indices] => args.outs([values, indices])?.map(Some),
+        _ => {
+            return Err(Error::Internal { reason: "a reduction to indices has one or two outputs" });
+        }
     };
     let last = u8::try_from(outs[N - 1]).unwrap_or(u8::MAX);
-    let Some(positions) = &mut positions else {
-        return Err(Error::Internal { reason: "positions are always written" });
+    let Some(indices) = &mut indices else {
+        return Err(Error::Internal { reason: "a reduction to indices has an output for them" });
     };
-    check_dtype(positions.dtype(), ScalarType::Long, last)?;
-    positions.resize(&sizes)?;
-    let reduction = Reduction::new(&x, reduced, keepdim, positions)?;
+    check_dtype(indices.dtype(), ScalarType::Long, last)?;
+    indices.resize(&sizes)?;
+    let reduction = Reduction::new(&x, reduced, keepdim, indices)?;
     with_accumulator!(x.dtype(), A => {
         let reader = Reader::<A>::new(x, 0)?;
         if let Some(values) = &mut values {
@@ -104,55 +108,56 @@ pub(crate) fn reduce_indices<const N: usize>(
             values.resize(&sizes)?;
             let reduction = Reduction::new(&x, reduced, keepdim, values)?;
             let mut values = Writer::new(values, last - 1)?;
-            reduction.for_each(|from, to| values.set(to, best(&reduction, &reader, from, which).0));
+            reduction.for_each(|from, to| values.set(to, extremum(&reduction, &reader, from, kind).0));
         }
-        let mut positions = Writer::<i64>::new(positions, last)?;
-        reduction.for_each(|from, to| positions.set(to, best(&reduction, &reader, from, which).1));
+        let mut indices = Writer::<i64>::new(indices, last)?;
+        reduction.for_each(|from, to| indices.set(to, extremum(&reduction, &reader, from, kind).1));
         Ok(())
     })
 }
 
-/// The extreme of the elements that begin at `from`, and its place among them.
-fn best<A: Accumulator>(
+/// Extreme of the elements of a reduction that start at `from`, and its index among them.
+fn extremum<A: Accumulator>(
     reduction: &Reduction,
     x: &Reader<'_, A>,
     from: usize,
-    which: MinMax,
+    kind: MinMax,
 ) -> (A, i64) {
-    let (mut best, mut place, mut at) = (which.start(), 0, 0);
+    let (mut best, mut index, mut at) = (kind.identity(), 0, 0);
     reduction.for_each_chunk(x, from, |chunk| {
         for &x in chunk {
-            if which.prefers(x, best) {
-                (best, place) = (x, at);
+            if kind.prefers(x, best) {
+                (best, index) = (x, at);
             }
             at += 1;
         }
     });
-    (best, place)
+    (best, index)
 }
 
-fn refuse_nothing(x: &TensorView<'_>, reduced: ReducedDims) -> Result<(), Error> {
-    let expected = "elements along the dimensions that are reduced";
+/// Returns an error if a reduction of `x` over the dimensions `reduced` has no elements.
+fn check_not_empty(x: &TensorView<'_>, reduced: ReducedDims) -> Result<(), Error> {
+    let expected = "at least one element along the reduced dimensions";
     if reduced.count(x.sizes()) == 0 {
         return Err(Error::InvalidArgument { index: 0, expected });
     }
     Ok(())
 }
 
-/// An error for a dtype that cannot be compared as `i64`.
-fn ordered(x: &TensorView<'_>) -> Result<(), Error> {
+/// Returns an error for `u64`, kind cannot be compared as `i64`.
+fn check_comparable(x: &TensorView<'_>) -> Result<(), Error> {
     match x.dtype() {
         found @ ScalarType::UInt64 => Err(Error::InvalidType { index: 0, found }),
         _ => Ok(()),
     }
 }
 
-/// The larger; NaN where either is NaN.
+/// Maximum; NaN if either is NaN.
 pub(crate) fn nan_max<T: PartialOrd>(a: T, b: T) -> T {
     if a > b || is_nan(&a) { a } else { b }
 }
 
-/// The smaller; NaN where either is NaN.
+/// Minimum; NaN if either is NaN.
 pub(crate) fn nan_min<T: PartialOrd>(a: T, b: T) -> T {
     if a < b || is_nan(&a) { a } else { b }
 }
@@ -166,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nan_wins_on_either_side() {
+    fn nan_propagates_from_either_side() {
         for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN)] {
             assert!(nan_max(a, b).is_nan() && nan_min(a, b).is_nan());
         }

@@ -1,4 +1,4 @@
-//! Convolutions computed a row of outputs at a time, for any strides.
+//! Direct convolution for any strides, one row of outputs at a time.
 
 use afferent_core::{Error, KernelContext};
 
@@ -7,20 +7,22 @@ use crate::shared::{
     conv::{Geometry, Operands, Steps},
 };
 
-/// The most outputs of a row that are summed up at a time.
-const ROW: usize = 128;
+/// Maximum number of outputs of a row with accumulators at the same time.
+const MAX_ROW_OUTPUTS: usize = 128;
 
-/// One row of outputs: its batch item, its channel, and its place in the outer spatial dimensions.
+/// Row of outputs: its batch item, group, channel, and position in depth and height.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     item: usize,
     group: usize,
     channel: usize,
-    place: [usize; 2],
+    outer: [usize; 2],
 }
 
-/// Outputs `start..start + len` of a row. Output `i` of them has its sum at
-/// `i % phases * (ROW / phases) + i / phases`, so that those with the same phase are neighbours.
+/// Outputs `start..start + len` of a row.
+///
+/// The accumulator of output `start + i` is at `i % phases * (MAX_ROW_OUTPUTS / phases) +
+/// i / phases`: accumulators of the same phase are contiguous.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: usize,
@@ -28,8 +30,8 @@ struct Span {
     phases: usize,
 }
 
-/// Input elements that one element of the kernel meets: `count` from `from` on, one step apart,
-/// whose products go to the sums from `to` on.
+/// Outputs and inputs of one kernel element in a span: input `from + i * stride` contributes to
+/// accumulator `to + i`, for `i` in `0..count`.
 #[derive(Debug, Clone, Copy)]
 struct TapSpan {
     to: usize,
@@ -37,7 +39,7 @@ struct TapSpan {
     count: usize,
 }
 
-/// Writes a convolution.
+/// Writes the convolution to `out`.
 pub(crate) fn forward<T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
@@ -45,28 +47,28 @@ pub(crate) fn forward<T: Operand>(
     to: Steps,
 ) {
     for_each_row(g, |row| {
-        for start in (0..g.output[2]).step_by(ROW) {
-            let span = Span { start, len: ROW.min(g.output[2] - start), phases: 1 };
-            let sums = span_sums(g, tensors, row, span, false);
+        for start in (0..g.output[2]).step_by(MAX_ROW_OUTPUTS) {
+            let span = Span { start, len: MAX_ROW_OUTPUTS.min(g.output[2] - start), phases: 1 };
+            let sums = span_accumulators(g, tensors, row, span, false);
             store(&sums, row, span, g, out, to);
         }
     });
 }
 
-/// Writes a transposed convolution.
+/// Writes the transposed convolution to `out`.
 pub(crate) fn transposed<T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
     out: &mut [T],
     to: Steps,
 ) {
-    // With more phases than sums, each output has a phase of its own.
-    let phases = g.stride[2].min(ROW);
-    let whole = ROW - ROW % phases;
+    // With a larger stride, each output of a span has its own phase.
+    let phases = g.stride[2].min(MAX_ROW_OUTPUTS);
+    let max_len = MAX_ROW_OUTPUTS - MAX_ROW_OUTPUTS % phases;
     for_each_row(g, |row| {
-        for start in (0..g.output[2]).step_by(whole) {
-            let span = Span { start, len: whole.min(g.output[2] - start), phases };
-            let sums = span_sums(g, tensors, row, span, true);
+        for start in (0..g.output[2]).step_by(max_len) {
+            let span = Span { start, len: max_len.min(g.output[2] - start), phases };
+            let sums = span_accumulators(g, tensors, row, span, true);
             store(&sums, row, span, g, out, to);
         }
     });
@@ -81,7 +83,7 @@ fn for_each_row(g: &Geometry, mut f: impl FnMut(Row)) {
             for channel in 0..g.out_channels {
                 for depth in 0..g.output[0] {
                     for height in 0..g.output[1] {
-                        f(Row { item, group, channel, place: [depth, height] });
+                        f(Row { item, group, channel, outer: [depth, height] });
                     }
                 }
             }
@@ -89,41 +91,46 @@ fn for_each_row(g: &Geometry, mut f: impl FnMut(Row)) {
     }
 }
 
-/// The sums of the outputs of `span`.
-fn span_sums<T: Operand>(
+/// Accumulators of the outputs of `span`.
+fn span_accumulators<T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
     row: Row,
     span: Span,
     is_transposed: bool,
-) -> [T::Acc; ROW] {
+) -> [T::Acc; MAX_ROW_OUTPUTS] {
     let Operands { x, x_steps, weight, w_steps, .. } = *tensors;
-    let mut sums = [tensors.initial_accumulator(row.group * g.out_channels + row.channel); ROW];
+    let mut sums =
+        [tensors.initial_accumulator(row.group * g.out_channels + row.channel); MAX_ROW_OUTPUTS];
     if g.in_channels == 0 {
         return sums;
     }
-    let meet = |dim, tap, at| {
-        if is_transposed { source(g, dim, tap, at) } else { forward_source(g, dim, tap, at) }
+    let input_at = |dim, tap, at| {
+        if is_transposed {
+            transposed_source(g, dim, tap, at)
+        } else {
+            forward_source(g, dim, tap, at)
+        }
     };
     for depth in 0..g.kernel[0] {
-        let Some(x_depth) = meet(0, depth, row.place[0]) else { continue };
+        let Some(x_depth) = input_at(0, depth, row.outer[0]) else { continue };
         for height in 0..g.kernel[1] {
-            let Some(x_height) = meet(1, height, row.place[1]) else { continue };
+            let Some(x_height) = input_at(1, height, row.outer[1]) else { continue };
             for width in 0..g.kernel[2] {
-                let meeting = if is_transposed {
-                    transposed_meeting(g, width, span)
+                let taps = if is_transposed {
+                    transposed_span(g, width, span)
                 } else {
-                    forward_meeting(g, width, span)
+                    forward_span(g, width, span)
                 };
-                let stride = if is_transposed { 1 } else { g.stride[2] };
-                let step = stride.saturating_mul(x_steps.space[2]);
+                let conv_stride = if is_transposed { 1 } else { g.stride[2] };
+                let stride = conv_stride.saturating_mul(x_steps.space[2]);
                 let x_at = row.item * x_steps.outer
                     + x_depth * x_steps.space[0]
                     + x_height * x_steps.space[1]
-                    + meeting.from * x_steps.space[2];
+                    + taps.from * x_steps.space[2];
                 let w_at =
                     depth * w_steps.space[0] + height * w_steps.space[1] + width * w_steps.space[2];
-                let to = sums.get_mut(meeting.to..meeting.to + meeting.count).unwrap_or(&mut []);
+                let to = sums.get_mut(taps.to..taps.to + taps.count).unwrap_or(&mut []);
                 if to.is_empty() {
                     continue;
                 }
@@ -135,7 +142,7 @@ fn span_sums<T: Operand>(
                         (row.group * g.out_channels + row.channel, channel)
                     };
                     let factor = weight[w_out * w_steps.outer + w_in * w_steps.channel + w_at];
-                    add_products(to, &x[x_channel * x_steps.channel + x_at..], step, factor);
+                    add_scaled(to, &x[x_channel * x_steps.channel + x_at..], stride, factor);
                 }
             }
         }
@@ -144,10 +151,10 @@ fn span_sums<T: Operand>(
 }
 
 /// Adds `factor` times each element of `x` to `sums`.
-fn add_products<T: Operand>(sums: &mut [T::Acc], x: &[T], step: usize, factor: T) {
+fn add_scaled<T: Operand>(sums: &mut [T::Acc], x: &[T], stride: usize, factor: T) {
     let factor = factor.widen();
     let add = |(sum, x): (&mut T::Acc, &T)| *sum = sum.add(factor.mul(x.widen()));
-    match step {
+    match stride {
         1 => sums.iter_mut().zip(x).for_each(add),
         2 => {
             let (pairs, last) = x.as_chunks::<2>();
@@ -155,24 +162,27 @@ fn add_products<T: Operand>(sums: &mut [T::Acc], x: &[T], step: usize, factor: T
             paired.iter_mut().zip(pairs.iter().map(|[x, _]| x)).for_each(add);
             rest.iter_mut().zip(last).for_each(add);
         }
-        _ => sums.iter_mut().zip(x.iter().step_by(step.max(1))).for_each(add),
+        _ => sums.iter_mut().zip(x.iter().step_by(stride.max(1))).for_each(add),
     }
 }
 
-/// The input position along `dim` that the kernel element `tap` meets for the output `at`.
+/// Input position in dimension `dim` under kernel element `tap` at output position `at`; `None` in
+/// the padding.
 fn forward_source(g: &Geometry, dim: usize, tap: usize, at: usize) -> Option<usize> {
     let padded = at * g.stride[dim] + tap * g.dilation[dim];
     padded.checked_sub(g.padding[dim]).filter(|&at| at < g.input[dim])
 }
 
-/// The input position along `dim` that the kernel element `tap` spreads to the output `at`.
-fn source(g: &Geometry, dim: usize, tap: usize, at: usize) -> Option<usize> {
+/// Input position in dimension `dim` that kernel element `tap` of a transposed convolution scatters
+/// to output position `at`.
+fn transposed_source(g: &Geometry, dim: usize, tap: usize, at: usize) -> Option<usize> {
     let spread = (at + g.padding[dim]).checked_sub(tap * g.dilation[dim])?;
     let at = spread / g.stride[dim];
     (spread.is_multiple_of(g.stride[dim]) && at < g.input[dim]).then_some(at)
 }
 
-fn forward_meeting(g: &Geometry, tap: usize, span: Span) -> TapSpan {
+/// Span of kernel element `tap` in the outputs `span` of a convolution.
+fn forward_span(g: &Geometry, tap: usize, span: Span) -> TapSpan {
     let (stride, padding, offset) = (g.stride[2], g.padding[2], tap * g.dilation[2]);
     let before = padding.saturating_sub(offset).div_ceil(stride);
     let end = (g.input[2] + padding).saturating_sub(offset).div_ceil(stride);
@@ -183,25 +193,27 @@ fn forward_meeting(g: &Geometry, tap: usize, span: Span) -> TapSpan {
     TapSpan { to: first - span.start, from: if count > 0 { from } else { 0 }, count }
 }
 
-fn transposed_meeting(g: &Geometry, tap: usize, span: Span) -> TapSpan {
+/// Span of kernel element `tap` in the outputs `span` of a transposed convolution.
+fn transposed_span(g: &Geometry, tap: usize, span: Span) -> TapSpan {
     let (stride, padding, offset) = (g.stride[2], g.padding[2], tap * g.dilation[2]);
-    // The first input element whose product lands in the span or after it.
+    // First input element that contributes to an output in or after the span.
     let from = (span.start + padding).saturating_sub(offset).div_ceil(stride);
     let none = TapSpan { to: 0, from: 0, count: 0 };
-    let Some(landing) = from.checked_mul(stride).and_then(|at| at.checked_add(offset)) else {
+    let Some(scattered) = from.checked_mul(stride).and_then(|at| at.checked_add(offset)) else {
         return none;
     };
-    let Some(first) = landing.checked_sub(padding + span.start).filter(|&at| at < span.len) else {
+    let Some(first) = scattered.checked_sub(padding + span.start).filter(|&at| at < span.len)
+    else {
         return none;
     };
     let count = (span.len - first).div_ceil(stride).min(g.input[2].saturating_sub(from));
-    let to = first % span.phases * (ROW / span.phases) + first / span.phases;
+    let to = first % span.phases * (MAX_ROW_OUTPUTS / span.phases) + first / span.phases;
     TapSpan { to, from: if count > 0 { from } else { 0 }, count }
 }
 
-/// Writes the sums of a span.
+/// Writes the accumulators of a span.
 fn store<T: Operand>(
-    sums: &[T::Acc; ROW],
+    sums: &[T::Acc; MAX_ROW_OUTPUTS],
     row: Row,
     span: Span,
     g: &Geometry,
@@ -211,30 +223,30 @@ fn store<T: Operand>(
     let channel = row.group * g.out_channels + row.channel;
     let at = row.item * to.outer
         + channel * to.channel
-        + row.place[0] * to.space[0]
-        + row.place[1] * to.space[1]
+        + row.outer[0] * to.space[0]
+        + row.outer[1] * to.space[1]
         + span.start * to.space[2];
     if (span.phases, to.space[2]) == (1, 1) {
-        for (place, sum) in out[at..].iter_mut().zip(&sums[..span.len]) {
-            *place = sum.to_element();
+        for (y, sum) in out[at..].iter_mut().zip(&sums[..span.len]) {
+            *y = sum.to_element();
         }
         return;
     }
-    let places = out[at..].iter_mut().step_by(to.space[2].max(1)).take(span.len);
+    let outputs = out[at..].iter_mut().step_by(to.space[2].max(1)).take(span.len);
     if span.phases == 1 {
-        for (place, sum) in places.zip(sums) {
-            *place = sum.to_element();
+        for (y, sum) in outputs.zip(sums) {
+            *y = sum.to_element();
         }
         return;
     }
-    let len = ROW / span.phases;
-    for (i, place) in places.enumerate() {
-        *place = sums[i % span.phases * len + i / span.phases].to_element();
+    let len = MAX_ROW_OUTPUTS / span.phases;
+    for (i, y) in outputs.enumerate() {
+        *y = sums[i % span.phases * len + i / span.phases].to_element();
     }
 }
 
-/// Writes a convolution of one output for each input channel, where channels are innermost in
-/// input and output.
+/// Writes a depthwise convolution with one output channel per input channel. Input and output are
+/// channels-last.
 pub(crate) fn channels_last_depthwise<T: Operand>(
     cx: &mut KernelContext<'_>,
     g: &Geometry,
@@ -246,25 +258,25 @@ pub(crate) fn channels_last_depthwise<T: Operand>(
     let weights = weights_by_tap(cx, g, tensors)?;
     let weight_steps = [g.kernel[1] * g.kernel[2], g.kernel[2], 1];
     for item in 0..g.batch {
-        for place in 0..g.positions() {
-            let (rest, width) = (place / g.output[2], place % g.output[2]);
-            let place = [rest / g.output[1], rest % g.output[1], width];
-            for first in (0..g.groups).step_by(ROW) {
-                let len = ROW.min(g.groups - first);
-                let mut sums = [T::Acc::default(); ROW];
+        for index in 0..g.positions() {
+            let (rest, width) = (index / g.output[2], index % g.output[2]);
+            let position = [rest / g.output[1], rest % g.output[1], width];
+            for first in (0..g.groups).step_by(MAX_ROW_OUTPUTS) {
+                let len = MAX_ROW_OUTPUTS.min(g.groups - first);
+                let mut sums = [T::Acc::default(); MAX_ROW_OUTPUTS];
                 for (channel, sum) in (first..).zip(&mut sums[..len]) {
                     *sum = tensors.initial_accumulator(channel);
                 }
-                for_each_tap(g, place, |tap, from| {
+                for_each_tap(g, position, |tap, from| {
                     let x = &x[item * x_steps.outer + first + dot(from, x_steps.space)..];
                     let factors = &weights[dot(tap, weight_steps) * g.groups + first..];
                     for ((sum, x), factor) in sums[..len].iter_mut().zip(x).zip(factors) {
                         *sum = sum.add(factor.widen().mul(x.widen()));
                     }
                 });
-                let at = item * to.outer + first + dot(place, to.space);
-                for (place, sum) in out[at..].iter_mut().zip(&sums[..len]) {
-                    *place = sum.to_element();
+                let at = item * to.outer + first + dot(position, to.space);
+                for (y, sum) in out[at..].iter_mut().zip(&sums[..len]) {
+                    *y = sum.to_element();
                 }
             }
         }
@@ -272,7 +284,7 @@ pub(crate) fn channels_last_depthwise<T: Operand>(
     Ok(())
 }
 
-/// The weights of a depthwise convolution in scratch memory, channels innermost.
+/// Copies the weights of a depthwise convolution to scratch memory, channels innermost.
 fn weights_by_tap<'c, T: Operand>(
     cx: &'c mut KernelContext<'_>,
     g: &Geometry,
@@ -294,14 +306,15 @@ fn weights_by_tap<'c, T: Operand>(
     Ok(weights)
 }
 
-/// Calls `f` for each element of the kernel that meets an input element, and where.
-fn for_each_tap(g: &Geometry, place: [usize; 3], mut f: impl FnMut([usize; 3], [usize; 3])) {
+/// Calls `f` for each kernel element over the input at output `position`: kernel index, input
+/// position.
+fn for_each_tap(g: &Geometry, position: [usize; 3], mut f: impl FnMut([usize; 3], [usize; 3])) {
     for depth in 0..g.kernel[0] {
-        let Some(x_depth) = forward_source(g, 0, depth, place[0]) else { continue };
+        let Some(x_depth) = forward_source(g, 0, depth, position[0]) else { continue };
         for height in 0..g.kernel[1] {
-            let Some(x_height) = forward_source(g, 1, height, place[1]) else { continue };
+            let Some(x_height) = forward_source(g, 1, height, position[1]) else { continue };
             for width in 0..g.kernel[2] {
-                if let Some(x_width) = forward_source(g, 2, width, place[2]) {
+                if let Some(x_width) = forward_source(g, 2, width, position[2]) {
                     f([depth, height, width], [x_depth, x_height, x_width]);
                 }
             }
@@ -309,6 +322,7 @@ fn for_each_tap(g: &Geometry, place: [usize; 3], mut f: impl FnMut([usize; 3], [
     }
 }
 
-fn dot(place: [usize; 3], steps: [usize; 3]) -> usize {
-    place.iter().zip(steps).map(|(&at, step)| at * step).sum()
+/// Offset of `index` in a tensor with the strides `strides`.
+fn dot(index: [usize; 3], strides: [usize; 3]) -> usize {
+    index.iter().zip(strides).map(|(&at, stride)| at * stride).sum()
 }

@@ -1,4 +1,4 @@
-//! Convolutions as products of the weights with patches of the input.
+//! Convolution by im2col: a matrix product of the weights with patches of the input.
 
 use afferent_core::{Error, KernelContext};
 
@@ -8,28 +8,29 @@ use crate::shared::{
     matmul::{Matmul, Matrix},
 };
 
-/// Elements of scratch memory that patches take, unless that is less than a few patches.
-const PATCH_ELEMENTS: usize = 16_384;
+/// Elements of scratch memory for patches. At least 8 patches are gathered at a time, even if they
+/// are larger.
+const MAX_PATCH_ELEMENTS: usize = 16_384;
 
-/// How patches lie in scratch memory: one after the other, or element by element.
+/// Layout of patches in scratch memory: patch by patch, or element by element.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
-    /// Step between the elements of a patch.
-    element: usize,
-    /// Step between patches.
-    patch: usize,
+    /// Stride between elements of a patch.
+    element_stride: usize,
+    /// Stride between patches.
+    patch_stride: usize,
 }
 
-/// Whether [`forward`] can compute this convolution.
+/// Returns true if [`forward`] supports the strides of this convolution.
 pub(crate) fn supports<T>(g: &Geometry, tensors: &Operands<'_, T>, to: Steps) -> bool {
     let inner = g.inner();
-    // The elements of a patch stand in the order of the weights of one output channel.
+    // The elements of a patch have the order of the weights of one output channel.
     inner > 0
         && (tensors.w_steps.outer == inner || g.groups * g.out_channels == 1)
         && to.position(g.output).is_some()
 }
 
-/// Writes a convolution.
+/// Writes the convolution to `out`.
 pub(crate) fn forward<T: Operand>(
     cx: &mut KernelContext<'_>,
     g: &Geometry,
@@ -39,16 +40,17 @@ pub(crate) fn forward<T: Operand>(
 ) -> Result<(), Error> {
     let (inner, positions) = (g.inner(), g.positions());
     let position = to.position(g.output);
-    let position = position.ok_or(Error::Internal { reason: "outputs lie in a line" })?;
-    let direct = as_matrix(g, tensors);
+    let position =
+        position.ok_or(Error::Internal { reason: "output positions have no common stride" })?;
+    let matrix_strides = as_matrix(g, tensors);
     let is_channels_last = tensors.x_steps.channel == 1 && g.in_channels > 1;
-    let count = (PATCH_ELEMENTS / inner / 8 * 8).clamp(8, 64).min(positions);
+    let count = (MAX_PATCH_ELEMENTS / inner / 8 * 8).clamp(8, 64).min(positions);
     let layout = if is_channels_last || count < 8 {
-        Layout { element: 1, patch: inner }
+        Layout { element_stride: 1, patch_stride: inner }
     } else {
-        Layout { element: count, patch: 1 }
+        Layout { element_stride: count, patch_stride: 1 }
     };
-    let scratch_len = if direct.is_some() { 0 } else { count.saturating_mul(inner) };
+    let scratch_len = if matrix_strides.is_some() { 0 } else { count.saturating_mul(inner) };
     let scratch = cx.scratch::<T>(scratch_len)?;
     for item in 0..g.batch {
         for group in 0..g.groups {
@@ -57,14 +59,14 @@ pub(crate) fn forward<T: Operand>(
             let x_at =
                 item * tensors.x_steps.outer + group * g.in_channels * tensors.x_steps.channel;
             let x = &tensors.x[x_at..];
-            let chunk = if direct.is_some() { positions } else { count };
+            let chunk = if matrix_strides.is_some() { positions } else { count };
             for start in (0..positions).step_by(chunk) {
                 let cols = chunk.min(positions - start);
-                let b = if let Some((row, col)) = direct {
+                let b = if let Some((row, col)) = matrix_strides {
                     Matrix { data: x, row, col }
                 } else {
                     gather(g, tensors, x, start..start + cols, layout, scratch);
-                    Matrix { data: &*scratch, row: layout.element, col: layout.patch }
+                    Matrix { data: &*scratch, row: layout.element_stride, col: layout.patch_stride }
                 };
                 let bias = tensors.bias.and_then(|bias| bias.get(first..));
                 let product = Matmul {
@@ -84,14 +86,15 @@ pub(crate) fn forward<T: Operand>(
     Ok(())
 }
 
-/// The steps of rows and columns where the input is the matrix of patches already.
+/// Row and column strides of the input if it already is the matrix of patches: the kernel is 1×1×1
+/// with stride 1 and no padding.
 fn as_matrix<T>(g: &Geometry, tensors: &Operands<'_, T>) -> Option<(usize, usize)> {
-    let same = g.kernel == [1; 3] && g.stride == [1; 3] && g.padding == [0; 3];
-    let col = tensors.x_steps.position(g.input).filter(|_| same)?;
+    let is_pointwise = g.kernel == [1; 3] && g.stride == [1; 3] && g.padding == [0; 3];
+    let col = tensors.x_steps.position(g.input).filter(|_| is_pointwise)?;
     Some((tensors.x_steps.channel, col))
 }
 
-/// Copies the patches of the outputs at `range`, whose input channels begin with `x`.
+/// Copies the patches of the output positions `range`. `x` starts at the first input channel.
 fn gather<T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
@@ -101,26 +104,27 @@ fn gather<T: Operand>(
     patches: &mut [T],
 ) {
     let (x_steps, w_steps) = (tensors.x_steps, tensors.w_steps);
-    let by_channel = x_steps.channel == 1 && g.in_channels > 1;
+    let is_channels_last = x_steps.channel == 1 && g.in_channels > 1;
     let mut at = range.start;
     while at < range.end {
         let (rest, width) = (at / g.output[2], at % g.output[2]);
-        let place = [rest / g.output[1], rest % g.output[1]];
+        let outer = [rest / g.output[1], rest % g.output[1]];
         let run = (g.output[2] - width).min(range.end - at);
-        let to = (at - range.start) * layout.patch;
+        let to = (at - range.start) * layout.patch_stride;
         for_each_tap(g, |tap| {
-            let row = source(g, 0, tap[0], place[0]).zip(source(g, 1, tap[1], place[1]));
+            let row = source(g, 0, tap[0], outer[0]).zip(source(g, 1, tap[1], outer[1]));
             let from = row.map(|(d, h)| d * x_steps.space[0] + h * x_steps.space[1]);
             let to = to
-                + layout.element * tap.iter().zip(w_steps.space).map(|(t, s)| t * s).sum::<usize>();
-            if by_channel {
+                + layout.element_stride
+                    * tap.iter().zip(w_steps.space).map(|(t, s)| t * s).sum::<usize>();
+            if is_channels_last {
                 for i in 0..run {
                     let from = from.zip(source(g, 2, tap[2], width + i));
                     let from = from.map(|(from, x)| from + x * x_steps.space[2]);
-                    let to = &mut patches[to + i * layout.patch..];
-                    let to_step = w_steps.channel * layout.element;
+                    let to = &mut patches[to + i * layout.patch_stride..];
+                    let to_stride = w_steps.channel * layout.element_stride;
                     let source = from.and_then(|from| x.get(from..));
-                    copy(to, to_step, source, 1, g.in_channels);
+                    copy(to, to_stride, source, 1, g.in_channels);
                 }
             } else {
                 let first =
@@ -129,20 +133,20 @@ fn gather<T: Operand>(
                 let end = end.div_ceil(g.stride[2]).clamp(width, width + run);
                 let first = first.clamp(width, end);
                 for channel in 0..g.in_channels {
-                    let to = &mut patches[to + channel * w_steps.channel * layout.element..];
+                    let to = &mut patches[to + channel * w_steps.channel * layout.element_stride..];
                     let Some(from) = from.filter(|_| first < end) else {
-                        copy(to, layout.patch, None, 1, run);
+                        copy(to, layout.patch_stride, None, 1, run);
                         continue;
                     };
                     let inside = first * g.stride[2] + tap[2] * g.dilation[2] - g.padding[2];
                     let from = from + channel * x_steps.channel + inside * x_steps.space[2];
-                    let step = g.stride[2].saturating_mul(x_steps.space[2]);
-                    copy(to, layout.patch, None, 1, first - width);
-                    let to = &mut to[(first - width) * layout.patch..];
-                    copy(to, layout.patch, x.get(from..), step, end - first);
+                    let stride = g.stride[2].saturating_mul(x_steps.space[2]);
+                    copy(to, layout.patch_stride, None, 1, first - width);
+                    let to = &mut to[(first - width) * layout.patch_stride..];
+                    copy(to, layout.patch_stride, x.get(from..), stride, end - first);
                     if end < width + run {
-                        let to = &mut to[(end - first) * layout.patch..];
-                        copy(to, layout.patch, None, 1, width + run - end);
+                        let to = &mut to[(end - first) * layout.patch_stride..];
+                        copy(to, layout.patch_stride, None, 1, width + run - end);
                     }
                 }
             }
@@ -151,22 +155,22 @@ fn gather<T: Operand>(
     }
 }
 
-/// Copies `len` elements, or zeros where there is no source.
-fn copy<T: Operand>(to: &mut [T], to_step: usize, from: Option<&[T]>, step: usize, len: usize) {
-    match (from, to_step, step) {
+/// Copies `len` elements; writes zeros if `from` is `None`.
+fn copy<T: Operand>(to: &mut [T], to_stride: usize, from: Option<&[T]>, stride: usize, len: usize) {
+    match (from, to_stride, stride) {
         (Some(from), 1, 1) => {
             for (to, from) in to.iter_mut().zip(from).take(len) {
                 *to = *from;
             }
         }
         (Some(from), _, _) => {
-            let from = from.iter().step_by(step.max(1)).take(len);
-            for (to, from) in to.iter_mut().step_by(to_step.max(1)).zip(from) {
+            let from = from.iter().step_by(stride.max(1)).take(len);
+            for (to, from) in to.iter_mut().step_by(to_stride.max(1)).zip(from) {
                 *to = *from;
             }
         }
         (None, _, _) => {
-            to.iter_mut().step_by(to_step.max(1)).take(len).for_each(|to| *to = T::default());
+            to.iter_mut().step_by(to_stride.max(1)).take(len).for_each(|to| *to = T::default());
         }
     }
 }
@@ -181,7 +185,8 @@ fn for_each_tap(g: &Geometry, mut f: impl FnMut([usize; 3])) {
     }
 }
 
-/// The input position along `dim` that the kernel element `tap` meets for the output `at`.
+/// Input position in dimension `dim` under kernel element `tap` at output position `at`; `None` in
+/// the padding.
 fn source(g: &Geometry, dim: usize, tap: usize, at: usize) -> Option<usize> {
     let padded = at * g.stride[dim] + tap * g.dilation[dim];
     padded.checked_sub(g.padding[dim]).filter(|&at| at < g.input[dim])

@@ -25,7 +25,7 @@ pub(crate) fn dims_arg(args: &Args<'_>, rank: usize) -> Result<Dims, Error> {
     for dim in args.int_list(1)?.iter() {
         let dim = wrap_dim(dim, rank, 1)?;
         if dims.contains(&dim) || dim >= rank {
-            return Err(Error::InvalidArgument { index: 1, expected: "each dimension once" });
+            return Err(Error::InvalidArgument { index: 1, expected: "no dimension twice" });
         }
         dims.push(dim)?;
     }
