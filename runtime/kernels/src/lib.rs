@@ -1,7 +1,16 @@
-//! The portable operators, one file each.
+//! Portable kernels: implementations of ATen and ExecuTorch operators for the CPU.
 //!
-//! To add one: write `src/<namespace>/<op>.rs` with a `KERNELS` constant and add the two lines to
-//! `src/<namespace>.rs`.
+//! Each operator is one file in the folder of its namespace: [`ATEN`], [`DIM_ORDER`], [`ET_COPY`],
+//! [`LLAMA`], [`PREPROCESS`], [`PRIM`], [`QUANTIZED_DECOMPOSED`]. The file states the schema, the
+//! dtypes and shapes, the formula, the tolerance and the errors, and has a table of tests. The
+//! module `shared` holds what several operators need. [`KERNELS`] lists all kernels; a program can
+//! link a part of them (selective build).
+//!
+//! Begin with `aten/relu.rs` (pointwise), `aten/sum.rs` (a reduction) or `aten/slice_copy.rs` (data
+//! movement). To add a kernel, write `src/<namespace>/<op>.rs` with a `KERNELS` constant, and add
+//! its two lines to `src/<namespace>.rs`.
+//!
+//! With the feature `std`, `f32` kernels use SIMD code for the instruction set of the processor.
 
 #![cfg_attr(not(test), no_std)]
 
@@ -24,28 +33,28 @@ pub use afferent_simd::Isa;
 #[cfg(feature = "std")]
 pub use shared::simd::with_isa;
 
-/// The operators of the namespace `aten`.
+/// Kernels of the namespace `aten`.
 pub const ATEN: &[&[Kernel]] = aten::KERNELS;
 
-/// The operators of the namespace `dim_order_ops`.
+/// Kernels of the namespace `dim_order_ops`.
 pub const DIM_ORDER: &[&[Kernel]] = dim_order::KERNELS;
 
-/// The operators of the namespace `et_copy`.
+/// Kernels of the namespace `et_copy`.
 pub const ET_COPY: &[&[Kernel]] = et_copy::KERNELS;
 
-/// The operators of the namespace `llama`.
+/// Kernels of the namespace `llama`.
 pub const LLAMA: &[&[Kernel]] = llama::KERNELS;
 
-/// The operators of the namespace `preprocess`.
+/// Kernels of the namespace `preprocess`.
 pub const PREPROCESS: &[&[Kernel]] = preprocess::KERNELS;
 
-/// The operators on numbers, sizes and views.
+/// Operators on scalars, sizes and views: `aten::sym_size.int`, `executorch_prim` and others.
 pub const PRIM: &[&[Kernel]] = prim::KERNELS;
 
-/// The operators of the namespace `quantized_decomposed`.
+/// Kernels of the namespace `quantized_decomposed`.
 pub const QUANTIZED_DECOMPOSED: &[&[Kernel]] = quantized_decomposed::KERNELS;
 
-/// Every portable kernel, one list a namespace.
+/// All portable kernels, one list per namespace.
 pub const KERNELS: &[&[&[Kernel]]] =
     &[ATEN, DIM_ORDER, ET_COPY, LLAMA, PREPROCESS, PRIM, QUANTIZED_DECOMPOSED];
 

@@ -1,4 +1,7 @@
-//! Building blocks that the kernels of several operators share.
+//! Building blocks of kernels.
+//!
+//! Data movement starts from [`strided_view`], arithmetic on elements from [`pointwise`], and
+//! reductions from [`reduce`]. Most other kernels read and write through [`elements`].
 
 pub(crate) mod accumulator;
 pub(crate) mod attention;

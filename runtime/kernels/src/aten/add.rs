@@ -18,7 +18,7 @@ use crate::shared::{
     accumulator::{Accumulator, check_dtype},
     complex::{add, complex_result_type, map, with_complex},
     dtype::Number,
-    pointwise::{Input, Pointwise, integer, numbers},
+    pointwise::{Input, Pointwise, integer_scalar, numbers},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -43,7 +43,7 @@ fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     }
     let sum = Pointwise::new(inputs)?.with_unrounded_scalars();
     let alpha = args.scalar(2)?;
-    let int = integer(alpha, sum.dtype(), 2)?;
+    let int = integer_scalar(alpha, sum.dtype(), 2)?;
     sum.run(
         args,
         3,

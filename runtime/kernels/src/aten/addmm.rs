@@ -57,8 +57,8 @@ fn addmm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<
     out.resize(&[rows, cols])?;
     let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
     let product = Matmul {
-        a: Matrix { data: elements::<T>(&a)?, row: a_steps[0], col: a_steps[1] },
-        b: Matrix { data: elements(&b)?, row: b_steps[0], col: b_steps[1] },
+        a: Matrix { data: elements::<T>(&a)?, row_stride: a_steps[0], col_stride: a_steps[1] },
+        b: Matrix { data: elements(&b)?, row_stride: b_steps[0], col_stride: b_steps[1] },
         rows,
         inner,
         cols,
@@ -83,8 +83,8 @@ fn broadcast<'a, T: Operand>(
         }
     };
     match (step(2, rows), step(1, cols)) {
-        (Some(row), Some(col)) if sizes.len() <= 2 => {
-            Ok(Matrix { data: elements(tensor)?, row, col })
+        (Some(row_stride), Some(col_stride)) if sizes.len() <= 2 => {
+            Ok(Matrix { data: elements(tensor)?, row_stride, col_stride })
         }
         _ => Err(Error::InvalidArgument {
             index: 0,

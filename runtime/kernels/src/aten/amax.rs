@@ -22,7 +22,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::amax.out", &[Arg::Tensor, Arg::IntList, Arg::Bool, Arg::Out], amax_out)];
 
 fn amax_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let reduced = ReducedDims::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+    let reduced = ReducedDims::list_or_all(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
     let keepdim = args.bool(2)?;
     reduce_values(args, MinMax::Max, reduced, keepdim, 3)
 }

@@ -22,7 +22,7 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::amin.out", &[Arg::Tensor, Arg::IntList, Arg::Bool, Arg::Out], amin_out)];
 
 fn amin_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let reduced = ReducedDims::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+    let reduced = ReducedDims::list_or_all(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
     let keepdim = args.bool(2)?;
     reduce_values(args, MinMax::Min, reduced, keepdim, 3)
 }

@@ -35,7 +35,7 @@ fn any_all_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
 fn any_dims_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let rank = args.tensor(0)?.rank();
     let reduced = match args.opt_int_list(1)? {
-        Some(dims) => ReducedDims::exactly(dims, rank, 1)?,
+        Some(dims) => ReducedDims::list(dims, rank, 1)?,
         None => ReducedDims::ALL,
     };
     let keepdim = args.bool(2)?;

@@ -70,8 +70,8 @@ fn bmm<T: Operand>(
         let a = a.get(item * a_steps[0]..).ok_or(outside)?;
         let b = b.get(item * b_steps[0]..).ok_or(outside)?;
         let product = Matmul {
-            a: Matrix { data: a, row: a_steps[1], col: a_steps[2] },
-            b: Matrix { data: b, row: b_steps[1], col: b_steps[2] },
+            a: Matrix { data: a, row_stride: a_steps[1], col_stride: a_steps[2] },
+            b: Matrix { data: b, row_stride: b_steps[1], col_stride: b_steps[2] },
             rows,
             inner,
             cols,

@@ -91,7 +91,7 @@ mod tests {
         let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
         run(&[&a, &b], 0, wrong(0, "tensors whose sizes differ in one dimension only"));
         run(&[&a, &iota(&[2])], 1, wrong(0, "tensors whose sizes differ in one dimension only"));
-        run(&[&a], 2, wrong(1, "a dimension"));
+        run(&[&a], 2, wrong(1, "a dimension of the tensor"));
         run(&[], 0, wrong(0, "at least one tensor"));
     }
 

@@ -110,7 +110,7 @@ mod tests {
         let x = || tensor(&[1_u8]);
         check::<u8, 3>(&KERNELS[0], [x(), Value::None, Value::None], error(1, "a limit"));
         let max = Value::Scalar(Scalar::Int(300));
-        let range = error(2, "a number that the dtype can hold");
+        let range = error(2, "a number that the dtype can represent");
         check::<u8, 3>(&KERNELS[0], [x(), Value::None, max], range);
         let (x, max) = (tensor(&[1_u8; 3]), tensor(&[1_u8; 2]));
         let shape = error(2, "a tensor that broadcasts with the others");

@@ -29,15 +29,15 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn constant_pad_nd(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let value = scalar_bytes(args.scalar(2)?, input.dtype(), 2)?;
-    let (sizes, runs) = pad_arg(args, 1, &input, PaddingMode::Constant)?;
+    let (sizes, segments) = pad_arg(args, 1, &input, PaddingMode::Constant)?;
     let mut out = args.out(3)?;
     check_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(&sizes)?;
     // Where every position is copied, nothing remains to be filled.
-    if runs.iter().zip(sizes.iter()).any(|(runs, &size)| runs[0].len < size) {
+    if segments.iter().zip(sizes.iter()).any(|(segments, &size)| segments[0].len < size) {
         fill(out.bytes_mut()?, input.dtype(), value)?;
     }
-    copy_segments(&mut out, &input, &runs)
+    copy_segments(&mut out, &input, &segments)
 }
 
 #[cfg(test)]
@@ -60,9 +60,9 @@ mod tests {
         run(&[-1, 1], Ok((&[2, 2], &[1, 9, 3, 9])));
         run(&[0, 0, -2, 1], Ok((&[1, 2], &[9, 9])));
         let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
-        run(&[1], wrong("a pair for each of the last dimensions"));
-        run(&[0; 6], wrong("a pair for each of the last dimensions"));
-        run(&[-3, 9], wrong("padding that the size allows"));
-        run(&[i64::MIN, i64::MAX], wrong("padding that the size allows"));
+        run(&[1], wrong("a pair of paddings for each of the last dimensions"));
+        run(&[0; 6], wrong("a pair of paddings for each of the last dimensions"));
+        run(&[-3, 9], wrong("padding that the size and the mode allow"));
+        run(&[i64::MIN, i64::MAX], wrong("padding that the size and the mode allow"));
     }
 }

@@ -37,7 +37,7 @@ fn embedding_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     let reader = Reader::<i64>::new(indices, 1)?;
     let row_at = |at| usize::try_from(reader.get(at)).ok().filter(|&row| row < rows);
     if (0..indices.numel()).any(|at| row_at(at).is_none()) {
-        return Err(wrong(1, "rows that the table has"));
+        return Err(wrong(1, "indices in range"));
     }
     let mut sizes = Dims::new(indices.sizes()).ok_or(wrong(1, "fewer dimensions"))?;
     sizes.push(len)?;

@@ -101,7 +101,7 @@ impl<'a> Bags<'a> {
             bags.end = before;
         }
         if (0..len).any(|at| bags.row(at).is_none_or(|row| row >= rows)) {
-            return Err(wrong(1, "rows that the table has"));
+            return Err(wrong(1, "indices in range"));
         }
         Ok(bags)
     }

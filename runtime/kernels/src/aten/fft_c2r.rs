@@ -47,7 +47,8 @@ fn fft_c2r_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
 
 /// Sizes of the result.
 fn out_sizes(args: &Args<'_>, x: &TensorView<'_>, dims: &[usize]) -> Result<Dims, Error> {
-    let mut sizes = Dims::new(x.sizes()).ok_or(Error::InvalidTensor { reason: "too many dims" })?;
+    let mut sizes =
+        Dims::new(x.sizes()).ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })?;
     let len = usize::try_from(args.int(3)?).ok().filter(|&len| len > 0);
     let len = len.ok_or(Error::InvalidArgument { index: 3, expected: "a positive size" })?;
     let short = Error::InvalidArgument { index: 0, expected: "half of the signal and one more" };
@@ -96,10 +97,10 @@ fn transform<A: Float + Element>(
     let mut fft = Fft::new(sizes[last], Direction::Backward, memory);
     lines.for_each([0, 0], |[source, target]| {
         let numbers = data[source..].iter().step_by(from[last].max(1));
-        complete(fft.line(), numbers.copied());
+        complete(fft.signal(), numbers.copied());
         fft.run();
         let places = out[target..].iter_mut().step_by(to[last].max(1));
-        for (place, [re, _]) in places.zip(fft.line()) {
+        for (place, [re, _]) in places.zip(fft.signal()) {
             *place = *re * factor;
         }
     });

@@ -52,7 +52,8 @@ fn transform<A: Float + Element>(
         return Err(Error::InvalidArgument { index: 0, expected: "signals with elements" });
     }
     let factor = normalization_factor::<A>(args, x.sizes(), &dims)?;
-    let mut sizes = Dims::new(x.sizes()).ok_or(Error::InvalidTensor { reason: "too many dims" })?;
+    let mut sizes =
+        Dims::new(x.sizes()).ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })?;
     let (&last, others) = dims.split_last().ok_or(Error::Internal { reason: "there are dims" })?;
     let len = sizes[last];
     if args.bool(3)? {
@@ -77,12 +78,12 @@ fn transform<A: Float + Element>(
     let mut fft = Fft::new(len, Direction::Forward, memory);
     lines.for_each([0, 0], |[source, target]| {
         let numbers = data[source..].iter().step_by(from[last].max(1));
-        for (element, &number) in fft.line().iter_mut().zip(numbers) {
+        for (element, &number) in fft.signal().iter_mut().zip(numbers) {
             *element = [number, A::default()];
         }
         fft.run();
         let places = out[target..].iter_mut().step_by(to[last].max(1)).take(sizes[last]);
-        for (place, element) in places.zip(fft.line()) {
+        for (place, element) in places.zip(fft.signal()) {
             *place = element.map(|part| part * factor);
         }
     });

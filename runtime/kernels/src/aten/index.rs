@@ -35,12 +35,12 @@ fn index(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let places = cx.scratch(selection.count()?)?;
-    selection.locate(list, &from, places)?;
-    let (kept, picked) = selection.split(&out.strides())?;
+    selection.write_offsets(list, &from, places)?;
+    let (kept, picked) = selection.split_strides(&out.strides())?;
     let copy = StridedCopy::new(&selection.rest.sizes, &kept, &selection.rest.strides)?;
     let (size, dst) = (input.dtype().size(), out.bytes_mut()?);
-    let strides = [&*contiguous_strides(&selection.picked), &*picked];
-    for_each_position(&selection.picked, [0, 0], strides, |[place, to]| {
+    let strides = [&*contiguous_strides(&selection.index_sizes), &*picked];
+    for_each_position(&selection.index_sizes, [0, 0], strides, |[place, to]| {
         let from = *places.get(place).ok_or(OUT_OF_BOUNDS)?;
         copy.run(size, (dst, to), (input.bytes(), from))
     })
@@ -101,9 +101,9 @@ mod tests {
         let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
         let at = |index: i64| Tensor::from_slice(&[index]);
         let three = Tensor::from_slice(&[true; 3].map(Bool::from));
-        run(&x, &[Some(&at(2))], wrong("indices inside the dimension"));
-        run(&x, &[Some(&at(i64::MIN))], wrong("indices inside the dimension"));
-        run(&x, &[Some(&three)], wrong("masks of the shape that they mask"));
+        run(&x, &[Some(&at(2))], wrong("indices in range"));
+        run(&x, &[Some(&at(i64::MIN))], wrong("indices in range"));
+        run(&x, &[Some(&three)], wrong("masks with the sizes of the dimensions that they index"));
         run(&x, &[None, None, Some(&at(0))], wrong("no more indices than dimensions"));
         let (two, three) = (Tensor::from_slice(&[0_i64; 2]), Tensor::from_slice(&[0_i64; 3]));
         run(&x, &[Some(&two), Some(&three)], wrong("indices that broadcast"));

@@ -64,7 +64,7 @@ fn index_put(
     let is_empty = from.sizes.contains(&0);
     let places = cx.scratch(if is_empty { 0 } else { selection.count()? })?;
     if !is_empty {
-        selection.locate(list, &to, places)?;
+        selection.write_offsets(list, &to, places)?;
     }
     if let Some(input) = &input {
         copy_tensor(&mut out, input)?;
@@ -72,11 +72,11 @@ fn index_put(
     if is_empty {
         return Ok(());
     }
-    let (kept, picked) = selection.split(&from.strides)?;
+    let (kept, picked) = selection.split_strides(&from.strides)?;
     let copy = StridedCopy::new(&selection.rest.sizes, &selection.rest.strides, &kept)?;
     let dst = out.bytes_mut()?;
-    let strides = [&*contiguous_strides(&selection.picked), &*picked];
-    for_each_position(&selection.picked, [0, 0], strides, |[place, from]| {
+    let strides = [&*contiguous_strides(&selection.index_sizes), &*picked];
+    for_each_position(&selection.index_sizes, [0, 0], strides, |[place, from]| {
         let to = *places.get(place).ok_or(OUT_OF_BOUNDS)?;
         if accumulate {
             add_strided(&copy, dtype, (dst, to), (values.bytes(), from))
@@ -130,7 +130,7 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let (row, outside) = (iota(&[2]), Tensor::from_slice(&[2_i64]));
         let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(&[Some(&outside)], &iota(&[1]), false, wrong(1, "indices inside the dimension"));
+        run(&[Some(&outside)], &iota(&[1]), false, wrong(1, "indices in range"));
         run(&[Some(&outside)], &row, false, wrong(2, "a shape that broadcasts"));
         let floats = Tensor::from_slice(&[1.0_f32]);
         let error = Error::InvalidType { index: 2, found: floats.dtype() };

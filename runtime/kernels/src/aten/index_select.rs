@@ -27,7 +27,7 @@ fn index_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     let (input, index) = (args.tensor(0)?, args.tensor(2)?);
     let dim = dim_arg(args, 1, input.rank())?;
     let wrong = |expected| Error::InvalidArgument { index: 2, expected };
-    let indices = Indices::of(&index, 2)?;
+    let indices = Indices::new(&index, 2)?;
     let (mut from, count) = (StridedView::of(&input), index.numel());
     if index.rank() > 1 || (input.rank() == 0 && count != 1) {
         return Err(wrong("a row of indices, or one for a tensor without dimensions"));
@@ -48,7 +48,7 @@ fn index_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     }
     let copy = StridedCopy::new(&to.sizes, &to.strides, &from.strides)?;
     for at in 0..count {
-        let position = indices.below(at, size).ok_or(wrong("indices inside the dimension"))?;
+        let position = indices.get_in_range(at, size).ok_or(wrong("indices in range"))?;
         let (to, from) = (at.wrapping_mul(step), position.wrapping_mul(stride));
         let dst = (out.bytes_mut()?, to);
         copy.run(input.dtype().size(), dst, (input.bytes(), from))?;
@@ -74,7 +74,7 @@ mod tests {
         run(0, &[1, 1, 0], Ok((&[3, 3], &[3, 4, 5, 3, 4, 5, 0, 1, 2])));
         run(-1, &[2, 0], Ok((&[2, 2], &[2, 0, 5, 3])));
         run(1, &[], Ok((&[2, 0], &[])));
-        let expected = "indices inside the dimension";
+        let expected = "indices in range";
         run(0, &[2], Err(Error::InvalidArgument { index: 2, expected }));
         run(0, &[-1], Err(Error::InvalidArgument { index: 2, expected }));
     }

@@ -45,7 +45,8 @@ fn linear<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     if bias.is_some_and(|bias| *bias.sizes() != [cols]) {
         return Err(Error::InvalidArgument { index: 2, expected: "a bias for each row of weight" });
     }
-    let mut sizes = Dims::new(leading).ok_or(Error::InvalidTensor { reason: "too many dims" })?;
+    let mut sizes =
+        Dims::new(leading).ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })?;
     sizes.push(cols)?;
     let mut out = args.out(3)?;
     out.resize(&sizes)?;
@@ -62,14 +63,20 @@ fn linear<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     let (from_col, to_col) = (from[leading.len()], to[leading.len()]);
     let (x, weight, out) = (elements::<T>(&x)?, elements(&weight)?, elements_mut(&mut out)?);
     let addend = match bias {
-        Some(bias) => Some((Matrix { data: elements(&bias)?, row: 0, col: 1 }, T::Acc::ONE)),
+        Some(bias) => {
+            Some((Matrix { data: elements(&bias)?, row_stride: 0, col_stride: 1 }, T::Acc::ONE))
+        }
         None => None,
     };
     let mut result = Ok(());
     outer.for_each([0, 0], |[from, to]| {
         let product = Matmul {
-            a: Matrix { data: x.get(from..).unwrap_or(&[]), row: from_row, col: from_col },
-            b: Matrix { data: weight, row: w[1], col: w[0] },
+            a: Matrix {
+                data: x.get(from..).unwrap_or(&[]),
+                row_stride: from_row,
+                col_stride: from_col,
+            },
+            b: Matrix { data: weight, row_stride: w[1], col_stride: w[0] },
             rows,
             inner,
             cols,

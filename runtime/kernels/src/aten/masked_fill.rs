@@ -81,7 +81,7 @@ mod tests {
         let error = Error::InvalidType { index: 1, found: ScalarType::Byte };
         check::<u8, 3>(&KERNELS[0], [x(), x(), value()], Err(error));
         let error =
-            Error::InvalidArgument { index: 2, expected: "a number that the dtype can hold" };
+            Error::InvalidArgument { index: 2, expected: "a number that the dtype can represent" };
         check::<u8, 3>(&KERNELS[0], [x(), tensor(&bools(&[true])), value()], Err(error));
     }
 }

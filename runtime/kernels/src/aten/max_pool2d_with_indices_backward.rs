@@ -154,10 +154,15 @@ mod tests {
             let found = backward(&x, settings, &grad, &indices);
             assert_eq!(found, Err(Error::InvalidArgument { index, expected }));
         };
-        check(&[1, 3, 0], [&[1, 2], &[1, 1], &[0, 1]], 1, "pictures with elements");
-        check(&[1, 3, 1], [&[2], &[1], &[0]], 1, "a picture as large as the window");
-        check(&[1, 3, 1], [&[0], &[1], &[0]], 2, "one number or one a dimension, not too small");
+        check(&[1, 3, 0], [&[1, 2], &[1, 1], &[0, 1]], 1, "spatial sizes that are not zero");
+        check(&[1, 3, 1], [&[2], &[1], &[0]], 1, "an input at least as large as the window");
+        check(
+            &[1, 3, 1],
+            [&[0], &[1], &[0]],
+            2,
+            "one value, or one for each spatial dimension, not below its minimum",
+        );
         check(&[1, 3, 1], [&[1], &[i64::MAX], &[0]], 0, "the sizes of the pool");
-        check(&[1, 3, 1], [&[1], &[1], &[1]], 4, "at most half of the window");
+        check(&[1, 3, 1], [&[1], &[1], &[1]], 4, "at most half of the dilated kernel");
     }
 }

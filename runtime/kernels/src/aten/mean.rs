@@ -32,7 +32,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn mean_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let reduced = ReducedDims::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+    let reduced = ReducedDims::list_or_all(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
     let keepdim = args.bool(2)?;
     mean(args, reduced, keepdim, 3, 4)
 }

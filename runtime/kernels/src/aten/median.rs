@@ -46,7 +46,7 @@ fn median_dim(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     check_dtype(places.dtype(), ScalarType::Long, 4)?;
     places.resize(&sizes)?;
     if *out_strides(&values) != *out_strides(&places) {
-        return Err(Error::NotSupported { what: "outputs of different dim orders" });
+        return Err(Error::NotSupported { what: "outputs with different dim orders" });
     }
     write(cx, x, (reduced, len, keepdim), (values, 3), Some(places))
 }

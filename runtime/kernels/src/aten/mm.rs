@@ -46,8 +46,8 @@ fn mm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     out.resize(&[rows, cols])?;
     let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
     let product = Matmul {
-        a: Matrix { data: elements::<T>(&a)?, row: a_steps[0], col: a_steps[1] },
-        b: Matrix { data: elements(&b)?, row: b_steps[0], col: b_steps[1] },
+        a: Matrix { data: elements::<T>(&a)?, row_stride: a_steps[0], col_stride: a_steps[1] },
+        b: Matrix { data: elements(&b)?, row_stride: b_steps[0], col_stride: b_steps[1] },
         rows,
         inner,
         cols,

@@ -53,7 +53,7 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let wrong = |index, expected| Error::InvalidArgument { index, expected };
     let &[batch, channels, ref space @ ..] = x.sizes() else {
-        return Err(wrong(0, "a batch of channels"));
+        return Err(wrong(0, "a tensor [batch, channels, ...]"));
     };
     let area = space.iter().fold(1_usize, |area, &size| area.saturating_mul(size));
     for (index, size) in [(3, batch), (4, channels), (5, area)] {
@@ -65,7 +65,9 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let groups = groups.filter(|&groups| channels.is_multiple_of(groups));
     let groups = groups.ok_or(wrong(6, "a divisor of the number of channels"))?;
     let affine = |index: u8| match args.opt_tensor(usize::from(index))? {
-        Some(tensor) if *tensor.sizes() != [channels] => Err(wrong(index, "one number a channel")),
+        Some(tensor) if *tensor.sizes() != [channels] => {
+            Err(wrong(index, "one element per channel"))
+        }
         Some(tensor) => Reader::new(tensor, index).map(Some),
         None => Ok(None),
     };
@@ -105,10 +107,10 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     for item in 0..batch {
         for place in 0..groups {
             let first = item * from[0] + place * each * from[1];
-            let (group_mean, var) = group.moments(&x, first, each.saturating_mul(area));
+            let (group_mean, var) = group.mean_var(&x, first, each.saturating_mul(area));
             let scale = A::ONE / (var + eps).sqrt();
             for c in place * each..(place + 1) * each {
-                let (weight, bias) = affine.at(c);
+                let (weight, bias) = affine.get(c);
                 let (scale, shift) = (scale * weight, bias);
                 let at = [item * from[0] + c * from[1], item * to[0] + c * to[1]];
                 channel.map(&x, &mut out, at, |part, _| {

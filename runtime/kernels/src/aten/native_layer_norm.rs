@@ -87,7 +87,7 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let mut out = Writer::new(&mut out, 5)?;
     let (mut mean, mut rstd) = (Writer::new(&mut mean, 6)?, Writer::new(&mut rstd, 7)?);
     rows.for_each([0; 4], |[from, to, mean_to, rstd_to]| {
-        let (row_mean, var) = group.moments(&x, from, count);
+        let (row_mean, var) = group.mean_var(&x, from, count);
         let scale = A::ONE / (var + eps).sqrt();
         group.map(&x, &mut out, [from, to], |part, at| {
             part.iter_mut().for_each(|x| *x = (*x - row_mean) * scale);

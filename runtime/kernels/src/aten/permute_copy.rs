@@ -56,7 +56,7 @@ mod tests {
             let expected = if dims.len() == 2 && dims[1] == 0 || dims.len() == 1 {
                 "no dimension twice"
             } else {
-                "a dimension"
+                "a dimension of the tensor"
             };
             run(dims, Err(Error::InvalidArgument { index: 1, expected }));
         }

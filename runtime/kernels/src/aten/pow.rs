@@ -100,6 +100,6 @@ mod tests {
         let call = |exponent| [tensor(&[2_i8]), Value::Scalar(Scalar::Int(exponent))];
         let negative = "an exponent of integers that is not negative";
         check::<i8, 2>(&KERNELS[1], call(-1), error(negative));
-        check::<i8, 2>(&KERNELS[1], call(300), error("a number that the dtype can hold"));
+        check::<i8, 2>(&KERNELS[1], call(300), error("a number that the dtype can represent"));
     }
 }

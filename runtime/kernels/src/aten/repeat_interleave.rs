@@ -31,7 +31,7 @@ fn repeat_interleave(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(
     if repeats.rank() != 1 {
         return Err(wrong(0, "one dimension"));
     }
-    let indices = Indices::of(&repeats, 0)?;
+    let indices = Indices::new(&repeats, 0)?;
     let times = |at| indices.get(at).and_then(|times| usize::try_from(times).ok());
     let sum = (0..repeats.numel()).try_fold(0_usize, |sum, at| sum.checked_add(times(at)?));
     let sum = sum.ok_or(wrong(0, "repeats that are not negative"))?;

@@ -44,9 +44,9 @@ mod tests {
         run(&[2, 1], Ok((&[2, 6], &[0, 0, 0, 1, 2, 2, 3, 3, 3, 4, 5, 5])));
         run(&[-1, 0], Ok((&[2, 2], &[1, 2, 4, 5])));
         let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
-        run(&[-4, 9], wrong("padding that the size allows"));
-        run(&[1], wrong("a pair for each of the last dimensions"));
-        run(&[i64::MAX, i64::MAX], wrong("padding that the size allows"));
+        run(&[-4, 9], wrong("padding that the size and the mode allow"));
+        run(&[1], wrong("a pair of paddings for each of the last dimensions"));
+        run(&[i64::MAX, i64::MAX], wrong("padding that the size and the mode allow"));
     }
 
     #[test]

@@ -45,16 +45,16 @@ fn roll(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             *moved = add_shift(*moved, shift, size);
         }
     }
-    let mut runs = identity(input.sizes());
+    let mut segments = identity(input.sizes());
     for (dim, (&moved, &size)) in moved.iter().zip(input.sizes()).enumerate() {
         let left = size - moved;
-        runs[dim][0] = Segment { to: moved, from: 0, len: left, step: 1 };
-        runs[dim][1] = Segment { to: 0, from: left, len: moved, step: 1 };
+        segments[dim][0] = Segment { to: moved, from: 0, len: left, step: 1 };
+        segments[dim][1] = Segment { to: 0, from: left, len: moved, step: 1 };
     }
     let mut out = args.out(3)?;
     check_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(input.sizes())?;
-    copy_segments(&mut out, &input, &runs)
+    copy_segments(&mut out, &input, &segments)
 }
 
 /// Shifts all elements in row-major order.
@@ -110,6 +110,6 @@ mod tests {
         let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
         run(&[1, 2], &[], wrong(1, "one shift, or one for each dimension"));
         run(&[1, 2], &[0], wrong(1, "one shift for each dimension"));
-        run(&[1], &[2], wrong(2, "a dimension"));
+        run(&[1], &[2], wrong(2, "a dimension of the tensor"));
     }
 }

@@ -62,7 +62,7 @@ fn scatter(args: &mut Args<'_>, src: &[u8], from: &StridedView) -> Result<(), Er
     let to = StridedView::of_out(&out);
     with_element_size!(input.dtype().size(), N => {
         let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, src.as_chunks::<N>().0);
-        for_each_index(IndexedDim { index, arg: 2, dim, beside_arg: 3 }, from, &to, |from, to| {
+        for_each_index(IndexedDim { index, arg: 2, dim, values_arg: 3 }, from, &to, |from, to| {
             *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *src.get(from).ok_or(OUT_OF_BOUNDS)?;
             Ok(())
         })
@@ -98,9 +98,9 @@ mod tests {
         );
         run(&[1, 1], &[1], Ok((sizes, &[0, 7, 2, 3, 4, 5])), Ok((sizes, &[0, 6, 2, 3, 4, 5])));
         run(&[0, 9], &[], Ok((sizes, &[0, 1, 2, 3, 4, 5])), Ok((sizes, &[0, 1, 2, 3, 4, 5])));
-        let expected = "indices inside the dimension";
+        let expected = "indices in range";
         run(&[1, 1], &[3], wrong(expected), wrong(expected));
-        let expected = "indices for no more positions than there are";
+        let expected = "an index no larger than the indexed tensor";
         run(&[3, 1], &[0; 3], wrong(expected), wrong(expected));
     }
 }

@@ -41,7 +41,7 @@ fn scatter_add(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     let (to, from) = (StridedView::of_out(&out), StridedView::of(&source));
     let (one, dtype) = (StridedCopy::scalar(), input.dtype());
     let dst = out.bytes_mut()?;
-    for_each_index(IndexedDim { index, arg: 2, dim, beside_arg: 3 }, &from, &to, |from, to| {
+    for_each_index(IndexedDim { index, arg: 2, dim, values_arg: 3 }, &from, &to, |from, to| {
         add_strided(&one, dtype, (dst, to), (source.bytes(), from))
     })
 }
@@ -66,7 +66,7 @@ mod tests {
         };
         run(&[0, 0, 2, 1], &[1, 2, 3, 4], Ok((&[2, 3], &[3, 1, 2, 3, 8, 8])));
         run(&[2, 2, 2, 2], &[i32::MAX, 0, 0, 0], Ok((&[2, 3], &[0, 1, i32::MIN + 1, 3, 4, 5])));
-        let expected = "indices inside the dimension";
+        let expected = "indices in range";
         run(&[3, 0, 0, 0], &[0; 4], Err(Error::InvalidArgument { index: 2, expected }));
     }
 

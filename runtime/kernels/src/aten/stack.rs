@@ -65,7 +65,7 @@ mod tests {
         run(&[&b, &b], -1, Ok((&[3, 2], &[0, 0, 1, 1, 2, 2])));
         let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
         run(&[&a, &b], 0, wrong(0, "tensors of the same sizes"));
-        run(&[&a], 2, wrong(1, "a dimension"));
+        run(&[&a], 2, wrong(1, "a dimension of the tensor"));
         run(&[], 0, wrong(0, "at least one tensor"));
     }
 }

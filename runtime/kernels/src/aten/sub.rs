@@ -17,7 +17,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
     dtype::Number,
-    pointwise::{Input, Pointwise, integer, numbers},
+    pointwise::{Input, Pointwise, integer_scalar, numbers},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -33,7 +33,7 @@ fn sub_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     let inputs = [Input::arg(args, 0)?, Input::arg(args, 1)?];
     let call = Pointwise::new(inputs)?.reject_bool()?.with_unrounded_scalars();
     let alpha = args.scalar(2)?;
-    let int = integer(alpha, call.dtype(), 2)?;
+    let int = integer_scalar(alpha, call.dtype(), 2)?;
     call.run(
         args,
         3,

@@ -29,7 +29,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn sum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let rank = args.tensor(0)?.rank();
-    let reduced = ReducedDims::list(args.opt_int_list(1)?, rank, 1)?;
+    let reduced = ReducedDims::list_or_all(args.opt_int_list(1)?, rank, 1)?;
     let keepdim = args.bool(2)?;
     let dtype = args.opt_dtype(3)?;
     let out_dtype = args.out(4)?.dtype();

@@ -20,7 +20,7 @@ fn t_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut view = StridedView::of(&input);
     match input.rank() {
         0 | 1 => {}
-        2 => view.swap(0, 1),
+        2 => view.transpose(0, 1),
         _ => {
             let expected = "a tensor of at most two dimensions";
             return Err(Error::InvalidArgument { index: 0, expected });

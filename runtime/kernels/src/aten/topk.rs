@@ -62,7 +62,7 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
         return Ok(());
     }
     if *out_strides(&values) != *out_strides(&indices) {
-        return Err(Error::NotSupported { what: "outputs of different dim orders" });
+        return Err(Error::NotSupported { what: "outputs with different dim orders" });
     }
     let slices = DimSlices::new(&x, &values, dim)?;
     let reader = Reader::<A>::new(x, 0)?;

@@ -28,7 +28,7 @@ fn transpose_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
     let (a, b) = (dim_arg(args, 1, input.rank())?, dim_arg(args, 2, input.rank())?);
     let mut view = StridedView::of(&input);
     if a != b {
-        view.swap(a, b);
+        view.transpose(a, b);
     }
     materialize(&mut args.out(3)?, 3, &input, &view)
 }

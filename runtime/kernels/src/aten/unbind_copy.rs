@@ -70,6 +70,6 @@ mod tests {
         run(0, Ok([(&[3], &[0, 1, 2]), (&[3], &[3, 4, 5])]));
         let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
         run(1, wrong(2, "one tensor for each position"));
-        run(2, wrong(1, "a dimension"));
+        run(2, wrong(1, "a dimension of the tensor"));
     }
 }

@@ -78,7 +78,7 @@ struct Axis<A> {
 impl<A: Float> Axis<A> {
     fn new(target: &OutputSize, dim: usize, size: usize, aligned: bool) -> Self {
         let (step, half) = if !aligned {
-            (target.step(dim, size), A::from_double(0.5))
+            (target.scale(dim, size), A::from_double(0.5))
         } else if target.sizes[dim] > 1 {
             let intervals = A::from_double((target.sizes[dim] - 1) as f64);
             (A::from_double((size - 1) as f64) / intervals, A::default())

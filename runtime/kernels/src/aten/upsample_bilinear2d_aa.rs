@@ -48,7 +48,7 @@ fn upsample<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let sizes = args.int_list(1)?.to_dims().ok_or(wrong(1, "a height and a width"))?;
     let &[rows, columns] = &*sizes else { return Err(wrong(1, "a height and a width")) };
     if [height, width, rows, columns].contains(&0) {
-        return Err(wrong(0, "pictures that are not empty, also afterwards"));
+        return Err(wrong(0, "sizes that give a non-empty output"));
     }
     let (aligned, scales) = (args.bool(2)?, [args.opt_double(3)?, args.opt_double(4)?]);
     let mut out = args.out(5)?;

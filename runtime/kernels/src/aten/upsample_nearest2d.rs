@@ -46,7 +46,7 @@ fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     let mut pixels = LoopNest::new();
     pixels.push(batch, [from[0], to[0]])?;
     pixels.push(channels, [from[1], to[1]])?;
-    let steps = [target.step::<f32>(0, height), target.step::<f32>(1, width)];
+    let steps = [target.scale::<f32>(0, height), target.scale::<f32>(1, width)];
     let (bytes, source, sink) = (x.dtype().size(), x.bytes(), out.bytes_mut()?);
     for row in 0..rows {
         let y = nearest(row, steps[0], (height, rows));

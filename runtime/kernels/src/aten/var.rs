@@ -50,7 +50,7 @@ struct Options {
 
 impl Options {
     fn new(args: &Args<'_>, correction: f64) -> Result<Self, Error> {
-        let reduced = ReducedDims::list(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
+        let reduced = ReducedDims::list_or_all(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
         Ok(Self { reduced, correction, keepdim: args.bool(3)? })
     }
 }

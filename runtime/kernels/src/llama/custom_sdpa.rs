@@ -106,14 +106,14 @@ mod tests {
         let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
         let position = "a position, not a negative number";
         check(Case { start: -1, ..PLAIN }, wrong(3, position));
-        let late = "a key for the position of each query";
+        let late = "at least `start_pos` + queries keys";
         check(Case { start: 2, ..PLAIN }, wrong(1, late));
         check(Case { start: i64::MAX, ..PLAIN }, wrong(1, late));
-        check(Case { dropout: 0.5, ..PLAIN }, wrong(5, "no dropout: 0"));
+        check(Case { dropout: 0.5, ..PLAIN }, wrong(5, "0: dropout is not supported"));
         let mask = || Some(Tensor::zeros(ScalarType::Float, &[3, 2]));
-        let shape = "row-major, with a row for each query and a column for each key";
+        let shape = "a row-major mask of sizes [queries, keys]";
         check(Case { mask: mask(), ..PLAIN }, wrong(4, shape));
-        let both = "no mask beside the causal one";
+        let both = "no mask when `is_causal` is true";
         check(Case { mask: mask(), is_causal: true, ..PLAIN }, wrong(4, both));
     }
 }

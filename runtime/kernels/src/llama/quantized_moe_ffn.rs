@@ -140,7 +140,7 @@ impl<'a> Layer<'a> {
         };
         let twice = hidden.checked_mul(2).ok_or(wrong(7, "a smaller number"))?;
         let packed = |index, rows, columns| {
-            let format = Format { rows, columns, group, bits };
+            let format = Format { rows, columns, group_size: group, bits };
             let pair = (format, tensor(index)?);
             let len = pair.1.sizes().last().copied().unwrap_or(0);
             let fits = *pair.1.sizes() == [experts, len] && matrix(&pair, 0).is_ok();
@@ -220,7 +220,7 @@ fn matrix<'a>(
     let len = packed.sizes().last().copied().unwrap_or(0);
     let bytes = packed.data::<u8>()?.chunks(len.max(1)).nth(expert);
     bytes
-        .and_then(|bytes| format.weights(bytes))
+        .and_then(|bytes| format.parse(bytes))
         .ok_or(Error::InvalidArgument { index: 3, expected: NOT_PACKED })
 }
 

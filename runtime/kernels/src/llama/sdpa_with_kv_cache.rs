@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn caches_are_written_unless_something_is_wrong() {
         assert_eq!(run(2), (Ok(5.0), [vec![6.0, 0.0], vec![6.0, 4.0]]));
-        let expected = "row-major, with a row for each query and a column for each key";
+        let expected = "a row-major mask of sizes [queries, keys]";
         let error = Error::InvalidArgument { index: 7, expected };
         assert_eq!(run(3), (Err(error), [vec![6.0, 2.0], vec![6.0, 2.0]]));
     }

@@ -20,7 +20,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 use crate::shared::{
     accumulator::check_dtype,
     quantize::{
-        choose_qparams::{extent, reader, scale},
+        choose_qparams::{input_reader, min_max, scale},
         clamp_to_range,
     },
 };
@@ -40,7 +40,7 @@ fn choose_qparams_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resul
     let eps = args.double(3)? as f32;
     check_dtype(args.out(5)?.dtype(), ScalarType::Double, 5)?;
     check_dtype(args.out(6)?.dtype(), ScalarType::Long, 6)?;
-    let ends = extent(&reader(x)?, 0, 1, x.numel())?;
+    let ends = min_max(&input_reader(x)?, 0, 1, x.numel())?;
     let (scale, [least, _]) = scale(ends, steps as f32, x.dtype());
     let scale = scale.max(eps);
     let from_least = clamp_to_range(libm::rintf(least / scale), [i64::MIN, i64::MAX]);

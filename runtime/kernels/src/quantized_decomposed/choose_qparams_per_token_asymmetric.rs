@@ -19,8 +19,8 @@ use crate::shared::{
     accumulator::check_dtype,
     loop_nest::{LoopNest, out_strides, strides_of},
     quantize::{
-        choose_qparams::{extent, reader, scale},
-        clamp_to_range, round,
+        choose_qparams::{input_reader, min_max, scale},
+        clamp_to_range, round_to_dtype,
     },
 };
 
@@ -35,7 +35,7 @@ fn choose_qparams_per_token_asymmetric_out(
     args: &mut Args<'_>,
 ) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let reader = reader(x)?;
+    let reader = input_reader(x)?;
     let lines = Error::InvalidArgument { index: 0, expected: "lines of elements" };
     let mut sizes = Dims::new(x.sizes()).ok_or(lines)?;
     *sizes.last_mut().ok_or(lines)? = 1;
@@ -53,7 +53,7 @@ fn choose_qparams_per_token_asymmetric_out(
     let (scales, zero_points) = (scale_out.data_mut::<f64>()?, zero_point_out.data_mut::<i64>()?);
     let mut result = Ok(());
     tokens.for_each([0; 3], |[from, scale_at, zero_point_at]| {
-        match extent(&reader, from, strides[0][last], x.sizes()[last]) {
+        match min_max(&reader, from, strides[0][last], x.sizes()[last]) {
             Ok(ends) => {
                 let (scale, zero_point) = parameters(ends, x.dtype());
                 if let Some(place) = scales.get_mut(scale_at) {
@@ -71,7 +71,7 @@ fn choose_qparams_per_token_asymmetric_out(
 
 /// Scale and zero point for numbers of `dtype` in `ends`.
 fn parameters(ends: [f32; 2], dtype: ScalarType) -> (f32, i64) {
-    let rounded = |value: f32| round(value, dtype);
+    let rounded = |value: f32| round_to_dtype(value, dtype);
     let (scale, ends) = scale(ends, 255.0, dtype);
     let scale = rounded(scale.max(f32::EPSILON));
     let [least, largest] = ends.map(|end| rounded(end / scale));

@@ -111,7 +111,7 @@ impl<'a, A: Float> Parameters<'a, A> {
             _ => return Err(wrong(2, "numbers for each row of the weight")),
         };
         if zero_points.is_some_and(|zero_points| zero_points.sizes() != scales.sizes()) {
-            return Err(wrong(3, "as many zero points as scales"));
+            return Err(wrong(3, "the sizes of the scales"));
         }
         let steps = |tensor: &TensorView<'_>| {
             let strides = strides_of(tensor);

@@ -57,10 +57,10 @@ pub(crate) fn batch_norm<A: Float>(args: &mut Args<'_>, indices: ArgIndices) -> 
     for c in 0..channels {
         let (mean_c, var_c) = match &running {
             Some((mean, var)) => (mean.get(c), var.get(c)),
-            None => channel.moments(&x, c * from[1], count),
+            None => channel.mean_var(&x, c * from[1], count),
         };
         let inv_std = A::ONE / (var_c + eps).sqrt();
-        let (weight, bias) = affine.at(c);
+        let (weight, bias) = affine.get(c);
         let scale = inv_std * weight;
         channel.map(&x, &mut out, [c * from[1], c * to[1]], |chunk, _| {
             chunk.iter_mut().for_each(|x| *x = (*x - mean_c) * scale + bias);

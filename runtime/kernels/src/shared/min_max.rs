@@ -91,7 +91,9 @@ pub(crate) fn reduce_indices<const N: usize>(
         [indices] => [None, Some(args.outs([indices])?).map(|[p]| p)],
         [values, indices] => args.outs([values, indices])?.map(Some),
         _ => {
-            return Err(Error::Internal { reason: "a reduction to indices has one or two outputs" });
+            return Err(Error::Internal {
+                reason: "a reduction to indices has one or two outputs",
+            });
         }
     };
     let last = u8::try_from(outs[N - 1]).unwrap_or(u8::MAX);

@@ -1,4 +1,4 @@
-//! Mean, variance and rescaling of groups of elements.
+//! Mean, variance and normalization of groups of elements.
 
 use afferent_core::Error;
 
@@ -8,30 +8,35 @@ use crate::shared::{
     loop_nest::LoopNest,
 };
 
-/// Elements that are copied and then changed.
-const IN_CACHE: usize = 1024;
+/// Elements of a chunk that is copied and then normalized in place. It fits the L1 cache.
+const CACHED_ELEMENTS: usize = 1024;
 
-/// The elements of one group, in a tensor to read and one to write.
+/// Elements of one group, in an input and an output tensor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group {
     outer: LoopNest<2>,
-    run: usize,
-    steps: [usize; 2],
+    inner_len: usize,
+    inner_strides: [usize; 2],
 }
 
 impl Group {
-    /// The elements of dimensions of `sizes`, with the strides of both tensors in them.
+    /// Group over dimensions, each with its size and its strides in both tensors.
     pub(crate) fn new(dims: impl Iterator<Item = (usize, [usize; 2])>) -> Result<Self, Error> {
         let mut outer = LoopNest::new();
-        for (size, steps) in dims {
-            outer.push(size, steps)?;
+        for (size, strides) in dims {
+            outer.push(size, strides)?;
         }
-        let (run, steps) = outer.pop();
-        Ok(Self { outer, run, steps })
+        let (inner_len, inner_strides) = outer.pop();
+        Ok(Self { outer, inner_len, inner_strides })
     }
 
-    /// The mean and the variance of the `count` elements of the group that begins at `from`.
-    pub(crate) fn moments<A: Float>(&self, x: &Reader<'_, A>, from: usize, count: usize) -> (A, A) {
+    /// Mean and variance of the `count` elements of the group that starts at offset `from`.
+    pub(crate) fn mean_var<A: Float>(
+        &self,
+        x: &Reader<'_, A>,
+        from: usize,
+        count: usize,
+    ) -> (A, A) {
         let count = A::from_double(count as f64);
         let mean = self.sum(x, from, sum) / count;
         let square = |x: A| (x - mean) * (x - mean);
@@ -42,14 +47,16 @@ impl Group {
         let mut total = A::default();
         self.outer.for_each([from, 0], |[from, _]| {
             let mut part = A::default();
-            x.for_each_chunk(from, self.steps[0], self.run, |chunk| part = part + f(chunk));
+            x.for_each_chunk(from, self.inner_strides[0], self.inner_len, |chunk| {
+                part = part + f(chunk)
+            });
             total = total + part;
         });
         total
     }
 
-    /// Reads the group that begins at `from`, lets `f` change its elements, and writes it from
-    /// `to` on; `f` also gets the number of elements before.
+    /// Copies the group at offset `from` of `x` to offset `to` of `out` and applies `f` to it, a
+    /// chunk at a time. `f` also gets the index of the first element of the chunk in the group.
     pub(crate) fn map<A: Float>(
         &self,
         x: &Reader<'_, A>,
@@ -57,56 +64,56 @@ impl Group {
         [from, to]: [usize; 2],
         mut f: impl FnMut(&mut [A], usize),
     ) {
-        let (mut before, mut buffer) = (0, [A::default(); CHUNK]);
+        let (mut index, mut buffer) = (0, [A::default(); CHUNK]);
         self.outer.for_each([from, to], |[from, to]| {
-            let pair = x.slice(from, self.run).zip(out.slice_mut(to, self.run));
-            if let Some((from, to)) = pair.filter(|_| self.steps == [1, 1]) {
-                // Parts stay in the cache between the copy and the change.
-                for (from, to) in from.chunks(IN_CACHE).zip(to.chunks_mut(IN_CACHE)) {
+            let pair = x.slice(from, self.inner_len).zip(out.slice_mut(to, self.inner_len));
+            if let Some((from, to)) = pair.filter(|_| self.inner_strides == [1, 1]) {
+                // Chunks stay in cache between the copy and `f`.
+                for (from, to) in from.chunks(CACHED_ELEMENTS).zip(to.chunks_mut(CACHED_ELEMENTS)) {
                     to.copy_from_slice(from);
-                    f(to, before);
-                    before += to.len();
+                    f(to, index);
+                    index += to.len();
                 }
                 return;
             }
             let mut done = 0;
-            while done < self.run {
-                let part = &mut buffer[..CHUNK.min(self.run - done)];
-                x.read(from + done * self.steps[0], self.steps[0], part);
-                f(part, before);
-                out.write(to + done * self.steps[1], self.steps[1], part);
-                done += part.len();
-                before += part.len();
+            while done < self.inner_len {
+                let chunk = &mut buffer[..CHUNK.min(self.inner_len - done)];
+                x.read(from + done * self.inner_strides[0], self.inner_strides[0], chunk);
+                f(chunk, index);
+                out.write(to + done * self.inner_strides[1], self.inner_strides[1], chunk);
+                done += chunk.len();
+                index += chunk.len();
             }
         });
     }
 }
 
-/// What multiplies and what is added after normalisation; one and zero where there is none.
+/// Elementwise affine parameters after normalization. An absent weight is 1, an absent bias 0.
 pub(crate) struct Affine<'a, A> {
     pub(crate) weight: Option<Reader<'a, A>>,
     pub(crate) bias: Option<Reader<'a, A>>,
 }
 
 impl<A: Float> Affine<'_, A> {
-    /// The factor and the addend at `at`.
-    pub(crate) fn at(&self, at: usize) -> (A, A) {
-        let weight = self.weight.map_or(A::ONE, |weight| weight.get(at));
-        (weight, self.bias.map_or(A::default(), |bias| bias.get(at)))
+    /// Weight and bias at `index`.
+    pub(crate) fn get(&self, index: usize) -> (A, A) {
+        let weight = self.weight.map_or(A::ONE, |weight| weight.get(index));
+        (weight, self.bias.map_or(A::default(), |bias| bias.get(index)))
     }
 
-    /// Applies the factors and addends from `at` on to `values`.
-    pub(crate) fn apply(&self, values: &mut [A], at: usize) {
+    /// Applies the weights and biases from `index` on to `values`.
+    pub(crate) fn apply(&self, values: &mut [A], index: usize) {
         let mut buffer = [A::default(); CHUNK];
-        for (first, part) in (at..).step_by(CHUNK).zip(values.chunks_mut(CHUNK)) {
-            let buffer = &mut buffer[..part.len()];
+        for (first, chunk) in (index..).step_by(CHUNK).zip(values.chunks_mut(CHUNK)) {
+            let buffer = &mut buffer[..chunk.len()];
             if let Some(weight) = &self.weight {
                 weight.read(first, 1, buffer);
-                part.iter_mut().zip(&*buffer).for_each(|(x, &w)| *x = *x * w);
+                chunk.iter_mut().zip(&*buffer).for_each(|(x, &w)| *x = *x * w);
             }
             if let Some(bias) = &self.bias {
                 bias.read(first, 1, buffer);
-                part.iter_mut().zip(&*buffer).for_each(|(x, &b)| *x = *x + b);
+                chunk.iter_mut().zip(&*buffer).for_each(|(x, &b)| *x = *x + b);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Copies whose result is made of several boxes: padding and rolling.
+//! Padding, and copies that assemble a tensor from boxes, for padding and rolling.
 
 use afferent_core::{Args, Dims, Error, MAX_DIMS, TensorMut, TensorView};
 
@@ -7,149 +7,152 @@ use crate::shared::{
     strided_view::{StridedView, copy_view},
 };
 
-/// Neighbouring positions of one dimension of a result, and where their elements come from.
+/// Consecutive output positions in one dimension, and the input positions that they are copied
+/// from.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Segment {
-    /// First position that is written.
+    /// First output position.
     pub(crate) to: usize,
-    /// First position that is read.
+    /// First input position.
     pub(crate) from: usize,
     /// Number of positions.
     pub(crate) len: usize,
-    /// Positions between neighbours that are read: 1, 0, or a wrapped -1.
+    /// Step between input positions: 1, 0, or a wrapped -1.
     pub(crate) step: usize,
 }
 
-/// Up to three runs for each dimension.
+/// Up to three segments for each dimension.
 pub(crate) type Segments = [[Segment; 3]; MAX_DIMS];
 
-/// Segments that copy every position of `sizes` to the same position.
+/// Segments that copy all positions of `sizes` unchanged.
 pub(crate) fn identity(sizes: &[usize]) -> Segments {
-    let mut runs = [[Segment::default(); 3]; MAX_DIMS];
-    for (runs, &len) in runs.iter_mut().zip(sizes) {
-        runs[0] = Segment { to: 0, from: 0, len, step: 1 };
+    let mut segments = [[Segment::default(); 3]; MAX_DIMS];
+    for (segments, &len) in segments.iter_mut().zip(sizes) {
+        segments[0] = Segment { to: 0, from: 0, len, step: 1 };
     }
-    runs
+    segments
 }
 
-/// Copies the box of each combination of `runs` from `input` to `out`.
+/// Copies the box of each combination of segments from `input` to `out`.
 pub(crate) fn copy_segments(
     out: &mut TensorMut<'_, '_>,
     input: &TensorView<'_>,
-    runs: &Segments,
+    segments: &Segments,
 ) -> Result<(), Error> {
     if out.sizes().contains(&0) {
         return Ok(());
     }
     let to = StridedView::of_out(out);
-    copy_from(out, to, input, StridedView::of(input), (runs, 0))
+    copy_segments_from_dim(out, to, input, StridedView::of(input), (segments, 0))
 }
 
-/// As [`copy_segments`], for the dimensions from `dim` on; those before are chosen.
-fn copy_from(
+/// Copies the boxes of the segments of dimension `dim` and after. The views are already sliced in
+/// the dimensions before `dim`.
+fn copy_segments_from_dim(
     out: &mut TensorMut<'_, '_>,
     to: StridedView,
     input: &TensorView<'_>,
     from: StridedView,
-    (runs, dim): (&Segments, usize),
+    (segments, dim): (&Segments, usize),
 ) -> Result<(), Error> {
     if dim == to.sizes.len() {
         return copy_view(out, &to, input, &from);
     }
-    for run in runs[dim].iter().filter(|run| run.len > 0) {
+    for segment in segments[dim].iter().filter(|segment| segment.len > 0) {
         let (mut to, mut from) = (to, from);
-        to.slice(dim, run.to, run.len, 1);
-        from.slice(dim, run.from, run.len, run.step);
-        copy_from(out, to, input, from, (runs, dim + 1))?;
+        to.slice(dim, segment.to, segment.len, 1);
+        from.slice(dim, segment.from, segment.len, segment.step);
+        copy_segments_from_dim(out, to, input, from, (segments, dim + 1))?;
     }
     Ok(())
 }
 
-/// What stands at the positions that padding adds.
+/// Content of the positions that padding adds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PaddingMode {
-    /// Nothing from the tensor.
+    /// A constant that the caller has written to the output.
     Constant,
     /// The element at the edge.
     Replicate,
-    /// The elements before the edge, mirrored.
+    /// The elements next to the edge, reversed, without the element at the edge.
     Reflect,
 }
 
-/// Size and runs of a dimension of `size` with `before` and `after` positions added, or, where
-/// they are negative, taken away; `None` when that cannot be.
+/// Padded size and segments of a dimension of size `size`. Negative `before` and `after` crop the
+/// dimension. `None` if the padding exceeds what the size or the mode allows.
 pub(crate) fn pad_dim(
     size: usize,
     before: i64,
     after: i64,
-    border: PaddingMode,
+    mode: PaddingMode,
 ) -> Option<(usize, [Segment; 3])> {
-    let split = |pad: i64| {
+    let pad_and_crop = |pad: i64| {
         let amount = usize::try_from(pad.unsigned_abs()).ok()?;
         Some(if pad < 0 { (0, amount) } else { (amount, 0) })
     };
-    let ((before, cut), (after, cut_end)) = (split(before)?, split(after)?);
-    let kept = size.checked_sub(cut)?.checked_sub(cut_end)?;
+    let ((before, crop), (after, crop_end)) = (pad_and_crop(before)?, pad_and_crop(after)?);
+    let kept = size.checked_sub(crop)?.checked_sub(crop_end)?;
     let padded = kept.checked_add(before)?.checked_add(after)?;
-    let limit = match border {
+    let max_padding = match mode {
         PaddingMode::Constant => usize::MAX,
         PaddingMode::Replicate => size.saturating_mul(usize::MAX),
         PaddingMode::Reflect => size.saturating_sub(1),
     };
-    if before.max(after) > limit {
+    if before.max(after) > max_padding {
         return None;
     }
-    let kept_run = Segment { to: before, from: cut, len: kept, step: 1 };
-    let (first, last, back) = match border {
+    let kept_segment = Segment { to: before, from: crop, len: kept, step: 1 };
+    let (first, last, step) = match mode {
         PaddingMode::Constant => {
-            return Some((padded, [kept_run, Segment::default(), Segment::default()]));
+            return Some((padded, [kept_segment, Segment::default(), Segment::default()]));
         }
         PaddingMode::Replicate => (0, size.saturating_sub(1), 0),
         PaddingMode::Reflect => (before, size.saturating_sub(2), 1_usize.wrapping_neg()),
     };
-    let first = Segment { to: 0, from: first, len: before, step: back };
-    let last = Segment { to: before + kept, from: last, len: after, step: back };
-    Some((padded, [first, kept_run, last]))
+    let first = Segment { to: 0, from: first, len: before, step };
+    let last = Segment { to: before + kept, from: last, len: after, step };
+    Some((padded, [first, kept_segment, last]))
 }
 
-/// Sizes and runs of `input` padded by the argument `index`: before and after, a pair for each
-/// dimension from the last one on.
+/// Padded sizes and segments of `input`. Argument `index` has a pair (before, after) for each
+/// dimension, starting with the last one.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when the padding does not fit the tensor.
+/// [`Error::InvalidArgument`] if there are too many pairs or the padding exceeds its limits.
 pub(crate) fn pad_arg(
     args: &Args<'_>,
     index: u8,
     input: &TensorView<'_>,
-    border: PaddingMode,
+    mode: PaddingMode,
 ) -> Result<(Dims, Segments), Error> {
     let padding = args.int_list(usize::from(index))?;
     let wrong = |expected| Error::InvalidArgument { index, expected };
     if padding.len() % 2 != 0 || padding.len() / 2 > input.rank() {
-        return Err(wrong("a pair for each of the last dimensions"));
+        return Err(wrong("a pair of paddings for each of the last dimensions"));
     }
     let mut sizes = StridedView::of(input).sizes;
-    let mut runs = identity(input.sizes());
+    let mut segments = identity(input.sizes());
     for (pair, dim) in (0..padding.len() / 2).zip((0..input.rank()).rev()) {
         let [before, after] = [0, 1].map(|side| padding.get(2 * pair + side).unwrap_or(0));
-        let padded = pad_dim(sizes[dim], before, after, border);
-        (sizes[dim], runs[dim]) = padded.ok_or(wrong("padding that the size allows"))?;
+        let padded = pad_dim(sizes[dim], before, after, mode);
+        (sizes[dim], segments[dim]) =
+            padded.ok_or(wrong("padding that the size and the mode allow"))?;
     }
-    Ok((sizes, runs))
+    Ok((sizes, segments))
 }
 
-/// Pads the last `dims` dimensions of the tensor 0 by the argument 1 into the tensor 2.
-pub(crate) fn pad(args: &mut Args<'_>, dims: usize, border: PaddingMode) -> Result<(), Error> {
+/// Pads the last `dims` dimensions of argument 0 by argument 1 and writes argument 2.
+pub(crate) fn pad(args: &mut Args<'_>, dims: usize, mode: PaddingMode) -> Result<(), Error> {
     let input = args.tensor(0)?;
     if args.int_list(1)?.len() != 2 * dims {
-        let expected = "a pair for each of the last dimensions";
+        let expected = "a pair of paddings for each of the last dimensions";
         return Err(Error::InvalidArgument { index: 1, expected });
     }
-    let (sizes, runs) = pad_arg(args, 1, &input, border)?;
+    let (sizes, segments) = pad_arg(args, 1, &input, mode)?;
     let mut out = args.out(2)?;
     check_dtype(out.dtype(), input.dtype(), 2)?;
     out.resize(&sizes)?;
-    copy_segments(&mut out, &input, &runs)
+    copy_segments(&mut out, &input, &segments)
 }
 
 #[cfg(test)]
@@ -158,8 +161,8 @@ mod tests {
 
     #[test]
     fn padded_sizes() {
-        let size = |size, before, after, border| {
-            pad_dim(size, before, after, border).map(|(padded, _)| padded)
+        let size = |size, before, after, mode| {
+            pad_dim(size, before, after, mode).map(|(padded, _)| padded)
         };
         assert_eq!(size(3, 2, 2, PaddingMode::Reflect), Some(7));
         assert_eq!(size(3, 3, 0, PaddingMode::Reflect), None);

@@ -1,4 +1,4 @@
-//! Windows that slide over the last one to three dimensions of a tensor, as pooling does.
+//! Pooling over the last one to three dimensions of a tensor: geometry and argument checks.
 
 pub(crate) mod adaptive;
 pub(crate) mod avg;
@@ -13,7 +13,7 @@ use crate::shared::{
     loop_nest::{LoopNest, out_strides, strides_of},
 };
 
-/// A window along one dimension.
+/// Pooling windows in one dimension.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PoolDim {
     pub(crate) input: usize,
@@ -24,8 +24,8 @@ pub(crate) struct PoolDim {
     pub(crate) dilation: usize,
 }
 
-/// Outputs of a row that an element of the window meets inside the input: `count` from `to` on,
-/// the first at the input position `from`.
+/// Outputs for which one window element is inside the input: `count` outputs from `to` on. Output
+/// `to` reads input position `from`, and the next ones are `stride` apart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TapSpan {
     pub(crate) to: usize,
@@ -34,38 +34,39 @@ pub(crate) struct TapSpan {
 }
 
 impl PoolDim {
-    /// A dimension that the tensor does not have.
-    const NONE: Self = Self { input: 1, output: 1, kernel: 1, stride: 1, padding: 0, dilation: 1 };
+    /// Dimension that the tensor does not have.
+    const ABSENT: Self =
+        Self { input: 1, output: 1, kernel: 1, stride: 1, padding: 0, dilation: 1 };
 
-    /// The elements of the windows at `first..=last` that may meet the input.
+    /// Window elements that may be inside the input for the outputs `first..=last`.
     pub(crate) fn taps(&self, first: usize, last: usize) -> Range<usize> {
         let start = self.padding.saturating_sub(last * self.stride).div_ceil(self.dilation);
         let end = (self.input + self.padding).saturating_sub(first * self.stride);
         start..end.div_ceil(self.dilation).min(self.kernel)
     }
 
-    /// Most windows beside each other whose elements are gone through together: only one where
-    /// hardly two meet the same input, and padding between them would be gone through.
-    pub(crate) fn together(&self) -> usize {
+    /// Maximum number of adjacent windows that are computed together. It is 1 for strides above the
+    /// input size, where the range of [`PoolDim::taps`] for several windows is mostly padding.
+    pub(crate) fn max_windows(&self) -> usize {
         if self.stride > self.input { 1 } else { CHUNK }
     }
 
-    /// The position of the first element of the window at `at` that lies not before the input.
-    pub(crate) fn first(&self, at: usize) -> usize {
+    /// Input position of the first element of window `at` that is not in the padding before the input.
+    pub(crate) fn first_position(&self, at: usize) -> usize {
         let start = at * self.stride;
         let skipped = self.padding.saturating_sub(start).div_ceil(self.dilation);
         start + skipped * self.dilation - self.padding
     }
 
-    /// The input position that element `tap` of the window at `at` meets.
-    pub(crate) fn source(&self, tap: usize, at: usize) -> Option<usize> {
+    /// Input position of element `tap` of window `at`; `None` in the padding.
+    pub(crate) fn input_position(&self, tap: usize, at: usize) -> Option<usize> {
         let padded = at * self.stride + tap * self.dilation;
         padded.checked_sub(self.padding).filter(|&at| at < self.input)
     }
 
-    /// Where the windows `start..start + len` meet the input with their element `tap`; outputs
-    /// count from `start`.
-    pub(crate) fn meeting(&self, tap: usize, start: usize, len: usize) -> TapSpan {
+    /// Span of element `tap` of the windows `start..start + len`. [`TapSpan::to`] is relative to
+    /// `start`.
+    pub(crate) fn tap_span(&self, tap: usize, start: usize, len: usize) -> TapSpan {
         let offset = tap * self.dilation;
         let before = self.padding.saturating_sub(offset).div_ceil(self.stride);
         let end = (self.input + self.padding).saturating_sub(offset).div_ceil(self.stride);
@@ -77,76 +78,77 @@ impl PoolDim {
         TapSpan { to: first - start, from, count: last - first }
     }
 
-    /// The first and the last end of the window at `at` within the padded input, and both within
-    /// the input, counted from the first padding element.
-    pub(crate) fn ends(&self, at: usize) -> ([usize; 2], [usize; 2]) {
+    /// Bounds of window `at` in the padded input and in the input, both relative to the first padding
+    /// element.
+    pub(crate) fn bounds(&self, at: usize) -> ([usize; 2], [usize; 2]) {
         let start = at * self.stride;
         let end = (start + self.kernel).min(self.input + 2 * self.padding);
         let inside = [start.max(self.padding), end.min(self.input + self.padding)];
         ([start, end], inside)
     }
 
-    /// With its output, in a call with the picture before the kernel size at `first`.
-    fn with_output(self, first: u8, ceil: bool) -> Result<Self, Error> {
+    /// Computes the output size. The kernel size is argument `first`, after the input.
+    fn with_output(self, first: u8, ceil_mode: bool) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let span = self.dilation.checked_mul(self.kernel - 1).and_then(|span| span.checked_add(1));
-        let span = span.ok_or(wrong(first, "a window that is not too large"))?;
+        let span = span.ok_or(wrong(first, "a smaller dilated kernel"))?;
         if self.padding > span / 2 {
-            return Err(wrong(first + 2, "at most half of the window"));
+            return Err(wrong(first + 2, "at most half of the dilated kernel"));
         }
-        let small = wrong(first - 1, "a picture as large as the window");
-        let extra = if ceil { self.stride - 1 } else { 0 };
+        let too_small = wrong(first - 1, "an input at least as large as the window");
+        let extra = if ceil_mode { self.stride - 1 } else { 0 };
         let padded = self.padding.checked_mul(2).and_then(|both| both.checked_add(self.input));
         let padded = padded.and_then(|size| size.checked_add(extra));
-        let slack = padded.and_then(|size| size.checked_sub(span)).ok_or(small)?;
+        let slack = padded.and_then(|size| size.checked_sub(span)).ok_or(too_small)?;
         let mut output = slack / self.stride + 1;
-        if ceil && slack / self.stride * self.stride >= self.input + self.padding {
-            // A window beyond the last element of the input is not counted.
+        if ceil_mode && slack / self.stride * self.stride >= self.input + self.padding {
+            // The last window must start inside the input or the padding before it.
             output -= 1;
         }
         if output == 0 {
-            return Err(small);
+            return Err(too_small);
         }
-        // Every position that a window reaches, counted from the first padding element.
+        // Window positions, relative to the first padding element, must not overflow.
         let reach = output.checked_mul(self.stride).and_then(|end| end.checked_add(span));
-        reach.ok_or(wrong(first + 1, "a stride that is not too large"))?;
+        reach.ok_or(wrong(first + 1, "a smaller stride"))?;
         Ok(Self { output, ..self })
     }
 }
 
-/// Windows over depth, height and width of every picture of a tensor; a tensor with fewer of these
-/// has the last ones.
+/// Pooling windows in depth, height and width. With fewer spatial dimensions, the first ones are
+/// absent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PoolGeometry {
-    pub(crate) axes: [PoolDim; 3],
-    dims: usize,
+    pub(crate) dims: [PoolDim; 3],
+    spatial_dims: usize,
 }
 
 impl PoolGeometry {
-    /// The windows over `dims` dimensions of `x`, in a call with `x` before the kernel size at
-    /// `first`, then stride, padding, and at `dilation` the dilation, if it has one.
+    /// Reads the windows over the last `spatial_dims` dimensions of `x`. The kernel size is argument
+    /// `first`, after the input; stride and padding follow. Argument `dilation` is the dilation, if
+    /// there is one.
     pub(crate) fn new(
         args: &Args<'_>,
-        (x, dims): (&TensorView<'_>, usize),
+        (x, spatial_dims): (&TensorView<'_>, usize),
         first: u8,
         dilation: Option<u8>,
-        ceil: bool,
+        ceil_mode: bool,
     ) -> Result<Self, Error> {
         let list = |index: u8| args.int_list(usize::from(index));
-        let input = spatial_sizes(x.sizes(), dims, first - 1)?;
-        let kernel = settings(list(first)?, dims, 1, first)?;
+        let input = spatial_sizes(x.sizes(), spatial_dims, first - 1)?;
+        let kernel = spatial_arg(list(first)?, spatial_dims, 1, first)?;
         let stride = match list(first + 1)? {
             list if list.is_empty() => kernel,
-            list => settings(list, dims, 1, first + 1)?,
+            list => spatial_arg(list, spatial_dims, 1, first + 1)?,
         };
-        let padding = settings(list(first + 2)?, dims, 0, first + 2)?;
+        let padding = spatial_arg(list(first + 2)?, spatial_dims, 0, first + 2)?;
         let dilation = match dilation {
-            Some(index) => settings(list(index)?, dims, 1, index)?,
+            Some(index) => spatial_arg(list(index)?, spatial_dims, 1, index)?,
             None => [1; 3],
         };
-        let mut axes = [PoolDim::NONE; 3];
-        for dim in 3 - dims..3 {
-            let axis = PoolDim {
+        let mut dims = [PoolDim::ABSENT; 3];
+        for dim in 3 - spatial_dims..3 {
+            let window = PoolDim {
                 input: input[dim],
                 output: 0,
                 kernel: kernel[dim],
@@ -154,97 +156,108 @@ impl PoolGeometry {
                 padding: padding[dim],
                 dilation: dilation[dim],
             };
-            axes[dim] = axis.with_output(first, ceil)?;
+            dims[dim] = window.with_output(first, ceil_mode)?;
         }
-        Ok(Self { axes, dims })
+        Ok(Self { dims, spatial_dims })
     }
 
-    /// Sizes of the result for an input of `sizes`.
+    /// Output sizes for an input of `sizes`.
     pub(crate) fn out_sizes(&self, sizes: &[usize]) -> Result<Dims, Error> {
-        with_spatial_sizes(sizes, self.axes.map(|axis| axis.output), self.dims)
+        with_spatial_sizes(sizes, self.dims.map(|dim| dim.output), self.spatial_dims)
     }
 
-    /// Calls `f` for every row of outputs: with its depth and height.
-    pub(crate) fn rows(&self, mut f: impl FnMut([usize; 2])) {
-        for depth in 0..self.axes[0].output {
-            for height in 0..self.axes[1].output {
+    /// Calls `f` for each row of outputs with its position in depth and height.
+    pub(crate) fn for_each_row(&self, mut f: impl FnMut([usize; 2])) {
+        for depth in 0..self.dims[0].output {
+            for height in 0..self.dims[1].output {
                 f([depth, height]);
             }
         }
     }
 }
 
-/// Strides of depth, height and width in a tensor to read and one to write.
+/// Strides of depth, height and width in the input and in the output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpatialStrides {
     pub(crate) from: [usize; 3],
     pub(crate) to: [usize; 3],
 }
 
-/// The last `dims` sizes of a tensor with a channel and perhaps a batch before them; ones stand
-/// for the others.
+/// Sizes of the last `spatial_dims` dimensions of a tensor `[channels, ...]` or
+/// `[batch, channels, ...]`, padded with ones in front.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] for the argument `index` when it has other dimensions, or pictures
-/// without elements.
-pub(crate) fn spatial_sizes(sizes: &[usize], dims: usize, index: u8) -> Result<[usize; 3], Error> {
+/// [`Error::InvalidArgument`] for argument `index` if the rank is wrong or a spatial size is zero.
+pub(crate) fn spatial_sizes(
+    sizes: &[usize],
+    spatial_dims: usize,
+    index: u8,
+) -> Result<[usize; 3], Error> {
     let wrong = |expected| Error::InvalidArgument { index, expected };
-    if sizes.len() != dims + 1 && sizes.len() != dims + 2 {
-        return Err(wrong("a channel and perhaps a batch before what windows slide over"));
+    if sizes.len() != spatial_dims + 1 && sizes.len() != spatial_dims + 2 {
+        return Err(wrong("a tensor [channels, ...] or [batch, channels, ...]"));
     }
-    let picture = last_three(sizes, dims, 1);
-    if picture.contains(&0) { Err(wrong("pictures with elements")) } else { Ok(picture) }
+    let spatial = last_three(sizes, spatial_dims, 1);
+    if spatial.contains(&0) { Err(wrong("spatial sizes that are not zero")) } else { Ok(spatial) }
 }
 
-/// `sizes` with its last `dims` replaced.
+/// Replaces the last `spatial_dims` of `sizes`.
 pub(crate) fn with_spatial_sizes(
     sizes: &[usize],
-    picture: [usize; 3],
-    dims: usize,
+    spatial: [usize; 3],
+    spatial_dims: usize,
 ) -> Result<Dims, Error> {
-    let mut sizes = Dims::new(sizes).ok_or(Error::InvalidTensor { reason: "too many dims" })?;
-    for (size, &picture) in sizes.iter_mut().rev().take(dims).zip(picture.iter().rev()) {
-        *size = picture;
+    let mut sizes =
+        Dims::new(sizes).ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })?;
+    for (size, &new) in sizes.iter_mut().rev().take(spatial_dims).zip(spatial.iter().rev()) {
+        *size = new;
     }
     Ok(sizes)
 }
 
-/// Loops over the pictures of `x` and `out`, of `dims` dimensions, and their strides within one.
+/// Loops over the planes (batch and channels) of `x` and `out`, and the strides in a plane of
+/// `spatial_dims` dimensions.
 pub(crate) fn plane_loops(
     x: &TensorView<'_>,
     out: &TensorMut<'_, '_>,
-    dims: usize,
+    spatial_dims: usize,
 ) -> Result<(LoopNest<2>, SpatialStrides), Error> {
     let (from, to) = (strides_of(x), out_strides(out));
     let mut loops = LoopNest::new();
-    for dim in 0..x.rank().saturating_sub(dims) {
+    for dim in 0..x.rank().saturating_sub(spatial_dims) {
         loops.push(x.sizes()[dim], [from[dim], to[dim]])?;
     }
-    let steps = |strides: &Dims| last_three(strides, dims, 0);
-    Ok((loops, SpatialStrides { from: steps(&from), to: steps(&to) }))
+    let spatial = |strides: &Dims| last_three(strides, spatial_dims, 0);
+    Ok((loops, SpatialStrides { from: spatial(&from), to: spatial(&to) }))
 }
 
-/// The last `dims` of `items`, after as many times `before` as make three.
-pub(crate) fn last_three(items: &[usize], dims: usize, before: usize) -> [usize; 3] {
-    let mut all = [before; 3];
-    for (to, &from) in all.iter_mut().rev().take(dims).zip(items.iter().rev()) {
+/// The last `count` of `items`, padded with `fill` in front.
+pub(crate) fn last_three(items: &[usize], count: usize, fill: usize) -> [usize; 3] {
+    let mut all = [fill; 3];
+    for (to, &from) in all.iter_mut().rev().take(count).zip(items.iter().rev()) {
         *to = from;
     }
     all
 }
 
-/// `dims` settings that are not less than `least`; one stands for all. Ones come before them.
-fn settings(list: IntList<'_>, dims: usize, least: usize, index: u8) -> Result<[usize; 3], Error> {
-    let expected = "one number or one a dimension, not too small";
+/// Reads `count` values that are at least `min` from argument `index`, padded with ones in front. A
+/// list of length 1 applies to all dimensions.
+fn spatial_arg(
+    list: IntList<'_>,
+    count: usize,
+    min: usize,
+    index: u8,
+) -> Result<[usize; 3], Error> {
+    let expected = "one value, or one for each spatial dimension, not below its minimum";
     let wrong = Error::InvalidArgument { index, expected };
-    if list.len() != 1 && list.len() != dims {
+    if list.len() != 1 && list.len() != count {
         return Err(wrong);
     }
     let mut all = [1; 3];
-    for (item, to) in all[3 - dims..].iter_mut().enumerate() {
+    for (item, to) in all[3 - count..].iter_mut().enumerate() {
         let value = list.get(if list.len() == 1 { 0 } else { item });
         let value = value.and_then(|value| usize::try_from(value).ok());
-        *to = value.filter(|&value| value >= least).ok_or(wrong)?;
+        *to = value.filter(|&value| value >= min).ok_or(wrong)?;
     }
     Ok(all)
 }
@@ -254,10 +267,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_of_results() {
+    fn output_sizes() {
         let check = |input, kernel, stride, padding, ceil, expected: Option<usize>| {
-            let axis = PoolDim { input, output: 0, kernel, stride, padding, dilation: 1 };
-            assert_eq!(axis.with_output(1, ceil).ok().map(|axis| axis.output), expected);
+            let dim = PoolDim { input, output: 0, kernel, stride, padding, dilation: 1 };
+            assert_eq!(dim.with_output(1, ceil).ok().map(|dim| dim.output), expected);
         };
         check(4, 2, 2, 0, false, Some(2));
         check(5, 2, 2, 0, false, Some(2));
@@ -280,9 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn pictures_have_elements() {
+    fn empty_spatial_sizes_are_rejected() {
         for sizes in [[1, 0, 3], [1, 3, 0]] {
-            let error = Error::InvalidArgument { index: 1, expected: "pictures with elements" };
+            let error =
+                Error::InvalidArgument { index: 1, expected: "spatial sizes that are not zero" };
             assert_eq!(spatial_sizes(&sizes, 2, 1), Err(error));
         }
     }

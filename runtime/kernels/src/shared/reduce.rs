@@ -1,4 +1,4 @@
-//! Reductions: which dimensions go, what shape is left, and the elements behind each result.
+//! Reductions over dimensions: output sizes, and loops over outputs and their elements.
 
 use afferent_core::{Dims, Error, IntList, TensorMut, TensorView};
 
@@ -9,69 +9,74 @@ use crate::shared::{
     loop_nest::{LoopNest, out_strides, strides_of},
 };
 
-/// The dimensions of a tensor that a reduction removes.
+/// Set of dimensions that a reduction removes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReducedDims {
     mask: u32,
 }
 
 impl ReducedDims {
-    /// All of them.
+    /// All dimensions.
     pub(crate) const ALL: Self = Self { mask: u32::MAX };
 
-    /// The dimension `dim`, the argument `index`.
+    /// The dimension `dim`, argument `index`.
     pub(crate) fn one(dim: i64, rank: usize, index: u8) -> Result<Self, Error> {
         Ok(Self { mask: 1 << wrap_dim(dim, rank, index)? })
     }
 
-    /// The dimensions `dims`, the argument `index`; all when there are none.
-    pub(crate) fn list(dims: Option<IntList<'_>>, rank: usize, index: u8) -> Result<Self, Error> {
+    /// The dimensions `dims`, argument `index`; all dimensions if the list is absent or empty.
+    pub(crate) fn list_or_all(
+        dims: Option<IntList<'_>>,
+        rank: usize,
+        index: u8,
+    ) -> Result<Self, Error> {
         match dims {
-            Some(dims) if !dims.is_empty() => Self::exactly(dims, rank, index),
+            Some(dims) if !dims.is_empty() => Self::list(dims, rank, index),
             _ => Ok(Self::ALL),
         }
     }
 
-    /// The dimensions `dims`, the argument `index`, which may be none.
-    pub(crate) fn exactly(dims: IntList<'_>, rank: usize, index: u8) -> Result<Self, Error> {
+    /// The dimensions `dims`, argument `index`; no dimension if the list is empty.
+    pub(crate) fn list(dims: IntList<'_>, rank: usize, index: u8) -> Result<Self, Error> {
         Ok(Self { mask: dim_mask(dims, rank, index)? })
     }
 
+    /// Returns true if the reduction removes `dim`.
     pub(crate) fn contains(self, dim: usize) -> bool {
         self.mask >> dim & 1 == 1
     }
 
-    /// The sizes of the result.
+    /// Sizes of the output. With `keepdim`, removed dimensions have size 1.
     pub(crate) fn out_sizes(self, sizes: &[usize], keepdim: bool) -> Result<Dims, Error> {
-        let mut left = Dims::filled(0, 0);
+        let mut out_sizes = Dims::filled(0, 0);
         for (dim, &size) in sizes.iter().enumerate() {
             if !self.contains(dim) {
-                left.push(size)?;
+                out_sizes.push(size)?;
             } else if keepdim {
-                left.push(1)?;
+                out_sizes.push(1)?;
             }
         }
-        Ok(left)
+        Ok(out_sizes)
     }
 
-    /// How many elements make one result.
+    /// Number of elements that are reduced to one output; saturates.
     pub(crate) fn count(self, sizes: &[usize]) -> usize {
         let reduced = sizes.iter().enumerate().filter(|&(dim, _)| self.contains(dim));
         reduced.fold(1, |product, (_, &size)| product.saturating_mul(size))
     }
 }
 
-/// The loops of one reduction.
+/// Loops of a reduction: over outputs, and over the elements that are reduced to each of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reduction {
-    kept: LoopNest<2>,
+    outputs: LoopNest<2>,
     outer: LoopNest<1>,
-    run: usize,
-    step: usize,
+    inner_len: usize,
+    inner_stride: usize,
 }
 
 impl Reduction {
-    /// The reduction of `x` into `out`, which has the sizes of the result.
+    /// Reduction of `x` over the dimensions `reduced` to `out`, which has the output sizes.
     pub(crate) fn new(
         x: &TensorView<'_>,
         reduced: ReducedDims,
@@ -79,56 +84,57 @@ impl Reduction {
         out: &TensorMut<'_, '_>,
     ) -> Result<Self, Error> {
         let (x_strides, to_strides) = (strides_of(x), out_strides(out));
-        let (mut kept, mut outer, mut at) = (LoopNest::new(), LoopNest::new(), 0);
-        for (dim, (&size, &step)) in x.sizes().iter().zip(x_strides.iter()).enumerate() {
+        let (mut outputs, mut outer, mut out_dim) = (LoopNest::new(), LoopNest::new(), 0);
+        for (dim, (&size, &stride)) in x.sizes().iter().zip(x_strides.iter()).enumerate() {
             if reduced.contains(dim) {
-                outer.push(size, [step])?;
-                at += usize::from(keepdim);
+                outer.push(size, [stride])?;
+                out_dim += usize::from(keepdim);
             } else {
-                let to = to_strides.get(at).copied();
-                let to =
-                    to.ok_or(Error::Internal { reason: "a result has the kept dimensions" })?;
-                kept.push(size, [step, to])?;
-                at += 1;
+                let to = to_strides.get(out_dim).copied();
+                let to = to.ok_or(Error::Internal { reason: "an output lacks a dimension" })?;
+                outputs.push(size, [stride, to])?;
+                out_dim += 1;
             }
         }
-        let (run, [step]) = outer.pop();
-        Ok(Self { kept, outer, run, step })
+        let (inner_len, [inner_stride]) = outer.pop();
+        Ok(Self { outputs, outer, inner_len, inner_stride })
     }
 
-    /// Calls `f` for each result: where its elements begin, and where it goes.
+    /// Calls `f` for each output with the offsets of its first input element and of the output.
     pub(crate) fn for_each(&self, mut f: impl FnMut(usize, usize)) {
-        self.kept.for_each([0, 0], |[from, to]| f(from, to));
+        self.outputs.for_each([0, 0], |[from, to]| f(from, to));
     }
 
-    /// Calls `f` for the elements of the result that begin at `from`, a chunk at a time, in the
-    /// order of their indices.
+    /// Calls `f` with chunks of the elements of the output that starts at offset `from`, in index
+    /// order.
     pub(crate) fn for_each_chunk<A: Accumulator>(
         &self,
         x: &Reader<'_, A>,
         from: usize,
         mut f: impl FnMut(&[A]),
     ) {
-        self.outer.for_each([from], |[from]| x.for_each_chunk(from, self.step, self.run, &mut f));
+        self.outer.for_each([from], |[from]| {
+            x.for_each_chunk(from, self.inner_stride, self.inner_len, &mut f)
+        });
     }
 
-    /// The sum of `f` over the elements of the result that begin at `from`.
+    /// Sum of `f` over chunks of the elements of the output that starts at offset `from`.
     ///
-    /// Partial sums of a few chunks are added up, so that rounding errors grow slowly.
+    /// Partial sums of 16 chunks keep rounding errors small (cascade summation).
     pub(crate) fn sum<A: Accumulator>(
         &self,
         x: &Reader<'_, A>,
         from: usize,
         f: impl Fn(&[A]) -> A,
     ) -> A {
-        let (mut total, mut part, mut chunks) = (A::default(), A::default(), 0_u8);
+        let (mut total, mut partial, mut chunks) = (A::default(), A::default(), 0_u8);
         self.for_each_chunk(x, from, |chunk| {
-            part = part.add(f(chunk));
+            partial = partial.add(f(chunk));
             chunks += 1;
             if chunks == 16 {
-                (total, part, chunks) = (total.add(part), A::default(), 0);
+                (total, partial, chunks) = (total.add(partial), A::default(), 0);
             }
         });
-        total.add(part)
+        total.add(partial)
     }
 }

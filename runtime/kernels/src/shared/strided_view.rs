@@ -1,4 +1,4 @@
-//! Parts of tensors, and copies between them: what slicing, permuting and joining have in common.
+//! Strided views of tensors, and copies between them, for slicing, permuting and joining.
 
 use core::ops::Range;
 
@@ -10,9 +10,9 @@ use crate::shared::{
     strided_copy::{OUT_OF_BOUNDS, StridedCopy},
 };
 
-/// A part of a tensor: the position of its first element, and its sizes and strides, in elements.
+/// View of a tensor: sizes, strides and the offset of its first element, in elements.
 ///
-/// Strides add up in wrapping arithmetic, so that a step backwards is a wrapped negative number.
+/// Offsets use wrapping arithmetic: a negative stride is a wrapped negative number.
 #[derive(Clone, Copy)]
 pub(crate) struct StridedView {
     pub(crate) sizes: Dims,
@@ -21,17 +21,17 @@ pub(crate) struct StridedView {
 }
 
 impl StridedView {
-    /// The whole of a tensor.
+    /// View of all of an input tensor.
     pub(crate) fn of(tensor: &TensorView<'_>) -> Self {
         Self { sizes: dims(tensor.sizes()), strides: tensor.strides(), offset: 0 }
     }
 
-    /// The whole of a tensor to write.
+    /// View of all of an output tensor.
     pub(crate) fn of_out(tensor: &TensorMut<'_, '_>) -> Self {
         Self { sizes: dims(tensor.sizes()), strides: tensor.strides(), offset: 0 }
     }
 
-    /// Keeps `len` positions of dimension `dim`, from `start` on, each `step` after the last.
+    /// Keeps `len` indices of dimension `dim`: `start`, `start + step` and so on.
     pub(crate) fn slice(&mut self, dim: usize, start: usize, len: usize, step: usize) {
         let stride = self.strides[dim];
         self.offset = self.offset.wrapping_add(start.wrapping_mul(stride));
@@ -39,28 +39,28 @@ impl StridedView {
         self.strides[dim] = stride.wrapping_mul(step);
     }
 
-    /// Keeps position `at` of dimension `dim`, and drops the dimension.
-    pub(crate) fn select(&mut self, dim: usize, at: usize) {
-        self.slice(dim, at, 1, 1);
+    /// Keeps index `index` of dimension `dim`, and removes the dimension.
+    pub(crate) fn select(&mut self, dim: usize, index: usize) {
+        self.slice(dim, index, 1, 1);
         self.sizes.remove(dim);
         self.strides.remove(dim);
     }
 
-    /// Runs through dimension `dim` backwards.
+    /// Reverses dimension `dim`.
     pub(crate) fn flip(&mut self, dim: usize) {
         let size = self.sizes[dim];
         self.slice(dim, size.saturating_sub(1), size, 1_usize.wrapping_neg());
     }
 
-    /// Exchanges two dimensions.
-    pub(crate) fn swap(&mut self, a: usize, b: usize) {
+    /// Swaps two dimensions.
+    pub(crate) fn transpose(&mut self, a: usize, b: usize) {
         self.sizes.swap(a, b);
         self.strides.swap(a, b);
     }
 
-    /// The bytes of the part, of elements of `width` bytes, if those lie one after the other in
+    /// Byte range of the view with elements of `element_size` bytes; `None` unless it is contiguous in
     /// row-major order.
-    fn bytes(&self, width: usize) -> Option<Range<usize>> {
+    fn contiguous_bytes(&self, element_size: usize) -> Option<Range<usize>> {
         let mut numel = 1_usize;
         for (&size, &stride) in self.sizes.iter().zip(self.strides.iter()).rev() {
             if size != 1 && stride != numel {
@@ -68,14 +68,14 @@ impl StridedView {
             }
             numel = numel.checked_mul(size)?;
         }
-        let start = self.offset.checked_mul(width)?;
-        Some(start..start.checked_add(numel.checked_mul(width)?)?)
+        let start = self.offset.checked_mul(element_size)?;
+        Some(start..start.checked_add(numel.checked_mul(element_size)?)?)
     }
 
-    /// Repeats a part of smaller or equal rank to `sizes`.
+    /// Broadcasts the view to `sizes`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for the argument `index` when it does not broadcast.
+    /// [`Error::InvalidArgument`] for argument `index` if its sizes do not broadcast.
     pub(crate) fn expand(&mut self, sizes: &[usize], index: u8) -> Result<(), Error> {
         let wrong = Error::InvalidArgument { index, expected: "a shape that broadcasts" };
         let added = sizes.len().checked_sub(self.sizes.len()).ok_or(wrong)?;
@@ -101,8 +101,8 @@ fn dims(sizes: &[usize]) -> Dims {
     Dims::new(sizes).unwrap_or(Dims::filled(0, 0))
 }
 
-/// Copies the part `from` of `input` to the part `to` of `out`, which has the same sizes;
-/// elements of another dtype are converted.
+/// Copies the view `from` of `input` to the view `to` of `out`, with a cast if the dtypes differ. Both
+/// views have the same sizes.
 pub(crate) fn copy_view(
     out: &mut TensorMut<'_, '_>,
     to: &StridedView,
@@ -122,10 +122,10 @@ pub(crate) fn copy_view(
     }
 }
 
-/// Gives `out`, the argument `index`, the sizes and elements of the part `from` of `input`.
+/// Resizes `out`, argument `index`, to the sizes of the view `from` of `input` and copies the view.
 ///
 /// # Errors
-/// [`Error::InvalidType`] when it has another dtype, and those of [`TensorMut::resize`].
+/// [`Error::InvalidType`] if the dtypes differ, and the errors of [`TensorMut::resize`].
 pub(crate) fn materialize(
     out: &mut TensorMut<'_, '_>,
     index: u8,
@@ -137,7 +137,7 @@ pub(crate) fn materialize(
     copy_from_view(out, input, from)
 }
 
-/// Copies the tensor 0 to the argument `index`, which has the same dtype.
+/// Copies argument 0 to argument `index`, which must have the same dtype.
 pub(crate) fn clone_arg(args: &mut Args<'_>, index: u8) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let mut out = args.out(usize::from(index))?;
@@ -146,7 +146,7 @@ pub(crate) fn clone_arg(args: &mut Args<'_>, index: u8) -> Result<(), Error> {
     copy_tensor(&mut out, &input)
 }
 
-/// Copies the tensor 0 to the argument `out`, and converts it to the dtype of that.
+/// Copies argument 0 to argument `out` with a cast.
 pub(crate) fn cast_arg(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let mut out = args.out(out)?;
@@ -154,7 +154,8 @@ pub(crate) fn cast_arg(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
     copy_tensor(&mut out, &input)
 }
 
-/// Splits `input` along `dim` to the list of tensors at `index`, each as long as `len` says.
+/// Splits `input` along `dim` into the tensors of list argument `index`. `len` gives the size of each
+/// in `dim`.
 pub(crate) fn split_arg(
     args: &mut Args<'_>,
     index: u8,
@@ -162,24 +163,24 @@ pub(crate) fn split_arg(
     dim: usize,
     len: impl Fn(usize) -> usize,
 ) -> Result<(), Error> {
-    let mut part = StridedView::of(input);
+    let mut view = StridedView::of(input);
     let list = usize::from(index);
     let count = args.out_list_len(list)?;
     for item in 0..count {
-        part.sizes[dim] = len(item);
-        args.out_list(list, item)?.resize(&part.sizes)?;
+        view.sizes[dim] = len(item);
+        args.out_list(list, item)?.resize(&view.sizes)?;
     }
     for item in 0..count {
-        part.sizes[dim] = len(item);
+        view.sizes[dim] = len(item);
         let mut out = args.out_list(list, item)?;
         check_dtype(out.dtype(), input.dtype(), index)?;
-        copy_from_view(&mut out, input, &part)?;
-        part.slice(dim, len(item), len(item), 1);
+        copy_from_view(&mut out, input, &view)?;
+        view.slice(dim, len(item), len(item), 1);
     }
     Ok(())
 }
 
-/// Fills `out` with the elements of `input`, converted, where both have the same sizes.
+/// Copies `input` to `out` with a cast. Both have the same sizes.
 pub(crate) fn copy_tensor(
     out: &mut TensorMut<'_, '_>,
     input: &TensorView<'_>,
@@ -194,16 +195,17 @@ pub(crate) fn copy_tensor(
     copy_from_view(out, input, &StridedView::of(input))
 }
 
-/// Fills `out` with the part `from` of `input`, converted, where both have the same sizes.
+/// Copies the view `from` of `input` to `out` with a cast. Both have the same sizes.
 pub(crate) fn copy_from_view(
     out: &mut TensorMut<'_, '_>,
     input: &TensorView<'_>,
     from: &StridedView,
 ) -> Result<(), Error> {
     if out.dtype() == input.dtype() && out.is_contiguous() && same(out.sizes(), &from.sizes) {
-        let run = from.bytes(input.dtype().size()).and_then(|bytes| input.bytes().get(bytes));
-        if let Some(run) = run {
-            out.bytes_mut()?.copy_from_slice(run);
+        let bytes =
+            from.contiguous_bytes(input.dtype().size()).and_then(|bytes| input.bytes().get(bytes));
+        if let Some(bytes) = bytes {
+            out.bytes_mut()?.copy_from_slice(bytes);
             return Ok(());
         }
     }
@@ -211,8 +213,8 @@ pub(crate) fn copy_from_view(
     copy_view(out, &to, input, from)
 }
 
-/// Gives `out` the elements of `input` in row-major order, whatever the sizes of both, as long as
-/// the number of elements is the same.
+/// Copies the elements of `input` to `out` in row-major order. The sizes may differ, the number of
+/// elements may not.
 pub(crate) fn reshape_copy(
     out: &mut TensorMut<'_, '_>,
     input: &TensorView<'_>,
@@ -228,7 +230,7 @@ pub(crate) fn reshape_copy(
     let mut to = StridedView::of_out(out);
     let mut from = StridedView::of(input);
     if out.is_contiguous() {
-        // Row-major memory can be seen with any sizes.
+        // A contiguous tensor is a view of any sizes.
         to = StridedView { sizes: from.sizes, strides: contiguous_strides(&from.sizes), offset: 0 };
     } else if input.is_contiguous() {
         from = StridedView { sizes: to.sizes, strides: contiguous_strides(&to.sizes), offset: 0 };
@@ -238,7 +240,7 @@ pub(crate) fn reshape_copy(
     copy_view(out, &to, input, &from)
 }
 
-/// As [`reshape_copy`], for two tensors neither of which is row-major.
+/// Like [`reshape_copy`], if neither tensor is contiguous.
 fn reshape_copy_elementwise(
     out: &mut TensorMut<'_, '_>,
     input: &TensorView<'_>,
@@ -246,25 +248,25 @@ fn reshape_copy_elementwise(
     let (to, from) = (StridedView::of_out(out), StridedView::of(input));
     let size = input.dtype().size();
     let (dst, src) = (out.bytes_mut()?, input.bytes());
-    for position in 0..input.numel() {
-        let (to, from) = (offset_of(&to, position) * size, offset_of(&from, position) * size);
+    for index in 0..input.numel() {
+        let (to, from) = (offset_of(&to, index) * size, offset_of(&from, index) * size);
         let element = src.get(from..from + size).ok_or(OUT_OF_BOUNDS)?;
         dst.get_mut(to..to + size).ok_or(OUT_OF_BOUNDS)?.copy_from_slice(element);
     }
     Ok(())
 }
 
-/// Where the element at `position` in row-major order lies.
-pub(crate) fn offset_of(part: &StridedView, mut position: usize) -> usize {
-    let mut at = part.offset;
-    for (&size, &stride) in part.sizes.iter().zip(part.strides.iter()).rev() {
-        at = at.wrapping_add((position % size.max(1)).wrapping_mul(stride));
-        position /= size.max(1);
+/// Offset of element `index`, in row-major order, of `view`.
+pub(crate) fn offset_of(view: &StridedView, mut index: usize) -> usize {
+    let mut offset = view.offset;
+    for (&size, &stride) in view.sizes.iter().zip(view.strides.iter()).rev() {
+        offset = offset.wrapping_add((index % size.max(1)).wrapping_mul(stride));
+        index /= size.max(1);
     }
-    at
+    offset
 }
 
-/// The strides of a row-major tensor of `sizes`.
+/// Strides of a contiguous tensor of `sizes`.
 pub(crate) fn contiguous_strides(sizes: &[usize]) -> Dims {
     let mut strides = dims(sizes);
     let mut step = 1_usize;
@@ -275,44 +277,44 @@ pub(crate) fn contiguous_strides(sizes: &[usize]) -> Dims {
     strides
 }
 
-/// Calls `each` for every position of `sizes` in row-major order, with the places that it has in
-/// `N` parts of those sizes, given by their offsets and strides.
+/// Calls `f` for each index of `sizes` in row-major order, with its offsets in `N` views of those
+/// sizes, which are given by their offsets and strides.
 pub(crate) fn for_each_position<const N: usize>(
     sizes: &[usize],
     offsets: [usize; N],
     strides: [&[usize]; N],
-    mut each: impl FnMut([usize; N]) -> Result<(), Error>,
+    mut f: impl FnMut([usize; N]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     if sizes.contains(&0) {
         return Ok(());
     }
     let (&last, outer) = sizes.split_last().unwrap_or((&1, &[]));
-    let step = |part: usize, dim: usize| strides[part].get(dim).copied().unwrap_or(0);
-    let inner: [usize; N] = core::array::from_fn(|part| step(part, outer.len()));
-    let mut position = Dims::filled(outer.len(), 0);
+    let stride = |view: usize, dim: usize| strides[view].get(dim).copied().unwrap_or(0);
+    let inner: [usize; N] = core::array::from_fn(|view| stride(view, outer.len()));
+    let mut index = Dims::filled(outer.len(), 0);
     let mut start = offsets;
     loop {
         let mut at = start;
         for _ in 0..last {
-            each(at)?;
-            for part in 0..N {
-                at[part] = at[part].wrapping_add(inner[part]);
+            f(at)?;
+            for view in 0..N {
+                at[view] = at[view].wrapping_add(inner[view]);
             }
         }
         let mut dim = outer.len();
         loop {
             let Some(next) = dim.checked_sub(1) else { return Ok(()) };
             dim = next;
-            position[dim] += 1;
-            let ends = position[dim] == outer[dim];
+            index[dim] += 1;
+            let ends = index[dim] == outer[dim];
             let steps = if ends { (outer[dim] - 1).wrapping_neg() } else { 1 };
-            for (part, start) in start.iter_mut().enumerate() {
-                *start = start.wrapping_add(step(part, dim).wrapping_mul(steps));
+            for (view, start) in start.iter_mut().enumerate() {
+                *start = start.wrapping_add(stride(view, dim).wrapping_mul(steps));
             }
             if !ends {
                 break;
             }
-            position[dim] = 0;
+            index[dim] = 0;
         }
     }
 }

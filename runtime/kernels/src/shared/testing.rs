@@ -1,10 +1,10 @@
-//! What the tests of data movement share.
+//! Checks for table tests of data movement kernels.
 
 use std::vec::Vec;
 
 use afferent_core::{Argument, Call, Error, Kernel, ScalarType, Tensor};
 
-/// The integers from 0 on.
+/// `i32` tensor with the elements 0, 1, 2 and so on.
 pub(crate) fn iota(sizes: &[usize]) -> Tensor {
     let mut tensor = Tensor::zeros(ScalarType::Int, sizes);
     for (at, element) in (0..).zip(tensor.data_mut::<i32>().unwrap()) {
@@ -13,19 +13,19 @@ pub(crate) fn iota(sizes: &[usize]) -> Tensor {
     tensor
 }
 
-/// Integers of an argument.
+/// Integer list argument.
 pub(crate) fn ints(items: &[i64]) -> Argument<'static> {
     Argument::Ints(items.to_vec())
 }
 
-/// Runs `kernel` with `inputs` and an `i32` tensor to write, and compares sizes and elements.
+/// Runs `kernel` with `inputs` and a final `i32` output argument, and compares sizes and elements.
 #[track_caller]
 pub(crate) fn check(
     kernel: &Kernel,
     inputs: Vec<Argument<'_>>,
     expected: Result<(&[usize], &[i32]), Error>,
 ) {
-    // A refused call may still have had to resize its output.
+    // A call that fails may resize its output first.
     let first = inputs.iter().find_map(|input| match input {
         Argument::Tensor(tensor) => Some(tensor.sizes().len()),
         _ => None,

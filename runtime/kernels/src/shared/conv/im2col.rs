@@ -62,21 +62,26 @@ pub(crate) fn forward<T: Operand>(
             let chunk = if matrix_strides.is_some() { positions } else { count };
             for start in (0..positions).step_by(chunk) {
                 let cols = chunk.min(positions - start);
-                let b = if let Some((row, col)) = matrix_strides {
-                    Matrix { data: x, row, col }
+                let b = if let Some((row_stride, col_stride)) = matrix_strides {
+                    Matrix { data: x, row_stride, col_stride }
                 } else {
                     gather(g, tensors, x, start..start + cols, layout, scratch);
-                    Matrix { data: &*scratch, row: layout.element_stride, col: layout.patch_stride }
+                    Matrix {
+                        data: &*scratch,
+                        row_stride: layout.element_stride,
+                        col_stride: layout.patch_stride,
+                    }
                 };
                 let bias = tensors.bias.and_then(|bias| bias.get(first..));
                 let product = Matmul {
-                    a: Matrix { data: weight, row: inner, col: 1 },
+                    a: Matrix { data: weight, row_stride: inner, col_stride: 1 },
                     b,
                     rows: g.out_channels,
                     inner,
                     cols,
                     alpha: T::Acc::ONE,
-                    addend: bias.map(|data| (Matrix { data, row: 1, col: 0 }, T::Acc::ONE)),
+                    addend: bias
+                        .map(|data| (Matrix { data, row_stride: 1, col_stride: 0 }, T::Acc::ONE)),
                 };
                 let at = item * to.outer + first * to.channel + start * position;
                 product.write_portable(&mut out[at..], to.channel, position)?;

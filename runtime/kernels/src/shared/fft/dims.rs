@@ -1,4 +1,4 @@
-//! Fourier transforms of the lines of a tensor, and the arguments that ask for them.
+//! Fourier transform along dimensions of a tensor, and its arguments.
 
 use afferent_core::{Args, Dims, Error, KernelContext, ScalarType};
 
@@ -10,7 +10,7 @@ use crate::shared::{
     loop_nest::LoopNest,
 };
 
-/// The complex dtype whose parts are of `dtype`.
+/// Complex dtype with parts of `dtype`.
 pub(crate) fn complex_dtype_of(dtype: ScalarType) -> Option<ScalarType> {
     match dtype {
         ScalarType::Float => Some(ScalarType::ComplexFloat),
@@ -19,7 +19,10 @@ pub(crate) fn complex_dtype_of(dtype: ScalarType) -> Option<ScalarType> {
     }
 }
 
-/// The dimensions at 1, at least one and each once, of a tensor of `rank`.
+/// Reads the dimensions of a transform of a tensor of `rank` dimensions from argument 1.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if there are none, or one is repeated or out of range.
 pub(crate) fn dims_arg(args: &Args<'_>, rank: usize) -> Result<Dims, Error> {
     let mut dims = Dims::filled(0, 0);
     for dim in args.int_list(1)?.iter() {
@@ -35,7 +38,7 @@ pub(crate) fn dims_arg(args: &Args<'_>, rank: usize) -> Result<Dims, Error> {
     Ok(dims)
 }
 
-/// The factor that the normalization at 2 asks of signals with the sizes `dims` of `sizes`.
+/// Scale factor for the normalization in argument 2 of a transform over the dimensions `dims`.
 pub(crate) fn normalization_factor<A: Float>(
     args: &Args<'_>,
     sizes: &[usize],
@@ -50,25 +53,26 @@ pub(crate) fn normalization_factor<A: Float>(
     }
 }
 
-/// Scratch memory of complex numbers.
-type Memory<'c, A> = &'c mut [Complex<A>];
+/// Complex scratch memory.
+type Scratch<'c, A> = &'c mut [Complex<A>];
 
-/// Scratch memory for `more` elements and transforms of all of `lens`.
+/// Scratch memory: a buffer of `buffer_len` elements, and memory for transforms of each of `lens`.
 pub(crate) fn scratch<'c, A: Float>(
     cx: &'c mut KernelContext<'_>,
-    more: usize,
+    buffer_len: usize,
     lens: impl Iterator<Item = usize>,
-) -> Result<(Memory<'c, A>, Memory<'c, A>), Error> {
-    let missing = Error::OutOfResources { bytes: usize::MAX };
-    let mut most = 0;
+) -> Result<(Scratch<'c, A>, Scratch<'c, A>), Error> {
+    let overflow = Error::OutOfResources { bytes: usize::MAX };
+    let mut transform_len = 0;
     for len in lens {
-        most = most.max(Fft::<A>::scratch(len).ok_or(missing)?);
+        transform_len = transform_len.max(Fft::<A>::scratch_len(len).ok_or(overflow)?);
     }
-    let memory = cx.scratch::<Complex<A>>(more.checked_add(most).ok_or(missing)?)?;
-    Ok(memory.split_at_mut(more))
+    let memory =
+        cx.scratch::<Complex<A>>(buffer_len.checked_add(transform_len).ok_or(overflow)?)?;
+    Ok(memory.split_at_mut(buffer_len))
 }
 
-/// Transforms every line of `data` along `dim` in place.
+/// Transforms `data` along `dim` in place.
 pub(crate) fn transform_dim<A: Float>(
     data: &mut [Complex<A>],
     (sizes, strides): (&[usize], &[usize]),
@@ -76,21 +80,21 @@ pub(crate) fn transform_dim<A: Float>(
     direction: Direction,
     scratch: &mut [Complex<A>],
 ) -> Result<(), Error> {
-    let mut lines = LoopNest::<1>::new();
-    for (other, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
+    let mut outer = LoopNest::<1>::new();
+    for (other, (&size, &other_stride)) in sizes.iter().zip(strides).enumerate() {
         if other != dim {
-            lines.push(size, [stride])?;
+            outer.push(size, [other_stride])?;
         }
     }
     let mut fft = Fft::new(sizes[dim], direction, scratch);
-    let step = strides[dim].max(1);
-    lines.for_each([0], |[at]| {
-        let line = fft.line();
-        for (to, &from) in line.iter_mut().zip(data[at..].iter().step_by(step)) {
+    let stride = strides[dim].max(1);
+    outer.for_each([0], |[at]| {
+        let signal = fft.signal();
+        for (to, &from) in signal.iter_mut().zip(data[at..].iter().step_by(stride)) {
             *to = from;
         }
         fft.run();
-        for (&mut from, to) in fft.line().iter_mut().zip(data[at..].iter_mut().step_by(step)) {
+        for (&mut from, to) in fft.signal().iter_mut().zip(data[at..].iter_mut().step_by(stride)) {
             *to = from;
         }
     });

@@ -1,21 +1,21 @@
-//! What a pointwise operator reads, and the dtype that it computes in.
+//! Inputs of pointwise operators and their type promotion.
 
 use afferent_core::{Args, Dims, Error, Scalar, ScalarType, TensorView};
 
 use crate::shared::dtype::{Number, promote, with_dtype};
 
-/// What an operator reads.
+/// Input of a pointwise operator.
 #[derive(Clone, Copy)]
 pub(crate) enum Input<'a> {
     /// A tensor.
     Tensor(TensorView<'a>),
-    /// Some indices of a tensor along one dimension.
+    /// A tensor narrowed along one dimension.
     Narrow(TensorView<'a>, DimRange),
-    /// A number.
+    /// A scalar.
     Scalar(Scalar),
 }
 
-/// The indices `start..start + len` along `dim`.
+/// Indices `start..start + len` of dimension `dim`.
 #[derive(Clone, Copy)]
 pub(crate) struct DimRange {
     pub(crate) dim: usize,
@@ -36,7 +36,7 @@ impl From<Scalar> for Input<'_> {
 }
 
 impl<'a> Input<'a> {
-    /// The tensor or the number at `index`.
+    /// Reads the tensor or scalar argument `index`.
     pub(crate) fn arg(args: &Args<'a>, index: usize) -> Result<Self, Error> {
         match args.scalar(index) {
             Ok(scalar) => Ok(Self::Scalar(scalar)),
@@ -44,7 +44,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The tensor or the number at `index`, unless it is none.
+    /// Reads the optional tensor or scalar argument `index`.
     pub(crate) fn opt_arg(args: &Args<'a>, index: usize) -> Result<Option<Self>, Error> {
         match args.opt_scalar(index) {
             Ok(scalar) => Ok(scalar.map(Self::Scalar)),
@@ -52,7 +52,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The dtype; of a number the one that PyTorch gives it.
+    /// Dtype; of a scalar, the dtype that PyTorch promotes it with.
     pub(crate) fn dtype(&self) -> ScalarType {
         match self {
             Self::Tensor(view) | Self::Narrow(view, _) => view.dtype(),
@@ -62,15 +62,15 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Extent of each dimension.
+    /// Sizes.
     pub(super) fn sizes(&self) -> Dims {
         let none = Dims::filled(0, 0);
         let (Self::Tensor(view) | Self::Narrow(view, _)) = self else {
             return none;
         };
         let mut sizes = Dims::new(view.sizes()).unwrap_or(none);
-        if let Self::Narrow(_, part) = self {
-            sizes[part.dim] = part.len;
+        if let Self::Narrow(_, range) = self {
+            sizes[range.dim] = range.len;
         }
         sizes
     }
@@ -83,21 +83,21 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Where the elements lie; there are some.
+    /// Sizes, strides and offset of a non-empty input.
     pub(super) fn layout(&self) -> Layout {
         let sizes = self.sizes();
         match self {
-            Self::Scalar(_) => Layout { sizes, strides: Dims::filled(0, 0), start: 0 },
-            Self::Tensor(view) => Layout { sizes, strides: view.strides(), start: 0 },
-            Self::Narrow(view, part) => {
+            Self::Scalar(_) => Layout { sizes, strides: Dims::filled(0, 0), offset: 0 },
+            Self::Tensor(view) => Layout { sizes, strides: view.strides(), offset: 0 },
+            Self::Narrow(view, range) => {
                 let strides = view.strides();
-                Layout { sizes, strides, start: part.start * strides[part.dim] }
+                Layout { sizes, strides, offset: range.start * strides[range.dim] }
             }
         }
     }
 
-    /// 0 for a tensor with dimensions, 1 for one without, 2 for a number.
-    fn category(&self) -> usize {
+    /// Priority in type promotion: 0 for a tensor with dimensions, 1 for a 0-d tensor, 2 for a scalar.
+    fn promotion_category(&self) -> usize {
         match self {
             Self::Scalar(_) => 2,
             _ => usize::from(self.rank() == 0),
@@ -105,19 +105,20 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Sizes and strides of what an operator reads, and the place of its first element.
+/// Sizes and strides of an input, and the offset of its first element.
 pub(super) struct Layout {
     pub(super) sizes: Dims,
     pub(super) strides: Dims,
-    pub(super) start: usize,
+    pub(super) offset: usize,
 }
 
-/// The dtype that PyTorch computes `inputs` in.
+/// Promoted dtype of `inputs`.
 ///
-/// A tensor without dimensions, and still less a number, does not widen a dtype of its own kind.
+/// Within a kind (`bool`, integer, floating point), a 0-d tensor does not widen the dtype of tensors
+/// with dimensions, and a scalar does not widen the dtype of any tensor.
 ///
 /// # Errors
-/// [`Error::NotSupported`] for dtypes that do not mix.
+/// [`Error::NotSupported`] for dtypes without a promotion.
 ///
 /// Source: `torch.result_type`.
 pub(crate) fn result_type(inputs: &[Input<'_>]) -> Result<ScalarType, Error> {
@@ -128,7 +129,7 @@ pub(crate) fn result_type(inputs: &[Input<'_>]) -> Result<ScalarType, Error> {
     }
     let mut found: [Option<ScalarType>; 3] = [None; 3];
     for input in inputs {
-        let slot = &mut found[input.category()];
+        let slot = &mut found[input.promotion_category()];
         *slot = Some(slot.map_or(Ok(input.dtype()), |other| promote(other, input.dtype()))?);
     }
     let combine = |higher: Option<ScalarType>, lower: Option<ScalarType>| match (higher, lower) {
@@ -138,15 +139,14 @@ pub(crate) fn result_type(inputs: &[Input<'_>]) -> Result<ScalarType, Error> {
         (higher, lower) => Ok(higher.or(lower)),
     };
     let lower = combine(found[1], found[2])?;
-    combine(found[0], lower)?.ok_or(Error::Internal { reason: "an operator has an input" })
+    combine(found[0], lower)?.ok_or(Error::Internal { reason: "an operator has no input" })
 }
 
-/// The number of argument `index` as an integer.
+/// Converts `scalar`, argument `index`, to an integer.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when it is a fraction by type and `dtype`, which the operator
-/// computes in, is not floating point.
-pub(crate) fn integer(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<i64, Error> {
+/// [`Error::InvalidArgument`] if it is floating point and `dtype`, the compute dtype, is not.
+pub(crate) fn integer_scalar(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<i64, Error> {
     match scalar {
         Scalar::Double(_) if !dtype.is_float() => {
             Err(Error::InvalidArgument { index, expected: "an integer for integer results" })
@@ -155,35 +155,37 @@ pub(crate) fn integer(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<i6
     }
 }
 
-/// Refuses the number of argument `index` when `dtype` is an integer dtype and cannot hold it.
+/// Checks that `dtype`, if it is an integer dtype, can represent `scalar`, argument `index`.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`].
+/// [`Error::InvalidArgument`] if it cannot.
 pub(crate) fn check_range(scalar: Scalar, dtype: ScalarType, index: u8) -> Result<(), Error> {
     if !dtype.is_integer() {
         return Ok(());
     }
-    let hold =
+    let is_representable =
         |value: i64| with_dtype!(int, dtype, index, T => Ok(T::from_i64(value).to_i64() == value));
-    // As in PyTorch, an unsigned dtype takes the negative of a number that it holds.
+    // As in PyTorch, an unsigned dtype also accepts the negative of a number that it represents.
     let value = scalar.to_i64();
-    let is_unsigned = !hold(-1)?;
-    let counts = match scalar {
+    let is_unsigned = !is_representable(-1)?;
+    let is_in_i64 = match scalar {
         Scalar::Double(value) => value.abs() < -(i64::MIN as f64),
         _ => true,
     };
-    if counts && (hold(value)? || (is_unsigned && hold(value.saturating_neg())?)) {
+    if is_in_i64
+        && (is_representable(value)? || (is_unsigned && is_representable(value.saturating_neg())?))
+    {
         Ok(())
     } else {
-        Err(Error::InvalidArgument { index, expected: "a number that the dtype can hold" })
+        Err(Error::InvalidArgument { index, expected: "a number that the dtype can represent" })
     }
 }
 
-/// The value with which an operator fills elements of `dtype`: a number that `dtype` holds, or a
-/// tensor without dimensions.
+/// Reads the fill value for elements of `dtype` from argument `index`: a scalar that `dtype` can
+/// represent, or a 0-d tensor.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when the argument at `index` is neither.
+/// [`Error::InvalidArgument`] for any other argument.
 pub(crate) fn fill_value<'a>(
     args: &Args<'a>,
     index: u8,
@@ -194,20 +196,20 @@ pub(crate) fn fill_value<'a>(
         Input::Scalar(scalar) => check_range(scalar, dtype, index)?,
         _ if value.rank() == 0 => {}
         _ => {
-            let expected = "a tensor without dimensions";
+            let expected = "a 0-d tensor";
             return Err(Error::InvalidArgument { index, expected });
         }
     }
-    // Truth values are computed as integers, and a fraction is true.
+    // `bool` is computed as an integer, but a fraction below 1 is true.
     Ok(match value {
         Input::Scalar(scalar) if dtype == ScalarType::Bool => {
             Input::Scalar(Scalar::Bool(scalar.to_bool()))
         }
         Input::Tensor(view) if dtype == ScalarType::Bool && view.dtype().is_float() => {
-            let truth = with_dtype!(float, view.dtype(), index, T => {
-                Ok(view.data::<T>()?.first().is_some_and(|number| number.to_f64() != 0.0))
+            let is_true = with_dtype!(float, view.dtype(), index, T => {
+                Ok(view.data::<T>()?.first().is_some_and(|element| element.to_f64() != 0.0))
             })?;
-            Input::Scalar(Scalar::Bool(truth))
+            Input::Scalar(Scalar::Bool(is_true))
         }
         value => value,
     })
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn dtypes_meet_by_kind_then_by_dimensions() {
+    fn promotion_by_kind_and_dimensions() {
         use ScalarType as S;
         check(&[(S::Char, &[2]), (S::Short, &[1])], None, S::Short);
         check(&[(S::Half, &[2]), (S::BFloat16, &[1])], None, S::Float);
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_held_or_not() {
+    fn representable_scalars() {
         let check = |value, dtype, holds| {
             assert_eq!(check_range(value, dtype, 0).is_ok(), holds, "{value:?} as {dtype}");
         };

@@ -1,17 +1,17 @@
-//! Blocks of elements on their way between tensors and arithmetic.
+//! Loads and stores of blocks of elements with conversion to and from the compute type.
 
 use afferent_core::{Error, Scalar, ScalarType, TensorMut, TensorView};
 
 use crate::shared::dtype::{Number, with_dtype};
 
-/// Elements that are converted at a time.
+/// Elements converted at a time.
 pub(super) const BLOCK: usize = 64;
 
-/// A number type in which elements are computed.
+/// Compute type.
 pub(super) trait Compute: Number {
-    /// From an element.
+    /// Converts from an element.
     fn get<T: Number>(element: T) -> Self;
-    /// To an element.
+    /// Converts to an element.
     fn put<T: Number>(self) -> T;
 }
 
@@ -42,9 +42,9 @@ impl Compute for f64 {
     }
 }
 
-/// Reads every `stride`-th element from the given one on.
+/// Loads every `stride`-th element from offset `at` on.
 type Load<C> = fn(bytes: &[u8], at: usize, stride: usize, block: &mut [C]);
-/// Writes adjacent elements from the given one on.
+/// Stores contiguous elements from offset `at` on.
 type Store<C> = fn(bytes: &mut [u8], at: usize, block: &[C]);
 
 fn load<T: Number, C: Compute>(bytes: &[u8], at: usize, stride: usize, block: &mut [C]) {
@@ -54,8 +54,8 @@ fn load<T: Number, C: Compute>(bytes: &[u8], at: usize, stride: usize, block: &m
         0 => block.fill(data.first().map_or(C::default(), |&element| C::get(element))),
         1 => block.iter_mut().zip(data).for_each(|(c, &element)| *c = C::get(element)),
         _ => {
-            let steps = block.iter_mut().zip(data.iter().step_by(stride));
-            steps.for_each(|(c, &element)| *c = C::get(element));
+            let strided = block.iter_mut().zip(data.iter().step_by(stride));
+            strided.for_each(|(c, &element)| *c = C::get(element));
         }
     }
 }
@@ -67,74 +67,75 @@ fn store<T: Number, C: Compute>(bytes: &mut [u8], at: usize, block: &[C]) {
     }
 }
 
-fn load_of<C: Compute>(dtype: ScalarType, index: usize) -> Result<Load<C>, Error> {
+fn load_fn<C: Compute>(dtype: ScalarType, index: usize) -> Result<Load<C>, Error> {
     let index = u8::try_from(index).unwrap_or(u8::MAX);
     with_dtype!(all, dtype, index, T => Ok(load::<T, C>))
 }
 
-fn store_of<C: Compute>(dtype: ScalarType, index: usize) -> Result<Store<C>, Error> {
+fn store_fn<C: Compute>(dtype: ScalarType, index: usize) -> Result<Store<C>, Error> {
     let index = u8::try_from(index).unwrap_or(u8::MAX);
     with_dtype!(all, dtype, index, T => Ok(store::<T, C>))
 }
 
-/// Where blocks come from: a tensor or one number.
+/// Source of blocks: a tensor or a constant.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a, C> {
     bytes: &'a [u8],
-    /// The elements, when they need no conversion.
+    /// Elements that need no conversion.
     direct: Option<&'a [C]>,
     load: Load<C>,
-    /// Takes a block through another dtype.
+    /// Rounds a block to another dtype.
     round: Option<(Store<C>, Load<C>)>,
     constant: Option<C>,
 }
 
 impl<'a, C: Compute> Source<'a, C> {
-    /// Nothing at all.
-    pub(super) fn nothing() -> Self {
+    /// Placeholder without elements.
+    pub(super) fn empty() -> Self {
         Self { bytes: &[], direct: None, load: |_, _, _, _| {}, round: None, constant: None }
     }
 
-    /// The number that is argument `index`, converted to `compute`.
+    /// Constant from a scalar, argument `index`, converted to `compute`.
     pub(super) fn constant(
         scalar: Scalar,
         compute: ScalarType,
         index: usize,
     ) -> Result<Self, Error> {
-        let mut source = Self::nothing();
+        let mut source = Self::empty();
         let mut value = [C::from_scalar(scalar)];
         if compute != C::DTYPE {
-            source.round = Some((store_of(compute, index)?, load_of(compute, index)?));
+            source.round = Some((store_fn(compute, index)?, load_fn(compute, index)?));
             round(source.round, &mut value);
         }
         source.constant = Some(value[0]);
         Ok(source)
     }
 
-    /// The elements of argument `index`, converted to `compute`.
+    /// Elements of a tensor, argument `index`, converted to `compute`.
     pub(super) fn tensor(
         view: &TensorView<'a>,
         compute: ScalarType,
         index: usize,
     ) -> Result<Self, Error> {
         let (dtype, bytes) = (view.dtype(), view.bytes());
-        let mut source = Self { bytes, load: load_of(dtype, index)?, ..Self::nothing() };
+        let mut source = Self { bytes, load: load_fn(dtype, index)?, ..Self::empty() };
         if dtype == C::DTYPE {
             source.direct = bytemuck::try_cast_slice(bytes).ok();
         }
         if dtype != compute && compute != C::DTYPE {
-            source.round = Some((store_of(compute, index)?, load_of(compute, index)?));
+            source.round = Some((store_fn(compute, index)?, load_fn(compute, index)?));
             source.direct = None;
         }
         Ok(source)
     }
 
-    /// Whether blocks with this stride need no conversion.
+    /// Returns true if blocks with this stride need no conversion.
     pub(super) fn is_direct(&self, stride: usize) -> bool {
         self.direct.is_some() && stride == 1
     }
 
-    /// The `len` elements from `at` on; `buffer` keeps what the previous block of the run left.
+    /// Block of `len` elements from `at` on. A constant or broadcast block is written to `buffer` only
+    /// if it is the first one of an inner loop.
     pub(super) fn block<'b>(
         &self,
         at: usize,
@@ -166,7 +167,7 @@ impl<'a, C: Compute> Source<'a, C> {
     }
 }
 
-/// Takes a block through another dtype, if there is one.
+/// Rounds a block to another dtype and back, if there is one.
 fn round<C: Compute>(through: Option<(Store<C>, Load<C>)>, block: &mut [C]) {
     if let Some((store, load)) = through {
         let mut rounded = [0_u64; BLOCK];
@@ -175,36 +176,39 @@ fn round<C: Compute>(through: Option<(Store<C>, Load<C>)>, block: &mut [C]) {
     }
 }
 
-/// Where blocks go.
+/// Destination of blocks.
 pub(super) struct Target<'a, C> {
     bytes: &'a mut [u8],
     is_direct: bool,
     store: Store<C>,
-    /// Takes a block through the dtype of the result, where the output has another.
+    /// Rounds a block to the result dtype if the output has another dtype.
     round: Option<(Store<C>, Load<C>)>,
 }
 
 impl<'a, C: Compute> Target<'a, C> {
-    /// The output at `index`, for numbers of the dtype `result`.
+    /// Output argument `index` for results of the dtype `result`.
     pub(super) fn new(
         out: &'a mut TensorMut<'_, '_>,
         result: ScalarType,
         index: usize,
     ) -> Result<Self, Error> {
-        let (dtype, store) = (out.dtype(), store_of(out.dtype(), index)?);
-        let converts = dtype != result && result != C::DTYPE;
-        let round =
-            if converts { Some((store_of(result, index)?, load_of(result, index)?)) } else { None };
-        let is_direct = dtype == C::DTYPE && !converts;
+        let (dtype, store) = (out.dtype(), store_fn(out.dtype(), index)?);
+        let needs_rounding = dtype != result && result != C::DTYPE;
+        let round = if needs_rounding {
+            Some((store_fn(result, index)?, load_fn(result, index)?))
+        } else {
+            None
+        };
+        let is_direct = dtype == C::DTYPE && !needs_rounding;
         Ok(Self { bytes: out.bytes_mut()?, is_direct, store, round })
     }
 
-    /// Whether blocks need no conversion.
+    /// Returns true if blocks need no conversion.
     pub(super) fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// Lets `f` compute `len` elements from `at` on.
+    /// Writes `len` elements, computed by `f`, from offset `at` on.
     pub(super) fn write(
         &mut self,
         at: usize,

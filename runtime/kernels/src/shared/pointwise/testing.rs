@@ -1,4 +1,4 @@
-//! Table tests of pointwise kernels.
+//! Checks for table tests of pointwise kernels.
 
 use afferent_core::{Argument, Bool, Call, Element, Error, Kernel, Scalar, Tensor};
 
@@ -8,20 +8,20 @@ use crate::shared::dtype::Number;
 pub(crate) enum Value {
     /// A tensor.
     Tensor(Tensor),
-    /// A number.
+    /// A scalar.
     Scalar(Scalar),
     /// A string.
     Str(&'static str),
-    /// An absent optional.
+    /// An absent optional argument.
     None,
 }
 
-/// A tensor with one dimension.
+/// 1-D tensor.
 pub(crate) fn tensor<T: Element>(data: &[T]) -> Value {
     Value::Tensor(Tensor::from_slice(data))
 }
 
-/// A tensor of `sizes`.
+/// Tensor of `sizes`.
 pub(crate) fn shaped<T: Element>(sizes: &[usize], data: &[T]) -> Value {
     Value::Tensor(Tensor::new(sizes, data).unwrap())
 }
@@ -31,8 +31,8 @@ pub(crate) fn bools(values: &[bool]) -> Vec<Bool> {
     values.iter().copied().map(Bool::from).collect()
 }
 
-/// Calls `kernel` on `inputs` and a last output of dtype `T`, which has the rank of the tensor
-/// with the most dimensions; floating-point numbers may differ by 1e-6 relative.
+/// Runs `kernel` with `inputs` and a final output argument of dtype `T`, and compares the result.
+/// The output has the largest rank of the inputs. Relative tolerance of floating point: 1e-6.
 #[track_caller]
 pub(crate) fn check<T: Number, const N: usize>(
     kernel: &Kernel,
@@ -56,7 +56,7 @@ pub(crate) fn check<T: Number, const N: usize>(
     arguments.push(Argument::Out(&mut out));
     let result = Call::new(kernel).run(&mut arguments);
     let found = result.map(|()| out.data::<T>().unwrap());
-    let close = match (found, expected) {
+    let is_equal = match (found, expected) {
         (Ok(found), Ok(expected)) => {
             found.len() == expected.len()
                 && found.iter().zip(expected).all(|(&a, &b)| is_close(a.to_f64(), b.to_f64()))
@@ -64,7 +64,7 @@ pub(crate) fn check<T: Number, const N: usize>(
         (Err(found), Err(expected)) => found == expected,
         _ => false,
     };
-    assert!(close, "{}: {found:?} instead of {expected:?}", kernel.name);
+    assert!(is_equal, "{}: found {found:?}, expected {expected:?}", kernel.name);
 }
 
 fn is_close(a: f64, b: f64) -> bool {

@@ -1,48 +1,49 @@
-//! Scales and zero points for numbers at hand.
+//! Choice of quantization parameters from the values of a tensor.
 
 use afferent_core::{Error, ScalarType, TensorView};
 
-use crate::shared::{elements::Reader, quantize::round};
+use crate::shared::{elements::Reader, quantize::round_to_dtype};
 
-/// The smallest and the largest element of a line, at least one.
+/// Minimum and maximum of `len` elements.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when there are none or one is NaN.
-pub(crate) fn extent(
+/// [`Error::InvalidArgument`] if there are none or one is NaN.
+pub(crate) fn min_max(
     x: &Reader<'_, f32>,
     start: usize,
     stride: usize,
     len: usize,
 ) -> Result<[f32; 2], Error> {
-    let mut ends = [f32::INFINITY, f32::NEG_INFINITY];
-    let mut is_number = true;
+    let mut bounds = [f32::INFINITY, f32::NEG_INFINITY];
+    let mut has_no_nan = true;
     x.for_each_chunk(start, stride, len, |chunk| {
         for &x in chunk {
-            is_number &= !x.is_nan();
-            ends = [ends[0].min(x), ends[1].max(x)];
+            has_no_nan &= !x.is_nan();
+            bounds = [bounds[0].min(x), bounds[1].max(x)];
         }
     });
-    if is_number && len > 0 {
-        Ok(ends)
+    if has_no_nan && len > 0 {
+        Ok(bounds)
     } else {
-        Err(Error::InvalidArgument { index: 0, expected: "numbers, at least one" })
+        Err(Error::InvalidArgument { index: 0, expected: "at least one element and no NaN" })
     }
 }
 
-/// Reads the floating-point tensor `x`, of at most the width of `f32`.
+/// Reader of the input `x`, an `f32`, `f16` or `bf16` tensor.
 ///
 /// # Errors
-/// [`Error::InvalidType`] for another dtype.
-pub(crate) fn reader<'a>(x: TensorView<'a>) -> Result<Reader<'a, f32>, Error> {
+/// [`Error::InvalidType`] for any other dtype.
+pub(crate) fn input_reader<'a>(x: TensorView<'a>) -> Result<Reader<'a, f32>, Error> {
     match x.dtype() {
         ScalarType::Float | ScalarType::Half | ScalarType::BFloat16 => Reader::new(x, 0),
         found => Err(Error::InvalidType { index: 0, found }),
     }
 }
 
-/// The scale that spreads numbers in `ends`, and zero, over `steps` integers, and the ends with
-/// zero. Each step is rounded to `dtype`, as in PyTorch.
-pub(crate) fn scale([least, largest]: [f32; 2], steps: f32, dtype: ScalarType) -> (f32, [f32; 2]) {
-    let ends = [least.min(0.0), largest.max(0.0)];
-    (round(round(ends[1] - ends[0], dtype) / steps, dtype), ends)
+/// Scale for values in `min..=max` and `quant_range = quant_max - quant_min`, and the bounds extended
+/// to include zero. Intermediate results are rounded to `dtype`, as in PyTorch.
+pub(crate) fn scale([min, max]: [f32; 2], quant_range: f32, dtype: ScalarType) -> (f32, [f32; 2]) {
+    let bounds = [min.min(0.0), max.max(0.0)];
+    let range = round_to_dtype(bounds[1] - bounds[0], dtype);
+    (round_to_dtype(range / quant_range, dtype), bounds)
 }

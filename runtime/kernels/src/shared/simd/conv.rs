@@ -1,4 +1,4 @@
-//! Convolutions of `f32` by the SIMD kernels.
+//! Convolution of `f32` by the SIMD kernels.
 
 use afferent_core::{Error, KernelContext};
 use afferent_simd::conv::Conv;
@@ -9,8 +9,8 @@ use crate::shared::{
     simd::{as_f32, as_f32_mut, isa_or_fallback, threads},
 };
 
-/// Writes a convolution; `None` when it is not one of `f32` or has strides that only portable code
-/// computes.
+/// Writes a convolution. Returns `None` if the dtype is not `f32` or only portable code supports the
+/// strides.
 pub(crate) fn try_convolution<T: Operand>(
     cx: &mut KernelContext<'_>,
     g: &Geometry,

@@ -1,4 +1,4 @@
-//! Matrix products of `f32` by the SIMD GEMM.
+//! Matrix multiplication of `f32` by the SIMD GEMM.
 
 use afferent_core::{Error, KernelContext};
 use afferent_simd::gemm::{Addend, Gemm, Lines, Target};
@@ -9,7 +9,8 @@ use crate::shared::{
     simd::{as_f32, as_f32_mut, isa_or_fallback, threads},
 };
 
-/// The lines of `matrix`: rows or columns.
+/// Rows or columns of `matrix` as operand of a GEMM: counts and strides of the vectors and of their
+/// elements.
 fn lines<T: Operand>(
     matrix: Matrix<'_, T>,
     lines: (usize, usize),
@@ -18,7 +19,8 @@ fn lines<T: Operand>(
     Lines::new(as_f32(matrix.data)?, lines, elements)
 }
 
-/// Writes a product as [`Matmul::write`] does; `None` when it is not one of `f32` or does not fit.
+/// Writes a product like [`Matmul::write`]. Returns `None` if the dtype is not `f32` or a matrix
+/// exceeds its slice.
 pub(crate) fn try_matmul<T: Operand>(
     cx: &mut KernelContext<'_>,
     product: &Matmul<'_, T>,
@@ -30,14 +32,14 @@ pub(crate) fn try_matmul<T: Operand>(
     let addend = match product.addend {
         Some((matrix, beta)) => Some(Addend {
             data: as_f32(matrix.data)?,
-            row: matrix.row,
-            col: matrix.col,
+            row: matrix.row_stride,
+            col: matrix.col_stride,
             beta: beta.to_element(),
         }),
         None => None,
     };
-    let a = lines(a, (rows, a.row), (inner, a.col))?;
-    let b = lines(b, (cols, b.col), (inner, b.row))?;
+    let a = lines(a, (rows, a.row_stride), (inner, a.col_stride))?;
+    let b = lines(b, (cols, b.col_stride), (inner, b.row_stride))?;
     let alpha = product.alpha.to_element();
     let product = Gemm { a, b, rows, inner, cols, alpha, addend, clamp: None };
     let data = as_f32_mut(out)?;
