@@ -3,15 +3,16 @@
 use std::{path::Path, sync::Arc};
 
 use afferent_core::Backend;
-use afferent_engine::{
-    Checked, CheckedGraph, Diagnostic, Diagnostics, Graph, LoadOptions, Loaded, RunError,
-    RunOptions, Session, check, load_and_check,
-};
+use afferent_engine::{RunError, RunOptions, Session};
 use afferent_graph::{
     Catalog, NodeDef, NodeEntry, NodeFactory, OpenCx, PayloadConflict, PayloadType, Service,
     Services,
 };
 use afferent_runtime::ModelOptions;
+use afferent_spec::{
+    Checked, CheckedGraph, Diagnostic, Diagnostics, Graph, LoadOptions, Loaded, check,
+    load_and_check,
+};
 
 /// Lists of the shipped node crates.
 const NODES: &[&[NodeEntry]] = &[

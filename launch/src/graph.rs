@@ -7,11 +7,11 @@ use std::{
     process::ExitCode,
 };
 
-use afferent_engine::{
-    Checked, CheckedGraph, DrawFormat, LoadOptions, Plan, Report, Reweighed, Schedule, Threads,
-    counted, draw as draw_graph, pools, weigh,
-};
+use afferent_engine::{Plan, Report, Reweighed, Threads, pools, weigh};
 use afferent_graph::{OnFull, PortKind, Weight};
+use afferent_spec::{
+    Checked, CheckedGraph, DrawFormat, LoadOptions, Schedule, counted, draw as draw_graph,
+};
 use anyhow::Context;
 use clap::Args;
 
@@ -191,6 +191,7 @@ pub(crate) fn draw(app: App, args: &GraphArgs) -> anyhow::Result<ExitCode> {
     let app = args.file.configure(app);
     let Some(checked) = args.file.load(&app)? else { return Ok(ExitCode::FAILURE) };
     let figures = args.stats.as_deref().map(read_figures).transpose()?;
-    crate::print(&draw_graph(&checked.graph, format, figures.as_ref()))?;
+    let labels = figures.map(|report| report.labels(&checked.graph)).unwrap_or_default();
+    crate::print(&draw_graph(&checked.graph, format, &labels))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,12 +10,10 @@ use std::{
     },
 };
 
-use afferent_engine::{
-    Checked, CheckedGraph, CheckedNode, ClockKind, Observer, Origin, Report, RunError, RunOptions,
-    Session, Threads,
-};
+use afferent_engine::{ClockKind, Observer, Report, RunError, RunOptions, Session, Threads};
 use afferent_graph::{ParamValue, read_duration};
 use afferent_record::{RecordOptions, Recorder, TraceFile, Waterfall};
+use afferent_spec::{Checked, CheckedGraph, CheckedNode, Origin};
 use anyhow::{Context, ensure};
 use clap::Args;
 

@@ -149,8 +149,9 @@ impl Write for Limited {
 
 #[cfg(test)]
 mod tests {
-    use afferent_engine::{CheckedGraph, RunOptions, Session};
+    use afferent_engine::{RunOptions, Session};
     use afferent_graph::OpenCx;
+    use afferent_spec::CheckedGraph;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::{
 use crate::threading::AtomicUsize;
 
 #[cfg(all(test, shuttle))]
-mod model;
+mod interleavings;
 
 /// One of the packets that an edge allows to be under way behind it.
 ///

@@ -12,7 +12,7 @@ use crate::{AnyPayload, Flight, Payload, Timestamp, threading::AtomicUsize};
 
 mod cell;
 #[cfg(all(test, shuttle))]
-mod model;
+mod interleavings;
 
 use cell::{Idle, Shared, Unique};
 

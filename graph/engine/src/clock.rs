@@ -1,5 +1,8 @@
 //! The time of a session: real, or virtual.
 
+pub(crate) mod generation;
+pub(crate) mod lockstep;
+
 use std::{
     sync::{Arc, atomic::AtomicUsize},
     time::Instant,
@@ -8,8 +11,8 @@ use std::{
 use afferent_graph::Timestamp;
 
 use crate::{
-    lockstep::Lockstep,
-    stopwatch::{Stopwatch, ticks},
+    clock::lockstep::Lockstep,
+    sys::stopwatch::{Stopwatch, ticks},
 };
 
 /// Which clock a run has.

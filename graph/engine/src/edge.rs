@@ -1,15 +1,21 @@
 //! The two ends of an edge: within a thread, and from one thread to another.
 
+pub(crate) mod port;
+pub(crate) mod queue;
+pub(crate) mod timeline;
+
 use std::sync::{Arc, PoisonError};
 
 use afferent_graph::{Packet, Timestamp};
 
 use crate::{
     EdgeCounts,
-    life::Bound,
-    queue::{Queue, Taken},
-    threading::{Mutex, MutexGuard},
-    wake::Waker,
+    clock::generation::Bound,
+    edge::queue::{Queue, Taken},
+    sys::{
+        threading::{Mutex, MutexGuard},
+        wake::Waker,
+    },
 };
 
 /// The receiving end.

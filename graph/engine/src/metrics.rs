@@ -1,8 +1,15 @@
 //! What is measured about a node while it runs: always on, and without allocation.
 
+pub(crate) mod budget;
+pub(crate) mod histogram;
+pub(crate) mod labels;
+pub(crate) mod prometheus;
+pub(crate) mod report;
+pub(crate) mod summary;
+
 use afferent_graph::Timestamp;
 
-use crate::{Spread, times::Times};
+use crate::{Spread, metrics::histogram::Times};
 
 /// The figures of one node, kept by the thread that runs it.
 ///

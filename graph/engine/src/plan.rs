@@ -1,19 +1,13 @@
 //! Which nodes share a thread.
 
+pub(crate) mod pools;
+pub(crate) mod weight;
+
 use afferent_graph::Weight;
 
-use crate::{CheckedGraph, Edge};
+use afferent_spec::{CheckedGraph, Edge};
 
-/// How many threads a graph gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Threads {
-    /// Sources and heavy nodes get one each, light nodes run on that of the node before them;
-    /// nodes with the same `thread` word share one.
-    #[default]
-    Auto,
-    /// One for everything. Needs no wakes, and runs nothing in parallel.
-    Single,
-}
+use crate::Threads;
 
 /// The threads of a graph.
 ///
@@ -117,7 +111,7 @@ mod tests {
     use afferent_messages::KeywordEvent;
 
     use super::*;
-    use crate::{CheckedNode, EdgePolicy, Schedule};
+    use afferent_spec::{CheckedNode, EdgePolicy, Schedule};
 
     struct Step<const HEAVY: bool>;
 

@@ -1,66 +1,622 @@
-//! How a stream accompanies another one into a node.
+//! The packets of several streams that belong to one time.
 
-use std::time::Duration;
+use std::{cmp::Ordering, collections::VecDeque, mem, time::Duration};
 
-/// How a stream accompanies the one that leads: the node is called once for each packet of the
-/// leading stream, with what belongs to its time.
-///
-/// A packet of the leading stream waits until it is sure what belongs to it: a later packet has
-/// come, the stream has ended, or its sender has told that nothing comes. It goes on without when
-/// `timeout` has passed or as many as its queue holds wait, so that a join never blocks the graph.
-/// Without a companion, it goes on if the input is optional, and is otherwise dropped and counted.
-///
-/// Of every other stream as many packets are kept as its queue holds, on the virtual clock any
-/// number. A stream that keeps the newest packet alone ([`OnFull::Latest`]) does so before the join;
-/// within, [`EdgePolicy::QUEUE`] of its packets wait. At least two are kept to interpolate.
-///
-/// [`OnFull::Latest`]: afferent_graph::OnFull::Latest
-/// [`EdgePolicy::QUEUE`]: crate::EdgePolicy::QUEUE
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SyncPolicy {
-    /// The packet with the same time.
-    Exact,
-    /// The packet that is nearest in time.
-    Approx {
-        /// Largest distance.
-        slop: Duration,
-    },
-    /// The last packet that is not later. On the real clock it is what has come by now; nothing is
-    /// waited for.
-    Latest {
-        /// Greatest age, compared with the leading packet.
-        max_age: Option<Duration>,
-    },
-    /// A value made of the packets before and after.
-    Interpolate,
-    /// All packets near in time, at least one.
-    Window {
-        /// How much earlier they may be.
-        before: Duration,
-        /// How much later they may be.
-        after: Duration,
-    },
-    /// The next packet, whatever its time.
-    Barrier,
+use afferent_graph::{Header, Joined, Packet, Pool, Timestamp};
+
+use crate::{
+    JoinCounts,
+    clock::generation::{self, Bound},
+    edge::port::Input,
+};
+use afferent_spec::SyncPolicy;
+
+/// Nothing earlier than this can come any more once a stream has ended.
+pub(crate) const NEVER: Timestamp = Timestamp(i64::MAX);
+
+/// Before all times.
+const EVER: Timestamp = Timestamp(i64::MIN);
+
+/// What accompanies the leading stream of a node.
+pub(crate) struct Join {
+    /// The leading one of the inputs.
+    pub(crate) lead: usize,
+    pub(crate) companions: Vec<Companion>,
+    /// What the present call gets from each companion.
+    pub(crate) joined: Vec<Joined>,
+    /// The leading packets that wait, and since when.
+    pub(crate) waiting: VecDeque<(Packet, Timestamp)>,
+    /// On the real clock as many of them as this do not wait.
+    pub(crate) room: usize,
+    /// When the wait ends.
+    pub(crate) due: Option<Timestamp>,
+    /// What it waits for will not come by itself: it may go on when nothing else can happen.
+    pub(crate) stuck: bool,
+    /// How often the leading stream had begun anew with the packet that was judged last.
+    pub(crate) restarts: u32,
+    pub(crate) counts: JoinCounts,
 }
 
-/// What becomes of a packet whose time is wrong.
+/// A stream that accompanies the leading one.
 ///
-/// It is earlier than the one before it in its stream; or on the real clock more than 10 s ahead of
-/// the one before it, of what it was made of and of the clock. A source says by its first packet
-/// how far its own clock is ahead. The fourth such packet in a row, each no earlier than the one
-/// before it, is believed: the clock of its sender was set. On the virtual clock, times are what
-/// packets say. So a source that reads faster than time goes, of packets that are more than 10 s
-/// apart, belongs on the virtual clock, or calls [`Cx::resume_at`](afferent_graph::Cx::resume_at)
-/// with their times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnTimeFault {
-    /// It is dropped.
-    #[default]
+/// Each time that it begins anew, its packets wait until the leading stream is as far: packets of
+/// one source are joined with those of the same life of it, whichever come first. Of streams from
+/// several sources only times are compared.
+pub(crate) struct Companion {
+    pub(crate) input: usize,
+    sync: SyncPolicy,
+    optional: bool,
+    timeout: Option<Duration>,
+    /// Packets that are kept at most; of more, the oldest is dropped.
+    limit: usize,
+    /// Packets, each with whether it was used.
+    buffer: VecDeque<(Packet, bool)>,
+    /// Packets from when the stream has begun anew.
+    next: VecDeque<Packet>,
+    /// What its sender has told.
+    pub(crate) told: Bound,
+    pub(crate) is_over: bool,
+    /// Nothing earlier can come any more that belongs to the packet that is judged.
+    bound: Timestamp,
+    /// Time of the last leading packet that went on.
+    last: Timestamp,
+    /// How often the stream had begun anew with what is in `buffer`.
+    restarts: u32,
+    /// Time of the newest packet of those with `restarts`, which may be gone.
+    newest: Timestamp,
+    /// How far it was when it went back in time, if the leading stream did not.
+    was: Timestamp,
+    /// The leading stream went back in time, and of this one nothing has come since.
+    lags: bool,
+    /// For values that are made here.
+    pool: Pool,
+    pub(crate) counts: JoinCounts,
+}
+
+/// Whether it is sure what belongs to a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    Found,
+    Missing,
+    /// Something that belongs there may come.
+    Open,
+    /// As `Open`, but only if it is on its way already.
+    Settle,
+}
+
+/// What a leading packet has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The node is called with it.
+    Call,
+    /// It is dropped, because a companion that is not optional is missing.
     Drop,
-    /// It gets the time of the packet before it.
-    Clamp,
-    /// The stream begins anew at its time; receivers are told as of a restart, and begin anew with
-    /// what they make of it. Streams of one source are joined with those of its same life.
-    Restart,
+    Wait,
+    /// As `Wait`, but only for what is on its way already.
+    Settle,
+}
+
+impl Join {
+    /// Whether the leading packet at `at` that waits since `since` can go on; fills `joined` if so.
+    ///
+    /// With `forced` it waits for nothing. With `live` or `forced` the last value is what is there now.
+    pub(crate) fn judge(
+        &mut self,
+        header: &Header,
+        now: Timestamp,
+        since: Timestamp,
+        forced: bool,
+        live: bool,
+    ) -> Verdict {
+        let at = header.at;
+        let (mut verdict, mut missing, mut late) = (Verdict::Call, false, false);
+        self.due = None;
+        if header.restarts != self.restarts {
+            self.restarts = header.restarts;
+            self.companions.iter_mut().for_each(Companion::lead_again);
+        }
+        for companion in &mut self.companions {
+            match companion.settle(header, live || forced) {
+                Decision::Found => {}
+                Decision::Missing => missing |= !companion.optional,
+                open => {
+                    let ends = companion.timeout.map(|timeout| since + timeout);
+                    if forced || ends.is_some_and(|ends| ends <= now) {
+                        (late, companion.lags) = (true, false);
+                        missing |= !companion.optional;
+                        continue;
+                    }
+                    self.due = self.due.into_iter().chain(ends).min();
+                    let settles = open == Decision::Settle && verdict != Verdict::Wait;
+                    verdict = if settles { Verdict::Settle } else { Verdict::Wait };
+                }
+            }
+        }
+        if missing {
+            verdict = Verdict::Drop;
+        }
+        match verdict {
+            Verdict::Wait | Verdict::Settle => return verdict,
+            Verdict::Call => self.counts.matched += 1,
+            Verdict::Drop => self.counts.dropped += 1,
+        }
+        self.counts.late += u64::from(late);
+        for (companion, joined) in self.companions.iter_mut().zip(&mut self.joined) {
+            joined.packets.clear();
+            if verdict == Verdict::Call {
+                companion.collect(header, &mut joined.packets);
+            }
+            companion.last = companion.last.max(at);
+        }
+        verdict
+    }
+
+    /// Shows what accompanies the present call, which starts at `real_ns`, to the budgets that are
+    /// measured at its input.
+    pub(crate) fn mark(&self, inputs: &[Input], real_ns: u64) {
+        for (companion, joined) in self.companions.iter().zip(&self.joined) {
+            for mark in &inputs[companion.input].marks {
+                joined.packets.iter().for_each(|packet| mark.pass(packet.header.trace, real_ns));
+            }
+        }
+    }
+
+    /// Forgets everything that waits.
+    pub(crate) fn clear(&mut self) {
+        self.counts.dropped += self.waiting.len() as u64;
+        self.waiting.clear();
+        self.companions.iter_mut().for_each(Companion::forget);
+        self.joined.iter_mut().for_each(|joined| joined.packets.clear());
+    }
+}
+
+impl Companion {
+    pub(crate) fn new(
+        input: usize,
+        sync: SyncPolicy,
+        optional: bool,
+        timeout: Option<Duration>,
+        limit: usize,
+    ) -> Self {
+        Self {
+            input,
+            sync,
+            optional,
+            timeout,
+            limit,
+            buffer: VecDeque::new(),
+            next: VecDeque::new(),
+            told: Bound::NONE,
+            is_over: false,
+            bound: EVER,
+            last: EVER,
+            restarts: 0,
+            newest: EVER,
+            was: EVER,
+            lags: false,
+            pool: Pool::new(2),
+            counts: JoinCounts::default(),
+        }
+    }
+
+    /// Takes a packet in.
+    pub(crate) fn push(&mut self, packet: Packet) {
+        self.lags = false;
+        if self.buffer.len() + self.next.len() >= self.limit {
+            self.pop();
+        }
+        // What is paired by its place is that also when time goes back.
+        let pairs = self.sync == SyncPolicy::Barrier;
+        if pairs || (self.next.is_empty() && packet.header.restarts == self.restarts) {
+            self.keep(packet);
+        } else {
+            self.next.push_back(packet);
+        }
+    }
+
+    /// Keeps a packet for leading packets of its life, unless they have gone on.
+    fn keep(&mut self, packet: Packet) {
+        let at = packet.header.at;
+        self.newest = at;
+        let is_late = match self.sync {
+            SyncPolicy::Exact => at <= self.last,
+            SyncPolicy::Approx { slop } => at + slop < self.last,
+            SyncPolicy::Window { before, .. } => at + before < self.last,
+            SyncPolicy::Latest { .. } | SyncPolicy::Interpolate | SyncPolicy::Barrier => false,
+        };
+        if is_late {
+            self.counts.late += 1;
+        } else {
+            self.buffer.push_back((packet, false));
+        }
+    }
+
+    /// The leading stream has begun anew.
+    fn lead_again(&mut self) {
+        (self.last, self.was, self.lags) = (EVER, EVER, true);
+    }
+
+    /// Goes on to where the stream has begun anew; what is left from before is dropped.
+    fn turn(&mut self, lead: &Header) {
+        let newest = mem::replace(&mut self.newest, EVER);
+        self.clear();
+        let Some(first) = self.next.front() else { return };
+        self.restarts = first.header.restarts;
+        // A leading packet that is nearer to what was before has not begun anew, too.
+        let distance = |at: Timestamp| lead.at.0.abs_diff(at.0);
+        let is_alone = generation::compare(first.header.trace, lead.trace).is_none()
+            && first.header.at < newest
+            && distance(newest) < distance(first.header.at);
+        self.was = if is_alone { newest } else { EVER };
+        self.last = EVER;
+        while let Some(packet) =
+            self.next.pop_front_if(|packet| packet.header.restarts == self.restarts)
+        {
+            self.keep(packet);
+        }
+    }
+
+    /// Whether it is sure what belongs to the leading packet with this header; lets go of what
+    /// belongs neither to it nor to a later one.
+    fn settle(&mut self, lead: &Header, live: bool) -> Decision {
+        loop {
+            self.bound = self.bound_for(lead);
+            self.prune(lead);
+            let decision = self.decide(lead.at, live);
+            let Some(first) = self.next.front() else { return self.revised(decision, lead, live) };
+            let takes_what_is_there = matches!(self.sync, SyncPolicy::Latest { .. });
+            let is_found = decision == Decision::Found && !takes_what_is_there;
+            // The leading packet is from before the interrupt that this stream is behind.
+            let is_before = lead.epoch != 0 && lead.epoch < first.header.epoch;
+            match generation::compare(first.header.trace, lead.trace) {
+                Some(Ordering::Greater) => return decision,
+                Some(Ordering::Equal) if is_before => return decision,
+                // Nobody knows whether the leading stream begins anew, too.
+                None | Some(Ordering::Equal) if is_found => return decision,
+                _ => self.turn(lead),
+            }
+        }
+    }
+
+    /// A decision where the two streams, from several sources, may not be equally far.
+    fn revised(&self, decision: Decision, lead: &Header, live: bool) -> Decision {
+        let newest = self.buffer.back().map(|(packet, _)| &packet.header);
+        let alone =
+            newest.is_some_and(|newest| generation::compare(newest.trace, lead.trace).is_none());
+        match decision {
+            // It may begin anew at the same moment.
+            Decision::Missing if alone && self.lags && !live && !self.is_over => Decision::Settle,
+            // What belongs to it was sent before this stream began anew, or comes much later.
+            Decision::Open | Decision::Settle if self.newest.max(self.bound) < self.was => {
+                if live {
+                    Decision::Missing
+                } else {
+                    Decision::Settle
+                }
+            }
+            decision => decision,
+        }
+    }
+
+    /// Nothing earlier comes that belongs to the leading packet with this header.
+    fn bound_for(&self, lead: &Header) -> Timestamp {
+        match self.told.restarts.cmp(&self.restarts) {
+            _ if self.is_over || !self.next.is_empty() => NEVER,
+            Ordering::Less => EVER,
+            _ => self.told.for_packet(lead),
+        }
+    }
+
+    /// Forgets everything, also how far the streams have come.
+    fn forget(&mut self) {
+        self.clear();
+        self.counts.dropped += self.next.len() as u64;
+        self.restarts = self.next.back().map_or(self.restarts, |packet| packet.header.restarts);
+        self.next.clear();
+        self.lead_again();
+    }
+
+    fn clear(&mut self) {
+        while !self.buffer.is_empty() {
+            self.pop();
+        }
+    }
+
+    /// Lets go of the first packet.
+    fn pop(&mut self) {
+        let was_used = match self.buffer.pop_front() {
+            Some((_, used)) => used,
+            None => self.next.pop_front().is_none(),
+        };
+        self.counts.dropped += u64::from(!was_used);
+    }
+
+    fn at(&self, place: usize) -> Option<Timestamp> {
+        self.buffer.get(place).map(|(packet, _)| packet.header.at)
+    }
+
+    /// Lets go of what cannot belong to the leading packet with this header or a later one.
+    fn prune(&mut self, lead: &Header) {
+        let at = lead.at;
+        let is_over = |packet: &Packet| {
+            generation::compare(packet.header.trace, lead.trace) == Some(Ordering::Less)
+        };
+        if self.sync != SyncPolicy::Barrier {
+            while self.buffer.front().is_some_and(|(packet, _)| is_over(packet)) {
+                self.pop();
+            }
+        }
+        let first = match self.sync {
+            SyncPolicy::Exact => at,
+            SyncPolicy::Approx { slop } => at - slop,
+            SyncPolicy::Window { before, .. } => at - before,
+            SyncPolicy::Barrier => return,
+            SyncPolicy::Latest { .. } | SyncPolicy::Interpolate => {
+                while self.at(1).is_some_and(|next| next <= at) {
+                    self.pop();
+                }
+                return;
+            }
+        };
+        while self.at(0).is_some_and(|time| time < first) {
+            self.pop();
+        }
+    }
+
+    /// The packet that is nearest to `at`, after pruning; of two the earlier.
+    fn nearest(&self, at: Timestamp, slop: Duration) -> Option<usize> {
+        let distance = |place: &usize| self.at(*place).map(|time| time.0.abs_diff(at.0));
+        let nearest = (0..self.buffer.len()).min_by_key(distance)?;
+        distance(&nearest)
+            .filter(|distance| u128::from(*distance) <= slop.as_nanos())
+            .map(|_| nearest)
+    }
+
+    /// Whether it is sure what belongs to `at`, after pruning.
+    fn decide(&self, at: Timestamp, live: bool) -> Decision {
+        let newest = self.buffer.back().map(|(packet, _)| packet.header.at);
+        let is_past =
+            |time: Timestamp| self.bound > time || newest.is_some_and(|newest| newest > time);
+        let either = |found: bool| if found { Decision::Found } else { Decision::Missing };
+        let first = self.at(0);
+        match self.sync {
+            SyncPolicy::Exact if first == Some(at) => Decision::Found,
+            SyncPolicy::Exact if is_past(at) => Decision::Missing,
+            SyncPolicy::Approx { slop }
+                if newest.is_some_and(|newest| newest >= at) || is_past(at + slop) =>
+            {
+                either(self.nearest(at, slop).is_some())
+            }
+            SyncPolicy::Latest { max_age } if live || is_past(at) => {
+                either(first.is_some_and(|time| {
+                    time <= at && max_age.is_none_or(|age| at.since(time) <= age)
+                }))
+            }
+            SyncPolicy::Latest { .. } => Decision::Settle,
+            SyncPolicy::Interpolate => match (first, self.at(1)) {
+                (Some(time), _) if time == at => Decision::Found,
+                (Some(time), _) if time > at => Decision::Missing,
+                (Some(_), Some(_)) => Decision::Found,
+                _ if self.bound == NEVER => Decision::Missing,
+                _ => Decision::Open,
+            },
+            SyncPolicy::Window { after, .. } if is_past(at + after) => {
+                either(first.is_some_and(|time| time <= at + after))
+            }
+            SyncPolicy::Barrier if first.is_some() => Decision::Found,
+            SyncPolicy::Barrier if self.bound == NEVER => Decision::Missing,
+            _ => Decision::Open,
+        }
+    }
+
+    /// Hands out what belongs to the leading packet, after it was decided or the wait was over.
+    fn collect(&mut self, lead: &Header, packets: &mut Vec<Packet>) {
+        let at = lead.at;
+        let count = match self.sync {
+            SyncPolicy::Exact => usize::from(self.at(0) == Some(at)),
+            SyncPolicy::Approx { slop } => match self.nearest(at, slop) {
+                Some(place) => {
+                    (0..place).for_each(|_| self.pop());
+                    1
+                }
+                None => 0,
+            },
+            SyncPolicy::Latest { max_age } => {
+                usize::from(self.at(0).is_some_and(|time| {
+                    time <= at && max_age.is_none_or(|age| at.since(time) <= age)
+                }))
+            }
+            SyncPolicy::Interpolate => return self.interpolate(at, packets),
+            SyncPolicy::Window { after, .. } => {
+                self.buffer.iter().take_while(|(packet, _)| packet.header.at <= at + after).count()
+            }
+            SyncPolicy::Barrier => 1,
+        };
+        for (packet, used) in self.buffer.iter_mut().take(count) {
+            self.counts.matched += u64::from(!mem::replace(used, true));
+            packets.push(packet.clone());
+        }
+        // These belong to one time only.
+        if matches!(self.sync, SyncPolicy::Exact | SyncPolicy::Approx { .. } | SyncPolicy::Barrier)
+        {
+            (0..count).for_each(|_| self.pop());
+        }
+    }
+
+    fn interpolate(&mut self, at: Timestamp, packets: &mut Vec<Packet>) {
+        let mut used = 0;
+        if self.at(0) == Some(at) {
+            packets.extend(self.buffer.front().map(|(packet, _)| packet.clone()));
+            used = 1;
+        } else if let (Some((before, _)), Some((after, _))) =
+            (self.buffer.front(), self.buffer.get(1))
+            && before.header.at < at
+            && let (Some(value), Some(later)) = (before.payload(), after.payload())
+        {
+            let span = after.header.at.0.abs_diff(before.header.at.0) as f64;
+            let share = at.0.abs_diff(before.header.at.0) as f64 / span;
+            let header = Header { at, ..before.header };
+            packets.extend(value.interpolated(later, share, &self.pool, header));
+            used = 2;
+        }
+        for (_, is_used) in self.buffer.iter_mut().take(used) {
+            self.counts.matched += u64::from(!mem::replace(is_used, true));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_messages::Imu;
+
+    use super::*;
+
+    fn ms(ms: i64) -> Timestamp {
+        Timestamp(ms * 1_000_000)
+    }
+
+    const fn time(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn packet(at: i64) -> Packet {
+        let value = Imu { angular_velocity_rad_s: [at as f32; 3], ..Imu::default() };
+        Packet::new(value, Header { at: ms(at), ..Header::default() })
+    }
+
+    /// What a leading packet at each time gets, when all of `stream` has come: `None` is a wait.
+    fn check(
+        sync: SyncPolicy,
+        stream: &[i64],
+        over: bool,
+        leads: &[i64],
+        expected: &[Option<&[f32]>],
+    ) -> JoinCounts {
+        let mut companion = Companion::new(1, sync, true, None, 100);
+        stream.iter().for_each(|at| companion.push(packet(*at)));
+        if over {
+            companion.is_over = true;
+        }
+        let mut join = Join {
+            lead: 0,
+            companions: vec![companion],
+            joined: vec![Joined {
+                port: afferent_graph::PortId::at(0),
+                name: "".into(),
+                packets: Vec::new(),
+            }],
+            waiting: VecDeque::new(),
+            room: 1,
+            due: None,
+            stuck: false,
+            restarts: 0,
+            counts: JoinCounts::default(),
+        };
+        let found: Vec<_> = leads
+            .iter()
+            .map(|at| {
+                let header = Header { at: ms(*at), ..Header::default() };
+                let verdict = join.judge(&header, ms(0), ms(0), false, false);
+                let values = join.joined[0].packets.iter();
+                let values = values.map(|p| p.get::<Imu>().unwrap().angular_velocity_rad_s[0]);
+                (verdict == Verdict::Call).then(|| values.collect::<Vec<_>>())
+            })
+            .collect();
+        let expected: Vec<_> = expected.iter().map(|values| values.map(<[f32]>::to_vec)).collect();
+        assert_eq!(found, expected, "{sync:?}");
+        join.companions.remove(0).counts
+    }
+
+    #[test]
+    fn exact() {
+        let counts = check(
+            SyncPolicy::Exact,
+            &[10, 20, 30],
+            false,
+            &[10, 15, 30, 40],
+            &[Some(&[10.0]), Some(&[]), Some(&[30.0]), None],
+        );
+        assert_eq!((counts.matched, counts.dropped), (2, 1));
+        check(SyncPolicy::Exact, &[10], true, &[20], &[Some(&[])]);
+    }
+
+    #[test]
+    fn approx() {
+        let sync = SyncPolicy::Approx { slop: time(4) };
+        check(
+            sync,
+            &[10, 18, 21, 30],
+            false,
+            &[12, 20, 26, 33],
+            &[Some(&[10.0]), Some(&[21.0]), Some(&[30.0]), None],
+        );
+        check(sync, &[10, 20], false, &[15, 18], &[Some(&[]), Some(&[20.0])]);
+        check(sync, &[10], true, &[13], &[Some(&[10.0])]);
+    }
+
+    #[test]
+    fn latest() {
+        let sync = SyncPolicy::Latest { max_age: Some(time(5)) };
+        check(
+            sync,
+            &[10, 20],
+            false,
+            &[9, 12, 16, 19, 20],
+            &[Some(&[]), Some(&[10.0]), Some(&[]), Some(&[]), None],
+        );
+        check(
+            SyncPolicy::Latest { max_age: None },
+            &[10],
+            true,
+            &[12, 99],
+            &[Some(&[10.0]), Some(&[10.0])],
+        );
+    }
+
+    #[test]
+    fn interpolate() {
+        let counts = check(
+            SyncPolicy::Interpolate,
+            &[10, 20, 30],
+            false,
+            &[5, 10, 15, 27, 30, 31],
+            &[Some(&[]), Some(&[10.0]), Some(&[15.0]), Some(&[27.0]), Some(&[30.0]), None],
+        );
+        assert_eq!((counts.matched, counts.dropped), (3, 0));
+        check(SyncPolicy::Interpolate, &[10], true, &[11], &[Some(&[])]);
+    }
+
+    #[test]
+    fn window() {
+        let sync = SyncPolicy::Window { before: time(5), after: time(2) };
+        check(
+            sync,
+            &[4, 6, 10, 12, 20],
+            false,
+            &[10, 12, 17, 30],
+            &[Some(&[6.0, 10.0, 12.0]), Some(&[10.0, 12.0]), Some(&[12.0]), None],
+        );
+    }
+
+    #[test]
+    fn barrier() {
+        check(
+            SyncPolicy::Barrier,
+            &[1, 2],
+            false,
+            &[10, 20, 30],
+            &[Some(&[1.0]), Some(&[2.0]), None],
+        );
+    }
+
+    #[test]
+    fn late_packets_and_too_many_are_counted() {
+        let mut companion = Companion::new(1, SyncPolicy::Exact, true, None, 2);
+        companion.last = ms(10);
+        [10, 11, 12, 13].iter().for_each(|at| companion.push(packet(*at)));
+        assert_eq!(
+            (companion.counts.late, companion.counts.dropped, companion.buffer.len()),
+            (1, 1, 2)
+        );
+    }
 }

@@ -11,14 +11,12 @@ use std::{
     },
 };
 
-use afferent_engine::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, RunOptions, Schedule,
-    SyncPolicy, Threads, run,
-};
+use afferent_engine::{ClockKind, Observer, RunOptions, Threads, run};
 use afferent_graph::{
     Cx, In, Node, NodeDef, NodeError, NodeSpec, OnFull, OpenCx, Out, Packet, Payload, Port, PortId,
     Timestamp,
 };
+use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy, Schedule, SyncPolicy};
 
 struct Counting;
 

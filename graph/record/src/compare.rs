@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use afferent_engine::{CheckedGraph, Observer};
+use afferent_engine::Observer;
 use afferent_graph::{Codec, Packet, Timestamp};
+use afferent_spec::CheckedGraph;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 

@@ -7,8 +7,8 @@ use std::{
     path::Path,
 };
 
-use afferent_engine::{CheckedGraph, Edge};
 use afferent_graph::{ParamKind, ParamValue};
+use afferent_spec::{CheckedGraph, Edge};
 use mcap::{
     MAGIC,
     read::parse_record,

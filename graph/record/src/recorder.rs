@@ -11,8 +11,9 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use afferent_engine::{CheckedGraph, CheckedNode, Observer};
+use afferent_engine::Observer;
 use afferent_graph::{AnyPayload, Codec, Packet, Timestamp};
+use afferent_spec::{CheckedGraph, CheckedNode};
 use mcap::{McapError, records::Metadata};
 use serde::Serialize;
 

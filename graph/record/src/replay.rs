@@ -8,8 +8,8 @@ use std::{
     sync::Arc,
 };
 
-use afferent_engine::{CheckedGraph, OnError};
 use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, PortId, Timestamp};
+use afferent_spec::{CheckedGraph, OnError};
 use mcap::{Channel, McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
 use serde::Serialize;
 

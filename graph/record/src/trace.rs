@@ -13,7 +13,8 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use afferent_engine::{CallSpan, CheckedGraph, Failure, Observer};
+use afferent_engine::{CallSpan, Failure, Observer};
+use afferent_spec::CheckedGraph;
 use serde::Serialize;
 use serde_json::{json, to_writer};
 

@@ -7,8 +7,9 @@ use std::{
     time::Duration,
 };
 
-use afferent_engine::{CheckedGraph, Observer};
+use afferent_engine::Observer;
 use afferent_graph::{Packet, PortId, PortKind, Timestamp};
+use afferent_spec::CheckedGraph;
 use serde::Serialize;
 
 use crate::lock;

@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use afferent_engine::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, Observer, Report, RunError, RunOptions,
-    pools, run,
-};
+use afferent_engine::{ClockKind, Observer, Report, RunError, RunOptions, pools, run};
 use afferent_graph::{
     Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, ParamValue, Port, PortId, Timestamp,
     Weight, params,
@@ -21,6 +18,7 @@ use afferent_messages::{Image, KeywordEvent, PixelFormat};
 use afferent_record::{
     Compare, RecordError, RecordOptions, Recorder, Recording, ReplayError, TraceFile,
 };
+use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy};
 use mcap::records::Record;
 
 const WORDS: Out<KeywordEvent> = Out::new("words");

@@ -2,8 +2,8 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use afferent_engine::Diagnostic;
 use afferent_graph::Field;
+use afferent_spec::Diagnostic;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use crate::{

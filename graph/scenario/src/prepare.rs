@@ -2,14 +2,14 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use afferent_engine::{
-    CheckedGraph, CheckedNode, Diagnostic, Edge, EdgePolicy, LoadOptions, Place, load_and_check,
-    yaml::Reader,
-};
 use afferent_graph::{
     Catalog, Cx, DynNode, NodeError, OnFull, OpenCx, Payload, PortId, PortKind, PortSpec, Timestamp,
 };
 use afferent_messages::{AudioBlock, Features, Image, SampleRate};
+use afferent_spec::{
+    CheckedGraph, CheckedNode, Diagnostic, Edge, EdgePolicy, LoadOptions, Place, Reader,
+    load_and_check,
+};
 
 use crate::{
     payload::{Fields, Sendable, TYPES},

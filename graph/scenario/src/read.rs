@@ -14,9 +14,9 @@ mod vary;
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use afferent_engine::{
-    Diagnostic, Diagnostics, Place, change_node,
-    yaml::{Key, Map, Node, Reader, Value},
+use afferent_spec::{
+    Diagnostic, Diagnostics, Place, Reader, change_node,
+    yaml::{Key, Map, Node, Value},
 };
 
 use crate::spec::{Case, Check, Echo, Output, Pattern, SourceSpec, Turn};

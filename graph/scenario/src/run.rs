@@ -6,10 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::{
-    ClockKind, Diagnostic, Observer, Report, RunError, RunOptions, Session, Threads,
-};
+use afferent_engine::{ClockKind, Observer, Report, RunError, RunOptions, Session, Threads};
 use afferent_graph::{Catalog, OpenCx, Timestamp};
+use afferent_spec::Diagnostic;
 
 use crate::{
     judge::{self, Verdict, Window},

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_engine::{Place, yaml::Node};
+use afferent_spec::{Place, yaml::Node};
 
 /// One scenario: a graph, what a user does, and what must happen.
 #[derive(Debug, Clone)]

@@ -11,15 +11,15 @@ use std::{
     time::Duration,
 };
 
-use afferent_engine::{
-    CheckedGraph, CheckedNode, Degrade, Edge, EdgePolicy, Handled, NodeReport, Observer, OnError,
-    OnTimeFault, Report, Restart, RunError, RunOptions, Session,
-};
+use afferent_engine::{Handled, NodeReport, Observer, Report, RunError, RunOptions, Session};
 use afferent_graph::{
     Cx, DynNode, In, NodeDef, NodeError, NodeFactory, NodeSpec, OnFull, OpenCx, Out, ParamValue,
     ParamValues, Port, Weight,
 };
 use afferent_record::{RecordOptions, Recorder};
+use afferent_spec::{
+    CheckedGraph, CheckedNode, Degrade, Edge, EdgePolicy, OnError, OnTimeFault, Restart,
+};
 use fastrand::Rng;
 
 use crate::{nodes::Number, seeds};

@@ -2,11 +2,9 @@
 
 use std::{path::Path, sync::atomic::Ordering};
 
-use afferent_engine::{
-    CheckedGraph, ClockKind, EdgeReport, LoadOptions, Report, RunEnd, RunError, RunOptions,
-    Threads, check, parse, run,
-};
+use afferent_engine::{ClockKind, EdgeReport, Report, RunEnd, RunError, RunOptions, Threads, run};
 use afferent_graph::{Catalog, OnFull, OpenCx};
+use afferent_spec::{CheckedGraph, LoadOptions, check, parse};
 use fastrand::Rng;
 
 use crate::{
@@ -103,6 +101,6 @@ fn look(graph: &CheckedGraph, report: &Report, (clock, fails): (ClockKind, bool)
     }
 }
 
-fn matched((edge, _): (&EdgeReport, &afferent_engine::Edge)) -> u64 {
+fn matched((edge, _): (&EdgeReport, &afferent_spec::Edge)) -> u64 {
     edge.join.map_or(0, |join| join.matched)
 }

@@ -6,13 +6,11 @@ use std::{
 };
 
 use afferent_backend_xnnpack::Xnnpack;
-use afferent_engine::{
-    CheckedGraph, ClockKind, Diagnostics, LoadOptions, Observer, Report, RunOptions, Threads,
-    load_and_check, run,
-};
+use afferent_engine::{ClockKind, Observer, Report, RunOptions, Threads, run};
 use afferent_graph::{Catalog, OpenCx, Packet, Timestamp};
 use afferent_record::{Compare, StreamVerdict};
 use afferent_runtime::ModelOptions;
+use afferent_spec::{CheckedGraph, Diagnostics, LoadOptions, load_and_check};
 
 /// The shipped nodes.
 pub(crate) fn catalog() -> Catalog {

@@ -2,12 +2,11 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use afferent_engine::{
-    CheckedGraph, ClockKind, LoadOptions, Observer, RunOptions, load_and_check, run,
-};
+use afferent_engine::{ClockKind, Observer, RunOptions, run};
 use afferent_graph::{Choice, Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port};
 use afferent_messages::{Image, PixelFormat};
 use afferent_record::{Compare, RecordOptions, Recorder, Recording, StreamVerdict};
+use afferent_spec::{CheckedGraph, LoadOptions, load_and_check};
 
 use crate::bench::{Keep, catalog, pipelines, services};
 

@@ -19,9 +19,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("backends/*", &["runtime/core", "runtime/flatbuffer", "runtime/simd"]),
     ("graph/core", &["runtime/core"]),
     ("graph/messages", &["runtime/core", "graph/core"]),
-    ("graph/engine", &["graph/core"]),
-    ("graph/record", &["graph/core", "graph/engine"]),
-    ("graph/scenario", &["graph/core", "graph/messages", "graph/engine"]),
+    ("graph/spec", &["graph/core"]),
+    ("graph/engine", &["graph/core", "graph/spec"]),
+    ("graph/record", &["graph/core", "graph/spec", "graph/engine"]),
+    ("graph/scenario", &["graph/core", "graph/messages", "graph/spec", "graph/engine"]),
     (
         "nodes/*",
         &[

@@ -8,7 +8,7 @@ use crate::{
 /// Every file with `unsafe`, and what it needs it for.
 const LISTED: &[(&str, &str)] = &[
     ("graph/core/src/packet/cell.rs", "counts the holders of a value whose type they do not know"),
-    ("graph/engine/src/slice.rs", "makes two system calls that no library offers"),
+    ("graph/engine/src/sys/time_slice.rs", "makes two system calls that no library offers"),
     ("graph/engine/tests/allocation.rs", "counts what a running graph allocates"),
     ("runtime/core/src/args.rs", "hands out several tensors of one table at a time"),
     ("runtime/core/src/call.rs", "builds the tables that `Args` reads"),

@@ -10,11 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::{CheckedNode, EdgePolicy, Observer, RunOptions};
+use afferent_engine::{Observer, RunOptions};
 use afferent_graph::{NodeDef, OnFull, OpenCx, Out, Packet, ParamValue, Port, Timestamp};
 use afferent_messages::{AudioBlock, Interruption, Text};
 use afferent_nodes_io::WavSink;
 use afferent_nodes_speech::Tts;
+use afferent_spec::{CheckedNode, EdgePolicy};
 use anyhow::{Context, Result, ensure};
 use hound::{SampleFormat, WavSpec, WavWriter};
 use serde_json::Value;

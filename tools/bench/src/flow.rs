@@ -9,9 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::{EdgeCounts, Report, RunOptions, SyncPolicy};
+use afferent_engine::{EdgeCounts, Report, RunOptions};
 use afferent_graph::{In, OnFull, Out, Payload, Port, Timestamp};
 use afferent_messages::Imu;
+use afferent_spec::SyncPolicy;
 use anyhow::{Context, Result};
 
 use crate::{

@@ -184,8 +184,8 @@ impl afferent_graph::Payload for Number {
 }
 
 /// Packets that wait at most, where nothing else is at stake.
-fn block() -> afferent_engine::EdgePolicy {
-    scripted::policy(afferent_graph::OnFull::Block, afferent_engine::EdgePolicy::QUEUE)
+fn block() -> afferent_spec::EdgePolicy {
+    scripted::policy(afferent_graph::OnFull::Block, afferent_spec::EdgePolicy::QUEUE)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use afferent_engine::{CheckedGraph, CheckedNode, Edge, EdgePolicy, RunOptions, Schedule, Session};
+use afferent_engine::{RunOptions, Session};
 use afferent_graph::{Cx, DynNode, NodeDef, NodeError, NodeSpec, OnFull, OpenCx, Port, PortId};
+use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy, Schedule};
 use anyhow::Result;
 
 /// A graph that is being made.

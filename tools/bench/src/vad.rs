@@ -10,10 +10,11 @@ use std::{
     time::Duration,
 };
 
-use afferent_engine::{CheckedNode, RunOptions, Threads};
+use afferent_engine::{RunOptions, Threads};
 use afferent_graph::{In, NodeDef, OnFull, OpenCx, Out, ParamValue, Port, Timestamp};
 use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind};
 use afferent_nodes_speech::Vad;
+use afferent_spec::CheckedNode;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 

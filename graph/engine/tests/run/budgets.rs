@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use afferent_engine::{CheckedBudget, ClockKind, End, RunOptions, SyncPolicy};
+use afferent_engine::{ClockKind, RunOptions};
 use afferent_graph::{OpenCx, PortKind};
+use afferent_spec::{CheckedBudget, End, SyncPolicy};
 
 use crate::kit::{Gate, Graph, Number, OUT, SIDE};
 

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use afferent_engine::{ClockKind, RunEnd, RunOptions, SyncPolicy, Threads};
+use afferent_engine::{ClockKind, RunEnd, RunOptions, Threads};
+use afferent_spec::SyncPolicy;
 
 use crate::kit::{Gate, Graph, Number, OUT, SIDE};
 

@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
-use afferent_engine::{EdgePolicy, RunOptions, SyncPolicy, Threads};
+use afferent_engine::{RunOptions, Threads};
 use afferent_graph::OnFull;
+use afferent_spec::{EdgePolicy, SyncPolicy};
 
 use crate::kit::{Graph, IN, Number, OUT, SIDE, block, ms};
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use afferent_engine::{ClockKind, Observer, OnTimeFault, RunOptions};
+use afferent_engine::{ClockKind, Observer, RunOptions};
 use afferent_graph::{Header, Packet, Timestamp};
+use afferent_spec::OnTimeFault;
 
 use crate::kit::{Graph, Number, OUT, Seen, ms};
 

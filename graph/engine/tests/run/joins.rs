@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use afferent_engine::{ClockKind, JoinCounts, RunOptions, SyncPolicy, Threads};
+use afferent_engine::{ClockKind, JoinCounts, RunOptions, Threads};
+use afferent_spec::SyncPolicy;
 
 use crate::kit::{
     EXTRA, Graph, Joined, Number, OUT, SIDE, Seen, block, join_counts, ms, run_joined,

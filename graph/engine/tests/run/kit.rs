@@ -5,13 +5,13 @@ use std::{
     time::Duration,
 };
 
-use afferent_engine::{
-    CheckedGraph, CheckedNode, ClockKind, Edge, EdgePolicy, JoinCounts, OnError, OnTimeFault,
-    Report, RunError, RunOptions, SyncPolicy, Threads, run,
-};
+use afferent_engine::{ClockKind, JoinCounts, Report, RunError, RunOptions, Threads, run};
 use afferent_graph::{
     Cx, DynNode, In, NodeDef, NodeError, NodeFactory, NodeSpec, OnFull, OpenCx, Out, ParamValue,
     ParamValues, Payload, Port, PortId, Timestamp, Weight,
+};
+use afferent_spec::{
+    CheckedGraph, CheckedNode, Edge, EdgePolicy, OnError, OnTimeFault, SyncPolicy,
 };
 
 #[derive(Clone, Default)]

@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
-use afferent_engine::{ClockKind, EdgePolicy, RunOptions};
+use afferent_engine::{ClockKind, RunOptions};
 use afferent_graph::OnFull;
+use afferent_spec::EdgePolicy;
 
 use crate::kit::{Gate, Graph, Number, OUT, block, ms};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use afferent_engine::{JoinCounts, OnTimeFault, Report, RunOptions, SyncPolicy};
+use afferent_engine::{JoinCounts, Report, RunOptions};
+use afferent_spec::{OnTimeFault, SyncPolicy};
 
 use crate::kit::{
     EXTRA, Gate, Graph, Joined, MORE, Number, OUT, SIDE, block, join_counts, ms, run_joined,

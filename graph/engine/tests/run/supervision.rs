@@ -10,10 +10,10 @@ use std::{
 };
 
 use afferent_engine::{
-    ClockKind, Degrade, Failure, FailureKind, Handled, Observer, OnError, Report, Restart,
-    RunError, RunOptions, Threads,
+    ClockKind, Failure, FailureKind, Handled, Observer, Report, RunError, RunOptions, Threads,
 };
 use afferent_graph::{NodeError, Timestamp};
+use afferent_spec::{Degrade, OnError, Restart};
 
 use crate::kit::{Graph, Number, OUT, Seen, block, ms};
 

@@ -1,7 +1,8 @@
 //! Runs on the virtual clock: no waiting, and the same result every time.
 
-use afferent_engine::{ClockKind, EdgePolicy, RunOptions, Threads};
+use afferent_engine::{ClockKind, RunOptions, Threads};
 use afferent_graph::OnFull;
+use afferent_spec::EdgePolicy;
 
 use crate::kit::{Graph, Number, OUT, Seen, block, ms};
 

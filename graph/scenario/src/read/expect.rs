@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afferent_engine::yaml::{Node, Value};
+use afferent_spec::yaml::{Node, Value};
 
 use super::Reading;
 use crate::spec::{Anchor, Check, Condition, Goal, Pattern, Test};
@@ -87,7 +87,7 @@ impl Reading<'_> {
     }
 
     /// How often an event happens.
-    fn count<'n>(&mut self, node: &'n Node) -> Option<(Goal, &'n afferent_engine::Place)> {
+    fn count<'n>(&mut self, node: &'n Node) -> Option<(Goal, &'n afferent_spec::Place)> {
         let pattern = self.pattern(node)?;
         let place = &node.get("event")?.place;
         let absent = match node.get("absent") {

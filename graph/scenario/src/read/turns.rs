@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use afferent_engine::yaml::{Node, Value};
+use afferent_spec::yaml::{Node, Value};
 
 use super::Reading;
 use crate::spec::{Act, Anchor, Check, Send, Shape, Speech, Turn, When};

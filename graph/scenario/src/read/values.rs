@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
 
-use afferent_engine::yaml::Node;
+use afferent_spec::yaml::Node;
 
 use super::Reading;
 

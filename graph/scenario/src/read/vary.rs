@@ -6,7 +6,10 @@
 //!   level: {from: -30dB, to: -10dB, step: 5dB}
 //! ```
 
-use afferent_engine::yaml::{Key, Map, Node, Reader, Value};
+use afferent_spec::{
+    Reader,
+    yaml::{Key, Map, Node, Value},
+};
 
 /// Most values of one name.
 const MAX_VALUES: usize = 1000;

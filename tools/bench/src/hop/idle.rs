@@ -8,8 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::{LoadOptions, RunOptions, check, parse};
+use afferent_engine::RunOptions;
 use afferent_graph::{In, OpenCx, Out, Port, Timestamp};
+use afferent_spec::{LoadOptions, check, parse};
 use anyhow::{Result, anyhow};
 
 use crate::{

@@ -1,0 +1,174 @@
+//! How long it takes from one port to another, measured by trace id.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{BudgetReport, Spread, metrics::histogram::Times};
+use afferent_spec::{CheckedBudget, CheckedGraph, End};
+
+/// Traces that are known, on their way from the one port to the other or arrived; of more, the
+/// oldest is forgotten.
+const KNOWN: usize = 4096;
+
+/// Measures one budget: from the first packet of a trace at the one port to the first at the other.
+pub(crate) struct Meter {
+    pub(crate) budget: CheckedBudget,
+    paths: Mutex<Paths>,
+}
+
+struct Paths {
+    /// When each known trace has started; `None` once it has arrived.
+    started: HashMap<u64, Option<u64>>,
+    /// The same traces, the oldest first.
+    order: VecDeque<u64>,
+    times: Times,
+}
+
+/// Where a packet passes one end of a budget.
+#[derive(Clone)]
+pub(crate) struct Mark {
+    meter: Arc<Meter>,
+    starts: bool,
+}
+
+/// A meter for each budget of `graph`.
+pub(crate) fn meters(graph: &CheckedGraph) -> Vec<Arc<Meter>> {
+    let paths = || Paths {
+        // What goes leaves its place unusable for a while.
+        started: HashMap::with_capacity(2 * KNOWN),
+        order: VecDeque::with_capacity(KNOWN),
+        times: Times::new(),
+    };
+    let meter = |budget: &CheckedBudget| Meter { budget: *budget, paths: Mutex::new(paths()) };
+    graph.budgets.iter().map(|budget| Arc::new(meter(budget))).collect()
+}
+
+/// What is measured at the port `end`.
+pub(crate) fn marks(meters: &[Arc<Meter>], end: End) -> Vec<Mark> {
+    let marks = meters.iter().flat_map(|meter| {
+        let ends = [(meter.budget.to, false), (meter.budget.from, true)];
+        let here = ends.into_iter().filter(move |(other, _)| *other == end);
+        here.map(|(_, starts)| Mark { meter: meter.clone(), starts })
+    });
+    marks.collect()
+}
+
+impl Mark {
+    /// A packet of the trace `trace` is here at `real_ns` on the real clock.
+    pub(crate) fn pass(&self, trace: u64, real_ns: u64) {
+        let mut paths = self.meter.lock();
+        let Paths { started, order, times } = &mut *paths;
+        match started.get_mut(&trace) {
+            None if self.starts => {
+                if order.len() == KNOWN
+                    && let Some(oldest) = order.pop_front()
+                {
+                    started.remove(&oldest);
+                }
+                order.push_back(trace);
+                started.insert(trace, Some(real_ns));
+            }
+            Some(start) if !self.starts => {
+                if let Some(start) = start.take() {
+                    times.record(real_ns.saturating_sub(start));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Meter {
+    fn lock(&self) -> MutexGuard<'_, Paths> {
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was measured, and whether it is within the limits.
+    pub(crate) fn report(&self, graph: &CheckedGraph) -> BudgetReport {
+        let paths = self.lock();
+        let Spread { p50_ns, p95_ns, p99_ns, max_ns } = paths.times.spread();
+        let measured = paths.times.count();
+        let found = [p50_ns, p95_ns, p99_ns, max_ns];
+        let limits = self
+            .budget
+            .limits
+            .map(|limit| limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)));
+        let within =
+            |(found, limit): (&u64, &Option<u64>)| limit.is_none_or(|limit| *found <= limit);
+        let name = |end: End| graph.port_name((end.node, end.port), end.kind);
+        BudgetReport {
+            from: name(self.budget.from),
+            to: name(self.budget.to),
+            measured,
+            found_ns: found,
+            limits_ns: limits,
+            kept: measured > 0 && found.iter().zip(&limits).all(within),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use afferent_graph::PortKind;
+
+    use super::*;
+
+    fn end(node: usize, kind: PortKind) -> End {
+        End { node, port: afferent_graph::PortId::at(0), kind }
+    }
+
+    fn check(limits: [Option<Duration>; 4], passes: &[(bool, u64, u64)]) -> BudgetReport {
+        let (from, to) = (end(0, PortKind::Output), end(1, PortKind::Input));
+        let budgets = vec![CheckedBudget { from, to, limits }];
+        let graph = CheckedGraph { budgets, ..CheckedGraph::default() };
+        let meters = meters(&graph);
+        let (starts, ends) = (marks(&meters, from), marks(&meters, to));
+        assert_eq!(
+            (starts.len(), ends.len(), marks(&meters, end(1, PortKind::Output)).len()),
+            (1, 1, 0)
+        );
+        for (is_start, trace, at) in passes {
+            if *is_start { &starts[0] } else { &ends[0] }.pass(*trace, *at);
+        }
+        meters[0].report(&graph)
+    }
+
+    #[test]
+    fn the_first_packets_of_a_trace_count() {
+        let passes = [
+            (true, 1, 10),
+            (true, 1, 20),
+            (true, 2, 30),
+            (false, 2, 40),
+            (false, 1, 50),
+            (false, 1, 90),
+            (true, 1, 100),
+            (false, 1, 190),
+            (false, 7, 199),
+        ];
+        let report = check([None; 4], &passes);
+        assert_eq!((report.measured, report.found_ns[3], report.kept), (2, 40, true));
+        assert_eq!((report.from.as_str(), report.to.as_str()), ("node 0.0", "node 1.0"));
+    }
+
+    #[test]
+    fn a_limit_is_kept_or_not() {
+        let limit = |nanos| Some(Duration::from_nanos(nanos));
+        let passes = [(true, 1, 0), (false, 1, 10), (true, 2, 0), (false, 2, 1000)];
+        assert!(check([limit(10), None, None, limit(1000)], &passes).kept);
+        assert!(!check([None, limit(980), None, None], &passes).kept);
+        assert!(!check([limit(10), None, None, None], &[]).kept, "nothing was measured");
+    }
+
+    #[test]
+    fn what_never_arrives_is_given_up() {
+        let passes: Vec<_> = (1..=10_000).map(|trace| (true, trace, 0)).collect();
+        let mut passes = passes;
+        passes.extend([(false, 1, 5), (false, 10_000, 5)]);
+        assert_eq!(check([None; 4], &passes).measured, 1);
+    }
+}

@@ -1,0 +1,218 @@
+//! How times are distributed, recorded with a shift and an increment.
+
+use crate::{Spread, clock::generation::number_of};
+
+/// Binary digits of a time that are kept.
+const DIGITS: u32 = 6;
+/// A time and this much are looked at together, so that small times have buckets of their own.
+const OFFSET: u64 = 1 << DIGITS;
+/// What is longer is in the last bucket too: 18 minutes.
+const LARGEST: u64 = (1 << 40) - OFFSET - 1;
+
+/// Whether packets with this trace are looked at: the first thousand of each source, and of those
+/// that follow one of eight.
+#[inline]
+pub(crate) fn is_sampled(trace: u64) -> bool {
+    is_one_of(8, trace)
+}
+
+/// The same, but of those that follow one of `each`. It is picked by a hash, so that a node that
+/// treats every eighth packet differently does not matter.
+#[inline]
+pub(crate) fn is_one_of(each: u64, trace: u64) -> bool {
+    number_of(trace) < ALL || trace.wrapping_mul(HASH) < u64::MAX / each
+}
+
+/// So many packets of a source are all looked at.
+const ALL: u64 = 1000;
+/// The golden ratio, which spreads numbers that follow each other.
+const HASH: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// From a nanosecond to 18 minutes.
+const BUCKETS: usize = (40 - DIGITS as usize) << DIGITS;
+
+/// How times are distributed: from a nanosecond to 18 minutes, each to one of 64.
+pub(crate) struct Times {
+    /// Buckets for each power of two; they are small, because those of neighbouring times should
+    /// share lines of the cache.
+    counts: Box<[u32; BUCKETS]>,
+    /// How often each of them began anew.
+    carries: Box<[u32; BUCKETS]>,
+    max_ns: u64,
+}
+
+impl Times {
+    /// 18 KiB, all of it allocated here.
+    pub(crate) fn new() -> Self {
+        Self { counts: Box::new([0; BUCKETS]), carries: Box::new([0; BUCKETS]), max_ns: 0 }
+    }
+
+    /// Records the time of a packet, or where it is not to be looked at, only whether it is the
+    /// largest.
+    #[inline]
+    pub(crate) fn sample(&mut self, is_sampled: bool, ns: u64) {
+        if is_sampled {
+            self.record(ns);
+        } else if ns > self.max_ns {
+            self.max_ns = ns;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, ns: u64) {
+        match self.counts.get_mut(bucket(ns)) {
+            Some(count) => {
+                *count = count.wrapping_add(1);
+                if *count == 0 {
+                    self.carry(bucket(ns));
+                }
+            }
+            None => self.record(LARGEST),
+        }
+        if ns > self.max_ns {
+            self.max_ns = ns;
+        }
+    }
+
+    #[cold]
+    fn carry(&mut self, bucket: usize) {
+        self.carries[bucket] += 1;
+    }
+
+    /// How many times were recorded.
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets().sum()
+    }
+
+    fn buckets(&self) -> impl Iterator<Item = u64> {
+        let buckets = self.counts.iter().zip(self.carries.iter());
+        buckets.map(|(count, carries)| u64::from(*carries) << 32 | u64::from(*count))
+    }
+
+    pub(crate) fn spread(&self) -> Spread {
+        let count = self.count();
+        let quantile = |share: f64| {
+            // The smallest bucket that this share of the times does not exceed.
+            let wanted = ((count as f64 * share).ceil() as u64).max(1);
+            let mut seen = 0;
+            let place = self.buckets().position(|count| {
+                seen += count;
+                seen >= wanted
+            });
+            place.map_or(0, |place| middle_of(place).min(self.max_ns))
+        };
+        Spread {
+            p50_ns: quantile(0.5),
+            p95_ns: quantile(0.95),
+            p99_ns: quantile(0.99),
+            max_ns: self.max_ns,
+        }
+    }
+}
+
+/// The bucket of `ns`: the exponent of a floating-point number and its first digits tell the power
+/// of two and the place in it.
+#[inline]
+fn bucket(ns: u64) -> usize {
+    // Signed numbers are converted faster, and what does not fit is beyond the last bucket.
+    let number = (ns as i64).wrapping_add(OFFSET as i64) as f64;
+    ((number.to_bits() >> (f64::MANTISSA_DIGITS - 1 - DIGITS)) as usize).wrapping_sub(FIRST)
+}
+
+/// What the smallest bucket would be, were it not counted from.
+const FIRST: usize = ((f64::MAX_EXP - 1 + DIGITS as i32) as usize) << DIGITS;
+
+/// The largest time in a bucket.
+fn last_of(bucket: usize) -> u64 {
+    let (power, place) = (bucket >> DIGITS, bucket as u64 % OFFSET);
+    ((OFFSET + place + 1) << power) - 1 - OFFSET
+}
+
+/// The time in the middle of a bucket, which is never above the largest.
+fn middle_of(bucket: usize) -> u64 {
+    match bucket.checked_sub(1) {
+        Some(before) => (last_of(before) + 1).midpoint(last_of(bucket)),
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::generation::trace;
+
+    #[test]
+    fn the_first_packets_of_a_source_are_all_looked_at() {
+        for life in [0, 1, 200] {
+            assert!((0..ALL).all(|number| is_sampled(trace(3, life, number))));
+            let later = (ALL..2 * ALL).filter(|number| is_sampled(trace(3, life, *number))).count();
+            assert!((50..250).contains(&later), "{later}");
+        }
+    }
+
+    #[test]
+    fn every_time_is_in_a_narrow_bucket() {
+        let mut before = 0;
+        for power in 0..40 {
+            for part in 0..1000 {
+                let ns = (1_u64 << power) + (part << power) / 1000;
+                let (bucket, last) = (bucket(ns), last_of(bucket(ns)));
+                let width = (ns + OFFSET) / 64;
+                assert!(last >= ns && last - ns < width, "{ns} in a bucket up to {last}");
+                assert!(bucket >= before, "{ns}");
+                before = bucket;
+            }
+        }
+        assert_eq!((bucket(0), last_of(bucket(0))), (0, 0));
+        assert!(last_of(bucket(LARGEST)) >= LARGEST);
+        assert!(
+            [i64::MAX as u64, 1 << 63, u64::MAX].iter().all(|ns| bucket(*ns) > bucket(LARGEST))
+        );
+    }
+
+    #[test]
+    fn counts_do_not_end_at_32_bits() {
+        let mut times = Times::new();
+        (1..=3).for_each(|ns| times.record(ns));
+        times.counts[3] = u32::MAX;
+        times.record(3);
+        assert_eq!(times.count(), (1 << 32) + 2);
+        assert_eq!(times.spread(), Spread { p50_ns: 3, p95_ns: 3, p99_ns: 3, max_ns: 3 });
+    }
+
+    #[test]
+    fn buckets_follow_each_other_without_gaps() {
+        for place in 0..bucket(LARGEST) {
+            assert_eq!(bucket(last_of(place)), place);
+            assert_eq!(bucket(last_of(place) + 1), place + 1);
+        }
+    }
+
+    #[test]
+    fn of_many_packets_one_of_eight_is_looked_at() {
+        let trace = |number: u64| 5 << 48 | number;
+        assert!((0..ALL).all(|number| is_sampled(trace(number))) && is_sampled(0));
+        for part in 0..8 {
+            let of_part = (ALL..9 * ALL).filter(|number| number % 8 == part);
+            let looked_at = of_part.filter(|number| is_sampled(trace(*number))).count();
+            assert!((80..170).contains(&looked_at), "{looked_at} of each {part} of eight");
+        }
+        let mut times = Times::new();
+        times.sample(true, 5);
+        times.sample(false, 99_000);
+        let Spread { p99_ns, max_ns, .. } = times.spread();
+        assert_eq!((times.count(), p99_ns, max_ns), (1, 5, 99_000), "the largest is always seen");
+    }
+
+    #[test]
+    fn a_spread_is_near_what_was_recorded() {
+        let mut times = Times::new();
+        assert_eq!((times.spread(), times.count()), (Spread::default(), 0));
+        (1..=1000).for_each(|micros| times.record(micros * 1000));
+        let Spread { p50_ns, p95_ns, p99_ns, max_ns } = times.spread();
+        assert!(p50_ns.abs_diff(500_000) <= 5_000 && p95_ns.abs_diff(950_000) <= 10_000);
+        assert!(p99_ns.abs_diff(990_000) <= 10_000 && max_ns == 1_000_000);
+        times.record(u64::MAX);
+        assert_eq!((times.count(), times.spread().max_ns), (1001, u64::MAX));
+    }
+}

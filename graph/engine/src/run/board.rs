@@ -1,0 +1,98 @@
+//! Reading the figures of a run while it goes on.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Report, RunEnd,
+    run::{
+        snapshot::{self, Figures},
+        state::Shared,
+    },
+    sys::{
+        threading::{Condvar, Mutex, MutexGuard},
+        wake::Waker,
+    },
+};
+use afferent_spec::CheckedGraph;
+
+/// Reads the figures of a running graph from elsewhere, as often as one likes.
+///
+/// Figures belong to the threads that count them. A reader asks, and each thread answers between
+/// two calls of its nodes, so that nothing is shared or locked while nobody looks.
+#[derive(Clone)]
+pub struct WatchHandle {
+    shared: Arc<Shared>,
+    board: Arc<Board>,
+}
+
+/// Where threads put their figures when somebody asks.
+pub(crate) struct Board {
+    wakers: Vec<Arc<Waker>>,
+    /// Of each thread, what it told last.
+    told: Mutex<Vec<Option<Figures>>>,
+    changed: Condvar,
+}
+
+impl Board {
+    pub(crate) fn new(wakers: Vec<Arc<Waker>>) -> Self {
+        let told = Mutex::new(wakers.iter().map(|_| None).collect());
+        Self { wakers, told, changed: Condvar::new() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Option<Figures>>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts up the figures of thread `group`.
+    pub(crate) fn tell(&self, group: usize, figures: Figures) {
+        let mut told = self.lock();
+        told[group] = Some(figures);
+        self.wakers[group].told();
+        drop(told);
+        self.changed.notify_all();
+    }
+
+    /// Asks every thread that is not at its end, and waits for all answers, no longer than
+    /// `patience`.
+    pub(crate) fn ask(&self, patience: Duration) -> MutexGuard<'_, Vec<Option<Figures>>> {
+        let until = Instant::now() + patience;
+        let mut told = self.lock();
+        for (waker, told) in self.wakers.iter().zip(&*told) {
+            if !told.as_ref().is_some_and(|figures| figures.last) {
+                waker.ask();
+            }
+        }
+        while self.wakers.iter().any(|waker| waker.is_asked()) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(told, left);
+            told = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        told
+    }
+}
+
+impl WatchHandle {
+    pub(crate) fn new(shared: Arc<Shared>, board: Arc<Board>) -> Self {
+        Self { shared, board }
+    }
+
+    /// The graph that runs.
+    pub fn graph(&self) -> &CheckedGraph {
+        &self.shared.graph
+    }
+
+    /// The figures up to now; [`Report::end`] is [`RunEnd::Running`].
+    ///
+    /// A thread answers between two calls. One that is in a call for longer than `patience` is
+    /// shown as it was when it last answered.
+    pub fn read(&self, patience: Duration) -> Report {
+        let told = self.board.ask(patience);
+        snapshot::report(&self.shared, &told, RunEnd::Running)
+    }
+}

@@ -1,0 +1,102 @@
+//! Figures by value, and the report that is made of them.
+
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use afferent_graph::{PortKind, Timestamp};
+
+use crate::{
+    EdgeCounts, EdgeReport, JoinCounts, NodeReport, PathReport, PoolReport, Report, RunEnd, Spread,
+    clock::Watch, run::state::Shared,
+};
+
+/// What one thread has counted.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    /// Whether the thread is at its end.
+    pub(crate) last: bool,
+    /// By place in the graph.
+    pub(crate) nodes: Vec<(usize, NodeReport)>,
+    pub(crate) edges: Vec<(usize, EdgeFigures)>,
+    pub(crate) paths: Vec<PathReport>,
+    pub(crate) pools: Vec<(usize, PoolReport)>,
+    /// The earliest and the latest packet of its sources.
+    pub(crate) media: Option<(Timestamp, Timestamp)>,
+}
+
+/// What the receiver of an edge has counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EdgeFigures {
+    pub(crate) crosses: bool,
+    pub(crate) counts: EdgeCounts,
+    pub(crate) age: Spread,
+    pub(crate) join: Option<JoinCounts>,
+}
+
+/// The report of a run of which each thread has told `told`.
+pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> Report {
+    let graph = &*shared.graph;
+    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let told = || told.iter().flatten();
+    let moment = Watch::new(&shared.clock, 0, Arc::default()).moment;
+    let session_s = moment.now.since(Timestamp::ZERO).as_secs_f64();
+    let mut nodes: Vec<_> = graph
+        .nodes
+        .iter()
+        .map(|node| NodeReport { name: node.name.clone(), ..NodeReport::default() })
+        .collect();
+    for (place, node) in told().flat_map(|figures| &figures.nodes) {
+        nodes[*place] = node.clone();
+    }
+    let mut edges: Vec<_> = graph
+        .edges
+        .iter()
+        .map(|edge| EdgeReport {
+            from: graph.port_name(edge.from, PortKind::Output),
+            to: graph.port_name(edge.to, PortKind::Input),
+            // On the virtual clock nothing is limited.
+            in_flight: edge.in_flight.filter(|_| shared.clock.lockstep.is_none()),
+            ..EdgeReport::default()
+        })
+        .collect();
+    for (index, figures) in told().flat_map(|figures| &figures.edges) {
+        let EdgeFigures { crosses, counts, age, join } = *figures;
+        let edge = &mut edges[*index];
+        (edge.crosses, edge.counts, edge.age, edge.join) = (crosses, counts, age, join);
+        edge.rate_hz = if session_s > 0.0 { counts.delivered as f64 / session_s } else { 0.0 };
+    }
+    let mut pools: Vec<_> = told().flat_map(|figures| figures.pools.iter().cloned()).collect();
+    pools.sort_by_key(|(place, _)| *place);
+    let first = told().filter_map(|figures| figures.media).map(|(first, _)| first).min();
+    let last = told().filter_map(|figures| figures.media).map(|(_, last)| last).max();
+    let media_ns = first.zip(last).map_or(0, |(first, last)| nanos(last.since(first)));
+    let (wall_ns, busy_ns) = (moment.real_ns, nodes.iter().map(|node| node.busy_ns).sum());
+    let per_media = |ns: u64| (media_ns > 0).then(|| ns as f64 / media_ns as f64);
+    let failures = shared.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Report {
+        graph: graph.name.clone(),
+        end,
+        wall_ns,
+        media_ns,
+        busy_ns,
+        real_time_factor: per_media(busy_ns),
+        wall_per_media: per_media(wall_ns),
+        nodes,
+        edges,
+        paths: told().flat_map(|figures| figures.paths.iter().cloned()).collect(),
+        pools: pools.into_iter().map(|(_, pool)| pool).collect(),
+        budgets: shared.meters.iter().map(|meter| meter.report(graph)).collect(),
+        failures,
+    }
+}
+
+/// How a run ended whose threads have ended.
+pub(crate) fn end(shared: &Shared) -> RunEnd {
+    match (shared.stop.is_asked(), shared.cut.load(Ordering::Relaxed)) {
+        (_, true) => RunEnd::Cut,
+        (true, false) => RunEnd::Stopped,
+        (false, false) => RunEnd::Complete,
+    }
+}

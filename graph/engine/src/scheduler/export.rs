@@ -1,0 +1,88 @@
+//! What the nodes of a thread have counted, by value; the end of nodes.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::Ordering,
+};
+
+use crate::{
+    NodeReport, PathReport, PoolReport,
+    run::snapshot::{EdgeFigures, Figures},
+    scheduler::node::Runner,
+};
+use afferent_spec::CheckedGraph;
+
+/// What the thread `index` has counted, whose nodes are `runners`.
+pub(crate) fn figures(
+    graph: &CheckedGraph,
+    index: usize,
+    runners: &[Runner],
+    last: bool,
+) -> Figures {
+    let mut figures = Figures { last, ..Figures::default() };
+    for runner in runners {
+        figures.nodes.push((runner.place, node(index, runner)));
+        for input in &runner.inputs {
+            let (mut counts, age) = (input.inlet.counts(), input.ages.spread());
+            // A node that is called untimed has no other input.
+            counts.add_passed(runner.stats.untimed());
+            let (crosses, join) = (input.inlet.is_far(), runner.join_counts(input.edge));
+            figures.edges.push((input.edge, EdgeFigures { crosses, counts, age, join }));
+        }
+        figures.paths.extend(runner.stats.paths().map(|(source, measured, latency)| PathReport {
+            from: graph.nodes.get(source).map_or_else(String::new, |node| node.name.clone()),
+            to: runner.name.clone(),
+            measured,
+            latency,
+        }));
+        for (port, pool) in &runner.around.outputs {
+            let pool = PoolReport {
+                output: format!("{}.{port}", runner.name),
+                values: pool.capacity(),
+                made: pool.made(),
+                free: pool.free(),
+            };
+            figures.pools.push((runner.place, pool));
+        }
+        if let Some((first, last)) = runner.stats.media {
+            let (earliest, latest) = figures.media.unwrap_or((first, last));
+            figures.media = Some((earliest.min(first), latest.max(last)));
+        }
+    }
+    figures
+}
+
+fn node(thread: usize, runner: &Runner) -> NodeReport {
+    let stats = &runner.stats;
+    NodeReport {
+        name: runner.name.clone(),
+        thread,
+        calls: stats.calls(),
+        packets_in: stats.packets_in(),
+        packets_out: stats.packets_out,
+        timestamp_faults: stats.timestamp_faults,
+        undeclared: runner.around.undeclared.load(Ordering::Relaxed),
+        errors: stats.errors,
+        overruns: stats.overruns,
+        restarts: stats.restarts.into(),
+        degraded: stats.degraded,
+        last_error: stats.last_error.clone(),
+        interrupts: stats.interrupts,
+        cancelled: stats.cancelled,
+        busy_ns: stats.busy_ns,
+        model_ns: stats.model_ns,
+        call: stats.call(),
+        latency: stats.latency(),
+    }
+}
+
+/// Closes the nodes, each before those that it sends to.
+pub(crate) fn close(order: &[usize], groups: Vec<Option<Vec<Runner>>>) {
+    let mut runners: Vec<Runner> = groups.into_iter().flatten().flatten().collect();
+    let rank = |place: usize| order.iter().position(|other| *other == place);
+    runners.sort_by_key(|runner| rank(runner.place));
+    for runner in runners {
+        // A node that panics while it closes does not keep the others open.
+        drop(catch_unwind(AssertUnwindSafe(|| drop(runner))));
+    }
+}

@@ -1,0 +1,335 @@
+//! From a plan to threads that could run: opens the nodes and connects them.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use afferent_graph::{
+    DynNode, Header, Inbound, Joined, OnFull, OpenCx, Outbox, Pool, PortId, PortKind, PortSpec,
+    Resume, Seat, Surroundings, Timestamp,
+};
+
+use crate::{
+    ClockKind, InterruptHandle, JoinCounts, Plan, RunError, RunOptions,
+    clock::generation::Bound,
+    edge::{
+        FarEdge, Inlet, Outlet,
+        port::{Input, Output},
+        queue::Queue,
+        timeline::Timeline,
+    },
+    metrics::{
+        NodeStats,
+        budget::{self, Meter},
+        histogram::Times,
+    },
+    plan::pools,
+    scheduler::{
+        node::{Phase, Runner, SLOTS},
+        opener::Opener,
+    },
+    supervision::Restarts,
+    sync::{Companion, Join},
+    sys::wake::Waker,
+};
+use afferent_spec::{CheckedGraph, Edge, EdgePolicy, End, OnError};
+
+/// Opens every node. When one fails, those before it are closed again.
+///
+/// # Errors
+/// [`RunError::Open`] and [`RunError::OpenPanic`].
+pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynNode>>, RunError> {
+    (0..graph.nodes.len()).map(|place| Opener::new(graph, place, cx).open()).collect()
+}
+
+/// The first edge that leads from or to a port that its node does not have.
+pub(crate) fn check_ports(graph: &CheckedGraph) -> Result<(), RunError> {
+    let has = |(place, port): (usize, PortId), kind: PortKind| {
+        let node = graph.nodes.get(place);
+        node.is_some_and(|node| port.index() < node.def.ports(kind).len())
+    };
+    let (input, output) = (PortKind::Input, PortKind::Output);
+    match graph.edges.iter().find(|edge| !has(edge.from, output) || !has(edge.to, input)) {
+        Some(edge) => Err(RunError::Edge { edge: graph.edge_name(edge) }),
+        None => Ok(()),
+    }
+}
+
+/// What interrupts the nodes of `graph`.
+pub(crate) fn interrupt(
+    graph: &CheckedGraph,
+    plan: &Plan,
+    clock: ClockKind,
+    wakers: &[Arc<Waker>],
+) -> InterruptHandle {
+    let cancelled: Vec<_> = graph.nodes.iter().map(|node| node.cancelled).collect();
+    let groups = plan.groups.iter().zip(wakers);
+    let wakers = groups.filter(|(members, _)| members.iter().any(|place| cancelled[*place]));
+    let wakers = wakers.map(|(_, waker)| waker.clone()).collect();
+    InterruptHandle::new(&cancelled, wakers, clock == ClockKind::Virtual)
+}
+
+/// What a graph is wired from.
+pub(crate) struct Wiring<'w> {
+    pub(crate) graph: &'w CheckedGraph,
+    pub(crate) plan: &'w Plan,
+    pub(crate) options: &'w RunOptions,
+    pub(crate) cx: &'w OpenCx,
+    pub(crate) interrupt: InterruptHandle,
+    pub(crate) meters: Vec<Arc<Meter>>,
+    /// Of each node: whether it makes use of it when a sender has nothing to say.
+    pub(crate) listens: Vec<bool>,
+}
+
+/// Of each node: whether it joins streams, or passes on to one that does how far it has come.
+pub(crate) fn listens(graph: &CheckedGraph, plan: &Plan) -> Vec<bool> {
+    let mut listens = vec![false; graph.nodes.len()];
+    for place in plan.order.iter().rev() {
+        let def = &graph.nodes[*place].def;
+        let in_step = |port: PortId| def.outputs.get(port.index()).is_some_and(|port| port.in_step);
+        let mut inputs = graph.edges.iter().filter(|edge| edge.to.0 == *place);
+        let joins = inputs.clone().any(|edge| edge.sync.is_some());
+        let mut outputs = graph.edges.iter().filter(|edge| edge.from.0 == *place);
+        let passes = inputs.nth(1).is_none()
+            && outputs.any(|edge| in_step(edge.from.1) && listens[edge.to.0]);
+        listens[*place] = joins || passes;
+    }
+    listens
+}
+
+impl Wiring<'_> {
+    /// How the node at `place` joins its inputs, which stand in the order of the edges.
+    fn join(&self, place: usize) -> Option<Join> {
+        let graph = self.graph;
+        let inputs = graph.edges.iter().filter(|edge| edge.to.0 == place);
+        let inputs: Vec<_> = inputs.collect();
+        let lead = inputs.iter().position(|edge| edge.sync.is_none())?;
+        let port = |port: PortId| graph.nodes[place].def.inputs.get(port.index());
+        let companions = inputs.iter().enumerate().filter_map(|(input, edge)| {
+            let optional = port(edge.to.1).is_some_and(|port| port.optional);
+            let limit = match self.options.clock {
+                ClockKind::Real => edge.kept(),
+                // No time passes while packets gather.
+                ClockKind::Virtual => usize::MAX,
+            };
+            Some(Companion::new(input, edge.sync?, optional, edge.timeout, limit))
+        });
+        let companions: Vec<_> = companions.collect();
+        let joined: Vec<_> = companions
+            .iter()
+            .map(|companion| Joined {
+                port: inputs[companion.input].to.1,
+                name: port(inputs[companion.input].to.1)
+                    .map_or_else(|| "".into(), |port| port.name.clone()),
+                packets: Vec::with_capacity(4),
+            })
+            .collect();
+        // One more than wait goes on without.
+        let room = inputs[lead].kept() + 1;
+        (!companions.is_empty()).then(|| Join {
+            lead,
+            joined,
+            companions,
+            waiting: VecDeque::with_capacity(room),
+            room,
+            due: None,
+            stuck: false,
+            restarts: 0,
+            counts: JoinCounts::default(),
+        })
+    }
+
+    /// The nodes of every group, connected.
+    pub(crate) fn connect(
+        &self,
+        nodes: Vec<Box<dyn DynNode>>,
+        wakers: &[Arc<Waker>],
+    ) -> Vec<Vec<Runner>> {
+        let graph = self.graph;
+        let mut nodes: Vec<Option<_>> = nodes.into_iter().map(Some).collect();
+        let mut place_of = vec![(0, 0); graph.nodes.len()];
+        let mut groups = Vec::new();
+        for (group, members) in self.plan.groups.iter().enumerate() {
+            let mut runners = Vec::new();
+            for place in members {
+                let Some(node) = nodes[*place].take() else { continue };
+                place_of[*place] = (group, runners.len());
+                runners.push(self.runner(*place, node));
+            }
+            groups.push(runners);
+        }
+        // Edges that can make their sender wait come last: the others do not wait with it.
+        let mut edges: Vec<usize> = (0..graph.edges.len()).collect();
+        edges.sort_by_key(|edge| graph.edges[*edge].policy.on_full == OnFull::Block);
+        let (mut inlets, mut outlets) = (Vec::new(), Vec::new());
+        for index in edges {
+            let edge = &graph.edges[index];
+            let (from, to) = (place_of[edge.from.0], place_of[edge.to.0]);
+            let (inlet, outlet) = self.edge(index, from, to, wakers);
+            inlets.push((index, to, self.input(index, inlet)));
+            outlets.push((from, edge.from.1, outlet));
+        }
+        // Inputs stand in the order of the graph, which decides between equal time stamps.
+        inlets.sort_by_key(|(index, ..)| *index);
+        for (_, (group, runner), input) in inlets {
+            groups[group][runner].inputs.push(input);
+        }
+        for ((group, runner), port, outlet) in outlets {
+            let outputs = &mut groups[group][runner].outputs;
+            if let Some(output) = outputs.get_mut(port.index()) {
+                output.outlets.push(outlet);
+            }
+        }
+        groups
+    }
+
+    /// The ends of an edge between two nodes: thread, and place in it.
+    fn edge(
+        &self,
+        index: usize,
+        from: (usize, usize),
+        to: (usize, usize),
+        wakers: &[Arc<Waker>],
+    ) -> (Inlet, Outlet) {
+        let edges = &self.graph.edges;
+        let receiver = edges[index].to.0;
+        let interrupt = self.graph.nodes[receiver].cancelled.then(|| self.interrupt.clone());
+        let queue = Queue::new(effective(&edges[index], self.options.clock), interrupt)
+            .with_seats(self.seats(index, &wakers[to.0]))
+            .leading_back(edges[index].feedback);
+        if from.0 == to.0 {
+            let input = edges[..index].iter().filter(|other| other.to.0 == receiver).count();
+            (Inlet::Near { queue, sender: from.1 }, Outlet::Near { receiver: to.1, input })
+        } else {
+            let far = FarEdge::new(queue, wakers[from.0].clone(), wakers[to.0].clone());
+            (Inlet::Far(far.clone()), Outlet::Far(far))
+        }
+    }
+
+    /// The packets of the edge that may be under way behind it.
+    fn seats(&self, index: usize, receiver: &Arc<Waker>) -> Box<[Seat]> {
+        let limit = self.graph.edges[index].in_flight.unwrap_or(0);
+        let is_real = self.options.clock == ClockKind::Real;
+        let seat = |_| {
+            let receiver = receiver.clone();
+            Seat::new(move || receiver.ring())
+        };
+        (0..limit).filter(|_| is_real).map(seat).collect()
+    }
+
+    fn input(&self, index: usize, inlet: Inlet) -> Input {
+        let edge = &self.graph.edges[index];
+        let end = End { node: edge.to.0, port: edge.to.1, kind: PortKind::Input };
+        Input {
+            inbound: Inbound {
+                port: edge.to.1,
+                name: self.graph.nodes[edge.to.0]
+                    .def
+                    .port_name(PortKind::Input, edge.to.1)
+                    .as_ref()
+                    .into(),
+                source: self.graph.nodes[edge.from.0].name.clone(),
+            },
+            edge: index,
+            inlet,
+            feedback: edge.feedback,
+            limited: edge.in_flight.is_some(),
+            last_at: Timestamp(i64::MIN),
+            restarts: 0,
+            marks: budget::marks(&self.meters, end),
+            ages: Times::new(),
+        }
+    }
+
+    fn runner(&self, place: usize, node: Box<dyn DynNode>) -> Runner {
+        let graph = self.graph;
+        let checked = &graph.nodes[place];
+        let def = &checked.def;
+        let tells = |port: PortId| {
+            let mut edges = graph.edges.iter().filter(|edge| edge.from == (place, port));
+            def.outputs.get(port.index()).is_some_and(|output| output.in_step)
+                && edges.any(|edge| self.listens[edge.to.0])
+        };
+        let output = |(id, port): (PortId, &PortSpec)| Output {
+            port: port.name.clone(),
+            outlets: Vec::new(),
+            timeline: Timeline::new(),
+            interrupts: graph.interrupt == Some((place, id)),
+            tells: tells(id),
+            last: None,
+            marks: budget::marks(
+                &self.meters,
+                End { node: place, port: id, kind: PortKind::Output },
+            ),
+        };
+        let pool = |(id, port): (PortId, &PortSpec)| {
+            let output = (place, id);
+            (port.name.clone(), Pool::new(pools::values(graph, output, &self.options.observers)))
+        };
+        let is_real = self.options.clock == ClockKind::Real;
+        let outputs = || def.outputs.iter().enumerate().map(|(at, port)| (PortId::at(at), port));
+        let tells_any = outputs().any(|(id, _)| tells(id));
+        let is_watched = checked.cancelled
+            || tells_any
+            || graph.interrupt.is_some_and(|(node, _)| node == place)
+            || matches!(checked.on_error, OnError::Degrade(_))
+            || !self.options.observers.is_empty()
+            || !self.meters.is_empty();
+        Runner {
+            place,
+            name: checked.name.clone(),
+            node: Some(node),
+            opener: Opener::new(graph, place, self.cx),
+            on_error: checked.on_error,
+            deadline_ns: checked.deadline.filter(|_| is_real).map_or(u64::MAX, |deadline| {
+                u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX)
+            }),
+            restarts: Restarts::default(),
+            down: None,
+            epoch: u32::from(checked.cancelled),
+            is_source: def.is_source(),
+            is_timed: def.is_source() || def.timed,
+            is_sink: !graph.edges.iter().any(|edge| edge.from.0 == place && !edge.feedback),
+            inputs: Vec::new(),
+            join: self.join(place).map(Box::new),
+            on_time_fault: checked.on_time_fault,
+            rewinds: 0,
+            is_watched,
+            tells: tells_any,
+            sends_far: false,
+            has_news: false,
+            bound: Bound::NONE,
+            outputs: outputs().map(output).collect(),
+            outbox: Outbox::new(SLOTS),
+            taken_by: 0,
+            lane: None,
+            phase: Phase::Running,
+            resume: if def.is_source() { Resume::Now } else { Resume::Done },
+            wake: None,
+            turn: 0,
+            held: None,
+            granted: false,
+            around: Surroundings {
+                origin: Header::default(),
+                outputs: outputs().map(pool).collect(),
+                joined: Vec::new(),
+                cancel: self.interrupt.flag(place).clone(),
+                undeclared: AtomicU64::new(0),
+            },
+            stats: NodeStats::new(),
+        }
+    }
+}
+
+/// On the virtual clock no time passes while a sender waits, so none is dropped for want of room.
+fn effective(edge: &Edge, clock: ClockKind) -> EdgePolicy {
+    let policy = edge.policy;
+    let queue = if policy.on_full == OnFull::Latest { 1 } else { policy.queue };
+    match clock {
+        ClockKind::Real => policy,
+        // Its sender must never wait for those that wait for it.
+        ClockKind::Virtual if edge.feedback => policy,
+        ClockKind::Virtual => EdgePolicy { on_full: OnFull::Block, queue, ..policy },
+    }
+}

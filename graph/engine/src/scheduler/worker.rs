@@ -1,0 +1,591 @@
+//! The loop of one thread: which of its nodes is called next.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use afferent_graph::{Outbox, Packet, Resume, Timestamp};
+
+use crate::{
+    Failure, FailureKind, Handled, RunError,
+    clock::{Watch, lockstep::Sleep},
+    edge::{
+        Inlet, Outlet,
+        port::Input,
+        queue::{Queue, Taken},
+    },
+    run::{board::Board, state::Shared},
+    scheduler::{
+        export,
+        node::{Call, Phase, Runner, SLOTS},
+        ready::Ready,
+    },
+    sys::wake::Waker,
+};
+use afferent_spec::OnError;
+
+mod chain;
+
+use chain::{HOPS, Hop, Rows};
+
+/// The nodes of one thread, senders before receivers.
+///
+/// The node nearest to the sinks that has something to do goes first, one packet at a time: what
+/// a node sent is followed to its end before the node sends more, without recursion, and queues
+/// within the thread stay short. Sources are called when nothing else is left to do. A node whose
+/// receiver has no room is passed over; the thread itself waits only when nothing can go on.
+pub(crate) struct Group {
+    runners: Vec<Runner>,
+    /// Nodes that may have something to do.
+    ready: Ready,
+    /// Nodes that another thread can give something to do.
+    far: Ready,
+    /// Nodes that may be called because it is time.
+    timed: Vec<usize>,
+    /// Of each node the only receiver, where there is one and it is in this thread.
+    receivers: Vec<Option<usize>>,
+    /// Hops in the lane that are not counted yet.
+    hops: Vec<Hop>,
+    /// Rows of calls in the lane that were timed as a whole only.
+    rows: Rows,
+    /// The node that was called last in the lane.
+    receiver: usize,
+    /// What is on its way in the lane: the packet of this node, and what it sends.
+    hands: [Outbox; 2],
+    /// Which of the two has the packet.
+    near: usize,
+    waker: Arc<Waker>,
+    pub(crate) shared: Arc<Shared>,
+    board: Arc<Board>,
+    /// Read after each call and sleep, which is when the next call starts.
+    pub(crate) watch: Watch,
+    /// Calls of sources so far.
+    turns: u64,
+    /// When the next node is called because it is time, as far as that is known.
+    due: Option<Timestamp>,
+    /// How long it looks for work before it sleeps.
+    spin: Option<Duration>,
+}
+
+impl Group {
+    pub(crate) fn new(
+        index: usize,
+        mut runners: Vec<Runner>,
+        waker: Arc<Waker>,
+        (shared, board): (Arc<Shared>, Arc<Board>),
+        spin: Option<Duration>,
+    ) -> Self {
+        let (mut ready, mut far) = (Ready::new(runners.len()), Ready::new(runners.len()));
+        for (place, runner) in runners.iter_mut().enumerate() {
+            ready.insert(place);
+            let mut outlets = runner.outputs.iter().flat_map(|output| &output.outlets);
+            let sends_far = outlets.any(|outlet| matches!(outlet, Outlet::Far(_)));
+            runner.sends_far = sends_far && runner.epoch == 0 && shared.clock.lockstep.is_none();
+            // An interrupt comes from anywhere, and so does the end of what is under way.
+            if runner.epoch != 0
+                || sends_far
+                || runner.inputs.iter().any(|input| input.inlet.is_far() || input.limited)
+            {
+                far.insert(place);
+            }
+        }
+        let is_timed = |runner: &Runner| {
+            let restarts = matches!(runner.on_error, OnError::Restart(_));
+            runner.is_timed || runner.join.is_some() || restarts
+        };
+        let timed = (0..runners.len()).filter(|place| is_timed(&runners[*place])).collect();
+        let receivers: Vec<_> = runners.iter().map(only_receiver).collect();
+        // On the virtual clock there is nothing to gain.
+        if shared.clock.lockstep.is_none() {
+            chain::lay(&mut runners, &receivers);
+        }
+        let watch = Watch::new(&shared.clock, index, shared.calling[index].clone());
+        let rows = Rows::new(runners.len());
+        Self {
+            runners,
+            ready,
+            far,
+            timed,
+            receivers,
+            hops: Vec::with_capacity(HOPS),
+            rows,
+            receiver: 0,
+            hands: [(); 2].map(|()| Outbox::new(SLOTS)),
+            near: 0,
+            waker,
+            shared,
+            board,
+            watch,
+            turns: 0,
+            due: None,
+            spin,
+        }
+    }
+
+    /// Runs until every node has ended; gives them back, still open.
+    pub(crate) fn run(mut self) -> Vec<Runner> {
+        self.watch.read(&self.shared.clock);
+        loop {
+            self.run_until_idle();
+            if self.runners.iter().all(|runner| runner.phase == Phase::Ended) {
+                break;
+            }
+            if self.is_cut() {
+                self.cut();
+            } else {
+                self.sleep();
+            }
+        }
+        if let Some(lockstep) = &self.shared.clock.lockstep {
+            lockstep.leave(self.watch.thread);
+        }
+        self.share_rest();
+        self.tell_figures(true);
+        self.runners
+    }
+
+    /// Whether the run is to end, and the time for what is under way is over.
+    fn is_cut(&self) -> bool {
+        self.waker.stops() && self.shared.stop.is_cut()
+    }
+
+    fn tell_figures(&self, last: bool) {
+        let figures = export::figures(&self.shared.graph, self.watch.thread, &self.runners, last);
+        self.board.tell(self.watch.thread, figures);
+    }
+
+    fn run_until_idle(&mut self) {
+        loop {
+            if self.waker.answer() {
+                self.ready.insert_all(&self.far);
+                if self.waker.is_asked() {
+                    self.tell_figures(false);
+                }
+            }
+            match self.ready.last() {
+                _ if self.is_cut() => return,
+                Some(place) => self.step(place),
+                None if self.call_due() => {}
+                None => return,
+            }
+        }
+    }
+
+    /// The next thing that the node at `place` has to do.
+    fn step(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        if runner.is_behind(&self.shared) {
+            self.cancel(place);
+            return;
+        }
+        if !runner.outbox.is_empty() {
+            if !self.deliver(place) {
+                self.ready.remove(place);
+            }
+            return;
+        }
+        if runner.has_news {
+            self.tell(place);
+        }
+        let runner = &mut self.runners[place];
+        match runner.phase {
+            // Until it is opened again, its inputs wait.
+            Phase::Running if runner.down.is_some() => self.ready.remove(place),
+            Phase::Running => {
+                let now = self.watch.moment.now;
+                let patient = self.watch.is_virtual;
+                let ready = &mut self.ready;
+                let mut packet = Packet::default();
+                match runner.take_input(now, patient, |sender| ready.insert(sender), &mut packet) {
+                    Taken::Next(input) => {
+                        self.call(place, Call::Packet(input, &mut packet));
+                    }
+                    // What waits belongs to an epoch that it has to hear of first.
+                    Taken::Empty if runner.is_behind(&self.shared) => {}
+                    Taken::Empty => {
+                        self.ready.remove(place);
+                        self.pass_bound(place);
+                    }
+                    // It waits for a time that it asked for.
+                    Taken::Over if runner.wake.is_some() => self.ready.remove(place),
+                    Taken::Over => {
+                        // Who joins does not wait for the end of what accompanies, and nobody for
+                        // that of what comes back.
+                        let open = |input: &Input| input.feedback;
+                        if runner.join.is_some() || runner.inputs.iter().any(open) {
+                            self.close_inputs(place);
+                        }
+                        self.call(place, Call::Finish);
+                        self.runners[place].phase = Phase::Finishing;
+                        self.ready.insert(place);
+                    }
+                }
+            }
+            Phase::Finishing => self.end(place),
+            Phase::Ended => self.ready.remove(place),
+        }
+    }
+
+    /// Calls the node at `place`, then those that its packets lead to at once.
+    fn call(&mut self, place: usize, call: Call<'_>) {
+        let last = matches!(call, Call::Finish);
+        let called = self.runners[place].call(&self.shared, &mut self.watch, call);
+        if let Err(failure) = called {
+            self.fail(place, *failure, last);
+        }
+        self.hand_on(place);
+    }
+
+    /// Hands on what the node at `place` has just sent, from node to node: while it is one packet,
+    /// and its only receiver is in this thread, has nothing else to do and can be called with it.
+    /// The packet needs no queue and stays where its sender put it.
+    fn hand_on(&mut self, place: usize) {
+        let mut place = self.run_lane(place);
+        while let Some(receiver) = self.receivers[place] {
+            let runners = self.runners.get_disjoint_mut([place, receiver]);
+            let Ok([sender, runner]) = runners else { break };
+            let Some((_, packet)) = sender.outbox.only() else { break };
+            if sender.epoch != 0 || !runner.accepts() {
+                break;
+            }
+            let called = runner.call_with(&self.shared, &mut self.watch, 0, packet);
+            sender.outbox.clear();
+            if sender.has_more() {
+                self.ready.insert(place);
+            }
+            if let Err(failure) = called {
+                self.fail(receiver, *failure, false);
+            }
+            place = self.run_lane(receiver);
+        }
+        if self.runners[place].has_more() {
+            self.ready.insert(place);
+        }
+    }
+
+    /// An interrupt has made the work of the node obsolete.
+    #[cold]
+    fn cancel(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        runner.epoch = self.shared.interrupt.answer(runner.place);
+        runner.around.origin.epoch = runner.epoch;
+        runner.stats.interrupts += 1;
+        // Its streams may begin anew, also in time: sound that was made ahead is not.
+        // What stands in for results of a call that fails is as obsolete as they are.
+        for output in &mut runner.outputs {
+            output.timeline.forgive();
+            output.last = None;
+        }
+        let epoch = runner.epoch;
+        self.discard_outbox(place, epoch, Queue::count_cancelled);
+        for input in &mut self.runners[place].inputs {
+            if let Some(sender) = input.inlet.purge(epoch) {
+                self.ready.insert(sender);
+            }
+        }
+        if let Some(join) = &mut self.runners[place].join {
+            join.clear();
+        }
+        let runner = &mut self.runners[place];
+        if runner.phase == Phase::Running {
+            runner.wake = None;
+            self.call(place, Call::Cancel);
+        }
+        self.ready.insert(place);
+    }
+
+    /// Calls the node that has been due for longest, or opens one again; whether anything changed.
+    ///
+    /// The clock was read after the last call, or the last sleep: that is now.
+    fn call_due(&mut self) -> bool {
+        let now = self.watch.moment.now;
+        if self.shared.end.is_some_and(|end| now >= end) {
+            self.shared.stop.stop();
+        }
+        let completes = self.waker.completes();
+        let due = |&place: &usize| {
+            let runner = &self.runners[place];
+            let due = runner.due(now)?;
+            // A source that is to end does not wait for its time.
+            Some((
+                if completes && runner.is_source { now.min(due) } else { due },
+                runner.turn,
+                place,
+            ))
+        };
+        let next = self.timed.iter().filter_map(due).min();
+        self.due = next.map(|(due, ..)| due);
+        let Some((due, _, place)) = next else { return false };
+        let runner = &mut self.runners[place];
+        // What a node still has to say is let out.
+        let has_more = !runner.is_source && runner.resume == Resume::Now;
+        let is_over = self.waker.stops() || (completes && runner.is_source);
+        if is_over && !has_more {
+            (runner.resume, runner.wake) = (Resume::Done, None);
+            if let Some(join) = &mut runner.join {
+                join.due = None;
+                runner.granted = true;
+            }
+            if runner.down.take().is_some() {
+                self.give_up(place);
+            }
+            self.ready.insert(place);
+            return true;
+        }
+        if due > now {
+            return false;
+        }
+        if runner.down.is_some() {
+            self.reopen(place);
+            return true;
+        }
+        if let Some(join) = runner.join.as_mut().filter(|join| join.due == Some(due)) {
+            // The wait of its leading packet is over.
+            join.due = None;
+            self.ready.insert(place);
+            return true;
+        }
+        self.turns += 1;
+        runner.turn = self.turns;
+        if runner.resume == Resume::Done {
+            runner.wake = None;
+        }
+        self.call(place, Call::Due);
+        true
+    }
+
+    /// Hands the first packet of the outbox to the edges of its output; whether all had room.
+    fn deliver(&mut self, place: usize) -> bool {
+        let runner = &mut self.runners[place];
+        let Some((output, packet)) = runner.outbox.pop() else { return true };
+        let outlets = runner.outputs[output].outlets.len();
+        let mut packet = Some(packet);
+        for outlet in runner.taken_by..outlets {
+            // The last edge gets the packet itself, so that a lone receiver can change it in place.
+            let last = outlet + 1 == outlets;
+            let offered = if last { packet.take() } else { packet.as_ref().map(Packet::share) };
+            let Some(mut offered) = offered else { break };
+            if !self.offer(place, output, outlet, &mut offered) {
+                let runner = &mut self.runners[place];
+                runner.outbox.put_back(output, packet.unwrap_or(offered));
+                runner.taken_by = outlet;
+                return false;
+            }
+        }
+        self.runners[place].taken_by = 0;
+        true
+    }
+
+    fn offer(&mut self, place: usize, output: usize, outlet: usize, packet: &mut Packet) -> bool {
+        match &self.runners[place].outputs[output].outlets[outlet] {
+            Outlet::Far(edge) => edge.offer(packet),
+            &Outlet::Near { receiver, input } => {
+                let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet
+                else {
+                    return true;
+                };
+                let taken = queue.offer(packet);
+                if taken {
+                    self.ready.insert(receiver);
+                }
+                taken
+            }
+        }
+    }
+
+    /// Does about `failure` what the policy of the node says. What it has sent is still delivered.
+    #[cold]
+    fn fail(&mut self, place: usize, mut failure: Failure, last: bool) {
+        let runner = &mut self.runners[place];
+        failure.handled = runner.handle(self.watch.moment.now, last);
+        let handled = failure.handled;
+        self.shared.fail(failure);
+        match handled {
+            Handled::Degraded => {}
+            Handled::Restarted => {
+                let node = runner.node.take();
+                // A node that panics while it closes is gone all the same.
+                drop(catch_unwind(AssertUnwindSafe(|| drop(node))));
+            }
+            Handled::Stopped => self.give_up(place),
+        }
+    }
+
+    /// Opens a node that is down.
+    #[cold]
+    fn reopen(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        runner.down = None;
+        let opened = runner.opener.open();
+        self.watch.read(&self.shared.clock);
+        self.ready.insert(place);
+        match opened {
+            Ok(node) => {
+                runner.node = Some(node);
+                runner.resume = runner.first_resume();
+                runner.wake = None;
+                runner.stats.restarts += 1;
+            }
+            Err(error) => {
+                let (kind, message) = match error {
+                    RunError::Open { error, .. } => (FailureKind::Error, error.to_string()),
+                    error => (FailureKind::Panic, error.to_string()),
+                };
+                runner.stats.errors += 1;
+                runner.stats.last_error = Some(message.clone());
+                let (node, handled) = (runner.name.clone(), Handled::Stopped);
+                self.fail(place, Failure { node, kind, message, handled }, false);
+            }
+        }
+    }
+
+    /// The node is not called again.
+    fn give_up(&mut self, place: usize) {
+        self.runners[place].phase = Phase::Finishing;
+        self.close_inputs(place);
+    }
+
+    /// Tells who joins the streams of a node how far it has come.
+    fn tell(&mut self, place: usize) {
+        let bound = self.runners[place].bound;
+        self.runners[place].has_news = false;
+        for output in 0..self.runners[place].outputs.len() {
+            if self.runners[place].outputs[output].tells {
+                for outlet in 0..self.runners[place].outputs[output].outlets.len() {
+                    self.at_outlet(place, output, outlet, |queue| queue.advance(bound));
+                }
+            }
+        }
+    }
+
+    /// A node in step that has nothing to do is as far as who sends to it.
+    fn pass_bound(&mut self, place: usize) {
+        let runner = &mut self.runners[place];
+        if let ([input], true) = (runner.inputs.as_slice(), runner.tells) {
+            let Some(bound) = input.inlet.outlook() else { return };
+            runner.advance(bound);
+            if runner.has_news {
+                self.tell(place);
+            }
+        }
+    }
+
+    fn close_inputs(&mut self, place: usize) {
+        if let Some(join) = &mut self.runners[place].join {
+            join.clear();
+        }
+        for input in &mut self.runners[place].inputs {
+            if let Some(sender) = input.inlet.close() {
+                self.ready.insert(sender);
+            }
+        }
+    }
+
+    /// Ends the streams that the node sends.
+    #[cold]
+    fn end(&mut self, place: usize) {
+        self.runners[place].phase = Phase::Ended;
+        let is_sink = self.runners[place].is_sink;
+        for output in 0..self.runners[place].outputs.len() {
+            for outlet in 0..self.runners[place].outputs[output].outlets.len() {
+                self.at_outlet(place, output, outlet, Queue::end);
+            }
+        }
+        if is_sink {
+            self.shared.sink_ended();
+        }
+    }
+
+    fn at_outlet(
+        &mut self,
+        place: usize,
+        output: usize,
+        outlet: usize,
+        change: impl FnOnce(&mut Queue),
+    ) {
+        match &self.runners[place].outputs[output].outlets[outlet] {
+            Outlet::Far(edge) => edge.send(change),
+            &Outlet::Near { receiver, input } => {
+                if let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet {
+                    change(queue);
+                    self.ready.insert(receiver);
+                }
+            }
+        }
+    }
+
+    /// Ends every node now: what is under way is dropped and counted.
+    #[cold]
+    fn cut(&mut self) {
+        for place in 0..self.runners.len() {
+            if self.runners[place].phase == Phase::Ended {
+                continue;
+            }
+            self.shared.cut.store(true, Ordering::Relaxed);
+            self.discard_outbox(place, u32::MAX, Queue::count_unsent);
+            self.close_inputs(place);
+            if self.runners[place].phase == Phase::Running {
+                self.call(place, Call::Finish);
+                self.discard_outbox(place, u32::MAX, Queue::count_unsent);
+            }
+            self.end(place);
+        }
+    }
+
+    /// Drops what waits in the outbox and belongs to an epoch before `epoch`.
+    fn discard_outbox(&mut self, place: usize, epoch: u32, count: fn(&mut Queue)) {
+        // Packets stand in the order of their calls, so those of earlier epochs go first.
+        while let Some((output, packet)) = self.runners[place].outbox.pop() {
+            if packet.header.epoch >= epoch {
+                self.runners[place].outbox.put_back(output, packet);
+                return;
+            }
+            let first = std::mem::take(&mut self.runners[place].taken_by);
+            for outlet in first..self.runners[place].outputs[output].outlets.len() {
+                self.at_outlet(place, output, outlet, count);
+            }
+        }
+    }
+
+    /// Waits until another thread, a source that is due, or the end of the run gives work.
+    fn sleep(&mut self) {
+        self.rows.rested = true;
+        let (now, due) = (self.watch.moment.now, self.due);
+        let deadline = if self.waker.stops() { self.shared.stop.deadline() } else { None };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if let Some(lockstep) = &self.shared.clock.lockstep {
+            let held = self.runners.iter().filter_map(Runner::held).min();
+            let stuck = self.runners.iter().filter_map(Runner::stuck).min();
+            let sleep = Sleep { due, held, stuck };
+            let granted = lockstep.sleep(self.watch.thread, sleep, left);
+            let granted = self.runners.iter().position(|runner| Some(runner.place) == granted);
+            if let Some(place) = granted {
+                self.runners[place].granted = true;
+                self.ready.insert(place);
+            }
+        } else {
+            let end = self.shared.end.filter(|_| deadline.is_none());
+            let until = due.into_iter().chain(end).min().map(|until| until.since(now));
+            let at_most = until.into_iter().chain(left).min();
+            match self.spin {
+                Some(spin) => self.waker.spin(spin, at_most),
+                None => self.waker.sleep(at_most),
+            }
+        }
+        self.watch.read(&self.shared.clock);
+    }
+}
+
+/// The place of the only receiver of what a node sends, when it is in the same thread and does not
+/// want to know when there is nothing.
+fn only_receiver(runner: &Runner) -> Option<usize> {
+    match runner.outputs.as_slice() {
+        [output] if !runner.tells => match output.outlets.as_slice() {
+            [Outlet::Near { receiver, .. }] => Some(*receiver),
+            _ => None,
+        },
+        _ => None,
+    }
+}

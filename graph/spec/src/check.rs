@@ -1,0 +1,303 @@
+//! All faults of a graph in one pass, or the graph that can run.
+//!
+//! | module   | looks at                                                             |
+//! |----------|----------------------------------------------------------------------|
+//! | `params` | the settings of each node, then the node's own check                 |
+//! | `wiring` | every input stream: names, types, what happens under load            |
+//! | `flow`   | the whole: cycles, sources, nodes that nothing reaches or that reach nothing |
+//! | `watch`  | budgets, the waterfall and the interrupt                             |
+//!
+//! A fault is told once: what depends on a name that is not known is not looked at.
+
+mod flow;
+mod params;
+mod watch;
+mod wiring;
+
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+    path::Path,
+};
+
+use afferent_graph::{Catalog, NodeDef, OpenCx, ParamValue, ParamValues, PortId};
+
+use crate::{
+    CheckedBudget, CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, Graph, LoadOptions,
+    Loaded, OnError, Origin, Place,
+    load::{
+        self,
+        places::{NodePlaces, Places},
+    },
+    suggest,
+};
+
+/// A graph that can run.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// The graph.
+    pub graph: CheckedGraph,
+    /// What is allowed, but probably not meant.
+    pub warnings: Diagnostics,
+    /// What it was made from; nothing for a graph built in Rust.
+    pub origin: Origin,
+}
+
+/// Reads the graph file `path` and checks it.
+///
+/// # Errors
+/// As [`check`].
+pub fn load_and_check(
+    path: &Path,
+    options: &LoadOptions,
+    catalog: &Catalog,
+    services: &OpenCx,
+) -> Result<Checked, Diagnostics> {
+    check(&load::load(path, options), catalog, services)
+}
+
+/// Checks a graph against the node types in `catalog`. Nodes find kernels and backends in
+/// `services`.
+///
+/// # Errors
+/// Every fault of the graph, and the warnings with them.
+///
+/// ```
+/// use afferent_spec::{LoadOptions, check, parse};
+/// use afferent_graph::{Catalog, OpenCx};
+///
+/// let text = "afferent: 1\nnodes:\n  mic: {use: microphone, prams: {}}\n";
+/// let loaded = parse(text, "graph.yaml".as_ref(), &LoadOptions::default());
+/// let faults = check(&loaded, &Catalog::default(), &OpenCx::default()).unwrap_err();
+/// assert_eq!(faults.errors(), 2);
+/// assert!(faults.to_string().contains("help: did you mean \"params\"?"));
+/// ```
+pub fn check(
+    loaded: &Loaded,
+    catalog: &Catalog,
+    services: &OpenCx,
+) -> Result<Checked, Diagnostics> {
+    if loaded.unreadable {
+        return Err(Diagnostics::new(loaded.faults.clone()));
+    }
+    let (defs, refused) = specialized(loaded, catalog, services);
+    let mut checker = Checker::new(loaded, catalog, &defs);
+    for (node, error) in refused {
+        let message = format!("node \"{}\": {error}", loaded.graph.nodes[node].name);
+        checker.error(checker.name_place(node), message, None);
+    }
+    checker.names();
+    let params: Vec<_> =
+        (0..checker.graph.nodes.len()).map(|node| checker.params(node, services)).collect();
+    checker.wiring();
+    checker.watched();
+    checker.flow();
+    let (graph, warnings) = checker.finish(params)?;
+    Ok(Checked { graph, warnings, origin: loaded.origin.clone() })
+}
+
+/// The definition of each node: that of its kind, or what its factory makes of its parameters.
+fn specialized(
+    loaded: &Loaded,
+    catalog: &Catalog,
+    services: &OpenCx,
+) -> (Vec<Option<NodeDef>>, Vec<(usize, afferent_graph::NodeError)>) {
+    let mut refused = Vec::new();
+    let defs = loaded.graph.nodes.iter().enumerate().map(|(number, node)| {
+        let def = catalog.node(&node.kind)?;
+        // Values that do not fit are reported with the parameters.
+        let values = def.params.iter().filter_map(|param| {
+            let value = param.accept(node.params.get(&*param.name)?).ok()?;
+            Some((
+                param.name.to_string(),
+                match value {
+                    ParamValue::Path(path) => ParamValue::Path(loaded.graph.folder.join(path)),
+                    value => value,
+                },
+            ))
+        });
+        let cx = OpenCx { name: node.name.clone(), ..services.clone() };
+        Some(match def.factory().specialize(&values.collect(), &cx) {
+            Ok(special) => special.unwrap_or_else(|| def.clone()),
+            Err(error) => {
+                refused.push((number, error));
+                def.clone()
+            }
+        })
+    });
+    let defs = defs.collect();
+    (defs, refused)
+}
+
+struct Checker<'a> {
+    graph: &'a Graph,
+    places: &'a Places,
+    without_sources: bool,
+    catalog: &'a Catalog,
+    /// Of each node of the graph; `None` when its kind is not known.
+    defs: Vec<Option<&'a NodeDef>>,
+    index: HashMap<&'a str, usize>,
+    edges: Vec<Edge>,
+    /// The output that interrupts.
+    interrupt: Option<(usize, PortId)>,
+    budgets: Vec<CheckedBudget>,
+    waterfall: Vec<(usize, PortId)>,
+    /// Node to node, with those whose ports are faulty, and where the link is written.
+    links: Vec<(usize, usize, Option<Place>)>,
+    /// Nodes that receive something.
+    fed: HashSet<usize>,
+    /// Nodes with a stream whose port is not known, so that others are not missing.
+    doubtful_inputs: HashSet<usize>,
+    doubtful_outputs: HashSet<usize>,
+    /// Outputs that something follows.
+    used_outputs: HashSet<(usize, PortId)>,
+    faults: Vec<Diagnostic>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(loaded: &'a Loaded, catalog: &'a Catalog, defs: &'a [Option<NodeDef>]) -> Self {
+        let graph = &loaded.graph;
+        Self {
+            graph,
+            places: &loaded.places,
+            without_sources: loaded.without_sources,
+            defs: defs.iter().map(Option::as_ref).collect(),
+            catalog,
+            index: HashMap::new(),
+            edges: Vec::new(),
+            interrupt: None,
+            budgets: Vec::new(),
+            waterfall: Vec::new(),
+            links: Vec::new(),
+            fed: HashSet::new(),
+            doubtful_inputs: HashSet::new(),
+            doubtful_outputs: HashSet::new(),
+            used_outputs: HashSet::new(),
+            faults: loaded.faults.clone(),
+        }
+    }
+
+    fn error(&mut self, place: Option<&Place>, message: String, help: Option<String>) {
+        self.faults.push(Diagnostic::error(place, message).help(help));
+    }
+
+    fn node_places(&self, node: usize) -> Option<&'a NodePlaces> {
+        self.places.nodes.get(node)
+    }
+
+    /// Where the name of a node is written.
+    fn name_place(&self, node: usize) -> Option<&'a Place> {
+        self.node_places(node)?.name.as_ref()
+    }
+
+    /// Looks at the names and kinds of the nodes.
+    fn names(&mut self) {
+        let graph = self.graph;
+        if graph.nodes.is_empty() && self.faults.is_empty() {
+            self.error(self.places.nodes_key.as_ref(), "the graph has no nodes".to_owned(), None);
+        }
+        for (number, node) in graph.nodes.iter().enumerate() {
+            let (name, place) = (node.name.as_str(), self.name_place(number));
+            // The nodes of a graph that is a node bear its name in front.
+            if !name.split('/').all(is_identifier) {
+                let help = "a name is made of letters, digits and \"_\", and starts with a letter";
+                let message = format!("\"{name}\" cannot be the name of a node");
+                self.error(place, message, Some(help.to_owned()));
+            }
+            if self.index.insert(name, number).is_some() {
+                self.error(place, format!("there are two nodes \"{name}\""), None);
+            }
+            self.thread(number);
+            let is_source = self.defs[number].is_some_and(|def| def.is_source());
+            if is_source && matches!(node.on_error, OnError::Degrade(_)) {
+                let place = self.node_places(number).and_then(|places| places.on_error.as_ref());
+                let message =
+                    format!("source \"{name}\" cannot degrade: it has no packet to pass over");
+                self.error(place, message, Some("write \"on_error: restart\"".to_owned()));
+            }
+            let reported = self.node_places(number).is_some_and(|places| places.reported.kind);
+            if self.defs[number].is_none() && !reported {
+                let known = self.catalog.nodes().iter().map(|def| &*def.name);
+                let help = suggest::help(&self.faults, &node.kind, known, "the kinds of nodes");
+                let help = help.or_else(|| Some("`afferent nodes` lists the kinds".to_owned()));
+                let place = self.node_places(number).and_then(|places| places.kind.as_ref());
+                let message = format!("unknown kind \"{}\" of node \"{name}\"", node.kind);
+                self.error(place, message, help);
+            }
+        }
+    }
+
+    /// Compares how the node wants its thread scheduled with what those before it want.
+    fn thread(&mut self, number: usize) {
+        let node = &self.graph.nodes[number];
+        let Some(word) = &node.schedule.thread else { return };
+        let others = self.graph.nodes[..number].iter();
+        let mut others = others.filter(|other| other.schedule.thread.as_ref() == Some(word));
+        let conflict = others.find_map(|other| {
+            Some((other.name.as_str(), other.schedule.conflict(&node.schedule)?))
+        });
+        if let Some((other, setting)) = conflict {
+            let message = format!(
+                "nodes \"{other}\" and \"{}\" share the thread \"{word}\" and differ in \"{setting}\"",
+                node.name
+            );
+            let help = format!("write \"{setting}\" once, or give them different threads");
+            self.error(self.name_place(number), message, Some(help));
+        }
+    }
+
+    /// The node called `name`; notes a fault when there is none.
+    fn find_node(&mut self, name: &str, place: Option<&Place>) -> Option<usize> {
+        let found = self.index.get(name).copied();
+        if found.is_none() {
+            let mut removed = self.places.removed.iter();
+            let help = match removed.find(|(removed, _)| removed == name) {
+                Some((_, by)) => Some(format!("{by} removes it")),
+                None => {
+                    let names = self.graph.nodes.iter().map(|node| node.name.as_str());
+                    suggest::help(&self.faults, name, names, "the nodes")
+                }
+            };
+            self.error(place, format!("unknown node \"{name}\""), help);
+        }
+        found
+    }
+
+    fn finish(
+        mut self,
+        params: Vec<ParamValues>,
+    ) -> Result<(CheckedGraph, Diagnostics), Diagnostics> {
+        let faults = Diagnostics::new(mem::take(&mut self.faults));
+        if faults.errors() > 0 {
+            return Err(faults);
+        }
+        let nodes = self.graph.nodes.iter().zip(&self.defs).zip(params);
+        // Without errors the kind of every node is known.
+        let nodes = nodes.filter_map(|((node, def), params)| {
+            let schedule = node.schedule.clone();
+            let cancels = self.graph.interrupt.iter().flat_map(|interrupt| &interrupt.cancels);
+            let cancelled = cancels.into_iter().any(|name| *name == node.name);
+            let (on_error, deadline, on_time_fault) =
+                (node.on_error, node.deadline, node.on_time_fault);
+            let node = CheckedNode::new(node.name.clone(), (*def)?.clone());
+            Some(CheckedNode {
+                params,
+                schedule,
+                cancelled,
+                on_error,
+                deadline,
+                on_time_fault,
+                ..node
+            })
+        });
+        let (name, nodes) = (self.graph.name.clone(), nodes.collect());
+        let Self { edges, interrupt, budgets, waterfall, .. } = self;
+        let graph = CheckedGraph { name, nodes, edges, interrupt, budgets, waterfall };
+        Ok((graph, faults))
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

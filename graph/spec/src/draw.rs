@@ -1,0 +1,112 @@
+//! A graph as a picture.
+//!
+//! | module    | holds                                         |
+//! |-----------|-----------------------------------------------|
+//! | `mermaid` | text that Markdown viewers draw               |
+//! | `dot`     | text for Graphviz                             |
+//! | `svg`     | a finished picture                            |
+//! | `layout`  | where its boxes and arrows lie                |
+
+mod dot;
+mod layout;
+mod mermaid;
+mod svg;
+
+use std::str::FromStr;
+
+use crate::CheckedGraph;
+
+/// How a graph is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrawFormat {
+    /// A Mermaid flowchart, for Markdown.
+    Mermaid,
+    /// A Graphviz digraph.
+    Dot,
+    /// A picture, layered from left to right.
+    Svg,
+}
+
+/// A word that names no [`DrawFormat`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is not one of {}", DrawFormat::WORDS.join(", "))]
+pub struct UnknownFormat {
+    /// As written.
+    pub word: String,
+}
+
+impl DrawFormat {
+    /// The words that name the formats.
+    pub const WORDS: [&str; 3] = ["mermaid", "dot", "svg"];
+}
+
+impl FromStr for DrawFormat {
+    type Err = UnknownFormat;
+
+    fn from_str(word: &str) -> Result<Self, UnknownFormat> {
+        match word {
+            "mermaid" => Ok(Self::Mermaid),
+            "dot" => Ok(Self::Dot),
+            "svg" => Ok(Self::Svg),
+            _ => Err(UnknownFormat { word: word.to_owned() }),
+        }
+    }
+}
+
+/// Extra lines of a drawing, such as the figures of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Labels {
+    /// Of each node, in the order of [`CheckedGraph::nodes`].
+    pub nodes: Vec<Option<String>>,
+    /// Of each edge, in the order of [`CheckedGraph::edges`].
+    pub edges: Vec<Option<String>>,
+}
+
+/// Draws `graph`: each node with its name, kind and label, each edge with its output, payload type
+/// and label.
+pub fn draw(graph: &CheckedGraph, format: DrawFormat, labels: &Labels) -> String {
+    let words = Words::new(graph, labels);
+    match format {
+        DrawFormat::Mermaid => mermaid::draw(graph, &words),
+        DrawFormat::Dot => dot::draw(graph, &words),
+        DrawFormat::Svg => svg::draw(graph, &words),
+    }
+}
+
+/// What stands in the boxes and at the arrows, line by line.
+struct Words {
+    nodes: Vec<Vec<String>>,
+    edges: Vec<Vec<String>>,
+}
+
+impl Words {
+    fn new(graph: &CheckedGraph, labels: &Labels) -> Self {
+        let nodes = graph.nodes.iter().enumerate().map(|(index, node)| {
+            let label = labels.nodes.get(index).cloned().flatten();
+            let names = [node.name.clone(), node.def.name.to_string()];
+            names.into_iter().chain(label).collect()
+        });
+        let edges = graph.edges.iter().enumerate().map(|(index, edge)| {
+            let (node, output) = edge.from;
+            let node = graph.nodes.get(node);
+            let port = node.and_then(|node| node.def.outputs.get(output.index()));
+            let names =
+                port.map_or_else(Vec::new, |port| vec![port.name.to_string(), port.ty.to_string()]);
+            let label = labels.edges.get(index).cloned().flatten();
+            names.into_iter().chain(label).collect()
+        });
+        Self { nodes: nodes.collect(), edges: edges.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_formats() {
+        assert_eq!("svg".parse(), Ok(DrawFormat::Svg));
+        let error = "png".parse::<DrawFormat>().unwrap_err();
+        assert_eq!(error.to_string(), "\"png\" is not one of mermaid, dot, svg");
+    }
+}

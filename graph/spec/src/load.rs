@@ -1,0 +1,161 @@
+//! From a graph file to a [`Graph`] that knows where each of its parts is written.
+//!
+//! | module    | holds                                                      |
+//! |-----------|------------------------------------------------------------|
+//! | `places`  | where each part of a graph is written                      |
+//! | `overlay` | profiles and `--set`: the tree of the file is changed      |
+//! | `fill`    | `${param}` and `${env:NAME}`: values that stand for others |
+//! | `include` | graph files that others are based on                       |
+//! | `schedule` | what stands behind `thread`, `cpu`, `priority` and `spin` |
+//! | `subgraph` | graph files as nodes of others                            |
+//! | `carry`   | budgets, interrupts and waterfalls of graphs within        |
+//! | `read`    | from the tree to the graph                                 |
+//! | `streams` | what stands behind `in`                                    |
+//! | `supervise` | what stands behind `on_error` and `deadline`             |
+//! | `sync`    | what stands behind `sync` and `on_time_fault`              |
+//! | `watch`   | what stands behind `budget`, `waterfall`, `interrupt`      |
+//! | `reader`  | what reading has in common: kinds, keys, texts, times      |
+
+mod carry;
+mod fill;
+mod include;
+mod overlay;
+pub(crate) mod places;
+mod read;
+pub(crate) mod reader;
+mod schedule;
+mod streams;
+mod subgraph;
+mod supervise;
+mod sync;
+mod watch;
+
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub use overlay::change_node;
+use places::Places;
+pub use reader::Reader;
+
+use crate::{
+    Diagnostic, Graph, Origin, Place,
+    diagnostic::Source,
+    yaml::{MAX_TEXT, Map, Node, Value},
+};
+
+/// What to change in a graph file while it is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// The profile to apply.
+    pub profile: Option<String>,
+    /// Settings that replace those of the file and the profile, each `node.param=value`, with
+    /// `graph/node` for a node in a graph within, or `param=value` for a parameter of the graph.
+    pub set: Vec<String>,
+    /// Something stands in for every source: their files and devices are not looked at.
+    pub without_sources: bool,
+    /// Changes of nodes by another file, as the `nodes` of a profile, which come before `set`. Paths
+    /// are relative to that file.
+    pub nodes: Option<Node>,
+}
+
+/// A graph, where its parts are written, and the faults that reading found.
+///
+/// A graph built in Rust becomes one by `From`; its faults have no place.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    /// The graph, without the parts that could not be read.
+    pub graph: Graph,
+    pub(crate) places: Places,
+    pub(crate) faults: Vec<Diagnostic>,
+    pub(crate) origin: Origin,
+    /// [`LoadOptions::without_sources`].
+    pub(crate) without_sources: bool,
+    /// Whether the file could not be read at all, so that looking further makes no sense.
+    pub(crate) unreadable: bool,
+}
+
+impl From<Graph> for Loaded {
+    fn from(graph: Graph) -> Self {
+        Self { graph, ..Self::default() }
+    }
+}
+
+/// Reads the graph file `path`. Faults are kept for [`check`](crate::check()).
+pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
+    match read_file(path) {
+        Ok(text) => parse(&text, path, options),
+        Err(reason) => {
+            let message = format!("cannot read {}: {reason}", path.display());
+            let faults = vec![Diagnostic::error(None, message)];
+            Loaded { faults, unreadable: true, ..Loaded::default() }
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    // One byte more than allowed, so that what is too long is seen to be.
+    let limit = MAX_TEXT as u64 + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() > MAX_TEXT {
+        return Err(format!("it is longer than {MAX_TEXT} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line} is not UTF-8 text")
+    })
+}
+
+/// Reads a graph from the `text` of a graph file; `path` gives its folder and its name in messages.
+pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
+    let name = path.display().to_string();
+    let source = Arc::new(Source { name, text: text.to_owned(), order: 0 });
+    let mut reader = Reader::default();
+    reader.origin.read(path.to_owned(), text);
+    let Some(mut tree) = reader.tree(&source, 0..text.len()) else {
+        return Loaded { faults: reader.faults, unreadable: true, ..Loaded::default() };
+    };
+    let start = Place::new(&source, 0..0);
+    if tree.as_map().is_none() {
+        let message = format!("a graph file is a map with the keys {}", read::KEYS.join(", "));
+        reader.faults.push(Diagnostic::error(Some(&start), message));
+        return Loaded { faults: reader.faults, unreadable: true, ..Loaded::default() };
+    }
+    reader.include(&mut tree);
+    let mut removed = Vec::new();
+    reader.check_profiles(&tree);
+    if let Some(profile) = &options.profile {
+        removed = reader.apply_profile(&mut tree, profile);
+    }
+    if let Some(nodes) = &options.nodes {
+        removed.extend(reader.apply_nodes(&mut tree, nodes));
+    }
+    for (number, set) in options.set.iter().enumerate() {
+        reader.apply_set(&mut tree, set, number + 1);
+    }
+    let mut params = reader.own_params(&tree);
+    params.iter_mut().for_each(|(_, value)| reader.fill(value, &Map::new()));
+    reader.fill_nodes(&mut tree, &params);
+    for (key, value) in params {
+        if let Value::Scalar { text, .. } = &value.value
+            && !value.is_null()
+        {
+            reader.origin.params.insert(key.text, text.clone());
+        }
+    }
+    let (mut graph, mut places, _) = reader.graph(&tree, &start);
+    places.removed.extend(removed);
+    graph.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    if graph.name.is_empty() {
+        graph.name = path.file_stem().map(PathBuf::from).unwrap_or_default().display().to_string();
+    }
+    let without_sources = options.without_sources;
+    let (faults, origin) = (reader.faults, reader.origin);
+    Loaded { graph, places, faults, origin, without_sources, unreadable: false }
+}
