@@ -1,4 +1,17 @@
-//! The operators of the namespace `aten`.
+//! Operators of the namespace `aten`, one file per operator.
+//!
+//! Each file begins with the overloads that it implements, their arguments, the formula, the
+//! tolerance against PyTorch, the errors and the source. The headers use these terms:
+//!
+//! - *Real tensor*: a tensor of an integer, floating-point or `bool` dtype. *Half types*: `f16` and
+//!   `bf16`. *Scalar*, *int* and *double*: arguments that are not tensors.
+//! - *Common dtype*: result of type promotion, `torch.result_type`. *Castable from*: as in
+//!   `torch.can_cast`, a floating-point result needs a floating-point output.
+//! - *As `x`*: the dtype of `x` in the column "type", its sizes in the column "shape".
+//! - *Scratch*: memory that the kernel requests from its context.
+//!
+//! Inputs and outputs may have any dim order unless stated. A kernel resizes its outputs. Error indices are positions
+//! in the argument list of the schema.
 
 use afferent_core::Kernel;
 
@@ -174,7 +187,7 @@ mod view_copy;
 mod where_self;
 mod zeros;
 
-/// Every kernel of the namespace, one slice a file, alphabetical.
+/// Kernels of the namespace, one slice per file, in alphabetical order.
 pub(crate) const KERNELS: &[&[Kernel]] = &[
     abs::KERNELS,
     acos::KERNELS,

@@ -1,11 +1,11 @@
 //! `aten::abs.out`: absolute value.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | number tensor                         | any       |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                                                          | shape     |
+//! |----------|---------------------------------------------------------------|-----------|
+//! | `self`   | real or complex tensor                                        | any       |
+//! | `out`    | tensor, castable from `self`; if complex, its component dtype | as `self` |
 //!
-//! Computes `|x|`. Tolerance: exact.
+//! Computes `|x|`; the least integer of a dtype wraps to itself. Tolerance: exact.
 //! Source: ATen `abs`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

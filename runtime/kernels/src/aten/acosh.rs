@@ -2,10 +2,11 @@
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `arcosh x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `arcosh(x)`; NaN for `x < 1`. Integers and `bool` are promoted to `f32`. Tolerance:
+//! 1e-6 relative.
 //! Source: ATen `acosh`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,14 +1,14 @@
-//! `aten::adaptive_avg_pool1d.out`: means over windows that share a line out evenly.
+//! `aten::adaptive_avg_pool1d.out`: adaptive average pooling over one dimension.
 //!
-//! | argument      | type                  | shape                    |
-//! |---------------|-----------------------|--------------------------|
+//! | argument      | type                         | shape                 |
+//! |---------------|------------------------------|-----------------------|
 //! | `self`        | floating-point or i64 tensor | `[…, l]`, rank 2 or 3 |
-//! | `output_size` | one int            |                          |
-//! | `out`         | as `self`             | `[…, l']`            |
+//! | `output_size` | 1 int                        |                       |
+//! | `out`         | as `self`                    | `[…, l']`             |
 //!
-//! Output `i` of `n` is the mean from `⌊i l / n⌋` to `⌈(i + 1) l / n⌉` of a dimension of size `l`.
-//! Half types add in `f32`; i64 truncates. Tolerance: 1e-6 relative. Errors: an empty picture, other dtypes.
-//! Source: ATen `adaptive_avg_pool1d`.
+//! Output `i` of `l'` is the mean of the inputs from `⌊i l / l'⌋` to `⌈(i + 1) l / l'⌉`, exclusive.
+//! Half types accumulate in `f32`; i64 truncates. Tolerance: 1e-6 relative.
+//! Errors: an empty spatial dimension, other dtypes. Source: ATen `adaptive_avg_pool1d`.
 
 use afferent_core::{Arg, Kernel};
 

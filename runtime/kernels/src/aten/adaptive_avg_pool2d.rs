@@ -1,14 +1,14 @@
-//! `aten::_adaptive_avg_pool2d.out`: means over windows that share a picture out evenly.
+//! `aten::_adaptive_avg_pool2d.out`: adaptive average pooling over height and width.
 //!
-//! | argument      | type                  | shape                    |
-//! |---------------|-----------------------|--------------------------|
+//! | argument      | type                         | shape                    |
+//! |---------------|------------------------------|--------------------------|
 //! | `self`        | floating-point or i64 tensor | `[…, h, w]`, rank 3 or 4 |
-//! | `output_size` | two ints              |                          |
-//! | `out`         | as `self`             | `[…, h', w']`            |
+//! | `output_size` | 2 ints                       |                          |
+//! | `out`         | as `self`                    | `[…, h', w']`            |
 //!
-//! Output `i` of `n` is the mean from `⌊i h / n⌋` to `⌈(i + 1) h / n⌉`. Half types add in `f32`; i64 truncates.
-//! Tolerance: 1e-6 relative. Errors: an empty picture, other dtypes.
-//! Source: ATen `_adaptive_avg_pool2d`.
+//! In each dimension, output `i` of `h'` is the mean of the inputs from `⌊i h / h'⌋` to `⌈(i + 1) h
+//! / h'⌉`, exclusive. Half types accumulate in `f32`; i64 truncates. Tolerance: 1e-6 relative.
+//! Errors: an empty spatial dimension, other dtypes. Source: ATen `_adaptive_avg_pool2d`.
 
 use afferent_core::{Arg, Kernel};
 

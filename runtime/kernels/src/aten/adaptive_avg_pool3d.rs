@@ -1,14 +1,14 @@
-//! `aten::_adaptive_avg_pool3d.out`: means over windows that share a volume out evenly.
+//! `aten::_adaptive_avg_pool3d.out`: adaptive average pooling over depth, height and width.
 //!
-//! | argument      | type                  | shape                    |
-//! |---------------|-----------------------|--------------------------|
+//! | argument      | type                         | shape                       |
+//! |---------------|------------------------------|-----------------------------|
 //! | `self`        | floating-point or i64 tensor | `[…, d, h, w]`, rank 4 or 5 |
-//! | `output_size` | three ints            |                          |
-//! | `out`         | as `self`             | `[…, d', h', w']`            |
+//! | `output_size` | 3 ints                       |                             |
+//! | `out`         | as `self`                    | `[…, d', h', w']`           |
 //!
-//! Output `i` of `n` is the mean from `⌊i l / n⌋` to `⌈(i + 1) l / n⌉` of a dimension of size `l`.
-//! Half types add in `f32`; i64 truncates. Tolerance: 1e-6 relative. Errors: an empty picture, other dtypes.
-//! Source: ATen `_adaptive_avg_pool3d`.
+//! In each dimension, output `i` of `d'` is the mean of the inputs from `⌊i d / d'⌋` to `⌈(i + 1) d
+//! / d'⌉`, exclusive. Half types accumulate in `f32`; i64 truncates. Tolerance: 1e-6 relative.
+//! Errors: an empty spatial dimension, other dtypes. Source: ATen `_adaptive_avg_pool3d`.
 
 use afferent_core::{Arg, Kernel};
 

@@ -1,15 +1,16 @@
-//! `aten::adaptive_max_pool2d.out`: largest elements of windows that share a picture out evenly.
+//! `aten::adaptive_max_pool2d.out`: adaptive max pooling over height and width.
 //!
-//! | argument      | type                                    | shape                    |
-//! |---------------|-----------------------------------------|--------------------------|
-//! | `self`        | floating-point tensor                   | `[…, h, w]`, rank 3 or 4 |
-//! | `output_size` | two ints                              |                          |
-//! | `out`         | as `self`                               | `[…, h', w']`            |
-//! | `indices`     | i64 tensor: `row · w + column`                       | as `out`                 |
+//! | argument      | type                           | shape                    |
+//! |---------------|--------------------------------|--------------------------|
+//! | `self`        | floating-point tensor          | `[…, h, w]`, rank 3 or 4 |
+//! | `output_size` | 2 ints                         |                          |
+//! | `out`         | as `self`                      | `[…, h', w']`            |
+//! | `indices`     | i64 tensor: `row · w + column` | as `out`                 |
 //!
-//! Output `i` of `n` is the largest from `⌊i l / n⌋` to `⌈(i + 1) l / n⌉` of a dimension of size
-//! `l`: the first of equal elements, but the last NaN; NaN wins over every number. Exact.
-//! Errors: an empty picture, other dtypes. Source: ATen `adaptive_max_pool2d`.
+//! In each dimension, the window of output `i` of `h'` is `⌊i h / h'⌋` to `⌈(i + 1) h / h'⌉`,
+//! exclusive. NaN propagates. The index is the first among equal elements, but the last among NaN.
+//! Tolerance: exact.
+//! Errors: an empty spatial dimension, other dtypes. Source: ATen `adaptive_max_pool2d`.
 
 use afferent_core::{Arg, Kernel};
 

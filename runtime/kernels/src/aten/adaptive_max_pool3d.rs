@@ -1,15 +1,16 @@
-//! `aten::adaptive_max_pool3d.out`: largest elements of windows that share a picture out evenly.
+//! `aten::adaptive_max_pool3d.out`: adaptive max pooling over depth, height and width.
 //!
-//! | argument      | type                                    | shape                    |
-//! |---------------|-----------------------------------------|--------------------------|
-//! | `self`        | floating-point tensor                   | `[…, d, h, w]`, rank 4 or 5 |
-//! | `output_size` | three ints                              |                          |
-//! | `out`         | as `self`                               | `[…, d', h', w']`            |
-//! | `indices`     | i64 tensor: `(depth · h + row) · w + column`                       | as `out`                 |
+//! | argument      | type                                         | shape                       |
+//! |---------------|----------------------------------------------|-----------------------------|
+//! | `self`        | floating-point tensor                        | `[…, d, h, w]`, rank 4 or 5 |
+//! | `output_size` | 3 ints                                       |                             |
+//! | `out`         | as `self`                                    | `[…, d', h', w']`           |
+//! | `indices`     | i64 tensor: `(depth · h + row) · w + column` | as `out`                    |
 //!
-//! Output `i` of `n` is the largest from `⌊i l / n⌋` to `⌈(i + 1) l / n⌉` of a dimension of size
-//! `l`: the first of equal elements, but the last NaN; NaN wins over every number. Exact.
-//! Errors: an empty picture, other dtypes. Source: ATen `adaptive_max_pool3d`.
+//! In each dimension, the window of output `i` of `d'` is `⌊i d / d'⌋` to `⌈(i + 1) d / d'⌉`,
+//! exclusive. NaN propagates. The index is the first among equal elements, but the last among NaN.
+//! Tolerance: exact.
+//! Errors: an empty spatial dimension, other dtypes. Source: ATen `adaptive_max_pool3d`.
 
 use afferent_core::{Arg, Kernel};
 

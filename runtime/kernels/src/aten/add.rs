@@ -1,14 +1,14 @@
 //! `aten::add.out`, `aten::add.Scalar_out`: sum.
 //!
-//! | argument | type                                    | shape                          |
-//! |----------|-----------------------------------------|--------------------------------|
-//! | `self`   | tensor                                  | any                            |
-//! | `other`  | tensor, or a number                     | broadcasts with `self`         |
-//! | `alpha`  | number; an integer for integer results  |                                |
-//! | `out`    | tensor that holds the common dtype      | broadcast of `self`, `other`   |
+//! | argument | type                                   | shape                           |
+//! |----------|----------------------------------------|---------------------------------|
+//! | `self`   | real or complex tensor                 | any                             |
+//! | `other`  | real or complex tensor, or scalar      | broadcasts with `self`          |
+//! | `alpha`  | scalar; an integer for integer results |                                 |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self` and `other` |
 //!
-//! Computes `self + alpha · other` in the common dtype; integers wrap. Tolerance: exact
-//! with an `alpha` of 1; otherwise PyTorch may round the product and the sum at once.
+//! Computes `self + alpha · other` in the common dtype; integers wrap. Tolerance: exact if `alpha`
+//! is 1; otherwise PyTorch may use a fused multiply-add.
 //! Errors: a fractional `alpha` for integers is [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `add`.
 

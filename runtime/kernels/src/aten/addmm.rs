@@ -1,17 +1,17 @@
-//! `aten::addmm.out`: product of two matrices, plus a matrix.
+//! `aten::addmm.out`: matrix product plus a matrix.
 //!
-//! | argument | type                        | shape                    |
-//! |----------|-----------------------------|--------------------------|
-//! | `self`   | tensor of numbers, not bool | broadcasts to `[n, m]`   |
-//! | `mat1`   | as `self`                   | `[n, k]`                 |
-//! | `mat2`   | as `self`                   | `[k, m]`                 |
-//! | `beta`   | number                      |                          |
-//! | `alpha`  | number                      |                          |
-//! | `out`    | as `self`                   | `[n, m]`                 |
+//! | argument | type                    | shape                  |
+//! |----------|-------------------------|------------------------|
+//! | `self`   | real tensor, not `bool` | broadcasts to `[n, m]` |
+//! | `mat1`   | as `self`               | `[n, k]`               |
+//! | `mat2`   | as `self`               | `[k, m]`               |
+//! | `beta`   | scalar                  |                        |
+//! | `alpha`  | scalar                  |                        |
+//! | `out`    | as `self`               | `[n, m]`               |
 //!
-//! Computes `beta · self + alpha · mat1 mat2`; with `beta` 0, `self` is not read. Half types add in
-//! `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
-//! Errors: other ranks, sizes that do not match, different dtypes. Source: ATen `addmm`.
+//! Computes `beta · self + alpha · mat1 mat2`. If `beta` is 0, `self` is not read. Half types
+//! accumulate in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
+//! Errors: other ranks, mismatched sizes, different dtypes. Source: ATen `addmm`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 

@@ -1,14 +1,15 @@
-//! `aten::amax.out`: largest element over dimensions.
+//! `aten::amax.out`: maximum over dimensions.
 //!
-//! | argument  | type                       | shape                         |
-//! |-----------|----------------------------|-------------------------------|
-//! | `self`    | tensor, any but `u64`      | any                           |
-//! | `dim`     | ints                       | empty means all               |
-//! | `keepdim` | bool                       |                               |
-//! | `out`     | tensor of the same dtype   | `self` without the dimensions |
+//! | argument  | type                               | shape                     |
+//! |-----------|------------------------------------|---------------------------|
+//! | `self`    | real tensor, not u64               | any                       |
+//! | `dim`     | ints; empty reduces all dimensions |                           |
+//! | `keepdim` | bool                               |                           |
+//! | `out`     | tensor of the same dtype           | `self` reduced over `dim` |
 //!
-//! NaN wins over every number. Exact.
-//! Errors: a reduced dimension of size zero, or one that does not exist or stands twice.
+//! NaN propagates. Tolerance: exact.
+//! Errors: [`Error::InvalidArgument`] for a reduced dimension of size zero and for a `dim` that is
+//! repeated or out of range.
 //! Source: ATen `amax`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

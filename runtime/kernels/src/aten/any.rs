@@ -1,14 +1,15 @@
-//! `aten::any.all_out`, `aten::any.dims_out`, `aten::any.out`: whether an element is not zero.
+//! `aten::any.all_out`, `aten::any.dims_out`, `aten::any.out`: test for a nonzero element.
 //!
-//! | argument  | type                 | shape                                             |
-//! |-----------|----------------------|---------------------------------------------------|
-//! | `self`    | tensor               | any                                               |
-//! | `dim`     | int, or ints or none | none means all, empty means that nothing is reduced |
-//! | `keepdim` | bool                 |                                                   |
-//! | `out`     | bool or u8 tensor    | `self` without the dimensions                     |
+//! | argument  | type                                    | shape                     |
+//! |-----------|-----------------------------------------|---------------------------|
+//! | `self`    | real tensor                             | any                       |
+//! | `dim`     | int (`out`), optional ints (`dims_out`) |                           |
+//! | `keepdim` | bool                                    |                           |
+//! | `out`     | `bool` or u8 tensor                     | `self` reduced over `dim` |
 //!
-//! `all_out` has neither `dim` nor `keepdim`. NaN is not zero. Exact.
-//! Errors: a dimension that does not exist or stands twice. Source: ATen `any`.
+//! `all_out` has neither `dim` nor `keepdim`. In `dims_out`, an absent `dim` reduces all dimensions
+//! and an empty one none. NaN is nonzero. Tolerance: exact.
+//! Errors: a `dim` that is repeated or out of range. Source: ATen `any`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 

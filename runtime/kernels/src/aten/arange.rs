@@ -1,16 +1,16 @@
-//! `aten::arange.out` and `aten::arange.start_out`: numbers at equal distances.
+//! `aten::arange.out`, `aten::arange.start_out`: evenly spaced values.
 //!
-//! | argument | type                             | shape                    |
-//! |----------|----------------------------------|--------------------------|
-//! | `start`  | number; `start_out` only, else 0 |                          |
-//! | `end`    | number                           | excluded                 |
-//! | `step`   | number; `start_out` only, else 1 |                          |
-//! | `out`    | any dtype but bool               | `⌈(end − start) / step⌉` |
+//! | argument | type                                  | shape                      |
+//! |----------|---------------------------------------|----------------------------|
+//! | `start`  | scalar; only `start_out`, otherwise 0 |                            |
+//! | `end`    | scalar, exclusive                     |                            |
+//! | `step`   | scalar; only `start_out`, otherwise 1 |                            |
+//! | `out`    | real tensor, not `bool`               | `[⌈(end - start) / step⌉]` |
 //!
-//! Computes `out[i] = start + i · step`, in 64 bits, then converts. Tolerance: one unit in
-//! the last place; integers are exact.
-//! Errors: a `step` of 0 or away from `end`, or a range that is not finite, is
-//! [`Error::InvalidArgument`].
+//! Computes `out[i] = start + i · step` in 64 bits, then converts to the dtype of `out`. Tolerance:
+//! 1 ulp; integers are exact.
+//! Errors: [`Error::InvalidArgument`] if `step` is 0 or has the wrong sign, or the range is not
+//! finite.
 //! Source: ATen `arange`.
 
 use afferent_core::{Arg, Args, Error, Kernel, Scalar, ScalarType};

@@ -1,14 +1,17 @@
-//! `aten::argmin.out`: position of the smallest element along a dimension.
+//! `aten::argmin.out`: index of the smallest element along a dimension.
 //!
-//! | argument  | type                    | shape                                       |
-//! |-----------|-------------------------|---------------------------------------------|
-//! | `self`    | tensor, any but `u64`   | any                                         |
-//! | `dim`     | int or none             | none: a position in row-major order of all  |
-//! | `keepdim` | bool                    |                                             |
-//! | `out`     | i64 tensor              | `self` without the dimension                |
+//! | argument  | type                 | shape                     |
+//! |-----------|----------------------|---------------------------|
+//! | `self`    | real tensor, not u64 | any                       |
+//! | `dim`     | optional int         |                           |
+//! | `keepdim` | bool                 |                           |
+//! | `out`     | i64 tensor           | `self` reduced over `dim` |
 //!
-//! The first of equal elements; NaN wins over every number. Exact.
-//! Errors: nothing to choose from, or a dimension that does not exist.
+//! Without `dim`, the index is into the flattened tensor in row-major order. Returns the first
+//! index among equal elements. NaN propagates: the index is that of the first NaN. Tolerance:
+//! exact.
+//! Errors: [`Error::InvalidArgument`] for a reduced dimension of size zero and for a `dim` out of
+//! range.
 //! Source: ATen `argmin`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

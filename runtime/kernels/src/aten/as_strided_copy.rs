@@ -1,15 +1,15 @@
-//! `aten::as_strided_copy.out`: elements taken from memory by strides.
+//! `aten::as_strided_copy.out`: copy of a strided view of memory.
 //!
-//! | argument         | type               | shape             |
-//! |------------------|--------------------|-------------------|
-//! | `self`           | tensor, any dtype  | any               |
-//! | `size`           | ints, not negative |                   |
-//! | `stride`         | ints, not negative | as many as `size` |
-//! | `storage_offset` | int or none: 0     |                   |
-//! | `out`            | as `self`          | `size`            |
+//! | argument         | type                    | shape             |
+//! |------------------|-------------------------|-------------------|
+//! | `self`           | tensor, any dtype       | any               |
+//! | `size`           | ints, not negative      |                   |
+//! | `stride`         | ints, not negative      | as many as `size` |
+//! | `storage_offset` | optional int; default 0 |                   |
+//! | `out`            | as `self`               | `size`            |
 //!
-//! Strides and offset count elements in the order of memory of `self`. Exact.
-//! Errors: elements outside of `self` are [`Error::InvalidArgument`] at index 2.
+//! Strides and offset are in elements of the memory of `self`. Tolerance: exact.
+//! Errors: a view that exceeds `self` is [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `as_strided_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -2,10 +2,10 @@
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `arcsin x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `arcsin(x)`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `asin`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,12 +1,12 @@
-//! `aten::atan2.out`: arc tangent of a quotient by quadrant.
+//! `aten::atan2.out`: arc tangent of a quotient, by quadrant.
 //!
-//! | argument | type                  | shape                        |
-//! |----------|-----------------------|------------------------------|
-//! | `self`   | number tensor         | any                          |
-//! | `other`  | number tensor         | broadcasts with `self`       |
-//! | `out`    | floating-point tensor | broadcast of `self`, `other` |
+//! | argument | type                  | shape                           |
+//! |----------|-----------------------|---------------------------------|
+//! | `self`   | real tensor           | any                             |
+//! | `other`  | real tensor           | broadcasts with `self`          |
+//! | `out`    | floating-point tensor | broadcast of `self` and `other` |
 //!
-//! Computes the angle of the point `(other, self)`; `bool` and integers as `f32`.
+//! Computes the angle of the point `(other, self)`. Integers and `bool` are promoted to `f32`.
 //! Tolerance: 1e-6 relative.
 //! Source: ATen `atan2`.
 

@@ -1,18 +1,18 @@
-//! `aten::avg_pool1d.out`: mean of each window.
+//! `aten::avg_pool1d.out`: average pooling over one dimension.
 //!
-//! | argument            | type                              | shape                    |
-//! |---------------------|-----------------------------------|--------------------------|
-//! | `self`              | floating-point or i64 tensor      | `[…, l]`, rank 2 or 3    |
-//! | `kernel_size`       | ints, one                         |                          |
-//! | `stride`            | as `kernel_size`; empty: the kernel |                        |
-//! | `padding`           | as `kernel_size`                  | at most half the window  |
-//! | `ceil_mode`         | bool                              |                          |
-//! | `count_include_pad` | bool                              |                          |
-//! | `out`               | as `self`                         | `[…, l']`                |
+//! | argument            | type                           | shape                 |
+//! |---------------------|--------------------------------|-----------------------|
+//! | `self`              | floating-point or i64 tensor   | `[…, l]`, rank 2 or 3 |
+//! | `kernel_size`       | 1 int                          |                       |
+//! | `stride`            | 1 int; default `kernel_size`   |                       |
+//! | `padding`           | 1 int, at most half the window |                       |
+//! | `ceil_mode`         | bool                           |                       |
+//! | `count_include_pad` | bool                           |                       |
+//! | `out`               | as `self`                      | `[…, l']`             |
 //!
-//! Divides by the elements of the window, those of the padding included or not. Half types add in
-//! `f32`; i64 truncates. Tolerance: 1e-6 relative.
-//! Errors: settings that leave no window, other dtypes. Source: ATen `avg_pool1d`.
+//! Divides the sum of each window by its number of elements, with or without padding. Half types
+//! accumulate in `f32`; i64 truncates. Tolerance: 1e-6 relative.
+//! Errors: parameters that give an empty output, other dtypes. Source: ATen `avg_pool1d`.
 
 use afferent_core::{Arg, Kernel};
 

@@ -1,19 +1,19 @@
-//! `aten::avg_pool3d.out`: mean of each window.
+//! `aten::avg_pool3d.out`: average pooling over depth, height and width.
 //!
-//! | argument            | type                                | shape                       |
-//! |---------------------|-------------------------------------|-----------------------------|
-//! | `self`              | floating-point or i64 tensor        | `[…, d, h, w]`, rank 4 or 5 |
-//! | `kernel_size`       | ints, one for all or three          |                             |
-//! | `stride`            | as `kernel_size`; empty: the kernel |                             |
-//! | `padding`           | as `kernel_size`                    | at most half the window     |
-//! | `ceil_mode`         | bool                                |                             |
-//! | `count_include_pad` | bool                                |                             |
-//! | `divisor_override`  | int, not 0, or none                 |                             |
-//! | `out`               | as `self`                           | `[…, d', h', w']`           |
+//! | argument            | type                                 | shape                       |
+//! |---------------------|--------------------------------------|-----------------------------|
+//! | `self`              | floating-point or i64 tensor         | `[…, d, h, w]`, rank 4 or 5 |
+//! | `kernel_size`       | 1 or 3 ints                          |                             |
+//! | `stride`            | 1 or 3 ints; default `kernel_size`   |                             |
+//! | `padding`           | 1 or 3 ints, at most half the window |                             |
+//! | `ceil_mode`         | bool                                 |                             |
+//! | `count_include_pad` | bool                                 |                             |
+//! | `divisor_override`  | optional int, not 0                  |                             |
+//! | `out`               | as `self`                            | `[…, d', h', w']`           |
 //!
-//! Divides by `divisor_override`, or by the elements of the window, those of the padding included
-//! or not. Half types add in `f32`; i64 truncates. Tolerance: 1e-6 relative.
-//! Errors: settings that leave no window, other dtypes. Source: ATen `avg_pool3d`.
+//! Divides the sum of each window by `divisor_override` or by its number of elements, with or
+//! without padding. Half types accumulate in `f32`; i64 truncates. Tolerance: 1e-6 relative.
+//! Errors: parameters that give an empty output, other dtypes. Source: ATen `avg_pool3d`.
 
 use afferent_core::{Arg, Kernel};
 

@@ -1,12 +1,12 @@
-//! `aten::bitwise_not.out`: negation, bit by bit.
+//! `aten::bitwise_not.out`: bitwise NOT.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | integer or `bool` tensor              | any       |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | integer or `bool` tensor     | any       |
+//! | `out`    | tensor, castable from `self` | as `self` |
 //!
-//! Computes `!x`, of `bool` its negation. Tolerance: exact.
-//! Errors: floating point is [`Error::InvalidType`].
+//! Computes `!x`; for `bool`, logical NOT. Tolerance: exact.
+//! Errors: a floating-point dtype is [`Error::InvalidType`].
 //! Source: ATen `bitwise_not`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};

@@ -1,12 +1,12 @@
-//! `aten::bitwise_or.Tensor_out`, `.Scalar_out`, `.Scalar_Tensor_out`: or, bit by bit.
+//! `aten::bitwise_or.Tensor_out`, `.Scalar_out`, `.Scalar_Tensor_out`: bitwise OR.
 //!
-//! | argument | type                                | shape                        |
-//! |----------|-------------------------------------|------------------------------|
-//! | `self`   | integer or `bool` tensor, or number | any                          |
-//! | `other`  | integer or `bool` tensor, or number | broadcasts with `self`       |
-//! | `out`    | tensor that holds the common dtype  | broadcast of `self`, `other` |
+//! | argument | type                                   | shape                           |
+//! |----------|----------------------------------------|---------------------------------|
+//! | `self`   | integer or `bool` tensor or scalar     | any                             |
+//! | `other`  | integer or `bool` tensor or scalar     | broadcasts with `self`          |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self` and `other` |
 //!
-//! Computes `a | b` in the common dtype. Tolerance: exact.
+//! Computes `self | other` in the common dtype. Tolerance: exact.
 //! Errors: a floating-point common dtype is [`Error::InvalidType`].
 //! Source: ATen `bitwise_or`.
 

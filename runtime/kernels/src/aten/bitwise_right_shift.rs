@@ -1,14 +1,15 @@
-//! `aten::bitwise_right_shift.Tensor_out`, `.Tensor_Scalar_out`, `.Scalar_Tensor_out`: shift right.
+//! `aten::bitwise_right_shift.Tensor_out`, `.Tensor_Scalar_out`, `.Scalar_Tensor_out`: arithmetic
+//! right shift.
 //!
-//! | argument | type                               | shape                        |
-//! |----------|------------------------------------|------------------------------|
-//! | `self`   | integer tensor, or a number        | any                          |
-//! | `other`  | integer tensor, or a number        | broadcasts with `self`       |
-//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//! | argument | type                                   | shape                           |
+//! |----------|----------------------------------------|---------------------------------|
+//! | `self`   | integer tensor or scalar               | any                             |
+//! | `other`  | integer tensor or scalar               | broadcasts with `self`          |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self` and `other` |
 //!
-//! Computes `self >> other` in the common dtype;
-//! an amount that is negative or too large leaves the sign. Tolerance: exact.
-//! Errors: a common dtype of `bool` or floating point is [`Error::InvalidType`].
+//! Computes `self >> other` in the common dtype; 0, or -1 for negative `self`, if `other` is
+//! negative or at least the bit width. Tolerance: exact.
+//! Errors: a `bool` or floating-point common dtype is [`Error::InvalidType`].
 //! Source: ATen `bitwise_right_shift`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};

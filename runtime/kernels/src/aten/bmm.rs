@@ -1,13 +1,14 @@
-//! `aten::bmm.out`: products of two batches of matrices.
+//! `aten::bmm.out`: batched matrix product.
 //!
-//! | argument | type                            | shape       |
-//! |----------|---------------------------------|-------------|
-//! | `self`   | tensor of numbers, not bool     | `[b, n, k]` |
-//! | `mat2`   | as `self`                       | `[b, k, m]` |
-//! | `out`    | as `self`                       | `[b, n, m]` |
+//! | argument | type                                       | shape       |
+//! |----------|--------------------------------------------|-------------|
+//! | `self`   | real tensor, not `bool`, or complex tensor | `[b, n, k]` |
+//! | `mat2`   | as `self`                                  | `[b, k, m]` |
+//! | `out`    | as `self`                                  | `[b, n, m]` |
 //!
-//! Half types add in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
-//! Errors: other ranks, sizes that do not match, different dtypes. Source: ATen `bmm`.
+//! Half types accumulate in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of
+//! magnitudes.
+//! Errors: other ranks, mismatched sizes, different dtypes. Source: ATen `bmm`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,13 +1,13 @@
-//! `aten::cat.out`: tensors one after the other along a dimension.
+//! `aten::cat.out`: concatenation along a dimension.
 //!
-//! | argument  | type                | shape               |
-//! |-----------|---------------------|---------------------|
-//! | `tensors` | tensors, any dtypes | equal but for `dim` |
-//! | `dim`     | int                 |                     |
-//! | `out`     | the common dtype    | `dim`: the sum      |
+//! | argument  | type                | shape                   |
+//! |-----------|---------------------|-------------------------|
+//! | `tensors` | tensors, any dtypes | equal except in `dim`   |
+//! | `dim`     | int                 |                         |
+//! | `out`     | the common dtype    | `dim`: sum of the sizes |
 //!
-//! Empty tensors of one dimension are skipped. Elements are converted to the dtype of `out`.
-//! Exact. Errors: no tensors, or other shapes, are [`Error::InvalidArgument`].
+//! Tensors of shape `[0]` are skipped. Elements are cast to the dtype of `out`. Tolerance: exact.
+//! Errors: an empty list or mismatched shapes are [`Error::InvalidArgument`].
 //! Source: ATen `cat`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView};

@@ -1,15 +1,16 @@
-//! `aten::_cdist_forward.out`: distances between all pairs of two lists of vectors.
+//! `aten::_cdist_forward.out`: pairwise distances between the vectors of two batches.
 //!
-//! | argument       | type                       | shape                              |
-//! |----------------|----------------------------|------------------------------------|
-//! | `x1`           | floating-point tensor      | `[…, n, k]`                        |
-//! | `x2`           | as `x1`                    | `[…, m, k]`, `…` broadcast         |
-//! | `p`            | number, not negative       |                                    |
-//! | `compute_mode` | int or none, not used      |                                    |
-//! | `out`          | as `x1`                    | `[…, n, m]`                        |
+//! | argument       | type                  | shape                       |
+//! |----------------|-----------------------|-----------------------------|
+//! | `x1`           | floating-point tensor | `[…, n, k]`                 |
+//! | `x2`           | as `x1`               | `[…, m, k]`; `…` broadcasts |
+//! | `p`            | double, not negative  |                             |
+//! | `compute_mode` | optional int, ignored |                             |
+//! | `out`          | as `x1`               | `[…, n, m]`                 |
 //!
-//! The `p`-norm of the difference; for 0 how many elements differ. Tolerance: 1e-5 relative.
-//! Errors: sizes that do not match, other dtypes. Source: ATen `_cdist_forward`.
+//! Computes the `p`-norm of the difference; for `p` 0, the number of elements that differ.
+//! Tolerance: 1e-5 relative.
+//! Errors: mismatched sizes, other dtypes. Source: ATen `_cdist_forward`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView, broadcast_shapes};
 

@@ -1,9 +1,9 @@
-//! `aten::ceil.out`: rounding up.
+//! `aten::ceil.out`: ceiling.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | number tensor                         | any       |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | real tensor                  | any       |
+//! | `out`    | tensor, castable from `self` | as `self` |
 //!
 //! Computes `⌈x⌉`. Tolerance: exact.
 //! Source: ATen `ceil`.

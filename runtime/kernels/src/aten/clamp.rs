@@ -1,16 +1,16 @@
-//! `aten::clamp.out`, `aten::clamp.Tensor_out`: limits to a range.
+//! `aten::clamp.out`, `aten::clamp.Tensor_out`: clamp to a range.
 //!
-//! | argument | type                               | shape                  |
-//! |----------|------------------------------------|------------------------|
-//! | `self`   | number tensor                      | any                    |
-//! | `min`    | tensor or number, or none          | broadcasts with `self` |
-//! | `max`    | tensor or number, or none          | broadcasts with `self` |
-//! | `out`    | tensor that holds the common dtype | broadcast of all       |
+//! | argument | type                                   | shape                                |
+//! |----------|----------------------------------------|--------------------------------------|
+//! | `self`   | real tensor                            | any                                  |
+//! | `min`    | optional scalar or real tensor         | broadcasts with `self`               |
+//! | `max`    | optional scalar or real tensor         | broadcasts with `self`               |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self`, `min` and `max` |
 //!
-//! Computes `min(max(self, min), max)` in the common dtype; NaN where one of them is NaN.
+//! Computes `min(max(self, min), max)` in the common dtype. NaN propagates from all inputs.
 //! Tolerance: exact.
-//! Errors: none for both limits is [`Error::InvalidArgument`] at index 1; a number that the common
-//! dtype cannot hold is one at its own index.
+//! Errors: [`Error::InvalidArgument`] at index 1 if `min` and `max` are both absent, and at its own
+//! index for a scalar that the common dtype cannot represent.
 //! Source: ATen `clamp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

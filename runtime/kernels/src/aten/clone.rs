@@ -1,13 +1,13 @@
-//! `aten::clone.out`, `alias_copy.out`, `detach_copy.out`, `lift_fresh_copy.out`: a copy.
+//! `aten::clone.out`, `alias_copy.out`, `detach_copy.out`, `lift_fresh_copy.out`: copy.
 //!
 //! | argument        | type                  | shape     |
 //! |-----------------|-----------------------|-----------|
 //! | `self`          | tensor, any dtype     | any       |
-//! | `memory_format` | ignored; `clone` only |           |
+//! | `memory_format` | ignored; only `clone` |           |
 //! | `out`           | as `self`             | as `self` |
 //!
-//! `out` keeps its dim order, and the elements their positions. Exact.
-//! Errors: another dtype is [`Error::InvalidType`].
+//! `out` keeps its dim order. Tolerance: exact.
+//! Errors: another dtype of `out` is [`Error::InvalidType`].
 //! Source: ATen `clone`.
 
 use afferent_core::{Arg, Kernel};

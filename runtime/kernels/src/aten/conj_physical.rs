@@ -1,11 +1,11 @@
-//! `aten::_conj_physical.out`: complex conjugate, of real numbers themselves.
+//! `aten::_conj_physical.out`: complex conjugate.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | number or complex tensor              | any       |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | real or complex tensor       | any       |
+//! | `out`    | tensor, castable from `self` | as `self` |
 //!
-//! Gives `re - i im`. Tolerance: exact.
+//! Computes `re - i im`; copies real tensors. Tolerance: exact.
 //! Source: ATen `_conj_physical`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

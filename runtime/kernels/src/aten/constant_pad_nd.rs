@@ -1,15 +1,15 @@
-//! `aten::constant_pad_nd.out`: a tensor with a border of one value.
+//! `aten::constant_pad_nd.out`: padding with a constant.
 //!
-//! | argument | type              | shape                                                      |
-//! |----------|-------------------|------------------------------------------------------------|
-//! | `self`   | tensor, any dtype | any                                                        |
-//! | `pad`    | ints              | before and after, a pair a dimension, from the last one on |
-//! | `value`  | number            | converted to the dtype of `self`                           |
-//! | `out`    | as `self`         | padded                                                     |
+//! | argument | type                                        | shape  |
+//! |----------|---------------------------------------------|--------|
+//! | `self`   | real tensor                                 | any    |
+//! | `pad`    | ints: (before, after) pairs, last dim first |        |
+//! | `value`  | scalar                                      |        |
+//! | `out`    | as `self`                                   | padded |
 //!
-//! Negative padding takes positions away. Exact.
-//! Errors: a `pad` of odd length, for more dimensions than there are, or that leaves nothing to
-//! take from, is [`Error::InvalidArgument`] at index 1.
+//! `value` is cast to the dtype of `self`. Negative padding crops. Tolerance: exact.
+//! Errors: [`Error::InvalidArgument`] at index 1 for a `pad` of odd length, with too many pairs, or
+//! that crops more than the size.
 //! Source: ATen `constant_pad_nd`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,21 +1,23 @@
-//! `aten::convolution.out`: convolution over one to three dimensions, also transposed.
+//! `aten::convolution.out`: convolution or transposed convolution over one to three dimensions.
 //!
-//! | argument         | type                        | shape                                    |
-//! |------------------|-----------------------------|------------------------------------------|
-//! | `input`          | tensor of numbers, not bool | `[n, c, …]`                              |
-//! | `weight`         | as `input`                  | `[o, c / groups, …]`; transposed: `[c, o / groups, …]` |
-//! | `bias`           | as `input`, or none         | `[o]`                                    |
-//! | `stride`         | ints, one for all or each   |                                          |
-//! | `padding`        | as `stride`                 |                                          |
-//! | `dilation`       | as `stride`                 |                                          |
-//! | `transposed`     | bool                        |                                          |
-//! | `output_padding` | as `stride`                 | transposed only                          |
-//! | `groups`         | int                         |                                          |
-//! | `out`            | as `input`                  | `[n, o, …]`                              |
+//! | argument         | type                     | shape                                        |
+//! |------------------|--------------------------|----------------------------------------------|
+//! | `input`          | real tensor, not `bool`  | `[n, c, …]`                                  |
+//! | `weight`         | as `input`               | `[o, c / groups, …]` or `[c, o / groups, …]` |
+//! | `bias`           | optional, as `input`     | `[o]`                                        |
+//! | `stride`         | 1 int or 1 per dimension |                                              |
+//! | `padding`        | as `stride`              |                                              |
+//! | `dilation`       | as `stride`              |                                              |
+//! | `transposed`     | bool                     |                                              |
+//! | `output_padding` | as `stride`              |                                              |
+//! | `groups`         | int                      |                                              |
+//! | `out`            | as `input`               | `[n, o, …]`                                  |
 //!
-//! Half types add in `f32`; integers wrap. Takes scratch memory for 16384 elements of patches of
-//! the input or for eight patches, or for a copy of a depthwise weight. Tolerance: 1e-5 relative to the sum of magnitudes.
-//! Errors: sizes that do not match or leave no output, different dtypes.
+//! `output_padding` and the second shape of `weight` are those of a transposed convolution. Half
+//! types accumulate in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
+//! Scratch: im2col needs 16384 elements or eight patches; a channels-last depthwise convolution
+//! needs a copy of the weight.
+//! Errors: mismatched sizes, parameters that give an empty output, different dtypes.
 //! Source: ATen `convolution`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

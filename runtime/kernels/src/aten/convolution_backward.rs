@@ -1,26 +1,28 @@
 //! `aten::convolution_backward.out`: gradients of a convolution over one to three dimensions.
 //!
-//! | argument         | type                       | shape                                    |
-//! |------------------|----------------------------|------------------------------------------|
-//! | `grad_output`    | as `input`                 | that of the convolution                  |
-//! | `input`          | floating-point tensor      | `[n, c, …]`                              |
-//! | `weight`         | as `input`                 | `[o, c / groups, …]`; transposed: `[c, o / groups, …]` |
-//! | `bias_sizes`     | ints or none, not used     |                                          |
-//! | `stride`         | ints, one for all or each  |                                          |
-//! | `padding`        | as `stride`                |                                          |
-//! | `dilation`       | as `stride`                |                                          |
-//! | `transposed`     | bool                       |                                          |
-//! | `output_padding` | as `stride`                |                                          |
-//! | `groups`         | int                        |                                          |
-//! | `output_mask`    | three bools                | which gradients are wanted               |
-//! | `out0`           | as `input`                 | as `input`                               |
-//! | `out1`           | as `input`                 | as `weight`                              |
-//! | `out2`           | as `input`                 | `[o]`                                    |
+//! | argument         | type                     | shape                                        |
+//! |------------------|--------------------------|----------------------------------------------|
+//! | `grad_output`    | as `input`               | `[n, o, …]`                                  |
+//! | `input`          | floating-point tensor    | `[n, c, …]`                                  |
+//! | `weight`         | as `input`               | `[o, c / groups, …]` or `[c, o / groups, …]` |
+//! | `bias_sizes`     | optional ints, ignored   |                                              |
+//! | `stride`         | 1 int or 1 per dimension |                                              |
+//! | `padding`        | as `stride`              |                                              |
+//! | `dilation`       | as `stride`              |                                              |
+//! | `transposed`     | bool                     |                                              |
+//! | `output_padding` | as `stride`              |                                              |
+//! | `groups`         | int                      |                                              |
+//! | `output_mask`    | 3 bools, one per output  |                                              |
+//! | `out0`           | as `input`               | as `input`                                   |
+//! | `out1`           | as `input`               | as `weight`                                  |
+//! | `out2`           | as `input`               | `[o]`                                        |
 //!
-//! A gradient that is not wanted is left as it is. Half types add in `f32`. The official kernel
-//! has two dimensions only and no transposed convolution.
-//! Tolerance: 1e-5 relative to the sum of magnitudes. Errors: settings that do not fit the sizes,
-//! different dtypes. Source: ATen `convolution_backward`.
+//! The second shape of `weight` is that of a transposed convolution. Outputs that are false in
+//! `output_mask` are not written. Half types accumulate in `f32`. The ExecuTorch kernel supports
+//! only two dimensions and no transposed convolution. Tolerance: 1e-5 relative to the sum of
+//! magnitudes.
+//! Errors: parameters that do not match the sizes, different dtypes. Source: ATen
+//! `convolution_backward`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

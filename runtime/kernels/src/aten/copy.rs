@@ -1,13 +1,13 @@
-//! `aten::copy.out` and `aten::copy_`: the elements of another tensor.
+//! `aten::copy.out`, `aten::copy_`: copy with broadcasting and cast.
 //!
-//! | argument       | type              | shape                      |
-//! |----------------|-------------------|----------------------------|
-//! | `self`         | tensor, any dtype | any; written by `copy_`    |
-//! | `src`          | tensor, any dtype | broadcasts to `self`       |
-//! | `non_blocking` | ignored           |                            |
-//! | `out`          | as `self`         | as `self`; `copy.out` only |
+//! | argument       | type                       | shape                   |
+//! |----------------|----------------------------|-------------------------|
+//! | `self`         | tensor, any dtype          | any; written by `copy_` |
+//! | `src`          | tensor, any dtype          | broadcasts to `self`    |
+//! | `non_blocking` | ignored                    |                         |
+//! | `out`          | as `self`; only `copy.out` | as `self`               |
 //!
-//! Elements are converted to the dtype of `self`. Exact.
+//! Elements of `src` are cast to the dtype of `self`. Tolerance: exact.
 //! Errors: a `src` that does not broadcast is [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `copy`.
 

@@ -1,14 +1,15 @@
-//! `aten::cumsum.out`: running sum along a dimension.
+//! `aten::cumsum.out`: cumulative sum along a dimension.
 //!
-//! | argument | type                        | shape     |
-//! |----------|-----------------------------|-----------|
-//! | `self`   | tensor                      | any       |
-//! | `dim`    | int                         |           |
-//! | `dtype`  | the dtype of `out`, or none |           |
-//! | `out`    | tensor; its dtype adds up   | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | real tensor                  | any       |
+//! | `dim`    | int                          |           |
+//! | `dtype`  | optional; the dtype of `out` |           |
+//! | `out`    | real tensor, not `bool`      | as `self` |
 //!
-//! Integers wrap; floating-point numbers add up in `f64`. Tolerance: 1e-6 relative.
-//! Errors: a dimension that does not exist, a `dtype` that is not that of `out`.
+//! Accumulates in `f64` if `out` is floating point, otherwise in `i64` with wrap-around. Tolerance:
+//! 1e-6 relative.
+//! Errors: a `dim` out of range, a `dtype` other than that of `out`.
 //! Source: ATen `cumsum`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};

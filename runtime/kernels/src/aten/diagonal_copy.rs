@@ -1,14 +1,15 @@
-//! `aten::diagonal_copy.out`: the diagonals of matrices.
+//! `aten::diagonal_copy.out`: diagonal of two dimensions.
 //!
-//! | argument | type              | shape                                           |
-//! |----------|-------------------|-------------------------------------------------|
-//! | `self`   | tensor, any dtype | at least two dimensions                         |
-//! | `offset` | int               | above the main diagonal, below it when negative |
-//! | `dim1`   | int               | rows                                            |
-//! | `dim2`   | int               | columns                                         |
-//! | `out`    | as `self`         | without `dim1` and `dim2`, then the diagonal    |
+//! | argument | type              | shape                                               |
+//! |----------|-------------------|-----------------------------------------------------|
+//! | `self`   | tensor, any dtype | at least 2 dimensions                               |
+//! | `offset` | int               |                                                     |
+//! | `dim1`   | int: rows         |                                                     |
+//! | `dim2`   | int: columns      |                                                     |
+//! | `out`    | as `self`         | `self` without `dim1` and `dim2`, then the diagonal |
 //!
-//! Exact. Errors: no such dimensions, or twice the same, are [`Error::InvalidArgument`].
+//! A positive `offset` is above the main diagonal, a negative one below. Tolerance: exact.
+//! Errors: equal dimensions or one out of range are [`Error::InvalidArgument`].
 //! Source: ATen `diagonal_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

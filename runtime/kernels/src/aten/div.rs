@@ -1,17 +1,17 @@
 //! `aten::div.out`, `.Scalar_out`, `.out_mode`, `.Scalar_mode_out`: quotient.
 //!
-//! | argument        | type                         | shape                        |
-//! |-----------------|------------------------------|------------------------------|
-//! | `self`          | number tensor                | any                          |
-//! | `other`         | number tensor, or a number   | broadcasts with `self`       |
-//! | `rounding_mode` | none, `"floor"` or `"trunc"` |                              |
-//! | `out`           | tensor that holds the result | broadcast of `self`, `other` |
+//! | argument        | type                              | shape                           |
+//! |-----------------|-----------------------------------|---------------------------------|
+//! | `self`          | real or complex tensor            | any                             |
+//! | `other`         | real or complex tensor, or scalar | broadcasts with `self`          |
+//! | `rounding_mode` | optional `"floor"` or `"trunc"`   |                                 |
+//! | `out`           | tensor, castable from the result  | broadcast of `self` and `other` |
 //!
-//! Computes `self / other`. Without rounding the result is floating point, of integers `f32`;
-//! rounded it has the common dtype. Tolerance: exact, but PyTorch rounds the quotient of half types
-//! to the half type before it truncates.
-//! Errors: an integer divisor of zero is [`Error::InvalidArgument`] at index 1, another mode at
-//! index 2; rounding `bool` is [`Error::InvalidType`].
+//! Computes `self / other`. Without a rounding mode, integers and `bool` are promoted to `f32`;
+//! with one, the result has the common dtype. Complex tensors have no rounding mode. Tolerance:
+//! exact, but PyTorch rounds a quotient of half types to the half type before it truncates.
+//! Errors: [`Error::InvalidArgument`] at index 1 for a zero in an integer divisor and at index 2
+//! for another mode; [`Error::InvalidType`] for a rounding mode with `bool`.
 //! Source: ATen `div`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -3,13 +3,13 @@
 //! | argument      | type                  | shape     |
 //! |---------------|-----------------------|-----------|
 //! | `self`        | floating-point tensor | any       |
-//! | `alpha`       | number                |           |
-//! | `scale`       | number                |           |
-//! | `input_scale` | number                |           |
+//! | `alpha`       | scalar                |           |
+//! | `scale`       | scalar                |           |
+//! | `input_scale` | scalar                |           |
 //! | `out`         | floating-point tensor | as `self` |
 //!
-//! Computes `scale · x` where `x` is not negative and `scale · alpha · (exp(input_scale · x) - 1)`
-//! elsewhere. Tolerance: 1e-6 relative.
+//! Computes `scale · x` for `x ≥ 0`, and `scale · alpha · (exp(input_scale · x) - 1)` otherwise.
+//! Tolerance: 1e-6 relative.
 //! Errors: another dtype is [`Error::InvalidType`].
 //! Source: ATen `elu`.
 

@@ -1,15 +1,16 @@
-//! `aten::embedding.out`: rows of a table.
+//! `aten::embedding.out`: lookup of rows in a table.
 //!
-//! | argument             | type              | shape              |
-//! |----------------------|-------------------|--------------------|
-//! | `weight`             | tensor            | `[rows, k]`        |
-//! | `indices`            | i32 or i64 tensor | any                |
-//! | `padding_idx`        | int, not used     |                    |
-//! | `scale_grad_by_freq` | bool, not used    |                    |
-//! | `sparse`             | bool, not used    |                    |
-//! | `out`                | as `weight`       | `[indices…, k]`    |
+//! | argument             | type              | shape           |
+//! |----------------------|-------------------|-----------------|
+//! | `weight`             | tensor, any dtype | `[rows, k]`     |
+//! | `indices`            | i32 or i64 tensor | any             |
+//! | `padding_idx`        | int, ignored      |                 |
+//! | `scale_grad_by_freq` | bool, ignored     |                 |
+//! | `sparse`             | bool, ignored     |                 |
+//! | `out`                | as `weight`       | `[indices…, k]` |
 //!
-//! Exact. Errors: an index that is negative or past the last row, other ranks or dtypes.
+//! Tolerance: exact.
+//! Errors: an index out of range, other ranks or dtypes.
 //! Source: ATen `embedding`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};

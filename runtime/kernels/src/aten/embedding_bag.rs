@@ -1,27 +1,30 @@
-//! `aten::_embedding_bag.out`: sums, means or largest elements of rows of a table, bag by bag.
+//! `aten::_embedding_bag.out`: sum, mean or maximum of table rows per bag.
 //!
-//! | argument              | type                                   | shape           |
-//! |-----------------------|----------------------------------------|-----------------|
-//! | `weight`              | floating-point tensor                  | `[rows, k]`     |
-//! | `indices`             | i32 or i64 tensor                      | `[n]`           |
-//! | `offsets`             | i32 or i64 tensor: where a bag begins  | `[b]`           |
-//! | `scale_grad_by_freq`  | bool, not used                         |                 |
-//! | `mode`                | int: 0 sum, 1 mean, 2 max              |                 |
-//! | `sparse`              | bool, not used                         |                 |
-//! | `per_sample_weights`  | as `weight` or none; of a sum only     | `[n]`           |
-//! | `include_last_offset` | bool: the last offset begins no bag    |                 |
-//! | `padding_idx`         | int: a row to leave out, if not negative |               |
-//! | `out0`                | as `weight`                            | `[bags, k]`     |
-//! | `out1`                | i32 or i64 tensor: the bag of an index | `[n]`           |
-//! | `out2`                | as `out1`: the indices in a bag; 0 of a sum | `[bags]`   |
-//! | `out3`                | as `out1`: the row of a largest element; else as `out2` | `[bags, k]`, `[bags]` |
+//! | argument              | type                                   | shape                    |
+//! |-----------------------|----------------------------------------|--------------------------|
+//! | `weight`              | floating-point tensor                  | `[rows, k]`              |
+//! | `indices`             | i32 or i64 tensor                      | `[n]`                    |
+//! | `offsets`             | i32 or i64 tensor: start of each bag   | `[bags]` or `[bags + 1]` |
+//! | `scale_grad_by_freq`  | bool, ignored                          |                          |
+//! | `mode`                | int: 0 sum, 1 mean, 2 max              |                          |
+//! | `sparse`              | bool, ignored                          |                          |
+//! | `per_sample_weights`  | optional, as `weight`; only sum        | `[n]`                    |
+//! | `include_last_offset` | bool                                   |                          |
+//! | `padding_idx`         | int: row to skip; none if negative     |                          |
+//! | `out0`                | as `weight`                            | `[bags, k]`              |
+//! | `out1`                | i32 or i64 tensor: bag of each index   | `[n]`                    |
+//! | `out2`                | as `out1`: size of each bag; 0 for sum | `[bags]`                 |
+//! | `out3`                | as `out1`: row of each maximum         | `[bags, k]` or `[bags]`  |
 //!
-//! An empty bag gives zeros. Of equal elements the first is the largest; NaN is only where it comes
-//! first. A sum of `f32`, `f16` or `bf16` without `padding_idx` leaves `out1` empty, and with a mean
-//! of them the last bag reads up to the last offset if that begins no bag; all others read to the
-//! end of `indices`. Half types compute in `f32`. Tolerance: 1e-5.
-//! Errors: an index outside of the table; offsets that do not begin with zero, fall, or pass the end;
-//! other modes, ranks or dtypes. Source: ATen `_embedding_bag`.
+//! With `include_last_offset`, the last offset starts no bag. For sum and mean, `out3` equals
+//! `out2`. An empty bag gives zeros. A maximum is the first among equal elements; NaN is the
+//! maximum only if it comes first.
+//! As in ATen, the fast path for `f32`, `f16` and `bf16` without `padding_idx` differs: a sum
+//! leaves `out1` empty, and in a sum or mean with `include_last_offset` the last bag ends at the
+//! last offset. Otherwise the last bag ends at the end of `indices`.
+//! Half types are computed in `f32`. Tolerance: 1e-5.
+//! Errors: an index out of range; offsets that do not start at zero, decrease, or exceed `n`; other
+//! modes, ranks or dtypes. Source: ATen `_embedding_bag`.
 
 use core::ops::Range;
 

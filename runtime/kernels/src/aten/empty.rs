@@ -1,4 +1,4 @@
-//! `aten::empty.out`: a tensor with whatever its memory holds.
+//! `aten::empty.out`: uninitialized tensor.
 //!
 //! | argument        | type               | shape  |
 //! |-----------------|--------------------|--------|
@@ -6,7 +6,8 @@
 //! | `memory_format` | ignored            |        |
 //! | `out`           | any dtype          | `size` |
 //!
-//! Source: ATen `empty`.
+//! Only resizes `out`.
+//! Errors: sizes that are negative. Source: ATen `empty`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

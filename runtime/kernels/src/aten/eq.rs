@@ -1,12 +1,12 @@
-//! `aten::eq.Tensor_out`, `aten::eq.Scalar_out`: equality.
+//! `aten::eq.Tensor_out`, `aten::eq.Scalar_out`: elementwise "equal".
 //!
-//! | argument | type                       | shape                        |
-//! |----------|----------------------------|------------------------------|
-//! | `self`   | number tensor              | any                          |
-//! | `other`  | number tensor, or a number | broadcasts with `self`       |
-//! | `out`    | number tensor              | broadcast of `self`, `other` |
+//! | argument | type                  | shape                           |
+//! |----------|-----------------------|---------------------------------|
+//! | `self`   | real tensor           | any                             |
+//! | `other`  | real tensor or scalar | broadcasts with `self`          |
+//! | `out`    | real tensor           | broadcast of `self` and `other` |
 //!
-//! Computes `a = b` in the common dtype. Tolerance: exact.
+//! Computes `self = other` in the common dtype. Tolerance: exact.
 //! Source: ATen `eq`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -2,10 +2,10 @@
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `erf x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `erf(x)`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `erf`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,11 +1,11 @@
-//! `aten::exp2.out`: power of two.
+//! `aten::exp2.out`: base-2 exponential.
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `2ˣ`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `2ˣ`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `exp2`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,4 +1,4 @@
-//! `aten::expand_copy.out`: dimensions of size 1 repeated.
+//! `aten::expand_copy.out`: broadcast to larger sizes.
 //!
 //! | argument   | type                  | shape                       |
 //! |------------|-----------------------|-----------------------------|
@@ -7,7 +7,8 @@
 //! | `implicit` | ignored               |                             |
 //! | `out`      | as `self`             | `size`                      |
 //!
-//! Exact. Errors: sizes that `self` does not broadcast to are [`Error::InvalidArgument`] at index 1.
+//! Tolerance: exact.
+//! Errors: sizes to which `self` does not broadcast are [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `expand_copy`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};

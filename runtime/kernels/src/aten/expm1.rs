@@ -1,11 +1,11 @@
-//! `aten::expm1.out`: exponential less one.
+//! `aten::expm1.out`: exponential minus one.
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `eˣ - 1`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `eˣ - 1`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `expm1`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

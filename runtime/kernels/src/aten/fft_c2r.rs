@@ -1,17 +1,18 @@
-//! `aten::_fft_c2r.out`: inverse FFT of a one-sided spectrum, with a real result.
+//! `aten::_fft_c2r.out`: inverse FFT of a one-sided spectrum to a real signal.
 //!
-//! | argument        | type                          | shape                                    |
-//! |-----------------|-------------------------------|------------------------------------------|
-//! | `self`          | complex tensor, f32 or f64    | any; the last of `dim` has `n / 2 + 1` or more |
-//! | `dim`           | ints, each once, at least one |                                          |
-//! | `normalization` | int: 0, 1, 2                  |                                          |
-//! | `last_dim_size` | int, at least 1: `n`          |                                          |
-//! | `out`           | tensor of the parts' dtype    | as `self`; the last of `dim` has `n`     |
+//! | argument        | type                             | shape                               |
+//! |-----------------|----------------------------------|-------------------------------------|
+//! | `self`          | complex f32 or f64 tensor        | last of `dim`: at least `n / 2 + 1` |
+//! | `dim`           | ints, at least 1, not repeated   |                                     |
+//! | `normalization` | int: 0 none, 1 by `√n`, 2 by `n` |                                     |
+//! | `last_dim_size` | int `n`, at least 1              |                                     |
+//! | `out`           | f32 or f64 tensor                | as `self`; last of `dim`: `n`       |
 //!
-//! Computes `x[k] = factor · Σ X[j] e^(2π i j k / n)` over each dimension of `dim`; what the last
-//! of them lacks is the conjugate of what it has. Imaginary parts of the first number and, for even
-//! `n`, of number `n / 2` count as zero. With `n` numbers in a signal the factor is 1, `1 / √n` or
-//! `1 / n`. Any length takes `O(n log n)`. Tolerance: 1e-6 of the largest result.
+//! Computes `x[k] = scale · Σ X[j] e^(2π i j k / n)` over each dimension of `dim`. The missing half
+//! of the last one is the conjugate of the given half. The imaginary parts of element 0 and, for
+//! even `n`, of element `n / 2` are ignored. `scale` is 1, `1 / √n` or `1 / n` for signals of `n`
+//! elements. Any length takes `O(n log n)`. Tolerance: 1e-6 relative to the largest output.
+//! Scratch: one signal, and a copy of `self` if `dim` has more than one dimension.
 //! Errors: an empty or too short dimension, other dtypes. Source: ATen `_fft_c2r`.
 
 use afferent_core::{

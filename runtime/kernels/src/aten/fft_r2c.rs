@@ -1,16 +1,18 @@
-//! `aten::_fft_r2c.out`: FFT of real signals.
+//! `aten::_fft_r2c.out`: FFT of a real signal.
 //!
-//! | argument        | type                          | shape                                    |
-//! |-----------------|-------------------------------|------------------------------------------|
-//! | `self`          | f32 or f64 tensor             | any                                      |
-//! | `dim`           | ints, each once, at least one |                                          |
-//! | `normalization` | int: 0, 1, 2                  |                                          |
-//! | `onesided`      | bool                          |                                          |
-//! | `out`           | complex tensor of that width  | as `self`; one-sided: the last of `dim` has `n / 2 + 1` |
+//! | argument        | type                             | shape                   |
+//! |-----------------|----------------------------------|-------------------------|
+//! | `self`          | f32 or f64 tensor                | any                     |
+//! | `dim`           | ints, at least 1, not repeated   |                         |
+//! | `normalization` | int: 0 none, 1 by `√n`, 2 by `n` |                         |
+//! | `onesided`      | bool                             |                         |
+//! | `out`           | complex f32 or f64 tensor        | as `self`, or one-sided |
 //!
-//! Computes `X[j] = factor · Σ x[k] e^(-2π i j k / n)` over each dimension of `dim`. With `n`
-//! numbers in a signal the factor is 1, `1 / √n` or `1 / n`. One-sided results leave out what is
-//! the conjugate of another. Any length takes `O(n log n)`. Tolerance: 1e-6 of the largest result.
+//! Computes `X[j] = scale · Σ x[k] e^(-2π i j k / n)` over each dimension of `dim`. `scale` is 1,
+//! `1 / √n` or `1 / n` for signals of `n` elements. A one-sided output has size `n / 2 + 1` in the
+//! last of `dim`: it omits the elements that are conjugates of others. Any length takes `O(n log
+//! n)`. Tolerance: 1e-6 relative to the largest output.
+//! Scratch: one signal.
 //! Errors: an empty dimension, other dtypes. Source: ATen `_fft_r2c`.
 
 use afferent_core::{Arg, Args, Dims, Element, Error, Kernel, KernelContext, ScalarType};

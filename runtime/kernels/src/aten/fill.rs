@@ -1,14 +1,14 @@
-//! `aten::fill.Scalar_out`, `aten::fill.Tensor_out`: one value everywhere.
+//! `aten::fill.Scalar_out`, `aten::fill.Tensor_out`: fill with one value.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | number tensor                         | any       |
-//! | `value`  | number, or number tensor              | `[]`      |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | real tensor                  | any       |
+//! | `value`  | scalar or real tensor        | `[]`      |
+//! | `out`    | tensor, castable from `self` | as `self` |
 //!
-//! Gives `value` for every element of `self`, in its dtype. Tolerance: exact.
-//! Errors: a `value` that the dtype cannot hold or with dimensions is [`Error::InvalidArgument`] at
-//! index 1.
+//! Computes `out[…] = value`, cast to the dtype of `self`. Tolerance: exact.
+//! Errors: [`Error::InvalidArgument`] at index 1 for a `value` that the dtype cannot represent or
+//! that is not 0-d.
 //! Source: ATen `fill`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

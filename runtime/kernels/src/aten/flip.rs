@@ -1,12 +1,13 @@
-//! `aten::flip.out`: dimensions backwards.
+//! `aten::flip.out`: reversal of dimensions.
 //!
-//! | argument | type                      | shape     |
-//! |----------|---------------------------|-----------|
-//! | `self`   | tensor, any dtype         | any       |
-//! | `dims`   | ints, each dimension once |           |
-//! | `out`    | as `self`                 | as `self` |
+//! | argument | type               | shape     |
+//! |----------|--------------------|-----------|
+//! | `self`   | tensor, any dtype  | any       |
+//! | `dims`   | ints, not repeated |           |
+//! | `out`    | as `self`          | as `self` |
 //!
-//! Exact. Errors: no such dimension, or one named twice, is [`Error::InvalidArgument`] at index 1.
+//! Tolerance: exact.
+//! Errors: a dimension that is repeated or out of range is [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `flip`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,9 +1,9 @@
-//! `aten::floor.out`: rounding down.
+//! `aten::floor.out`: floor.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | number tensor                         | any       |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | real tensor                  | any       |
+//! | `out`    | tensor, castable from `self` | as `self` |
 //!
 //! Computes `⌊x⌋`. Tolerance: exact.
 //! Source: ATen `floor`.

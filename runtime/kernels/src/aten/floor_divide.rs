@@ -1,14 +1,14 @@
-//! `aten::floor_divide.out`, `.Scalar_out`: quotient rounded down.
+//! `aten::floor_divide.out`, `.Scalar_out`: division rounded toward negative infinity.
 //!
-//! | argument | type                               | shape                        |
-//! |----------|------------------------------------|------------------------------|
-//! | `self`   | number tensor                      | any                          |
-//! | `other`  | number tensor, or a number         | broadcasts with `self`       |
-//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//! | argument | type                                   | shape                           |
+//! |----------|----------------------------------------|---------------------------------|
+//! | `self`   | real tensor                            | any                             |
+//! | `other`  | real tensor or scalar                  | broadcasts with `self`          |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self` and `other` |
 //!
 //! Computes `⌊self / other⌋` in the common dtype. Tolerance: exact.
-//! Errors: an integer divisor of zero is [`Error::InvalidArgument`] at index 1; a common dtype of
-//! `bool` is [`Error::InvalidType`].
+//! Errors: a zero in an integer divisor is [`Error::InvalidArgument`] at index 1; a `bool` common
+//! dtype is [`Error::InvalidType`].
 //! Source: ATen `floor_divide`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

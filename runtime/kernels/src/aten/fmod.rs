@@ -1,14 +1,14 @@
-//! `aten::fmod.Tensor_out`, `.Scalar_out`: remainder with the sign of the dividend.
+//! `aten::fmod.Tensor_out`, `.Scalar_out`: C remainder, with the sign of the dividend.
 //!
-//! | argument | type                               | shape                        |
-//! |----------|------------------------------------|------------------------------|
-//! | `self`   | number tensor                      | any                          |
-//! | `other`  | number tensor, or a number         | broadcasts with `self`       |
-//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//! | argument | type                                   | shape                           |
+//! |----------|----------------------------------------|---------------------------------|
+//! | `self`   | real tensor                            | any                             |
+//! | `other`  | real tensor or scalar                  | broadcasts with `self`          |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self` and `other` |
 //!
 //! Computes `self - trunc(self / other) · other` in the common dtype. Tolerance: exact.
-//! Errors: an integer divisor of zero is [`Error::InvalidArgument`] at index 1; a common dtype of
-//! `bool` is [`Error::InvalidType`].
+//! Errors: a zero in an integer divisor is [`Error::InvalidArgument`] at index 1; a `bool` common
+//! dtype is [`Error::InvalidType`].
 //! Source: ATen `fmod`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,13 +1,14 @@
-//! `aten::full.out` and `aten::full_like.out`: a tensor of one value.
+//! `aten::full.out`, `aten::full_like.out`: tensor filled with a scalar.
 //!
-//! | argument         | type                            | shape                           |
-//! |------------------|---------------------------------|---------------------------------|
-//! | `size` or `self` | ints, not negative, or a tensor |                                 |
-//! | `fill_value`     | number                          | converted to the dtype of `out` |
-//! | `memory_format`  | ignored; `full_like` only       |                                 |
-//! | `out`            | any dtype                       | `size`, or as `self`            |
+//! | argument         | type                               | shape                |
+//! |------------------|------------------------------------|----------------------|
+//! | `size` or `self` | ints, not negative, or a tensor    |                      |
+//! | `fill_value`     | scalar, cast to the dtype of `out` |                      |
+//! | `memory_format`  | ignored; only `full_like`          |                      |
+//! | `out`            | real tensor                        | `size`, or as `self` |
 //!
-//! Exact; integers wrap. Source: ATen `full`.
+//! Integers wrap. Tolerance: exact.
+//! Errors: sizes that are negative. Source: ATen `full`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,15 +1,15 @@
-//! `aten::gather.out`: elements by their number along a dimension.
+//! `aten::gather.out`: elements selected by index along a dimension.
 //!
 //! | argument      | type              | shape                                       |
 //! |---------------|-------------------|---------------------------------------------|
 //! | `self`        | tensor, any dtype | any                                         |
 //! | `dim`         | int               |                                             |
-//! | `index`       | i32 or i64 tensor | the rank of `self`; no larger but for `dim` |
+//! | `index`       | i32 or i64 tensor | rank of `self`; except in `dim`, not larger |
 //! | `sparse_grad` | ignored           |                                             |
 //! | `out`         | as `self`         | as `index`                                  |
 //!
-//! Computes `out[i, j, …] = self[index[i, j, …], j, …]`, for `dim` 0. Exact.
-//! Errors: an `index` of another rank or larger, or with an element outside the dimension, is
+//! Computes `out[i, j, …] = self[index[i, j, …], j, …]` for `dim` 0. Tolerance: exact.
+//! Errors: an `index` that is out of range, has another rank or is too large is
 //! [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `gather`.
 

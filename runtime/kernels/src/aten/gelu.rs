@@ -6,9 +6,8 @@
 //! | `approximate` | `"none"` or `"tanh"`  |           |
 //! | `out`         | floating-point tensor | as `self` |
 //!
-//! Computes `x/2 · (1 + erf(x/√2))`, or with `"tanh"`
-//! `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`.
-//! Tolerance: 1e-6; at infinity it gives infinity, PyTorch on x86 with `"none"` NaN.
+//! Computes `x/2 · (1 + erf(x/√2))`; for `"tanh"`, `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`.
+//! Tolerance: 1e-6. Infinity gives infinity; PyTorch on x86 gives NaN for `"none"`.
 //! Errors: another `approximate` is [`Error::InvalidArgument`] at index 1; another dtype is
 //! [`Error::InvalidType`].
 //! Source: Hendrycks and Gimpel 2016, arXiv 1606.08415; ATen `gelu`.

@@ -1,15 +1,15 @@
 //! `aten::glu.out`: gated linear unit.
 //!
-//! | argument | type                  | shape                               |
-//! |----------|-----------------------|-------------------------------------|
-//! | `self`   | floating-point tensor | even along `dim`                    |
-//! | `dim`    | int                   |                                     |
-//! | `out`    | floating-point tensor | as `self`, half as long along `dim` |
+//! | argument | type                  | shape                             |
+//! |----------|-----------------------|-----------------------------------|
+//! | `self`   | floating-point tensor | even size in `dim`                |
+//! | `dim`    | int                   |                                   |
+//! | `out`    | floating-point tensor | as `self`, half the size in `dim` |
 //!
-//! Computes `a / (1 + e⁻ᵇ)`, where `a` and `b` are the halves of `self` along `dim`.
-//! Tolerance: 1e-6 relative.
-//! Errors: a `dim` out of range is [`Error::InvalidArgument`] at index 1, an odd size at index 0;
-//! another dtype is [`Error::InvalidType`].
+//! Computes `a · sigmoid(b)`, where `a` and `b` are the halves of `self` along `dim`. Tolerance:
+//! 1e-6 relative.
+//! Errors: [`Error::InvalidArgument`] at index 1 for a `dim` out of range and at index 0 for an odd
+//! size; [`Error::InvalidType`] for another dtype.
 //! Source: ATen `glu`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

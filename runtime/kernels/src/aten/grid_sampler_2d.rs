@@ -1,16 +1,16 @@
-//! `aten::grid_sampler_2d.out`: pictures sampled at given places.
+//! `aten::grid_sampler_2d.out`: images sampled at the coordinates of a grid.
 //!
-//! | argument             | type                                   | shape             |
-//! |----------------------|----------------------------------------|-------------------|
-//! | `input`              | floating-point tensor                  | `[n, c, h, w]`    |
-//! | `grid`               | as `input`: x and y from -1 to 1       | `[n, h', w', 2]`  |
-//! | `interpolation_mode` | int: 0 bilinear, 1 nearest, 2 bicubic  |                   |
-//! | `padding_mode`       | int: 0 zeros, 1 border, 2 reflection   |                   |
-//! | `align_corners`      | bool: -1 and 1 are centers of pixels   |                   |
-//! | `out`                | as `input`                             | `[n, c, h', w']`  |
+//! | argument             | type                                        | shape            |
+//! |----------------------|---------------------------------------------|------------------|
+//! | `input`              | floating-point tensor                       | `[n, c, h, w]`   |
+//! | `grid`               | as `input`: x and y in -1 to 1              | `[n, h', w', 2]` |
+//! | `interpolation_mode` | int: 0 bilinear, 1 nearest, 2 bicubic       |                  |
+//! | `padding_mode`       | int: 0 zeros, 1 border, 2 reflection        |                  |
+//! | `align_corners`      | bool: -1 and 1 are pixel centers, not edges |                  |
+//! | `out`                | as `input`                                  | `[n, c, h', w']` |
 //!
-//! Half types compute in `f32`. Tolerance: 1e-4. A place that is not a number lies outside.
-//! Errors: other modes, sizes that do not match, an empty picture. Source: ATen `grid_sampler_2d`.
+//! A NaN coordinate is outside the image. Half types are computed in `f32`. Tolerance: 1e-4.
+//! Errors: other modes, mismatched sizes, an empty image. Source: ATen `grid_sampler_2d`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,13 +1,14 @@
-//! `aten::hardtanh.out`: limits to a range.
+//! `aten::hardtanh.out`: clamp to a range.
 //!
-//! | argument  | type                                  | shape     |
-//! |-----------|---------------------------------------|-----------|
-//! | `self`    | number tensor                         | any       |
-//! | `min_val` | number                                |           |
-//! | `max_val` | number                                |           |
-//! | `out`     | tensor that holds the dtype of `self` | as `self` |
+//! | argument  | type                         | shape     |
+//! |-----------|------------------------------|-----------|
+//! | `self`    | real tensor, not `bool`      | any       |
+//! | `min_val` | scalar                       |           |
+//! | `max_val` | scalar                       |           |
+//! | `out`     | tensor, castable from `self` | as `self` |
 //!
-//! Computes `min(max(x, min_val), max_val)`; integers with truncated limits. Tolerance: exact.
+//! Computes `min(max(x, min_val), max_val)`; the bounds are truncated for integers. NaN propagates.
+//! Tolerance: exact.
 //! Errors: `bool` is [`Error::InvalidType`].
 //! Source: ATen `hardtanh`.
 

@@ -1,12 +1,13 @@
 //! `aten::hypot.out`: length of the hypotenuse.
 //!
-//! | argument | type                  | shape                        |
-//! |----------|-----------------------|------------------------------|
-//! | `self`   | number tensor         | any                          |
-//! | `other`  | number tensor         | broadcasts with `self`       |
-//! | `out`    | floating-point tensor | broadcast of `self`, `other` |
+//! | argument | type                  | shape                           |
+//! |----------|-----------------------|---------------------------------|
+//! | `self`   | real tensor           | any                             |
+//! | `other`  | real tensor           | broadcasts with `self`          |
+//! | `out`    | floating-point tensor | broadcast of `self` and `other` |
 //!
-//! Computes `√(self² + other²)`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `√(self² + other²)`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6
+//! relative.
 //! Source: ATen `hypot`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,16 +1,17 @@
-//! `aten::index.Tensor_out`: elements by tensors of indices, as in `self[a, :, b]`.
+//! `aten::index.Tensor_out`: advanced indexing, as in `self[a, :, b]`.
 //!
-//! | argument  | type                                      | shape                                                       |
-//! |-----------|-------------------------------------------|-------------------------------------------------------------|
-//! | `self`    | tensor, any dtype                         | any                                                         |
-//! | `indices` | i32, i64, bool or u8 tensors, some absent | broadcast to one shape                                      |
-//! | `out`     | as `self`                                 | the shape of the indices in place of the indexed dimensions |
+//! | argument  | type                                    | shape                            |
+//! |-----------|-----------------------------------------|----------------------------------|
+//! | `self`    | tensor, any dtype                       | any                              |
+//! | `indices` | optional i32, i64, `bool` or u8 tensors | broadcast to one shape           |
+//! | `out`     | as `self`                               | index shape for the indexed dims |
 //!
-//! Indices count from the end when negative. A `bool` or `u8` tensor is a mask of as many dimensions
-//! as it has, and stands for the positions where it is true. Dimensions that are indexed, but are no
-//! neighbours, move to the front. Exact.
-//! Errors: indices that do not fit `self` are [`Error::InvalidArgument`] at index 1.
-//! Memory: a `usize` of scratch for each index. Source: ATen `index`; NumPy's advanced indexing.
+//! Negative indices count from the end. A `bool` or u8 tensor is a mask over as many dimensions as
+//! it has, and selects the positions where it is nonzero. If the indexed dimensions are not
+//! adjacent, the index shape comes first. Tolerance: exact.
+//! Scratch: a `usize` per element of the index shape.
+//! Errors: indices that do not match `self` are [`Error::InvalidArgument`] at index 1.
+//! Source: ATen `index`; NumPy advanced indexing.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

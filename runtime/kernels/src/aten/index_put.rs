@@ -1,17 +1,19 @@
-//! `aten::index_put.out` and `aten::index_put_`: elements put by tensors of indices.
+//! `aten::index_put.out`, `aten::index_put_`: assignment by advanced indexing, as in `self[a, :, b]
+//! = values`.
 //!
-//! | argument     | type                                      | shape                              |
-//! |--------------|-------------------------------------------|------------------------------------|
-//! | `self`       | tensor, any dtype                         | any; written by `index_put_`       |
-//! | `indices`    | i32, i64, bool or u8 tensors, some absent | broadcast to one shape             |
-//! | `values`     | as `self`                                 | broadcasts to what `index` selects |
-//! | `accumulate` | bool: add to what is there                |                                    |
-//! | `out`        | as `self`                                 | as `self`; `index_put.out` only    |
+//! | argument     | type                                    | shape                           |
+//! |--------------|-----------------------------------------|---------------------------------|
+//! | `self`       | tensor, any dtype                       | any; written by `index_put_`    |
+//! | `indices`    | optional i32, i64, `bool` or u8 tensors | broadcast to one shape          |
+//! | `values`     | as `self`                               | broadcasts to the indexed shape |
+//! | `accumulate` | bool: add instead of assign             |                                 |
+//! | `out`        | as `self`; only `index_put.out`         | as `self`                       |
 //!
-//! Indices as in `index`. Exact; where an index comes twice without `accumulate`, the last one
-//! counts.
-//! Errors: indices or values that do not fit `self` are [`Error::InvalidArgument`].
-//! Memory: a `usize` of scratch for each index. Source: ATen `index_put`.
+//! Indices are those of `index`. Of repeated indices without `accumulate`, the last one counts.
+//! Tolerance: exact.
+//! Scratch: a `usize` per element of the index shape.
+//! Errors: indices or values that do not match `self` are [`Error::InvalidArgument`].
+//! Source: ATen `index_put`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorView};
 

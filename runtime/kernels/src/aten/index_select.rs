@@ -1,13 +1,14 @@
-//! `aten::index_select.out`: positions of a dimension by their numbers.
+//! `aten::index_select.out`: slices selected by index along a dimension.
 //!
-//! | argument | type              | shape                        |
-//! |----------|-------------------|------------------------------|
-//! | `self`   | tensor, any dtype | any                          |
-//! | `dim`    | int               |                              |
-//! | `index`  | i32 or i64 tensor | up to one dimension          |
-//! | `out`    | as `self`         | `dim`: the number of indices |
+//! | argument | type              | shape                    |
+//! |----------|-------------------|--------------------------|
+//! | `self`   | tensor, any dtype | any                      |
+//! | `dim`    | int               |                          |
+//! | `index`  | i32 or i64 tensor | at most 1 dimension      |
+//! | `out`    | as `self`         | `dim`: number of indices |
 //!
-//! Exact. Errors: an index outside the dimension is [`Error::InvalidArgument`] at index 2.
+//! Tolerance: exact.
+//! Errors: an index out of range is [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `index_select`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

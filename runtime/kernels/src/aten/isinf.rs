@@ -1,11 +1,11 @@
-//! `aten::isinf.out`: whether an element is infinite.
+//! `aten::isinf.out`: test for infinity.
 //!
 //! | argument | type          | shape     |
 //! |----------|---------------|-----------|
-//! | `self`   | number tensor | any       |
+//! | `self`   | real tensor   | any       |
 //! | `out`    | `bool` tensor | as `self` |
 //!
-//! Computes `|x| = ∞`. Tolerance: exact.
+//! Computes `|x| = ∞`; false for integers and `bool`. Tolerance: exact.
 //! Source: ATen `isinf`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,11 +1,11 @@
-//! `aten::isnan.out`: whether an element is not a number.
+//! `aten::isnan.out`: test for NaN.
 //!
 //! | argument | type          | shape     |
 //! |----------|---------------|-----------|
-//! | `self`   | number tensor | any       |
+//! | `self`   | real tensor   | any       |
 //! | `out`    | `bool` tensor | as `self` |
 //!
-//! Computes `x ≠ x`. Tolerance: exact.
+//! Computes `x ≠ x`; false for integers and `bool`. Tolerance: exact.
 //! Source: ATen `isnan`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

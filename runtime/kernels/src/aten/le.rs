@@ -1,12 +1,12 @@
-//! `aten::le.Tensor_out`, `aten::le.Scalar_out`: less than or equal.
+//! `aten::le.Tensor_out`, `aten::le.Scalar_out`: elementwise "less than or equal".
 //!
-//! | argument | type                       | shape                        |
-//! |----------|----------------------------|------------------------------|
-//! | `self`   | number tensor              | any                          |
-//! | `other`  | number tensor, or a number | broadcasts with `self`       |
-//! | `out`    | number tensor              | broadcast of `self`, `other` |
+//! | argument | type                  | shape                           |
+//! |----------|-----------------------|---------------------------------|
+//! | `self`   | real tensor           | any                             |
+//! | `other`  | real tensor or scalar | broadcasts with `self`          |
+//! | `out`    | real tensor           | broadcast of `self` and `other` |
 //!
-//! Computes `a ≤ b` in the common dtype. Tolerance: exact.
+//! Computes `self ≤ other` in the common dtype. Tolerance: exact.
 //! Source: ATen `le`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

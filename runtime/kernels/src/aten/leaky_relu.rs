@@ -1,12 +1,12 @@
-//! `aten::leaky_relu.out`: rectified linear unit that leaks.
+//! `aten::leaky_relu.out`: leaky rectified linear unit.
 //!
 //! | argument         | type                  | shape     |
 //! |------------------|-----------------------|-----------|
 //! | `self`           | floating-point tensor | any       |
-//! | `negative_slope` | number                |           |
+//! | `negative_slope` | scalar                |           |
 //! | `out`            | floating-point tensor | as `self` |
 //!
-//! Computes `x` where it is positive and `negative_slope · x` elsewhere. Tolerance: exact.
+//! Computes `x` for `x > 0`, and `negative_slope · x` otherwise. Tolerance: exact.
 //! Errors: another dtype is [`Error::InvalidType`].
 //! Source: ATen `leaky_relu`.
 

@@ -1,14 +1,15 @@
-//! `aten::linear.out`: vectors times the transpose of a matrix, plus a bias.
+//! `aten::linear.out`: linear layer.
 //!
-//! | argument | type                        | shape         |
-//! |----------|-----------------------------|---------------|
-//! | `input`  | tensor of numbers, not bool | `[…, k]`      |
-//! | `weight` | as `input`                  | `[m, k]`      |
-//! | `bias`   | as `input`, or none         | `[m]`         |
-//! | `out`    | as `input`                  | `[…, m]`      |
+//! | argument | type                    | shape    |
+//! |----------|-------------------------|----------|
+//! | `input`  | real tensor, not `bool` | `[…, k]` |
+//! | `weight` | as `input`              | `[m, k]` |
+//! | `bias`   | optional, as `input`    | `[m]`    |
+//! | `out`    | as `input`              | `[…, m]` |
 //!
-//! Half types add in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
-//! Errors: other ranks, sizes that do not match, different dtypes. Source: ATen `linear`.
+//! Computes `input weightᵀ + bias`. Half types accumulate in `f32`; integers wrap. Tolerance: 1e-5
+//! relative to the sum of magnitudes.
+//! Errors: other ranks, mismatched sizes, different dtypes. Source: ATen `linear`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
 

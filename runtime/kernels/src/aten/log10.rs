@@ -1,11 +1,11 @@
-//! `aten::log10.out`: logarithm to base ten.
+//! `aten::log10.out`: base-10 logarithm.
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `log₁₀ x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `log₁₀(x)`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `log10`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,11 +1,11 @@
-//! `aten::log1p.out`: logarithm of one more.
+//! `aten::log1p.out`: natural logarithm of `1 + x`.
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `ln (1 + x)`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `ln(1 + x)`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `log1p`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

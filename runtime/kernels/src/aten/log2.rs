@@ -1,11 +1,11 @@
-//! `aten::log2.out`: logarithm to base two.
+//! `aten::log2.out`: base-2 logarithm.
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `log₂ x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `log₂(x)`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `log2`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,15 +1,16 @@
 //! `aten::_log_softmax.out`: logarithm of the softmax along a dimension.
 //!
-//! | argument        | type                      | shape     |
-//! |-----------------|---------------------------|-----------|
-//! | `self`          | floating-point tensor     | any       |
-//! | `dim`           | int                       |           |
-//! | `half_to_float` | false                     |           |
-//! | `out`           | floating-point tensor     | as `self` |
+//! | argument        | type                  | shape     |
+//! |-----------------|-----------------------|-----------|
+//! | `self`          | floating-point tensor | any       |
+//! | `dim`           | int                   |           |
+//! | `half_to_float` | bool: false           |           |
+//! | `out`           | floating-point tensor | as `self` |
 //!
-//! Computes `x - max - ln Σ exp(x - max)`; half types in `f32`. Takes scratch memory for one line.
-//! Tolerance: 1e-5 absolute. Errors: other dtypes, a dimension that does not exist.
-//! Source: ATen `_log_softmax`.
+//! Computes `x - max - ln Σ exp(x - max)`. Half types are computed in `f32`. Tolerance: 1e-5
+//! absolute.
+//! Scratch: one slice along `dim`.
+//! Errors: other dtypes, a `dim` out of range. Source: ATen `_log_softmax`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,12 +1,12 @@
-//! `aten::logical_and.out`: conjunction of truth values.
+//! `aten::logical_and.out`: elementwise logical AND.
 //!
-//! | argument | type          | shape                        |
-//! |----------|---------------|------------------------------|
-//! | `self`   | number tensor | any                          |
-//! | `other`  | number tensor | broadcasts with `self`       |
-//! | `out`    | number tensor | broadcast of `self`, `other` |
+//! | argument | type        | shape                           |
+//! |----------|-------------|---------------------------------|
+//! | `self`   | real tensor | any                             |
+//! | `other`  | real tensor | broadcasts with `self`          |
+//! | `out`    | real tensor | broadcast of `self` and `other` |
 //!
-//! Computes `a and b`, where a number is true unless it is zero. Tolerance: exact.
+//! Computes `self and other`; nonzero elements, NaN included, are true. Tolerance: exact.
 //! Source: ATen `logical_and`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

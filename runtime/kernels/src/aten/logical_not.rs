@@ -1,9 +1,9 @@
-//! `aten::logical_not.out`: negation of a truth value.
+//! `aten::logical_not.out`: elementwise logical NOT.
 //!
-//! | argument | type          | shape     |
-//! |----------|---------------|-----------|
-//! | `self`   | number tensor | any       |
-//! | `out`    | number tensor | as `self` |
+//! | argument | type        | shape     |
+//! |----------|-------------|-----------|
+//! | `self`   | real tensor | any       |
+//! | `out`    | real tensor | as `self` |
 //!
 //! Computes `x = 0`. Tolerance: exact.
 //! Source: ATen `logical_not`.

@@ -1,12 +1,12 @@
-//! `aten::logical_or.out`: disjunction of truth values.
+//! `aten::logical_or.out`: elementwise logical OR.
 //!
-//! | argument | type          | shape                        |
-//! |----------|---------------|------------------------------|
-//! | `self`   | number tensor | any                          |
-//! | `other`  | number tensor | broadcasts with `self`       |
-//! | `out`    | number tensor | broadcast of `self`, `other` |
+//! | argument | type        | shape                           |
+//! |----------|-------------|---------------------------------|
+//! | `self`   | real tensor | any                             |
+//! | `other`  | real tensor | broadcasts with `self`          |
+//! | `out`    | real tensor | broadcast of `self` and `other` |
 //!
-//! Computes `a or b`, where a number is true unless it is zero. Tolerance: exact.
+//! Computes `self or other`; nonzero elements, NaN included, are true. Tolerance: exact.
 //! Source: ATen `logical_or`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,12 +1,12 @@
-//! `aten::logical_xor.out`: exclusive disjunction of truth values.
+//! `aten::logical_xor.out`: elementwise logical XOR.
 //!
-//! | argument | type          | shape                        |
-//! |----------|---------------|------------------------------|
-//! | `self`   | number tensor | any                          |
-//! | `other`  | number tensor | broadcasts with `self`       |
-//! | `out`    | number tensor | broadcast of `self`, `other` |
+//! | argument | type        | shape                           |
+//! |----------|-------------|---------------------------------|
+//! | `self`   | real tensor | any                             |
+//! | `other`  | real tensor | broadcasts with `self`          |
+//! | `out`    | real tensor | broadcast of `self` and `other` |
 //!
-//! Computes `a xor b`, where a number is true unless it is zero. Tolerance: exact.
+//! Computes `self xor other`; nonzero elements, NaN included, are true. Tolerance: exact.
 //! Source: ATen `logical_xor`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

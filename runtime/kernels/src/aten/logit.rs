@@ -1,13 +1,13 @@
-//! `aten::logit.out`: inverse of the logistic function.
+//! `aten::logit.out`: log-odds, the inverse of the sigmoid.
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
-//! | `eps`    | number, or none       |           |
+//! | `self`   | real tensor           | any       |
+//! | `eps`    | optional double       |           |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `ln(x / (1 - x))` with `x` limited to `eps..1 - eps`; `bool` and integers as `f32`.
-//! Tolerance: 1e-6 relative.
+//! Computes `ln(x / (1 - x))`, with `x` clamped to `eps..1 - eps` if `eps` is given. Integers and
+//! `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `logit`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,15 +1,16 @@
-//! `aten::masked_fill.Scalar_out`, `aten::masked_fill.Tensor_out`: fills where a mask holds.
+//! `aten::masked_fill.Scalar_out`, `aten::masked_fill.Tensor_out`: fill where a mask is true.
 //!
-//! | argument | type                                  | shape                       |
-//! |----------|---------------------------------------|-----------------------------|
-//! | `self`   | number tensor                         | any                         |
-//! | `mask`   | `bool` tensor                         | broadcasts with `self`      |
-//! | `value`  | number, or number tensor              | `[]`                        |
-//! | `out`    | tensor that holds the dtype of `self` | broadcast of `self`, `mask` |
+//! | argument | type                         | shape                          |
+//! |----------|------------------------------|--------------------------------|
+//! | `self`   | real tensor                  | any                            |
+//! | `mask`   | `bool` tensor                | broadcasts with `self`         |
+//! | `value`  | scalar or real tensor        | `[]`                           |
+//! | `out`    | tensor, castable from `self` | broadcast of `self` and `mask` |
 //!
-//! Gives `value` where `mask` holds and `self` elsewhere, in the dtype of `self`. Tolerance: exact.
-//! Errors: another `mask` is [`Error::InvalidType`]; a `value` that the dtype cannot hold or with
-//! dimensions is [`Error::InvalidArgument`] at index 2.
+//! Computes `value` where `mask` is true and `self` elsewhere, in the dtype of `self`. Tolerance:
+//! exact.
+//! Errors: another `mask` dtype is [`Error::InvalidType`]; a `value` that the dtype cannot
+//! represent or that is not 0-d is [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `masked_fill`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};

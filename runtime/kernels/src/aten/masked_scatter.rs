@@ -1,15 +1,15 @@
-//! `aten::masked_scatter.out`: elements put one after the other where a mask is true.
+//! `aten::masked_scatter.out`: consecutive elements written where a mask is true.
 //!
-//! | argument | type              | shape                  |
-//! |----------|-------------------|------------------------|
-//! | `self`   | tensor, any dtype | any                    |
-//! | `mask`   | bool or u8 tensor | broadcasts with `self` |
-//! | `source` | as `self`         | any                    |
-//! | `out`    | as `self`         | the common shape       |
+//! | argument | type                | shape                          |
+//! |----------|---------------------|--------------------------------|
+//! | `self`   | tensor, any dtype   | any                            |
+//! | `mask`   | `bool` or u8 tensor | broadcasts with `self`         |
+//! | `source` | as `self`           | any                            |
+//! | `out`    | as `self`           | broadcast of `self` and `mask` |
 //!
-//! `source` is read in row-major order. Exact.
-//! Errors: a `source` with too few elements is [`Error::InvalidArgument`] at index 2; shapes that do
-//! not broadcast are the same at index 1.
+//! `source` is read in row-major order. Tolerance: exact.
+//! Errors: [`Error::InvalidArgument`] at index 2 for a `source` with too few elements and at index
+//! 1 for shapes that do not broadcast.
 //! Source: ATen `masked_scatter`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, broadcast_shapes};

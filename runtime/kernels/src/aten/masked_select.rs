@@ -1,12 +1,12 @@
-//! `aten::masked_select.out`: the elements where a mask is true.
+//! `aten::masked_select.out`: elements where a mask is true.
 //!
-//! | argument | type              | shape                  |
-//! |----------|-------------------|------------------------|
-//! | `self`   | tensor, any dtype | any                    |
-//! | `mask`   | bool or u8 tensor | broadcasts with `self` |
-//! | `out`    | as `self`         | the number of elements |
+//! | argument | type                | shape                                  |
+//! |----------|---------------------|----------------------------------------|
+//! | `self`   | tensor, any dtype   | any                                    |
+//! | `mask`   | `bool` or u8 tensor | broadcasts with `self`                 |
+//! | `out`    | as `self`           | `[n]`, the number of selected elements |
 //!
-//! Elements come in row-major order. Exact.
+//! `out` is in row-major order of the broadcast shape. Tolerance: exact.
 //! Errors: shapes that do not broadcast are [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `masked_select`.
 

@@ -1,15 +1,17 @@
-//! `aten::max.dim_max`, `aten::max.unary_out`: largest element along a dimension, or of all.
+//! `aten::max.dim_max`, `aten::max.unary_out`: maximum along a dimension, or of all elements.
 //!
-//! | argument  | type                     | shape                        |
-//! |-----------|--------------------------|------------------------------|
-//! | `self`    | tensor, any but `u64`    | any                          |
-//! | `dim`     | int                      |                              |
-//! | `keepdim` | bool                     |                              |
-//! | values    | tensor of the same dtype | `self` without the dimension |
-//! | indices   | i64 tensor               | as values                    |
+//! | argument       | type                     | shape                     |
+//! |----------------|--------------------------|---------------------------|
+//! | `self`         | real tensor, not u64     | any                       |
+//! | `dim`          | int                      |                           |
+//! | `keepdim`      | bool                     |                           |
+//! | `max` or `out` | tensor of the same dtype | `self` reduced over `dim` |
+//! | `max_values`   | i64 tensor of indices    | as `max`                  |
 //!
-//! `unary_out` takes `self` and values only. The first of equal elements; NaN wins. Exact.
-//! Errors: nothing to choose from, or a dimension that does not exist.
+//! `unary_out` takes only `self` and `out`. The index is the first among equal elements. NaN
+//! propagates. Tolerance: exact.
+//! Errors: [`Error::InvalidArgument`] for a reduced dimension of size zero and for a `dim` out of
+//! range.
 //! Source: ATen `max`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

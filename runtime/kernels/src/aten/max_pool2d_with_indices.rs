@@ -1,18 +1,20 @@
-//! `aten::max_pool2d_with_indices.out`: largest element of each window, and where it stands.
+//! `aten::max_pool2d_with_indices.out`: max pooling over height and width.
 //!
-//! | argument      | type                                | shape                   |
-//! |---------------|-------------------------------------|-------------------------|
-//! | `self`        | tensor, any but bool and `u64`      | `[…, h, w]`, rank 3 or 4 |
-//! | `kernel_size` | ints, one for both or two           |                         |
-//! | `stride`      | as `kernel_size`; empty: the kernel |                         |
-//! | `padding`     | as `kernel_size`                    | at most half the window |
-//! | `dilation`    | as `kernel_size`                    |                         |
-//! | `ceil_mode`   | bool                                |                         |
-//! | `out`         | as `self`                           | `[…, h', w']`           |
-//! | `indices`     | i64 tensor: `row · w + column`      | as `out`                |
+//! | argument      | type                                 | shape                    |
+//! |---------------|--------------------------------------|--------------------------|
+//! | `self`        | real tensor, neither `bool` nor u64  | `[…, h, w]`, rank 3 or 4 |
+//! | `kernel_size` | 1 or 2 ints                          |                          |
+//! | `stride`      | 1 or 2 ints; default `kernel_size`   |                          |
+//! | `padding`     | 1 or 2 ints, at most half the window |                          |
+//! | `dilation`    | 1 or 2 ints                          |                          |
+//! | `ceil_mode`   | bool                                 |                          |
+//! | `out`         | as `self`                            | `[…, h', w']`            |
+//! | `indices`     | i64 tensor: `row · w + column`       | as `out`                 |
 //!
-//! The first of equal elements, but the last NaN; NaN wins over every number. Exact.
-//! Errors: settings that leave no window, other dtypes. Source: ATen `max_pool2d_with_indices`.
+//! NaN propagates. The index is the first among equal elements, but the last among NaN. Tolerance:
+//! exact.
+//! Errors: parameters that give an empty output, other dtypes. Source: ATen
+//! `max_pool2d_with_indices`.
 
 use afferent_core::{Arg, Kernel};
 

@@ -1,20 +1,21 @@
-//! `aten::max_pool2d_with_indices_backward.grad_input`: gradient of the largest elements.
+//! `aten::max_pool2d_with_indices_backward.grad_input`: gradient of 2D max pooling.
 //!
-//! | argument      | type                                | shape                    |
-//! |---------------|-------------------------------------|--------------------------|
-//! | `grad_output` | as `self`                           | `[…, h', w']`            |
-//! | `self`        | floating-point tensor               | `[…, h, w]`, rank 3 or 4 |
-//! | `kernel_size` | ints, one for both or two           |                          |
-//! | `stride`      | as `kernel_size`; empty: the kernel |                          |
-//! | `padding`     | as `kernel_size`                    | at most half the window  |
-//! | `dilation`    | as `kernel_size`                    |                          |
-//! | `ceil_mode`   | bool                                |                          |
-//! | `indices`     | i64 tensor: `row · w + column`      | as `grad_output`         |
-//! | `grad_input`  | as `self`                           | as `self`                |
+//! | argument      | type                                 | shape                    |
+//! |---------------|--------------------------------------|--------------------------|
+//! | `grad_output` | as `self`                            | `[…, h', w']`            |
+//! | `self`        | floating-point tensor                | `[…, h, w]`, rank 3 or 4 |
+//! | `kernel_size` | 1 or 2 ints                          |                          |
+//! | `stride`      | 1 or 2 ints; default `kernel_size`   |                          |
+//! | `padding`     | 1 or 2 ints, at most half the window |                          |
+//! | `dilation`    | 1 or 2 ints                          |                          |
+//! | `ceil_mode`   | bool                                 |                          |
+//! | `indices`     | i64 tensor: `row · w + column`       | as `grad_output`         |
+//! | `grad_input`  | as `self`                            | as `self`                |
 //!
-//! Adds each gradient to the element that its window found the largest, in the dtype of the
-//! tensors. Exact. Errors: sizes that a pool would not give, an index that is negative or past the
-//! picture, other dtypes. Source: ATen `max_pool2d_with_indices_backward`.
+//! Adds each output gradient to the input element that was the maximum, in the dtype of the
+//! tensors. Tolerance: exact.
+//! Errors: sizes other than those of the forward pass, an index out of range, other dtypes.
+//! Source: ATen `max_pool2d_with_indices_backward`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 

@@ -1,12 +1,12 @@
-//! `aten::maximum.out`: the larger of two.
+//! `aten::maximum.out`: elementwise maximum.
 //!
-//! | argument | type                               | shape                        |
-//! |----------|------------------------------------|------------------------------|
-//! | `self`   | number tensor                      | any                          |
-//! | `other`  | number tensor                      | broadcasts with `self`       |
-//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//! | argument | type                                   | shape                           |
+//! |----------|----------------------------------------|---------------------------------|
+//! | `self`   | real tensor                            | any                             |
+//! | `other`  | real tensor                            | broadcasts with `self`          |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self` and `other` |
 //!
-//! Computes `max(self, other)` in the common dtype; NaN where either is NaN. Tolerance: exact.
+//! Computes `max(self, other)` in the common dtype. NaN propagates. Tolerance: exact.
 //! Source: ATen `maximum`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

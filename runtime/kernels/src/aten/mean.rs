@@ -1,16 +1,16 @@
 //! `aten::mean.out`, `aten::mean.dtype_out`: mean over dimensions, or of all elements.
 //!
-//! | argument  | type                              | shape                         |
-//! |-----------|-----------------------------------|-------------------------------|
-//! | `self`    | tensor                            | any                           |
-//! | `dim`     | ints or none                      | none and empty mean all       |
-//! | `keepdim` | bool                              |                               |
-//! | `dtype`   | the dtype of `out`, or none       |                               |
-//! | `out`     | floating-point tensor             | `self` without the dimensions |
+//! | argument  | type                                       | shape                     |
+//! |-----------|--------------------------------------------|---------------------------|
+//! | `self`    | real tensor                                | any                       |
+//! | `dim`     | optional ints; absent or empty reduces all |                           |
+//! | `keepdim` | bool                                       |                           |
+//! | `dtype`   | optional; the dtype of `out`               |                           |
+//! | `out`     | floating-point tensor                      | `self` reduced over `dim` |
 //!
-//! `dtype_out` has neither `dim` nor `keepdim`. Adds in `f32`, or `f64` for `f64`; the mean of
-//! nothing is NaN. Tolerance: 1e-6 relative to the mean magnitude.
-//! Errors: a dimension that does not exist or stands twice, a `dtype` that is not that of `out`.
+//! `dtype_out` has neither `dim` nor `keepdim`. Accumulates in `f64` if `out` is `f64`, otherwise
+//! in `f32`. The mean of an empty tensor is NaN. Tolerance: 1e-6 relative to the mean magnitude.
+//! Errors: a `dim` that is repeated or out of range, a `dtype` other than that of `out`.
 //! Source: ATen `mean`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};

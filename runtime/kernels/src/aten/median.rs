@@ -1,17 +1,18 @@
-//! `aten::median.dim_values`, `aten::median.out`: the middle element along a dimension, or of all.
+//! `aten::median.dim_values`, `aten::median.out`: median along a dimension, or of all elements.
 //!
-//! | argument  | type                           | shape                        |
-//! |-----------|--------------------------------|------------------------------|
-//! | `self`    | tensor, any but bool and `u64` | any                          |
-//! | `dim`     | int                            |                              |
-//! | `keepdim` | bool                           |                              |
-//! | `values`  | tensor of the same dtype       | `self` without the dimension |
-//! | `indices` | i64 tensor                     | as `values`                  |
+//! | argument          | type                                | shape                     |
+//! |-------------------|-------------------------------------|---------------------------|
+//! | `self`            | real tensor, neither `bool` nor u64 | any                       |
+//! | `dim`             | int                                 |                           |
+//! | `keepdim`         | bool                                |                           |
+//! | `values` or `out` | tensor of the same dtype            | `self` reduced over `dim` |
+//! | `indices`         | i64 tensor                          | as `values`               |
 //!
-//! `out` takes `self` and the values only. The lower one of two middle elements; the first NaN where
-//! there is one. PyTorch leaves open which of equal elements `indices` names. All of no elements have
-//! NaN as their median, or 0. Takes scratch memory for the elements and their positions. Exact.
-//! Errors: a dimension without elements or that does not exist, other dtypes. Source: ATen `median`.
+//! `median.out` takes only `self` and `out`. Returns the lower of two middle elements, or the first
+//! NaN. Among equal elements, PyTorch does not specify the index. The median of an empty tensor is
+//! NaN, or 0 for integers. Tolerance: exact.
+//! Scratch: the elements of one reduction and their indices.
+//! Errors: an empty dimension or one out of range, other dtypes. Source: ATen `median`.
 
 use core::cmp::Ordering;
 

@@ -1,15 +1,17 @@
-//! `aten::min.dim_min`, `aten::min.unary_out`: smallest element along a dimension, or of all.
+//! `aten::min.dim_min`, `aten::min.unary_out`: minimum along a dimension, or of all elements.
 //!
-//! | argument  | type                     | shape                        |
-//! |-----------|--------------------------|------------------------------|
-//! | `self`    | tensor, any but `u64`    | any                          |
-//! | `dim`     | int                      |                              |
-//! | `keepdim` | bool                     |                              |
-//! | values    | tensor of the same dtype | `self` without the dimension |
-//! | indices   | i64 tensor               | as values                    |
+//! | argument       | type                     | shape                     |
+//! |----------------|--------------------------|---------------------------|
+//! | `self`         | real tensor, not u64     | any                       |
+//! | `dim`          | int                      |                           |
+//! | `keepdim`      | bool                     |                           |
+//! | `min` or `out` | tensor of the same dtype | `self` reduced over `dim` |
+//! | `min_indices`  | i64 tensor of indices    | as `min`                  |
 //!
-//! `unary_out` takes `self` and values only. The first of equal elements; NaN wins. Exact.
-//! Errors: nothing to choose from, or a dimension that does not exist.
+//! `unary_out` takes only `self` and `out`. The index is the first among equal elements. NaN
+//! propagates. Tolerance: exact.
+//! Errors: [`Error::InvalidArgument`] for a reduced dimension of size zero and for a `dim` out of
+//! range.
 //! Source: ATen `min`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

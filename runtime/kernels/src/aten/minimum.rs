@@ -1,12 +1,12 @@
-//! `aten::minimum.out`: the smaller of two.
+//! `aten::minimum.out`: elementwise minimum.
 //!
-//! | argument | type                               | shape                        |
-//! |----------|------------------------------------|------------------------------|
-//! | `self`   | number tensor                      | any                          |
-//! | `other`  | number tensor                      | broadcasts with `self`       |
-//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//! | argument | type                                   | shape                           |
+//! |----------|----------------------------------------|---------------------------------|
+//! | `self`   | real tensor                            | any                             |
+//! | `other`  | real tensor                            | broadcasts with `self`          |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self` and `other` |
 //!
-//! Computes `min(self, other)` in the common dtype; NaN where either is NaN. Tolerance: exact.
+//! Computes `min(self, other)` in the common dtype. NaN propagates. Tolerance: exact.
 //! Source: ATen `minimum`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,13 +1,14 @@
-//! `aten::mm.out`: product of two matrices.
+//! `aten::mm.out`: matrix product.
 //!
-//! | argument | type                            | shape    |
-//! |----------|---------------------------------|----------|
-//! | `self`   | tensor of numbers, not bool     | `[n, k]` |
-//! | `mat2`   | as `self`                       | `[k, m]` |
-//! | `out`    | as `self`                       | `[n, m]` |
+//! | argument | type                    | shape    |
+//! |----------|-------------------------|----------|
+//! | `self`   | real tensor, not `bool` | `[n, k]` |
+//! | `mat2`   | as `self`               | `[k, m]` |
+//! | `out`    | as `self`               | `[n, m]` |
 //!
-//! Half types add in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of magnitudes.
-//! Errors: other ranks, sizes that do not match, different dtypes. Source: ATen `mm`.
+//! Half types accumulate in `f32`; integers wrap. Tolerance: 1e-5 relative to the sum of
+//! magnitudes.
+//! Errors: other ranks, mismatched sizes, different dtypes. Source: ATen `mm`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,10 +1,10 @@
 //! `aten::mul.out`, `aten::mul.Scalar_out`: product.
 //!
-//! | argument | type                               | shape                        |
-//! |----------|------------------------------------|------------------------------|
-//! | `self`   | number tensor                      | any                          |
-//! | `other`  | number tensor, or a number         | broadcasts with `self`       |
-//! | `out`    | tensor that holds the common dtype | broadcast of `self`, `other` |
+//! | argument | type                                   | shape                           |
+//! |----------|----------------------------------------|---------------------------------|
+//! | `self`   | real or complex tensor                 | any                             |
+//! | `other`  | real or complex tensor, or scalar      | broadcasts with `self`          |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self` and `other` |
 //!
 //! Computes `self · other` in the common dtype; integers wrap. Tolerance: exact.
 //! Source: ATen `mul`.

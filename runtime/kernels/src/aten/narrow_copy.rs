@@ -1,14 +1,15 @@
-//! `aten::narrow_copy.out`: `length` positions of a dimension from `start` on.
+//! `aten::narrow_copy.out`: slice of given length along a dimension.
 //!
-//! | argument | type                            | shape                  |
-//! |----------|---------------------------------|------------------------|
-//! | `self`   | tensor, any dtype               | at least one dimension |
-//! | `dim`    | int                             |                        |
-//! | `start`  | int, from the end when negative |                        |
-//! | `length` | int, not negative               |                        |
-//! | `out`    | as `self`                       | `dim`: `length`        |
+//! | argument | type                              | shape                |
+//! |----------|-----------------------------------|----------------------|
+//! | `self`   | tensor, any dtype                 | at least 1 dimension |
+//! | `dim`    | int                               |                      |
+//! | `start`  | int; negative counts from the end |                      |
+//! | `length` | int, not negative                 |                      |
+//! | `out`    | as `self`                         | `dim`: `length`      |
 //!
-//! Exact. Errors: positions outside the dimension are [`Error::InvalidArgument`].
+//! Tolerance: exact.
+//! Errors: a slice out of range is [`Error::InvalidArgument`].
 //! Source: ATen `narrow_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,21 +1,21 @@
-//! `aten::_native_batch_norm_legit.out`, `….no_stats_out`: batch normalisation.
+//! `aten::_native_batch_norm_legit.out`, `.no_stats_out`: batch normalization.
 //!
-//! | argument                      | type                          | shape       |
-//! |-------------------------------|-------------------------------|-------------|
-//! | `input`                       | floating-point tensor         | `[n, c, …]` |
-//! | `weight`, `bias`              | floating-point tensor or none | `[c]`       |
-//! | `running_mean`, `running_var` | floating-point tensor         | `[c]`       |
-//! | `training`                    | bool                          |             |
-//! | `momentum`                    | number, not used              |             |
-//! | `eps`                         | number                        |             |
-//! | `out`                         | as `input`                    | as `input`  |
-//! | `save_mean`, `save_invstd`    | floating-point tensor         | `[0]`, `[c]` |
+//! | argument                      | type                           | shape          |
+//! |-------------------------------|--------------------------------|----------------|
+//! | `input`                       | floating-point tensor          | `[n, c, …]`    |
+//! | `weight`, `bias`              | optional floating-point tensor | `[c]`          |
+//! | `running_mean`, `running_var` | floating-point tensor          | `[c]`          |
+//! | `training`                    | bool                           |                |
+//! | `momentum`                    | double, ignored                |                |
+//! | `eps`                         | double                         |                |
+//! | `out`                         | as `input`                     | as `input`     |
+//! | `save_mean`, `save_invstd`    | floating-point tensor          | `[0]` or `[c]` |
 //!
-//! Computes `(x - mean) / √(var + eps) · weight + bias`. `.out` takes the running statistics and
-//! saves none; `.no_stats_out` has no running statistics, measures them and saves `mean` and
-//! `1 / √(var + eps)`. Half types compute in `f32`. Tolerance: 1e-5.
-//! Errors: sizes that do not match, other dtypes. Not supported: `.out` in training, which would
-//! change the running statistics. Source: ATen `_native_batch_norm_legit`.
+//! Computes `(x - mean) / √(var + eps) · weight + bias`. `.out` uses the running statistics and
+//! saves none. `.no_stats_out` has no running statistics: it uses those of the batch and saves
+//! `mean` and `1 / √(var + eps)`. Half types are computed in `f32`. Tolerance: 1e-5.
+//! Not supported: `.out` with `training`, which would update the running statistics.
+//! Errors: mismatched sizes, other dtypes. Source: ATen `_native_batch_norm_legit`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,18 +1,18 @@
-//! `aten::_native_batch_norm_legit_no_training.out`: batch normalisation with given statistics.
+//! `aten::_native_batch_norm_legit_no_training.out`: batch normalization with running statistics.
 //!
-//! | argument                      | type                          | shape       |
-//! |-------------------------------|-------------------------------|-------------|
-//! | `input`                       | floating-point tensor         | `[n, c, …]` |
-//! | `weight`, `bias`              | floating-point tensor or none | `[c]`       |
-//! | `running_mean`, `running_var` | floating-point tensor         | `[c]`       |
-//! | `momentum`                    | number, not used              |             |
-//! | `eps`                         | number                        |             |
-//! | `out0`                        | as `input`                    | as `input`  |
-//! | `out1`, `out2`                | floating-point tensor         | `[0]`       |
+//! | argument                      | type                           | shape       |
+//! |-------------------------------|--------------------------------|-------------|
+//! | `input`                       | floating-point tensor          | `[n, c, …]` |
+//! | `weight`, `bias`              | optional floating-point tensor | `[c]`       |
+//! | `running_mean`, `running_var` | floating-point tensor          | `[c]`       |
+//! | `momentum`                    | double, ignored                |             |
+//! | `eps`                         | double                         |             |
+//! | `out0`                        | as `input`                     | as `input`  |
+//! | `out1`, `out2`                | floating-point tensor          | `[0]`       |
 //!
-//! Computes `(x - mean) / √(var + eps) · weight + bias`; half types in `f32`. Tolerance: 1e-5.
-//! Errors: sizes that do not match, other dtypes. Source: ATen
-//! `_native_batch_norm_legit_no_training`.
+//! Computes `(x - mean) / √(var + eps) · weight + bias`. Half types are computed in `f32`.
+//! Tolerance: 1e-5.
+//! Errors: mismatched sizes, other dtypes. Source: ATen `_native_batch_norm_legit_no_training`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

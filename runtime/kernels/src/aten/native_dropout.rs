@@ -1,17 +1,16 @@
-//! `aten::native_dropout.out`: dropout, as far as it needs no random numbers.
+//! `aten::native_dropout.out`: dropout, without random numbers.
 //!
-//! | argument | type                                   | shape      |
-//! |----------|----------------------------------------|------------|
-//! | `input`  | number tensor                          | any        |
-//! | `p`      | double in `0..=1`                      |            |
-//! | `train`  | bool, or none                          |            |
-//! | `out0`   | tensor that holds the dtype of `input` | as `input` |
-//! | `out1`   | `bool` tensor, which elements are kept | as `input` |
+//! | argument | type                                 | shape      |
+//! |----------|--------------------------------------|------------|
+//! | `input`  | real tensor                          | any        |
+//! | `p`      | double in `0..=1`                    |            |
+//! | `train`  | optional bool; default true          |            |
+//! | `out0`   | tensor, castable from `input`        | as `input` |
+//! | `out1`   | `bool` tensor: mask of kept elements | as `input` |
 //!
-//! Gives `input` and all true when `train` is false or `p` is 0, and all zero when `p` is 1; none
-//! stands for true.
-//! Errors: another `p` is [`Error::InvalidArgument`] at index 1, or [`Error::NotSupported`] when it
-//! lies between these.
+//! Keeps all elements if `train` is false or `p` is 0, and none if `p` is 1. Tolerance: exact.
+//! Errors: a `p` out of range is [`Error::InvalidArgument`] at index 1; training with a `p` between
+//! 0 and 1 is [`Error::NotSupported`].
 //! Source: ATen `native_dropout`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};

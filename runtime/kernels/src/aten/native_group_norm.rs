@@ -1,18 +1,18 @@
-//! `aten::native_group_norm.out`: normalisation over groups of channels.
+//! `aten::native_group_norm.out`: normalization over groups of channels.
 //!
-//! | argument         | type                          | shape          |
-//! |------------------|-------------------------------|----------------|
-//! | `input`          | floating-point tensor         | `[N, C, …]`    |
-//! | `weight`, `bias` | floating-point tensor or none | `[C]`          |
-//! | `N`, `C`, `HxW`  | ints, sizes of `input`        |                |
-//! | `group`          | int, divides `C`              |                |
-//! | `eps`            | number                        |                |
-//! | `out0`           | as `input`                    | as `input`     |
-//! | `out1`, `out2`   | floating-point tensor         | `[N, group]`   |
+//! | argument         | type                           | shape        |
+//! |------------------|--------------------------------|--------------|
+//! | `input`          | floating-point tensor          | `[N, C, …]`  |
+//! | `weight`, `bias` | optional floating-point tensor | `[C]`        |
+//! | `N`, `C`, `HxW`  | ints: sizes of `input`         |              |
+//! | `group`          | int, divides `C`               |              |
+//! | `eps`            | double                         |              |
+//! | `out0`           | as `input`                     | as `input`   |
+//! | `out1`, `out2`   | floating-point tensor          | `[N, group]` |
 //!
-//! Writes `(x - mean) / √(var + eps) · weight + bias`, the mean, and `1 / √(var + eps)`, where `var`
-//! divides by the number of elements. Half types compute in `f32`. Tolerance: 1e-5.
-//! Errors: sizes that do not match, other dtypes. Source: ATen `native_group_norm`.
+//! Writes `(x - mean) / √(var + eps) · weight + bias`, `mean` and `1 / √(var + eps)`; `var` is the
+//! biased variance. Half types are computed in `f32`. Tolerance: 1e-5.
+//! Errors: mismatched sizes, other dtypes. Source: ATen `native_group_norm`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use afferent_simd::norm::Norm;

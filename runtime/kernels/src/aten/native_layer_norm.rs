@@ -1,17 +1,17 @@
-//! `aten::native_layer_norm.out`: normalisation over the last dimensions.
+//! `aten::native_layer_norm.out`: normalization over the last dimensions.
 //!
-//! | argument           | type                          | shape                                 |
-//! |--------------------|-------------------------------|---------------------------------------|
-//! | `input`            | floating-point tensor         | `[…, normalized_shape]`               |
-//! | `normalized_shape` | ints                          |                                       |
-//! | `weight`, `bias`   | floating-point tensor or none | `normalized_shape`, row-major         |
-//! | `eps`              | number                        |                                       |
-//! | `out0`             | as `input`                    | as `input`                            |
-//! | `out1`, `out2`     | floating-point tensor         | as `input`, ones where normalised     |
+//! | argument           | type                           | shape                              |
+//! |--------------------|--------------------------------|------------------------------------|
+//! | `input`            | floating-point tensor          | `[…, normalized_shape]`            |
+//! | `normalized_shape` | ints                           |                                    |
+//! | `weight`, `bias`   | optional floating-point tensor | `normalized_shape`, contiguous     |
+//! | `eps`              | double                         |                                    |
+//! | `out0`             | as `input`                     | as `input`                         |
+//! | `out1`, `out2`     | floating-point tensor          | as `input`; normalized sizes are 1 |
 //!
-//! Writes `(x - mean) / √(var + eps) · weight + bias`, the mean, and `1 / √(var + eps)`, where `var`
-//! divides by the number of elements. Half types compute in `f32`. Tolerance: 1e-5.
-//! Errors: sizes that do not match, other dtypes. Source: ATen `native_layer_norm`.
+//! Writes `(x - mean) / √(var + eps) · weight + bias`, `mean` and `1 / √(var + eps)`; `var` is the
+//! biased variance. Half types are computed in `f32`. Tolerance: 1e-5.
+//! Errors: mismatched sizes, other dtypes. Source: ATen `native_layer_norm`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
 use afferent_simd::norm::Norm;

@@ -1,11 +1,11 @@
 //! `aten::neg.out`: negation.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | number tensor                         | any       |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | real tensor                  | any       |
+//! | `out`    | tensor, castable from `self` | as `self` |
 //!
-//! Computes `-x`. Tolerance: exact.
+//! Computes `-x`; integers wrap. Tolerance: exact.
 //! Errors: `bool` is [`Error::InvalidType`].
 //! Source: ATen `neg`.
 

@@ -1,12 +1,12 @@
-//! `aten::nonzero.out`: the positions of elements that are not zero.
+//! `aten::nonzero.out`: indices of the nonzero elements.
 //!
-//! | argument | type              | shape                                    |
-//! |----------|-------------------|------------------------------------------|
-//! | `self`   | tensor, any dtype | any                                      |
-//! | `out`    | i64 tensor        | number of such elements × rank of `self` |
+//! | argument | type        | shape                                     |
+//! |----------|-------------|-------------------------------------------|
+//! | `self`   | real tensor | any                                       |
+//! | `out`    | i64 tensor  | `[n, rank of self]`, `n` nonzero elements |
 //!
-//! Positions come in row-major order. Exact; NaN is not zero.
-//! Errors: an `out` of another dtype is [`Error::DtypeMismatch`].
+//! Indices are in row-major order. NaN is nonzero. Tolerance: exact.
+//! Errors: another dtype of `out` is [`Error::DtypeMismatch`].
 //! Source: ATen `nonzero`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};

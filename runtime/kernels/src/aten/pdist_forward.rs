@@ -1,13 +1,14 @@
-//! `aten::_pdist_forward.out`: distances between the rows of a matrix.
+//! `aten::_pdist_forward.out`: pairwise distances between the rows of a matrix.
 //!
-//! | argument | type                  | shape              |
-//! |----------|-----------------------|--------------------|
-//! | `self`   | floating-point tensor | `[n, k]`           |
-//! | `p`      | number, not negative  |                    |
-//! | `out`    | as `self`             | `[n (n - 1) / 2]`  |
+//! | argument | type                  | shape             |
+//! |----------|-----------------------|-------------------|
+//! | `self`   | floating-point tensor | `[n, k]`          |
+//! | `p`      | double, not negative  |                   |
+//! | `out`    | as `self`             | `[n (n - 1) / 2]` |
 //!
-//! The `p`-norm of row `i` minus row `j` for all `i < j`; for 0 how many elements differ.
-//! Tolerance: 1e-5 relative. Errors: other ranks or dtypes. Source: ATen `_pdist_forward`.
+//! Computes the `p`-norm of row `i` minus row `j` for all `i < j`; for `p` 0, the number of
+//! elements that differ. Tolerance: 1e-5 relative.
+//! Errors: other ranks or dtypes. Source: ATen `_pdist_forward`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,13 +1,13 @@
-//! `aten::permute_copy.out`: dimensions in another order.
+//! `aten::permute_copy.out`: permutation of dimensions.
 //!
-//! | argument | type              | shape                     |
-//! |----------|-------------------|---------------------------|
-//! | `self`   | tensor, any dtype | any                       |
-//! | `dims`   | ints              | one a dimension of `self` |
-//! | `out`    | as `self`         | permuted                  |
+//! | argument | type                                  | shape    |
+//! |----------|---------------------------------------|----------|
+//! | `self`   | tensor, any dtype                     | any      |
+//! | `dims`   | ints: a permutation of the dimensions |          |
+//! | `out`    | as `self`                             | permuted |
 //!
-//! Computes `out[i(dims[0]), …] = self[i(0), …]`. Exact.
-//! Errors: `dims` that is no permutation is [`Error::InvalidArgument`] at index 1.
+//! Dimension `i` of `out` is dimension `dims[i]` of `self`. Tolerance: exact.
+//! Errors: a `dims` that is not a permutation is [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `permute_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,12 +1,13 @@
-//! `aten::pixel_shuffle.out`: channels become blocks of pixels.
+//! `aten::pixel_shuffle.out`: rearrangement of channels to blocks of pixels.
 //!
-//! | argument | type          | shape |
-//! |----------|---------------|-------|
-//! | `self` | tensor        | `[…, c · r², h, w]` |
-//! | `upscale_factor` | int `r`, positive |     |
-//! | `out`  | as `self`   | `[…, c, h · r, w · r]` |
+//! | argument         | type              | shape                  |
+//! |------------------|-------------------|------------------------|
+//! | `self`           | tensor, any dtype | `[…, c · r², h, w]`    |
+//! | `upscale_factor` | int `r`, positive |                        |
+//! | `out`            | as `self`         | `[…, c, h · r, w · r]` |
 //!
-//! Exact. Errors: rank below 3, channels that r² does not divide. Source: ATen `pixel_shuffle`.
+//! Tolerance: exact.
+//! Errors: a rank below 3, channels that are not a multiple of `r²`. Source: ATen `pixel_shuffle`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
 

@@ -1,12 +1,14 @@
-//! `aten::pixel_unshuffle.out`: blocks of pixels become channels.
+//! `aten::pixel_unshuffle.out`: rearrangement of blocks of pixels to channels.
 //!
-//! | argument | type          | shape |
-//! |----------|---------------|-------|
-//! | `self` | tensor        | `[…, c, h · r, w · r]` |
-//! | `downscale_factor` | int `r`, positive |     |
-//! | `out`  | as `self`   | `[…, c · r², h, w]` |
+//! | argument           | type              | shape                  |
+//! |--------------------|-------------------|------------------------|
+//! | `self`             | tensor, any dtype | `[…, c, h · r, w · r]` |
+//! | `downscale_factor` | int `r`, positive |                        |
+//! | `out`              | as `self`         | `[…, c · r², h, w]`    |
 //!
-//! Exact. Errors: rank below 3, a height or width that r does not divide. Source: ATen `pixel_unshuffle`.
+//! Tolerance: exact.
+//! Errors: a rank below 3, a height or width that is not a multiple of `r`. Source: ATen
+//! `pixel_unshuffle`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
 

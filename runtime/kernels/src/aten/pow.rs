@@ -1,14 +1,14 @@
 //! `aten::pow.Tensor_Tensor_out`, `.Tensor_Scalar_out`, `.Scalar_out`: power.
 //!
-//! | argument   | type                               | shape                           |
-//! |------------|------------------------------------|---------------------------------|
-//! | `self`     | number tensor, or a number         | any                             |
-//! | `exponent` | number tensor, or a number         | broadcasts with `self`          |
-//! | `out`      | tensor that holds the common dtype | broadcast of `self`, `exponent` |
+//! | argument   | type                                   | shape                              |
+//! |------------|----------------------------------------|------------------------------------|
+//! | `self`     | real tensor or scalar                  | any                                |
+//! | `exponent` | real tensor or scalar                  | broadcasts with `self`             |
+//! | `out`      | tensor, castable from the common dtype | broadcast of `self` and `exponent` |
 //!
-//! Computes `self ^ exponent` in the common dtype; integers wrap. Tolerance: 1e-6 relative.
-//! Errors: a negative number as exponent of integers is [`Error::InvalidArgument`] at index 1, and so
-//! is one that the dtype cannot hold.
+//! Computes `pow(self, exponent)` in the common dtype; integers wrap. Tolerance: 1e-6 relative.
+//! Errors: [`Error::InvalidArgument`] at index 1 for a scalar exponent that is negative with
+//! integers, or that the dtype cannot represent.
 //! Source: ATen `pow`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

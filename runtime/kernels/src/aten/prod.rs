@@ -1,16 +1,16 @@
 //! `aten::prod.int_out`, `aten::prod.out`: product along a dimension, or of all elements.
 //!
-//! | argument  | type                           | shape                         |
-//! |-----------|--------------------------------|-------------------------------|
-//! | `self`    | tensor                         | any                           |
-//! | `dim`     | int                            |                               |
-//! | `keepdim` | bool                           |                               |
-//! | `dtype`   | the dtype of `out`, or none    |                               |
-//! | `out`     | tensor; its dtype multiplies   | `self` without the dimension  |
+//! | argument  | type                         | shape                     |
+//! |-----------|------------------------------|---------------------------|
+//! | `self`    | real tensor                  | any                       |
+//! | `dim`     | int                          |                           |
+//! | `keepdim` | bool                         |                           |
+//! | `dtype`   | optional; the dtype of `out` |                           |
+//! | `out`     | real tensor, not `bool`      | `self` reduced over `dim` |
 //!
-//! `prod.out` has neither `dim` nor `keepdim`. Integers wrap; the product of nothing is one.
-//! Tolerance: 1e-6 relative. Errors: a dimension that does not exist, a `dtype` that is not that
-//! of `out`. Source: ATen `prod`.
+//! `prod.out` has neither `dim` nor `keepdim`. Accumulates in the dtype of `out`, half types in
+//! `f32`; integers wrap. The product of an empty tensor is 1. Tolerance: 1e-6 relative.
+//! Errors: a `dim` out of range, a `dtype` other than that of `out`. Source: ATen `prod`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 

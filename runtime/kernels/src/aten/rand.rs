@@ -1,13 +1,13 @@
-//! `aten::rand.out` and `aten::randn.out`: random numbers, uniform and normal.
+//! `aten::rand.out`, `aten::randn.out`: random numbers, uniform and normal.
 //!
-//! | argument | type               | shape  |
-//! |----------|--------------------|--------|
-//! | `size`   | ints, not negative |        |
-//! | `out`    | floating point     | `size` |
+//! | argument | type                  | shape  |
+//! |----------|-----------------------|--------|
+//! | `size`   | ints, not negative    |        |
+//! | `out`    | floating-point tensor | `size` |
 //!
-//! `rand` lies in [0, 1), `randn` has mean 0 and variance 1.
-//! Every call gives the same numbers: the generator starts from a constant, because a kernel keeps no
-//! state. They are not those of PyTorch.
+//! `rand` is uniform in [0, 1); `randn` has mean 0 and variance 1.
+//! Each call returns the same numbers: kernels have no state, so the generator starts from a
+//! constant seed. The numbers differ from those of PyTorch.
 //! Errors: another dtype is [`Error::InvalidType`].
 //! Source: ATen `rand`, `randn`; Steele, Lea and Flood 2014 (SplitMix64); Box and Muller 1958.
 

@@ -2,10 +2,10 @@
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `1 / x`; `bool` and integers as `f32`. Tolerance: exact.
+//! Computes `1 / x`. Integers and `bool` are promoted to `f32`. Tolerance: exact.
 //! Source: ATen `reciprocal`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

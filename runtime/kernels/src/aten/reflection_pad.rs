@@ -1,14 +1,15 @@
-//! `aten::reflection_pad1d.out`, `reflection_pad2d.out`, `reflection_pad3d.out`: a border that mirrors the tensor.
+//! `aten::reflection_pad1d.out`, `reflection_pad2d.out`, `reflection_pad3d.out`: padding by
+//! reflection.
 //!
-//! | argument  | type              | shape                                                      |
-//! |-----------|-------------------|------------------------------------------------------------|
-//! | `self`    | tensor, any dtype | at least as many dimensions as are padded                  |
-//! | `padding` | ints              | before and after, a pair a dimension, from the last one on |
-//! | `out`     | as `self`         | padded                                                     |
+//! | argument  | type                                        | shape                         |
+//! |-----------|---------------------------------------------|-------------------------------|
+//! | `self`    | tensor, any dtype                           | at least 1, 2 or 3 dimensions |
+//! | `padding` | ints: (before, after) pairs, last dim first |                               |
+//! | `out`     | as `self`                                   | padded                        |
 //!
-//! Padding reaches less far than the size. Negative padding takes positions away. Exact.
+//! Padding is less than the size. Negative padding crops. Tolerance: exact.
 //! Errors: any other `padding` is [`Error::InvalidArgument`] at index 1.
-//! Source: ATen `reflection_pad1d` and so on.
+//! Source: ATen `reflection_pad1d`, `reflection_pad2d`, `reflection_pad3d`.
 
 use afferent_core::{Arg, Kernel};
 

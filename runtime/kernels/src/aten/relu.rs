@@ -1,11 +1,11 @@
 //! `aten::relu.out`: rectified linear unit.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | number tensor                         | any       |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | real tensor                  | any       |
+//! | `out`    | tensor, castable from `self` | as `self` |
 //!
-//! Computes `max(x, 0)`. Tolerance: exact.
+//! Computes `max(x, 0)`; NaN propagates. Tolerance: exact.
 //! Errors: `bool` is [`Error::InvalidType`].
 //! Source: ATen `relu`.
 

@@ -1,4 +1,4 @@
-//! `aten::repeat.out`: a tensor laid side by side.
+//! `aten::repeat.out`: tensor tiled along each dimension.
 //!
 //! | argument  | type               | shape                       |
 //! |-----------|--------------------|-----------------------------|
@@ -6,7 +6,7 @@
 //! | `repeats` | ints, not negative | at least the rank of `self` |
 //! | `out`     | as `self`          | each size times its repeats |
 //!
-//! Missing leading dimensions count as 1. Exact.
+//! Missing leading dimensions have size 1. Tolerance: exact.
 //! Errors: too few or negative repeats are [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `repeat`.
 

@@ -1,13 +1,13 @@
-//! `aten::repeat_interleave.Tensor_out`: each index as often as a tensor says.
+//! `aten::repeat_interleave.Tensor_out`: indices repeated by given counts.
 //!
-//! | argument      | type                            | shape         |
-//! |---------------|---------------------------------|---------------|
-//! | `repeats`     | i32 or i64 tensor, not negative | one dimension |
-//! | `output_size` | int or none: the sum            |               |
-//! | `out`         | as `repeats`                    | the sum       |
+//! | argument      | type                               | shape              |
+//! |---------------|------------------------------------|--------------------|
+//! | `repeats`     | i32 or i64 tensor, not negative    | `[n]`              |
+//! | `output_size` | optional int: the sum of `repeats` |                    |
+//! | `out`         | as `repeats`                       | `[sum of repeats]` |
 //!
-//! Exact. Errors: negative repeats, or another sum than `output_size`, are
-//! [`Error::InvalidArgument`].
+//! Writes index `i` `repeats[i]` times. Tolerance: exact.
+//! Errors: negative repeats or a mismatched `output_size` are [`Error::InvalidArgument`].
 //! Source: ATen `repeat_interleave`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};

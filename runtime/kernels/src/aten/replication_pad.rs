@@ -1,14 +1,15 @@
-//! `aten::replication_pad1d.out`, `replication_pad2d.out`, `replication_pad3d.out`: a border that repeats the edge.
+//! `aten::replication_pad1d.out`, `replication_pad2d.out`, `replication_pad3d.out`: padding by edge
+//! replication.
 //!
-//! | argument  | type              | shape                                                      |
-//! |-----------|-------------------|------------------------------------------------------------|
-//! | `self`    | tensor, any dtype | at least as many dimensions as are padded                  |
-//! | `padding` | ints              | before and after, a pair a dimension, from the last one on |
-//! | `out`     | as `self`         | padded                                                     |
+//! | argument  | type                                        | shape                         |
+//! |-----------|---------------------------------------------|-------------------------------|
+//! | `self`    | tensor, any dtype                           | at least 1, 2 or 3 dimensions |
+//! | `padding` | ints: (before, after) pairs, last dim first |                               |
+//! | `out`     | as `self`                                   | padded                        |
 //!
-//! A dimension that is padded is not empty. Negative padding takes positions away. Exact.
+//! An empty dimension cannot be padded. Negative padding crops. Tolerance: exact.
 //! Errors: any other `padding` is [`Error::InvalidArgument`] at index 1.
-//! Source: ATen `replication_pad1d` and so on.
+//! Source: ATen `replication_pad1d`, `replication_pad2d`, `replication_pad3d`.
 
 use afferent_core::{Arg, Kernel};
 

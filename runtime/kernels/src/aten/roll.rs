@@ -1,14 +1,14 @@
-//! `aten::roll.out`: dimensions shifted around.
+//! `aten::roll.out`: circular shift along dimensions.
 //!
-//! | argument | type              | shape                                                 |
-//! |----------|-------------------|-------------------------------------------------------|
-//! | `self`   | tensor, any dtype | any                                                   |
-//! | `shifts` | ints              |                                                       |
-//! | `dims`   | ints              | as many as `shifts`, or none: all elements as one row |
-//! | `out`    | as `self`         | as `self`                                             |
+//! | argument | type                                                        | shape     |
+//! |----------|-------------------------------------------------------------|-----------|
+//! | `self`   | tensor, any dtype                                           | any       |
+//! | `shifts` | ints                                                        |           |
+//! | `dims`   | ints, as many as `shifts`; empty rolls the flattened tensor |           |
+//! | `out`    | as `self`                                                   | as `self` |
 //!
-//! Computes `out[(i + shift) mod size] = self[i]`. Exact.
-//! Errors: other numbers of shifts, or no such dimension, are [`Error::InvalidArgument`].
+//! Computes `out[(i + shift) mod size] = self[i]`. Tolerance: exact.
+//! Errors: another number of shifts or a dimension out of range is [`Error::InvalidArgument`].
 //! Source: ATen `roll`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, TensorView};

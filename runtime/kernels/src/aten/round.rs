@@ -1,12 +1,12 @@
-//! `aten::round.out`, `aten::round.decimals_out`: rounding to the nearest, ties to even.
+//! `aten::round.out`, `aten::round.decimals_out`: rounding to nearest, ties to even.
 //!
-//! | argument   | type                                  | shape     |
-//! |------------|---------------------------------------|-----------|
-//! | `self`     | number tensor                         | any       |
-//! | `decimals` | int                                   |           |
-//! | `out`      | tensor that holds the dtype of `self` | as `self` |
+//! | argument   | type                         | shape     |
+//! |------------|------------------------------|-----------|
+//! | `self`     | real tensor                  | any       |
+//! | `decimals` | int; only `decimals_out`     |           |
+//! | `out`      | tensor, castable from `self` | as `self` |
 //!
-//! Computes `round(x · 10ᵈ) / 10ᵈ` with `decimals` for `d`; integers stay. Tolerance: exact.
+//! Computes `round(x · 10ᵈ) / 10ᵈ`, where `d` is `decimals`; copies integers. Tolerance: exact.
 //! Source: ATen `round`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,11 +1,11 @@
-//! `aten::rsqrt.out`: reciprocal of the square root.
+//! `aten::rsqrt.out`: reciprocal square root.
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `1 / √x`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `1 / √x`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `rsqrt`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};

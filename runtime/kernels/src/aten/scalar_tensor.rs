@@ -1,10 +1,11 @@
-//! `aten::scalar_tensor.out`: a number as a tensor.
+//! `aten::scalar_tensor.out`: scalar as a tensor.
 //!
-//! | argument | type      | shape                           |
-//! |----------|-----------|---------------------------------|
-//! | `s`      | number    | converted to the dtype of `out` |
-//! | `out`    | any dtype | no dimensions                   |
+//! | argument | type        | shape |
+//! |----------|-------------|-------|
+//! | `s`      | scalar      |       |
+//! | `out`    | real tensor | `[]`  |
 //!
+//! `s` is cast to the dtype of `out`. Tolerance: exact.
 //! Source: ATen `scalar_tensor`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,16 +1,16 @@
-//! `aten::scatter.src_out` and `.value_out`: elements put to their number along a dimension.
+//! `aten::scatter.src_out`, `.value_out`: elements written by index along a dimension.
 //!
-//! | argument         | type                   | shape                                       |
-//! |------------------|------------------------|---------------------------------------------|
-//! | `self`           | tensor, any dtype      | any                                         |
-//! | `dim`            | int                    |                                             |
-//! | `index`          | i32 or i64 tensor      | the rank of `self`; no larger but for `dim` |
-//! | `src` or `value` | as `self`, or a number | at least as large as `index`                |
-//! | `out`            | as `self`              | as `self`                                   |
+//! | argument         | type                 | shape                                       |
+//! |------------------|----------------------|---------------------------------------------|
+//! | `self`           | tensor, any dtype    | any                                         |
+//! | `dim`            | int                  |                                             |
+//! | `index`          | i32 or i64 tensor    | rank of `self`; except in `dim`, not larger |
+//! | `src` or `value` | as `self`, or scalar | at least as large as `index`                |
+//! | `out`            | as `self`            | as `self`                                   |
 //!
-//! Computes `out = self`, then `out[index[i, j, …], j, …] = src[i, j, …]`, for `dim` 0. Exact;
-//! where an index comes twice, the last one counts.
-//! Errors: an `index` of another rank or larger, or with an element outside the dimension, is
+//! Computes `out = self`, then `out[index[i, j, …], j, …] = src[i, j, …]` for `dim` 0. Of repeated
+//! indices, the last one counts. Tolerance: exact.
+//! Errors: an `index` that is out of range, has another rank or is too large is
 //! [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `scatter`.
 

@@ -1,16 +1,16 @@
-//! `aten::scatter_add.out`: elements added to their number along a dimension.
+//! `aten::scatter_add.out`: elements added by index along a dimension.
 //!
 //! | argument | type              | shape                                       |
 //! |----------|-------------------|---------------------------------------------|
-//! | `self`   | tensor, any dtype | any                                         |
+//! | `self`   | real tensor       | any                                         |
 //! | `dim`    | int               |                                             |
-//! | `index`  | i32 or i64 tensor | the rank of `self`; no larger but for `dim` |
+//! | `index`  | i32 or i64 tensor | rank of `self`; except in `dim`, not larger |
 //! | `src`    | as `self`         | at least as large as `index`                |
 //! | `out`    | as `self`         | as `self`                                   |
 //!
-//! Computes `out = self`, then `out[index[i, j, …], j, …] += src[i, j, …]`, for `dim` 0, in the
-//! order of `index`. Exact; integers wrap.
-//! Errors: an `index` of another rank or larger, or with an element outside the dimension, is
+//! Computes `out = self`, then `out[index[i, j, …], j, …] += src[i, j, …]` for `dim` 0, in the
+//! order of `index`. Integers wrap. Tolerance: exact.
+//! Errors: an `index` that is out of range, has another rank or is too large is
 //! [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `scatter_add`.
 

@@ -1,13 +1,14 @@
-//! `aten::select_copy.int_out`: one position of a dimension.
+//! `aten::select_copy.int_out`: slice at one index of a dimension.
 //!
-//! | argument | type                            | shape                  |
-//! |----------|---------------------------------|------------------------|
-//! | `self`   | tensor, any dtype               | at least one dimension |
-//! | `dim`    | int                             |                        |
-//! | `index`  | int, from the end when negative |                        |
-//! | `out`    | as `self`                       | without `dim`          |
+//! | argument | type                              | shape                |
+//! |----------|-----------------------------------|----------------------|
+//! | `self`   | tensor, any dtype                 | at least 1 dimension |
+//! | `dim`    | int                               |                      |
+//! | `index`  | int; negative counts from the end |                      |
+//! | `out`    | as `self`                         | `self` without `dim` |
 //!
-//! Exact. Errors: no such dimension or position is [`Error::InvalidArgument`].
+//! Tolerance: exact.
+//! Errors: a dimension or index out of range is [`Error::InvalidArgument`].
 //! Source: ATen `select_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};

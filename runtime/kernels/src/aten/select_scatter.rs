@@ -1,14 +1,15 @@
-//! `aten::select_scatter.out`: a tensor with one position of a dimension replaced.
+//! `aten::select_scatter.out`: tensor with the slice at one index of a dimension replaced.
 //!
-//! | argument | type                            | shape                  |
-//! |----------|---------------------------------|------------------------|
-//! | `self`   | tensor, any dtype               | at least one dimension |
-//! | `src`    | tensor, any dtype               | without `dim`          |
-//! | `dim`    | int                             |                        |
-//! | `index`  | int, from the end when negative |                        |
-//! | `out`    | as `self`                       | as `self`              |
+//! | argument | type                              | shape                |
+//! |----------|-----------------------------------|----------------------|
+//! | `self`   | tensor, any dtype                 | at least 1 dimension |
+//! | `src`    | tensor, any dtype                 | `self` without `dim` |
+//! | `dim`    | int                               |                      |
+//! | `index`  | int; negative counts from the end |                      |
+//! | `out`    | as `self`                         | as `self`            |
 //!
-//! Exact. Errors: a `src` of other sizes is [`Error::InvalidArgument`] at index 1.
+//! Tolerance: exact.
+//! Errors: mismatched sizes of `src` are [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `select_scatter`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

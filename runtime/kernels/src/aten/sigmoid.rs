@@ -1,11 +1,11 @@
-//! `aten::sigmoid.out`: logistic function.
+//! `aten::sigmoid.out`: logistic sigmoid.
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `1 / (1 + e⁻ˣ)`; `bool` and integers as `f32`. Tolerance: 1e-6 relative.
+//! Computes `1 / (1 + e⁻ˣ)`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `sigmoid`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};

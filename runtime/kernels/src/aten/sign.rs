@@ -1,11 +1,11 @@
 //! `aten::sign.out`: sign.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | number tensor                         | any       |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | real tensor                  | any       |
+//! | `out`    | tensor, castable from `self` | as `self` |
 //!
-//! Computes `-1, 0 or 1`. Tolerance: exact.
+//! Computes -1, 0 or 1; 0 for NaN. Tolerance: exact.
 //! Source: ATen `sign`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,16 +1,16 @@
-//! `aten::slice_copy.Tensor_out`: every `step`-th position of a dimension, from `start` to `end`.
+//! `aten::slice_copy.Tensor_out`: slice along a dimension.
 //!
-//! | argument | type                  | shape                          |
-//! |----------|-----------------------|--------------------------------|
-//! | `self`   | tensor, any dtype     | any                            |
-//! | `dim`    | int                   |                                |
-//! | `start`  | int or none: 0        |                                |
-//! | `end`    | int or none: the size |                                |
-//! | `step`   | int, positive         |                                |
-//! | `out`    | as `self`             | `dim`: the number of positions |
+//! | argument | type                           | shape                           |
+//! |----------|--------------------------------|---------------------------------|
+//! | `self`   | tensor, any dtype              | at least 1 dimension            |
+//! | `dim`    | int                            |                                 |
+//! | `start`  | optional int; default 0        |                                 |
+//! | `end`    | optional int; default the size |                                 |
+//! | `step`   | int, positive                  |                                 |
+//! | `out`    | as `self`                      | `dim`: `⌈(end - start) / step⌉` |
 //!
-//! Bounds count from the end when negative and are clamped. Exact.
-//! Errors: a dimension that `self` lacks, or a `step` below 1, is [`Error::InvalidArgument`].
+//! Negative bounds count from the end. Bounds are clamped to the size. Tolerance: exact.
+//! Errors: a `dim` out of range or a `step` below 1 is [`Error::InvalidArgument`].
 //! Source: ATen `slice_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,17 +1,17 @@
-//! `aten::slice_scatter.out`: a tensor with a slice replaced.
+//! `aten::slice_scatter.out`: tensor with a slice along a dimension replaced.
 //!
-//! | argument | type                  | shape     |
-//! |----------|-----------------------|-----------|
-//! | `self`   | tensor, any dtype     | any       |
-//! | `src`    | tensor, any dtype     | the slice |
-//! | `dim`    | int                   |           |
-//! | `start`  | int or none: 0        |           |
-//! | `end`    | int or none: the size |           |
-//! | `step`   | int, positive         |           |
-//! | `out`    | as `self`             | as `self` |
+//! | argument | type                           | shape                |
+//! |----------|--------------------------------|----------------------|
+//! | `self`   | tensor, any dtype              | at least 1 dimension |
+//! | `src`    | tensor, any dtype              | the slice            |
+//! | `dim`    | int                            |                      |
+//! | `start`  | optional int; default 0        |                      |
+//! | `end`    | optional int; default the size |                      |
+//! | `step`   | int, positive                  |                      |
+//! | `out`    | as `self`                      | as `self`            |
 //!
-//! Bounds as in `slice_copy`. Exact.
-//! Errors: a `src` of other sizes than the slice is [`Error::InvalidArgument`] at index 1.
+//! Bounds are those of `slice_copy`. Tolerance: exact.
+//! Errors: mismatched sizes of `src` are [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `slice_scatter`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

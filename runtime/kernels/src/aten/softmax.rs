@@ -1,15 +1,16 @@
-//! `aten::_softmax.out`: exponentials that add up to one along a dimension.
+//! `aten::_softmax.out`: softmax along a dimension.
 //!
-//! | argument        | type                      | shape     |
-//! |-----------------|---------------------------|-----------|
-//! | `self`          | floating-point tensor     | any       |
-//! | `dim`           | int                       |           |
-//! | `half_to_float` | false                     |           |
-//! | `out`           | floating-point tensor     | as `self` |
+//! | argument        | type                  | shape     |
+//! |-----------------|-----------------------|-----------|
+//! | `self`          | floating-point tensor | any       |
+//! | `dim`           | int                   |           |
+//! | `half_to_float` | bool: false           |           |
+//! | `out`           | floating-point tensor | as `self` |
 //!
-//! Computes `exp(x - max) / Σ exp(x - max)`; half types in `f32`. Takes scratch memory for one line.
-//! Tolerance: 1e-6 absolute. Errors: other dtypes, a dimension that does not exist.
-//! Source: ATen `_softmax`.
+//! Computes `exp(x - max) / Σ exp(x - max)`. Half types are computed in `f32`. Tolerance: 1e-6
+//! absolute.
+//! Scratch: one slice along `dim`.
+//! Errors: other dtypes, a `dim` out of range. Source: ATen `_softmax`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,14 +1,15 @@
-//! `aten::split_copy.Tensor_out`: a tensor in pieces of equal size.
+//! `aten::split_copy.Tensor_out`: split into chunks of equal size.
 //!
-//! | argument     | type              | shape                      |
-//! |--------------|-------------------|----------------------------|
-//! | `self`       | tensor, any dtype | at least one dimension     |
-//! | `split_size` | int               | of all pieces but the last |
-//! | `dim`        | int               |                            |
-//! | `out`        | tensors as `self` | one a piece                |
+//! | argument     | type               | shape                                              |
+//! |--------------|--------------------|----------------------------------------------------|
+//! | `self`       | tensor, any dtype  | at least 1 dimension                               |
+//! | `split_size` | int                |                                                    |
+//! | `dim`        | int                |                                                    |
+//! | `out`        | tensors, as `self` | `dim`: `split_size`; the last chunk may be smaller |
 //!
-//! Exact. Errors: another number of outputs, or a size below 1 of a dimension that is not empty,
-//! is [`Error::InvalidArgument`].
+//! Tolerance: exact.
+//! Errors: another number of outputs, or a `split_size` below 1 for a nonempty dimension, is
+//! [`Error::InvalidArgument`].
 //! Source: ATen `split_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,13 +1,14 @@
-//! `aten::split_with_sizes_copy.out`: a tensor in pieces of given sizes.
+//! `aten::split_with_sizes_copy.out`: split into chunks of given sizes.
 //!
-//! | argument      | type               | shape                       |
-//! |---------------|--------------------|-----------------------------|
-//! | `self`        | tensor, any dtype  | at least one dimension      |
-//! | `split_sizes` | ints, not negative | add up to the size of `dim` |
-//! | `dim`         | int                |                             |
-//! | `out`         | tensors as `self`  | one a piece                 |
+//! | argument      | type               | shape                               |
+//! |---------------|--------------------|-------------------------------------|
+//! | `self`        | tensor, any dtype  | at least 1 dimension                |
+//! | `split_sizes` | ints, not negative |                                     |
+//! | `dim`         | int                |                                     |
+//! | `out`         | tensors, as `self` | `dim`: its element of `split_sizes` |
 //!
-//! Exact. Errors: another sum, or another number of outputs, is [`Error::InvalidArgument`].
+//! The sum of `split_sizes` is the size of `dim`. Tolerance: exact.
+//! Errors: another sum or another number of outputs is [`Error::InvalidArgument`].
 //! Source: ATen `split_with_sizes_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -2,10 +2,10 @@
 //!
 //! | argument | type                  | shape     |
 //! |----------|-----------------------|-----------|
-//! | `self`   | number tensor         | any       |
+//! | `self`   | real tensor           | any       |
 //! | `out`    | floating-point tensor | as `self` |
 //!
-//! Computes `√x`; `bool` and integers as `f32`. Tolerance: exact.
+//! Computes `√x`. Integers and `bool` are promoted to `f32`. Tolerance: exact.
 //! Source: ATen `sqrt`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,12 +1,13 @@
-//! `aten::squeeze_copy.dim_out` and `.dims_out`: dimensions of size 1 dropped.
+//! `aten::squeeze_copy.dim_out`, `.dims_out`: removal of dimensions of size 1.
 //!
-//! | argument | type              | shape                                   |
-//! |----------|-------------------|-----------------------------------------|
-//! | `self`   | tensor, any dtype | any                                     |
-//! | `dim`    | int, or ints      |                                         |
-//! | `out`    | as `self`         | without those of `dim` that have size 1 |
+//! | argument | type              | shape                                          |
+//! |----------|-------------------|------------------------------------------------|
+//! | `self`   | tensor, any dtype | any                                            |
+//! | `dim`    | int or ints       |                                                |
+//! | `out`    | as `self`         | `self` without those of `dim` that have size 1 |
 //!
-//! Exact. Errors: no such dimension, or one named twice, is [`Error::InvalidArgument`] at index 1.
+//! Tolerance: exact.
+//! Errors: a dimension that is repeated or out of range is [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `squeeze_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,13 +1,13 @@
-//! `aten::stack.out`: tensors along a new dimension.
+//! `aten::stack.out`: tensors stacked along a new dimension.
 //!
-//! | argument  | type                | shape                        |
-//! |-----------|---------------------|------------------------------|
-//! | `tensors` | tensors, any dtypes | all the same                 |
-//! | `dim`     | int                 |                              |
-//! | `out`     | the common dtype    | `dim`: the number of tensors |
+//! | argument  | type                | shape                    |
+//! |-----------|---------------------|--------------------------|
+//! | `tensors` | tensors, any dtypes | equal                    |
+//! | `dim`     | int                 |                          |
+//! | `out`     | the common dtype    | `dim`: number of tensors |
 //!
-//! Elements are converted to the dtype of `out`. Exact.
-//! Errors: no tensors, or other shapes, are [`Error::InvalidArgument`].
+//! Elements are cast to the dtype of `out`. Tolerance: exact.
+//! Errors: an empty list or mismatched shapes are [`Error::InvalidArgument`].
 //! Source: ATen `stack`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,15 +1,15 @@
 //! `aten::sub.out`, `aten::sub.Scalar_out`: difference.
 //!
-//! | argument | type                                   | shape                        |
-//! |----------|----------------------------------------|------------------------------|
-//! | `self`   | number tensor                          | any                          |
-//! | `other`  | number tensor, or a number             | broadcasts with `self`       |
-//! | `alpha`  | number; an integer for integer results |                              |
-//! | `out`    | tensor that holds the common dtype     | broadcast of `self`, `other` |
+//! | argument | type                                   | shape                           |
+//! |----------|----------------------------------------|---------------------------------|
+//! | `self`   | real tensor                            | any                             |
+//! | `other`  | real tensor or scalar                  | broadcasts with `self`          |
+//! | `alpha`  | scalar; an integer for integer results |                                 |
+//! | `out`    | tensor, castable from the common dtype | broadcast of `self` and `other` |
 //!
-//! Computes `self - alpha · other` in the common dtype; integers wrap. Tolerance: exact
-//! with an `alpha` of 1; otherwise PyTorch may round the product and the sum at once.
-//! Errors: a common dtype of `bool` is [`Error::InvalidType`]; a fractional `alpha` for integers is
+//! Computes `self - alpha · other` in the common dtype; integers wrap. Tolerance: exact if `alpha`
+//! is 1; otherwise PyTorch may use a fused multiply-add.
+//! Errors: a `bool` common dtype is [`Error::InvalidType`]; a fractional `alpha` for integers is
 //! [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `sub`.
 

@@ -1,15 +1,17 @@
 //! `aten::sum.IntList_out`: sum over dimensions.
 //!
-//! | argument  | type                           | shape                          |
-//! |-----------|--------------------------------|--------------------------------|
-//! | `self`    | tensor                         | any                            |
-//! | `dim`     | ints or none                   | none and empty mean all        |
-//! | `keepdim` | bool                           |                                |
-//! | `dtype`   | the dtype of `out`, or none    |                                |
-//! | `out`     | tensor; its dtype adds up      | `self` without the dimensions  |
+//! | argument  | type                                       | shape                     |
+//! |-----------|--------------------------------------------|---------------------------|
+//! | `self`    | real or complex tensor                     | any                       |
+//! | `dim`     | optional ints; absent or empty reduces all |                           |
+//! | `keepdim` | bool                                       |                           |
+//! | `dtype`   | optional; the dtype of `out`               |                           |
+//! | `out`     | real or complex tensor, not `bool`         | `self` reduced over `dim` |
 //!
-//! Integers wrap; the sum of nothing is zero. Tolerance: 1e-6 relative to the sum of magnitudes.
-//! Errors: a dimension that does not exist or stands twice, a `dtype` that is not that of `out`.
+//! For a complex `self`, `out` has its dtype. Accumulates in the dtype of `out`, half types in
+//! `f32`; integers wrap. The sum of an empty tensor is 0. Tolerance: 1e-6 relative to the sum of
+//! magnitudes.
+//! Errors: a `dim` that is repeated or out of range, a `dtype` other than that of `out`.
 //! Source: ATen `sum`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};

@@ -1,11 +1,12 @@
-//! `aten::t_copy.out`: a matrix transposed.
+//! `aten::t_copy.out`: transpose of a matrix.
 //!
 //! | argument | type              | shape                |
 //! |----------|-------------------|----------------------|
-//! | `self`   | tensor, any dtype | up to two dimensions |
+//! | `self`   | tensor, any dtype | at most 2 dimensions |
 //! | `out`    | as `self`         | transposed           |
 //!
-//! Exact. Errors: more than two dimensions are [`Error::InvalidArgument`] at index 0.
+//! Tensors with fewer than 2 dimensions are copied. Tolerance: exact.
+//! Errors: more than 2 dimensions are [`Error::InvalidArgument`] at index 0.
 //! Source: ATen `t_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,4 +1,4 @@
-//! `aten::_to_copy.out`: a copy of another dtype or layout.
+//! `aten::_to_copy.out`: copy with cast.
 //!
 //! | argument        | type              | shape     |
 //! |-----------------|-------------------|-----------|
@@ -7,8 +7,8 @@
 //! | `memory_format` | ignored           |           |
 //! | `out`           | any dtype         | as `self` |
 //!
-//! Elements are converted to the dtype of `out`; `out` keeps its dim order.
-//! Integers wrap, floats truncate to integers, as a cast in PyTorch does. Exact.
+//! Elements are cast to the dtype of `out` as in PyTorch on x86: integers wrap, floating-point
+//! values truncate toward zero. `out` keeps its dim order. Tolerance: exact.
 //! Source: ATen `_to_copy`.
 
 use afferent_core::{Arg, Kernel};

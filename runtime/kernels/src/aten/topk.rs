@@ -1,18 +1,19 @@
-//! `aten::topk.values`: the `k` largest or smallest elements along a dimension, best first.
+//! `aten::topk.values`: the `k` largest or smallest elements along a dimension, in order.
 //!
-//! | argument  | type                           | shape                   |
-//! |-----------|--------------------------------|-------------------------|
-//! | `self`    | tensor, any but bool and `u64` | any                     |
-//! | `k`       | int                            |                         |
-//! | `dim`     | int                            |                         |
-//! | `largest` | bool                           |                         |
-//! | `sorted`  | bool; always treated as true   |                         |
-//! | `values`  | as `self`                      | `self` with `k` in `dim` |
-//! | `indices` | i64 tensor                     | as `values`             |
+//! | argument  | type                                | shape                 |
+//! |-----------|-------------------------------------|-----------------------|
+//! | `self`    | real tensor, neither `bool` nor u64 | any                   |
+//! | `k`       | int                                 |                       |
+//! | `dim`     | int                                 |                       |
+//! | `largest` | bool                                |                       |
+//! | `sorted`  | bool, ignored: always sorted        |                       |
+//! | `values`  | as `self`                           | as `self`; `dim`: `k` |
+//! | `indices` | i64 tensor                          | as `values`           |
 //!
-//! NaN is larger than every number. Of equal elements the first come first; PyTorch leaves that
-//! open. Takes scratch memory for one line and its positions. Exact.
-//! Errors: `k` out of range, a dimension that does not exist, other dtypes. Source: ATen `topk`.
+//! NaN compares greater than any number. Equal elements are in the order of their indices; PyTorch
+//! does not specify it. Tolerance: exact.
+//! Scratch: one slice along `dim` and its indices.
+//! Errors: a `k` or `dim` out of range, other dtypes. Source: ATen `topk`.
 
 use core::cmp::Ordering;
 

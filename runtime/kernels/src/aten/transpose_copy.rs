@@ -1,13 +1,14 @@
-//! `aten::transpose_copy.int_out`: two dimensions exchanged.
+//! `aten::transpose_copy.int_out`: two dimensions swapped.
 //!
-//! | argument | type              | shape     |
-//! |----------|-------------------|-----------|
-//! | `self`   | tensor, any dtype | any       |
-//! | `dim0`   | int               |           |
-//! | `dim1`   | int               |           |
-//! | `out`    | as `self`         | exchanged |
+//! | argument | type              | shape      |
+//! |----------|-------------------|------------|
+//! | `self`   | tensor, any dtype | any        |
+//! | `dim0`   | int               |            |
+//! | `dim1`   | int               |            |
+//! | `out`    | as `self`         | transposed |
 //!
-//! Exact. Errors: a dimension that `self` lacks is [`Error::InvalidArgument`].
+//! Tolerance: exact.
+//! Errors: a dimension out of range is [`Error::InvalidArgument`].
 //! Source: ATen `transpose_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

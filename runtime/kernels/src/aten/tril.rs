@@ -1,13 +1,13 @@
-//! `aten::tril.out` and `aten::triu.out`: the lower or the upper triangle of matrices.
+//! `aten::tril.out`, `aten::triu.out`: lower or upper triangle of matrices.
 //!
-//! | argument   | type              | shape                                |
-//! |------------|-------------------|--------------------------------------|
-//! | `self`     | tensor, any dtype | at least two dimensions              |
-//! | `diagonal` | int               | the diagonal where the triangle ends |
-//! | `out`      | as `self`         | as `self`                            |
+//! | argument   | type                                                  | shape                 |
+//! |------------|-------------------------------------------------------|-----------------------|
+//! | `self`     | tensor, any dtype                                     | at least 2 dimensions |
+//! | `diagonal` | int: positive above the main diagonal, negative below |                       |
+//! | `out`      | as `self`                                             | as `self`             |
 //!
-//! The other elements become zero. Exact.
-//! Errors: fewer than two dimensions are [`Error::InvalidArgument`] at index 0.
+//! The triangle includes the diagonal; other elements are zero. Tolerance: exact.
+//! Errors: fewer than 2 dimensions are [`Error::InvalidArgument`] at index 0.
 //! Source: ATen `tril`, `triu`.
 
 use afferent_core::{Arg, Args, Error, Kernel};

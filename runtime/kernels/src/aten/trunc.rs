@@ -1,11 +1,11 @@
-//! `aten::trunc.out`: rounding toward zero.
+//! `aten::trunc.out`: truncation toward zero.
 //!
-//! | argument | type                                  | shape     |
-//! |----------|---------------------------------------|-----------|
-//! | `self`   | number tensor                         | any       |
-//! | `out`    | tensor that holds the dtype of `self` | as `self` |
+//! | argument | type                         | shape     |
+//! |----------|------------------------------|-----------|
+//! | `self`   | real tensor                  | any       |
+//! | `out`    | tensor, castable from `self` | as `self` |
 //!
-//! Computes `x without its fraction`. Tolerance: exact.
+//! Computes `trunc(x)`. Tolerance: exact.
 //! Source: ATen `trunc`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,12 +1,13 @@
-//! `aten::unbind_copy.int_out`: the positions of a dimension, each as a tensor.
+//! `aten::unbind_copy.int_out`: slices at all indices of a dimension.
 //!
-//! | argument | type              | shape                         |
-//! |----------|-------------------|-------------------------------|
-//! | `self`   | tensor, any dtype | at least one dimension        |
-//! | `dim`    | int               |                               |
-//! | `out`    | tensors as `self` | one a position, without `dim` |
+//! | argument | type               | shape                |
+//! |----------|--------------------|----------------------|
+//! | `self`   | tensor, any dtype  | at least 1 dimension |
+//! | `dim`    | int                |                      |
+//! | `out`    | tensors, as `self` | `self` without `dim` |
 //!
-//! Exact. Errors: another number of outputs is [`Error::InvalidArgument`].
+//! Tolerance: exact.
+//! Errors: another number of outputs is [`Error::InvalidArgument`].
 //! Source: ATen `unbind_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,15 +1,15 @@
-//! `aten::unfold_copy.out`: windows along a dimension.
+//! `aten::unfold_copy.out`: sliding windows along a dimension.
 //!
-//! | argument    | type              | shape                                           |
-//! |-------------|-------------------|-------------------------------------------------|
-//! | `self`      | tensor, any dtype | any                                             |
-//! | `dimension` | int               |                                                 |
-//! | `size`      | int               | of a window                                     |
-//! | `step`      | int, positive     | between windows                                 |
-//! | `out`       | as `self`         | `dimension`: the number of windows; then `size` |
+//! | argument    | type                         | shape                             |
+//! |-------------|------------------------------|-----------------------------------|
+//! | `self`      | tensor, any dtype            | any                               |
+//! | `dimension` | int                          |                                   |
+//! | `size`      | int: window size             |                                   |
+//! | `step`      | int, positive: window stride |                                   |
+//! | `out`       | as `self`                    | `[…, number of windows, …, size]` |
 //!
-//! Computes `out[…, i, …, j] = self[…, i · step + j, …]`. Exact.
-//! Errors: a `size` beyond the dimension, or a `step` below 1, is [`Error::InvalidArgument`].
+//! Computes `out[…, i, …, j] = self[…, i · step + j, …]`. Tolerance: exact.
+//! Errors: a `size` larger than the dimension, or a `step` below 1, is [`Error::InvalidArgument`].
 //! Source: ATen `unfold_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,12 +1,13 @@
-//! `aten::unsqueeze_copy.out`: a dimension of size 1 inserted.
+//! `aten::unsqueeze_copy.out`: insertion of a dimension of size 1.
 //!
-//! | argument | type              | shape                    |
-//! |----------|-------------------|--------------------------|
-//! | `self`   | tensor, any dtype | any                      |
-//! | `dim`    | int               | up to the rank of `self` |
-//! | `out`    | as `self`         | with size 1 at `dim`     |
+//! | argument | type                            | shape                                    |
+//! |----------|---------------------------------|------------------------------------------|
+//! | `self`   | tensor, any dtype               | any                                      |
+//! | `dim`    | int, at most the rank of `self` |                                          |
+//! | `out`    | as `self`                       | as `self`, with size 1 inserted at `dim` |
 //!
-//! Exact. Errors: a `dim` past the end is [`Error::InvalidArgument`] at index 1.
+//! Tolerance: exact.
+//! Errors: a `dim` out of range is [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `unsqueeze_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

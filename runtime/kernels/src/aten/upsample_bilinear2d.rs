@@ -1,18 +1,19 @@
-//! `aten::upsample_bilinear2d.vec_out`: enlarges pictures with linear interpolation.
+//! `aten::upsample_bilinear2d.vec_out`: image resize with bilinear interpolation.
 //!
-//! | argument        | type                  | shape                      |
-//! |-----------------|-----------------------|----------------------------|
-//! | `input`         | floating-point tensor | `[n, c, h, w]`             |
-//! | `output_size`   | two ints or none      | either this or the factors |
-//! | `align_corners` | bool                  |                            |
-//! | `scale_factors` | two doubles or none   |                            |
-//! | `out`           | as `input`            | `[n, c, h', w']`           |
+//! | argument        | type                  | shape            |
+//! |-----------------|-----------------------|------------------|
+//! | `input`         | floating-point tensor | `[n, c, h, w]`   |
+//! | `output_size`   | optional 2 ints       |                  |
+//! | `align_corners` | bool                  |                  |
+//! | `scale_factors` | optional 2 doubles    |                  |
+//! | `out`           | as `input`            | `[n, c, h', w']` |
 //!
-//! Pixel `i` comes from `(i + ½) · step - ½`, at least 0, where `step` is `1 / factor` or `h / h'`;
-//! with aligned corners from `i · (h - 1) / (h' - 1)`. Where the size stays it comes from `i`,
-//! whatever the factor: the pixel with share 1 and again with share 0, so that an infinity becomes
-//! NaN, as in ATen on the CPU. Half types compute in `f32`. Tolerance: 1e-5 relative.
-//! Errors: an empty picture, other ranks or dtypes. Source: ATen `upsample_bilinear2d`.
+//! Exactly one of `output_size` and `scale_factors` is given. The source coordinate of output `i`
+//! is `(i + ½) · scale - ½`, at least 0, where `scale` is `1 / scale_factor` or `h / h'`; with
+//! `align_corners` it is `i · (h - 1) / (h' - 1)`. In a dimension that keeps its size it is `i`. As
+//! in ATen on the CPU, pixel `i` then has weight 1 and again weight 0: infinity becomes NaN. Half
+//! types are computed in `f32`. Tolerance: 1e-5 relative.
+//! Errors: an empty image, other ranks or dtypes. Source: ATen `upsample_bilinear2d`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

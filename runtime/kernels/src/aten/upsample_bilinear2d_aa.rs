@@ -1,18 +1,18 @@
-//! `aten::_upsample_bilinear2d_aa.out`: resizes pictures with a triangle filter.
+//! `aten::_upsample_bilinear2d_aa.out`: image resize with an antialiasing triangle filter.
 //!
 //! | argument               | type                  | shape            |
 //! |------------------------|-----------------------|------------------|
 //! | `self`                 | floating-point tensor | `[n, c, h, w]`   |
-//! | `output_size`          | two ints              |                  |
+//! | `output_size`          | 2 ints                |                  |
 //! | `align_corners`        | bool                  |                  |
-//! | `scales_h`, `scales_w` | number or none        |                  |
+//! | `scales_h`, `scales_w` | optional double       |                  |
 //! | `out`                  | as `self`             | `[n, c, h', w']` |
 //!
-//! Each result is the mean of the pixels around `(i + ½) · step`, weighted by a triangle as wide as
-//! two results, at least two pixels; `step` is `1 / scale`, `h / h'`, or with aligned corners
-//! `(h - 1) / (h' - 1)`. Along a dimension that keeps its size, pixels are copied. Half types compute in `f32`.
-//! Tolerance: 1e-4 relative. Errors: an empty picture, other ranks or dtypes.
-//! Source: ATen `_upsample_bilinear2d_aa`.
+//! Each output is the mean of the pixels around `(i + ½) · scale`, weighted by a triangle of
+//! half-width `max(scale, 1)` pixels. `scale` is `1 / scales_h` or `h / h'`; with `align_corners`
+//! it is `(h - 1) / (h' - 1)`. In a dimension that keeps its size, pixels are copied. Half types
+//! are computed in `f32`. Tolerance: 1e-4 relative.
+//! Errors: an empty image, other ranks or dtypes. Source: ATen `_upsample_bilinear2d_aa`.
 
 use core::ops::Range;
 

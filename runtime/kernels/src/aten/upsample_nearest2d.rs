@@ -1,18 +1,19 @@
-//! `aten::upsample_nearest2d.vec_out`: enlarges pictures by repeating pixels.
+//! `aten::upsample_nearest2d.vec_out`: image resize with nearest-neighbor interpolation.
 //!
-//! | argument        | type                | shape                                |
-//! |-----------------|---------------------|--------------------------------------|
-//! | `input`         | tensor              | `[n, c, h, w]`                       |
-//! | `output_size`   | two ints or none    | either this or the factors           |
-//! | `scale_factors` | two doubles or none |                                      |
-//! | `out`           | as `input`          | `[n, c, h', w']`                     |
+//! | argument        | type               | shape            |
+//! |-----------------|--------------------|------------------|
+//! | `input`         | tensor, any dtype  | `[n, c, h, w]`   |
+//! | `output_size`   | optional 2 ints    |                  |
+//! | `scale_factors` | optional 2 doubles |                  |
+//! | `out`           | as `input`         | `[n, c, h', w']` |
 //!
-//! Pixel `i` comes from `⌊i · step⌋`, where `step` is `1 / factor` or `h / h'`, in `f32`; from `i`
-//! where the size stays, and from `⌊i / 2⌋` where it doubles, whatever the factor. ATen keeps to
-//! these two where rows and columns of the result are at most 128 together, and for more than 3
-//! channels in the order channels last; elsewhere it takes `⌊i · step⌋` there too, as ExecuTorch
-//! always does, which is something else only for factors that are not whole. Exact.
-//! Errors: an empty picture, other ranks. Source: ATen `upsample_nearest2d`.
+//! Exactly one of `output_size` and `scale_factors` is given. The source index of output `i` is `⌊i
+//! · scale⌋` in `f32`, where `scale` is `1 / scale_factor` or `h / h'`. It is `i` in a dimension
+//! that keeps its size and `⌊i / 2⌋` in one that doubles, for any scale factor. ATen has these two
+//! cases only if `h' + w'` is at most 128, or for more than 3 channels in channels-last order.
+//! Otherwise ATen, and ExecuTorch always, uses `⌊i · scale⌋`, which differs only for fractional
+//! scale factors. Tolerance: exact.
+//! Errors: an empty image, other ranks. Source: ATen `upsample_nearest2d`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,19 +1,19 @@
 //! `aten::var.out`, `aten::var.correction_out`, `aten::var_mean.correction_out`: variance.
 //!
-//! | argument     | type                           | shape                         |
-//! |--------------|--------------------------------|-------------------------------|
-//! | `self`       | floating-point tensor          | any                           |
-//! | `dim`        | ints or none                   | none and empty mean all       |
-//! | `unbiased`   | bool (`var.out`)               |                               |
-//! | `correction` | number or none, which means 1  |                               |
-//! | `keepdim`    | bool                           |                               |
-//! | `out`        | floating-point tensor          | `self` without the dimensions |
-//! | mean         | as `out` (`var_mean` only)     | as `out`                      |
+//! | argument        | type                                       | shape                     |
+//! |-----------------|--------------------------------------------|---------------------------|
+//! | `self`          | floating-point tensor                      | any                       |
+//! | `dim`           | optional ints; absent or empty reduces all |                           |
+//! | `unbiased`      | bool: correction 1 or 0; only `var.out`    |                           |
+//! | `correction`    | optional scalar; default 1                 |                           |
+//! | `keepdim`       | bool                                       |                           |
+//! | `out` or `out0` | floating-point tensor                      | `self` reduced over `dim` |
+//! | `out1`          | as `out0`: the mean; only `var_mean`       | as `out0`                 |
 //!
-//! Computes `Σ (x - mean)² / max(0, n - correction)`, in two passes and always in `f64`. So does
-//! ATen, but where `var` of `f32` has one result alone, it rounds the mean to `f32` first.
-//! `unbiased` is a correction of 1, otherwise 0. Tolerance: 1e-5 relative.
-//! Errors: other dtypes, a dimension that does not exist or stands twice. Source: ATen `var`.
+//! Computes `Σ (x - mean)² / max(0, n - correction)` in two passes, in `f64`. So does ATen, except
+//! that `var` of `f32` with a single output rounds the mean to `f32` first. Tolerance: 1e-5
+//! relative.
+//! Errors: other dtypes, a `dim` that is repeated or out of range. Source: ATen `var`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 

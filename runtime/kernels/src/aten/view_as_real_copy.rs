@@ -1,11 +1,11 @@
-//! `aten::view_as_real_copy.out`: complex numbers as pairs of real ones.
+//! `aten::view_as_real_copy.out`: complex tensor as pairs of real numbers.
 //!
-//! | argument | type                      | shape             |
-//! |----------|---------------------------|-------------------|
-//! | `self`   | complex tensor            | any               |
-//! | `out`    | real tensor, half as wide | as `self`, then 2 |
+//! | argument | type                          | shape             |
+//! |----------|-------------------------------|-------------------|
+//! | `self`   | complex tensor                | any               |
+//! | `out`    | tensor of the component dtype | as `self`, then 2 |
 //!
-//! Computes `out[…, 0] = Re self[…]`, `out[…, 1] = Im self[…]`. Exact.
+//! Computes `out[…, 0] = Re self[…]`, `out[…, 1] = Im self[…]`. Tolerance: exact.
 //! Errors: other dtypes are [`Error::InvalidType`].
 //! Source: ATen `view_as_real_copy`.
 

@@ -1,13 +1,13 @@
-//! `aten::view_copy.out`: the same elements with other sizes.
+//! `aten::view_copy.out`: reshape.
 //!
-//! | argument | type                              | shape  |
-//! |----------|-----------------------------------|--------|
-//! | `self`   | tensor, any dtype                 | any    |
-//! | `size`   | ints; one may be -1: what is left |        |
-//! | `out`    | as `self`                         | `size` |
+//! | argument | type                                   | shape  |
+//! |----------|----------------------------------------|--------|
+//! | `self`   | tensor, any dtype                      | any    |
+//! | `size`   | ints; one may be -1, which is inferred |        |
+//! | `out`    | as `self`                              | `size` |
 //!
-//! Elements keep their row-major order, whatever the dim order of either tensor. Exact.
-//! Errors: sizes for another number of elements are [`Error::InvalidArgument`] at index 1.
+//! Elements keep their row-major order for any dim order of `self` and `out`. Tolerance: exact.
+//! Errors: sizes with another number of elements are [`Error::InvalidArgument`] at index 1.
 //! Source: ATen `view_copy`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,14 +1,15 @@
-//! `aten::where.self_out`: chooses between two.
+//! `aten::where.self_out`: elementwise choice between two tensors.
 //!
-//! | argument    | type                                          | shape                       |
-//! |-------------|-----------------------------------------------|-----------------------------|
-//! | `condition` | `bool` or `u8` tensor                         | any                         |
-//! | `self`      | number tensor                                 | broadcasts with `condition` |
-//! | `other`     | number tensor                                 | broadcasts with `condition` |
-//! | `out`       | tensor that holds the common dtype of the two | broadcast of all            |
+//! | argument    | type                                   | shape                       |
+//! |-------------|----------------------------------------|-----------------------------|
+//! | `condition` | `bool` or u8 tensor                    | any                         |
+//! | `self`      | real tensor                            | broadcasts with `condition` |
+//! | `other`     | real tensor                            | broadcasts with `condition` |
+//! | `out`       | tensor, castable from the common dtype | broadcast of all inputs     |
 //!
-//! Gives `self` where `condition` holds and `other` elsewhere. Tolerance: exact.
-//! Errors: another `condition` is [`Error::InvalidType`] at index 0.
+//! Computes `self` where `condition` is nonzero and `other` elsewhere, in the common dtype of both.
+//! Tolerance: exact.
+//! Errors: another `condition` dtype is [`Error::InvalidType`] at index 0.
 //! Source: ATen `where`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};

@@ -1,11 +1,12 @@
-//! `aten::zeros.out` and `aten::ones.out`: a tensor of zeros or of ones.
+//! `aten::zeros.out`, `aten::ones.out`: tensor of zeros or ones.
 //!
 //! | argument | type               | shape  |
 //! |----------|--------------------|--------|
 //! | `size`   | ints, not negative |        |
-//! | `out`    | any dtype          | `size` |
+//! | `out`    | real tensor        | `size` |
 //!
-//! Source: ATen `zeros`, `ones`.
+//! Tolerance: exact.
+//! Errors: sizes that are negative. Source: ATen `zeros`, `ones`.
 
 use afferent_core::{Arg, Kernel, Scalar};
 
