@@ -1,4 +1,4 @@
-//! The command line with a node of one's own: a graph can use `volume` like any other.
+//! The `afferent` command line with a custom node: graphs use `volume` like any built-in node.
 //!
 //! ```text
 //! cargo run --example custom_node -- nodes volume
@@ -8,35 +8,36 @@
 use std::process::ExitCode;
 
 use afferent::App;
-use afferent_graph::{Cx, In, Node, NodeDef, NodeEntry, NodeError, OpenCx, Out, Port, params};
+use afferent_graph::{Cx, Node, NodeDef, NodeEntry, NodeError, OpenCx, Port, params, ports};
 use afferent_messages::AudioBlock;
 
 params! {
     /// Settings of [`Volume`].
     pub struct VolumeParams {
-        /// How much louder sound becomes; negative numbers make it quieter.
+        /// Gain; negative values make the audio quieter.
         pub gain: f32 = "0", range -60.0..=60.0, unit "dB";
     }
 }
 
-/// Makes sound louder or quieter.
+/// Applies a gain to audio.
 struct Volume {
     factor: f32,
 }
 
-impl Volume {
-    const IN: In<AudioBlock> = In::new("audio");
-    const OUT: Out<AudioBlock> = Out::new("audio");
+ports! {
+    impl Volume {
+        /// Audio, full scale ±1, any sample rate and channels.
+        in IN = "audio": AudioBlock;
+        /// The scaled audio, with the sample rate and channels of the input.
+        out OUT = "audio": AudioBlock, in_step;
+    }
 }
 
 impl Node for Volume {
     type Params = VolumeParams;
     const NAME: &'static str = "volume";
-    const SUMMARY: &'static str = "Makes sound louder or quieter";
-    const PORTS: &'static [Port] = &[
-        Self::IN.port().help("full scale ±1, any rate"),
-        Self::OUT.port().help("of the rate and channels of the input").in_step(),
-    ];
+    const SUMMARY: &'static str = "Applies a gain to audio.";
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "none";
 
     fn open(params: VolumeParams, _: &OpenCx) -> Result<Self, NodeError> {
@@ -44,7 +45,7 @@ impl Node for Volume {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // In place when nobody else holds the block, otherwise in a copy.
+        // In place if this is the only reference to the block, otherwise in a copy.
         if let Some(mut block) = cx.take(Self::IN) {
             block.samples.data_mut::<f32>()?.iter_mut().for_each(|sample| *sample *= self.factor);
             cx.send(Self::OUT, block);

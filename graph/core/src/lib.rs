@@ -52,5 +52,5 @@ pub use param::{
 };
 pub use payload::{AnyPayload, Field, OnFull, Payload};
 pub use payload_type::{Dynamic, Handle, PayloadType, WireCodec};
-pub use port::{In, Out, Port, PortId, PortKind, lower, port_id};
+pub use port::{AnyIn, In, Out, Port, PortId, PortKind, lower, port_index};
 pub use time::Timestamp;

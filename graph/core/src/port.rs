@@ -31,6 +31,10 @@ pub struct In<T>(PortId, &'static str, PhantomData<fn(T)>);
 /// An output of a node.
 pub struct Out<T>(PortId, &'static str, PhantomData<fn() -> T>);
 
+/// An input of a node that takes every payload.
+#[derive(Debug, Clone, Copy)]
+pub struct AnyIn(PortId, &'static str);
+
 /// Direction of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortKind {
@@ -85,7 +89,19 @@ impl Port {
         }
     }
 
-    /// An input called `name` that takes every payload.
+    /// The input `name`, with payload `T`.
+    pub const fn input<T: Payload>(name: &'static str) -> Self {
+        let port = Self::new(name, PortKind::Input, T::TYPE, T::ON_FULL);
+        Self { interpolates: T::INTERPOLATES, codec: T::CODEC, ..port }
+    }
+
+    /// The output `name`, with payload `T`.
+    pub const fn output<T: Payload>(name: &'static str) -> Self {
+        let port = Self::new(name, PortKind::Output, T::TYPE, T::ON_FULL);
+        Self { codec: T::CODEC, ..port }
+    }
+
+    /// The input `name`, which takes every payload.
     pub const fn any(name: &'static str) -> Self {
         Self::new(name, PortKind::Input, Self::ANY, OnFull::Block)
     }
@@ -105,8 +121,8 @@ impl Port {
         self
     }
 
-    /// The same output, whose packets have the time of the packet of the call, at most one for each:
-    /// a call that sends nothing tells who joins it with other streams not to wait.
+    /// The same output, whose packets have the time of the packet of the call, at most one for
+    /// each: a call that sends nothing tells who joins it with other streams not to wait.
     #[must_use]
     pub const fn in_step(mut self) -> Self {
         self.in_step = true;
@@ -132,26 +148,26 @@ impl<T: Payload> In<T> {
         Self(PortId::UNRESOLVED, name, PhantomData)
     }
 
-    /// The port `name` at index `id`; used by [`ports!`](crate::ports).
-    pub const fn resolved(id: PortId, name: &'static str) -> Self {
-        Self(id, name, PhantomData)
+    /// The input `name` at `index` among the inputs of its node; [`ports!`](crate::ports) is the
+    /// usual way.
+    pub const fn at(index: usize, name: &'static str) -> Self {
+        Self(PortId::at(index), name, PhantomData)
     }
 
-    /// Its index.
+    /// Index among the inputs of the node.
     #[inline]
     pub const fn id(&self) -> PortId {
         self.0
     }
 
-    /// Its name.
+    /// Name in graph files.
     pub const fn name(&self) -> &'static str {
         self.1
     }
 
-    /// Its type-erased description.
+    /// Type-erased description.
     pub const fn port(&self) -> Port {
-        let port = Port::new(self.1, PortKind::Input, T::TYPE, T::ON_FULL);
-        Port { interpolates: T::INTERPOLATES, codec: T::CODEC, ..port }
+        Port::input::<T>(self.1)
     }
 }
 
@@ -161,26 +177,50 @@ impl<T: Payload> Out<T> {
         Self(PortId::UNRESOLVED, name, PhantomData)
     }
 
-    /// The port `name` at index `id`; used by [`ports!`](crate::ports).
-    pub const fn resolved(id: PortId, name: &'static str) -> Self {
-        Self(id, name, PhantomData)
+    /// The output `name` at `index` among the outputs of its node; [`ports!`](crate::ports) is the
+    /// usual way.
+    pub const fn at(index: usize, name: &'static str) -> Self {
+        Self(PortId::at(index), name, PhantomData)
     }
 
-    /// Its index.
+    /// Index among the outputs of the node.
     #[inline]
     pub const fn id(&self) -> PortId {
         self.0
     }
 
-    /// Its name.
+    /// Name in graph files.
     pub const fn name(&self) -> &'static str {
         self.1
     }
 
-    /// Its type-erased description.
+    /// Type-erased description.
     pub const fn port(&self) -> Port {
-        let port = Port::new(self.1, PortKind::Output, T::TYPE, T::ON_FULL);
-        Port { codec: T::CODEC, ..port }
+        Port::output::<T>(self.1)
+    }
+}
+
+impl AnyIn {
+    /// The input `name` at `index` among the inputs of its node; [`ports!`](crate::ports) is the
+    /// usual way.
+    pub const fn at(index: usize, name: &'static str) -> Self {
+        Self(PortId::at(index), name)
+    }
+
+    /// The same input, to read packets of type `T`.
+    pub const fn of<T: Payload>(&self) -> In<T> {
+        In(self.0, self.1, PhantomData)
+    }
+
+    /// Index among the inputs of the node.
+    #[inline]
+    pub const fn id(&self) -> PortId {
+        self.0
+    }
+
+    /// Name in graph files.
+    pub const fn name(&self) -> &'static str {
+        self.1
     }
 }
 
@@ -202,53 +242,55 @@ impl<T> Copy for Out<T> {}
 
 /// Index of the port `name` among those of its direction; used by [`ports!`](crate::ports).
 #[doc(hidden)]
-pub const fn port_id(ports: &[Port], kind: PortKind, name: &str) -> PortId {
-    let (mut place, mut index, mut found) = (0, 0, None);
-    while place < ports.len() {
-        let port = &ports[place];
+pub const fn port_index(ports: &[Port], kind: PortKind, name: &str) -> usize {
+    let (mut next, mut index, mut found) = (0, 0, None);
+    while next < ports.len() {
+        let port = &ports[next];
         if port.kind as u8 == kind as u8 {
             if equal(port.name, name) {
-                assert!(found.is_none(), "two ports of one direction have one name");
+                assert!(found.is_none(), "two ports of the same direction have the same name");
                 found = Some(index);
             }
             index += 1;
         }
-        place += 1;
+        next += 1;
     }
     match found {
-        Some(index) => PortId::at(index),
+        Some(index) => index,
         None => panic!("the port is not declared"),
     }
 }
 
-const fn equal(one: &str, other: &str) -> bool {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    let mut place = 0;
-    while place < one.len() && place < other.len() && one[place] == other[place] {
-        place += 1;
+const fn equal(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut len = 0;
+    while len < a.len() && len < b.len() && a[len] == b[len] {
+        len += 1;
     }
-    place == one.len() && place == other.len()
+    len == a.len() && len == b.len()
 }
 
-/// `name` in lower case, as an array of its length; used by [`ports!`](crate::ports).
+/// Lower-case bytes of `name`, which has `N` bytes; used by [`ports!`](crate::ports).
 #[doc(hidden)]
 pub const fn lower<const N: usize>(name: &str) -> [u8; N] {
-    let (mut bytes, mut place) = ([0; N], 0);
-    while place < N {
-        bytes[place] = name.as_bytes()[place].to_ascii_lowercase();
-        place += 1;
+    let (mut bytes, mut at) = ([0; N], 0);
+    while at < N {
+        bytes[at] = name.as_bytes()[at].to_ascii_lowercase();
+        at += 1;
     }
     bytes
 }
 
-/// Declares the ports of a node, each once: a typed constant, the table [`Node::PORTS`] and the table
-/// of the documentation.
+/// Declares the ports of a node, each once: a typed constant, the list for [`Node::PORTS`], and the
+/// table of the documentation.
 ///
 /// The name in graph files is the name of the constant in lower case, or the text after `=`. The
-/// comment becomes the help. After the payload type may stand `optional`, `many` and `in_step`.
+/// comment becomes the help text. The payload type is a path, or `any` for an input that takes
+/// every payload; the constant is then an [`AnyIn`]. The flags `optional`, `many`, and `in_step`
+/// may follow the payload type.
 ///
 /// ```
-/// use afferent_graph::{Payload, PortId, ports};
+/// use afferent_graph::{Payload, Port, PortId, ports};
 /// # #[derive(Clone, Default)] struct AudioBlock;
 /// # impl Payload for AudioBlock { const TYPE: &'static str = "audio/Block"; }
 /// # #[derive(Clone, Default)] struct SpeechEvent;
@@ -257,54 +299,65 @@ pub const fn lower<const N: usize>(name: &str) -> [u8; N] {
 /// struct Gate;
 /// ports! {
 ///     impl Gate {
-///         /// Sound, full scale ±1, any rate.
+///         /// Sound, full scale ±1, any sample rate, in blocks
+///         /// of any length.
 ///         in AUDIO: AudioBlock;
 ///         /// Speech that opens the gate.
 ///         in SPEECH: SpeechEvent, optional;
+///         /// Events that close the gate.
+///         in CLOSE: any, optional, many;
 ///         /// The same sound, or silence.
 ///         out GATED = "audio": AudioBlock, in_step;
 ///     }
 /// }
 /// assert_eq!((Gate::SPEECH.id(), Gate::SPEECH.name()), (PortId::at(1), "speech"));
+/// assert_eq!((Gate::CLOSE.id(), Gate::PORTS[2].ty), (PortId::at(2), Port::ANY));
 /// assert_eq!(Gate::GATED.name(), "audio");
-/// assert_eq!(Gate::PORTS[2].help, " The same sound, or silence.");
+/// assert!(Gate::PORTS[0].help.ends_with("in blocks of any length."));
+/// assert_eq!(Gate::PORTS[3].help, "The same sound, or silence.");
 /// ```
 ///
+/// [`AnyIn`]: crate::AnyIn
 /// [`Node::PORTS`]: crate::Node::PORTS
 #[macro_export]
 macro_rules! ports {
     (impl $node:ty { $(
         $(#[doc = $help:literal])+
-        $dir:tt $port:ident $(= $name:literal)?: $payload:ty $(, $flag:ident)*;
+        $dir:ident $port:ident $(= $name:literal)?: $payload:ident $(:: $segment:ident)* $(, $flag:ident)*;
     )* }) => {
         #[doc = "Ports:\n\n| port | direction | payload | flags | meaning |\n|---|---|---|---|---|"]
         $(#[doc = concat!(
-            "| `", stringify!($port), "`", $(" (`", $name, "`)",)? " | ", stringify!($dir), " | [`",
-            stringify!($payload), "`] | " $(, stringify!($flag), " ")*, "|" $(, $help)+, " |"
+            "| `", stringify!($port), "`", $(" (`", $name, "`)",)? " | ", stringify!($dir), " | ",
+            $crate::ports!(@link $payload $(:: $segment)*), " | " $(, stringify!($flag), " ")*, "|"
+            $(, $help)+, " |"
         )])*
         #[allow(unreachable_pub, reason = "the node may be private")]
         impl $node {
-            /// Every port of the node.
+            /// All ports of the node.
             pub const PORTS: &'static [$crate::Port] = &[$(
-                $crate::ports!(@new $dir $payload, $crate::ports!(@name $port $($name)?))
-                    .port().help(concat!($($help),+)) $(.$flag())*
+                $crate::ports!(@port $dir $payload $(:: $segment)*, $crate::ports!(@name $port $($name)?))
+                    .help(concat!($($help),+).trim_ascii()) $(.$flag())*
             ),*];
             $(
                 $(#[doc = $help])+
-                pub const $port: $crate::ports!(@type $dir $payload) = {
+                pub const $port: $crate::ports!(@type $dir $payload $(:: $segment)*) = {
                     const NAME: &str = $crate::ports!(@name $port $($name)?);
-                    let id = $crate::port_id(Self::PORTS, $crate::ports!(@kind $dir), NAME);
-                    <$crate::ports!(@type $dir $payload)>::resolved(id, NAME)
+                    let index = $crate::port_index(Self::PORTS, $crate::ports!(@kind $dir), NAME);
+                    <$crate::ports!(@type $dir $payload $(:: $segment)*)>::at(index, NAME)
                 };
             )*
         }
     };
-    (@new in $payload:ty, $name:expr) => { $crate::In::<$payload>::new($name) };
-    (@new out $payload:ty, $name:expr) => { $crate::Out::<$payload>::new($name) };
-    (@type in $payload:ty) => { $crate::In<$payload> };
-    (@type out $payload:ty) => { $crate::Out<$payload> };
+    (@port in any, $name:expr) => { $crate::Port::any($name) };
+    (@port in $payload:path, $name:expr) => { $crate::Port::input::<$payload>($name) };
+    (@port out $payload:path, $name:expr) => { $crate::Port::output::<$payload>($name) };
+    (@type in any) => { $crate::AnyIn };
+    (@type in $payload:path) => { $crate::In<$payload> };
+    (@type out $payload:path) => { $crate::Out<$payload> };
     (@kind in) => { $crate::PortKind::Input };
     (@kind out) => { $crate::PortKind::Output };
+    (@link any) => { "any" };
+    (@link $payload:path) => { concat!("[`", stringify!($payload), "`]") };
     (@name $port:ident $name:literal) => { $name };
     (@name $port:ident) => {{
         const LOWER: &[u8; stringify!($port).len()] = &$crate::lower(stringify!($port));

@@ -66,10 +66,10 @@ impl Payload for Block {
 }
 
 const FIRST: PortId = PortId::at(0);
-const IN: In<Block> = In::resolved(FIRST, "in");
-const OUT: Out<Block> = Out::resolved(FIRST, "out");
-const SIDE: In<Block> = In::resolved(PortId::at(1), "side");
-const EXTRA: In<Block> = In::resolved(PortId::at(2), "extra");
+const IN: In<Block> = In::at(0, "in");
+const OUT: Out<Block> = Out::at(0, "out");
+const SIDE: In<Block> = In::at(1, "side");
+const EXTRA: In<Block> = In::at(2, "extra");
 const SINK: &[Port] =
     &[IN.port().many(), SIDE.port().optional(), EXTRA.port().optional(), OUT.port()];
 

@@ -9,8 +9,8 @@ use afferent_graph::{
 use afferent_messages::KeywordEvent;
 use afferent_spec::{LoadOptions, load_and_check};
 
-const WORDS: Out<KeywordEvent> = Out::resolved(PortId::at(0), "words");
-const HEARD: In<KeywordEvent> = In::resolved(PortId::at(0), "heard");
+const WORDS: Out<KeywordEvent> = Out::at(0, "words");
+const HEARD: In<KeywordEvent> = In::at(0, "heard");
 
 /// Sends ten words, one each 10 ms.
 struct Talker(u32);

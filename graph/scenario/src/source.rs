@@ -4,8 +4,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use afferent_engine::InterruptHandle;
 use afferent_graph::{
-    Cx, DynBench, DynNode, Header, NodeDef, NodeError, NodeSpec, Out, Packet, Payload, PortId,
-    Timestamp,
+    Cx, DynBench, DynNode, Header, NodeDef, NodeError, NodeSpec, Out, Packet, Payload, Port,
+    PortId, Timestamp,
 };
 use afferent_messages::AudioBlock;
 
@@ -60,7 +60,7 @@ impl Hearing {
         };
         let echo = echo.map(heard).transpose()?;
         let noise = Noise::new(noise_dbfs.map_or(0.0, amplitude), 2);
-        Ok(Self { stage, out: Out::resolved(port, ""), noise, sent: 0, echo, interrupts })
+        Ok(Self { stage, out: Out::at(port.index(), ""), noise, sent: 0, echo, interrupts })
     }
 
     /// Time of the sample that is `samples` after the next one.
@@ -255,7 +255,7 @@ impl DynNode for Sender {
 
 /// The contract of a source that sends `T` by the output [`PACKETS`]; a [`Sender`] runs in its place.
 pub(crate) fn sender<T: Payload>() -> NodeDef {
-    let ports = [Out::<T>::new("packets").port()];
+    let ports = [Port::output::<T>("packets")];
     let spec = NodeSpec {
         summary: "Sends packets of a scenario".into(),
         ..NodeSpec::new("scenario", &ports)

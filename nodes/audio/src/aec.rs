@@ -5,7 +5,7 @@ mod reference;
 
 use std::time::Duration;
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{AudioBlock, SampleRate};
 
 use canceller::{BLOCK, Canceller};
@@ -29,12 +29,6 @@ params! {
 
 /// Removes the sound of the loudspeaker from that of the microphone.
 ///
-/// | port        | payload       | what                                                              |
-/// |-------------|---------------|-------------------------------------------------------------------|
-/// | `audio`     | `audio/Block` | in: the microphone, one channel, 16 kHz, blocks of any length     |
-/// | `reference` | `audio/Block` | in: what the loudspeaker plays, with the times when it is audible |
-/// | `audio`     | `audio/Block` | out: the microphone without the echo of the reference             |
-///
 /// The canceller is AEC3 of WebRTC (the crate `sonora-aec3`): it finds the delay of the echo, up to
 /// some 500 ms, subtracts what an adaptive filter of 52 ms makes of the reference, and suppresses
 /// what remains in the bands where the reference was loud. It needs about a second of sound
@@ -44,13 +38,14 @@ params! {
 ///
 /// The reference has any rate and channels. Gaps in it are silence; a block that begins before the
 /// end of the one before replaces what was to be heard from there on. Both streams are brought
-/// together by their time stamps: clocks of devices that run apart are followed by a sample now
-/// and then. A gap in the sound of the microphone or a jump of its time sends what is left and starts
-/// again, with the room as it was learned; where time begins anew, what is left is dropped. A reference
-/// that comes after the sound of its time is waited for, as long as the reference before it has not
-/// ended; with a speaker that reports blocks when it takes them, nothing waits. Without a reference,
-/// half a minute after the start or after it has become silent, the sound of the microphone passes as
-/// it is, at no cost. What is no number, or more than 60 dB over full scale, is taken for silence.
+/// together by their time stamps: clocks of devices that run apart are followed by a sample now and
+/// then. A gap in the sound of the microphone or a jump of its time sends what is left and starts
+/// again, with the room as it was learned; where time begins anew, what is left is dropped. A
+/// reference that comes after the sound of its time is waited for, as long as the reference before
+/// it has not ended; with a speaker that reports blocks when it takes them, nothing waits. Without
+/// a reference, half a minute after the start or after it has become silent, the sound of the
+/// microphone passes as it is, at no cost. What is no number, or more than 60 dB over full scale,
+/// is taken for silence.
 ///
 /// Latency: 8 ms, with late references up to `wait` more.
 ///
@@ -100,14 +95,19 @@ const RATE: SampleRate = SampleRate(16_000);
 const SLACK: i64 = 16;
 const JUMP: i64 = 160;
 
-impl Aec {
-    /// The microphone.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// What the loudspeaker plays.
-    pub const REFERENCE: In<AudioBlock> = In::new("reference");
-    /// The microphone without the loudspeaker.
-    pub const OUT: Out<AudioBlock> = Out::new("audio");
+ports! {
+    impl Aec {
+        /// Microphone, one channel, 16 kHz, full scale ±1, blocks of any length.
+        in AUDIO: AudioBlock;
+        /// Echo reference: the audio that the loudspeaker plays, any sample rate and channels,
+        /// timestamped with the time at which it is heard.
+        in REFERENCE: AudioBlock, optional;
+        /// Microphone without the echo of the reference, one channel, 16 kHz.
+        out OUT = "audio": AudioBlock;
+    }
+}
 
+impl Aec {
     fn hear(&mut self, cx: &mut Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
         expect_speech(block, Self::AUDIO)?;
         let at = cx.at();
@@ -191,14 +191,7 @@ impl Node for Aec {
     const NAME: &'static str = "aec";
     const SUMMARY: &'static str =
         "Removes the sound of the loudspeaker from that of the microphone.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("the microphone, one channel, 16 kHz, blocks of any length"),
-        Self::REFERENCE
-            .port()
-            .help("what the loudspeaker plays, any rate, with the times when it is audible")
-            .optional(),
-        Self::OUT.port().help("the microphone without the echo of the reference"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "8 ms, with late references up to wait more";
 
     fn open(params: AecParams, _: &OpenCx) -> Result<Self, NodeError> {

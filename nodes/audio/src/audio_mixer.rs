@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{AudioBlock, SampleRate};
 
 use crate::timeline::{Timeline, follows, place, time};
@@ -20,19 +20,14 @@ params! {
 
 /// Makes one stream of several: the sum of what sounds at the same time.
 ///
-/// | port    | payload       | what                                                          |
-/// |---------|---------------|---------------------------------------------------------------|
-/// | `audio` | `audio/Block` | in: several streams of one rate and number of channels        |
-/// | `audio` | `audio/Block` | out: their sum, full scale ±1                                 |
-///
 /// Samples are brought together by their time stamps, to the nearest sample. Gaps in an input are
 /// silence; where no input has sound, nothing is sent. What all inputs have is sent at once. For an
 /// input that is late, or silent, the others wait until the session's clock and the begin of some
-/// block are `wait` behind the time of what they have, or they have a minute; what comes later still
-/// is dropped. So one input may send ahead of the clock. An interrupt forgets what waits of all inputs,
-/// and so does an input whose time begins anew: more than a minute before what was sent, or at all
-/// when its node was restarted. Sums beyond ±0.8 are bent to stay within ±1. Inputs are told apart by
-/// the node that sends.
+/// block are `wait` behind the time of what they have, or they have a minute; what comes later
+/// still is dropped. So one input may send ahead of the clock. An interrupt forgets what waits of
+/// all inputs, and so does an input whose time begins anew: more than a minute before what was
+/// sent, or at all when its node was restarted. Sums beyond ±0.8 are bent to stay within ±1. Inputs
+/// are told apart by the node that sends.
 ///
 /// Latency: none while all inputs sound, otherwise `wait` and a block.
 ///
@@ -80,12 +75,16 @@ const LONGEST_S: usize = 60;
 /// Where sums begin to be bent.
 const KNEE: f32 = 0.8;
 
-impl AudioMixer {
-    /// Sounds in.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// Their sum.
-    pub const OUT: Out<AudioBlock> = Out::new("audio");
+ports! {
+    impl AudioMixer {
+        /// Streams to mix, full scale ±1, all with the same sample rate and number of channels.
+        in AUDIO: AudioBlock, many;
+        /// Sum of the inputs, full scale ±1.
+        out OUT = "audio": AudioBlock;
+    }
+}
 
+impl AudioMixer {
     /// Checks that a block that `source` sent has the format of all.
     fn expect_format(&mut self, block: &AudioBlock, source: &str) -> Result<(), NodeError> {
         let (rate, channels) = (block.rate, block.channels());
@@ -221,10 +220,7 @@ impl Node for AudioMixer {
 
     const NAME: &'static str = "audio_mixer";
     const SUMMARY: &'static str = "Makes one stream of several: the sum of what sounds together.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("several streams of one rate and number of channels").many(),
-        Self::OUT.port().help("their sum, full scale ±1"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "none while all inputs sound, otherwise wait and a block";
 
     fn check(params: &AudioMixerParams, cx: &OpenCx) -> Result<(), NodeError> {

@@ -1,6 +1,6 @@
 //! Suppresses steady noise.
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
 use afferent_messages::{AudioBlock, SampleRate};
 use sonora_ns::{config::SuppressionLevel, noise_suppressor::NoiseSuppressor};
 
@@ -29,11 +29,6 @@ params! {
 }
 
 /// Suppresses steady noise, such as that of fans and streets, by the bands in which it is.
-///
-/// | port    | payload       | what                                               |
-/// |---------|---------------|----------------------------------------------------|
-/// | `audio` | `audio/Block` | in: one channel, 16 kHz, blocks of any length      |
-/// | `audio` | `audio/Block` | out: the same sound with less noise                |
 ///
 /// The suppressor is that of WebRTC (the crate `sonora-ns`): a Wiener filter in windows of 16 ms,
 /// with an estimate of the noise that takes a second or two. Voices in the background are hardly
@@ -80,12 +75,16 @@ const DELAY: usize = 96;
 /// Full scale of the suppressor.
 const FULL_SCALE: f32 = 32_768.0;
 
-impl Denoise {
-    /// Sound in.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// Sound out.
-    pub const OUT: Out<AudioBlock> = Out::new("audio");
+ports! {
+    impl Denoise {
+        /// Audio, one channel, 16 kHz, full scale ±1, blocks of any length.
+        in AUDIO: AudioBlock;
+        /// The same audio with less noise.
+        out OUT = "audio": AudioBlock;
+    }
+}
 
+impl Denoise {
     /// Runs the suppressor on whole steps.
     fn work(&mut self) {
         let steps = self.pending.as_chunks::<STEP>().0;
@@ -143,10 +142,7 @@ impl Node for Denoise {
 
     const NAME: &'static str = "denoise";
     const SUMMARY: &'static str = "Suppresses steady noise.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("one channel, 16 kHz, blocks of any length"),
-        Self::OUT.port().help("the same sound with less noise"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "16 ms";
 
     fn open(params: DenoiseParams, _: &OpenCx) -> Result<Self, NodeError> {

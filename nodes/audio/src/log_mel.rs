@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use afferent_core::{Dynamism, ScalarType, TensorView};
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{AudioBlock, Features, SampleRate};
 use afferent_package::ModelPackage;
 use afferent_runtime::{
@@ -22,11 +22,6 @@ params! {
 }
 
 /// Computes feature rows, such as log-mel energies, with the program of a model package.
-///
-/// | port       | payload           | unit                         | rate                      |
-/// |------------|-------------------|------------------------------|---------------------------|
-/// | `audio`    | `audio/Block`     | in: one channel, full scale ±1 | of the model, blocks of any length |
-/// | `features` | `signal/Features` | out: of the model            | one packet for each window |
 ///
 /// The program is the one that the models behind this node were trained with, so what they see
 /// here is what they saw then. Its contract: `forward(x f32[1, context_size + window_size]) ->
@@ -79,12 +74,17 @@ struct Contract {
     bins: usize,
 }
 
-impl LogMel {
-    /// Sound in.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// Features out.
-    pub const FEATURES: Out<Features> = Out::new("features");
+ports! {
+    impl LogMel {
+        /// Audio, one channel, at the sample rate of the model, full scale ±1, blocks of any
+        /// length.
+        in AUDIO: AudioBlock;
+        /// Feature rows in the unit of the model, one packet per window.
+        out FEATURES: Features;
+    }
+}
 
+impl LogMel {
     /// The next sample is the first of its stream.
     fn restart(&mut self) {
         self.pending.clear();
@@ -133,10 +133,7 @@ impl Node for LogMel {
 
     const NAME: &'static str = "log_mel";
     const SUMMARY: &'static str = "Computes feature rows of sound with the program of a model.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("one channel at the model's rate, blocks of any length, ±1"),
-        Self::FEATURES.port().help("the rows of one window of the model"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "one window of the model";
 
     fn check(params: &LogMelParams, cx: &OpenCx) -> Result<(), NodeError> {

@@ -1,6 +1,6 @@
 //! Changes the sample rate of sound.
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
 use afferent_messages::{AudioBlock, SampleRate};
 
 use crate::polyphase::{Filter, Stream};
@@ -28,11 +28,6 @@ params! {
 }
 
 /// Changes the sample rate of sound.
-///
-/// | port    | payload       | unit          | rate                              |
-/// |---------|---------------|---------------|-----------------------------------|
-/// | `audio` | `audio/Block` | full scale ±1 | in: any, blocks of any length     |
-/// | `audio` | `audio/Block` | full scale ±1 | out: `rate`, channels of the input |
 ///
 /// Latency: 1 ms at 16 kHz with quality `fast`, 2 ms with `medium`, 4 ms with `high`; none where
 /// the rates are equal, in which case the packet itself is passed on.
@@ -80,12 +75,16 @@ struct Running {
     next_at: Timestamp,
 }
 
-impl Resample {
-    /// Sound in.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// Sound out.
-    pub const OUT: Out<AudioBlock> = Out::new("audio");
+ports! {
+    impl Resample {
+        /// Audio of any sample rate and channels, full scale ±1, blocks of any length.
+        in AUDIO: AudioBlock;
+        /// The same audio at the sample rate `rate`, with the channels of the input.
+        out OUT = "audio": AudioBlock;
+    }
+}
 
+impl Resample {
     fn start(&self, block: &AudioBlock, at: Timestamp) -> Result<Running, NodeError> {
         let (from, to, channels) = (block.rate.0, self.rate.0, block.channels());
         let (zeros, db) = match self.quality {
@@ -148,10 +147,7 @@ impl Node for Resample {
 
     const NAME: &'static str = "resample";
     const SUMMARY: &'static str = "Changes the sample rate of sound.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("any rate and channels, full scale ±1, blocks of any length"),
-        Self::OUT.port().help("the same sound at the new rate"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "16, 32 or 64 samples of the lower rate";
 
     fn open(params: ResampleParams, _: &OpenCx) -> Result<Self, NodeError> {

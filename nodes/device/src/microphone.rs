@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{AudioBlock, SampleRate};
 
 use crate::{
@@ -28,19 +28,15 @@ params! {
 
 /// Reads a microphone block by block.
 ///
-/// | port    | type         | unit          | rate                    |
-/// |---------|--------------|---------------|-------------------------|
-/// | `audio` | `AudioBlock` | full scale ±1 | one every `block`       |
-///
 /// Latency: one block, and what the device needs.
 ///
 /// Needs the feature `audio-device` and the real clock. The time of a block is that of its first
 /// sample: the first sample is placed on the clock of the session when it arrives, those after it
-/// are counted. Where the device's clock runs apart from that of the session by more than 10 ms, it is
-/// followed: a block begins up to a thousandth of its length behind or before the end of the last.
-/// After a loss, which is logged, the next sample is placed anew, and never before the end of the
-/// sound that was sent: the device may be ahead of the clock. While sound is lost all the time, it is
-/// placed anew each time that the buffer was sent.
+/// are counted. Where the device's clock runs apart from that of the session by more than 10 ms, it
+/// is followed: a block begins up to a thousandth of its length behind or before the end of the
+/// last. After a loss, which is logged, the next sample is placed anew, and never before the end of
+/// the sound that was sent: the device may be ahead of the clock. While sound is lost all the time,
+/// it is placed anew each time that the buffer was sent.
 ///
 /// ```
 /// use std::time::Duration;
@@ -84,8 +80,8 @@ struct Place {
 /// How late callbacks may be, in nanoseconds, without the device's clock being slow.
 const JITTER: i64 = 10_000_000;
 
-/// In nanoseconds, the time in which it is made up for what the clocks are further apart; and the share
-/// of a block by which it moves at most.
+/// In nanoseconds, the time in which it is made up for what the clocks are further apart; and the
+/// share of a block by which it moves at most.
 const FOLLOWED_IN: f64 = 20e9;
 const FASTEST: f64 = 1e-3;
 
@@ -126,10 +122,15 @@ impl Place {
     }
 }
 
-impl Microphone {
-    /// Sound out.
-    pub const AUDIO: Out<AudioBlock> = Out::new("audio");
+ports! {
+    impl Microphone {
+        /// Audio of the device, full scale ±1, at `rate`, with `channels` channels, one block every
+        /// `block`.
+        out AUDIO: AudioBlock;
+    }
+}
 
+impl Microphone {
     /// Looks for a loss; `available` samples of the buffer came before it.
     fn note_loss(&mut self, available: usize) {
         let lost = self.capture.lost();
@@ -162,7 +163,7 @@ impl Node for Microphone {
 
     const NAME: &'static str = "microphone";
     const SUMMARY: &'static str = "Reads a microphone block by block.";
-    const PORTS: &'static [Port] = &[Self::AUDIO.port().help("full scale ±1")];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "one block, and what the device needs";
 
     fn check(params: &MicrophoneParams, _: &OpenCx) -> Result<(), NodeError> {
@@ -214,8 +215,8 @@ impl Node for Microphone {
 mod tests {
     use super::*;
 
-    /// Where a device that makes `rate` samples a second, which come 10 ms at a time, places blocks of
-    /// 20 ms during an hour, in nanoseconds after the first sample of the block was heard.
+    /// Where a device that makes `rate` samples a second, which come 10 ms at a time, places blocks
+    /// of 20 ms during an hour, in nanoseconds after the first sample of the block was heard.
     fn late(rate: f64) -> Vec<f64> {
         let (mut place, mut position, mut last) = (Place::default(), 0, Timestamp(i64::MIN));
         let mut late = Vec::new();

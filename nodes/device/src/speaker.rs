@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{AudioBlock, Gain, Played, Playout, SampleRate};
 
 use crate::{
@@ -27,13 +27,6 @@ params! {
 }
 
 /// Plays sound.
-///
-/// | port     | payload        | what                                                          |
-/// |----------|----------------|---------------------------------------------------------------|
-/// | `audio`  | `audio/Block`  | in: full scale ±1, clipped by the device; `rate`, with `channels` channels |
-/// | `gain`   | `audio/Gain`   | in: how loud it is played from now on                           |
-/// | `played` | `audio/Played` | out: how much was heard, every 20 ms                            |
-/// | `heard`  | `audio/Block`  | out: the sound at the time when it is heard, for `aec`          |
 ///
 /// Latency: `buffer`, and what the device needs.
 ///
@@ -69,16 +62,21 @@ pub struct Speaker {
     tell_at: Timestamp,
 }
 
-impl Speaker {
-    /// Sound in.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// How loud it is played.
-    pub const GAIN: In<Gain> = In::new("gain");
-    /// How much was heard.
-    pub const PLAYED: Out<Played> = Out::new("played");
-    /// The sound when it is heard.
-    pub const HEARD: Out<AudioBlock> = Out::new("heard");
+ports! {
+    impl Speaker {
+        /// Audio to play, full scale ±1, at `rate`, with `channels` channels; the device clips it.
+        in AUDIO: AudioBlock;
+        /// Playback gain from now on.
+        in GAIN: Gain, optional;
+        /// Playback position, every 20 ms.
+        out PLAYED: Played, optional;
+        /// Audio as it is played, timestamped with the time at which it is heard: the echo
+        /// reference of `aec`.
+        out HEARD: AudioBlock, optional;
+    }
+}
 
+impl Speaker {
     /// How often `played` is told.
     const TELL: Duration = Duration::from_millis(20);
 
@@ -127,12 +125,7 @@ impl Node for Speaker {
 
     const NAME: &'static str = "speaker";
     const SUMMARY: &'static str = "Plays sound.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("full scale ±1, rate and channels of the device"),
-        Self::GAIN.port().optional().help("how loud it is played from now on"),
-        Self::PLAYED.port().optional().help("how much was heard"),
-        Self::HEARD.port().optional().help("the sound at the time when it is heard"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     // The device must not wait for others.
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;

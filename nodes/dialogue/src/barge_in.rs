@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{
     Gain, Interruption, Played, SpeechEvent, SpeechEventKind, Transcript, TurnEvent, TurnEventKind,
 };
@@ -12,8 +12,8 @@ params! {
     pub struct BargeInParams {
         /// Speech shorter than this interrupts nothing.
         pub min_speech: Duration = "250ms", range 0.0..=10.0;
-        /// Words that speech needs to interrupt; those of `backchannels` do not count. With 0, speech
-        /// by itself interrupts.
+        /// Words that speech needs to interrupt; those of `backchannels` do not count. With 0,
+        /// speech by itself interrupts.
         pub min_words: usize = "0", range 0.0..=20.0;
         /// What people say to show that they listen, with commas between it.
         pub backchannels: String = "mhm,uh huh,yeah,yes,ok,okay,right,i see,sure,really";
@@ -23,15 +23,6 @@ params! {
 }
 
 /// Decides when speech of the user interrupts the agent.
-///
-/// | port         | payload              | what                                                     |
-/// |--------------|----------------------|----------------------------------------------------------|
-/// | `events`     | `speech/Event`       | in: start and end of speech                                |
-/// | `transcript` | `speech/Transcript`  | in, for `min_words`: what is said, as it comes             |
-/// | `played`     | `audio/Played`       | in: whether the agent can be heard                         |
-/// | `turns`      | `speech/Turn`        | in: when it is the agent's turn                            |
-/// | `interrupt`  | `graph/Interruption` | out: what the graph's `interrupt` names                    |
-/// | `gain`       | `audio/Gain`         | out: how loud the agent speaks                             |
 ///
 /// With `turns` and `played` connected, only an agent whose turn it is can be interrupted: from the
 /// end of the user's turn until all of the answer was heard, but for gaps in its sound.
@@ -78,20 +69,24 @@ pub struct BargeIn {
 /// How long after speech its transcript may come.
 const LATE: Duration = Duration::from_millis(800);
 
-impl BargeIn {
-    /// Start and end of speech.
-    pub const EVENTS: In<SpeechEvent> = In::new("events");
-    /// What is said.
-    pub const TRANSCRIPT: In<Transcript> = In::new("transcript");
-    /// Whether the agent can be heard.
-    pub const PLAYED: In<Played> = In::new("played");
-    /// When it is the agent's turn.
-    pub const TURNS: In<TurnEvent> = In::new("turns");
-    /// Interrupts.
-    pub const INTERRUPT: Out<Interruption> = Out::new("interrupt");
-    /// How loud the agent speaks.
-    pub const GAIN: Out<Gain> = Out::new("gain");
+ports! {
+    impl BargeIn {
+        /// Start and end of user speech.
+        in EVENTS: SpeechEvent;
+        /// Partial and final transcripts of the user; required if `min_words` is greater than zero.
+        in TRANSCRIPT: Transcript, optional;
+        /// Playback position of the agent's audio.
+        in PLAYED: Played, optional;
+        /// Start and end of the user's turns.
+        in TURNS: TurnEvent, optional;
+        /// Interrupts; connect it to `interrupt` of the graph.
+        out INTERRUPT: Interruption, optional;
+        /// Playback gain of the agent, 0 dB or `duck`.
+        out GAIN: Gain, optional;
+    }
+}
 
+impl BargeIn {
     fn speech(&mut self, cx: &mut Cx<'_>, event: SpeechEvent) {
         match event.kind {
             SpeechEventKind::Start => {
@@ -164,14 +159,7 @@ impl Node for BargeIn {
 
     const NAME: &'static str = "barge_in";
     const SUMMARY: &'static str = "Decides when speech of the user interrupts the agent.";
-    const PORTS: &'static [Port] = &[
-        Self::EVENTS.port().help("start and end of speech"),
-        Self::TRANSCRIPT.port().optional().help("for min_words: what is said, as it comes"),
-        Self::PLAYED.port().optional().help("whether the agent can be heard"),
-        Self::TURNS.port().optional().help("when it is the agent's turn"),
-        Self::INTERRUPT.port().optional().help("what the graph's interrupt names"),
-        Self::GAIN.port().optional().help("how loud the agent speaks"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
     const LATENCY: &'static str = "min_speech, or until min_words words are known";
 

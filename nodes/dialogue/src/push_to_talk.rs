@@ -10,9 +10,7 @@ use std::{
     time::Duration,
 };
 
-use afferent_graph::{
-    Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params, read_duration,
-};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports, read_duration};
 use afferent_messages::{AudioBlock, SpeechEvent, SpeechEventKind};
 
 params! {
@@ -25,12 +23,6 @@ params! {
 }
 
 /// Lets sound through while a key is held.
-///
-/// | port     | payload        | what                                                  |
-/// |----------|----------------|-------------------------------------------------------|
-/// | `audio`  | `audio/Block`  | in: all sound                                           |
-/// | `audio`  | `audio/Block`  | out: the sound while the key is held                    |
-/// | `events` | `speech/Event` | out: start and end of that, in place of those of a `vad` |
 ///
 /// Blocks are let through whole: one during which the key was pressed is, one during which it was
 /// let go is not.
@@ -64,14 +56,19 @@ enum Key {
     Enter(Arc<AtomicUsize>),
 }
 
-impl PushToTalk {
-    /// All sound.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// The sound while the key is held.
-    pub const HELD: Out<AudioBlock> = Out::new("audio");
-    /// Start and end of that.
-    pub const EVENTS: Out<SpeechEvent> = Out::new("events");
+ports! {
+    impl PushToTalk {
+        /// Audio of the microphone, full scale ±1, any sample rate and channels.
+        in AUDIO: AudioBlock;
+        /// The blocks during which the key is held, unchanged.
+        out HELD = "audio": AudioBlock;
+        /// Speech start when the key is pressed, speech end when it is released; replaces the
+        /// events of `vad`.
+        out EVENTS: SpeechEvent, optional;
+    }
+}
 
+impl PushToTalk {
     fn is_held(&self, at: Timestamp) -> bool {
         match &self.key {
             Key::Times(times) => times.iter().any(|[start, end]| (*start..*end).contains(&at)),
@@ -91,11 +88,7 @@ impl Node for PushToTalk {
 
     const NAME: &'static str = "push_to_talk";
     const SUMMARY: &'static str = "Lets sound through while a key is held.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("all sound"),
-        Self::HELD.port().help("the sound while the key is held"),
-        Self::EVENTS.port().optional().help("start and end of that, as a vad tells them"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "a block";
 
     fn check(params: &PushToTalkParams, _: &OpenCx) -> Result<(), NodeError> {
@@ -113,7 +106,8 @@ impl Node for PushToTalk {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Some(block) = cx.get(Self::AUDIO) else { return Ok(()) };
         let (at, end) = (cx.at(), cx.at() + block.duration());
-        // As it is when the last sample was heard, so that a block goes through or not as with Enter.
+        // As it is when the last sample was heard, so that a block goes through or not as with
+        // Enter.
         let held = self.is_held(at.max(end - Duration::from_nanos(1)));
         if held != self.was_held {
             self.tell(cx, held, at);

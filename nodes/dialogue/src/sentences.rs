@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
 use afferent_messages::{Text, TurnEvent, TurnEventKind};
 
 choices! {
@@ -24,7 +24,8 @@ params! {
         pub unit: Unit = "clause";
         /// A part is at least this long, but for the last one.
         pub min_chars: usize = "12", range 1.0..=1000.0, unit "characters";
-        /// Text that waited for this long goes on up to its last whole word; `0s` waits for the end.
+        /// Text that waited for this long goes on up to its last whole word; `0s` waits for the
+        /// end.
         pub max_wait: Duration = "1s", range 0.0..=60.0;
         /// Whether the answer to a turn waits until `turns` tells that the turn is over.
         pub hold: bool = "false";
@@ -32,13 +33,6 @@ params! {
 }
 
 /// Cuts text that comes piece by piece into parts that can be said.
-///
-/// | port      | payload       | what                                                           |
-/// |-----------|---------------|----------------------------------------------------------------|
-/// | `text`    | `text/Text`   | in: pieces of text, the last of a turn marked                    |
-/// | `turns`   | `speech/Turn` | in, for `hold`: when turns of the user are over                  |
-/// | `notices` | `text/Text`   | in: whole texts that nobody asked for, such as that a timer is over |
-/// | `text`    | `text/Text`   | out: the same text in parts, the last of a turn marked           |
 ///
 /// A mark ends a part when a space follows it, so that `3.5` and `7:30` stay whole; abbreviations
 /// such as `Mr.` end none. The parts of a turn in a row are its text but for the spaces between
@@ -79,16 +73,20 @@ pub struct Sentences {
     quiet_until: Timestamp,
 }
 
-impl Sentences {
-    /// Pieces of text.
-    pub const TEXT: In<Text> = In::new("text");
-    /// When turns are over.
-    pub const TURNS: In<TurnEvent> = In::new("turns");
-    /// Texts that nobody asked for.
-    pub const NOTICES: In<Text> = In::new("notices");
-    /// Parts of it.
-    pub const PARTS: Out<Text> = Out::new("text");
+ports! {
+    impl Sentences {
+        /// Pieces of text, such as tokens; the last piece of a turn is marked.
+        in TEXT: Text;
+        /// Start and end of the user's turns; required if `hold` is set.
+        in TURNS: TurnEvent, optional;
+        /// Whole texts that answer no turn, such as an alarm.
+        in NOTICES: Text, optional;
+        /// The same text in sentences or clauses; the last one of a turn is marked.
+        out PARTS = "text": Text;
+    }
+}
 
+impl Sentences {
     fn take_in(&mut self, cx: &mut Cx<'_>, text: &Text) {
         let is_new = text.turn != self.turn || !self.is_answering;
         self.is_answering = !text.is_last;
@@ -196,12 +194,7 @@ impl Node for Sentences {
     const NAME: &'static str = "sentences";
     const SUMMARY: &'static str =
         "Cuts text that comes piece by piece into parts that can be said.";
-    const PORTS: &'static [Port] = &[
-        Self::TEXT.port().help("pieces of text, the last of a turn marked"),
-        Self::TURNS.port().optional().help("for hold: when turns of the user are over"),
-        Self::NOTICES.port().optional().help("texts that nobody asked for, as of a timer"),
-        Self::PARTS.port().help("the same text in parts, the last of a turn marked"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
     const LATENCY: &'static str = "until the end of a part, max_wait at most";
 

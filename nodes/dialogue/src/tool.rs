@@ -5,7 +5,7 @@ mod file;
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{Text, ToolMessage};
 use serde_json::{Map, Value, json};
 
@@ -24,12 +24,6 @@ params! {
 }
 
 /// Does what a language model asks for: a command, a request, or something that is built in.
-///
-/// | port      | payload     | what                                                         |
-/// |-----------|-------------|--------------------------------------------------------------|
-/// | `calls`   | `text/Tool` | in: a tool and its arguments                                   |
-/// | `results` | `text/Tool` | out: what it gave, or `{"error": "..."}`; one for every call   |
-/// | `alarms`  | `text/Text` | out: `alarm`, when a timer is over                             |
 ///
 /// The file `tools` has a line for each tool, by its name:
 ///
@@ -70,14 +64,18 @@ pub struct Tool {
     timers: Vec<(Timestamp, u64)>,
 }
 
-impl Tool {
-    /// Tools and their arguments.
-    pub const CALLS: In<ToolMessage> = In::new("calls");
-    /// What they gave.
-    pub const RESULTS: Out<ToolMessage> = Out::new("results");
-    /// Timers that are over.
-    pub const ALARMS: Out<Text> = Out::new("alarms");
+ports! {
+    impl Tool {
+        /// Tool calls: the name of a tool and its arguments, a JSON object.
+        in CALLS: ToolMessage;
+        /// One result per call: a JSON object, `{"error": "..."}` if the call failed.
+        out RESULTS: ToolMessage;
+        /// The text `alarm`, when a timer expires.
+        out ALARMS: Text, optional;
+    }
+}
 
+impl Tool {
     /// What a tool gives.
     ///
     /// # Errors
@@ -110,11 +108,7 @@ impl Node for Tool {
 
     const NAME: &'static str = "tool";
     const SUMMARY: &'static str = "Does what a language model asks for.";
-    const PORTS: &'static [Port] = &[
-        Self::CALLS.port().help("a tool and its arguments, a JSON object"),
-        Self::RESULTS.port().help("what it gave, or {\"error\": \"...\"}; one for every call"),
-        Self::ALARMS.port().optional().help("the text alarm, when a timer is over"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     // It waits for others.
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;

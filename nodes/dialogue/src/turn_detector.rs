@@ -4,7 +4,7 @@ mod pause;
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{
     AudioBlock, Played, SpeechEvent, SpeechEventKind, Text, Transcript, TurnEvent, TurnEventKind,
 };
@@ -29,15 +29,6 @@ params! {
 }
 
 /// Decides when a user has said all, and puts together what was said.
-///
-/// | port         | payload             | what                                                      |
-/// |--------------|---------------------|-----------------------------------------------------------|
-/// | `events`     | `speech/Event`      | in: start and end of speech                                 |
-/// | `transcript` | `speech/Transcript` | in: what was said; only final ones count                    |
-/// | `played`     | `audio/Played`      | in: what was heard of answers                               |
-/// | `audio`      | `audio/Block`       | in, for `model`: all sound, one channel at the model's rate |
-/// | `text`       | `text/Text`         | out: what was said in a turn, all of it                     |
-/// | `turns`      | `speech/Turn`       | out: start and end of turns, and turns that go on after all |
 ///
 /// A turn ends when there was silence for `min_delay`, counted from the end of speech, and what was
 /// said is known; after a word of `hesitation`, or when `model` hears that it goes on, it takes
@@ -100,20 +91,25 @@ enum State {
     Over,
 }
 
-impl TurnDetector {
-    /// Start and end of speech.
-    pub const EVENTS: In<SpeechEvent> = In::new("events");
-    /// What was said.
-    pub const TRANSCRIPT: In<Transcript> = In::new("transcript");
-    /// What was heard of answers.
-    pub const PLAYED: In<Played> = In::new("played");
-    /// All sound.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// What was said in a turn.
-    pub const TEXT: Out<Text> = Out::new("text");
-    /// What happens to turns.
-    pub const TURNS: Out<TurnEvent> = Out::new("turns");
+ports! {
+    impl TurnDetector {
+        /// Start and end of user speech.
+        in EVENTS: SpeechEvent, optional;
+        /// Transcripts of the user; partial ones are ignored.
+        in TRANSCRIPT: Transcript;
+        /// Playback position of the agent's audio.
+        in PLAYED: Played, optional;
+        /// Audio of the user, one channel, at the sample rate of `model`, full scale ±1; required
+        /// if `model` is set.
+        in AUDIO: AudioBlock, optional;
+        /// Whole text of a turn.
+        out TEXT: Text;
+        /// Start, end, and resumption of turns.
+        out TURNS: TurnEvent, optional;
+    }
+}
 
+impl TurnDetector {
     fn tell(&self, cx: &mut Cx<'_>, kind: TurnEventKind) {
         let now = cx.now();
         cx.send_at(Self::TURNS, now, TurnEvent { turn: self.turn, kind });
@@ -211,17 +207,7 @@ impl Node for TurnDetector {
     const NAME: &'static str = "turn_detector";
     const SUMMARY: &'static str =
         "Decides when a user has said all, and puts together what was said.";
-    const PORTS: &'static [Port] = &[
-        Self::EVENTS.port().optional().help("start and end of speech"),
-        Self::TRANSCRIPT.port().help("what was said; only final ones count"),
-        Self::PLAYED.port().optional().help("what was heard of answers"),
-        Self::AUDIO.port().optional().help("for model: all sound, one channel at its rate"),
-        Self::TEXT.port().help("what was said in a turn, all of it"),
-        Self::TURNS
-            .port()
-            .optional()
-            .help("start and end of turns, and turns that go on after all"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
     const LATENCY: &'static str = "min_delay after the end of speech, max_delay at most";
 

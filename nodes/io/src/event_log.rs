@@ -6,16 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use afferent_graph::{Cx, Field, Header, Node, NodeError, OpenCx, Packet, Port, choices, params};
+use afferent_graph::{
+    Cx, Field, Header, Node, NodeError, OpenCx, Packet, Port, choices, params, ports,
+};
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::output::{self, file_error};
 
 /// Writes one line for each packet.
-///
-/// | port     | type          | unit                | rate           |
-/// |----------|---------------|---------------------|----------------|
-/// | `events` | any, many     | of the payload      | a few a second |
 ///
 /// Latency: none. A line is written before the next packet is looked at, so a reader that is slow
 /// holds up the nodes on the same thread.
@@ -34,7 +32,7 @@ use crate::output::{self, file_error};
 /// transcripts are left out.
 ///
 /// ```
-/// use afferent_graph::{In, Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
 /// use afferent_messages::KeywordEvent;
 /// use afferent_nodes_io::{EventLog, EventLogParams, LogFormat};
 ///
@@ -42,7 +40,7 @@ use crate::output::{self, file_error};
 /// let params = EventLogParams { format: LogFormat::Json, path: Some(path.clone()) };
 /// let mut bench = NodeBench::new(EventLog::open(params, &OpenCx::default())?);
 /// let event = KeywordEvent { label: "stop".to_owned(), score: 0.97 };
-/// bench.call(In::new("events"), Timestamp(3_920_000_000), event)?;
+/// bench.call(EventLog::EVENTS.of(), Timestamp(3_920_000_000), event)?;
 /// let line = std::fs::read_to_string(&path).unwrap();
 /// assert!(line.starts_with(r#"{"t_s":3.92,"node":"","type":"speech/Keyword","sequence":0,"#));
 /// # std::fs::remove_file(path).unwrap();
@@ -79,6 +77,13 @@ params! {
     }
 }
 
+ports! {
+    impl EventLog {
+        /// Packets to write, of any payload.
+        in EVENTS: any, many;
+    }
+}
+
 impl EventLog {
     /// A log that writes to `writer`, which messages call `name`.
     pub fn new(format: LogFormat, name: impl Into<PathBuf>, writer: Box<dyn Write + Send>) -> Self {
@@ -92,7 +97,7 @@ impl Node for EventLog {
 
     const NAME: &'static str = "event_log";
     const SUMMARY: &'static str = "Writes one line for each packet, for people or as JSON.";
-    const PORTS: &'static [Port] = &[Port::any("events").many().help("what is to be written")];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "none";
 
     fn check(params: &EventLogParams, _: &OpenCx) -> Result<(), NodeError> {
@@ -275,7 +280,6 @@ mod tests {
     use afferent_messages::{AudioBlock, KeywordEvent, SpeechEvent};
 
     use super::*;
-    use afferent_graph::PortId;
 
     /// What a log has written, to look at while the log has the other end.
     #[derive(Clone, Default)]
@@ -306,8 +310,11 @@ mod tests {
         let origin = packet.header;
         let around = Surroundings { origin, ..Surroundings::default() };
         let caller = Caller { now: origin.at, real_ns, restarted: false, around: &around };
-        let inbound =
-            Inbound { port: PortId::at(0), name: "events".into(), source: "wake".to_owned() };
+        let inbound = Inbound {
+            port: EventLog::EVENTS.id(),
+            name: EventLog::EVENTS.name().into(),
+            source: "wake".to_owned(),
+        };
         log.process(&mut Cx::new(caller, Some((&inbound, &mut packet)), &mut Outbox::default()))
     }
 

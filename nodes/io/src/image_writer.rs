@@ -2,16 +2,12 @@
 
 use std::{fs, path::PathBuf};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Port, Weight, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
 use afferent_messages::Image;
 
 use crate::output::{self, file_error};
 
 /// Writes each picture to a PNG file of a folder.
-///
-/// | port     | payload        | what                                                          |
-/// |----------|----------------|---------------------------------------------------------------|
-/// | `images` | `vision/Image` | in: of any size and format                                     |
 ///
 /// Latency: none. The files are called `000000.png` and so on, by the place of the picture in its
 /// stream: where the stream drops pictures, as it does by default while the disk is slow, numbers
@@ -46,9 +42,11 @@ params! {
     }
 }
 
-impl ImageWriter {
-    /// Pictures in.
-    pub const IMAGES: In<Image> = In::new("images");
+ports! {
+    impl ImageWriter {
+        /// Images of any size and pixel format.
+        in IMAGES: Image;
+    }
 }
 
 impl Node for ImageWriter {
@@ -56,7 +54,7 @@ impl Node for ImageWriter {
 
     const NAME: &'static str = "image_writer";
     const SUMMARY: &'static str = "Writes each picture to a PNG file of a folder.";
-    const PORTS: &'static [Port] = &[Self::IMAGES.port().help("of any size and format")];
+    const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const LATENCY: &'static str = "none";
 

@@ -1,14 +1,10 @@
 //! Pictures without a camera.
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{Image, PixelFormat};
 
 /// Sends coloured bars that move, darker from the top to the bottom, with a white square that runs
 /// along the diagonal.
-///
-/// | port     | payload        | what                                                          |
-/// |----------|----------------|---------------------------------------------------------------|
-/// | `images` | `vision/Image` | out: `fps` a second; each is sent at its time                  |
 ///
 /// Latency: none. A picture follows from its number and the settings alone, so that every run on
 /// the virtual clock sends the same. Its time is its number by `fps`, from the start of the session
@@ -69,10 +65,15 @@ const BARS: [[u8; 3]; 8] = [
 /// Pixels that the bars and the square move from one picture to the next.
 const STEP: u64 = 4;
 
-impl TestPattern {
-    /// Pictures out.
-    pub const IMAGES: Out<Image> = Out::new("images");
+ports! {
+    impl TestPattern {
+        /// Images of the moving pattern, `fps` per second, in the size and pixel format of the
+        /// parameters.
+        out IMAGES: Image;
+    }
+}
 
+impl TestPattern {
     /// Time of a picture.
     fn time_of(&self, number: u32) -> Timestamp {
         Timestamp((f64::from(number) * 1e9 / self.params.fps).round() as i64)
@@ -151,8 +152,7 @@ impl Node for TestPattern {
 
     const NAME: &'static str = "test_pattern";
     const SUMMARY: &'static str = "Sends pictures of a moving pattern, the same in every run.";
-    const PORTS: &'static [Port] =
-        &[Self::IMAGES.port().help("a moving pattern, in the size and format of the settings")];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "none";
 
     fn open(params: TestPatternParams, _: &OpenCx) -> Result<Self, NodeError> {

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io::BufWriter, path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
 use afferent_messages::{AudioBlock, Gain, Played, Playout, SampleRate};
 use hound::{WavSpec, WavWriter};
 
@@ -13,16 +13,9 @@ use crate::{
 
 /// Writes sound to a WAV file.
 ///
-/// | port     | payload        | what                                                          |
-/// |----------|----------------|---------------------------------------------------------------|
-/// | `audio`  | `audio/Block`  | in: full scale ±1; rate and channels of the first block, to the end |
-/// | `gain`   | `audio/Gain`   | in, for `pace: realtime`: how loud it is played from now on     |
-/// | `played` | `audio/Played` | out, for `pace: realtime`: how much was heard, every 20 ms      |
-/// | `heard`  | `audio/Block`  | out, for `pace: realtime`: the sound at the time when it is heard |
-///
 /// Latency: none. The file is made when the graph starts, with the folders above it; one that is
-/// there is overwritten. Its header is completed when the stream ends or the node is dropped, and for
-/// a program that is killed before that with each second of sound.
+/// there is overwritten. Its header is completed when the stream ends or the node is dropped, and
+/// for a program that is killed before that with each second of sound.
 ///
 /// With `pace: realtime` the file is a loudspeaker: it has what would be heard, from the start of
 /// the session on. Sound that comes to a silent device is heard `buffer` later; an interrupt lets
@@ -106,16 +99,22 @@ struct Writer {
     last: Option<(Timestamp, Duration)>,
 }
 
-impl WavSink {
-    /// Sound in.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// How loud it is played.
-    pub const GAIN: In<Gain> = In::new("gain");
-    /// How much was heard.
-    pub const PLAYED: Out<Played> = Out::new("played");
-    /// The sound when it is heard.
-    pub const HEARD: Out<AudioBlock> = Out::new("heard");
+ports! {
+    impl WavSink {
+        /// Audio to write, full scale ±1; the first block sets the sample rate and the channels of
+        /// the file.
+        in AUDIO: AudioBlock;
+        /// Playback gain from now on; used with `pace: realtime`.
+        in GAIN: Gain, optional;
+        /// Playback position, every 20 ms; sent with `pace: realtime`.
+        out PLAYED: Played, optional;
+        /// Audio as it is played, timestamped with the time at which it is heard; sent with `pace:
+        /// realtime`.
+        out HEARD: AudioBlock, optional;
+    }
+}
 
+impl WavSink {
     /// How often `played` is told.
     const TELL: Duration = Duration::from_millis(20);
 
@@ -219,12 +218,7 @@ impl Node for WavSink {
 
     const NAME: &'static str = "wav_sink";
     const SUMMARY: &'static str = "Writes sound to a WAV file.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("full scale ±1, rate and channels of the first block"),
-        Self::GAIN.port().optional().help("with pace: realtime, how loud it is played from now on"),
-        Self::PLAYED.port().optional().help("with pace: realtime, how much was heard"),
-        Self::HEARD.port().optional().help("with pace: realtime, the sound when it is heard"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
     const LATENCY: &'static str = "none; with pace: realtime the buffer of the device";
 

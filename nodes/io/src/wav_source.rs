@@ -2,26 +2,22 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
 use afferent_messages::AudioBlock;
 
 use crate::wav_file::WavFile;
 
 /// Reads a WAV file block by block.
 ///
-/// | port    | type           | unit          | rate                          |
-/// |---------|----------------|---------------|-------------------------------|
-/// | `audio` | `AudioBlock`   | full scale ±1 | of the file; one every `block` |
-///
 /// Latency: one block, as from a microphone: at pace `realtime` a block is sent when its last
 /// sample would have been heard. The time of a block is that of its first sample; the file starts
 /// at the start of the session.
 ///
-/// It reads PCM of 8, 16, 24 and 32 bits and 32-bit floating point, up to 64 channels and
-/// 768 kHz. The last block is as short as the file leaves it. Of a file that is cut short, the
-/// samples that are there are sent before the node ends with an error. A file that does not say how
-/// long it is, because it was written to a pipe or by a program that was killed, is read to its end,
-/// with a warning.
+/// It reads PCM of 8, 16, 24 and 32 bits and 32-bit floating point, up to 64 channels and 768 kHz.
+/// The last block is as short as the file leaves it. Of a file that is cut short, the samples that
+/// are there are sent before the node ends with an error. A file that does not say how long it is,
+/// because it was written to a pipe or by a program that was killed, is read to its end, with a
+/// warning.
 ///
 /// ```
 /// use std::time::Duration;
@@ -85,10 +81,15 @@ params! {
     }
 }
 
-impl WavSource {
-    /// Sound out.
-    pub const AUDIO: Out<AudioBlock> = Out::new("audio");
+ports! {
+    impl WavSource {
+        /// Audio of the file, full scale ±1, at the sample rate of the file, one block every
+        /// `block`.
+        out AUDIO: AudioBlock;
+    }
+}
 
+impl WavSource {
     /// Samples of each channel in the next block; zero at the end of the file.
     fn next_len(&self) -> usize {
         self.file.rate().samples(self.params.block).max(1).min(self.file.left())
@@ -144,8 +145,7 @@ impl Node for WavSource {
 
     const NAME: &'static str = "wav_source";
     const SUMMARY: &'static str = "Reads a WAV file block by block.";
-    const PORTS: &'static [Port] =
-        &[Self::AUDIO.port().help("full scale ±1, rate and channels of the file")];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "one block";
 
     fn check(params: &WavSourceParams, _: &OpenCx) -> Result<(), NodeError> {

@@ -10,7 +10,7 @@ mod words;
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{
     AudioBlock, HeardWord, SampleRate, SpeechEvent, SpeechEventKind, Transcript,
 };
@@ -55,21 +55,15 @@ params! {
 
 /// Turns speech into words, with partial results and the times of words.
 ///
-/// | port         | payload             | what                                                     |
-/// |--------------|---------------------|----------------------------------------------------------|
-/// | `audio`      | `audio/Block`       | in: one channel at the model's rate; all sound, or speech of `vad` |
-/// | `events`     | `speech/Event`      | in, optional: the end of speech ends the utterance         |
-/// | `transcript` | `speech/Transcript` | out: all words of an utterance, whenever they change, and at its end |
-///
 /// An utterance ends with an event, a gap in the sound, a pause of `silence`, or the end of the
 /// stream. What the model has not said by then it says to silence that is added. Utterances without
 /// words are not reported.
 ///
 /// Contract of the model: `forward(sound f32[1, context + window], state f32[..]) -> (chances
-/// f32[1, steps, labels], state)`, metadata `sample_rate`, `window_size`, `context_size`; the chances
-/// are natural logarithms of letters for CTC, label 0 is the blank, and one label is a space. With
-/// `lexicon`, a prefix beam search finds the likeliest words by the language model of the package,
-/// an ARPA file; otherwise the likeliest letters make the words.
+/// f32[1, steps, labels], state)`, metadata `sample_rate`, `window_size`, `context_size`; the
+/// chances are natural logarithms of letters for CTC, label 0 is the blank, and one label is a
+/// space. With `lexicon`, a prefix beam search finds the likeliest words by the language model of
+/// the package, an ARPA file; otherwise the likeliest letters make the words.
 ///
 /// Latency: a window for partial results; the end of speech for final ones.
 ///
@@ -121,14 +115,19 @@ const TAIL: Duration = Duration::from_millis(300);
 /// Longest delay that a package may give.
 const MAX_DELAY_MS: f32 = 10_000.0;
 
-impl Asr {
-    /// Sound to listen to.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// Start and end of speech.
-    pub const EVENTS: In<SpeechEvent> = In::new("events");
-    /// What was heard.
-    pub const TRANSCRIPT: Out<Transcript> = Out::new("transcript");
+ports! {
+    impl Asr {
+        /// Audio or speech segments of `vad`, one channel, at the sample rate of the model, full
+        /// scale ±1.
+        in AUDIO: AudioBlock;
+        /// Speech events; the end of speech ends the utterance.
+        in EVENTS: SpeechEvent, optional;
+        /// All words of the utterance, whenever they change and at its end.
+        out TRANSCRIPT: Transcript;
+    }
+}
 
+impl Asr {
     /// Forgets all sound; the next comes `at`.
     fn clear(&mut self, at: Timestamp) {
         self.model.reset();
@@ -179,8 +178,8 @@ impl Asr {
         cx.send_at(Self::TRANSCRIPT, at, transcript);
     }
 
-    /// Ends the utterance where its sound ends, or at `next`, where the next one is heard first, if that
-    /// is earlier: time began anew, and nothing that is later may come before.
+    /// Ends the utterance where its sound ends, or at `next`, where the next one is heard first, if
+    /// that is earlier: time began anew, and nothing that is later may come before.
     fn end_utterance(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
         let Some(at) = self.next_at.map(|at| at.min(next)) else { return Ok(()) };
         let tail = self.pending.len() - self.context + self.rate.samples(TAIL);
@@ -192,8 +191,8 @@ impl Asr {
         Ok(())
     }
 
-    /// Begins a new utterance when this one is over; the sound goes on, and what was not decoded yet
-    /// of it begins at `rest_at`.
+    /// Begins a new utterance when this one is over; the sound goes on, and what was not decoded
+    /// yet of it begins at `rest_at`.
     fn end_at_pause(&mut self, cx: &mut Cx<'_>, rest_at: Timestamp) {
         let silent = self.decoder.silent_for() >= self.limits.silence;
         if silent || self.decoder.heard() >= self.limits.max_utterance {
@@ -236,11 +235,7 @@ impl Node for Asr {
 
     const NAME: &'static str = "asr";
     const SUMMARY: &'static str = "Turns speech into words.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("one channel at the model's sample rate, all sound or speech only"),
-        Self::EVENTS.port().optional().help("the end of speech ends the utterance"),
-        Self::TRANSCRIPT.port().help("all words of an utterance, when they change and at its end"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const LATENCY: &'static str = "a window for partial results, the end of speech for final ones";
 

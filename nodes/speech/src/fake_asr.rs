@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, choices, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
 use afferent_messages::{AudioBlock, HeardWord, SpeechEvent, SpeechEventKind, Transcript};
 
 use crate::script::{Script, no_text};
@@ -20,7 +20,8 @@ choices! {
 params! {
     /// Settings of [`FakeAsr`].
     pub struct FakeAsrParams {
-        /// What is heard, utterance after utterance, with "|" between them; then from the first again.
+        /// What is heard, utterance after utterance, with "|" between them; then from the first
+        /// again.
         pub texts: String;
         /// Time from the end of speech to the final transcript.
         pub delay: Duration = "100ms", range 0.0..=60.0;
@@ -36,12 +37,6 @@ params! {
 }
 
 /// Says what it was told to have heard, in the place of `asr` in tests of the rest of a graph.
-///
-/// | port         | payload             | what                                                  |
-/// |--------------|---------------------|-------------------------------------------------------|
-/// | `audio`      | `audio/Block`       | in, optional: sound, of which only the level counts     |
-/// | `events`     | `speech/Event`      | in, optional: begin and end of speech                   |
-/// | `transcript` | `speech/Transcript` | out: the words so far, and all of them after the end    |
 ///
 /// Times are those of the clock of the session, so that on the virtual clock it does the same in
 /// every run. It hears nothing of what is said.
@@ -87,14 +82,18 @@ struct Speech {
     heard: usize,
 }
 
-impl FakeAsr {
-    /// Sound to listen to.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// Start and end of speech.
-    pub const EVENTS: In<SpeechEvent> = In::new("events");
-    /// What was heard.
-    pub const TRANSCRIPT: Out<Transcript> = Out::new("transcript");
+ports! {
+    impl FakeAsr {
+        /// Audio, full scale ±1, any sample rate and channels; only its level is used.
+        in AUDIO: AudioBlock, optional;
+        /// Start and end of speech.
+        in EVENTS: SpeechEvent, optional;
+        /// The words so far while speech goes on, all words after its end.
+        out TRANSCRIPT: Transcript;
+    }
+}
 
+impl FakeAsr {
     fn begin(&mut self, now: Timestamp) {
         if self.speech.is_none() {
             let words = self.script.next().split_whitespace().map(str::to_owned).collect();
@@ -164,11 +163,7 @@ impl Node for FakeAsr {
 
     const NAME: &'static str = "fake_asr";
     const SUMMARY: &'static str = "Says what it was told to have heard, for tests.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().optional().help("sound, of which only the level counts"),
-        Self::EVENTS.port().optional().help("begin and end of speech"),
-        Self::TRANSCRIPT.port().help("the words so far, and all of them after the end of speech"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
     const LATENCY: &'static str = "`delay` behind the end of speech";
 

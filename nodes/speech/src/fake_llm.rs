@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{Played, Text, ToolMessage, Word};
 
 use crate::{
@@ -14,9 +14,9 @@ params! {
     /// Settings of [`FakeLlm`].
     pub struct FakeLlmParams {
         /// The answers, one after the other, with "|" between them; then from the first again. One
-        /// that begins with "call:" is a call of a tool: "call: weather {\"place\": \"Bern\"}". In an
-        /// answer, "{text}" stands for what the user says, "{heard}" for what he heard of the answer
-        /// before, "{json}" for what a tool gave.
+        /// that begins with "call:" is a call of a tool: "call: weather {\"place\": \"Bern\"}". In
+        /// an answer, "{text}" stands for what the user says, "{heard}" for what he heard of the
+        /// answer before, "{json}" for what a tool gave.
         pub answers: String;
         /// Time from what the user says, or from what a tool gave, to the first token.
         pub first_token: Duration = "200ms", range 0.0..=60.0;
@@ -30,15 +30,6 @@ params! {
 }
 
 /// Answers what it was told to answer, in the place of `llm` in tests of the rest of a graph.
-///
-/// | port      | payload        | what                                                       |
-/// |-----------|----------------|------------------------------------------------------------|
-/// | `text`    | `text/Text`    | in: what the user says in a turn                             |
-/// | `results` | `text/Tool`    | in: what a tool gave, for the call that came last            |
-/// | `words`   | `speech/Word`  | in: the words of the answer and when its sound says them     |
-/// | `played`  | `audio/Played` | in: how much of that sound was heard                         |
-/// | `answer`  | `text/Text`    | out: the answer, a word at a time, the end marked            |
-/// | `calls`   | `text/Tool`    | out: a call of a tool, instead of an answer                  |
 ///
 /// What comes during an answer waits for its end. An interrupt ends the answer. Times are those of
 /// the clock of the session, so that on the virtual clock it does the same in every run.
@@ -85,20 +76,24 @@ enum Token {
     Call(String, String),
 }
 
-impl FakeLlm {
-    /// What the user says.
-    pub const TEXT: In<Text> = In::new("text");
-    /// What tools gave.
-    pub const RESULTS: In<ToolMessage> = In::new("results");
-    /// Words of the answer that its sound says.
-    pub const WORDS: In<Word> = In::new("words");
-    /// How much of the sound was heard.
-    pub const PLAYED: In<Played> = In::new("played");
-    /// The answer, piece by piece.
-    pub const ANSWER: Out<Text> = Out::new("answer");
-    /// Calls of tools.
-    pub const CALLS: Out<ToolMessage> = Out::new("calls");
+ports! {
+    impl FakeLlm {
+        /// User text of a turn.
+        in TEXT: Text;
+        /// Result of the last tool call.
+        in RESULTS: ToolMessage, optional;
+        /// Words of the answer, timestamped with their time in the synthesized audio.
+        in WORDS: Word, optional;
+        /// Playback position of that audio.
+        in PLAYED: Played, optional;
+        /// The answer, one packet per word; the last piece is marked.
+        out ANSWER: Text;
+        /// A tool call in place of an answer.
+        out CALLS: ToolMessage, optional;
+    }
+}
 
+impl FakeLlm {
     /// Takes in what the user says.
     fn ask(&mut self, text: &Text, now: Timestamp) {
         let heard: Vec<_> = self.answer.split_whitespace().take(self.heard.words()).collect();
@@ -163,14 +158,7 @@ impl Node for FakeLlm {
 
     const NAME: &'static str = "fake_llm";
     const SUMMARY: &'static str = "Answers what it was told to answer, for tests.";
-    const PORTS: &'static [Port] = &[
-        Self::TEXT.port().help("what the user says in a turn"),
-        Self::RESULTS.port().optional().help("what a tool gave, for the call that came last"),
-        Self::WORDS.port().optional().help("the words of the answer and when its sound says them"),
-        Self::PLAYED.port().optional().help("how much of that sound was heard"),
-        Self::ANSWER.port().help("the answer, a word at a time, the end marked"),
-        Self::CALLS.port().optional().help("a call of a tool, instead of an answer"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
     const LATENCY: &'static str = "`first_token`, then `token` for each word";
 

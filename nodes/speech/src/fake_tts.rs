@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, f32::consts::TAU, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{AudioBlock, SampleRate, Text, Word};
 
 params! {
@@ -27,12 +27,6 @@ params! {
 
 /// Says text as a tone that is as long as the text, in the place of `tts` in tests of the rest of a
 /// graph.
-///
-/// | port    | payload       | what                                                  |
-/// |---------|---------------|-------------------------------------------------------|
-/// | `text`  | `text/Text`   | in: what is to be said                                 |
-/// | `audio` | `audio/Block` | out: the tone, one channel, `chunk` a block            |
-/// | `words` | `speech/Word` | out: each word as it is said, at the time of its begin |
 ///
 /// Sound begins at the time of its text, or where the sound of the text before it ends. Between two
 /// words the tone pauses for a letter. What comes during a text waits for its end, and an interrupt
@@ -72,14 +66,18 @@ pub struct FakeTts {
     phase: usize,
 }
 
-impl FakeTts {
-    /// What is to be said.
-    pub const TEXT: In<Text> = In::new("text");
-    /// The sound of it.
-    pub const AUDIO: Out<AudioBlock> = Out::new("audio");
-    /// Its words and their times.
-    pub const WORDS: Out<Word> = Out::new("words");
+ports! {
+    impl FakeTts {
+        /// Text to speak.
+        in TEXT: Text;
+        /// The tone, one channel, at `rate`, full scale ±1, one block every `chunk`.
+        out AUDIO: AudioBlock;
+        /// Words, each timestamped with its start in the audio.
+        out WORDS: Word, optional;
+    }
+}
 
+impl FakeTts {
     fn begin(&mut self, text: &Text, at: Timestamp, now: Timestamp) {
         if text.turn != self.turn {
             (self.turn, self.position) = (text.turn, 0);
@@ -150,11 +148,7 @@ impl Node for FakeTts {
 
     const NAME: &'static str = "fake_tts";
     const SUMMARY: &'static str = "Says text as a tone, for tests.";
-    const PORTS: &'static [Port] = &[
-        Self::TEXT.port().help("what is to be said"),
-        Self::AUDIO.port().help("the tone, one channel"),
-        Self::WORDS.port().optional().help("each word as it is said, at the time of its begin"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
     const LATENCY: &'static str = "`first_chunk`, then `next_chunk` for each chunk";
 

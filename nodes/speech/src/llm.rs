@@ -5,7 +5,7 @@ mod dialogue;
 use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{
-    Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, choices, params,
+    Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, choices, params, ports,
 };
 use afferent_messages::{Played, Text, ToolMessage, Word};
 use afferent_text::TextError;
@@ -44,26 +44,18 @@ params! {
 
 /// Answers what a user says with a language model, token by token.
 ///
-/// | port      | payload        | what                                                         |
-/// |-----------|----------------|--------------------------------------------------------------|
-/// | `text`    | `text/Text`    | in: what the user says in a turn                               |
-/// | `results` | `text/Tool`    | in: what a tool gave, for the call that came last              |
-/// | `words`   | `speech/Word`  | in: the words of the answer and when its sound says them       |
-/// | `played`  | `audio/Played` | in: how much of that sound was heard                           |
-/// | `answer`  | `text/Text`    | out: the answer, piece by piece, the last one marked           |
-/// | `calls`   | `text/Tool`    | out: a call of a tool, instead of an answer                    |
-///
 /// What was said stays in mind until the model's context has no room for another answer; then the
 /// oldest turns are forgotten. The model reads only what is new, as long as nothing was forgotten.
 /// A text of the same turn as the last one takes its place: the user went on. The result of a call
 /// that something was said after is dropped. After eight calls in a row, and where a turn does not
-/// fit the context by itself, `apology` is the answer. An interrupt ends an answer between two tokens; what
-/// `history` says of it stays in mind.
+/// fit the context by itself, `apology` is the answer. An interrupt ends an answer between two
+/// tokens; what `history` says of it stays in mind.
 ///
 /// Contract of the model: that of ExecuTorch's Llama exports, with `tokenizer` and `chat` in
 /// `model.yaml`. Tokens are the likeliest ones.
 ///
-/// Latency: for the first piece, one run of the model on what is new; for each other, one on a token.
+/// Latency: for the first piece, one run of the model on what is new; for each other, one on a
+/// token.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
@@ -102,20 +94,24 @@ pub struct Llm {
 /// Most calls in a row: a model that goes on then is told nothing by what it gets.
 const MOST_CALLS: u32 = 8;
 
-impl Llm {
-    /// What the user says.
-    pub const TEXT: In<Text> = In::new("text");
-    /// What tools gave.
-    pub const RESULTS: In<ToolMessage> = In::new("results");
-    /// Words of the answer that its sound says.
-    pub const WORDS: In<Word> = In::new("words");
-    /// How much of the sound was heard.
-    pub const PLAYED: In<Played> = In::new("played");
-    /// The answer, piece by piece.
-    pub const ANSWER: Out<Text> = Out::new("answer");
-    /// Calls of tools.
-    pub const CALLS: Out<ToolMessage> = Out::new("calls");
+ports! {
+    impl Llm {
+        /// User text of a turn.
+        in TEXT: Text;
+        /// Result of the last tool call.
+        in RESULTS: ToolMessage, optional;
+        /// Words of the answer, timestamped with their time in the synthesized audio.
+        in WORDS: Word, optional;
+        /// Playback position of that audio.
+        in PLAYED: Played, optional;
+        /// The answer, piece by piece; the last piece is marked.
+        out ANSWER: Text;
+        /// A tool call in place of an answer.
+        out CALLS: ToolMessage, optional;
+    }
+}
 
+impl Llm {
     /// Takes in what the user says.
     fn ask(&mut self, text: &Text) -> Result<(), TextError> {
         if std::mem::take(&mut self.interrupted) && self.params.history == Remembered::Heard {
@@ -211,14 +207,7 @@ impl Node for Llm {
 
     const NAME: &'static str = "llm";
     const SUMMARY: &'static str = "Answers what a user says.";
-    const PORTS: &'static [Port] = &[
-        Self::TEXT.port().help("what the user says in a turn"),
-        Self::RESULTS.port().optional().help("what a tool gave, for the call that came last"),
-        Self::WORDS.port().optional().help("the words of the answer and when its sound says them"),
-        Self::PLAYED.port().optional().help("how much of that sound was heard"),
-        Self::ANSWER.port().help("the answer, piece by piece, the last one marked"),
-        Self::CALLS.port().optional().help("a call of a tool, instead of an answer"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;
     const LATENCY: &'static str = "one run of the model on what is new, then one for each token";

@@ -13,7 +13,7 @@ mod voice;
 
 use std::{collections::VecDeque, path::PathBuf};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{AudioBlock, Text, Word};
 
 pub use normalise::{Clause, Mark};
@@ -32,21 +32,15 @@ params! {
 
 /// Says text, chunk by chunk.
 ///
-/// | port    | payload       | what                                                             |
-/// |---------|---------------|------------------------------------------------------------------|
-/// | `text`  | `text/Text`   | in: a sentence or several, as they are written                     |
-/// | `audio` | `audio/Block` | out: one channel at the voice's rate, about half a second a block  |
-/// | `words` | `speech/Word` | out: each word as it is said, at the time of its begin             |
-///
 /// Sound begins at the time of its text, or where the sound of the text before it ends. Each clause
 /// is followed by a pause.
 ///
-/// The text becomes clauses of words: numbers, times of day, money, units and some abbreviations are
-/// read in English. Words become phones by the dictionary `lexicon.txt` of the package, unknown ones
-/// by its program. Contract of the program, all `f32` but for `ids`, every size fixed:
+/// The text becomes clauses of words: numbers, times of day, money, units and some abbreviations
+/// are read in English. Words become phones by the dictionary `lexicon.txt` of the package, unknown
+/// ones by its program. Contract of the program, all `f32` but for `ids`, every size fixed:
 ///
-/// - `forward(ids i64[1, N], features[1, N, 14], mask[1, 1, N]) -> (hidden[1, H, N], seconds[1, N])`:
-///   what each phone is and how long it lasts;
+/// - `forward(ids i64[1, N], features[1, N, 14], mask[1, 1, N]) -> (hidden[1, H, N], seconds[1,
+///   N])`: what each phone is and how long it lasts;
 /// - `spectrum(expanded[1, 2 (H + 4), S], mask[1, 1, S]) -> bands[1, B, 2 S]`: two hops a step; the
 ///   last two of the bands are the pitch, as four times its logarithm over 100 Hz, and the voicing;
 /// - `sound(bands[1, B, T], pulses[1, 3 hop + 2, T], noise[1, 3 hop + 2, T]) -> sound[1, T, hop]`:
@@ -71,14 +65,19 @@ pub struct Tts {
     next_position: u32,
 }
 
-impl Tts {
-    /// Text to say.
-    pub const TEXT: In<Text> = In::new("text");
-    /// The sound of it.
-    pub const AUDIO: Out<AudioBlock> = Out::new("audio");
-    /// Its words and their times.
-    pub const WORDS: Out<Word> = Out::new("words");
+ports! {
+    impl Tts {
+        /// Text to speak, one or more sentences.
+        in TEXT: Text;
+        /// Speech, one channel, at the sample rate of the voice, full scale ±1, blocks of about 0.5
+        /// s.
+        out AUDIO: AudioBlock;
+        /// Words, each timestamped with its start in the audio.
+        out WORDS: Word, optional;
+    }
+}
 
+impl Tts {
     /// Takes in a text, whose sound begins when that before it has ended.
     fn begin(&mut self, at: Timestamp, text: &Text) {
         if text.turn != self.turn {
@@ -143,14 +142,7 @@ impl Node for Tts {
 
     const NAME: &'static str = "tts";
     const SUMMARY: &'static str = "Says text: sound by chunks, and the time of each word.";
-    const PORTS: &'static [Port] = &[
-        Self::TEXT.port().help("a sentence or several, as they are written"),
-        Self::AUDIO.port().help("one channel at the voice's rate, about half a second a block"),
-        Self::WORDS
-            .port()
-            .optional()
-            .help("each word as it is said, at the time of its begin in the sound"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;
     const LATENCY: &'static str = "one chunk of the model for the first block";

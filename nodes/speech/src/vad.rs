@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind};
 
 use afferent_package::Decision;
@@ -36,12 +36,6 @@ params! {
 }
 
 /// Finds speech with a model, hysteresis and minimum durations.
-///
-/// | port     | payload         | what                                                            |
-/// |----------|-----------------|-----------------------------------------------------------------|
-/// | `audio`  | `audio/Block`   | in: one channel at the model's sample rate, blocks of any length |
-/// | `events` | `speech/Event`  | out: start and end of speech, at the time when each happened    |
-/// | `speech` | `audio/Block`   | out: the sound of speech only, with its pre-roll                |
 ///
 /// Contract of the model, as the Silero VAD export of ExecuTorch: `forward(x f32[1, context +
 /// window], state f32[..]) -> (probability f32[1, 1], state)`, metadata `sample_rate`,
@@ -85,14 +79,19 @@ pub struct Vad {
     recent: VecDeque<f32>,
 }
 
-impl Vad {
-    /// Sound to look at.
-    pub const AUDIO: In<AudioBlock> = In::new("audio");
-    /// Start and end of speech.
-    pub const EVENTS: Out<SpeechEvent> = Out::new("events");
-    /// The sound of speech.
-    pub const SPEECH: Out<AudioBlock> = Out::new("speech");
+ports! {
+    impl Vad {
+        /// Audio, one channel, at the sample rate of the model, full scale ±1, blocks of any
+        /// length.
+        in AUDIO: AudioBlock;
+        /// Start and end of speech, timestamped with the time at which they happened.
+        out EVENTS: SpeechEvent;
+        /// Audio of speech segments only, with the pre-roll.
+        out SPEECH: AudioBlock;
+    }
+}
 
+impl Vad {
     /// The threshold and the one below it, of the parameters or of the package.
     fn thresholds(params: &VadParams, own: &Decision) -> Result<(f32, f32), NodeError> {
         let of_package = own.threshold.as_ref().and_then(|threshold| threshold.for_label(""));
@@ -173,8 +172,8 @@ impl Vad {
         Ok(())
     }
 
-    /// Ends speech where the sound ends, or at `next`, where the next sound begins, if that is earlier:
-    /// time began anew, and nothing that is later may come first.
+    /// Ends speech where the sound ends, or at `next`, where the next sound begins, if that is
+    /// earlier: time began anew, and nothing that is later may come first.
     fn end_speech(&mut self, cx: &mut Cx<'_>, next: Timestamp) {
         if self.gate.in_speech() {
             let event = SpeechEvent { kind: SpeechEventKind::End, probability: 0.0 };
@@ -211,11 +210,7 @@ impl Node for Vad {
 
     const NAME: &'static str = "vad";
     const SUMMARY: &'static str = "Finds speech in sound: its start, its end, and the sound of it.";
-    const PORTS: &'static [Port] = &[
-        Self::AUDIO.port().help("one channel at the model's sample rate, blocks of any length"),
-        Self::EVENTS.port().help("start and end of speech, at the time when each happened"),
-        Self::SPEECH.port().help("the sound of speech only, with its pre-roll"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const LATENCY: &'static str = "min_speech for a start, min_silence for an end, plus a window";
 

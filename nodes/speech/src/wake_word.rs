@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Out, Port, Timestamp, Weight, params};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{Features, KeywordEvent};
 
 use crate::recurrent::RecurrentModel;
@@ -22,11 +22,6 @@ params! {
 }
 
 /// Detects phrases with a model that scores each of them every few hops.
-///
-/// | port       | payload           | what                                                    |
-/// |------------|-------------------|---------------------------------------------------------|
-/// | `features` | `signal/Features` | in: the rows that the model was trained on, any number   |
-/// | `events`   | `speech/Keyword`  | out: a phrase, at the end of the sound that decided      |
 ///
 /// Contract of the model: `forward(features f32[1, rows, bins], state f32[..]) -> (scores f32[1,
 /// labels], state)`; label 0 is everything else and is never reported. A phrase is detected when
@@ -68,12 +63,16 @@ const THRESHOLD: f32 = 0.5;
 const SMOOTH: Duration = Duration::from_millis(120);
 const REFRACTORY: Duration = Duration::from_millis(1000);
 
-impl WakeWord {
-    /// Rows of features.
-    pub const FEATURES: In<Features> = In::new("features");
-    /// Detected phrases.
-    pub const EVENTS: Out<KeywordEvent> = Out::new("events");
+ports! {
+    impl WakeWord {
+        /// Feature rows that the model was trained on, any number per packet.
+        in FEATURES: Features;
+        /// Detected phrases, timestamped with the end of the audio that decided.
+        out EVENTS: KeywordEvent;
+    }
+}
 
+impl WakeWord {
     fn clear(&mut self) {
         self.model.reset();
         self.decider.clear();
@@ -86,10 +85,7 @@ impl Node for WakeWord {
 
     const NAME: &'static str = "wake_word";
     const SUMMARY: &'static str = "Detects wake words and spoken commands.";
-    const PORTS: &'static [Port] = &[
-        Self::FEATURES.port().help("the rows that the model was trained on, any number at a time"),
-        Self::EVENTS.port().help("a phrase, at the end of the sound that decided"),
-    ];
+    const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const LATENCY: &'static str = "about half of smooth, plus the rows of one run of the model";
 
