@@ -1,8 +1,8 @@
-//! The operators of the namespace `preprocess`.
+//! Kernels of the namespace `preprocess`.
 
 use afferent_core::Kernel;
 
 mod tile_crop;
 
-/// Every kernel of the namespace, one slice a file, alphabetical.
+/// All kernels of the namespace: one slice per file, in alphabetical order.
 pub(crate) const KERNELS: &[&[Kernel]] = &[tile_crop::KERNELS];

@@ -1,4 +1,4 @@
-//! The operators on numbers, sizes and views: namespace `executorch_prim` and its kin.
+//! Kernels on scalars, sizes and views: the namespace `executorch_prim` and parts of `aten`.
 
 use afferent_core::Kernel;
 
@@ -8,7 +8,7 @@ mod local_scalar_dense;
 mod scalar;
 mod sym_size;
 
-/// Every kernel of the namespace, one slice a file, alphabetical.
+/// All kernels of the namespace: one slice per file, in alphabetical order.
 pub(crate) const KERNELS: &[&[Kernel]] = &[
     et_copy_index::KERNELS,
     et_view::KERNELS,

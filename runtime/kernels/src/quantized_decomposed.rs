@@ -1,4 +1,4 @@
-//! The operators of the namespace `quantized_decomposed`.
+//! Kernels of the namespace `quantized_decomposed`.
 
 use afferent_core::Kernel;
 
@@ -17,7 +17,7 @@ mod quantize_per_channel;
 mod quantize_per_tensor;
 mod quantize_per_token;
 
-/// Every kernel of the namespace, one slice a file, alphabetical.
+/// All kernels of the namespace: one slice per file, in alphabetical order.
 pub(crate) const KERNELS: &[&[Kernel]] = &[
     add::KERNELS,
     choose_qparams::KERNELS,

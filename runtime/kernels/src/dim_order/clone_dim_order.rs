@@ -1,14 +1,14 @@
-//! `dim_order_ops::_clone_dim_order.out`: a copy, maybe of another layout.
+//! `dim_order_ops::_clone_dim_order.out`: copy, possibly with another dim order.
 //!
-//! | argument       | type              | shape         |
-//! |----------------|-------------------|---------------|
-//! | `self`         | tensor, any dtype | any           |
-//! | `non_blocking` | ignored           |               |
-//! | `dim_order`    | ints or none      | that of `out` |
-//! | `out`          | as `self`         | as `self`     |
+//! | argument       | type              | shape              |
+//! |----------------|-------------------|--------------------|
+//! | `self`         | tensor, any dtype | any                |
+//! | `non_blocking` | ignored           |                    |
+//! | `dim_order`    | ints, optional    | dim order of `out` |
+//! | `out`          | as `self`         | as `self`          |
 //!
-//! Elements keep their positions. Exact.
-//! Errors: a `dim_order` that `out` does not have is [`Error::InvalidArgument`] at index 2.
+//! Elements keep their indices. Exact.
+//! Errors: a `dim_order` other than that of `out` is [`Error::InvalidArgument`] at index 2.
 //! Source: ExecuTorch `op__clone_dim_order.cpp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
@@ -34,7 +34,7 @@ mod tests {
     use crate::shared::testing::{ints, iota};
 
     #[test]
-    fn positions_stay_when_the_layout_changes() {
+    fn elements_keep_their_indices() {
         let x = iota(&[1, 2, 1, 2]);
         let mut out = iota(&[1, 2, 1, 2]);
         out.set_dim_order(&[0, 2, 3, 1]).unwrap();

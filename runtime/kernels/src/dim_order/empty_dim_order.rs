@@ -1,12 +1,12 @@
-//! `dim_order_ops::_empty_dim_order.out`: a tensor with whatever its memory holds.
+//! `dim_order_ops::_empty_dim_order.out`: tensor with uninitialized elements.
 //!
-//! | argument    | type               | shape         |
-//! |-------------|--------------------|---------------|
-//! | `size`      | ints, not negative |               |
-//! | `dim_order` | ints or none       | that of `out` |
-//! | `out`       | any dtype          | `size`        |
+//! | argument    | type               | shape              |
+//! |-------------|--------------------|--------------------|
+//! | `size`      | ints, not negative |                    |
+//! | `dim_order` | ints, optional     | dim order of `out` |
+//! | `out`       | any dtype          | `size`             |
 //!
-//! Errors: a `dim_order` that `out` does not have is [`Error::InvalidArgument`] at index 1.
+//! Errors: a `dim_order` other than that of `out` is [`Error::InvalidArgument`] at index 1.
 //! Source: ExecuTorch `op__empty_dim_order.cpp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

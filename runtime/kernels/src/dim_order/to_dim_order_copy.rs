@@ -1,15 +1,15 @@
-//! `dim_order_ops::_to_dim_order_copy.out`: a copy of another dtype or layout.
+//! `dim_order_ops::_to_dim_order_copy.out`: copy with another dtype or dim order.
 //!
-//! | argument       | type              | shape         |
-//! |----------------|-------------------|---------------|
-//! | `self`         | tensor, any dtype | any           |
-//! | `non_blocking` | ignored           |               |
-//! | `dim_order`    | ints or none      | that of `out` |
-//! | `out`          | any dtype         | as `self`     |
+//! | argument       | type              | shape              |
+//! |----------------|-------------------|--------------------|
+//! | `self`         | tensor, any dtype | any                |
+//! | `non_blocking` | ignored           |                    |
+//! | `dim_order`    | ints, optional    | dim order of `out` |
+//! | `out`          | any dtype         | as `self`          |
 //!
-//! Elements keep their positions and are converted as a cast in PyTorch does; of a complex
-//! number a real one is the real part, and a `bool` whether it is not zero. Exact.
-//! Errors: a `dim_order` that `out` does not have is [`Error::InvalidArgument`] at index 2.
+//! Elements keep their indices and are cast as in PyTorch. A complex element is cast to a real
+//! dtype by its real part, and to `bool` as true unless both parts are zero. Exact.
+//! Errors: a `dim_order` other than that of `out` is [`Error::InvalidArgument`] at index 2.
 //! Source: ExecuTorch `op__to_dim_order_copy.cpp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
@@ -32,7 +32,8 @@ fn to_dim_order_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(
     match common_complex(&[from, to]) {
         Some(dtype) if from != to => with_complex!(dtype, A => map::<A, 1>(args, 3, |[x]| {
             let [re, im] = x;
-            // Where the real part is zero, the other one decides whether the number is.
+            // Only the real part is cast. For `bool`, a zero real part is replaced by the imaginary
+            // part.
             if to == ScalarType::Bool && re == A::default() { [im, re] } else { x }
         })),
         _ => cast_arg(args, 3),
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dim_order_that_the_output_lacks_is_refused() {
+    fn another_dim_order_is_rejected() {
         let x = iota(&[2, 2]);
         let expected = "the dim order of the output";
         let mut out = iota(&[2, 2]);

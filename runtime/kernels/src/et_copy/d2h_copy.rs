@@ -1,11 +1,11 @@
-//! `et_copy::_d2h_copy.out`: a copy from a device to the host.
+//! `et_copy::_d2h_copy.out`: copy from a device to the host.
 //!
 //! | argument | type              | shape     |
 //! |----------|-------------------|-----------|
 //! | `self`   | tensor, any dtype | any       |
 //! | `out`    | as `self`         | as `self` |
 //!
-//! A plain copy, because every tensor that a kernel sees lies in the host's memory. Exact.
+//! Plain copy: all tensors of a kernel are in host memory. Exact.
 //! Source: ExecuTorch `et_copy_ops.yaml`.
 
 use afferent_core::{Arg, Kernel};

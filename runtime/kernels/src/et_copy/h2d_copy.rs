@@ -1,11 +1,11 @@
-//! `et_copy::_h2d_copy.out`: a copy from the host to a device.
+//! `et_copy::_h2d_copy.out`: copy from the host to a device.
 //!
 //! | argument | type              | shape     |
 //! |----------|-------------------|-----------|
 //! | `self`   | tensor, any dtype | any       |
 //! | `out`    | as `self`         | as `self` |
 //!
-//! A plain copy, because every tensor that a kernel sees lies in the host's memory. Exact.
+//! Plain copy: all tensors of a kernel are in host memory. Exact.
 //! Source: ExecuTorch `et_copy_ops.yaml`.
 
 use afferent_core::{Arg, Kernel};

@@ -1,6 +1,6 @@
-//! `llama::channelwise_gated_delta_rule.out`: the former name of `gated_delta_rule`.
+//! `llama::channelwise_gated_delta_rule.out`: former name of `gated_delta_rule`.
 //!
-//! Source: ExecuTorch `op_sdpa.cpp`, which keeps it for programs exported before the change.
+//! Source: ExecuTorch `op_sdpa.cpp`, which keeps it for older programs.
 
 use afferent_core::Kernel;
 

@@ -1,18 +1,18 @@
-//! `llama::custom_quantized_sdpa.out`: attention of quantized queries, keys and values.
+//! `llama::custom_quantized_sdpa.out`: attention over quantized queries, keys and values.
 //!
-//! | argument                         | type                 | shape                             |
-//! |----------------------------------|----------------------|-----------------------------------|
-//! | `query`                          | `i8` tensor          | `[batch, queries, heads, width]`  |
-//! | `key`, `value`                   | `i8` tensor          | `[batch, keys, key heads, width]` |
-//! | `start_pos`, `attn_mask`, `drpout_p`, `is_causal`, `scale` | as `custom_sdpa` |             |
-//! | `q_zero_points`, `q_scales`      | `i8`, `f32` tensors  | as `query`, the last size 1       |
-//! | `k_zero_points`, `k_scales`      | `i8`, `f32` tensors  | as `key`, the last size 1         |
-//! | `v_zero_points`, `v_scales`      | `i8`, `f32` tensors  | as `value`, the last size 1       |
-//! | `is_seq_at_dim_2`                | bool                 | heads and positions are exchanged |
-//! | `out`                            | `f32` tensor         | as `query`                        |
+//! | argument                    | type                | shape                                |
+//! |-----------------------------|---------------------|--------------------------------------|
+//! | `query`                     | `i8` tensor         | `[batch, queries, heads, head_dim]`  |
+//! | `key`, `value`              | `i8` tensor         | `[batch, keys, key_heads, head_dim]` |
+//! | `start_pos` … `scale`       | as `custom_sdpa`    |                                      |
+//! | `q_zero_points`, `q_scales` | `i8`, `f32` tensors | as `query`, last size 1              |
+//! | `k_zero_points`, `k_scales` | `i8`, `f32` tensors | as `key`, last size 1                |
+//! | `v_zero_points`, `v_scales` | `i8`, `f32` tensors | as `value`, last size 1              |
+//! | `is_seq_at_dim_2`           | bool                | heads before positions               |
+//! | `out`                       | `f32` tensor        | as `query`                           |
 //!
-//! Computes what `custom_sdpa` computes from `(number - zero point) · scale`. Tolerance: 1e-5.
-//! Errors: those of `custom_sdpa`; missing scales or zero points are [`Error::InvalidArgument`].
+//! Computes `custom_sdpa` of the dequantized tensors `(q - zero_point) · scale`. Tolerance: 1e-5.
+//! Errors: as `custom_sdpa`; missing scales or zero points are [`Error::InvalidArgument`].
 //! Source: ExecuTorch `op_sdpa.cpp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tensor_without_dimensions_is_refused() {
+    fn a_0d_tensor_is_rejected() {
         let x = Tensor::zeros(ScalarType::Char, &[]);
         let zero_points = Tensor::zeros(ScalarType::Char, &[1]);
         let scales = Tensor::zeros(ScalarType::Float, &[1]);

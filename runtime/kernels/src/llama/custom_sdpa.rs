@@ -1,24 +1,24 @@
-//! `llama::custom_sdpa.out`: attention of queries over a cache of keys and values.
+//! `llama::custom_sdpa.out`: attention of queries over a KV cache.
 //!
-//! | argument       | type                    | shape                                         |
-//! |----------------|-------------------------|-----------------------------------------------|
-//! | `query`        | `f32`, `f16` or `bf16`  | `[batch, queries, heads, width]`              |
-//! | `key`, `value` | as `query`              | `[batch, keys, key heads, width]`             |
-//! | `start_pos`    | int                     | position of the first query among the keys    |
-//! | `attn_mask`    | `f32` tensor or none    | `[queries, keys]`                             |
-//! | `drpout_p`     | 0                       |                                               |
-//! | `is_causal`    | bool                    |                                               |
-//! | `scale`        | number or none          | `1 / √width` if none                          |
-//! | `out`          | as `query`              | as `query`                                    |
+//! | argument       | type                   | shape                                   |
+//! |----------------|------------------------|-----------------------------------------|
+//! | `query`        | `f32`, `f16` or `bf16` | `[batch, queries, heads, head_dim]`     |
+//! | `key`, `value` | as `query`             | `[batch, keys, key_heads, head_dim]`    |
+//! | `start_pos`    | int                    | position of the first query in the keys |
+//! | `attn_mask`    | `f32` tensor, optional | `[queries, keys]`                       |
+//! | `drpout_p`     | 0                      |                                         |
+//! | `is_causal`    | bool                   |                                         |
+//! | `scale`        | number, optional       | default `1 / √head_dim`                 |
+//! | `out`          | as `query`             | as `query`                              |
 //!
-//! All tensors are row-major; the number of key heads divides that of heads. Computes
-//! `softmax(scale · query · keyᵀ + attn_mask) · value` for each head. Without a mask only the first
-//! `start_pos + queries` keys count, and with `is_causal` for each query none after its own
-//! position. A query all of whose keys are masked gives zeros, as in PyTorch; the official kernel
-//! gives NaN. Half types compute in `f32`. Scratch memory grows with the width and, for up to 16
-//! queries a head, with the heads. Tolerance: 1e-5.
-//! Errors: other sizes and dim orders, dropout, and a mask beside `is_causal` are
-//! [`Error::InvalidArgument`], other dtypes [`Error::InvalidType`].
+//! All tensors are row-major, and `key_heads` divides `heads`. Computes
+//! `softmax(scale · query · keyᵀ + attn_mask) · value` for each head. Without a mask, only the
+//! first `start_pos + queries` keys are used, and with `is_causal`, each query uses no keys after
+//! its own position. A query with all keys masked gives zeros, as in PyTorch; ExecuTorch's kernel
+//! gives NaN. Half types compute in `f32`. Scratch memory grows with `head_dim` and, for up to 16
+//! queries per head, with `heads`. Tolerance: 1e-5.
+//! Errors: other sizes and dim orders, dropout, and a mask with `is_causal` are
+//! [`Error::InvalidArgument`]; other dtypes are [`Error::InvalidType`].
 //! Source: ExecuTorch `op_sdpa.cpp`; PyTorch `scaled_dot_product_attention`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
@@ -67,7 +67,8 @@ mod tests {
 
     const PLAIN: Case = Case { start: 0, mask: None, dropout: 0.0, is_causal: false, scale: 1.0 };
 
-    /// One head of width 1 with two queries of 0, so that weights are equal, and three values.
+    /// One head with `head_dim` 1, two zero queries, whose attention weights are uniform, and three
+    /// values.
     #[track_caller]
     fn check(case: Case, expected: Result<&[f32], Error>) {
         let query = Tensor::zeros(ScalarType::Float, &[1, 2, 1, 1]);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_that_count() {
+    fn keys_in_use() {
         check(PLAIN, Ok(&[1.5, 1.5]));
         check(Case { start: 1, ..PLAIN }, Ok(&[3.0, 3.0]));
         check(Case { is_causal: true, ..PLAIN }, Ok(&[1.0, 1.5]));
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_arguments_are_rejected() {
         let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
         let position = "a position, not a negative number";
         check(Case { start: -1, ..PLAIN }, wrong(3, position));

@@ -1,11 +1,12 @@
-//! `llama::fallback.out`: a copy, which keeps an operator out of a delegate.
+//! `llama::fallback.out`: copy that keeps an operator out of a delegate.
 //!
 //! | argument | type              | shape      |
 //! |----------|-------------------|------------|
 //! | `input`  | tensor, any dtype | any        |
 //! | `output` | as `input`        | as `input` |
 //!
-//! Exact. Errors: another dtype is [`Error::InvalidType`](afferent_core::Error::InvalidType).
+//! Exact.
+//! Errors: another dtype is [`Error::InvalidType`](afferent_core::Error::InvalidType).
 //! Source: ExecuTorch `op_fallback.cpp`.
 
 use afferent_core::{Arg, Kernel};

@@ -1,15 +1,15 @@
-//! `llama::fast_hadamard_transform.out`: the Walsh-Hadamard transform of each row.
+//! `llama::fast_hadamard_transform.out`: Walsh-Hadamard transform of each row.
 //!
-//! | argument | type                  | shape                                           |
-//! |----------|-----------------------|-------------------------------------------------|
-//! | `mat`    | floating-point tensor | `[…, n]`, row-major; n = 2^k or 28 · 2^k        |
-//! | `out`    | as `mat`              | as `mat`, row-major                             |
+//! | argument | type                  | shape                                    |
+//! |----------|-----------------------|------------------------------------------|
+//! | `mat`    | floating-point tensor | `[…, n]`, row-major; n = 2^k or 28 · 2^k |
+//! | `out`    | as `mat`              | as `mat`, row-major                      |
 //!
-//! Computes `H x / √(2^k)`, where H is the Hadamard matrix in natural order. A row of 28 · 2^k is 28
-//! rows of 2^k, which are transformed each by itself and then mixed by a Hadamard matrix of 28 rows
-//! (Williamson's, as in N. J. A. Sloane's library), without a further factor. Half types compute in
-//! `f32`. Tolerance: 1e-6 relative to the largest element.
-//! Errors: other lengths and dim orders are [`Error::InvalidArgument`], other dtypes
+//! Computes `H x / √(2^k)`, where `H` is the Hadamard matrix in natural order. A row of length 28 ·
+//! 2^k consists of 28 rows of length 2^k. They are transformed separately and then multiplied by
+//! the 28 × 28 Hadamard matrix of Williamson (from N. J. A. Sloane's library) without another scale
+//! factor. Half types compute in `f32`. Tolerance: 1e-6 relative to the largest element.
+//! Errors: other lengths and dim orders are [`Error::InvalidArgument`]; other dtypes are
 //! [`Error::InvalidType`].
 //! Source: ExecuTorch `op_fast_hadamard_transform.cpp`.
 
@@ -39,32 +39,32 @@ fn fast_hadamard_transform_out(
         }
     }
     let len = x.sizes().last().copied().unwrap_or(1);
-    let is_mixed = len.is_multiple_of(MIXED) && len > 0;
-    let part = if is_mixed { len / MIXED } else { len };
-    if part > 0 && !part.is_power_of_two() {
-        let expected = "rows of a power of two elements, or 28 times one";
+    let has_factor_28 = len.is_multiple_of(HADAMARD_28_ROWS) && len > 0;
+    let block_len = if has_factor_28 { len / HADAMARD_28_ROWS } else { len };
+    if block_len > 0 && !block_len.is_power_of_two() {
+        let expected = "rows of length 2^k or 28 * 2^k";
         return Err(Error::InvalidArgument { index: 0, expected });
     }
-    let along = x.rank().saturating_sub(1);
+    let dim = x.rank().saturating_sub(1);
     with_float_accumulator!(x.dtype(), 0, A => {
-        let scale = A::ONE / A::from_double(part as f64).sqrt();
-        map_slices::<A>(cx, x, along, &mut out, 1, |line| {
-            for part in line.chunks_mut(part.max(1)) {
-                transform(part);
-                part.iter_mut().for_each(|x| *x *= scale);
+        let scale = A::ONE / A::from_double(block_len as f64).sqrt();
+        map_slices::<A>(cx, x, dim, &mut out, 1, |row| {
+            for block in row.chunks_mut(block_len.max(1)) {
+                transform(block);
+                block.iter_mut().for_each(|x| *x *= scale);
             }
-            if is_mixed {
-                mix(line);
+            if has_factor_28 {
+                multiply_28(row);
             }
         })
     })
 }
 
-/// The transform without a factor; there are a power of two elements.
-fn transform<A: Float>(line: &mut [A]) {
+/// Unnormalized transform of `data`, of a power-of-two length.
+fn transform<A: Float>(data: &mut [A]) {
     let mut half = 1;
-    while half < line.len() {
-        for pair in line.chunks_mut(2 * half) {
+    while half < data.len() {
+        for pair in data.chunks_mut(2 * half) {
             let (a, b) = pair.split_at_mut(half);
             for (a, b) in a.iter_mut().zip(b) {
                 (*a, *b) = (*a + *b, *a - *b);
@@ -74,28 +74,28 @@ fn transform<A: Float>(line: &mut [A]) {
     }
 }
 
-/// Rows of [`SIGNS`].
-const MIXED: usize = 28;
+/// Rows of [`HADAMARD_28`].
+const HADAMARD_28_ROWS: usize = 28;
 
-/// A Hadamard matrix: a bit for each column, the first one lowest, set where the element is -1.
-const SIGNS: [u32; MIXED] = [
+/// 28 × 28 Hadamard matrix: one bit per column, lowest bit first, set if the element is -1.
+const HADAMARD_28: [u32; HADAMARD_28_ROWS] = [
     0xcd69e7e, 0x9ad7c7d, 0x37ab8fb, 0x6d571f7, 0xd8ae3ef, 0xb3587df, 0x66b4f3f, 0xb467f43,
     0x6acbe87, 0xd593d8e, 0xab27b9c, 0x564f7b8, 0xac9aff0, 0x5b31fe1, 0x87fb325, 0x0ff66ca,
     0x1decd95, 0x39ddb2a, 0x71bf654, 0xe17eca9, 0xc2fd9d2, 0xfcf1299, 0xfbe2532, 0xf7c4ae4,
     0xef8d549, 0xdf1ea13, 0xbe3d4a6, 0x7e7a94c,
 ];
 
-/// Multiplies [`SIGNS`] with the matrix of as many rows that `line` is.
-fn mix<A: Float>(line: &mut [A]) {
-    let columns = line.len() / MIXED;
+/// Multiplies [`HADAMARD_28`] by `data`, a matrix of 28 rows, in place.
+fn multiply_28<A: Float>(data: &mut [A]) {
+    let columns = data.len() / HADAMARD_28_ROWS;
     for column in 0..columns {
-        let mut before = [A::default(); MIXED];
-        for (x, &from) in before.iter_mut().zip(line[column..].iter().step_by(columns)) {
+        let mut input = [A::default(); HADAMARD_28_ROWS];
+        for (x, &from) in input.iter_mut().zip(data[column..].iter().step_by(columns)) {
             *x = from;
         }
-        for (signs, to) in SIGNS.iter().zip(line[column..].iter_mut().step_by(columns)) {
+        for (signs, to) in HADAMARD_28.iter().zip(data[column..].iter_mut().step_by(columns)) {
             *to = A::default();
-            for (at, &x) in before.iter().enumerate() {
+            for (at, &x) in input.iter().enumerate() {
                 *to = if signs >> at & 1 == 1 { *to - x } else { *to + x };
             }
         }
@@ -125,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn the_large_matrix_is_orthogonal() {
-        for (a, signs) in SIGNS.iter().enumerate() {
-            for (b, other) in SIGNS.iter().enumerate() {
+    fn the_28_by_28_matrix_is_orthogonal() {
+        for (a, signs) in HADAMARD_28.iter().enumerate() {
+            for (b, other) in HADAMARD_28.iter().enumerate() {
                 let differ = (signs ^ other).count_ones();
                 assert_eq!(differ, if a == b { 0 } else { 14 }, "{a} {b}");
             }
@@ -135,8 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn other_lengths_are_refused() {
-        let expected = "rows of a power of two elements, or 28 times one";
+    fn other_lengths_are_rejected() {
+        let expected = "rows of length 2^k or 28 * 2^k";
         let error = Error::InvalidArgument { index: 0, expected };
         check(&[0.0; 3], Err(error));
         check(&[0.0; 84], Err(error));

@@ -1,21 +1,21 @@
-//! `llama::gated_delta_rule.out`: linear attention with a state that decays and is corrected.
+//! `llama::gated_delta_rule.out`: linear attention with the gated delta rule.
 //!
-//! | argument          | type         | shape                                                      |
-//! |-------------------|--------------|------------------------------------------------------------|
-//! | `query`           | `f32` tensor | `[batch, heads, time, k]`                                  |
-//! | `key`             | `f32` tensor | `[batch, key heads, time, k]`; key heads divide heads      |
-//! | `value`           | `f32` tensor | `[batch, key heads, time, v]`                              |
-//! | `decay`           | `f32` tensor | `[batch, key heads, time, k]`, or `[batch, key heads, time]` |
-//! | `beta`            | `f32` tensor | `[batch, key heads, time]`                                 |
-//! | `initial_state`   | `f32` tensor | `[batch, key heads, k, v]`                                 |
-//! | `out`             | `f32` tensor | `[batch, heads, time, v]`                                  |
-//! | `final_state_out` | `f32` tensor | as `initial_state`                                         |
+//! | argument          | type         | shape                                             |
+//! |-------------------|--------------|---------------------------------------------------|
+//! | `query`           | `f32` tensor | `[batch, heads, time, k]`                         |
+//! | `key`             | `f32` tensor | `[batch, key_heads, time, k]`                     |
+//! | `value`           | `f32` tensor | `[batch, key_heads, time, v]`                     |
+//! | `decay`           | `f32` tensor | `[batch, key_heads, time, k]`, last size optional |
+//! | `beta`            | `f32` tensor | `[batch, key_heads, time]`                        |
+//! | `initial_state`   | `f32` tensor | `[batch, key_heads, k, v]`                        |
+//! | `out`             | `f32` tensor | `[batch, heads, time, v]`                         |
+//! | `final_state_out` | `f32` tensor | as `initial_state`                                |
 //!
-//! All tensors are row-major. From the initial state S, for each time:
-//! `S = diag(decay) S`, then `S = S + key ⊗ beta (value - Sᵀ key)`, and `out = Sᵀ query`. Takes
-//! scratch memory for one row of the state. Tolerance: 1e-4, since the official kernel computes 32
-//! times at once.
-//! Errors: other sizes or dim orders are [`Error::InvalidArgument`], other dtypes
+//! All tensors are row-major, and `key_heads` divides `heads`. `S` starts as the initial state.
+//! Each time step computes `S = diag(decay) S`, then `S = S + key ⊗ beta (value - Sᵀ key)`, and
+//! `out = Sᵀ query`. Scratch memory: one row of the state. Tolerance: 1e-4, because ExecuTorch's
+//! kernel computes 32 time steps at once.
+//! Errors: other sizes or dim orders are [`Error::InvalidArgument`]; other dtypes are
 //! [`Error::InvalidType`].
 //! Source: Yang, Kautz and Hatamizadeh 2024, arXiv 2412.06464; ExecuTorch `op_sdpa.cpp`.
 
@@ -41,7 +41,7 @@ pub(super) fn gated_delta_rule(
     cx: &mut KernelContext<'_>,
     args: &mut Args<'_>,
 ) -> Result<(), Error> {
-    let sizes = Sizes::of(args)?;
+    let sizes = Sizes::new(args)?;
     let Sizes { batch, heads, key_heads, time, k, v, .. } = sizes;
     let read = |index| args.tensor(index)?.data::<f32>();
     let [query, key, value, decay, beta] = [read(0)?, read(1)?, read(2)?, read(3)?, read(4)?];
@@ -55,31 +55,31 @@ pub(super) fn gated_delta_rule(
     }
     out.resize(&[batch, heads, time, v])?;
     state.resize(&[batch, key_heads, k, v])?;
-    let correction = cx.scratch::<f32>(v)?;
+    let error = cx.scratch::<f32>(v)?;
     let (out, state) = (out.data_mut::<f32>()?, state.data_mut::<f32>()?);
     state.copy_from_slice(initial);
     if out.is_empty() && state.is_empty() {
         return Ok(());
     }
-    let group = heads / key_heads;
+    let heads_per_key = heads / key_heads;
     for head in 0..batch * key_heads {
         let state = &mut state[head * k * v..][..k * v];
-        for now in 0..time {
-            let row = head * time + now;
+        for t in 0..time {
+            let row = head * time + t;
             let decay = &decay[row * sizes.decays..][..sizes.decays];
             let key = &key[row * k..][..k];
             let update = Update { decay, key, value: &value[row * v..][..v], beta: beta[row] };
-            update.apply(state, correction);
-            for head in head * group..(head + 1) * group {
-                let row = head * time + now;
-                read_out(state, &query[row * k..][..k], &mut out[row * v..][..v]);
+            update.apply(state, error);
+            for head in head * heads_per_key..(head + 1) * heads_per_key {
+                let row = head * time + t;
+                multiply_query(state, &query[row * k..][..k], &mut out[row * v..][..v]);
             }
         }
     }
     Ok(())
 }
 
-/// The extents that the arguments agree on.
+/// Sizes of the arguments.
 struct Sizes {
     batch: usize,
     heads: usize,
@@ -87,12 +87,12 @@ struct Sizes {
     time: usize,
     k: usize,
     v: usize,
-    /// Decays at a time: one, or one for each row of the state.
+    /// Decays per time step: 1, or one for each row of the state.
     decays: usize,
 }
 
 impl Sizes {
-    fn of(args: &Args<'_>) -> Result<Self, Error> {
+    fn new(args: &Args<'_>) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let tensor = |index: u8| {
             let tensor: TensorView<'_> = args.tensor(usize::from(index))?;
@@ -104,10 +104,10 @@ impl Sizes {
             }
         };
         let &[batch, heads, time, k] = tensor(0)? else {
-            return Err(wrong(0, "batch, heads, time and width"));
+            return Err(wrong(0, "a tensor [batch, heads, time, size]"));
         };
         let &[.., v] = tensor(2)? else {
-            return Err(wrong(2, "batch, heads, time and width"));
+            return Err(wrong(2, "a tensor [batch, heads, time, size]"));
         };
         let key_heads = tensor(1)?.get(1).copied().unwrap_or(0);
         if key_heads == 0 || !heads.is_multiple_of(key_heads) {
@@ -126,14 +126,14 @@ impl Sizes {
         ];
         for (index, sizes) in expected {
             if tensor(index)? != sizes {
-                return Err(wrong(index, "the sizes that the query and the others ask for"));
+                return Err(wrong(index, "sizes that match the query, the key and the value"));
             }
         }
         Ok(Self { batch, heads, key_heads, time, k, v, decays })
     }
 }
 
-/// What changes a state, which has a row for each element of the key, at one time.
+/// Update of a state in one time step. The state has one row for each element of the key.
 struct Update<'a> {
     decay: &'a [f32],
     key: &'a [f32],
@@ -142,26 +142,27 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    fn apply(&self, state: &mut [f32], correction: &mut [f32]) {
-        let width = correction.len().max(1);
+    /// Applies the update to `state`. `error` is scratch memory for one row.
+    fn apply(&self, state: &mut [f32], error: &mut [f32]) {
+        let width = error.len().max(1);
         let decay = |row: usize| self.decay[row.min(self.decay.len() - 1)];
-        correction.copy_from_slice(self.value);
+        error.copy_from_slice(self.value);
         for (row, (state, &key)) in state.chunks_mut(width).zip(self.key).enumerate() {
             let decay = decay(row);
-            for (state, rest) in state.iter_mut().zip(&mut *correction) {
+            for (state, error) in state.iter_mut().zip(&mut *error) {
                 *state *= decay;
-                *rest -= *state * key;
+                *error -= *state * key;
             }
         }
         for (state, &key) in state.chunks_mut(width).zip(self.key) {
             let factor = self.beta * key;
-            state.iter_mut().zip(&*correction).for_each(|(state, rest)| *state += factor * rest);
+            state.iter_mut().zip(&*error).for_each(|(state, error)| *state += factor * error);
         }
     }
 }
 
-/// The sum of the rows of `state`, each times its element of `query`.
-fn read_out(state: &[f32], query: &[f32], out: &mut [f32]) {
+/// Computes `out = stateᵀ query`.
+fn multiply_query(state: &[f32], query: &[f32], out: &mut [f32]) {
     out.fill(0.0);
     for (state, query) in state.chunks(out.len().max(1)).zip(query) {
         out.iter_mut().zip(state).for_each(|(out, state)| *out += query * state);
@@ -195,8 +196,8 @@ mod tests {
 
     #[test]
     fn values() {
-        // The first time: S = [1, 2], corrected by 1 · (3 - 1) in row 0. The second: S = [1.5, 1],
-        // corrected by 0.5 · (5 - 1) in row 1.
+        // First time step: S = [1, 2], plus 1 · (3 - 1) in row 0. Second: S = [1.5, 1], plus
+        // 0.5 · (5 - 1) in row 1.
         let decay = Tensor::new(&[1, 1, 2], &[0.5_f32, 0.5]).unwrap();
         check(&decay, Ok((&[3.0, 4.5], &[1.5, 3.0])));
         let decay = Tensor::new(&[1, 1, 2, 2], &[0.5_f32, 0.0, 1.0, 1.0]).unwrap();
@@ -204,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn other_sizes_are_refused() {
-        let expected = "the sizes that the query and the others ask for";
+    fn other_sizes_are_rejected() {
+        let expected = "sizes that match the query, the key and the value";
         let decay = Tensor::new(&[1, 1, 1], &[0.5_f32]).unwrap();
         check(&decay, Err(Error::InvalidArgument { index: 3, expected }));
     }

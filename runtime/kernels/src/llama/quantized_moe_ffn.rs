@@ -1,29 +1,33 @@
-//! `llama::quantized_moe_ffn.out`: a layer of experts, some of which each token chooses.
+//! `llama::quantized_moe_ffn.out`: mixture-of-experts feed-forward layer with quantized weights.
 //!
-//! | argument                | type                      | shape                              |
-//! |-------------------------|---------------------------|------------------------------------|
-//! | `x`                     | `f32` tensor              | `[tokens, dim]`                    |
-//! | `gate_weight`           | `f32` tensor              | `[num_experts, dim]`               |
-//! | `expert_bias`           | `f32` tensor              | `[num_experts]`, or empty          |
-//! | `packed_w13`            | `u8` tensor               | `[num_experts, bytes]`             |
-//! | `packed_w2`             | `u8` tensor               | `[num_experts, bytes]`             |
-//! | `num_activated_experts` | int                       | of a token                         |
-//! | `num_experts`, `hidden_dim`, `dim` | ints           |                                    |
-//! | `group_size`            | int, a multiple of 16     | columns that share a scale         |
-//! | `weight_nbit`           | 4 or 8                    |                                    |
-//! | `score_func`            | `"sigmoid"` or `"softmax"` |                                   |
-//! | `route_scale`           | number                    |                                    |
-//! | `out`                   | `f32` tensor              | as `x`                             |
+//! | argument                           | type                       | shape                     |
+//! |------------------------------------|----------------------------|---------------------------|
+//! | `x`                                | `f32` tensor               | `[tokens, dim]`           |
+//! | `gate_weight`                      | `f32` tensor               | `[num_experts, dim]`      |
+//! | `expert_bias`                      | `f32` tensor               | `[num_experts]`, or empty |
+//! | `packed_w13`                       | `u8` tensor                | `[num_experts, bytes]`    |
+//! | `packed_w2`                        | `u8` tensor                | `[num_experts, bytes]`    |
+//! | `num_activated_experts`            | int                        | experts per token         |
+//! | `num_experts`, `hidden_dim`, `dim` | ints                       |                           |
+//! | `group_size`                       | int, a multiple of 16      | columns per scale         |
+//! | `weight_nbit`                      | 4 or 8                     |                           |
+//! | `score_func`                       | `"sigmoid"` or `"softmax"` |                           |
+//! | `route_scale`                      | number                     |                           |
+//! | `out`                              | `f32` tensor               | as `x`                    |
 //!
-//! All tensors are row-major; the packed ones hold matrices of `[2 · hidden_dim, dim]` and
-//! `[dim, hidden_dim]`. Scores are `gate_weight · x`. With `"sigmoid"` a token takes the experts
-//! with the largest `sigmoid(score) + expert_bias` and weighs them by `sigmoid(score)`, divided by
-//! their sum, times `route_scale`; with `"softmax"` those with the largest scores, weighed by the
-//! softmax over these. Of equal ones the first is taken; NaN comes last. An expert computes
-//! `w2 · (silu(u) · g)`, where `u` and `g` are the halves of `w13 · x`. Activations stay `f32`, as
-//! in the official kernel on x86. Takes scratch memory for the scores and one hidden row.
-//! Tolerance: 1e-4 relative. Errors: other sizes, dim orders and values are
-//! [`Error::InvalidArgument`], other dtypes [`Error::DtypeMismatch`].
+//! All tensors are row-major. The packed tensors are matrices of sizes `[2 · hidden_dim, dim]` and
+//! `[dim, hidden_dim]` for each expert. Scores are `gate_weight · x`.
+//!
+//! With `"sigmoid"`, a token activates the experts with the largest `sigmoid(score) + expert_bias`.
+//! Their weights are `sigmoid(score)`, divided by their sum, times `route_scale`. With `"softmax"`,
+//! it activates the experts with the largest scores; their weights are the softmax of these scores.
+//! Ties prefer the first expert, and NaN comes last. An expert computes `w2 · (silu(u) · g)`, where
+//! `u` and `g` are the halves of `w13 · x`. Activations stay `f32`, as in ExecuTorch's kernel on
+//! x86.
+//!
+//! Scratch memory: scores and one hidden row. Tolerance: 1e-4 relative.
+//! Errors: other sizes, dim orders and values are [`Error::InvalidArgument`]; other dtypes are
+//! [`Error::DtypeMismatch`].
 //! Source: ExecuTorch `op_moe.cpp`.
 
 use core::cmp::Ordering;
@@ -57,7 +61,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn quantized_moe_ffn_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let layer = Layer::of(args)?;
+    let layer = Layer::new(args)?;
     let x = args.tensor(0)?;
     let mut out = args.out(13)?;
     check_dtype(out.dtype(), x.dtype(), 13)?;
@@ -67,34 +71,34 @@ fn quantized_moe_ffn_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Res
     let scratch = cx.scratch::<f32>(len.ok_or(Error::OutOfResources { bytes: usize::MAX })?)?;
     let (scores, rest) = scratch.split_at_mut(experts);
     let (order, rest) = rest.split_at_mut(experts);
-    let (chances, hidden) = rest.split_at_mut(experts);
+    let (ranking, hidden) = rest.split_at_mut(experts);
     let order: &mut [u32] = bytemuck::cast_slice_mut(order);
     let rows = x.data::<f32>()?.chunks(layer.dim).zip(out.data_mut::<f32>()?.chunks_mut(layer.dim));
     for (x, out) in rows {
         for (score, weight) in scores.iter_mut().zip(layer.gate.chunks(layer.dim)) {
             *score = dot(weight, x);
         }
-        layer.choose(scores, chances, order);
+        layer.route(scores, ranking, order);
         out.fill(0.0);
-        for (&expert, &share) in order.iter().zip(&*scores).take(layer.chosen) {
-            layer.expert(expert as usize, x, hidden, share, out)?;
+        for (&expert, &weight) in order.iter().zip(&*scores).take(layer.activated) {
+            layer.add_expert(expert as usize, x, hidden, weight, out)?;
         }
     }
     Ok(())
 }
 
-/// How tokens choose experts.
+/// Score function of the router.
 #[derive(Clone, Copy)]
 enum Scoring<'a> {
     Sigmoid { bias: &'a [f32], route_scale: f32 },
     Softmax,
 }
 
-/// The arguments, which fit together.
+/// Checked arguments.
 struct Layer<'a> {
     dim: usize,
     hidden: usize,
-    chosen: usize,
+    activated: usize,
     gate: &'a [f32],
     up: (Format, TensorView<'a>),
     down: (Format, TensorView<'a>),
@@ -102,7 +106,7 @@ struct Layer<'a> {
 }
 
 impl<'a> Layer<'a> {
-    fn of(args: &Args<'a>) -> Result<Self, Error> {
+    fn new(args: &Args<'a>) -> Result<Self, Error> {
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         let positive = |index: u8| {
             let value = usize::try_from(args.int(usize::from(index))?).ok();
@@ -116,104 +120,106 @@ impl<'a> Layer<'a> {
                 Err(wrong(index, "a row-major tensor"))
             }
         };
-        let (chosen, experts, hidden, dim) =
+        let (activated, experts, hidden, dim) =
             (positive(5)?, positive(6)?, positive(7)?, positive(8)?);
-        let (group, bits) = (positive(9)?, positive(10)?);
-        if chosen > experts {
-            return Err(wrong(5, "no more experts than there are"));
+        let (group_size, bits) = (positive(9)?, positive(10)?);
+        if activated > experts {
+            return Err(wrong(5, "at most `num_experts`"));
         }
         if !matches!(*tensor(0)?.sizes(), [_, last] if last == dim) {
-            return Err(wrong(0, "rows of the size that argument 8 gives"));
+            return Err(wrong(0, "sizes [tokens, dim]"));
         }
         if *tensor(1)?.sizes() != [experts, dim] || u32::try_from(experts).is_err() {
-            return Err(wrong(1, "a row for each expert"));
+            return Err(wrong(1, "sizes [num_experts, dim]"));
         }
         let bias = tensor(2)?.data::<f32>()?;
         if !bias.is_empty() && *tensor(2)?.sizes() != [experts] {
-            return Err(wrong(2, "an element for each expert, or none"));
+            return Err(wrong(2, "sizes [num_experts], or an empty tensor"));
         }
         let scoring = match args.opt_str(11)? {
             Some("sigmoid") => Scoring::Sigmoid { bias, route_scale: args.double(12)? as f32 },
             Some("softmax") if bias.is_empty() => Scoring::Softmax,
-            Some("softmax") => return Err(wrong(2, "no element when the scoring is softmax")),
+            Some("softmax") => {
+                return Err(wrong(2, "an empty tensor with the score function \"softmax\""));
+            }
             _ => return Err(wrong(11, "\"sigmoid\" or \"softmax\"")),
         };
-        let twice = hidden.checked_mul(2).ok_or(wrong(7, "a smaller number"))?;
+        let twice = hidden.checked_mul(2).ok_or(wrong(7, "a smaller size"))?;
         let packed = |index, rows, columns| {
-            let format = Format { rows, columns, group_size: group, bits };
+            let format = Format { rows, columns, group_size, bits };
             let pair = (format, tensor(index)?);
             let len = pair.1.sizes().last().copied().unwrap_or(0);
-            let fits = *pair.1.sizes() == [experts, len] && matrix(&pair, 0).is_ok();
-            if fits { Ok(pair) } else { Err(wrong(index, NOT_PACKED)) }
+            let is_packed = *pair.1.sizes() == [experts, len] && expert_weights(&pair, 0).is_ok();
+            if is_packed { Ok(pair) } else { Err(wrong(index, NOT_PACKED)) }
         };
         let (up, down) = (packed(3, twice, dim)?, packed(4, dim, hidden)?);
         let gate = tensor(1)?.data::<f32>()?;
-        Ok(Self { dim, hidden, chosen, gate, up, down, scoring })
+        Ok(Self { dim, hidden, activated, gate, up, down, scoring })
     }
 
     fn experts(&self) -> usize {
         self.gate.len() / self.dim
     }
 
-    /// Sorts the experts so that the chosen ones are the first of `order`, and replaces the first
-    /// of `scores` by their shares.
-    fn choose(&self, scores: &mut [f32], chances: &mut [f32], order: &mut [u32]) {
+    /// Sorts the experts by rank into `order` and replaces the first `scores` by the weights of the
+    /// activated experts. `ranking` is scratch memory.
+    fn route(&self, scores: &mut [f32], ranking: &mut [f32], order: &mut [u32]) {
         if let Scoring::Sigmoid { bias, .. } = self.scoring {
             scores.iter_mut().for_each(|score| *score = sigmoid(*score));
-            chances.copy_from_slice(scores);
-            chances.iter_mut().zip(bias).for_each(|(chance, bias)| *chance += bias);
+            ranking.copy_from_slice(scores);
+            ranking.iter_mut().zip(bias).for_each(|(rank, bias)| *rank += bias);
         } else {
-            chances.copy_from_slice(scores);
+            ranking.copy_from_slice(scores);
         }
-        order.iter_mut().zip(0..).for_each(|(place, expert)| *place = expert);
+        order.iter_mut().zip(0..).for_each(|(entry, expert)| *entry = expert);
         order.sort_unstable_by(|&a, &b| {
-            let (x, y) = (chances[a as usize], chances[b as usize]);
-            let worse = x.is_nan().cmp(&y.is_nan());
-            let larger = y.partial_cmp(&x).unwrap_or(Ordering::Equal);
-            worse.then(larger).then(a.cmp(&b))
+            let (x, y) = (ranking[a as usize], ranking[b as usize]);
+            let nan_last = x.is_nan().cmp(&y.is_nan());
+            let descending = y.partial_cmp(&x).unwrap_or(Ordering::Equal);
+            nan_last.then(descending).then(a.cmp(&b))
         });
-        for (chance, &expert) in chances.iter_mut().zip(&*order).take(self.chosen) {
-            *chance = scores[expert as usize];
+        for (rank, &expert) in ranking.iter_mut().zip(&*order).take(self.activated) {
+            *rank = scores[expert as usize];
         }
-        let shares = &mut scores[..self.chosen];
-        shares.copy_from_slice(&chances[..self.chosen]);
+        let weights = &mut scores[..self.activated];
+        weights.copy_from_slice(&ranking[..self.activated]);
         let scale = match self.scoring {
             Scoring::Sigmoid { route_scale, .. } => {
-                let total = sum(shares);
+                let total = sum(weights);
                 route_scale / if total < f32::MIN_POSITIVE { f32::MIN_POSITIVE } else { total }
             }
             Scoring::Softmax => {
                 let max =
-                    shares.iter().fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max });
-                shares.iter_mut().for_each(|share| *share = libm::expf(*share - max));
-                1.0 / sum(shares)
+                    weights.iter().fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max });
+                weights.iter_mut().for_each(|weight| *weight = libm::expf(*weight - max));
+                1.0 / sum(weights)
             }
         };
-        shares.iter_mut().for_each(|share| *share *= scale);
+        weights.iter_mut().for_each(|weight| *weight *= scale);
     }
 
-    /// Adds the result of an expert, times its share, to `out`.
-    fn expert(
+    /// Adds the output of expert `expert`, times `weight`, to `out`.
+    fn add_expert(
         &self,
         expert: usize,
         x: &[f32],
         hidden: &mut [f32],
-        share: f32,
+        weight: f32,
         out: &mut [f32],
     ) -> Result<(), Error> {
         hidden.fill(0.0);
-        matrix(&self.up, expert)?.add_product(x, hidden);
+        expert_weights(&self.up, expert)?.add_product(x, hidden);
         let (up, gate) = hidden.split_at_mut(self.hidden);
         for (up, gate) in up.iter_mut().zip(&*gate) {
-            *up = *up * sigmoid(*up) * gate * share;
+            *up = *up * sigmoid(*up) * gate * weight;
         }
-        matrix(&self.down, expert)?.add_product(up, out);
+        expert_weights(&self.down, expert)?.add_product(up, out);
         Ok(())
     }
 }
 
-/// The matrix of one expert.
-fn matrix<'a>(
+/// Packed weights of one expert.
+fn expert_weights<'a>(
     &(format, packed): &(Format, TensorView<'a>),
     expert: usize,
 ) -> Result<PackedWeights<'a>, Error> {
@@ -224,7 +230,7 @@ fn matrix<'a>(
         .ok_or(Error::InvalidArgument { index: 3, expected: NOT_PACKED })
 }
 
-const NOT_PACKED: &str = "packed weights of the sizes, groups and bits that the call names";
+const NOT_PACKED: &str = "packed weights of these sizes, group size and bits";
 
 fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-x))
@@ -258,17 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_arguments_are_rejected() {
         let packed = Tensor::zeros(ScalarType::Byte, &[2, 8]);
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
         check("sigmoid", [1, 2, 16, 16, 16, 4], &packed, wrong(3, NOT_PACKED));
         check("top", [1, 2, 16, 16, 16, 4], &packed, wrong(11, "\"sigmoid\" or \"softmax\""));
-        check(
-            "softmax",
-            [3, 2, 16, 16, 16, 4],
-            &packed,
-            wrong(5, "no more experts than there are"),
-        );
+        check("softmax", [3, 2, 16, 16, 16, 4], &packed, wrong(5, "at most `num_experts`"));
         for at in 0..6 {
             for value in [0, -1, i64::MIN] {
                 let mut values = [1, 2, 16, 16, 16, 4];

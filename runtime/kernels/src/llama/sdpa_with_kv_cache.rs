@@ -1,23 +1,23 @@
-//! `llama::sdpa_with_kv_cache.out`: writes keys and values to a cache, then attends over it.
+//! `llama::sdpa_with_kv_cache.out`: update of a KV cache, then attention over it.
 //!
-//! | argument                   | type                   | shape                                |
-//! |----------------------------|------------------------|--------------------------------------|
-//! | `query`                    | `f32`, `f16` or `bf16` | `[batch, queries, heads, width]`     |
-//! | `key`, `value`             | as `query`             | `[batch, queries, key heads, width]` |
-//! | `key_cache`, `value_cache` | as `query`             | `[batch, length, key heads, width]`  |
-//! | `start_pos`                | int                    | where they are written               |
-//! | `seq_len`                  | int                    | `queries`                            |
-//! | `attn_mask`, `drpout_p`, `is_causal`, `scale` | as `custom_sdpa` |                         |
-//! | `out`                      | as `query`             | as `query`                           |
+//! | argument                   | type                 | shape                                   |
+//! |----------------------------|----------------------|-----------------------------------------|
+//! | `query`                    | `f32`, `f16`, `bf16` | `[batch, queries, heads, head_dim]`     |
+//! | `key`, `value`             | as `query`           | `[batch, queries, key_heads, head_dim]` |
+//! | `key_cache`, `value_cache` | as `query`           | `[batch, max_len, key_heads, head_dim]` |
+//! | `start_pos`                | int                  | first position to write                 |
+//! | `seq_len`                  | int                  | `queries`                               |
+//! | `attn_mask` … `scale`      | as `custom_sdpa`     |                                         |
+//! | `out`                      | as `query`           | as `query`                              |
 //!
-//! Computes `update_cache` for both and then `custom_sdpa`. Tolerance: 1e-5.
-//! Errors: those of both; nothing is written then.
+//! Computes `update_cache` for keys and values, then `custom_sdpa`. Tolerance: 1e-5.
+//! Errors: as these operators. Nothing is written on error.
 //! Source: ExecuTorch `op_sdpa.cpp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
 
 use crate::{
-    llama::update_cache::positions,
+    llama::update_cache::cache_view,
     shared::{
         attention::{SdpaOperand, SdpaOptions, prepare_sdpa, sdpa},
         strided_view::{StridedView, copy_view},
@@ -48,23 +48,24 @@ fn sdpa_with_kv_cache(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     let (query, start) = (args.tensor(0)?, args.int(5)?);
     let (new, len) = ([args.tensor(1)?, args.tensor(2)?], args.int(6)?);
     let [mut keys, mut values, mut out] = args.outs([3, 4, 11])?;
-    let parts = [
-        positions((&keys, 3), (&new[0], 1), (start, 5))?,
-        positions((&values, 4), (&new[1], 2), (start, 5))?,
+    let views = [
+        cache_view((&keys, 3), (&new[0], 1), (start, 5))?,
+        cache_view((&values, 4), (&new[1], 2), (start, 5))?,
     ];
     let has_len = |sizes: &[usize]| sizes.get(1).copied() == usize::try_from(len).ok();
     if !has_len(query.sizes()) || !new.iter().all(|new| has_len(new.sizes())) {
         let expected = "the number of queries, keys and values";
         return Err(Error::InvalidArgument { index: 6, expected });
     }
-    // Whatever is wrong is found before the caches are written.
+    // All checks come before the caches are written.
     prepare_sdpa(cx, &operands(query, [&keys, &values])?, false, &options, (&mut out, 11))?;
-    for ((cache, part), new) in [&mut keys, &mut values].into_iter().zip(parts).zip(new) {
-        copy_view(cache, &part, &new, &StridedView::of(&new))?;
+    for ((cache, view), new) in [&mut keys, &mut values].into_iter().zip(views).zip(new) {
+        copy_view(cache, &view, &new, &StridedView::of(&new))?;
     }
     sdpa(cx, &operands(query, [&keys, &values])?, false, &options, (&mut out, 11))
 }
 
+/// Query, key cache and value cache as operands.
 fn operands<'t>(
     query: TensorView<'t>,
     [keys, values]: [&'t TensorMut<'_, '_>; 2],
@@ -79,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// The result of one query and both caches, with a mask of so many columns.
+    /// Runs one query with a mask of `columns` columns. Returns the result and both caches.
     fn run(columns: usize) -> (Result<f32, Error>, [Vec<f32>; 2]) {
         let zero = Tensor::zeros(ScalarType::Float, &[1, 1, 1, 1]);
         let value = Tensor::new(&[1, 1, 1, 1], &[4.0_f32]).unwrap();
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_are_written_unless_something_is_wrong() {
+    fn caches_are_written_only_without_errors() {
         assert_eq!(run(2), (Ok(5.0), [vec![6.0, 0.0], vec![6.0, 4.0]]));
         let expected = "a row-major mask of sizes [queries, keys]";
         let error = Error::InvalidArgument { index: 7, expected };

@@ -1,15 +1,15 @@
-//! `llama::update_cache.out`: writes positions of a cache.
+//! `llama::update_cache.out`: write of consecutive positions of a KV cache.
 //!
-//! | argument    | type              | shape                           |
-//! |-------------|-------------------|---------------------------------|
-//! | `value`     | tensor, any dtype | `[batch, len, heads, width]`    |
-//! | `cache`     | as `value`        | `[batch, length, heads, width]` |
-//! | `start_pos` | int               |                                 |
-//! | `out`       | as `value`        | `[1]`: nothing of use, zero     |
+//! | argument    | type              | shape                               |
+//! |-------------|-------------------|-------------------------------------|
+//! | `value`     | tensor, any dtype | `[batch, len, heads, head_dim]`     |
+//! | `cache`     | as `value`        | `[batch, max_len, heads, head_dim]` |
+//! | `start_pos` | int               |                                     |
+//! | `out`       | as `value`        | `[1]`: placeholder, zero            |
 //!
 //! Computes `cache[:, start_pos .. start_pos + len] = value`. Exact.
-//! Errors: another rank, sizes that differ elsewhere, or positions outside the cache are
-//! [`Error::InvalidArgument`], another dtype [`Error::InvalidType`].
+//! Errors: another rank, sizes that do not match, and positions outside the cache are
+//! [`Error::InvalidArgument`]; another dtype is [`Error::InvalidType`].
 //! Source: ExecuTorch `op_update_cache.cpp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, TensorMut, TensorView};
@@ -28,55 +28,54 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn update_cache(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let value = args.tensor(0)?;
     let start = args.int(2)?;
-    let to = positions((&args.out(1)?, 1), (&value, 0), (start, 2))?;
+    let to = cache_view((&args.out(1)?, 1), (&value, 0), (start, 2))?;
     write_placeholder(&mut args.out(3)?)?;
     copy_view(&mut args.out(1)?, &to, &value, &StridedView::of(&value))
 }
 
-/// The part of `cache`, the argument `at`, that `value`, the argument `index`, replaces from the
-/// position `start` on, which is the argument `start_index`.
+/// View of the positions of a cache that a value replaces. The cache, the value and the first
+/// position come with their argument indices.
 ///
 /// # Errors
-/// As the operator.
-pub(super) fn positions(
-    (cache, at): (&TensorMut<'_, '_>, u8),
-    (value, index): (&TensorView<'_>, u8),
+/// The errors of the operator.
+pub(super) fn cache_view(
+    (cache, cache_index): (&TensorMut<'_, '_>, u8),
+    (value, value_index): (&TensorView<'_>, u8),
     (start, start_index): (i64, u8),
 ) -> Result<StridedView, Error> {
-    let (length, len) = lengths((cache, at), (value, index))?;
+    let (max_len, len) = lengths((cache, cache_index), (value, value_index))?;
     let start = usize::try_from(start).ok();
-    let start = start.filter(|&start| start < length && len <= length - start);
-    let expected = "a position with room for all that follow";
+    let start = start.filter(|&start| start < max_len && len <= max_len - start);
+    let expected = "a position with enough positions after it";
     let start = start.ok_or(Error::InvalidArgument { index: start_index, expected })?;
     let mut view = StridedView::of_out(cache);
     view.slice(1, start, len, 1);
     Ok(view)
 }
 
-/// The positions of `cache`, the argument `at`, and those of `value`, the argument `index`, which
-/// agree in everything else.
+/// Number of positions of a cache and of a value. Both come with their argument indices.
 ///
 /// # Errors
-/// As the operator.
+/// The errors of the operator: the other sizes and the dtypes must be equal.
 pub(super) fn lengths(
-    (cache, at): (&TensorMut<'_, '_>, u8),
-    (value, index): (&TensorView<'_>, u8),
+    (cache, cache_index): (&TensorMut<'_, '_>, u8),
+    (value, value_index): (&TensorView<'_>, u8),
 ) -> Result<(usize, usize), Error> {
     let wrong = |index, expected| Error::InvalidArgument { index, expected };
-    check_dtype(cache.dtype(), value.dtype(), at)?;
-    let &[batch, length, heads, width] = cache.sizes() else {
-        return Err(wrong(at, "a cache of 4 dimensions"));
+    check_dtype(cache.dtype(), value.dtype(), cache_index)?;
+    let &[batch, max_len, heads, head_dim] = cache.sizes() else {
+        return Err(wrong(cache_index, "4 dimensions"));
     };
-    let &[same_batch, len, same_heads, same_width] = value.sizes() else {
-        return Err(wrong(index, "4 dimensions"));
+    let &[value_batch, len, value_heads, value_head_dim] = value.sizes() else {
+        return Err(wrong(value_index, "4 dimensions"));
     };
-    if [batch, heads, width] != [same_batch, same_heads, same_width] {
-        return Err(wrong(index, "the sizes of the cache in all dimensions but the second"));
+    if [batch, heads, head_dim] != [value_batch, value_heads, value_head_dim] {
+        return Err(wrong(value_index, "the sizes of the cache in all dimensions but the second"));
     }
-    Ok((length, len))
+    Ok((max_len, len))
 }
 
-/// Fills the output that nobody reads.
+/// Writes the placeholder output.
 pub(super) fn write_placeholder(out: &mut TensorMut<'_, '_>) -> Result<(), Error> {
     out.resize(&[1])?;
     out.bytes_mut()?.fill(0);
@@ -111,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn positions_outside_are_refused() {
-        let expected = "a position with room for all that follow";
+    fn positions_out_of_range_are_rejected() {
+        let expected = "a position with enough positions after it";
         for start in [-1, 2, i64::MIN, i64::MAX] {
             let error = Error::InvalidArgument { index: 2, expected };
             check(&iota(&[1, 2, 1, 2]), start, Err(error));

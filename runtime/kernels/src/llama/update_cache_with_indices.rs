@@ -1,16 +1,16 @@
-//! `llama::update_cache_with_indices.out`: writes scattered positions of a cache.
+//! `llama::update_cache_with_indices.out`: write of positions of a KV cache by index.
 //!
-//! | argument    | type              | shape                           |
-//! |-------------|-------------------|---------------------------------|
-//! | `value`     | tensor, any dtype | `[batch, len, heads, width]`    |
-//! | `cache`     | as `value`        | `[batch, length, heads, width]` |
-//! | `start_pos` | int               | not read                        |
-//! | `indices`   | `i64` tensor      | `[batch, len]`                  |
-//! | `out`       | as `value`        | `[1]`: nothing of use, zero     |
+//! | argument    | type              | shape                               |
+//! |-------------|-------------------|-------------------------------------|
+//! | `value`     | tensor, any dtype | `[batch, len, heads, head_dim]`     |
+//! | `cache`     | as `value`        | `[batch, max_len, heads, head_dim]` |
+//! | `start_pos` | int               | not used                            |
+//! | `indices`   | `i64` tensor      | `[batch, len]`                      |
+//! | `out`       | as `value`        | `[1]`: placeholder, zero            |
 //!
-//! Computes `cache[b, indices[b, i]] = value[b, i]`; of equal indices the last counts. Exact.
-//! Errors: as `update_cache`; an index outside the cache is [`Error::InvalidArgument`], and then
-//! nothing is written.
+//! Computes `cache[b, indices[b, i]] = value[b, i]`; of equal indices, the last one wins. Exact.
+//! Errors: as `update_cache`; an index out of range is [`Error::InvalidArgument`]. Nothing is
+//! written on error.
 //! Source: ExecuTorch `op_update_cache.cpp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
@@ -31,26 +31,26 @@ fn update_cache_with_indices(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> 
     args.int(2)?;
     write_placeholder(&mut args.out(4)?)?;
     let mut cache = args.out(1)?;
-    let (length, len) = lengths((&cache, 1), (&value, 0))?;
+    let (max_len, len) = lengths((&cache, 1), (&value, 0))?;
     let wrong = |expected| Error::InvalidArgument { index: 3, expected };
     if Some(indices.sizes()) != value.sizes().get(..2) || !indices.is_contiguous() {
-        return Err(wrong("row-major, of the first two sizes of the value"));
+        return Err(wrong("a row-major tensor with the first two sizes of the value"));
     }
     let indices = indices.data::<i64>()?;
-    let at = |index: i64| usize::try_from(index).ok().filter(|&index| index < length);
+    let at = |index: i64| usize::try_from(index).ok().filter(|&index| index < max_len);
     if indices.iter().any(|&index| at(index).is_none()) {
-        return Err(wrong("positions of the cache"));
+        return Err(wrong("indices in range"));
     }
     let (from, to) = (StridedView::of(&value), StridedView::of_out(&cache));
-    let one = |mut view: StridedView, batch, position| {
+    let token = |mut view: StridedView, batch, position| {
         view.slice(0, batch, 1, 1);
         view.slice(1, position, 1, 1);
         view
     };
     for (item, &index) in indices.iter().enumerate() {
         let (batch, position) = (item / len, item % len);
-        let to = one(to, batch, at(index).unwrap_or(0));
-        copy_view(&mut cache, &to, &value, &one(from, batch, position))?;
+        let to = token(to, batch, at(index).unwrap_or(0));
+        copy_view(&mut cache, &to, &value, &token(from, batch, position))?;
     }
     Ok(())
 }
@@ -85,8 +85,8 @@ mod tests {
     }
 
     #[test]
-    fn positions_outside_are_refused() {
-        let error = Error::InvalidArgument { index: 3, expected: "positions of the cache" };
+    fn indices_out_of_range_are_rejected() {
+        let error = Error::InvalidArgument { index: 3, expected: "indices in range" };
         check(&[0, 2], Err(error));
         check(&[-1, 0], Err(error));
     }

@@ -1,12 +1,12 @@
-//! `executorch_prim::et_view.default`: the same elements with other sizes, without a copy.
+//! `executorch_prim::et_view.default`: view with other sizes, without a copy.
 //!
-//! | argument | type                              | shape                               |
-//! |----------|-----------------------------------|-------------------------------------|
-//! | `self`   | tensor, any dtype                 | any                                 |
-//! | `size`   | ints; one may be -1: what is left |                                     |
-//! | `out`    | as `self`                         | `size`; shares the memory of `self` |
+//! | argument | type                           | shape                               |
+//! |----------|--------------------------------|-------------------------------------|
+//! | `self`   | tensor, any dtype              | any                                 |
+//! | `size`   | ints; one may be -1 (inferred) |                                     |
+//! | `out`    | as `self`                      | `size`; shares the memory of `self` |
 //!
-//! Errors: sizes for another number of elements are [`Error::InvalidArgument`] at index 1.
+//! Errors: sizes with another number of elements are [`Error::InvalidArgument`] at index 1.
 //! Source: ExecuTorch `kernels/prim_ops/et_view.cpp`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,9 +1,9 @@
-//! `aten::_local_scalar_dense`: the one element of a tensor as a number.
+//! `aten::_local_scalar_dense`: element of a one-element tensor as a scalar.
 //!
-//! | argument | type                         | shape                  |
-//! |----------|------------------------------|------------------------|
-//! | `self`   | tensor, any dtype            | one element            |
-//! | `out`    | int, double or bool to write | by the dtype of `self` |
+//! | argument | type                       | shape                    |
+//! |----------|----------------------------|--------------------------|
+//! | `self`   | tensor, any dtype          | one element              |
+//! | `out`    | int, double or bool output | from the dtype of `self` |
 //!
 //! Errors: another number of elements is [`Error::InvalidArgument`] at index 0.
 //! Source: ExecuTorch `kernels/prim_ops`.

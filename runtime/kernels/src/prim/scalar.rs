@@ -1,20 +1,20 @@
-//! `executorch_prim::*.Scalar`: arithmetic and comparison of numbers, with the results of Python.
+//! `executorch_prim::*.Scalar`: arithmetic and comparison of scalars, as in Python.
 //!
-//! | operators                                    | arguments  | result                         |
-//! |----------------------------------------------|------------|--------------------------------|
-//! | `add`, `sub`, `mul`                          | 2 numbers  | int of ints, else double       |
-//! | `floordiv`, `mod` (also `.int`)              | 2 numbers  | as above, towards -∞           |
-//! | `truediv`                                    | 2 numbers  | double                         |
-//! | `eq`, `gt`, `lt`, `ge`, `le`                 | 2 numbers  | bool                           |
-//! | `sym_max`, `sym_min`                         | 2 numbers  | one of them                    |
-//! | `sym_ite`                                    | 3 numbers  | the second or the third        |
-//! | `neg`                                        | number     | of the same kind               |
-//! | `ceil`, `round`, `trunc`, `sym_int`          | number     | int; halves round to even      |
-//! | `sym_float`                                  | number     | double                         |
-//! | `sym_not`                                    | number     | bool                           |
+//! | operators                           | arguments | result                         |
+//! |-------------------------------------|-----------|--------------------------------|
+//! | `add`, `sub`, `mul`                 | 2 scalars | int for ints, otherwise double |
+//! | `floordiv`, `mod` (also `.int`)     | 2 scalars | as above, rounded down         |
+//! | `truediv`                           | 2 scalars | double                         |
+//! | `eq`, `gt`, `lt`, `ge`, `le`        | 2 scalars | bool                           |
+//! | `sym_max`, `sym_min`                | 2 scalars | the larger or the smaller one  |
+//! | `sym_ite`                           | 3 scalars | the second or the third        |
+//! | `neg`                               | scalar    | same type                      |
+//! | `ceil`, `round`, `trunc`, `sym_int` | scalar    | int; `round` half to even      |
+//! | `sym_float`                         | scalar    | double                         |
+//! | `sym_not`                           | scalar    | bool                           |
 //!
-//! A bool counts as the int 0 or 1. Ints wrap.
-//! Errors: an int divided by the int 0, or a double that has no int, is
+//! A bool is converted to the int 0 or 1. Ints wrap.
+//! Errors: division of an int by the int 0, and a double out of the range of ints, are
 //! [`Error::InvalidArgument`].
 //! Source: ExecuTorch `kernels/prim_ops/register_prim_ops.cpp`; Python's operators.
 
@@ -24,72 +24,72 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Scalar};
 
 use crate::shared::division::Divide;
 
-const ONE: &[Arg] = &[Arg::Scalar, Arg::OutScalar];
-const TWO: &[Arg] = &[Arg::Scalar, Arg::Scalar, Arg::OutScalar];
-const THREE: &[Arg] = &[Arg::Scalar, Arg::Scalar, Arg::Scalar, Arg::OutScalar];
+const UNARY: &[Arg] = &[Arg::Scalar, Arg::OutScalar];
+const BINARY: &[Arg] = &[Arg::Scalar, Arg::Scalar, Arg::OutScalar];
+const TERNARY: &[Arg] = &[Arg::Scalar, Arg::Scalar, Arg::Scalar, Arg::OutScalar];
 
 pub(crate) const KERNELS: &[Kernel] = &[
-    Kernel::new("executorch_prim::add.Scalar", TWO, |_, args| {
+    Kernel::new("executorch_prim::add.Scalar", BINARY, |_, args| {
         arithmetic(args, |a, b| Some(a.wrapping_add(b)), |a, b| a + b)
     }),
-    Kernel::new("executorch_prim::ceil.Scalar", ONE, |_, args| to_int(args, libm::ceil)),
-    Kernel::new("executorch_prim::eq.Scalar", TWO, |_, args| {
+    Kernel::new("executorch_prim::ceil.Scalar", UNARY, |_, args| to_int(args, libm::ceil)),
+    Kernel::new("executorch_prim::eq.Scalar", BINARY, |_, args| {
         compare(args, |order| order == Some(Ordering::Equal))
     }),
-    Kernel::new("executorch_prim::floordiv.Scalar", TWO, floordiv),
-    Kernel::new("executorch_prim::floordiv.int", TWO, floordiv),
-    Kernel::new("executorch_prim::ge.Scalar", TWO, |_, args| {
+    Kernel::new("executorch_prim::floordiv.Scalar", BINARY, floordiv),
+    Kernel::new("executorch_prim::floordiv.int", BINARY, floordiv),
+    Kernel::new("executorch_prim::ge.Scalar", BINARY, |_, args| {
         compare(args, |order| order.is_some_and(Ordering::is_ge))
     }),
-    Kernel::new("executorch_prim::gt.Scalar", TWO, |_, args| {
+    Kernel::new("executorch_prim::gt.Scalar", BINARY, |_, args| {
         compare(args, |order| order == Some(Ordering::Greater))
     }),
-    Kernel::new("executorch_prim::le.Scalar", TWO, |_, args| {
+    Kernel::new("executorch_prim::le.Scalar", BINARY, |_, args| {
         compare(args, |order| order.is_some_and(Ordering::is_le))
     }),
-    Kernel::new("executorch_prim::lt.Scalar", TWO, |_, args| {
+    Kernel::new("executorch_prim::lt.Scalar", BINARY, |_, args| {
         compare(args, |order| order == Some(Ordering::Less))
     }),
-    Kernel::new("executorch_prim::mod.Scalar", TWO, fmod),
-    Kernel::new("executorch_prim::mod.int", TWO, fmod),
-    Kernel::new("executorch_prim::mul.Scalar", TWO, |_, args| {
+    Kernel::new("executorch_prim::mod.Scalar", BINARY, fmod),
+    Kernel::new("executorch_prim::mod.int", BINARY, fmod),
+    Kernel::new("executorch_prim::mul.Scalar", BINARY, |_, args| {
         arithmetic(args, |a, b| Some(a.wrapping_mul(b)), |a, b| a * b)
     }),
-    Kernel::new("executorch_prim::neg.Scalar", ONE, |_, args| {
+    Kernel::new("executorch_prim::neg.Scalar", UNARY, |_, args| {
         let value = match args.scalar(0)? {
             Scalar::Double(value) => Scalar::Double(-value),
             value => Scalar::Int(value.to_i64().wrapping_neg()),
         };
         args.set_scalar(1, value)
     }),
-    Kernel::new("executorch_prim::round.Scalar", ONE, |_, args| to_int(args, libm::rint)),
-    Kernel::new("executorch_prim::sub.Scalar", TWO, |_, args| {
+    Kernel::new("executorch_prim::round.Scalar", UNARY, |_, args| to_int(args, libm::rint)),
+    Kernel::new("executorch_prim::sub.Scalar", BINARY, |_, args| {
         arithmetic(args, |a, b| Some(a.wrapping_sub(b)), |a, b| a - b)
     }),
-    Kernel::new("executorch_prim::sym_float.Scalar", ONE, |_, args| {
+    Kernel::new("executorch_prim::sym_float.Scalar", UNARY, |_, args| {
         let value = args.double(0)?;
         args.set_scalar(1, Scalar::Double(value))
     }),
-    Kernel::new("executorch_prim::sym_int.Scalar", ONE, |_, args| to_int(args, libm::trunc)),
-    Kernel::new("executorch_prim::sym_ite.Scalar", THREE, |_, args| {
+    Kernel::new("executorch_prim::sym_int.Scalar", UNARY, |_, args| to_int(args, libm::trunc)),
+    Kernel::new("executorch_prim::sym_ite.Scalar", TERNARY, |_, args| {
         let value = args.scalar(if args.bool(0)? { 1 } else { 2 })?;
         args.set_scalar(3, value)
     }),
-    Kernel::new("executorch_prim::sym_max.Scalar", TWO, |_, args| {
-        choose(args, |order| order == Some(Ordering::Less))
+    Kernel::new("executorch_prim::sym_max.Scalar", BINARY, |_, args| {
+        select(args, |order| order == Some(Ordering::Less))
     }),
-    Kernel::new("executorch_prim::sym_min.Scalar", TWO, |_, args| {
-        choose(args, |order| order == Some(Ordering::Greater))
+    Kernel::new("executorch_prim::sym_min.Scalar", BINARY, |_, args| {
+        select(args, |order| order == Some(Ordering::Greater))
     }),
-    Kernel::new("executorch_prim::sym_not.Scalar", ONE, |_, args| {
+    Kernel::new("executorch_prim::sym_not.Scalar", UNARY, |_, args| {
         let value = !args.bool(0)?;
         args.set_scalar(1, Scalar::Bool(value))
     }),
-    Kernel::new("executorch_prim::truediv.Scalar", TWO, |_, args| {
+    Kernel::new("executorch_prim::truediv.Scalar", BINARY, |_, args| {
         let quotient = args.double(0)? / args.double(1)?;
         args.set_scalar(2, Scalar::Double(quotient))
     }),
-    Kernel::new("executorch_prim::trunc.Scalar", ONE, |_, args| to_int(args, libm::trunc)),
+    Kernel::new("executorch_prim::trunc.Scalar", UNARY, |_, args| to_int(args, libm::trunc)),
 ];
 
 fn floordiv(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -100,7 +100,7 @@ fn fmod(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     arithmetic(args, |a, b| (b != 0).then(|| a.remainder(b)), Divide::remainder)
 }
 
-/// Sets the result of two numbers: with `ints` unless one of them is a double; none is an error.
+/// Sets the result of two scalars: of `ints` unless one of them is a double. `None` is an error.
 fn arithmetic(
     args: &mut Args<'_>,
     ints: fn(i64, i64) -> Option<i64>,
@@ -119,6 +119,7 @@ fn arithmetic(
     args.set_scalar(2, result)
 }
 
+/// Compares the first two arguments; `None` if one is NaN.
 fn order(args: &Args<'_>) -> Result<Option<Ordering>, Error> {
     Ok(match (args.scalar(0)?, args.scalar(1)?) {
         (a @ Scalar::Double(_), b) | (a, b @ Scalar::Double(_)) => {
@@ -128,27 +129,29 @@ fn order(args: &Args<'_>) -> Result<Option<Ordering>, Error> {
     })
 }
 
+/// Sets a bool that depends on the order of two scalars.
 fn compare(args: &mut Args<'_>, is: fn(Option<Ordering>) -> bool) -> Result<(), Error> {
     let result = is(order(args)?);
     args.set_scalar(2, Scalar::Bool(result))
 }
 
-/// Sets the second number where `second` says so of their order, otherwise the first.
-fn choose(args: &mut Args<'_>, second: fn(Option<Ordering>) -> bool) -> Result<(), Error> {
-    let chosen = args.scalar(usize::from(second(order(args)?)))?;
-    args.set_scalar(2, chosen)
+/// Sets the second scalar if `is_second` is true for their order, otherwise the first one.
+fn select(args: &mut Args<'_>, is_second: fn(Option<Ordering>) -> bool) -> Result<(), Error> {
+    let selected = args.scalar(usize::from(is_second(order(args)?)))?;
+    args.set_scalar(2, selected)
 }
 
+/// Sets the integer `round(value)`.
 fn to_int(args: &mut Args<'_>, round: fn(f64) -> f64) -> Result<(), Error> {
     let value = match args.scalar(0)? {
         Scalar::Double(value) => {
-            let whole = round(value);
-            // From -2⁶³ to below 2⁶³, both of which are doubles.
-            if !(-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole) {
-                let expected = "a number that fits 64 bits";
+            let rounded = round(value);
+            // From -2⁶³ to 2⁶³ exclusive. Both bounds are exact doubles.
+            if !(-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded) {
+                let expected = "a number in the range of a 64-bit int";
                 return Err(Error::InvalidArgument { index: 0, expected });
             }
-            whole as i64
+            rounded as i64
         }
         value => value.to_i64(),
     };
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn two_numbers() {
+    fn binary_operators() {
         for (name, a, b, expected) in [
             ("add.Scalar", Int(2), Int(3), Int(5)),
             ("add.Scalar", Int(i64::MAX), Int(1), Int(i64::MIN)),
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn one_number_and_three() {
+    fn unary_and_ternary_operators() {
         for (name, a, expected) in [
             ("neg.Scalar", Int(i64::MIN), Int(i64::MIN)),
             ("neg.Scalar", Double(1.5), Double(-1.5)),
@@ -226,7 +229,8 @@ mod tests {
         ] {
             check(name, &[a], Ok(expected));
         }
-        let error = Error::InvalidArgument { index: 0, expected: "a number that fits 64 bits" };
+        let error =
+            Error::InvalidArgument { index: 0, expected: "a number in the range of a 64-bit int" };
         check("ceil.Scalar", &[Double(f64::NAN)], Err(error));
         check("trunc.Scalar", &[Double(1e19)], Err(error));
         check("sym_ite.Scalar", &[Bool(false), Int(1), Double(2.0)], Ok(Double(2.0)));

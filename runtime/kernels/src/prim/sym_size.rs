@@ -1,12 +1,12 @@
-//! `aten::sym_size.int` and `aten::sym_numel`: a size of a tensor, and its number of elements.
+//! `aten::sym_size.int` and `aten::sym_numel`: size of a dimension and number of elements.
 //!
 //! | argument | type                 | shape |
 //! |----------|----------------------|-------|
 //! | `self`   | tensor, any dtype    | any   |
 //! | `dim`    | int; `sym_size` only |       |
-//! | `out`    | int to write         |       |
+//! | `out`    | int output           |       |
 //!
-//! Errors: a dimension that `self` lacks is [`Error::InvalidArgument`] at index 1.
+//! Errors: a dimension out of range is [`Error::InvalidArgument`] at index 1.
 //! Source: ExecuTorch `kernels/prim_ops`.
 
 use afferent_core::{Arg, Args, Error, Kernel, Scalar};
@@ -16,16 +16,17 @@ use crate::shared::dim_args::existing_dim_arg;
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::sym_numel", &[Arg::Tensor, Arg::OutScalar], |_, args| {
         let numel = args.tensor(0)?.numel();
-        set(args, 1, numel)
+        set_size(args, 1, numel)
     }),
     Kernel::new("aten::sym_size.int", &[Arg::Tensor, Arg::Int, Arg::OutScalar], |_, args| {
         let input = args.tensor(0)?;
         let dim = existing_dim_arg(args, 1, input.rank())?;
-        set(args, 2, input.sizes()[dim])
+        set_size(args, 2, input.sizes()[dim])
     }),
 ];
 
-fn set(args: &mut Args<'_>, index: usize, value: usize) -> Result<(), Error> {
+/// Sets output `index` to a size.
+fn set_size(args: &mut Args<'_>, index: usize, value: usize) -> Result<(), Error> {
     args.set_scalar(index, Scalar::Int(i64::try_from(value).unwrap_or(i64::MAX)))
 }
 

@@ -1,24 +1,25 @@
-//! `quantized_decomposed::add.out`: sum of two quantized tensors.
+//! `quantized_decomposed::add.out`: sum of quantized tensors.
 //!
-//! | argument         | type                            | shape                  |
-//! |------------------|---------------------------------|------------------------|
-//! | `a`              | integer tensor                  | any                    |
-//! | `a_scale`        | double                          |                        |
-//! | `a_zero_point`   | int                             |                        |
-//! | `a_quant_min`    | int, not used                   |                        |
-//! | `a_quant_max`    | int, not used                   |                        |
-//! | `b`              | as `a`                          | broadcasts with `a`    |
-//! | …                | as those of `a`                 |                        |
-//! | `out_scale`      | double                          |                        |
-//! | `out_zero_point` | int                             |                        |
-//! | `out_quant_min`  | int                             |                        |
-//! | `out_quant_max`  | int                             |                        |
-//! | `out`            | as `a`                          | broadcast of `a`, `b`  |
+//! | argument         | type                         | shape                 |
+//! |------------------|------------------------------|-----------------------|
+//! | `a`              | integer tensor               | any                   |
+//! | `a_scale`        | double                       |                       |
+//! | `a_zero_point`   | int                          |                       |
+//! | `a_quant_min`    | int, not used                |                       |
+//! | `a_quant_max`    | int, not used                |                       |
+//! | `b`              | as `a`                       | broadcasts with `a`   |
+//! | …                | parameters of `b`, as of `a` |                       |
+//! | `out_scale`      | double                       |                       |
+//! | `out_zero_point` | int                          |                       |
+//! | `out_quant_min`  | int                          |                       |
+//! | `out_quant_max`  | int                          |                       |
+//! | `out`            | as `a`                       | broadcast of `a`, `b` |
 //!
-//! `round((a' + b') · (1 / out_scale)) + out_zero_point`, clamped, with `a' = (a - a_zero_point) ·
-//! a_scale` and `b'` alike, all in `f32`; halves round to even. Exact.
-//! Errors: ends that the dtype does not hold, other dtypes. Source: ExecuTorch `op_add.cpp` of the
-//! quantized kernels; PyTorch defines the operator without computing it.
+//! `round((a' + b') · (1 / out_scale)) + out_zero_point`, clamped to
+//! `out_quant_min..=out_quant_max`, with `a' = (a - a_zero_point) · a_scale`, and `b'` likewise,
+//! all in `f32`. Rounds half to even. Exact.
+//! Errors: a range that the dtype cannot represent, other dtypes.
+//! Source: ExecuTorch `op_add.cpp` of the quantized kernels; PyTorch has only the schema.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
@@ -60,7 +61,7 @@ fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
         let zero_point = args.int(index + 1)?;
         Ok(move |value: i64| (value.wrapping_sub(zero_point) as f64 * scale) as f32)
     };
-    let (of_a, of_b) = (dequantize(1)?, dequantize(6)?);
+    let (dequantize_a, dequantize_b) = (dequantize(1)?, dequantize(6)?);
     let inverse = 1.0 / args.double(10)? as f32;
     let zero_point = args.int(11)? as f32;
     let call = Pointwise::new([Input::Tensor(a), Input::Tensor(b)])?;
@@ -69,7 +70,7 @@ fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
         args,
         14,
         integers!(|[a, b]| {
-            let sum = of_a(a) + of_b(b);
+            let sum = dequantize_a(a) + dequantize_b(b);
             clamp_to_range(libm::rintf(inverse * sum) + zero_point, range)
         }),
     )

@@ -1,19 +1,22 @@
-//! `quantized_decomposed::choose_qparams.Tensor_out`: scale and zero point for a tensor.
+//! `quantized_decomposed::choose_qparams.Tensor_out`: scale and zero point from the range of a
+//! tensor.
 //!
-//! | argument         | type                            | shape   |
-//! |------------------|---------------------------------|---------|
-//! | `input`          | f32, f16 or bf16 tensor         | any, with elements |
-//! | `quant_min`      | int                             |         |
-//! | `quant_max`      | int, larger                     |         |
-//! | `eps`            | double: the least scale         |         |
-//! | `dtype`          | dtype of the integers, not used |         |
-//! | `scale_out`      | f64 tensor                      | `[1]`   |
-//! | `zero_point_out` | i64 tensor                      | `[1]`   |
+//! | argument         | type                            | shape          |
+//! |------------------|---------------------------------|----------------|
+//! | `input`          | f32, f16 or bf16 tensor         | any, not empty |
+//! | `quant_min`      | int                             |                |
+//! | `quant_max`      | int, larger than `quant_min`    |                |
+//! | `eps`            | double: minimum scale           |                |
+//! | `dtype`          | dtype of the integers, not used |                |
+//! | `scale_out`      | f64 tensor                      | `[1]`          |
+//! | `zero_point_out` | i64 tensor                      | `[1]`          |
 //!
-//! With `least ≤ 0 ≤ largest` the ends of the elements and zero, the scale is `(largest - least) /
-//! (quant_max - quant_min)`, at least `eps`, and the zero point `quant_min - round(least / scale)`,
-//! clamped. The official kernel takes no `eps`, but 6.1e-5 as the least scale. Exact.
-//! Errors: no elements, NaN, other dtypes. Source: PyTorch `quantized_decomposed`.
+//! `min ≤ 0` and `max ≥ 0` are the bounds of the elements, extended to include zero. The scale is
+//! `(max - min) / (quant_max - quant_min)`, at least `eps`. The zero point is
+//! `quant_min - round(min / scale)`, clamped. ExecuTorch's kernel ignores `eps` and uses a minimum
+//! scale of 6.1e-5. Exact.
+//! Errors: an empty tensor, NaN, other dtypes.
+//! Source: PyTorch `quantized_decomposed`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
@@ -34,17 +37,17 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn choose_qparams_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let range = [args.int(1)?, args.int(2)?];
-    let steps = range[1].checked_sub(range[0]).filter(|&steps| steps > 0);
-    let expected = "more than the least integer";
-    let steps = steps.ok_or(Error::InvalidArgument { index: 2, expected })?;
+    let quant_range = range[1].checked_sub(range[0]).filter(|&size| size > 0);
+    let expected = "a value above `quant_min`";
+    let quant_range = quant_range.ok_or(Error::InvalidArgument { index: 2, expected })?;
     let eps = args.double(3)? as f32;
     check_dtype(args.out(5)?.dtype(), ScalarType::Double, 5)?;
     check_dtype(args.out(6)?.dtype(), ScalarType::Long, 6)?;
-    let ends = min_max(&input_reader(x)?, 0, 1, x.numel())?;
-    let (scale, [least, _]) = scale(ends, steps as f32, x.dtype());
+    let bounds = min_max(&input_reader(x)?, 0, 1, x.numel())?;
+    let (scale, [min, _]) = scale(bounds, quant_range as f32, x.dtype());
     let scale = scale.max(eps);
-    let from_least = clamp_to_range(libm::rintf(least / scale), [i64::MIN, i64::MAX]);
-    let zero_point = range[0].saturating_sub(from_least).max(range[0]).min(range[1]);
+    let quantized_min = clamp_to_range(libm::rintf(min / scale), [i64::MIN, i64::MAX]);
+    let zero_point = range[0].saturating_sub(quantized_min).max(range[0]).min(range[1]);
     let [mut scale_out, mut zero_point_out] = args.outs([5, 6])?;
     scale_out.resize(&[1])?;
     zero_point_out.resize(&[1])?;

@@ -1,4 +1,4 @@
-//! `quantized_decomposed::choose_qparams_per_token_asymmetric.out`: scales and zero points by line.
+//! `quantized_decomposed::choose_qparams_per_token_asymmetric.out`: scale and zero point per token.
 //!
 //! | argument         | type                            | shape    |
 //! |------------------|---------------------------------|----------|
@@ -7,11 +7,13 @@
 //! | `scale_out`      | f64 tensor                      | `[…, 1]` |
 //! | `zero_point_out` | i64 tensor                      | `[…, 1]` |
 //!
-//! For integers from -128 to 127. With `least ≤ 0 ≤ largest` the ends of a line and zero, the scale
-//! is `(largest - least) / 255`, at least 2⁻²³. The zero point is `-128 - least / scale` or `127 -
-//! largest / scale`, whichever has the smaller error, clamped and rounded. Each step is rounded to
-//! the dtype of `input`. The official kernel computes in `f64`, with 6.1e-5 as the least scale.
-//! Exact. Errors: empty lines, NaN, other dtypes. Source: PyTorch `quantized_decomposed`.
+//! The range of the integers is -128 to 127. `min ≤ 0` and `max ≥ 0` are the bounds of a token,
+//! extended to include zero. The scale is `(max - min) / 255`, at least 2⁻²³. The zero point is
+//! `-128 - min / scale` or `127 - max / scale`, the one with the smaller error, clamped and
+//! rounded. Intermediate results are rounded to the dtype of `input`. ExecuTorch's kernel computes
+//! in `f64` with a minimum scale of 6.1e-5. Exact.
+//! Errors: empty tokens, NaN, other dtypes.
+//! Source: PyTorch `quantized_decomposed`.
 
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
@@ -36,9 +38,9 @@ fn choose_qparams_per_token_asymmetric_out(
 ) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let reader = input_reader(x)?;
-    let lines = Error::InvalidArgument { index: 0, expected: "lines of elements" };
-    let mut sizes = Dims::new(x.sizes()).ok_or(lines)?;
-    *sizes.last_mut().ok_or(lines)? = 1;
+    let is_0d = Error::InvalidArgument { index: 0, expected: "a tensor that is not 0-d" };
+    let mut sizes = Dims::new(x.sizes()).ok_or(is_0d)?;
+    *sizes.last_mut().ok_or(is_0d)? = 1;
     check_dtype(args.out(2)?.dtype(), ScalarType::Double, 2)?;
     check_dtype(args.out(3)?.dtype(), ScalarType::Long, 3)?;
     let [mut scale_out, mut zero_point_out] = args.outs([2, 3])?;
@@ -52,15 +54,15 @@ fn choose_qparams_per_token_asymmetric_out(
     }
     let (scales, zero_points) = (scale_out.data_mut::<f64>()?, zero_point_out.data_mut::<i64>()?);
     let mut result = Ok(());
-    tokens.for_each([0; 3], |[from, scale_at, zero_point_at]| {
+    tokens.for_each([0; 3], |[from, scale_offset, zero_point_offset]| {
         match min_max(&reader, from, strides[0][last], x.sizes()[last]) {
-            Ok(ends) => {
-                let (scale, zero_point) = parameters(ends, x.dtype());
-                if let Some(place) = scales.get_mut(scale_at) {
-                    *place = f64::from(scale);
+            Ok(bounds) => {
+                let (scale, zero_point) = qparams(bounds, x.dtype());
+                if let Some(out) = scales.get_mut(scale_offset) {
+                    *out = f64::from(scale);
                 }
-                if let Some(place) = zero_points.get_mut(zero_point_at) {
-                    *place = zero_point;
+                if let Some(out) = zero_points.get_mut(zero_point_offset) {
+                    *out = zero_point;
                 }
             }
             Err(error) => result = Err(error),
@@ -69,17 +71,17 @@ fn choose_qparams_per_token_asymmetric_out(
     result
 }
 
-/// Scale and zero point for numbers of `dtype` in `ends`.
-fn parameters(ends: [f32; 2], dtype: ScalarType) -> (f32, i64) {
+/// Scale and zero point for values of `dtype` in `bounds`.
+fn qparams(bounds: [f32; 2], dtype: ScalarType) -> (f32, i64) {
     let rounded = |value: f32| round_to_dtype(value, dtype);
-    let (scale, ends) = scale(ends, 255.0, dtype);
+    let (scale, bounds) = scale(bounds, 255.0, dtype);
     let scale = rounded(scale.max(f32::EPSILON));
-    let [least, largest] = ends.map(|end| rounded(end / scale));
-    let errors = [rounded(-128.0 + least), rounded(127.0 + largest)];
+    let [min, max] = bounds.map(|bound| rounded(bound / scale));
+    let errors = [rounded(-128.0 + min), rounded(127.0 + max)];
     let zero_point = if rounded(errors[0] + errors[1]) > 0.0 {
-        rounded(-128.0 - least)
+        rounded(-128.0 - min)
     } else {
-        rounded(127.0 - largest)
+        rounded(127.0 - max)
     };
     (scale, clamp_to_range(libm::rintf(zero_point.clamp(-128.0, 127.0)), [-128, 127]))
 }

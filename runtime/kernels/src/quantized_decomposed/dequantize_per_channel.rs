@@ -1,20 +1,21 @@
-//! `quantized_decomposed::dequantize_per_channel.out`: integers as numbers, by channel.
+//! `quantized_decomposed::dequantize_per_channel.out`: dequantization per channel.
 //!
-//! | argument      | type                            | shape      |
-//! |---------------|---------------------------------|------------|
-//! | `input`       | integer tensor, at most 32 bits | any        |
-//! | `scales`      | floating-point tensor           | one number a channel |
-//! | `zero_points` | tensor, or none                 | as `scales` |
-//! | `axis`        | int: the dimension of channels  |            |
-//! | `quant_min`   | int, not used                   |            |
-//! | `quant_max`   | int, not used                   |            |
-//! | `dtype`       | that of `input`                 |            |
-//! | `out_dtype`   | that of `out`, or none          |            |
-//! | `out`         | floating-point tensor           | as `input` |
+//! | argument      | type                            | shape        |
+//! |---------------|---------------------------------|--------------|
+//! | `input`       | integer tensor, at most 32 bits | any          |
+//! | `scales`      | floating-point tensor           | `[channels]` |
+//! | `zero_points` | tensor, optional                | as `scales`  |
+//! | `axis`        | int: channel dimension          |              |
+//! | `quant_min`   | int, not used                   |              |
+//! | `quant_max`   | int, not used                   |              |
+//! | `dtype`       | dtype of `input`                |              |
+//! | `out_dtype`   | dtype of `out`, optional        |              |
+//! | `out`         | floating-point tensor           | as `input`   |
 //!
 //! `(q - zero_point) · scale`, computed in the dtype of `scales`, then rounded to that of `out`.
-//! The official kernel rounds the scales to `f32`. Exact. Errors: parameters that do not fit, other
-//! dtypes. Source: PyTorch `quantized_decomposed`.
+//! ExecuTorch's kernel rounds the scales to `f32`. Exact.
+//! Errors: parameters of other sizes, other dtypes.
+//! Source: PyTorch `quantized_decomposed`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,17 +1,18 @@
-//! `quantized_decomposed::dequantize_per_tensor.out`, `.Tensor_out`: integers as numbers.
+//! `quantized_decomposed::dequantize_per_tensor.out`, `.Tensor_out`: dequantization per tensor.
 //!
-//! | argument     | type                                          | shape     |
-//! |--------------|-----------------------------------------------|-----------|
-//! | `input`      | integer tensor, at most 32 bits               | any       |
-//! | `scale`      | double; `.Tensor_out`: tensor of one element  |           |
-//! | `zero_point` | int; `.Tensor_out`: tensor of one element     |           |
-//! | `quant_min`  | int, not used                                 |           |
-//! | `quant_max`  | int, not used                                 |           |
-//! | `dtype`      | that of `input`                               |           |
-//! | `out_dtype`  | that of `out`, or none                        |           |
-//! | `out`        | floating-point tensor                         | as `input` |
+//! | argument     | type                                         | shape      |
+//! |--------------|----------------------------------------------|------------|
+//! | `input`      | integer tensor, at most 32 bits              | any        |
+//! | `scale`      | double; `.Tensor_out`: tensor of one element |            |
+//! | `zero_point` | int; `.Tensor_out`: tensor of one element    |            |
+//! | `quant_min`  | int, not used                                |            |
+//! | `quant_max`  | int, not used                                |            |
+//! | `dtype`      | dtype of `input`                             |            |
+//! | `out_dtype`  | dtype of `out`, optional                     |            |
+//! | `out`        | floating-point tensor                        | as `input` |
 //!
-//! `(q - zero_point) · scale`, computed in the dtype of `out`. Exact. Errors: other dtypes.
+//! `(q - zero_point) · scale`, computed in the dtype of `out`. Exact.
+//! Errors: other dtypes.
 //! Source: PyTorch `quantized_decomposed`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

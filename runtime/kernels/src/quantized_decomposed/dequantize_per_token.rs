@@ -1,18 +1,20 @@
-//! `quantized_decomposed::dequantize_per_token.out`: integers as numbers, by line.
+//! `quantized_decomposed::dequantize_per_token.out`: dequantization per token.
 //!
-//! | argument       | type                            | shape      |
-//! |----------------|---------------------------------|------------|
-//! | `input`        | integer tensor, at most 32 bits | `[…, n]`   |
-//! | `scales`       | floating-point tensor           | one number a line of `n` |
-//! | `zero_points`  | tensor                          | as `scales` |
-//! | `quant_min`    | int, not used                   |            |
-//! | `quant_max`    | int, not used                   |            |
-//! | `dtype`        | that of `input`                 |            |
-//! | `output_dtype` | that of `out`                   |            |
-//! | `out`          | floating-point tensor           | as `input` |
+//! | argument       | type                            | shape                 |
+//! |----------------|---------------------------------|-----------------------|
+//! | `input`        | integer tensor, at most 32 bits | `[…, n]`              |
+//! | `scales`       | floating-point tensor           | one element per token |
+//! | `zero_points`  | tensor                          | as `scales`           |
+//! | `quant_min`    | int, not used                   |                       |
+//! | `quant_max`    | int, not used                   |                       |
+//! | `dtype`        | dtype of `input`                |                       |
+//! | `output_dtype` | dtype of `out`                  |                       |
+//! | `out`          | floating-point tensor           | as `input`            |
 //!
 //! `(q - zero_point) · scale`, computed in the dtype of `scales`, then rounded to that of `out`.
-//! Exact. Errors: parameters that do not fit, other dtypes. Source: PyTorch `quantized_decomposed`.
+//! Exact.
+//! Errors: parameters of other sizes, other dtypes.
+//! Source: PyTorch `quantized_decomposed`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 

@@ -1,20 +1,20 @@
-//! `quantized_decomposed::embedding_byte.out`, `.dtype_out`: rows of a table of 8-bit integers.
+//! `quantized_decomposed::embedding_byte.out`, `.dtype_out`: embedding lookup in a table of 8-bit
+//! weights.
 //!
-//! | argument             | type                                     | shape            |
-//! |----------------------|------------------------------------------|------------------|
-//! | `weight`             | u8 or i8 tensor                          | `[rows, k]`      |
-//! | `weight_scales`      | floating-point tensor                    | `[rows]` or `[rows, groups]` |
-//! | `weight_zero_points` | floating-point tensor, or none           | as `weight_scales` |
-//! | `weight_quant_min`   | int, not used                            |                  |
-//! | `weight_quant_max`   | int, not less                            |                  |
-//! | `indices`            | i32 or i64 tensor                        | any              |
-//! | `dtype`              | `.dtype_out`: that of `out`, or none     |                  |
-//! | `out`                | floating-point tensor                    | `[indices…, k]`  |
+//! | argument             | type                                   | shape                        |
+//! |----------------------|----------------------------------------|------------------------------|
+//! | `weight`             | u8 or i8 tensor                        | `[rows, k]`                  |
+//! | `weight_scales`      | floating-point tensor                  | `[rows]` or `[rows, groups]` |
+//! | `weight_zero_points` | floating-point tensor, optional        | as `weight_scales`           |
+//! | `weight_quant_min`   | int                                    |                              |
+//! | `weight_quant_max`   | int, at least `weight_quant_min`       |                              |
+//! | `indices`            | i32 or i64 tensor                      | any                          |
+//! | `dtype`              | `.dtype_out`: dtype of `out`, optional |                              |
+//! | `out`                | floating-point tensor                  | `[indices…, k]`              |
 //!
-//! `(q - zero point) · scale`, computed in `f32`.
-//! Tolerance: one rounding to the dtype of `out`. Errors: an index that is negative or past the
-//! last row, groups that do not divide a row, other dtypes. Source: ExecuTorch
-//! `quantized_decomposed::embedding_byte`.
+//! `(q - zero_point) · scale`, computed in `f32`. Tolerance: one rounding to the dtype of `out`.
+//! Errors: an index out of range, groups that do not divide a row, other dtypes.
+//! Source: ExecuTorch `quantized_decomposed::embedding_byte`.
 
 use afferent_core::{Arg, Kernel};
 

@@ -1,17 +1,18 @@
-//! `quantized_decomposed::mixed_mm.out`: product of a matrix and a quantized one.
+//! `quantized_decomposed::mixed_mm.out`: matrix product with a quantized matrix.
 //!
-//! | argument             | type                     | shape    |
-//! |----------------------|--------------------------|----------|
-//! | `input`              | floating-point tensor    | `[m, k]` |
-//! | `weight`             | i8 tensor                | `[k, n]` |
-//! | `weight_scales`      | as `input`               | `[k]`    |
-//! | `weight_zero_points` | as `input`, or none      | `[k]`    |
-//! | `out`                | as `input`               | `[m, n]` |
+//! | argument             | type                  | shape    |
+//! |----------------------|-----------------------|----------|
+//! | `input`              | floating-point tensor | `[m, k]` |
+//! | `weight`             | i8 tensor             | `[k, n]` |
+//! | `weight_scales`      | as `input`            | `[k]`    |
+//! | `weight_zero_points` | as `input`, optional  | `[k]`    |
+//! | `out`                | as `input`            | `[m, n]` |
 //!
-//! `Σ x[i, k] · (w[k, j] - zero point[k]) · scale[k]`, added in `f32`, for f64 tensors in `f64`. The
-//! official kernel adds in the dtype of `input` and takes no zero points.
-//! Tolerance: 1e-5 relative to the sum of magnitudes. Errors: sizes that do not match, other dtypes.
-//! Source: ExecuTorch `op_mixed_mm.cpp`; PyTorch defines the operator without computing it.
+//! `Σ x[i, k] · (w[k, j] - zero_point[k]) · scale[k]`, accumulated in `f32`, for `f64` tensors in
+//! `f64`. ExecuTorch's kernel accumulates in the dtype of `input` and supports no zero points.
+//! Tolerance: 1e-5 relative to the sum of magnitudes.
+//! Errors: sizes that do not match, other dtypes.
+//! Source: ExecuTorch `op_mixed_mm.cpp`; PyTorch has only the schema.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
@@ -47,7 +48,7 @@ fn mixed_mm<A: Float>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     let zero_points = args.opt_tensor(3)?;
     for (index, parameters) in [(2, Some(scales)), (3, zero_points)] {
         if parameters.is_some_and(|parameters| *parameters.sizes() != [inner]) {
-            return Err(wrong(index, "a number for each row of the weight"));
+            return Err(wrong(index, "one element for each row of the weight"));
         }
     }
     let mut out = args.out(4)?;
@@ -55,8 +56,8 @@ fn mixed_mm<A: Float>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     if out.numel() == 0 {
         return Ok(());
     }
-    let memory = columns.checked_mul(2).ok_or(Error::OutOfResources { bytes: usize::MAX })?;
-    let (sums, row) = cx.scratch::<A>(memory)?.split_at_mut(columns);
+    let scratch_len = columns.checked_mul(2).ok_or(Error::OutOfResources { bytes: usize::MAX })?;
+    let (sums, row) = cx.scratch::<A>(scratch_len)?.split_at_mut(columns);
     let (from, w, to) = (strides_of(&x), strides_of(&weight), out_strides(&out));
     let (x, weight, scales) =
         (Reader::<A>::new(x, 0)?, Reader::<A>::new(weight, 1)?, Reader::<A>::new(scales, 2)?);

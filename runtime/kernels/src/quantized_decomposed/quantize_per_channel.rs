@@ -1,19 +1,20 @@
-//! `quantized_decomposed::quantize_per_channel.out`: numbers as integers, by channel.
+//! `quantized_decomposed::quantize_per_channel.out`: quantization per channel.
 //!
-//! | argument      | type                            | shape      |
-//! |---------------|---------------------------------|------------|
-//! | `input`       | floating-point tensor           | any        |
-//! | `scales`      | floating-point tensor           | one number a channel |
-//! | `zero_points` | tensor                          | as `scales` |
-//! | `axis`        | int: the dimension of channels  |            |
-//! | `quant_min`   | int                             |            |
-//! | `quant_max`   | int                             |            |
-//! | `dtype`       | that of `out`                   |            |
-//! | `out`         | integer tensor, at most 32 bits | as `input` |
+//! | argument      | type                            | shape        |
+//! |---------------|---------------------------------|--------------|
+//! | `input`       | floating-point tensor           | any          |
+//! | `scales`      | floating-point tensor           | `[channels]` |
+//! | `zero_points` | tensor                          | as `scales`  |
+//! | `axis`        | int: channel dimension          |              |
+//! | `quant_min`   | int                             |              |
+//! | `quant_max`   | int                             |              |
+//! | `dtype`       | dtype of `out`                  |              |
+//! | `out`         | integer tensor, at most 32 bits | as `input`   |
 //!
-//! `round(x · (1 / scale)) + zero_point`, clamped to `quant_min..=quant_max`; halves round to even,
-//! NaN gives zero. Computes in the wider dtype of `input` and `scales`; the official kernel in `f32`.
-//! Exact. Errors: parameters that do not fit, ends that the dtype does not hold, other dtypes.
+//! `round(x · (1 / scale)) + zero_point`, clamped to `quant_min..=quant_max`. Rounds half to even;
+//! NaN gives zero. Computes in the wider dtype of `input` and `scales`, ExecuTorch's kernel in
+//! `f32`. Exact.
+//! Errors: parameters of other sizes, a range that the dtype cannot represent, other dtypes.
 //! Source: PyTorch `quantized_decomposed`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,18 +1,19 @@
-//! `quantized_decomposed::quantize_per_tensor.out`, `.Tensor_out`: numbers as integers.
+//! `quantized_decomposed::quantize_per_tensor.out`, `.Tensor_out`: quantization per tensor.
 //!
-//! | argument     | type                                          | shape     |
-//! |--------------|-----------------------------------------------|-----------|
-//! | `input`      | floating-point tensor                         | any       |
-//! | `scale`      | double; `.Tensor_out`: tensor of one element  |           |
-//! | `zero_point` | int; `.Tensor_out`: tensor of one element     |           |
-//! | `quant_min`  | int                                           |           |
-//! | `quant_max`  | int                                           |           |
-//! | `dtype`      | that of `out`                                 |           |
-//! | `out`        | integer tensor, at most 32 bits               | as `input` |
+//! | argument     | type                                         | shape      |
+//! |--------------|----------------------------------------------|------------|
+//! | `input`      | floating-point tensor                        | any        |
+//! | `scale`      | double; `.Tensor_out`: tensor of one element |            |
+//! | `zero_point` | int; `.Tensor_out`: tensor of one element    |            |
+//! | `quant_min`  | int                                          |            |
+//! | `quant_max`  | int                                          |            |
+//! | `dtype`      | dtype of `out`                               |            |
+//! | `out`        | integer tensor, at most 32 bits              | as `input` |
 //!
-//! `round(x · (1 / scale)) + zero_point`, clamped to `quant_min..=quant_max`; halves round to even,
-//! NaN gives zero. Computes in `f32`, of f64 tensors in `f64`. The official kernel rounds `scale` to
-//! `f32` before it divides. Exact. Errors: ends that the dtype does not hold, other dtypes.
+//! `round(x · (1 / scale)) + zero_point`, clamped to `quant_min..=quant_max`. Rounds half to even;
+//! NaN gives zero. Computes in `f32`, for `f64` tensors in `f64`. ExecuTorch's kernel rounds
+//! `scale` to `f32` before the division. Exact.
+//! Errors: a range that the dtype cannot represent, other dtypes.
 //! Source: PyTorch `quantized_decomposed`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -1,19 +1,19 @@
-//! `quantized_decomposed::quantize_per_token.out`: numbers as integers, by line.
+//! `quantized_decomposed::quantize_per_token.out`: quantization per token.
 //!
-//! | argument      | type                            | shape      |
-//! |---------------|---------------------------------|------------|
-//! | `input`       | floating-point tensor           | `[…, n]`   |
-//! | `scales`      | floating-point tensor           | one number a line of `n` |
-//! | `zero_points` | tensor                          | as `scales` |
-//! | `quant_min`   | int                             |            |
-//! | `quant_max`   | int                             |            |
-//! | `dtype`       | that of `out`                   |            |
-//! | `out`         | integer tensor, at most 32 bits | as `input` |
+//! | argument      | type                            | shape                 |
+//! |---------------|---------------------------------|-----------------------|
+//! | `input`       | floating-point tensor           | `[…, n]`              |
+//! | `scales`      | floating-point tensor           | one element per token |
+//! | `zero_points` | tensor                          | as `scales`           |
+//! | `quant_min`   | int                             |                       |
+//! | `quant_max`   | int                             |                       |
+//! | `dtype`       | dtype of `out`                  |                       |
+//! | `out`         | integer tensor, at most 32 bits | as `input`            |
 //!
-//! `round(x · (1 / scale) + zero_point)`, clamped to `quant_min..=quant_max`; halves round to even,
-//! NaN gives zero. Computes in the wider dtype of `input` and `scales`. The official kernel computes
-//! in `f32` and rounds before it adds the zero point. Exact.
-//! Errors: parameters that do not fit, ends that the dtype does not hold, other dtypes.
+//! `round(x · (1 / scale) + zero_point)`, clamped to `quant_min..=quant_max`. Rounds half to even;
+//! NaN gives zero. Computes in the wider dtype of `input` and `scales`. ExecuTorch's kernel
+//! computes in `f32` and adds the zero point after rounding. Exact.
+//! Errors: parameters of other sizes, a range that the dtype cannot represent, other dtypes.
 //! Source: PyTorch `quantized_decomposed`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};

@@ -42,8 +42,8 @@ impl DimSlices {
     }
 }
 
-/// Copies each 1-D slice of `x`, argument 0, along `dim` to scratch memory, applies `f` to it in
-/// place, and writes it to `out`, argument `index`, which is resized to the sizes of `x`.
+/// Copies each 1-D slice of `x`, argument 0, along `dim` to scratch memory, applies `f` to it
+/// in place, and writes it to `out`, argument `index`, which is resized to the sizes of `x`.
 pub(crate) fn map_slices<A: Accumulator>(
     cx: &mut KernelContext<'_>,
     x: TensorView<'_>,

@@ -3,7 +3,8 @@
 use afferent_core::{Bool, Element, Error, Scalar, ScalarType, bf16, f16};
 
 /// Evaluates `$body` with `$T` as the Rust type of `$dtype`. The first token names the supported
-/// dtypes: `all`, `real` (all but `bool`), `int` (integers), `int_or_bool`, `float` (floating point).
+/// dtypes: `all`, `real` (all but `bool`), `int` (integers), `int_or_bool`, `float` (floating
+/// point).
 ///
 /// Any other dtype gives [`Error::InvalidType`] for argument `$index`.
 macro_rules! with_dtype {

@@ -53,8 +53,8 @@ impl<'a, A: Accumulator> Reader<'a, A> {
         data.get(start..start.checked_add(len)?)
     }
 
-    /// Fills `into` with elements from `start` on with stride `stride`. Elements out of bounds leave
-    /// `into` unchanged.
+    /// Fills `into` with elements from `start` on with stride `stride`. Elements out of bounds
+    /// leave `into` unchanged.
     pub(crate) fn read(&self, start: usize, stride: usize, into: &mut [A]) {
         (self.load)(self.bytes, start, stride, into);
     }

@@ -60,7 +60,8 @@ impl<'s, A: Float> Fft<'s, A> {
         convolution_len(len)?.checked_mul(4)?.checked_add(len)
     }
 
-    /// Transform of signals of length `len`, at least 1. `scratch` has [`Fft::scratch_len`] elements.
+    /// Transform of signals of length `len`, at least 1. `scratch` has [`Fft::scratch_len`]
+    /// elements.
     pub(crate) fn new(len: usize, direction: Direction, scratch: &'s mut [Complex<A>]) -> Self {
         let sign = direction.sign();
         if is_smooth(len) {

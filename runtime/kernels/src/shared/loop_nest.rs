@@ -39,8 +39,8 @@ impl<const N: usize> LoopNest<N> {
         Ok(())
     }
 
-    /// Removes the innermost loop and returns its size and strides. An empty loop nest returns size 1
-    /// and strides 1.
+    /// Removes the innermost loop and returns its size and strides. An empty loop nest returns size
+    /// 1 and strides 1.
     pub(crate) fn pop(&mut self) -> (usize, [usize; N]) {
         let Some(last) = self.sizes.len().checked_sub(1) else {
             return (1, [1; N]);
@@ -51,7 +51,8 @@ impl<const N: usize> LoopNest<N> {
         (size, strides)
     }
 
-    /// Calls `f` in each iteration with the offsets in all tensors. The first offsets are `offsets`.
+    /// Calls `f` in each iteration with the offsets in all tensors. The first offsets are
+    /// `offsets`.
     pub(crate) fn for_each(&self, mut offsets: [usize; N], mut f: impl FnMut([usize; N])) {
         if self.sizes.contains(&0) {
             return;

@@ -33,8 +33,8 @@ impl<T> Matrix<'_, T> {
     }
 }
 
-/// Matrix multiplication `alpha · a · b + beta · addend` of a `rows` × `inner` and an `inner` × `cols`
-/// matrix.
+/// Matrix multiplication `alpha · a · b + beta · addend` of a `rows` × `inner` and an `inner` ×
+/// `cols` matrix.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Matmul<'a, T: Operand> {
     pub(crate) a: Matrix<'a, T>,

@@ -110,7 +110,9 @@ pub(crate) fn reduce_indices<const N: usize>(
             values.resize(&sizes)?;
             let reduction = Reduction::new(&x, reduced, keepdim, values)?;
             let mut values = Writer::new(values, last - 1)?;
-            reduction.for_each(|from, to| values.set(to, extremum(&reduction, &reader, from, kind).0));
+            reduction.for_each(|from, to| {
+                values.set(to, extremum(&reduction, &reader, from, kind).0);
+            });
         }
         let mut indices = Writer::<i64>::new(indices, last)?;
         reduction.for_each(|from, to| indices.set(to, extremum(&reduction, &reader, from, kind).1));

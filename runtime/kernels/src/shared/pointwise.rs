@@ -39,8 +39,8 @@ pub(crate) struct Function<I, F, D> {
     pub(crate) double: D,
 }
 
-/// Arithmetic for all dtypes: a closure from an array with one `i64` of each input to `i64`, and one
-/// that is compiled for `f32` and `f64` as `$F`.
+/// Arithmetic for all dtypes: a closure from an array with one `i64` of each input to `i64`, and
+/// one that is compiled for `f32` and `f64` as `$F`.
 macro_rules! numbers {
     ($int:expr, $F:ident => $float:expr) => {
         $crate::shared::pointwise::Function {
@@ -174,8 +174,8 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         self.reject(|dtype| !dtype.is_float())
     }
 
-    /// Returns an error if the compute dtype is one of `rejected`. It names the first input with such
-    /// a dtype.
+    /// Returns an error if the compute dtype is one of `rejected`. It names the first input with
+    /// such a dtype.
     fn reject(self, rejected: fn(ScalarType) -> bool) -> Result<Self, Error> {
         self.check_dtype(rejected).map(|()| self)
     }
@@ -215,8 +215,8 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         }
     }
 
-    /// Sizes and elements of the inputs if all are tensors with the compute type `C` and the dim order
-    /// of `out`, and have equal sizes.
+    /// Sizes and elements of the inputs if all are tensors with the compute type `C` and the dim
+    /// order of `out`, and have equal sizes.
     fn direct_inputs<C: Compute>(
         &self,
         out: &TensorMut<'_, '_>,
@@ -301,7 +301,8 @@ fn is_supported(dtype: ScalarType) -> bool {
 }
 
 impl Pointwise<'_, 1> {
-    /// Like [`Pointwise::run`], with the SIMD function `simd` for `f32` if there is an instruction set.
+    /// Like [`Pointwise::run`], with the SIMD function `simd` for `f32` if there is an instruction
+    /// set.
     pub(crate) fn run_simd<I, F, D>(
         &self,
         args: &mut Args<'_>,

@@ -51,7 +51,8 @@ impl PoolDim {
         if self.stride > self.input { 1 } else { CHUNK }
     }
 
-    /// Input position of the first element of window `at` that is not in the padding before the input.
+    /// Input position of the first element of window `at` that is not in the padding before the
+    /// input.
     pub(crate) fn first_position(&self, at: usize) -> usize {
         let start = at * self.stride;
         let skipped = self.padding.saturating_sub(start).div_ceil(self.dilation);
@@ -78,8 +79,8 @@ impl PoolDim {
         TapSpan { to: first - start, from, count: last - first }
     }
 
-    /// Bounds of window `at` in the padded input and in the input, both relative to the first padding
-    /// element.
+    /// Bounds of window `at` in the padded input and in the input, both relative to the first
+    /// padding element.
     pub(crate) fn bounds(&self, at: usize) -> ([usize; 2], [usize; 2]) {
         let start = at * self.stride;
         let end = (start + self.kernel).min(self.input + 2 * self.padding);
@@ -124,9 +125,9 @@ pub(crate) struct PoolGeometry {
 }
 
 impl PoolGeometry {
-    /// Reads the windows over the last `spatial_dims` dimensions of `x`. The kernel size is argument
-    /// `first`, after the input; stride and padding follow. Argument `dilation` is the dilation, if
-    /// there is one.
+    /// Reads the windows over the last `spatial_dims` dimensions of `x`. The kernel size is
+    /// argument `first`, after the input; stride and padding follow. Argument `dilation` is the
+    /// dilation, if there is one.
     pub(crate) fn new(
         args: &Args<'_>,
         (x, spatial_dims): (&TensorView<'_>, usize),

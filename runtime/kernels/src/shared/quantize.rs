@@ -47,8 +47,8 @@ pub(crate) struct AffineQuantizer<'a> {
 }
 
 impl<'a> AffineQuantizer<'a> {
-    /// Reads a tensor (argument 0), its scale (1) and its zero point (2). The parameters are scalars or
-    /// tensors of one element.
+    /// Reads a tensor (argument 0), its scale (1) and its zero point (2). The parameters are
+    /// scalars or tensors of one element.
     pub(crate) fn per_tensor(args: &Args<'a>) -> Result<Self, Error> {
         let x = args.tensor(0)?;
         let one = |index: u8| {
@@ -65,8 +65,8 @@ impl<'a> AffineQuantizer<'a> {
         Ok(Self { x, scales: one(1)?, zero_points: one(2)?, param_strides, scale_dtype: None })
     }
 
-    /// Reads a tensor (argument 0), its scales (1), its zero points (2) and the channel dimension (3).
-    /// The zero points are optional unless `needs_zero_points` is true.
+    /// Reads a tensor (argument 0), its scales (1), its zero points (2) and the channel dimension
+    /// (3). The zero points are optional unless `needs_zero_points` is true.
     pub(crate) fn per_channel(args: &Args<'a>, needs_zero_points: bool) -> Result<Self, Error> {
         let x = args.tensor(0)?;
         let axis = existing_dim_arg(args, 3, x.rank())?;
@@ -77,8 +77,8 @@ impl<'a> AffineQuantizer<'a> {
         Self::with(x, args.tensor(1)?, zero_points, param_strides, x.sizes()[axis])
     }
 
-    /// Reads a tensor (argument 0), its scales (1) and its zero points (2), one per token. A token is a
-    /// slice along the last dimension.
+    /// Reads a tensor (argument 0), its scales (1) and its zero points (2), one per token. A token
+    /// is a slice along the last dimension.
     pub(crate) fn per_token(args: &Args<'a>) -> Result<Self, Error> {
         let x = args.tensor(0)?;
         let Some((_, leading)) = x.sizes().split_last() else {
@@ -123,7 +123,8 @@ impl<'a> AffineQuantizer<'a> {
         Ok(Self { x, scales, zero_points, param_strides, scale_dtype: Some(scale_dtype) })
     }
 
-    /// Quantizes to argument `out`. The arguments before it are `quant_min`, `quant_max` and `dtype`.
+    /// Quantizes to argument `out`. The arguments before it are `quant_min`, `quant_max` and
+    /// `dtype`.
     pub(crate) fn quantize(
         &self,
         args: &mut Args<'_>,
@@ -168,8 +169,8 @@ impl<'a> AffineQuantizer<'a> {
         })
     }
 
-    /// Dequantizes to argument `out`. Argument `dtype` is the dtype of the quantized tensor, and the
-    /// optional argument `out_dtype` is that of `out`.
+    /// Dequantizes to argument `out`. Argument `dtype` is the dtype of the quantized tensor, and
+    /// the optional argument `out_dtype` is that of `out`.
     pub(crate) fn dequantize(
         &self,
         args: &mut Args<'_>,
@@ -253,7 +254,8 @@ impl<'a> AffineQuantizer<'a> {
     }
 }
 
-/// Converts `value` to an integer clamped to `quant_min..=quant_max`; NaN gives zero, as in PyTorch.
+/// Converts `value` to an integer clamped to `quant_min..=quant_max`; NaN gives zero, as in
+/// PyTorch.
 pub(crate) fn clamp_to_range<C: Float>(value: C, [quant_min, quant_max]: [i64; 2]) -> i64 {
     if value.is_nan() {
         return 0;
@@ -271,8 +273,8 @@ pub(crate) fn round_to_dtype<C: Float>(value: C, dtype: ScalarType) -> C {
     })
 }
 
-/// Reads `quant_min` (argument `index`) and `quant_max`. The next arguments are the dtype, which must
-/// represent both, and the output, which must have that dtype.
+/// Reads `quant_min` (argument `index`) and `quant_max`. The next arguments are the dtype, which
+/// must represent both, and the output, which must have that dtype.
 fn range_args(args: &mut Args<'_>, index: u8) -> Result<[i64; 2], Error> {
     let at = usize::from(index);
     let range = [args.int(at)?, args.int(at + 1)?];

@@ -15,7 +15,8 @@ std::thread_local! {
 }
 
 /// Runs `f` with `isa` as the instruction set of all kernels on this thread, or with portable code
-/// if `isa` is `None`, for comparisons. The default is the fastest instruction set of the processor.
+/// if `isa` is `None`, for comparisons. The default is the fastest instruction set of the
+/// processor.
 #[cfg(feature = "std")]
 pub fn with_isa<T>(isa: Option<Isa>, f: impl FnOnce() -> T) -> T {
     let before = SELECTED.replace(Some(isa));

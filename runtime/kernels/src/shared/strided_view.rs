@@ -58,8 +58,8 @@ impl StridedView {
         self.strides.swap(a, b);
     }
 
-    /// Byte range of the view with elements of `element_size` bytes; `None` unless it is contiguous in
-    /// row-major order.
+    /// Byte range of the view with elements of `element_size` bytes; `None` unless it is contiguous
+    /// in row-major order.
     fn contiguous_bytes(&self, element_size: usize) -> Option<Range<usize>> {
         let mut numel = 1_usize;
         for (&size, &stride) in self.sizes.iter().zip(self.strides.iter()).rev() {
@@ -101,8 +101,8 @@ fn dims(sizes: &[usize]) -> Dims {
     Dims::new(sizes).unwrap_or(Dims::filled(0, 0))
 }
 
-/// Copies the view `from` of `input` to the view `to` of `out`, with a cast if the dtypes differ. Both
-/// views have the same sizes.
+/// Copies the view `from` of `input` to the view `to` of `out`, with a cast if the dtypes differ.
+/// Both views have the same sizes.
 pub(crate) fn copy_view(
     out: &mut TensorMut<'_, '_>,
     to: &StridedView,
@@ -154,8 +154,8 @@ pub(crate) fn cast_arg(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
     copy_tensor(&mut out, &input)
 }
 
-/// Splits `input` along `dim` into the tensors of list argument `index`. `len` gives the size of each
-/// in `dim`.
+/// Splits `input` along `dim` into the tensors of list argument `index`. `len` gives the size of
+/// each in `dim`.
 pub(crate) fn split_arg(
     args: &mut Args<'_>,
     index: u8,

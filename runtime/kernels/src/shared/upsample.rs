@@ -12,8 +12,8 @@ pub(crate) struct OutputSize {
 }
 
 impl OutputSize {
-    /// Reads the output size from argument 1 or the scale factors from argument `factors_index`. The
-    /// input is argument 0.
+    /// Reads the output size from argument 1 or the scale factors from argument `factors_index`.
+    /// The input is argument 0.
     pub(crate) fn new(args: &Args<'_>, factors_index: u8) -> Result<Self, Error> {
         let [_, input @ ..] = spatial_sizes(args.tensor(0)?.sizes(), 2, 0)?;
         let wrong = |index, expected| Error::InvalidArgument { index, expected };
@@ -44,7 +44,8 @@ impl OutputSize {
         Ok(Self { sizes, scale_factors })
     }
 
-    /// Input pixels per output pixel in `dim`, 0 for height and 1 for width, with input size `input`.
+    /// Input pixels per output pixel in `dim`, 0 for height and 1 for width, with input size
+    /// `input`.
     pub(crate) fn scale<A: Float>(&self, dim: usize, input: usize) -> A {
         match self.scale_factors[dim].filter(|&factor| factor > 0.0) {
             Some(factor) => A::from_double(1.0 / factor),

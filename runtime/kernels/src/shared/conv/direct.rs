@@ -21,8 +21,9 @@ struct Row {
 
 /// Outputs `start..start + len` of a row.
 ///
-/// The accumulator of output `start + i` is at `i % phases * (MAX_ROW_OUTPUTS / phases) +
-/// i / phases`: accumulators of the same phase are contiguous.
+/// The accumulator of output `start + i` is at
+/// `i % phases * (MAX_ROW_OUTPUTS / phases) + i / phases`: accumulators of the same phase are
+/// contiguous.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: usize,

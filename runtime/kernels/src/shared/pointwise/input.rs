@@ -96,7 +96,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Priority in type promotion: 0 for a tensor with dimensions, 1 for a 0-d tensor, 2 for a scalar.
+    /// Priority in type promotion: 0 for a tensor with dimensions, 1 for a 0-d tensor, 2 for a
+    /// scalar.
     fn promotion_category(&self) -> usize {
         match self {
             Self::Scalar(_) => 2,
@@ -114,8 +115,8 @@ pub(super) struct Layout {
 
 /// Promoted dtype of `inputs`.
 ///
-/// Within a kind (`bool`, integer, floating point), a 0-d tensor does not widen the dtype of tensors
-/// with dimensions, and a scalar does not widen the dtype of any tensor.
+/// Within a kind (`bool`, integer, floating point), a 0-d tensor does not widen the dtype of
+/// tensors with dimensions, and a scalar does not widen the dtype of any tensor.
 ///
 /// # Errors
 /// [`Error::NotSupported`] for dtypes without a promotion.

@@ -18,8 +18,8 @@ pub(super) struct BroadcastIterator<const K: usize> {
 }
 
 impl<const K: usize> BroadcastIterator<K> {
-    /// Iterator over a non-empty output of `sizes` with `dim_order`. The sizes of `inputs` broadcast
-    /// to `sizes`.
+    /// Iterator over a non-empty output of `sizes` with `dim_order`. The sizes of `inputs`
+    /// broadcast to `sizes`.
     pub(super) fn new(sizes: &[usize], dim_order: &[u8], inputs: [Layout; K]) -> Self {
         let mut iterator = Self {
             sizes: Dims::filled(0, 0),

@@ -134,8 +134,8 @@ impl<'a, C: Compute> Source<'a, C> {
         self.direct.is_some() && stride == 1
     }
 
-    /// Block of `len` elements from `at` on. A constant or broadcast block is written to `buffer` only
-    /// if it is the first one of an inner loop.
+    /// Block of `len` elements from `at` on. A constant or broadcast block is written to `buffer`
+    /// only if it is the first one of an inner loop.
     pub(super) fn block<'b>(
         &self,
         at: usize,

@@ -9,8 +9,8 @@ use crate::shared::{
     pooling::{last_three, plane_loops, spatial_sizes, with_spatial_sizes},
 };
 
-/// Rows shorter than this are summed sequentially, as in PyTorch. The average of quantized values is
-/// often a rounding tie, which the order of the additions decides.
+/// Rows shorter than this are summed sequentially, as in PyTorch. The average of quantized values
+/// is often a rounding tie, which the order of the additions decides.
 const SEQUENTIAL_SUM_MAX_LEN: usize = 16;
 
 /// Spatial sizes of the input and the output.
@@ -150,8 +150,8 @@ fn max_pool_in<A: Accumulator>(args: &mut Args<'_>, spatial_dims: usize) -> Resu
     Ok(())
 }
 
-/// Bounds of window `at`: `at * input / output` rounded down, and `(at + 1) * input / output` rounded
-/// up.
+/// Bounds of window `at`: `at * input / output` rounded down, and `(at + 1) * input / output`
+/// rounded up.
 fn window_bounds(at: usize, output: usize, input: usize) -> [usize; 2] {
     // Division with remainder avoids an overflow of the products.
     let (quotient, remainder) = (input / output, input % output);

@@ -8,9 +8,9 @@ use crate::shared::{
     pooling::{PoolDim, PoolGeometry, SpatialStrides, plane_loops},
 };
 
-/// Average pooling over the last `spatial_dims` dimensions. The arguments are `self`, `kernel_size`,
-/// `stride`, `padding`, `ceil_mode`, `count_include_pad`, `divisor_override` if `has_divisor` is
-/// true, and `out`.
+/// Average pooling over the last `spatial_dims` dimensions. The arguments are `self`,
+/// `kernel_size`, `stride`, `padding`, `ceil_mode`, `count_include_pad`, `divisor_override` if
+/// `has_divisor` is true, and `out`.
 pub(crate) fn avg_pool(
     args: &mut Args<'_>,
     spatial_dims: usize,

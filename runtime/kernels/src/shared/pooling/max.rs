@@ -9,8 +9,8 @@ use crate::shared::{
     pooling::{PoolGeometry, SpatialStrides, plane_loops},
 };
 
-/// Max pooling over the last `spatial_dims` dimensions. The arguments are `self`, `kernel_size`, `stride`, `padding`,
-/// `dilation`, `ceil_mode`, `out`, `indices`.
+/// Max pooling over the last `spatial_dims` dimensions. The arguments are `self`, `kernel_size`,
+/// `stride`, `padding`, `dilation`, `ceil_mode`, `out`, `indices`.
 pub(crate) fn max_pool(args: &mut Args<'_>, spatial_dims: usize) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     if matches!(dtype, ScalarType::Bool | ScalarType::UInt64) {

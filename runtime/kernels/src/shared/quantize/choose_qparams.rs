@@ -40,8 +40,8 @@ pub(crate) fn input_reader<'a>(x: TensorView<'a>) -> Result<Reader<'a, f32>, Err
     }
 }
 
-/// Scale for values in `min..=max` and `quant_range = quant_max - quant_min`, and the bounds extended
-/// to include zero. Intermediate results are rounded to `dtype`, as in PyTorch.
+/// Scale for values in `min..=max` and `quant_range = quant_max - quant_min`, and the bounds
+/// extended to include zero. Intermediate results are rounded to `dtype`, as in PyTorch.
 pub(crate) fn scale([min, max]: [f32; 2], quant_range: f32, dtype: ScalarType) -> (f32, [f32; 2]) {
     let bounds = [min.min(0.0), max.max(0.0)];
     let range = round_to_dtype(bounds[1] - bounds[0], dtype);

@@ -114,8 +114,8 @@ pub(crate) fn lookup(
     write_rows(&table, loops, to[indices.rank()], |at| row_at(at).unwrap_or(0), &mut out)
 }
 
-/// Writes the row `row_at(offset)` of the table for each index in `loops`. `stride` is the stride of
-/// a row in the output.
+/// Writes the row `row_at(offset)` of the table for each index in `loops`. `stride` is the stride
+/// of a row in the output.
 fn write_rows(
     table: &Table<'_>,
     loops: LoopNest<2>,

@@ -9,8 +9,8 @@ use crate::shared::{
     simd::{as_f32, as_f32_mut, isa_or_fallback, threads},
 };
 
-/// Writes a convolution. Returns `None` if the dtype is not `f32` or only portable code supports the
-/// strides.
+/// Writes a convolution. Returns `None` if the dtype is not `f32` or only portable code supports
+/// the strides.
 pub(crate) fn try_convolution<T: Operand>(
     cx: &mut KernelContext<'_>,
     g: &Geometry,
