@@ -1,4 +1,4 @@
-//! Kernels of the namespace `llama`: attention with a KV cache and other operators of language
+//! Operators of the namespace `llama`: attention with a KV cache and other operators of language
 //! models.
 
 use afferent_core::Kernel;
@@ -14,7 +14,7 @@ mod sdpa_with_kv_cache;
 mod update_cache;
 mod update_cache_with_indices;
 
-/// All kernels of the namespace: one slice per file, in alphabetical order.
+/// Kernels of the namespace, one slice per file, in alphabetical order.
 pub(crate) const KERNELS: &[&[Kernel]] = &[
     channelwise_gated_delta_rule::KERNELS,
     custom_quantized_sdpa::KERNELS,

@@ -1,8 +1,8 @@
-//! Kernels of the namespace `preprocess`.
+//! Operators of the namespace `preprocess`.
 
 use afferent_core::Kernel;
 
 mod tile_crop;
 
-/// All kernels of the namespace: one slice per file, in alphabetical order.
+/// Kernels of the namespace, one slice per file, in alphabetical order.
 pub(crate) const KERNELS: &[&[Kernel]] = &[tile_crop::KERNELS];

@@ -8,7 +8,7 @@ mod local_scalar_dense;
 mod scalar;
 mod sym_size;
 
-/// All kernels of the namespace: one slice per file, in alphabetical order.
+/// Kernels of the namespace, one slice per file, in alphabetical order.
 pub(crate) const KERNELS: &[&[Kernel]] = &[
     et_copy_index::KERNELS,
     et_view::KERNELS,

@@ -1,4 +1,4 @@
-//! Kernels of the namespace `quantized_decomposed`.
+//! Operators of the namespace `quantized_decomposed`.
 
 use afferent_core::Kernel;
 
@@ -17,7 +17,7 @@ mod quantize_per_channel;
 mod quantize_per_tensor;
 mod quantize_per_token;
 
-/// All kernels of the namespace: one slice per file, in alphabetical order.
+/// Kernels of the namespace, one slice per file, in alphabetical order.
 pub(crate) const KERNELS: &[&[Kernel]] = &[
     add::KERNELS,
     choose_qparams::KERNELS,
