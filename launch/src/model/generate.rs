@@ -13,7 +13,7 @@ use std::{
 
 use afferent_runtime::ModelOptions;
 use afferent_simd::pool;
-use afferent_text::{AnswerOptions, Finish, Generator, Sampling, Tokenizer};
+use afferent_text::{FinishReason, GenerationOptions, Generator, Sampling, Tokenizer};
 use anyhow::Context;
 use clap::Args;
 
@@ -106,7 +106,7 @@ struct Measured {
     /// From the first of them to the last.
     decode_s: f64,
     text: String,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
 }
 
 pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCode> {
@@ -121,13 +121,13 @@ pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCod
     })?;
     let SamplingArgs { temperature, top_k, top_p, min_p, repetition_penalty, seed } = args.sampling;
     let usual = Sampling { repetition_penalty, seed, ..Sampling::default() };
-    let answer_options = AnswerOptions {
-        max_new: args.max_new,
+    let answer_options = GenerationOptions {
+        max_new_tokens: args.max_new,
         sampling: Sampling { temperature, top_k, top_p, min_p, ..usual },
         stop: args.stop.clone(),
-        ignore_end: args.ignore_end,
+        ignore_eos: args.ignore_end,
         cancelled: Some(cancelled),
-        ..AnswerOptions::default()
+        ..GenerationOptions::default()
     };
     let start = Instant::now();
     let tokenizer = Tokenizer::open(&args.tokenizer)?;
@@ -148,7 +148,7 @@ pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCod
         let prompt: String = serde_json::from_str(&line?).context("a line is no JSON string")?;
         let measured = asked.answer(&prompt, false)?;
         let is_read = crate::print_to_reader(&format!("{}\n", measured.json()))?;
-        if measured.finish == Some(Finish::Cancelled) {
+        if measured.finish == Some(FinishReason::Cancelled) {
             anyhow::bail!("it was stopped; the prompts that follow are not answered");
         }
         if !is_read {
@@ -166,7 +166,7 @@ const INTERRUPTED: i32 = 130;
 struct Asked {
     tokenizer: Tokenizer,
     generator: Generator,
-    options: AnswerOptions,
+    options: GenerationOptions,
     load_ms: f64,
 }
 
@@ -177,7 +177,7 @@ impl Asked {
         generator.rewind(0)?;
         let prompt = generator.encode(tokenizer, prompt)?;
         let start = Instant::now();
-        let mut answer = generator.answer(tokenizer, &prompt, options)?;
+        let mut answer = generator.generate(tokenizer, &prompt, options)?;
         let prefill_s = start.elapsed().as_secs_f64();
         let (mut text, mut tokens) = (String::new(), Vec::new());
         let (mut first, mut last) = (None, Instant::now());
@@ -192,7 +192,7 @@ impl Asked {
             tokens.push(piece.token);
         }
         let decode_s = first.map_or(0.0, |first| (last - first).as_secs_f64());
-        let (prompt_tokens, finish, load_ms) = (prompt.len(), answer.finish(), *load_ms);
+        let (prompt_tokens, finish, load_ms) = (prompt.len(), answer.finish_reason(), *load_ms);
         Ok(Measured { load_ms, prompt_tokens, prefill_s, tokens, decode_s, text, finish })
     }
 }
@@ -209,7 +209,7 @@ impl Measured {
     }
 
     fn finish(&self) -> &'static str {
-        self.finish.map_or("unfinished", Finish::name)
+        self.finish.map_or("unfinished", FinishReason::name)
     }
 
     /// What stands below the text.

@@ -1,96 +1,96 @@
-//! Why there is no text.
+//! Errors of tokenizers and generation.
 
 use std::path::PathBuf;
 
 use afferent_core::Error;
 use afferent_runtime::{ModelError, RunError};
 
-/// Why there is no text.
+/// Error of a tokenizer or a generation.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextError {
-    /// A tokenizer file cannot be read.
+    /// A tokenizer file is not readable.
     #[error("{}: {reason}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's reason.
+        /// Message of the operating system.
         reason: String,
     },
-    /// A tokenizer file is not as it should be.
+    /// A tokenizer file is invalid or not supported.
     #[error("{}: {reason}", path.display())]
     Tokenizer {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error message, with the field.
         reason: String,
     },
-    /// A text cannot be turned into tokens.
-    #[error("the text cannot be turned into tokens: {reason}")]
+    /// The tokenizer failed to encode a text.
+    #[error("the tokenizer cannot encode the text: {reason}")]
     Encode {
-        /// Why.
+        /// Error message of the tokenizer.
         reason: String,
     },
-    /// A token that the model or the tokenizer does not have.
+    /// A token id is not in the vocabulary of the model or the tokenizer.
     #[error(
-        "there is no token {token}, the vocabulary has {vocabulary}: does the tokenizer belong to the model?"
+        "token {token} is not in the vocabulary of {vocab_size} tokens; check that the tokenizer belongs to the model"
     )]
-    NoToken {
-        /// The token.
+    UnknownToken {
+        /// Token id.
         token: u32,
-        /// How many there are.
-        vocabulary: usize,
+        /// Number of tokens in the vocabulary.
+        vocab_size: usize,
     },
-    /// A program is no language model of the known form.
-    #[error("{}: no language model that can be run here: {reason}", path.display())]
+    /// The program does not implement a supported language model interface.
+    #[error("{}: not a supported language model: {reason}", path.display())]
     Contract {
-        /// The program.
+        /// Path of the program.
         path: PathBuf,
-        /// What does not fit.
+        /// Difference to the [`Contract`](crate::Contract).
         reason: String,
     },
-    /// More tokens than the model's context holds.
-    #[error("{needed} tokens do not fit into the model's context of {limit}")]
+    /// The tokens exceed the context of the model.
+    #[error("{needed} tokens exceed the model's context of {limit} tokens")]
     ContextFull {
-        /// Tokens that there would be.
+        /// Required number of tokens.
         needed: usize,
-        /// Tokens that fit.
+        /// Maximum number of tokens.
         limit: usize,
     },
-    /// Nothing stands before the token that is asked for.
-    #[error("the context is empty: a model needs at least one token to go on from")]
-    Empty,
-    /// A position behind the last token.
-    #[error("cannot go back to position {position}: the context has {len} tokens")]
-    Position {
-        /// Asked for.
+    /// Logits were requested for an empty context.
+    #[error("the context is empty, but the model needs at least one token")]
+    EmptyContext,
+    /// A position is after the last token.
+    #[error("cannot rewind to position {position}: the context has {len} tokens")]
+    PositionOutOfRange {
+        /// Requested position.
         position: usize,
-        /// Tokens that there are.
+        /// Number of tokens in the context.
         len: usize,
     },
-    /// A setting of the sampler is out of its range.
+    /// A sampling parameter is out of range.
     #[error("{name} is {value}, but must be {range}")]
-    Setting {
-        /// The setting.
+    InvalidSetting {
+        /// Name of the parameter.
         name: &'static str,
-        /// What it is.
+        /// Value of the parameter.
         value: f32,
-        /// What it may be.
+        /// Accepted range.
         range: &'static str,
     },
-    /// The model gave logits from which no token can be chosen.
-    #[error("the model gave logits that are {found}, from which no token can be chosen")]
-    Logits {
-        /// What they are.
+    /// The logits do not define a probability distribution.
+    #[error("cannot sample a token: the logits of the model are {found}")]
+    InvalidLogits {
+        /// Property of the logits, such as `NaN`.
         found: &'static str,
     },
-    /// The model cannot be loaded or run.
+    /// The model failed to load or to run.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
 
 impl TextError {
-    /// Whether the model was stopped by the flag that it was given.
+    /// True if the run of the model was cancelled.
     pub fn is_cancelled(&self) -> bool {
         let Self::Model(ModelError::Run { error, .. }) = self else { return false };
         matches!(error, RunError::Instruction { error: Error::Cancelled, .. })

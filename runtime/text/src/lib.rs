@@ -1,47 +1,51 @@
-//! Text from language models: tokens and back, and one token after the other.
+//! Text generation with language models: tokenizers, decoding, sampling.
 //!
-//! | module        | holds                                                                     |
-//! |---------------|---------------------------------------------------------------------------|
-//! | `tokenizer`   | text to tokens; files of Hugging Face, SentencePiece and tiktoken         |
-//! | `text_stream` | tokens to text, as they come                                              |
-//! | `contract`    | what a program takes and gives: its metadata methods and its inputs       |
-//! | `generator`   | a model, the tokens of its context, and which of them its cache holds     |
-//! | `sampler`     | the next token from logits                                                |
-//! | `stop`        | texts that end an answer                                                  |
-//! | `answer`      | an answer, token by token                                                 |
-//! | `error`       | why there is no text                                                      |
+//! | module          | contents                                                                |
+//! |-----------------|-------------------------------------------------------------------------|
+//! | `tokenizer`     | text to tokens; files of Hugging Face, SentencePiece and tiktoken       |
+//! | `decode_stream` | tokens to text, incrementally                                           |
+//! | `contract`      | inputs, outputs and metadata methods of a language model program        |
+//! | `generator`     | a model with the tokens of its context and the state of its KV cache    |
+//! | `sampler`       | selects the next token from logits                                      |
+//! | `generation`    | generates an answer token by token                                      |
+//! | `stop_strings`  | strings that end an answer                                              |
+//! | `error`         | [`TextError`]                                                           |
+//!
+//! Begin with [`Generator`] and [`Tokenizer`]:
 //!
 //! ```no_run
 //! use afferent_runtime::{Model, ModelOptions};
-//! use afferent_text::{AnswerOptions, Generator, Tokenizer};
+//! use afferent_text::{GenerationOptions, Generator, Tokenizer};
 //!
 //! let tokenizer = Tokenizer::open("tokenizer.json")?;
 //! let model = Model::open("llama.pte", ModelOptions::new(afferent_kernels::KERNELS))?;
 //! let mut generator = Generator::new(model)?;
 //! let prompt = generator.encode(&tokenizer, "Once upon a time")?;
-//! for piece in generator.answer(&tokenizer, &prompt, &AnswerOptions::default())? {
-//!     print!("{}", piece?.text);
+//! for token in generator.generate(&tokenizer, &prompt, &GenerationOptions::default())? {
+//!     print!("{}", token?.text);
 //! }
 //! # Ok::<(), afferent_text::TextError>(())
 //! ```
 //!
-//! **Invariant:** it knows neither a kernel nor a backend; a [`Model`](afferent_runtime::Model)
-//! comes with both.
+//! **Invariant:** this crate depends on no kernel and no backend. The caller configures both in the
+//! [`Model`](afferent_runtime::Model).
 
-mod answer;
 mod contract;
+mod decode_stream;
 mod error;
+mod generation;
 mod generator;
 mod sampler;
-mod stop;
-mod text_stream;
+mod stop_strings;
 mod tokenizer;
 
-pub use answer::{Answer, AnswerOptions, AnswerState, Finish, Piece};
 pub use contract::{Contract, Positions};
+pub use decode_stream::DecodeStream;
 pub use error::TextError;
+pub use generation::{
+    FinishReason, GeneratedToken, Generation, GenerationOptions, GenerationState,
+};
 pub use generator::Generator;
 pub use sampler::{Sampler, Sampling};
-pub use stop::StopTexts;
-pub use text_stream::TextStream;
+pub use stop_strings::StopStrings;
 pub use tokenizer::Tokenizer;

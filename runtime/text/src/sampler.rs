@@ -1,31 +1,30 @@
-//! The next token from logits.
+//! Sampling: selects the next token from logits.
 
 use crate::TextError;
 
-/// How tokens are chosen. The steps follow the order of the fields.
+/// Sampling parameters. They are applied in the order of the fields.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// Logits of tokens that were there before are divided by this if positive and multiplied by it
-    /// if negative: 1 changes nothing. Greater than 0.
+    /// Penalty for repeated tokens, as in CTRL: divides their positive logits and multiplies their
+    /// negative logits. Greater than 0; 1 disables it.
     pub repetition_penalty: f32,
-    /// How many of the last tokens count as there before.
+    /// Number of most recent tokens that the penalty applies to.
     pub repetition_window: usize,
-    /// Logits are divided by this; 0 takes the likeliest token and ignores what follows.
+    /// Divisor of the logits. 0 or more; 0 selects greedy decoding and ignores all further fields.
     pub temperature: f32,
-    /// Only so many of the likeliest tokens are kept; 0 keeps all.
+    /// Number of most probable tokens to keep; 0 keeps all.
     pub top_k: usize,
-    /// Of these, the likeliest are kept until their probabilities make up this much. From above 0
-    /// to 1, which keeps all.
+    /// Cumulative probability of the most probable tokens to keep (nucleus sampling). Above 0, at
+    /// most 1; 1 keeps all.
     pub top_p: f32,
-    /// Tokens less likely than this share of the likeliest are dropped. From 0, which drops none,
-    /// to 1.
+    /// Minimum probability relative to the most probable token. From 0 to 1; 0 keeps all.
     pub min_p: f32,
-    /// The same seed gives the same tokens for the same logits.
+    /// Seed of the random numbers. Equal seeds and logits give equal tokens.
     pub seed: u64,
 }
 
 impl Default for Sampling {
-    /// The likeliest token, always.
+    /// Greedy decoding.
     fn default() -> Self {
         Self {
             repetition_penalty: 1.0,
@@ -54,96 +53,100 @@ impl Sampling {
                 finite(repetition_penalty) && repetition_penalty > 0.0,
             ),
         ];
-        match settings.into_iter().find(|(.., fine)| !fine) {
-            Some((name, value, range, _)) => Err(TextError::Setting { name, value, range }),
+        match settings.into_iter().find(|(.., is_valid)| !is_valid) {
+            Some((name, value, range, _)) => Err(TextError::InvalidSetting { name, value, range }),
             None => Ok(()),
         }
     }
 }
 
-/// Chooses tokens.
+/// Samples tokens.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     sampling: Sampling,
+    /// State of the random number generator.
     state: u64,
-    penalised: Vec<f32>,
-    /// Logits that are left, later weights, with their tokens.
+    /// Buffer for logits after the repetition penalty.
+    penalized: Vec<f32>,
+    /// Remaining tokens with their logits, later with unnormalized probabilities.
     candidates: Vec<(f32, u32)>,
 }
 
 impl Sampler {
-    /// # Errors
-    /// [`TextError::Setting`].
-    pub fn new(sampling: Sampling) -> Result<Self, TextError> {
-        sampling.check()?;
-        let (penalised, candidates) = (Vec::new(), Vec::new());
-        Ok(Self { sampling, state: sampling.seed, penalised, candidates })
-    }
-
-    /// A token, by `logits` and the tokens before it. Of equal ones the first counts as likelier.
+    /// Creates a sampler.
     ///
     /// # Errors
-    /// [`TextError::Logits`] for NaN, +∞, nothing but −∞, and no logits at all.
-    pub fn sample(&mut self, logits: &[f32], before: &[u32]) -> Result<u32, TextError> {
+    /// [`TextError::InvalidSetting`].
+    pub fn new(sampling: Sampling) -> Result<Self, TextError> {
+        sampling.check()?;
+        let (penalized, candidates) = (Vec::new(), Vec::new());
+        Ok(Self { sampling, state: sampling.seed, penalized, candidates })
+    }
+
+    /// Samples the token that follows `context`. Ties prefer the lower token id.
+    ///
+    /// # Errors
+    /// [`TextError::InvalidLogits`] if a logit is NaN or +∞, all are −∞, or there are none.
+    pub fn sample(&mut self, logits: &[f32], context: &[u32]) -> Result<u32, TextError> {
         if self.sampling.repetition_penalty == 1.0 {
             return self.choose(logits);
         }
-        let mut penalised = std::mem::take(&mut self.penalised);
-        penalised.clear();
-        penalised.extend_from_slice(logits);
-        let recent = before.len().saturating_sub(self.sampling.repetition_window);
-        let mut seen = before[recent..].to_vec();
+        let mut penalized = std::mem::take(&mut self.penalized);
+        penalized.clear();
+        penalized.extend_from_slice(logits);
+        let recent = context.len().saturating_sub(self.sampling.repetition_window);
+        let mut seen = context[recent..].to_vec();
         seen.sort_unstable();
         seen.dedup();
         let penalty = self.sampling.repetition_penalty;
         for token in seen {
-            if let Some(logit) = penalised.get_mut(token as usize) {
+            if let Some(logit) = penalized.get_mut(token as usize) {
                 *logit = if *logit > 0.0 { *logit / penalty } else { *logit * penalty };
             }
         }
-        let chosen = self.choose(&penalised);
-        self.penalised = penalised;
+        let chosen = self.choose(&penalized);
+        self.penalized = penalized;
         chosen
     }
 
     fn choose(&mut self, logits: &[f32]) -> Result<u32, TextError> {
-        let (likeliest, greatest) = likeliest(logits)?;
+        let (best, max_logit) = argmax(logits)?;
         let Sampling { temperature, top_k, top_p, min_p, .. } = self.sampling;
         if temperature == 0.0 || top_k == 1 {
-            return Ok(likeliest);
+            return Ok(best);
         }
         let candidates = &mut self.candidates;
         candidates.clear();
         candidates.extend(logits.iter().copied().zip(0..));
         if (1..candidates.len()).contains(&top_k) {
-            candidates.select_nth_unstable_by(top_k - 1, likelier);
+            candidates.select_nth_unstable_by(top_k - 1, by_probability);
             candidates.truncate(top_k);
         }
         let mut sum = 0.0;
         for (logit, _) in candidates.iter_mut() {
-            *logit = libm::expf((*logit - greatest) / temperature);
+            *logit = libm::expf((*logit - max_logit) / temperature);
             sum += f64::from(*logit);
         }
         if top_p < 1.0 {
-            keep_top(candidates, sum * f64::from(top_p));
+            keep_nucleus(candidates, sum * f64::from(top_p));
         } else {
-            // So that the order does not depend on how the likeliest were selected.
+            // Make the result independent of the order that the top-k selection leaves.
             candidates.sort_unstable_by_key(|&(_, token)| token);
         }
-        // The weight of the likeliest is 1.
+        // The most probable token has weight 1.
         candidates.retain(|&(weight, _)| weight >= min_p);
         let sum: f64 = candidates.iter().map(|&(weight, _)| f64::from(weight)).sum();
-        let mut left = self.uniform() * sum;
+        let mut remaining = self.uniform() * sum;
         for &(weight, token) in &self.candidates {
-            left -= f64::from(weight);
-            if left < 0.0 {
+            remaining -= f64::from(weight);
+            if remaining < 0.0 {
                 return Ok(token);
             }
         }
-        Ok(likeliest)
+        Ok(best)
     }
 
-    /// A number from 0 to below 1, by [SplitMix64](https://prng.di.unimi.it/splitmix64.c).
+    /// Random number in [0, 1), from [SplitMix64](https://prng.di.unimi.it/splitmix64.c).
     fn uniform(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -154,26 +157,26 @@ impl Sampler {
     }
 }
 
-/// Orders the likelier first, of equal ones the one with the lower number.
-fn likelier(a: &(f32, u32), b: &(f32, u32)) -> std::cmp::Ordering {
+/// Order by descending probability, then by ascending token id.
+fn by_probability(a: &(f32, u32), b: &(f32, u32)) -> std::cmp::Ordering {
     b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
 }
 
-/// The likeliest candidates whose weights make up `share`, in order.
-fn keep_top(candidates: &mut Vec<(f32, u32)>, share: f64) {
+/// Keeps the most probable candidates with a total weight of at least `mass`, sorted.
+fn keep_nucleus(candidates: &mut Vec<(f32, u32)>, mass: f64) {
     let mut sorted = 0;
     let mut sum = 0.0;
-    // Few are needed as a rule, so that few are sorted.
+    // The nucleus is usually small, so sort in growing blocks instead of all candidates.
     while sorted < candidates.len() {
         let rest = &mut candidates[sorted..];
         let part = rest.len().min(sorted * 3 + 256);
         if part < rest.len() {
-            rest.select_nth_unstable_by(part, likelier);
+            rest.select_nth_unstable_by(part, by_probability);
         }
-        rest[..part].sort_unstable_by(likelier);
+        rest[..part].sort_unstable_by(by_probability);
         for (at, &(weight, _)) in rest[..part].iter().enumerate() {
             sum += f64::from(weight);
-            if sum >= share {
+            if sum >= mass {
                 candidates.truncate(sorted + at + 1);
                 return;
             }
@@ -182,23 +185,23 @@ fn keep_top(candidates: &mut Vec<(f32, u32)>, share: f64) {
     }
 }
 
-/// The token with the greatest logit, the first of them, and that logit.
-fn likeliest(logits: &[f32]) -> Result<(u32, f32), TextError> {
-    let failed = |found| TextError::Logits { found };
-    let (mut token, mut greatest) = (0, f32::NEG_INFINITY);
-    let mut nan = false;
-    for (&logit, at) in logits.iter().zip(0..) {
-        nan |= logit.is_nan();
-        if logit > greatest {
-            (token, greatest) = (at, logit);
+/// First token with the maximum logit, and that logit.
+fn argmax(logits: &[f32]) -> Result<(u32, f32), TextError> {
+    let invalid = |found| TextError::InvalidLogits { found };
+    let (mut token, mut max) = (0, f32::NEG_INFINITY);
+    let mut has_nan = false;
+    for (&logit, index) in logits.iter().zip(0..) {
+        has_nan |= logit.is_nan();
+        if logit > max {
+            (token, max) = (index, logit);
         }
     }
-    match greatest {
-        _ if nan => Err(failed("NaN")),
-        f32::INFINITY => Err(failed("infinite")),
-        f32::NEG_INFINITY if logits.is_empty() => Err(failed("absent")),
-        f32::NEG_INFINITY => Err(failed("all minus infinity")),
-        _ => Ok((token, greatest)),
+    match max {
+        _ if has_nan => Err(invalid("NaN")),
+        f32::INFINITY => Err(invalid("infinite")),
+        f32::NEG_INFINITY if logits.is_empty() => Err(invalid("empty")),
+        f32::NEG_INFINITY => Err(invalid("all minus infinity")),
+        _ => Ok((token, max)),
     }
 }
 
@@ -206,8 +209,8 @@ fn likeliest(logits: &[f32]) -> Result<(u32, f32), TextError> {
 mod tests {
     use super::*;
 
-    /// How often each token comes in 20,000 choices.
-    fn shares(sampling: Sampling, logits: &[f32]) -> Vec<f64> {
+    /// Relative frequency of each token in 20,000 samples.
+    fn frequencies(sampling: Sampling, logits: &[f32]) -> Vec<f64> {
         let mut sampler = Sampler::new(sampling).expect("valid");
         let mut counts = vec![0.0; logits.len()];
         for _ in 0..20_000 {
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_as_often_as_they_are_likely() {
+    fn sampled_frequencies_match_probabilities() {
         let logits = [1.0_f32, 0.0, 2.0, -1.0, 2.0];
         let check = |change: &dyn Fn(&mut Sampling), kept: &[usize]| {
             let mut sampling = Sampling { temperature: 0.5, seed: 3, ..Sampling::default() };
@@ -228,9 +231,9 @@ mod tests {
             });
             let weights: Vec<f64> = weights.collect();
             let sum: f64 = weights.iter().sum();
-            for (share, weight) in shares(sampling, &logits).iter().zip(&weights) {
-                assert!((share - weight / sum).abs() < 0.015, "{sampling:?}: {share} {weight}");
-                assert_eq!(*share > 0.0, weight / sum > 0.0, "{sampling:?}");
+            for (found, weight) in frequencies(sampling, &logits).iter().zip(&weights) {
+                assert!((found - weight / sum).abs() < 0.015, "{sampling:?}: {found} {weight}");
+                assert_eq!(*found > 0.0, weight / sum > 0.0, "{sampling:?}");
             }
         };
         check(&|_| (), &[0, 1, 2, 3, 4]);
@@ -238,7 +241,7 @@ mod tests {
         check(&|sampling| sampling.top_k = 1, &[2]);
         check(&|sampling| sampling.top_k = 3, &[2, 4, 0]);
         check(&|sampling| sampling.top_k = 9, &[0, 1, 2, 3, 4]);
-        // The two likeliest have 0.46 each.
+        // The two most probable tokens have a probability of 0.46 each.
         check(&|sampling| sampling.top_p = 0.4, &[2]);
         check(&|sampling| sampling.top_p = 0.9, &[2, 4]);
         check(&|sampling| sampling.top_p = 0.95, &[2, 4, 0]);
@@ -247,22 +250,22 @@ mod tests {
     }
 
     #[test]
-    fn a_long_tail_is_cut_where_a_short_one_is() {
+    fn nucleus_of_many_tokens_equals_that_of_a_full_sort() {
         let logits = (0..5000_u32).map(|at| f64::from(at * 37 % 5000) / 1000.0);
         let logits: Vec<f32> = logits.map(|logit| logit as f32).collect();
         let mut all: Vec<(f32, u32)> = logits.iter().map(|x| x.exp()).zip(0..).collect();
         let mut kept = all.clone();
-        let share = 0.9 * all.iter().map(|&(weight, _)| f64::from(weight)).sum::<f64>();
-        keep_top(&mut kept, share);
-        all.sort_unstable_by(likelier);
+        let mass = 0.9 * all.iter().map(|&(weight, _)| f64::from(weight)).sum::<f64>();
+        keep_nucleus(&mut kept, mass);
+        all.sort_unstable_by(by_probability);
         assert!(kept.len() > 1280 && kept[..] == all[..kept.len()]);
         let sum = |part: &[(f32, u32)]| part.iter().map(|&(weight, _)| f64::from(weight)).sum();
         let (with, without): (f64, f64) = (sum(&kept), sum(&kept[..kept.len() - 1]));
-        assert!(with >= share && without < share);
+        assert!(with >= mass && without < mass);
     }
 
     #[test]
-    fn a_seed_gives_the_same_tokens() {
+    fn equal_seeds_give_equal_tokens() {
         let logits: Vec<f32> = (0..100_u8).map(|at| f32::from(at % 7)).collect();
         let tokens = |seed| {
             let sampling = Sampling { temperature: 1.0, seed, ..Sampling::default() };
@@ -274,26 +277,26 @@ mod tests {
     }
 
     #[test]
-    fn repeated_tokens_become_less_likely() {
-        let check = |logits: &[f32], before: &[u32], window: usize, expected: u32| {
+    fn repetition_penalty_applies_to_recent_tokens() {
+        let check = |logits: &[f32], context: &[u32], window: usize, expected: u32| {
             let sampling = Sampling {
                 repetition_penalty: 2.0,
                 repetition_window: window,
                 ..Sampling::default()
             };
             let mut sampler = Sampler::new(sampling).expect("valid");
-            assert_eq!(sampler.sample(logits, before), Ok(expected), "{logits:?} {before:?}");
+            assert_eq!(sampler.sample(logits, context), Ok(expected), "{logits:?} {context:?}");
         };
         check(&[3.0, 2.0], &[], 64, 0);
         check(&[3.0, 2.0], &[0], 64, 1);
-        check(&[3.0, 1.0], &[0, 0], 64, 0); // once, however often it was there
+        check(&[3.0, 1.0], &[0, 0], 64, 0); // several occurrences count once
         check(&[-1.0, -1.5], &[0], 64, 1);
         check(&[3.0, 2.0], &[0, 1], 1, 0);
         check(&[3.0, 2.0], &[7], 64, 0);
     }
 
     #[test]
-    fn bad_logits_and_settings_are_errors() {
+    fn invalid_logits_and_settings_are_errors() {
         let mut greedy = Sampler::new(Sampling::default()).expect("valid");
         let mut sample = |logits: &[f32]| greedy.sample(logits, &[]);
         assert_eq!(sample(&[1.0, 1.0, 0.0]), Ok(0));
@@ -304,19 +307,20 @@ mod tests {
             (&[nan, 1.0], "NaN"),
             (&[0.0, infinite], "infinite"),
             (&[-infinite, -infinite], "all minus infinity"),
-            (&[], "absent"),
+            (&[], "empty"),
         ] {
-            assert_eq!(sample(logits), Err(TextError::Logits { found: expected }), "{logits:?}");
+            let error = TextError::InvalidLogits { found: expected };
+            assert_eq!(sample(logits), Err(error), "{logits:?}");
         }
         let check = |name: &str, sampling: Sampling| {
             let error = Sampler::new(sampling).expect_err("out of range").to_string();
             assert!(error.starts_with(name), "{error}");
         };
-        let usual = Sampling::default();
-        check("temperature", Sampling { temperature: -1.0, ..usual });
-        check("temperature", Sampling { temperature: f32::NAN, ..usual });
-        check("top_p", Sampling { top_p: 0.0, ..usual });
-        check("min_p", Sampling { min_p: 1.5, ..usual });
-        check("repetition_penalty", Sampling { repetition_penalty: 0.0, ..usual });
+        let default = Sampling::default();
+        check("temperature", Sampling { temperature: -1.0, ..default });
+        check("temperature", Sampling { temperature: f32::NAN, ..default });
+        check("top_p", Sampling { top_p: 0.0, ..default });
+        check("min_p", Sampling { min_p: 1.5, ..default });
+        check("repetition_penalty", Sampling { repetition_penalty: 0.0, ..default });
     }
 }

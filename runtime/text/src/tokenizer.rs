@@ -1,4 +1,4 @@
-//! Text to tokens, and the bytes of each token.
+//! Tokenizer: encodes text, and stores the bytes of each token for decoding.
 
 mod charsmap;
 mod json;
@@ -11,108 +11,110 @@ use std::{fs, path::Path};
 use sentencepiece::Normalizer;
 use tokenizers::{AddedToken, ModelWrapper};
 
-use crate::{TextError, TextStream};
+use crate::{DecodeStream, TextError};
 
-/// Most tokens of a vocabulary: sixty times those of today's largest.
+/// Maximum number of tokens in a vocabulary.
 const MAX_TOKENS: usize = 1 << 24;
 
-/// Longest word of a vocabulary, in bytes, where what is made of it takes time with the square of
-/// its length, or is as deep as that.
-const MAX_WORD: usize = 1024;
+/// Maximum length of a token in bytes, for vocabularies whose processing takes quadratic time or
+/// recurses once for each byte.
+const MAX_TOKEN_BYTES: usize = 1024;
 
-/// What is said of files that are nothing of this.
-const KINDS: &str = "a tokenizer is tokenizer.json, or a SentencePiece or tiktoken file";
+/// Supported files, for error messages.
+const SUPPORTED_FILES: &str =
+    "supported are tokenizer.json (Hugging Face), SentencePiece models and tiktoken files";
 
-/// Turns text into tokens and back.
+/// Converts text to tokens and back.
 ///
-/// | file                       | kind                                                            |
+/// | file                       | format                                                          |
 /// |----------------------------|-----------------------------------------------------------------|
-/// | `tokenizer.json`           | Hugging Face; decoders of byte-level and of `▁` vocabularies     |
+/// | `tokenizer.json`           | Hugging Face; decoders for byte-level and `▁` vocabularies      |
 /// | `*.model`, a protobuf      | SentencePiece, unigram and BPE                                  |
 /// | `*.model`, `base64 rank`   | tiktoken, with the pattern and the special tokens of Llama 3    |
 ///
-/// Not read: vocabularies of words and of word pieces, and the `.bin` files of `llama2.c`.
+/// Not supported: word-level and WordPiece vocabularies, and `.bin` files of `llama2.c`.
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
-    pieces: Pieces,
-    /// How a SentencePiece file wants its text.
+    table: TokenTable,
+    /// Normalizer of a SentencePiece model; other files configure that of `inner`.
     normalizer: Option<Normalizer>,
-    begin: Option<u32>,
-    end: Vec<u32>,
+    bos: Option<u32>,
+    eos: Vec<u32>,
 }
 
-/// What tokens stand for.
+/// Bytes of all tokens, for decoding.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
-    /// At the index of each token; a hole in the vocabulary stands for nothing.
-    list: Vec<Piece>,
-    leading: Leading,
+pub(crate) struct TokenTable {
+    /// Indexed by token id. The vocabulary may have holes.
+    entries: Vec<TokenEntry>,
+    leading: LeadingSpace,
 }
 
-/// Which spaces at the start of a text nobody wrote.
+/// Spaces that a tokenizer inserts at the start of a text, and that decoding removes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) enum Leading {
-    /// None.
+pub(crate) enum LeadingSpace {
+    /// Keeps all spaces.
     #[default]
-    Kept,
-    /// The first.
-    One,
-    /// One of each token, as long as there is no text.
-    Each,
+    Keep,
+    /// Removes the first space.
+    StripFirst,
+    /// Removes one space of each token until there is text.
+    StripEach,
 }
 
-/// What one token stands for.
+/// Bytes of a token.
 #[derive(Debug, Clone, Default)]
-struct Piece {
+struct TokenEntry {
     bytes: Box<[u8]>,
-    /// Whether nobody wrote its first space where it starts a text.
-    space_first: bool,
-    /// Whether the token directs the model and is no text.
+    /// True if decoding may remove the first byte, a space, at the start of a text.
+    removable_space: bool,
+    /// True for special tokens, which are not text.
     special: bool,
-    /// Whether there is such a token.
-    known: bool,
+    /// False for holes of the vocabulary.
+    exists: bool,
 }
 
-impl Pieces {
-    /// Enters token `id`.
+impl TokenTable {
+    /// Inserts token `id`.
     ///
     /// # Errors
-    /// A text that says what is wrong with it.
+    /// An error message if `id` is too large.
     fn insert(&mut self, id: usize, bytes: &[u8], special: bool) -> Result<(), String> {
         if id >= MAX_TOKENS {
-            return Err(format!("token {id} is beyond {MAX_TOKENS}, the most that is read"));
+            return Err(format!("token id {id} is too large; it must be less than {MAX_TOKENS}"));
         }
-        if self.list.len() <= id {
-            self.list.resize(id + 1, Piece::default());
+        if self.entries.len() <= id {
+            self.entries.resize(id + 1, TokenEntry::default());
         }
-        let space_first = bytes.starts_with(b" ");
-        self.list[id] = Piece { bytes: bytes.into(), space_first, special, known: true };
+        let removable_space = bytes.starts_with(b" ");
+        self.entries[id] =
+            TokenEntry { bytes: bytes.into(), removable_space, special, exists: true };
         Ok(())
     }
 
-    /// Says that the first space of token `id` is always part of a text.
+    /// Makes the first space of token `id` part of the text at any position.
     fn keep_space(&mut self, id: usize) {
-        if let Some(piece) = self.list.get_mut(id) {
-            piece.space_first = false;
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.removable_space = false;
         }
     }
 
-    /// The bytes of a token, and whether nobody wrote the first of them, a space, where the token
-    /// starts a text; no bytes of a token that is no text.
+    /// Bytes of a token, and true if the first byte is a space that may be removed at the start of a
+    /// text. A special token has no bytes.
     pub(crate) fn bytes(&self, token: u32) -> Option<(&[u8], bool)> {
-        let piece = self.list.get(token as usize).filter(|piece| piece.known)?;
-        let bytes: &[u8] = if piece.special { &[] } else { &piece.bytes };
-        Some((bytes, piece.space_first && !piece.special))
+        let entry = self.entries.get(token as usize).filter(|entry| entry.exists)?;
+        let bytes: &[u8] = if entry.special { &[] } else { &entry.bytes };
+        Some((bytes, entry.removable_space && !entry.special))
     }
 
-    /// Which spaces at the start of a text nobody wrote.
-    pub(crate) fn leading(&self) -> Leading {
+    /// Spaces to remove at the start of a text.
+    pub(crate) fn leading(&self) -> LeadingSpace {
         self.leading
     }
 }
 
 impl Tokenizer {
-    /// Reads the file at `path`; its content says which kind it is.
+    /// Reads the file at `path` and detects its format from the contents.
     ///
     /// # Errors
     /// [`TextError::Read`] and [`TextError::Tokenizer`].
@@ -125,14 +127,14 @@ impl Tokenizer {
         Self::from_bytes(path, &bytes)
     }
 
-    /// A file that is in memory already; `path` stands for it in messages.
+    /// Reads a file that is already in memory; `path` is used in error messages.
     ///
     /// # Errors
     /// [`TextError::Tokenizer`].
     pub fn from_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<Self, TextError> {
         let read = match bytes.first() {
             Some(b'{') => json::read(bytes),
-            // The first field of a SentencePiece model is a list of pieces.
+            // Tag of field 1 (`pieces`) of a SentencePiece model.
             Some(b'\n') => sentencepiece::read(bytes),
             Some(_) => tiktoken::read(bytes),
             None => Err("the file is empty".to_owned()),
@@ -140,55 +142,58 @@ impl Tokenizer {
         read.map_err(|reason| TextError::Tokenizer { path: path.as_ref().to_owned(), reason })
     }
 
-    /// The same for what users and tools say: tokens that direct the model are text where they are
-    /// written in it. These are special ones, those that end an answer, and added ones among
-    /// `template`, the tokens around what is said: many a file does not call the marks of roles
-    /// special. Spaces and ends of lines are none. [`Tokenizer::token`] gives those that a template
-    /// needs.
+    /// Makes the tokenizer safe for untrusted text from users and tools: control tokens in the text
+    /// are encoded as ordinary text.
     ///
-    /// A vocabulary of pairs that makes such a token of others, or has it for one character, still
-    /// finds it.
+    /// Control tokens are special tokens, EOS tokens, and added tokens in `template`, which are the
+    /// tokens of the chat template. Many files do not mark role tokens as special. Whitespace tokens
+    /// are not control tokens. [`Tokenizer::token_id`] still finds all tokens.
+    ///
+    /// Limitation: a BPE vocabulary still produces a control token that results from merges or that
+    /// is a single character.
     #[must_use]
-    pub fn without_special(mut self, template: &[u32]) -> Self {
-        let directs = |id: u32, token: &AddedToken| {
-            let is_used = template.contains(&id) || self.end.contains(&id);
-            token.special || (is_used && !self.is_blank(id))
+    pub fn with_special_as_text(mut self, template: &[u32]) -> Self {
+        let is_control = |id: u32, token: &AddedToken| {
+            let is_used = template.contains(&id) || self.eos.contains(&id);
+            token.special || (is_used && !self.is_whitespace(id))
         };
         let added = self.inner.get_added_tokens_decoder().into_iter();
-        let directing: Vec<(u32, AddedToken)> =
-            added.filter(|(id, token)| directs(*id, token)).collect();
-        self.forget_words(directing.iter().map(|(id, _)| *id));
-        let special = directing.into_iter().map(|(_, token)| token.special(true));
-        self.inner.add_special_tokens(special).expect("they were added before");
+        let control: Vec<(u32, AddedToken)> =
+            added.filter(|(id, token)| is_control(*id, token)).collect();
+        self.remove_from_unigram(control.iter().map(|(id, _)| *id));
+        let special = control.into_iter().map(|(_, token)| token.special(true));
+        self.inner.add_special_tokens(special).expect("the tokens are already in the vocabulary");
         self.inner.set_encode_special_tokens(true);
         self
     }
 
-    /// Whether `token` stands for spaces and ends of lines alone.
-    fn is_blank(&self, token: u32) -> bool {
-        self.pieces.bytes(token).is_some_and(|(bytes, _)| bytes.trim_ascii().is_empty())
+    /// True if `token` consists of whitespace only.
+    fn is_whitespace(&self, token: u32) -> bool {
+        self.table.bytes(token).is_some_and(|(bytes, _)| bytes.trim_ascii().is_empty())
     }
 
-    /// Takes the words of `tokens` out of a unigram model: its search asks for none whether it is
+    /// Removes the texts of `tokens` from a unigram model, whose search ignores whether a token is
     /// special.
-    fn forget_words(&mut self, tokens: impl Iterator<Item = u32>) {
+    fn remove_from_unigram(&mut self, tokens: impl Iterator<Item = u32>) {
         let model = self.inner.get_model();
         if !matches!(model, ModelWrapper::Unigram(_)) {
             return;
         }
-        let mut model = serde_json::to_value(model).expect("every model can be written");
+        let mut model = serde_json::to_value(model).expect("every model is serializable");
         for token in tokens {
             if let Some(entry) = model["vocab"].get_mut(token as usize) {
-                // No text has the empty word.
+                // The empty string never matches.
                 entry[0] = "".into();
             }
         }
         let model = serde_json::from_value::<ModelWrapper>(model);
-        self.inner.with_model(model.expect("what was written can be read"));
+        self.inner.with_model(model.expect("a serialized model is valid"));
     }
 
-    /// The tokens of `text`. Special tokens in it are recognised in files of Hugging Face and
-    /// tiktoken; in those of SentencePiece only symbols that the user defined are.
+    /// Encodes `text`, without BOS or EOS tokens.
+    ///
+    /// Files of Hugging Face and tiktoken recognize special tokens in the text. SentencePiece models
+    /// recognize only user-defined symbols.
     ///
     /// # Errors
     /// [`TextError::Encode`].
@@ -197,22 +202,23 @@ impl Tokenizer {
         match &self.normalizer {
             None => Ok(self.inner.encode_fast(text, false).map_err(failed)?.get_ids().to_vec()),
             Some(normalizer) => {
-                let text = normalizer.normalized(text);
+                let text = normalizer.normalize(text);
                 let encoding = self.inner.encode(text.as_str(), false).map_err(failed)?;
                 let found = encoding.get_ids().iter().zip(encoding.get_offsets());
-                Ok(normalizer.bytes_for_unknown(&text, found))
+                Ok(normalizer.apply_byte_fallback(&text, found))
             }
         }
     }
 
-    /// The text of `tokens`; special tokens are left out, and bytes that are no UTF-8 become U+FFFD.
-    /// `tokenizers` does that to a whole run of byte tokens if one of them is wrong; here
-    /// characters beside it are kept, as SentencePiece keeps them.
+    /// Decodes `tokens`. Omits special tokens; invalid UTF-8 becomes U+FFFD.
+    ///
+    /// As in SentencePiece, an invalid byte does not affect valid characters next to it. The crate
+    /// `tokenizers` replaces the whole run of byte tokens.
     ///
     /// # Errors
-    /// [`TextError::NoToken`].
+    /// [`TextError::UnknownToken`].
     pub fn decode(&self, tokens: &[u32]) -> Result<String, TextError> {
-        let mut stream = TextStream::at_start(self);
+        let mut stream = DecodeStream::at_start(self);
         let mut text = String::new();
         for &token in tokens {
             text.push_str(&stream.push(self, token)?);
@@ -221,28 +227,28 @@ impl Tokenizer {
         Ok(text)
     }
 
-    /// What tokens stand for.
-    pub(crate) fn pieces(&self) -> &Pieces {
-        &self.pieces
+    /// Bytes of all tokens.
+    pub(crate) fn token_table(&self) -> &TokenTable {
+        &self.table
     }
 
-    /// Number of tokens, holes included.
-    pub fn vocabulary(&self) -> usize {
-        self.pieces.list.len()
+    /// Number of token ids, including holes of the vocabulary.
+    pub fn vocab_size(&self) -> usize {
+        self.table.entries.len()
     }
 
-    /// The token that texts start with, if the file says so.
-    pub fn begin(&self) -> Option<u32> {
-        self.begin
+    /// BOS token, if the file defines one.
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
     }
 
-    /// The tokens that end an answer, as far as the file or their names say so.
-    pub fn end(&self) -> &[u32] {
-        &self.end
+    /// EOS tokens, defined by the file or recognized by their names.
+    pub fn eos(&self) -> &[u32] {
+        &self.eos
     }
 
-    /// The token called `name`, for example `<|eot_id|>`.
-    pub fn token(&self, name: &str) -> Option<u32> {
+    /// Id of the token `name`, such as `<|eot_id|>`.
+    pub fn token_id(&self, name: &str) -> Option<u32> {
         self.inner.token_to_id(name)
     }
 }

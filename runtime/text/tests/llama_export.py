@@ -1,4 +1,4 @@
-"""Exports Llama checkpoints by the official way, `executorch.extension.llm.export`, and runs them in PyTorch."""
+"""Exports Llama checkpoints with `executorch.extension.llm.export`, and runs them in PyTorch."""
 
 import json
 import os
@@ -12,9 +12,9 @@ from executorch.extension.llm.export.config.llm_config import LlmConfig, DtypeOv
 
 
 def greedy(model, tokens, until, limit, margin=0.0):
-    """The likeliest tokens after `tokens`, by a model without cache that gives logits for all positions.
+    """Greedy decoding after `tokens`, with a model without KV cache that returns logits of all positions.
 
-    Ends before a token that is likelier than all others by no more than `margin` in its logit.
+    Stops before a token whose logit exceeds the second-best logit by at most `margin`.
     """
     tokens, found = list(tokens), []
     with torch.no_grad():
@@ -22,22 +22,22 @@ def greedy(model, tokens, until, limit, margin=0.0):
             best = model(torch.tensor([tokens]))[0, -1].topk(2)
             if best.values[0] - best.values[1] <= margin:
                 break
-            likeliest = int(best.indices[0])
-            tokens.append(likeliest)
-            found.append(likeliest)
-            if likeliest in until:
+            token = int(best.indices[0])
+            tokens.append(token)
+            found.append(token)
+            if token in until:
                 break
     return found
 
 
 def save(model, shape, folder):
-    """A checkpoint as the official export reads it."""
+    """Saves a checkpoint in the format of the official export."""
     (folder / "params.json").write_text(json.dumps(shape))
     torch.save(model.state_dict(), folder / "checkpoint.pth")
 
 
 def export(folder, target, context, begin, end, *, cache=True, custom=False, dynamic=True, full=False, dtype="fp32", xnnpack=False, quantized=False):
-    """The checkpoint in `folder` as the program `target`."""
+    """Exports the checkpoint in `folder` to the program `target`."""
     config = LlmConfig()
     config.base.model_class = ModelType.llama2
     config.base.params = str(folder / "params.json")

@@ -1,9 +1,9 @@
-"""Exports one tiny Llama with random weights in each form that exports of language models have.
+"""Exports a tiny Llama with random weights once for each supported program interface.
 
     python runtime/text/tests/make_contracts.py
 
-Needs torch and executorch. Writes the programs `tests/data/contract_*.pte`, and what PyTorch gives
-for them in fp32 without a cache, always taking the likeliest token, as `tests/data/contracts.json`.
+Needs torch and executorch. Writes the programs `tests/data/contract_*.pte`. Also writes
+`tests/data/contracts.json`, the result of greedy decoding in PyTorch, in fp32 and without KV cache.
 """
 
 import json
@@ -44,7 +44,7 @@ def build(**more):
 
 
 class Positions(torch.nn.Module):
-    """The form of Hugging Face: a position for each token, and logits for all of them."""
+    """Interface of Hugging Face exports: one position for each token, and logits of all tokens."""
 
     def __init__(self, model):
         super().__init__()
@@ -73,7 +73,7 @@ def export_positions(target, weights):
 
 
 def expected():
-    """What PyTorch gives; in half precision as long as rounding cannot change it."""
+    """Greedy decoding in PyTorch. In half precision, stops where rounding could change the token."""
     rng, cases = random.Random(3), {}
     prompts = [[1] + [rng.randrange(3, VOCABULARY) for _ in range(length)] for length in (0, 1, 4, 12)]
     for name, dtype, margin in [("fp32", torch.float32, 0.0), ("fp16", torch.float16, 0.02), ("bf16", torch.bfloat16, 0.2)]:

@@ -1,11 +1,10 @@
-"""Trains the small model that speaks the toy language, and exports it as ExecuTorch exports Llama.
+"""Trains a small model on the toy language, and exports it with the Llama export of ExecuTorch.
 
     python runtime/text/tests/make_robot.py
 
-Needs torch, executorch and tokenizers. Writes into `tests/data`: `robot.json`, its tokenizer;
-`robot.pte`, the program, with `llama::custom_sdpa` and its cache in mutable buffers; and
-`robot_cases.json`, conversations with the tokens that PyTorch gives, without a cache and always
-taking the likeliest.
+Needs torch, executorch and tokenizers. Writes to `tests/data`: `robot.json`, the tokenizer;
+`robot.pte`, the program, with `llama::custom_sdpa` and the KV cache in mutable buffers; and
+`robot_cases.json`, conversations with the tokens of greedy decoding in PyTorch without KV cache.
 """
 
 import json
@@ -35,7 +34,7 @@ CONVERSATIONS = [
 
 
 def tokenizer():
-    """Byte-level pairs, as those of Llama 3 and GPT-2."""
+    """Byte-level BPE, as in Llama 3 and GPT-2."""
     made = tokenizers.Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
@@ -50,7 +49,7 @@ def tokenizer():
 
 
 def conversation(encode, rng):
-    """Tokens of a conversation, and whether each is to be learnt: only answers are."""
+    """Tokens of a conversation, and a loss mask that selects the answers."""
     tokens, learn = [BEGIN], [False]
     for question, answer in toy_language.turns(rng, 6):
         asked, said = encode(toy_language.prompt(question)), encode(toy_language.reply(answer)) + [END]

@@ -1,10 +1,10 @@
-"""Trains a tokenizer of each kind on the toy language, and records what their own packages give.
+"""Trains a tokenizer of each format on the toy language, and records the results of its Python package.
 
     python runtime/text/tests/make_tokenizers.py
 
-Needs tokenizers, sentencepiece and tiktoken. Writes into `tests/data` the files `bytes.json`,
+Needs tokenizers, sentencepiece and tiktoken. Writes to `tests/data` the files `bytes.json`,
 `metaspace.json`, `bpe.model`, `unigram.model`, `plain.model` and `tiktoken.model`, and
-`tokenizer_cases.json`: for each file texts with their tokens, and tokens with their text.
+`tokenizer_cases.json`: texts with their tokens, and tokens with their text, for each file.
 """
 
 import base64
@@ -67,7 +67,7 @@ def bytes_json(path):
 
 
 def metaspace_json(path):
-    """As the files of Llama 2 and Gemma."""
+    """Like the files of Llama 2 and Gemma."""
     made = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     made.decoder = decoders.Sequence([
@@ -76,7 +76,7 @@ def metaspace_json(path):
         vocab_size=VOCABULARY, special_tokens=["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)],
         show_progress=False))
     content = json.loads(made.to_str())
-    # Bytes are ordinary tokens of the vocabulary, which nobody writes as text.
+    # Byte tokens are ordinary tokens of the vocabulary and must not match text.
     content["added_tokens"] = [token for token in content["added_tokens"] if not token["content"].startswith("<0x")]
     return hugging_face(tokenizers.Tokenizer.from_str(json.dumps(content)), path)
 
@@ -92,24 +92,24 @@ def sentence_piece(path, **options):
 
 
 def bpe_model(path):
-    """As the file of Llama 2: nothing is normalised, unknown characters become bytes."""
+    """Like the file of Llama 2: no normalization, byte fallback for unknown characters."""
     return sentence_piece(path, model_type="bpe", vocab_size=VOCABULARY, byte_fallback=True, normalization_rule_name="identity",
                           remove_extra_whitespaces=False, split_digits=True, allow_whitespace_only_pieces=True)
 
 
 def unigram_model(path):
-    """As the file of T5: text is normalised to NFKC."""
+    """Like the file of T5: NFKC normalization."""
     return sentence_piece(path, model_type="unigram", vocab_size=150, normalization_rule_name="nmt_nfkc")
 
 
 def plain_model(path):
-    """Bytes, and no space put before the text."""
+    """Byte fallback, no dummy prefix."""
     return sentence_piece(path, model_type="unigram", vocab_size=VOCABULARY, byte_fallback=True, add_dummy_prefix=False,
                           normalization_rule_name="identity")
 
 
 def tiktoken_model(path):
-    """As the file of Llama 3."""
+    """Like the file of Llama 3."""
     made = tokenizers.Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(tokenizers.Regex(LLAMA3), "isolated"),
@@ -118,7 +118,7 @@ def tiktoken_model(path):
     made.train_from_iterator(toy_language.lines(), trainers.BpeTrainer(
         vocab_size=VOCABULARY, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     byte = {character: value for value, character in byte_characters()}
-    # Ranks follow the order of the merges: bytes first, as in the files of tiktoken.
+    # As in tiktoken files, bytes have the lowest ranks, followed by merges in order.
     by_rank = sorted(made.get_vocab().items(), key=lambda item: (len(item[0]) > 1, item[1]))
     ranks = {bytes(byte[character] for character in token): rank for rank, (token, _) in enumerate(by_rank)}
     path.write_text("".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items()))
@@ -133,7 +133,7 @@ def tiktoken_model(path):
 
 
 def byte_characters():
-    """The characters that stand for bytes in vocabularies of GPT-2."""
+    """Characters that represent bytes in GPT-2 vocabularies."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     yield from ((byte, chr(byte)) for byte in printable)
     rest = [byte for byte in range(256) if byte not in printable]

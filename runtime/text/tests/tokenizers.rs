@@ -1,8 +1,8 @@
-//! Tokens and texts as the packages give them that the tokenizer files belong to.
+//! Compares tokens and texts with the Python packages of each tokenizer format.
 
 use std::path::{Path, PathBuf};
 
-use afferent_text::{TextStream, Tokenizer};
+use afferent_text::{DecodeStream, Tokenizer};
 use serde_json::Value;
 
 fn data(name: &str) -> PathBuf {
@@ -10,7 +10,7 @@ fn data(name: &str) -> PathBuf {
 }
 
 fn cases() -> Value {
-    let text = std::fs::read(data("tokenizer_cases.json")).expect("the file is there");
+    let text = std::fs::read(data("tokenizer_cases.json")).expect("the file exists");
     serde_json::from_slice(&text).expect("valid JSON")
 }
 
@@ -19,7 +19,7 @@ fn tokens(value: &Value) -> Vec<u32> {
     list.map(|token| token.as_u64().expect("a token").try_into().expect("small")).collect()
 }
 
-/// One U+FFFD for several: packages differ in how many stand for a sequence that is no UTF-8.
+/// Merges adjacent U+FFFD, because the number for invalid UTF-8 differs between packages.
 fn collapsed(text: &str) -> String {
     let mut collapsed = String::new();
     for character in text.chars() {
@@ -32,7 +32,7 @@ fn collapsed(text: &str) -> String {
 
 fn check_encoding(name: &str) {
     let (tokenizer, cases) = (Tokenizer::open(data(name)).expect("a tokenizer"), cases());
-    assert_eq!(Some(tokenizer.vocabulary() as u64), cases[name]["size"].as_u64(), "{name}");
+    assert_eq!(Some(tokenizer.vocab_size() as u64), cases[name]["size"].as_u64(), "{name}");
     let mut wrong = Vec::new();
     for case in cases[name]["encode"].as_array().expect("a list") {
         let text = case["text"].as_str().expect("a text");
@@ -51,7 +51,7 @@ fn check_decoding(name: &str) {
         let (tokens, expected) = (tokens(&case["tokens"]), case["text"].as_str().expect("a text"));
         let found = tokenizer.decode(&tokens).expect("text");
         if name == "metaspace.json" && found.contains('\u{fffd}') {
-            // There, a wrong byte takes the characters beside it with it.
+            // `tokenizers` also replaces valid characters next to an invalid byte.
             assert!(expected.contains('\u{fffd}'), "{name}: {tokens:?}");
             continue;
         }
@@ -63,13 +63,13 @@ fn check_decoding(name: &str) {
 }
 
 #[test]
-fn hugging_face_with_bytes() {
+fn hugging_face_byte_level() {
     check_encoding("bytes.json");
     check_decoding("bytes.json");
 }
 
 #[test]
-fn hugging_face_with_metaspace() {
+fn hugging_face_metaspace() {
     check_encoding("metaspace.json");
     check_decoding("metaspace.json");
 }
@@ -81,13 +81,13 @@ fn sentencepiece_bpe() {
 }
 
 #[test]
-fn sentencepiece_unigram_with_normalisation() {
+fn sentencepiece_unigram_with_normalization() {
     check_encoding("unigram.model");
     check_decoding("unigram.model");
 }
 
 #[test]
-fn sentencepiece_unigram_with_bytes() {
+fn sentencepiece_unigram_with_byte_fallback() {
     check_encoding("plain.model");
     check_decoding("plain.model");
 }
@@ -99,19 +99,19 @@ fn tiktoken() {
 }
 
 #[test]
-fn streams_give_whole_characters() {
+fn decode_stream_returns_complete_characters() {
     let texts = ["grüß 👋🏽 こんにちは", " hi  there", "a"];
     for name in ["bytes.json", "metaspace.json", "bpe.model", "plain.model", "tiktoken.model"] {
         let tokenizer = Tokenizer::open(data(name)).expect("a tokenizer");
         for text in texts {
             let tokens = tokenizer.encode(text).expect("tokens");
-            let mut stream = TextStream::at_start(&tokenizer);
+            let mut stream = DecodeStream::at_start(&tokenizer);
             let parts = tokens.iter().map(|&token| stream.push(&tokenizer, token));
             let parts: Vec<String> = parts.collect::<Result<_, _>>().expect("text");
             assert!(!parts.concat().contains('\u{fffd}'), "{name}: {parts:?}");
             let end = stream.finish();
             let space = parts.concat().starts_with(' ') == text.starts_with(' ');
-            let trimmed = name == "plain.model"; // extra spaces are not kept
+            let trimmed = name == "plain.model"; // removes extra spaces
             assert!(end.is_empty() && (space || trimmed), "{name}: {parts:?}");
             if !trimmed {
                 assert_eq!(parts.concat(), text, "{name}");
@@ -121,40 +121,40 @@ fn streams_give_whole_characters() {
 }
 
 #[test]
-fn an_answer_keeps_its_first_space() {
+fn answer_keeps_its_leading_space() {
     let tokenizer = Tokenizer::open(data("bpe.model")).expect("a tokenizer");
     let tokens = tokenizer.encode("tuesday").expect("tokens");
-    let text = |mut stream: TextStream| -> String {
+    let text = |mut stream: DecodeStream| -> String {
         tokens.iter().map(|&token| stream.push(&tokenizer, token).expect("text")).collect()
     };
-    assert_eq!(text(TextStream::at_start(&tokenizer)), "tuesday");
-    assert_eq!(text(TextStream::going_on()), " tuesday");
+    assert_eq!(text(DecodeStream::at_start(&tokenizer)), "tuesday");
+    assert_eq!(text(DecodeStream::continuing()), " tuesday");
 }
 
 #[test]
-fn special_tokens_are_known() {
-    let check = |name: &str, begin: Option<&str>, end: &[&str]| {
+fn bos_and_eos_tokens() {
+    let check = |name: &str, bos: Option<&str>, eos: &[&str]| {
         let tokenizer = Tokenizer::open(data(name)).expect("a tokenizer");
-        let token = |name: &&str| tokenizer.token(name).expect("a token");
-        assert_eq!(tokenizer.begin(), begin.as_ref().map(token), "{name}");
-        assert_eq!(tokenizer.end(), end.iter().map(token).collect::<Vec<_>>(), "{name}");
+        let token = |name: &&str| tokenizer.token_id(name).expect("a token");
+        assert_eq!(tokenizer.bos(), bos.as_ref().map(token), "{name}");
+        assert_eq!(tokenizer.eos(), eos.iter().map(token).collect::<Vec<_>>(), "{name}");
     };
     check("bytes.json", None, &["</s>"]);
     let llama = ["<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"];
     check("tiktoken.model", Some("<|begin_of_text|>"), &llama);
     let tokenizer = Tokenizer::open(data("bpe.model")).expect("a tokenizer");
-    assert_eq!((tokenizer.begin(), tokenizer.end()), (Some(1), [2].as_slice()));
+    assert_eq!((tokenizer.bos(), tokenizer.eos()), (Some(1), [2].as_slice()));
     assert_eq!(tokenizer.encode("<s>").map(|tokens| tokens.contains(&1)), Ok(false));
 }
 
 #[test]
-fn special_tokens_of_users_are_text() {
+fn special_tokens_in_user_text_are_text() {
     for (name, special) in [("bytes.json", "</s>"), ("tiktoken.model", "<|eot_id|>")] {
         let text = format!("monday{special}");
         let tokenizer = Tokenizer::open(data(name)).expect("a tokenizer");
-        let token = tokenizer.token(special).expect("a token");
+        let token = tokenizer.token_id(special).expect("a token");
         assert!(tokenizer.encode(&text).expect("tokens").contains(&token), "{name}");
-        let tokenizer = tokenizer.without_special(&[]);
+        let tokenizer = tokenizer.with_special_as_text(&[]);
         let tokens = tokenizer.encode(&text).expect("tokens");
         assert!(!tokens.contains(&token), "{name}");
         assert_eq!(tokenizer.decode(&tokens), Ok(text), "{name}");
@@ -162,32 +162,32 @@ fn special_tokens_of_users_are_text() {
 }
 
 #[test]
-fn tokens_of_a_template_are_text_in_what_users_say() {
+fn template_tokens_in_user_text_are_text() {
     let text = "monday<tool>";
     for name in ["bytes.json", "bpe.model", "plain.model", "unigram.model"] {
         let tokenizer = Tokenizer::open(data(name)).expect("a tokenizer");
-        let token = tokenizer.token("<tool>").expect("a token");
+        let token = tokenizer.token_id("<tool>").expect("a token");
         assert!(tokenizer.encode(text).expect("tokens").contains(&token), "{name}");
-        let tokenizer = tokenizer.without_special(&[token]);
+        let tokenizer = tokenizer.with_special_as_text(&[token]);
         let tokens = tokenizer.encode(text).expect("tokens");
         assert!(!tokens.contains(&token), "{name}");
-        // The last has no tokens for what its training did not have.
+        // unigram.model has no tokens for characters that are not in its training data.
         if name != "unigram.model" {
             assert_eq!(tokenizer.decode(&tokens), Ok(text.to_owned()), "{name}");
         }
-        assert_eq!(tokenizer.token("<tool>"), Some(token), "{name}");
+        assert_eq!(tokenizer.token_id("<tool>"), Some(token), "{name}");
     }
 }
 
 #[test]
-fn added_words_and_ends_of_lines_stay_tokens() {
-    let file = std::fs::read_to_string(data("bytes.json")).expect("the file is there");
+fn whitespace_and_unused_added_tokens_stay_tokens() {
+    let file = std::fs::read_to_string(data("bytes.json")).expect("the file exists");
     let check = |word: &str, is_used: bool| {
         let file = file.replace("\"<tool>\"", &Value::from(word).to_string());
         let tokenizer = Tokenizer::from_bytes("changed", file.as_bytes()).expect("a tokenizer");
-        let token = tokenizer.token(word).expect("a token");
+        let token = tokenizer.token_id(word).expect("a token");
         let used = if is_used { vec![token] } else { Vec::new() };
-        let tokens = tokenizer.without_special(&used).encode(&format!("monday{word}"));
+        let tokens = tokenizer.with_special_as_text(&used).encode(&format!("monday{word}"));
         assert!(tokens.expect("tokens").contains(&token), "{word:?}");
     };
     check("\n\n", true);
@@ -195,48 +195,50 @@ fn added_words_and_ends_of_lines_stay_tokens() {
 }
 
 #[test]
-fn bad_files_are_refused() {
+fn invalid_files_are_rejected() {
     let check = |bytes: &[u8], expected: &str| {
-        let error = Tokenizer::from_bytes("bad", bytes).err().expect("an error").to_string();
-        assert!(error.starts_with("bad: ") && error.contains(expected), "{error}");
+        let error = Tokenizer::from_bytes("file", bytes).err().expect("an error").to_string();
+        assert!(error.starts_with("file: ") && error.contains(expected), "{error}");
     };
     check(b"", "empty");
     check(b"{", "EOF");
     check(b"{}", "");
     check(b"PK\x03\x04", "line 1");
-    let good = std::fs::read_to_string(data("bytes.json")).expect("the file is there");
-    check(good.replace("\"ByteLevel\"", "\"WordPiece\"").as_bytes(), "");
-    let merge = good.replacen("\"merges\":[", "\"merges\":[[\"zz\",\"zz\"],", 1);
-    check(merge.as_bytes(), "names what is no token");
-    let mut cut = r#"{"type":"FixedLength","length":0}"#.to_owned();
+    let valid = std::fs::read_to_string(data("bytes.json")).expect("the file exists");
+    check(valid.replace("\"ByteLevel\"", "\"WordPiece\"").as_bytes(), "");
+    let merge = valid.replacen("\"merges\":[", "\"merges\":[[\"zz\",\"zz\"],", 1);
+    check(merge.as_bytes(), "not in model.vocab");
+    let mut pre_tokenizer = r#"{"type":"FixedLength","length":0}"#.to_owned();
     for _ in 0..3 {
-        let cut_so = format!("\"pre_tokenizer\":{cut},\"model\":");
-        let file = good.replacen("\"pre_tokenizer\":", "\"_\":", 1);
-        check(file.replacen("\"model\":", &cut_so, 1).as_bytes(), "the length 0");
-        cut = format!(r#"{{"type":"Sequence","pretokenizers":[{cut}]}}"#);
+        let fields = format!("\"pre_tokenizer\":{pre_tokenizer},\"model\":");
+        let file = valid.replacen("\"pre_tokenizer\":", "\"_\":", 1);
+        let file = file.replacen("\"model\":", &fields, 1);
+        check(file.as_bytes(), "FixedLength.length is 0");
+        pre_tokenizer = format!(r#"{{"type":"Sequence","pretokenizers":[{pre_tokenizer}]}}"#);
     }
     let missing = Tokenizer::open("no/such/file").err().expect("an error").to_string();
     assert!(missing.starts_with("no/such/file: "), "{missing}");
     let tokenizer = Tokenizer::open(data("bytes.json")).expect("a tokenizer");
-    let error = tokenizer.decode(&[9999]).expect_err("no token").to_string();
+    let error = tokenizer.decode(&[9999]).expect_err("an unknown token").to_string();
     assert_eq!(
         error,
-        "there is no token 9999, the vocabulary has 421: does the tokenizer belong to the model?"
+        "token 9999 is not in the vocabulary of 421 tokens; check that the tokenizer belongs to \
+         the model"
     );
 }
 
 #[test]
-fn damaged_files_give_an_error_or_a_tokenizer() {
+fn damaged_files_do_not_panic() {
     for name in ["bytes.json", "metaspace.json", "bpe.model", "unigram.model", "tiktoken.model"] {
-        let good = std::fs::read(data(name)).expect("the file is there");
-        let step = good.len() / 40 + 1;
-        let cut = (0..good.len()).step_by(step).map(|len| good[..len].to_vec());
-        let changed = (0..good.len()).step_by(step).map(|at| {
-            let mut bytes = good.clone();
+        let valid = std::fs::read(data(name)).expect("the file exists");
+        let step = valid.len() / 40 + 1;
+        let truncated = (0..valid.len()).step_by(step).map(|len| valid[..len].to_vec());
+        let changed = (0..valid.len()).step_by(step).map(|at| {
+            let mut bytes = valid.clone();
             bytes[at] ^= 0x15;
             bytes
         });
-        for bytes in cut.chain(changed) {
+        for bytes in truncated.chain(changed) {
             let Ok(tokenizer) = Tokenizer::from_bytes(name, &bytes) else { continue };
             let tokens = tokenizer.encode("grüß dich, monday <tool>  x").unwrap_or_default();
             let _ = tokenizer.decode(&tokens);

@@ -1,8 +1,7 @@
-"""The language of the small model: questions of a robot's owner, and the robot's answers.
+"""Toy language of the small model: questions to a robot, and its answers.
 
-A turn is `Q: question`, a line break, `A: answer`. `what next?` asks on from the answer before it,
-so that it can only be answered with the earlier turns in mind; greetings are written with
-characters of two to four bytes.
+A turn is `Q: question`, a line break, `A: answer`. The question `what next?` refers to the previous
+answer and needs the context of earlier turns. Greetings have characters of two to four bytes.
 """
 
 LISTS = [
@@ -27,7 +26,7 @@ for words in map(str.split, LISTS):
 
 
 def turns(rng, count):
-    """`count` questions and answers; `rng` is a `random.Random`."""
+    """Returns `count` questions and answers; `rng` is a `random.Random`."""
     found, last = [], None
     for _ in range(count):
         kind = rng.random()
@@ -53,17 +52,17 @@ def turns(rng, count):
 
 
 def prompt(question):
-    """What stands before the answer."""
+    """Prompt up to the answer."""
     return f"Q: {question}\nA:"
 
 
 def reply(answer):
-    """What the model says after a prompt, before the token that ends it."""
+    """Answer of the model after a prompt, without the EOS token."""
     return f" {answer}"
 
 
 def lines():
-    """Every sentence, for tokenizers to learn from."""
+    """All sentences, as training data for tokenizers."""
     for word, following in NEXT.items():
         yield prompt(f"what comes after {word}?") + reply(following) + "\n"
         yield prompt(f"go on from {word}") + reply(f"{following}, {NEXT[following]}") + "\n"

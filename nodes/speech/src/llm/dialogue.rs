@@ -8,7 +8,9 @@ use std::{
 
 use afferent_graph::{NodeError, OpenCx};
 use afferent_package::{Chat, ModelPackage};
-use afferent_text::{AnswerOptions, AnswerState, Generator, Piece, TextError, Tokenizer};
+use afferent_text::{
+    GeneratedToken, GenerationOptions, GenerationState, Generator, TextError, Tokenizer,
+};
 use serde::Serialize;
 use serde_json::{
     Value,
@@ -40,7 +42,7 @@ pub(super) struct Dialogue {
     turns: Vec<Turn>,
     /// The answer under way.
     saying: Option<Saying>,
-    options: AnswerOptions,
+    options: GenerationOptions,
 }
 
 /// What the user said, calls and their results, and the answer.
@@ -85,18 +87,18 @@ impl Dialogue {
             return Err(failed(reason.to_owned()));
         }
         let framed = start.len() + template.answer.len();
-        let room = generator.contract().context.saturating_sub(framed);
+        let room = generator.contract().max_context_len.saturating_sub(framed);
         if room < max_new.saturating_mul(2) {
             let reason = format!("there is room for {room} tokens, too few for answers of this");
             return Err(NodeError::InvalidParam { name: "max_new".into(), reason });
         }
         // What ends an answer is a token, or a text.
-        let end = template.plain.token(chat.end.trim());
-        let options = AnswerOptions {
-            max_new,
-            end: end.into_iter().collect(),
+        let end = template.plain.token_id(chat.end.trim());
+        let options = GenerationOptions {
+            max_new_tokens: max_new,
+            extra_eos: end.into_iter().collect(),
             stop: if end.is_none() { vec![chat.end.clone()] } else { Vec::new() },
-            ..AnswerOptions::default()
+            ..GenerationOptions::default()
         };
         Ok(Self { generator, template, start, turns: Vec::new(), saying: None, options })
     }
@@ -134,12 +136,12 @@ impl Dialogue {
     pub(super) fn begin(&mut self) -> Result<(), TextError> {
         let (kept, prompt) = self.prepare();
         let Self { generator, template, options, .. } = self;
-        let (needed, limit) = (kept + prompt.len() + 1, generator.contract().context);
+        let (needed, limit) = (kept + prompt.len() + 1, generator.contract().max_context_len);
         if needed > limit {
             return Err(TextError::ContextFull { needed, limit });
         }
         generator.rewind(kept)?;
-        let state = AnswerState::start(generator, &template.plain, &prompt, options)?;
+        let state = GenerationState::start(generator, &template.plain, &prompt, options)?;
         self.saying = Some(Saying {
             state,
             call: template.call,
@@ -216,8 +218,8 @@ impl Dialogue {
     /// Forgets turns until the next answer has room, but none for a last turn that does not fit by
     /// itself; returns how many tokens of the context stay, and those that come after them.
     fn prepare(&mut self) -> (usize, Vec<u32>) {
-        let context = self.generator.contract().context;
-        let room = context - self.options.max_new - self.template.answer.len();
+        let context = self.generator.contract().max_context_len;
+        let room = context - self.options.max_new_tokens - self.template.answer.len();
         let tokens = |turns: &[Turn]| turns.iter().map(|turn| turn.tokens.len()).sum::<usize>();
         let excess = |turns: &[Turn]| self.start.len() + tokens(turns) > room;
         let last = self.turns.len().saturating_sub(1);
@@ -238,7 +240,7 @@ impl Dialogue {
 
 /// An answer under way.
 struct Saying {
-    state: AnswerState,
+    state: GenerationState,
     /// The token that a call begins with.
     call: Option<u32>,
     /// All of its text.
@@ -249,7 +251,7 @@ struct Saying {
 
 impl Saying {
     /// Takes in a piece; the text that is certain with it, of an answer that is no call.
-    fn add(&mut self, piece: &Piece) -> String {
+    fn add(&mut self, piece: &GeneratedToken) -> String {
         let first = self.tokens.is_empty();
         self.calls |= first && Some(piece.token) == self.call;
         self.tokens.push(piece.token);
@@ -360,7 +362,7 @@ impl Template {
         let token = |name: &String| {
             let reason = format!("chat.call in model.yaml is {name:?}, which is no token of it");
             let path = path.to_owned();
-            special.token(name).ok_or(TextError::Tokenizer { path, reason })
+            special.token_id(name).ok_or(TextError::Tokenizer { path, reason })
         };
         let (begin, end) = (encoded(&chat.begin)?, encoded(&chat.end)?);
         let (user, answer) = (around(&chat.user)?, encoded(&chat.answer)?);
@@ -373,7 +375,7 @@ impl Template {
         }
         used.extend(call);
         Ok(Self {
-            plain: special.without_special(&used),
+            plain: special.with_special_as_text(&used),
             begin,
             system,
             user,
@@ -500,7 +502,7 @@ mod tests {
     #[test]
     fn an_answer_that_begins_has_room_for_a_token() {
         let mut dialogue = robot(24).unwrap();
-        let context = dialogue.generator.contract().context;
+        let context = dialogue.generator.contract().max_context_len;
         let longest = (1..).find_map(|count| {
             dialogue.ask(count, &"a ".repeat(count as usize)).unwrap();
             let begun = dialogue.begin();

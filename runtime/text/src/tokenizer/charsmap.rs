@@ -1,18 +1,19 @@
-//! The table by which SentencePiece normalises characters.
+//! Character normalization table of SentencePiece (`precompiled_charsmap`).
 //!
-//! A double-array trie of [darts-clone](https://github.com/s-yata/darts-clone) from what is written
-//! to a place in a text of null-terminated replacements.
+//! A double-array trie of [darts-clone](https://github.com/s-yata/darts-clone) maps character
+//! sequences to offsets of null-terminated replacements.
 
-/// The table of a model.
+/// Normalization table.
 #[derive(Debug, Default)]
 pub(super) struct Charsmap {
-    /// Units of the trie: label, offset, and whether a word ends.
+    /// Units of the trie: label, offset, and end-of-key flag.
     units: Vec<u32>,
+    /// Null-terminated UTF-8 strings.
     replacements: Vec<u8>,
 }
 
 impl Charsmap {
-    /// Reads the table; an empty one replaces nothing.
+    /// Reads a table; an empty one replaces nothing.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.is_empty() {
             return Some(Self::default());
@@ -28,7 +29,7 @@ impl Charsmap {
         Some(Self { units, replacements: replacements.to_vec() })
     }
 
-    /// What the longest entry at the start of `text` becomes, and its length.
+    /// Replacement for the longest key at the start of `text`, and the length of the key in bytes.
     pub(super) fn replacement(&self, text: &str) -> Option<(&str, usize)> {
         let unit = |at: u32| self.units.get(at as usize).copied();
         let mut at = offset(unit(0)?);
@@ -40,40 +41,44 @@ impl Charsmap {
                 break;
             }
             at ^= offset(node);
-            if is_end(node) {
+            if is_key_end(node) {
                 found = unit(at).map(|leaf| (leaf & !(1 << 31), index + 1));
             }
         }
-        let (place, len) = found?;
-        let replacement = self.replacements.get(place as usize..)?;
+        let (start, len) = found?;
+        let replacement = self.replacements.get(start as usize..)?;
         let end = replacement.iter().position(|&byte| byte == 0)?;
         Some((str::from_utf8(&replacement[..end]).ok()?, len))
             .filter(|&(_, len)| text.is_char_boundary(len))
     }
 
-    /// Whether every way through the trie stays in it and ends at a text. That is not so of every
-    /// table: [`Charsmap::replacement`] then finds nothing, but the library of Hugging Face panics.
-    pub(super) fn is_sound(&self) -> bool {
+    /// True if all offsets in the table are in bounds.
+    ///
+    /// With an invalid table [`Charsmap::replacement`] finds nothing, but the crate `tokenizers`
+    /// panics.
+    pub(super) fn is_valid(&self) -> bool {
         let Ok(replacements) = str::from_utf8(&self.replacements) else { return false };
-        // What comes behind a node lies at its base changed by a byte.
-        let leads_inside = |at: usize, node: u32| {
+        // The index of a child is the base of its parent XOR the label, one byte.
+        let is_in_bounds = |at: usize, node: u32| {
             let base = at ^ offset(node) as usize;
-            let ends = |leaf: u32| replacements.is_char_boundary((leaf & !(1 << 31)) as usize);
-            (base | 0xff) < self.units.len() && (!is_end(node) || ends(self.units[base]))
+            let is_valid_leaf =
+                |leaf: u32| replacements.is_char_boundary((leaf & !(1 << 31)) as usize);
+            (base | 0xff) < self.units.len()
+                && (!is_key_end(node) || is_valid_leaf(self.units[base]))
         };
-        // Bit 31 is set where no node is, but a place; the first unit is the root.
+        // Bit 31 marks leaves, which contain an offset. Unit 0 is the root.
         let mut nodes = (0..).zip(&self.units).filter(|&(at, unit)| at == 0 || unit >> 31 == 0);
-        !self.units.is_empty() && nodes.all(|(at, &node)| leads_inside(at, node))
+        !self.units.is_empty() && nodes.all(|(at, &node)| is_in_bounds(at, node))
     }
 }
 
-/// How far the base of a node is from it.
+/// Offset from a node to its base, combined by XOR.
 fn offset(node: u32) -> u32 {
     (node >> 10) << ((node & (1 << 9)) >> 6)
 }
 
-/// Whether a word ends at a node.
-fn is_end(node: u32) -> bool {
+/// True if a key ends at a node.
+fn is_key_end(node: u32) -> bool {
     node >> 8 & 1 == 1
 }
 
@@ -82,26 +87,26 @@ mod tests {
     use super::*;
     use crate::tokenizer::protobuf::{Fields, Value};
 
-    /// The bytes of a field of a message.
-    fn field(message: &[u8], wanted: u64) -> &[u8] {
-        let found = Fields(message).flatten().find_map(|(number, value)| match value {
-            Value::Bytes(bytes) if number == wanted => Some(bytes),
+    /// Bytes of field `number` of a message.
+    fn field(message: &[u8], number: u64) -> &[u8] {
+        let found = Fields(message).flatten().find_map(|(found, value)| match value {
+            Value::Bytes(bytes) if found == number => Some(bytes),
             _ => None,
         });
         found.expect("the message has the field")
     }
 
     #[test]
-    fn tables_that_lead_out_of_themselves_are_found() {
+    fn tables_with_offsets_out_of_bounds_are_invalid() {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/unigram.model");
-        let model = std::fs::read(model).expect("the file is there");
-        let good = || Charsmap::read(field(field(&model, 3), 2)).expect("a table");
-        assert!(good().is_sound());
-        assert!(!Charsmap::default().is_sound());
+        let model = std::fs::read(model).expect("the file exists");
+        let valid = || Charsmap::read(field(field(&model, 3), 2)).expect("a valid table");
+        assert!(valid().is_valid());
+        assert!(!Charsmap::default().is_valid());
         let check = |damage: fn(&mut Charsmap)| {
-            let mut table = good();
+            let mut table = valid();
             damage(&mut table);
-            assert!(!table.is_sound());
+            assert!(!table.is_valid());
         };
         check(|table| table.units.truncate(table.units.len() - 256));
         check(|table| table.units[0] = u32::MAX >> 1);

@@ -1,14 +1,16 @@
-//! `tokenizer.json`, the file of Hugging Face's `tokenizers`.
+//! `tokenizer.json` of Hugging Face `tokenizers`.
+//!
+//! The crate `tokenizers` panics on some invalid files. The `check_` functions reject them first.
 
 use std::{collections::HashSet, slice};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
-use super::{Leading, MAX_WORD, Pieces, Tokenizer, charsmap::Charsmap};
+use super::{LeadingSpace, MAX_TOKEN_BYTES, TokenTable, Tokenizer, charsmap::Charsmap};
 
-/// Names of tokens that end an answer.
-const END: &[&str] = &[
+/// Names of EOS tokens.
+const EOS_NAMES: &[&str] = &[
     "</s>",
     "<eos>",
     "<end_of_turn>",
@@ -23,37 +25,38 @@ const END: &[&str] = &[
 pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let file: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if !file["model"].is_object() {
-        return Err(format!("the JSON has no \"model\": {}", super::KINDS));
+        return Err(format!("the JSON has no \"model\"; {}", super::SUPPORTED_FILES));
     }
-    merges_are_tokens(&file["model"])?;
-    words_are_short(&file["model"])?;
-    tables_are_sound(&file["normalizer"])?;
-    let form = Form::of(&file["decoder"])?;
-    // Not the bytes anew: a name that comes twice there could bring in what was not looked at.
+    check_merges(&file["model"])?;
+    check_token_lengths(&file["model"])?;
+    check_charsmaps(&file["normalizer"])?;
+    let decoder = TokenDecoder::new(&file["decoder"])?;
+    // Build from the checked value. Parsing the bytes again could resolve duplicate keys differently.
     let inner = serde_json::from_value::<tokenizers::Tokenizer>(file);
     let mut inner = inner.map_err(|error| error.to_string())?;
-    templates_are_whole(&inner)?;
-    cuts_are_long(&inner)?;
-    spaces_are_taken_once(&inner)?;
+    check_post_processor(&inner)?;
+    check_pre_tokenizer(&inner)?;
+    check_added_tokens(&inner)?;
     let failed = |error: tokenizers::Error| error.to_string();
-    // Made for batches in training; here they would change a prompt in silence.
+    // Padding and truncation are for training batches. They would silently change a prompt.
     inner.with_padding(None).with_truncation(None).map_err(failed)?;
     let added = inner.get_added_tokens_decoder();
-    let leading = if form.strip { Leading::One } else { Leading::Kept };
-    let mut pieces = Pieces { leading, ..Pieces::default() };
+    let leading =
+        if decoder.strip_first_space { LeadingSpace::StripFirst } else { LeadingSpace::Keep };
+    let mut table = TokenTable { leading, ..TokenTable::default() };
     for (text, id) in inner.get_vocab(true) {
         let special = added.get(&id).is_some_and(|token| token.special);
-        pieces.insert(id as usize, &form.bytes(&text), special)?;
+        table.insert(id as usize, &decoder.bytes(&text), special)?;
     }
-    let end: Vec<u32> = END.iter().filter_map(|name| inner.token_to_id(name)).collect();
-    // What the file puts before an empty text.
+    let eos: Vec<u32> = EOS_NAMES.iter().filter_map(|name| inner.token_to_id(name)).collect();
+    // The post-processor adds the BOS token to an empty text.
     let template = inner.encode_fast("", true).map_err(failed)?;
-    let begin = template.get_ids().first().copied().filter(|token| !end.contains(token));
-    Ok(Tokenizer { inner, pieces, normalizer: None, begin, end })
+    let bos = template.get_ids().first().copied().filter(|token| !eos.contains(token));
+    Ok(Tokenizer { inner, table, normalizer: None, bos, eos })
 }
 
-/// The library takes for granted that what it merges, and what comes of it, are tokens.
-fn merges_are_tokens(model: &Value) -> Result<(), String> {
+/// Checks that both parts and the result of each merge are in the vocabulary.
+fn check_merges(model: &Value) -> Result<(), String> {
     let (Some(merges), Some(vocabulary)) = (model["merges"].as_array(), model["vocab"].as_object())
     else {
         return Ok(());
@@ -70,37 +73,36 @@ fn merges_are_tokens(model: &Value) -> Result<(), String> {
             _ => None,
         };
         let Some((left, right)) = pair else {
-            return Err(format!("model.merges: {merge} is no pair of tokens"));
+            return Err(format!("model.merges: {merge} is not a pair of tokens"));
         };
         let merged = right.strip_prefix(prefix).map(|right| format!("{left}{right}"));
-        let fine = merged.is_some_and(|merged| tokens.contains(merged.as_str()));
-        if !fine || !tokens.contains(left) || !tokens.contains(right) {
-            return Err(format!("model.merges: {merge} names what is no token"));
+        let is_token = merged.is_some_and(|merged| tokens.contains(merged.as_str()));
+        if !is_token || !tokens.contains(left) || !tokens.contains(right) {
+            return Err(format!("model.merges: {merge} has a part or a result not in model.vocab"));
         }
     }
     Ok(())
 }
 
-/// The library keeps the words of a unigram model in a tree that is as deep as they are long.
-fn words_are_short(model: &Value) -> Result<(), String> {
-    let mut words = model["vocab"].as_array().into_iter().flatten();
-    let long = words.position(|entry| entry[0].as_str().is_some_and(|word| word.len() > MAX_WORD));
-    match long {
-        Some(id) => Err(format!("model.vocab: token {id} is longer than {MAX_WORD} bytes")),
+/// Checks the token lengths of a unigram model, whose trie is as deep as its longest token.
+fn check_token_lengths(model: &Value) -> Result<(), String> {
+    let is_too_long =
+        |entry: &Value| entry[0].as_str().is_some_and(|text| text.len() > MAX_TOKEN_BYTES);
+    match model["vocab"].as_array().into_iter().flatten().position(is_too_long) {
+        Some(id) => Err(format!("model.vocab: token {id} is longer than {MAX_TOKEN_BYTES} bytes")),
         None => Ok(()),
     }
 }
 
-/// The library takes for granted that the tables of SentencePiece in a file can be read, and that
-/// they do not lead out of themselves.
-fn tables_are_sound(normalizer: &Value) -> Result<(), String> {
+/// Checks the SentencePiece normalization tables.
+fn check_charsmaps(normalizer: &Value) -> Result<(), String> {
     let fields = match normalizer {
         Value::Null => return Ok(()),
         Value::Object(fields) => fields,
-        other => return Err(format!("normalizer: {other} is of no known kind")),
+        other => return Err(format!("normalizer: {other} is not a supported normalizer")),
     };
     for part in fields.get("normalizers").and_then(Value::as_array).into_iter().flatten() {
-        tables_are_sound(part)?;
+        check_charsmaps(part)?;
     }
     let table = fields.get("precompiled_charsmap");
     if table.is_none() && normalizer["type"] != "Precompiled" {
@@ -108,16 +110,16 @@ fn tables_are_sound(normalizer: &Value) -> Result<(), String> {
     }
     let bytes = table.and_then(Value::as_str).and_then(|text| BASE64_STANDARD.decode(text).ok());
     let table = bytes.and_then(|bytes| Charsmap::read(&bytes));
-    if table.is_some_and(|table| table.is_sound()) {
+    if table.is_some_and(|table| table.is_valid()) {
         return Ok(());
     }
-    Err("normalizer: its precompiled_charsmap is no table of SentencePiece".to_owned())
+    Err("normalizer: precompiled_charsmap is not a valid SentencePiece table".to_owned())
 }
 
-/// The library takes for granted that a template is made of one text and of tokens that it lists,
-/// and that none is given what another made.
-fn templates_are_whole(inner: &tokenizers::Tokenizer) -> Result<(), String> {
-    // As it was understood: a file can say the same in several ways.
+/// Checks that the post-processor has at most one template and no nested sequences, and that the
+/// template uses only sequence A and its own special tokens.
+fn check_post_processor(inner: &tokenizers::Tokenizer) -> Result<(), String> {
+    // Check the parsed form, because a file has several spellings for it.
     let processor = serde_json::to_value(inner.get_post_processor());
     let processor = processor.map_err(|error| error.to_string())?;
     let parts = processor["processors"].as_array();
@@ -125,78 +127,81 @@ fn templates_are_whole(inner: &tokenizers::Tokenizer) -> Result<(), String> {
     let mut templates = parts.iter().filter(|part| part["type"] == "TemplateProcessing");
     let template = templates.next().unwrap_or(&Value::Null);
     if templates.next().is_some() || parts.iter().any(|part| part["type"] == "Sequence") {
-        return Err("post_processor: it has a template or a sequence too many".to_owned());
+        return Err("post_processor: more than one template, or a nested sequence".to_owned());
     }
     let is_listed = |name: &str| template["special_tokens"].get(name).is_some();
     for piece in template["single"].as_array().into_iter().flatten() {
         let is_text = piece["Sequence"]["id"] == "A";
         if !is_text && !piece["SpecialToken"]["id"].as_str().is_some_and(is_listed) {
-            return Err(format!("post_processor: {piece} is not A, nor among its special_tokens"));
+            return Err(format!("post_processor: {piece} is neither A nor in special_tokens"));
         }
     }
     Ok(())
 }
 
-/// The library panics where it is to cut a text into pieces of no length.
-fn cuts_are_long(inner: &tokenizers::Tokenizer) -> Result<(), String> {
-    fn is_wrong(cut: &Value) -> bool {
-        let mut parts = cut["pretokenizers"].as_array().into_iter().flatten();
-        cut["type"] == "FixedLength" && cut["length"] == 0 || parts.any(is_wrong)
+/// Checks that no pre-tokenizer splits the text into pieces of length 0.
+fn check_pre_tokenizer(inner: &tokenizers::Tokenizer) -> Result<(), String> {
+    fn has_zero_length(value: &Value) -> bool {
+        let mut parts = value["pretokenizers"].as_array().into_iter().flatten();
+        value["type"] == "FixedLength" && value["length"] == 0 || parts.any(has_zero_length)
     }
-    // As it was understood: a file can say the same in several ways.
-    let cuts = serde_json::to_value(inner.get_pre_tokenizer());
-    if is_wrong(&cuts.map_err(|error| error.to_string())?) {
-        return Err("pre_tokenizer: its pieces have the length 0".to_owned());
+    // Check the parsed form, because a file has several spellings for it.
+    let pre_tokenizer = serde_json::to_value(inner.get_pre_tokenizer());
+    if has_zero_length(&pre_tokenizer.map_err(|error| error.to_string())?) {
+        return Err("pre_tokenizer: FixedLength.length is 0, but must be at least 1".to_owned());
     }
     Ok(())
 }
 
-/// The library panics where a token of spaces takes those on its left, which the one before it
-/// took already.
-fn spaces_are_taken_once(inner: &tokenizers::Tokenizer) -> Result<(), String> {
+/// Checks that no whitespace token has `lstrip`. A second such token would strip whitespace that
+/// belongs to the token before it.
+fn check_added_tokens(inner: &tokenizers::Tokenizer) -> Result<(), String> {
     let added = inner.get_added_tokens_decoder();
-    let is_wrong = |token: &&tokenizers::AddedToken| {
+    let is_invalid = |token: &&tokenizers::AddedToken| {
         token.lstrip && token.content.chars().all(char::is_whitespace)
     };
-    match added.values().find(is_wrong) {
-        Some(token) => Err(format!("added_tokens: {:?} strips itself", token.content)),
+    match added.values().find(is_invalid) {
+        Some(token) => {
+            let text = &token.content;
+            Err(format!("added_tokens: {text:?} is whitespace and must not have lstrip"))
+        }
         None => Ok(()),
     }
 }
 
-/// How the texts in a vocabulary stand for bytes.
+/// Converts the text of a token in the vocabulary to bytes, as the decoder of the file does.
 #[derive(Debug, Default, PartialEq)]
-struct Form {
-    /// Each character stands for a byte, as in GPT-2.
+struct TokenDecoder {
+    /// Byte-level vocabulary: each character represents a byte, as in GPT-2.
     byte_level: bool,
-    /// What stands for a space.
+    /// Replacement for a space in the vocabulary, such as `▁`.
     space: Option<String>,
-    /// `<0xE3>` stands for a byte.
-    fallback: bool,
-    /// The first space of a text is not part of it.
-    strip: bool,
+    /// Byte fallback: `<0xE3>` represents a byte.
+    byte_fallback: bool,
+    /// Removes the first space of a text.
+    strip_first_space: bool,
 }
 
-impl Form {
-    /// The form that the decoder of a file describes.
-    fn of(decoder: &Value) -> Result<Self, String> {
-        let mut form = Self::default();
-        form.add(decoder)?;
-        Ok(form)
+impl TokenDecoder {
+    /// Reads the field `decoder` of a file.
+    fn new(decoder: &Value) -> Result<Self, String> {
+        let mut token_decoder = Self::default();
+        token_decoder.add(decoder)?;
+        Ok(token_decoder)
     }
 
     fn add(&mut self, decoder: &Value) -> Result<(), String> {
-        let unknown = || format!("decoder: {decoder} is of no known kind");
+        let unknown = || format!("decoder: {decoder} is not supported");
         match decoder["type"].as_str() {
             Some("ByteLevel") => self.byte_level = true,
-            Some("ByteFallback") => self.fallback = true,
+            Some("ByteFallback") => self.byte_fallback = true,
             Some("Fuse") => {}
             Some("Metaspace") => {
                 let space = decoder["replacement"].as_str().ok_or_else(unknown)?;
                 self.space = Some(space.to_owned());
                 let scheme = decoder["prepend_scheme"].as_str();
                 let prefix = decoder["add_prefix_space"].as_bool().unwrap_or(true);
-                self.strip = scheme.map_or(prefix, |scheme| scheme != "never");
+                self.strip_first_space = scheme.map_or(prefix, |scheme| scheme != "never");
             }
             Some("Replace") => match (decoder["pattern"]["String"].as_str(), &decoder["content"]) {
                 (Some(space), Value::String(content)) if content == " " => {
@@ -205,16 +210,16 @@ impl Form {
                 _ => return Err(unknown()),
             },
             Some("Strip") => {
-                let first = decoder["content"] == " " && decoder["stop"] == 0;
+                let is_leading_space = decoder["content"] == " " && decoder["stop"] == 0;
                 match decoder["start"].as_u64() {
-                    Some(0) if first => {}
-                    Some(1) if first => self.strip = true,
+                    Some(0) if is_leading_space => {}
+                    Some(1) if is_leading_space => self.strip_first_space = true,
                     _ => return Err(unknown()),
                 }
             }
             Some("Sequence") => {
                 let parts = decoder["decoders"].as_array().ok_or_else(unknown)?;
-                // A sequence within a sequence is of no use, and could be endlessly deep.
+                // Ignore nested sequences, which are useless, to bound the recursion.
                 for part in parts.iter().filter(|part| part["type"] != "Sequence") {
                     self.add(part)?;
                 }
@@ -224,13 +229,13 @@ impl Form {
         Ok(())
     }
 
-    /// What the token `text` stands for.
+    /// Bytes of the token `text`.
     fn bytes(&self, text: &str) -> Vec<u8> {
         if self.byte_level {
-            let bytes: Option<Vec<u8>> = text.chars().map(byte).collect();
+            let bytes: Option<Vec<u8>> = text.chars().map(char_to_byte).collect();
             return bytes.unwrap_or_else(|| text.as_bytes().to_vec());
         }
-        if let Some(byte) = self.fallback.then(|| fallback(text)).flatten() {
+        if let Some(byte) = self.byte_fallback.then(|| parse_byte_token(text)).flatten() {
             return vec![byte];
         }
         match &self.space {
@@ -240,24 +245,24 @@ impl Form {
     }
 }
 
-/// The byte of a token like `<0xE3>`.
-pub(super) fn fallback(text: &str) -> Option<u8> {
+/// Byte of a byte fallback token such as `<0xE3>`.
+pub(super) fn parse_byte_token(text: &str) -> Option<u8> {
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
     (digits.len() == 2).then(|| u8::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// The character that stands for a byte in the vocabularies of GPT-2.
-pub(super) fn character(byte: u8) -> char {
-    let shown = |byte: u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
-    if shown(byte) {
+/// Character that represents a byte in byte-level vocabularies (GPT-2 `bytes_to_unicode`).
+pub(super) fn byte_to_char(byte: u8) -> char {
+    let is_printable = |byte: u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
+    if is_printable(byte) {
         return char::from(byte);
     }
-    let before = (0..byte).filter(|&byte| !shown(byte)).count();
-    char::from_u32(256 + u32::try_from(before).unwrap_or(0)).unwrap_or_default()
+    let rank = (0..byte).filter(|&byte| !is_printable(byte)).count();
+    char::from_u32(256 + u32::try_from(rank).unwrap_or(0)).unwrap_or_default()
 }
 
-/// The byte that a character stands for.
-fn byte(character: char) -> Option<u8> {
+/// Byte that a character represents; inverse of [`byte_to_char`].
+fn char_to_byte(character: char) -> Option<u8> {
     match u32::from(character) {
         code @ (33..=126 | 161..=172 | 174..=255) => u8::try_from(code).ok(),
         code @ 256..=288 => u8::try_from(code - 256).ok(),
@@ -274,43 +279,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_stand_for_bytes() {
-        for value in 0..=255 {
-            assert_eq!(byte(character(value)), Some(value), "{value}");
+    fn byte_level_mapping_is_invertible() {
+        for byte in 0..=255 {
+            assert_eq!(char_to_byte(byte_to_char(byte)), Some(byte), "{byte}");
         }
-        assert_eq!(byte('€'), None);
-        assert_eq!((character(b' '), character(b'\n'), character(0xad)), ('Ġ', 'Ċ', 'Ń'));
+        assert_eq!(char_to_byte('€'), None);
+        assert_eq!([b' ', b'\n', 0xad].map(byte_to_char), ['Ġ', 'Ċ', 'Ń']);
     }
 
     #[test]
-    fn decoders_are_understood_or_refused() {
+    fn decoders_are_applied_or_rejected() {
         let check = |decoder: Value, text: &str, expected: &[u8]| {
-            assert_eq!(Form::of(&decoder).expect("a known kind").bytes(text), expected);
+            let decoder = TokenDecoder::new(&decoder).expect("a supported decoder");
+            assert_eq!(decoder.bytes(text), expected);
         };
         let llama = json!({"type": "Sequence", "decoders": [
             {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
             {"type": "ByteFallback"}, {"type": "Fuse"},
             {"type": "Strip", "content": " ", "start": 1, "stop": 0}]});
-        assert!(Form::of(&llama).is_ok_and(|form| form.strip));
+        assert!(TokenDecoder::new(&llama).is_ok_and(|decoder| decoder.strip_first_space));
         check(llama.clone(), "▁a▁", b" a ");
         check(llama, "<0xE3>", &[0xe3]);
         check(json!({"type": "ByteLevel"}), "ĠÃ¼", " ü".as_bytes());
         check(json!({"type": "ByteLevel"}), "日", "日".as_bytes());
-        for wrong in [json!(null), json!({"type": "WordPiece"}), json!({"type": "Strip"})] {
-            assert!(Form::of(&wrong).is_err_and(|reason| reason.contains("no known kind")));
+        for invalid in [json!(null), json!({"type": "WordPiece"}), json!({"type": "Strip"})] {
+            let result = TokenDecoder::new(&invalid);
+            assert!(result.is_err_and(|reason| reason.contains("is not supported")));
         }
     }
 
-    /// What is said of a file of one token with this normalizer and post_processor, and the token
-    /// that its texts start with.
-    fn opened(normalizer: &Value, processor: &Value) -> Result<Option<u32>, String> {
+    /// Opens a file with one token, `normalizer` and `processor`. Returns its BOS token.
+    fn open(normalizer: &Value, processor: &Value) -> Result<Option<u32>, String> {
         let model = json!({"type": "BPE", "vocab": {"a": 0}, "merges": []});
         let decoder = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
             "use_regex": true});
         let file = json!({"version": "1.0", "added_tokens": [], "pre_tokenizer": null,
             "normalizer": normalizer, "post_processor": processor, "decoder": decoder,
             "model": model});
-        read(file.to_string().as_bytes()).map(|tokenizer| tokenizer.begin)
+        read(file.to_string().as_bytes()).map(|tokenizer| tokenizer.bos)
     }
 
     fn template(single: &Value, tokens: &Value) -> Value {
@@ -319,51 +325,51 @@ mod tests {
     }
 
     #[test]
-    fn templates_name_what_they_list() {
+    fn templates_use_only_listed_tokens() {
         let token = json!({"SpecialToken": {"id": "a", "type_id": 0}});
         let text = json!({"Sequence": {"id": "A", "type_id": 0}});
         let second = json!({"Sequence": {"id": "B", "type_id": 0}});
         let listed = json!({"a": {"id": "a", "ids": [0], "tokens": ["a"]}});
-        let within = |parts: &[&Value]| json!({"type": "Sequence", "processors": parts});
-        let good = template(&json!([token, text]), &listed);
-        assert_eq!(opened(&Value::Null, &good), Ok(Some(0)));
-        assert_eq!(opened(&Value::Null, &within(&[&good])), Ok(Some(0)));
+        let sequence = |parts: &[&Value]| json!({"type": "Sequence", "processors": parts});
+        let valid = template(&json!([token, text]), &listed);
+        assert_eq!(open(&Value::Null, &valid), Ok(Some(0)));
+        assert_eq!(open(&Value::Null, &sequence(&[&valid])), Ok(Some(0)));
         let check = |processor: &Value, expected: &str| {
-            for processor in [processor, &within(&[processor])] {
-                let reason = opened(&Value::Null, processor).expect_err("an error");
+            for processor in [processor, &sequence(&[processor])] {
+                let reason = open(&Value::Null, processor).expect_err("an error");
                 assert!(reason.contains(expected), "{processor}: {reason}");
             }
         };
-        check(&template(&json!([token, text]), &json!({})), "nor among its special_tokens");
-        check(&template(&json!([text, second]), &listed), "nor among its special_tokens");
-        check(&within(&[&good, &good]), "too many");
+        check(&template(&json!([token, text]), &json!({})), "neither A nor in special_tokens");
+        check(&template(&json!([text, second]), &listed), "neither A nor in special_tokens");
+        check(&sequence(&[&valid, &valid]), "more than one template");
     }
 
     #[test]
-    fn tables_of_replacements_are_looked_at() {
+    fn invalid_charsmaps_are_rejected() {
         let check = |bytes: &[u8]| {
             let table = BASE64_STANDARD.encode(bytes);
             let normalizer = json!({"type": "Precompiled", "precompiled_charsmap": table});
-            let within = json!({"type": "Sequence", "normalizers": [normalizer]});
-            for normalizer in [normalizer, within] {
-                let reason = opened(&normalizer, &Value::Null).expect_err("an error");
-                assert!(reason.contains("no table of SentencePiece"), "{bytes:?}: {reason}");
+            let sequence = json!({"type": "Sequence", "normalizers": [normalizer]});
+            for normalizer in [normalizer, sequence] {
+                let reason = open(&normalizer, &Value::Null).expect_err("an error");
+                assert!(reason.contains("not a valid SentencePiece"), "{bytes:?}: {reason}");
             }
         };
         check(&[]);
         check(&[0, 0, 0]);
-        check(&[4, 0, 0, 0, 0, 0, 0, 0]); // a root whose base has no 256 units behind it
-        let bare = json!({"type": "Precompiled"});
-        assert!(opened(&bare, &Value::Null).is_err());
-        assert!(opened(&json!([["AAAA"]]), &Value::Null).is_err());
-        assert_eq!(opened(&json!({"type": "NFC"}), &Value::Null), Ok(None));
+        check(&[4, 0, 0, 0, 0, 0, 0, 0]); // the root has fewer than 256 units after its base
+        let no_table = json!({"type": "Precompiled"});
+        assert!(open(&no_table, &Value::Null).is_err());
+        assert!(open(&json!([["AAAA"]]), &Value::Null).is_err());
+        assert_eq!(open(&json!({"type": "NFC"}), &Value::Null), Ok(None));
     }
 
     #[test]
-    fn words_of_a_unigram_model_are_short() {
+    fn token_length_of_unigram_models_is_limited() {
         let model = |len: usize| json!({"vocab": [["a", 0.0], ["a".repeat(len), -1.0]]});
-        assert_eq!(words_are_short(&model(1024)), Ok(()));
-        let reason = words_are_short(&model(1025)).expect_err("an error");
+        assert_eq!(check_token_lengths(&model(1024)), Ok(()));
+        let reason = check_token_lengths(&model(1025)).expect_err("an error");
         assert_eq!(reason, "model.vocab: token 1 is longer than 1024 bytes");
     }
 }

@@ -1,23 +1,23 @@
-//! The few parts of protobuf that a SentencePiece model is written in.
+//! Protobuf wire format, as far as SentencePiece models use it.
 
-/// A value of a field.
+/// Value of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value<'a> {
-    /// An integer or a truth value.
+    /// Varint: an integer, an enum or a boolean.
     Int(u64),
-    /// Four bytes.
+    /// 32-bit value.
     Float(f32),
-    /// A string, bytes, or a message.
+    /// Length-delimited value: a string, bytes or a message.
     Bytes(&'a [u8]),
-    /// Eight bytes, which nothing here uses.
+    /// 64-bit value, which SentencePiece does not use.
     Double,
 }
 
-/// The fields of a message, with their numbers.
+/// Iterator over the fields of a message, as field number and value.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
-    /// `None` where the message is cut short or has what protobuf does not.
+    /// `None` if the message is truncated or invalid.
     type Item = Option<(u64, Value<'a>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -75,15 +75,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_and_bad_ones_found() {
+    fn fields_are_read_and_invalid_ones_rejected() {
         let fields = |bytes| Fields(bytes).collect::<Option<Vec<_>>>();
         assert_eq!(
             fields(&[0x0a, 2, b'a', b'b', 0x15, 0, 0, 0x80, 0x3f, 0x18, 0xac, 2]),
             Some(vec![(1, Value::Bytes(b"ab")), (2, Value::Float(1.0)), (3, Value::Int(300))])
         );
         assert_eq!(fields(&[]), Some(vec![]));
-        for bad in [&[0x0a, 2, b'a'][..], &[0x15, 0], &[0x18, 0x80], &[0x0b], &[0xff; 12]] {
-            assert_eq!(fields(bad), None, "{bad:?}");
+        for invalid in [&[0x0a, 2, b'a'][..], &[0x15, 0], &[0x18, 0x80], &[0x0b], &[0xff; 12]] {
+            assert_eq!(fields(invalid), None, "{invalid:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Models of SentencePiece: its unigram and its BPE, with the library's search.
+//! SentencePiece models, unigram and BPE. The crate `tokenizers` runs the segmentation.
 //!
-//! The fields are those of `sentencepiece_model.proto`, the normalisation that of `normalizer.cc`.
+//! Sources: `sentencepiece_model.proto` for the fields, `normalizer.cc` for the normalization.
 
 use std::collections::HashMap;
 
@@ -10,32 +10,33 @@ use tokenizers::{
 };
 
 use super::{
-    Leading, MAX_WORD, Pieces, Tokenizer,
+    LeadingSpace, MAX_TOKEN_BYTES, TokenTable, Tokenizer,
     charsmap::Charsmap,
-    json::fallback,
+    json::parse_byte_token,
     protobuf::{Fields, Value},
 };
 
-/// Stands for a space in the vocabulary.
+/// Represents a space in the vocabulary.
 const SPACE: &str = "▁";
 
-/// Most bytes of pairs that are merged, for each byte of the pieces; vocabularies have some four.
-const MERGED: usize = 64;
+/// Maximum total length of the merges, in bytes for each byte of the pieces. Trained vocabularies
+/// need about 4.
+const MAX_MERGE_BYTES_PER_BYTE: usize = 64;
 
-/// No text has it: where it is written, it is replaced. Names of pieces that are no text start
-/// with it, so that none is found in a text.
-const NO_TEXT: char = '\u{10ffff}';
+/// Prefix of the names of pieces that are not text. Normalization replaces this character, so these
+/// names never match.
+const RESERVED: char = '\u{10ffff}';
 
-/// A piece of the vocabulary.
-struct Entry<'a> {
+/// Piece of the vocabulary, `ModelProto.SentencePiece`.
+struct Piece<'a> {
     text: &'a str,
     score: f32,
-    kind: Kind,
+    kind: PieceType,
 }
 
 /// `ModelProto.SentencePiece.Type`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum PieceType {
     Normal,
     Unknown,
     Control,
@@ -44,167 +45,180 @@ enum Kind {
     Byte,
 }
 
-/// What the file says, with the defaults of the format.
+/// `ModelProto`. Absent fields have the defaults of the format.
 struct Model<'a> {
-    entries: Vec<Entry<'a>>,
+    pieces: Vec<Piece<'a>>,
     /// 1 is unigram, 2 is BPE.
-    algorithm: u64,
-    begin: Option<u32>,
-    end: Option<u32>,
+    model_type: u64,
+    bos: Option<u32>,
+    eos: Option<u32>,
     normalizer: Normalizer,
 }
 
-/// How a model wants its text, and what becomes of characters that it does not know.
+/// Normalization before, and byte fallback after the segmentation.
 #[derive(Debug)]
 pub(super) struct Normalizer {
     charsmap: Charsmap,
-    space_first: bool,
-    space_last: bool,
-    fewest_spaces: bool,
-    escape: bool,
-    /// Symbols that are kept as they are, by their first character.
-    kept: HashMap<char, Vec<String>>,
+    add_dummy_prefix: bool,
+    treat_whitespace_as_suffix: bool,
+    remove_extra_whitespaces: bool,
+    escape_whitespaces: bool,
+    /// User-defined symbols by first character. They are not normalized.
+    user_defined: HashMap<char, Vec<String>>,
     unknown: Option<u32>,
-    /// The tokens of bytes, if the model has them.
-    bytes: Option<Box<[u32; 256]>>,
+    /// Byte fallback tokens, if the model has all of them.
+    byte_tokens: Option<Box<[u32; 256]>>,
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let mut model = Model::read(bytes)?;
-    let leading = match (model.normalizer.fewest_spaces, model.normalizer.space_first) {
-        (true, _) => Leading::Each,
-        (false, true) => Leading::One,
-        (false, false) => Leading::Kept,
+    let normalizer = &model.normalizer;
+    let leading = match (normalizer.remove_extra_whitespaces, normalizer.add_dummy_prefix) {
+        (true, _) => LeadingSpace::StripEach,
+        (false, true) => LeadingSpace::StripFirst,
+        (false, false) => LeadingSpace::Keep,
     };
-    let mut pieces = Pieces { leading, ..Pieces::default() };
-    for (id, entry) in model.entries.iter().enumerate() {
-        if entry.text.len() > MAX_WORD {
-            return Err(format!("piece {id} is longer than {MAX_WORD} bytes"));
+    let mut table = TokenTable { leading, ..TokenTable::default() };
+    for (id, piece) in model.pieces.iter().enumerate() {
+        if piece.text.len() > MAX_TOKEN_BYTES {
+            return Err(format!("piece {id} is longer than {MAX_TOKEN_BYTES} bytes"));
         }
-        let special = matches!(entry.kind, Kind::Control);
-        match (entry.kind, fallback(entry.text)) {
-            (Kind::Byte, Some(byte)) => pieces.insert(id, &[byte], false)?,
-            (Kind::Byte, None) => return Err(format!("piece {id} is said to be a byte")),
-            // What SentencePiece shows for a character that it does not know.
-            (Kind::Unknown, _) => pieces.insert(id, " ⁇ ".as_bytes(), false)?,
-            _ => pieces.insert(id, entry.text.replace(SPACE, " ").as_bytes(), special)?,
+        let special = matches!(piece.kind, PieceType::Control);
+        match (piece.kind, parse_byte_token(piece.text)) {
+            (PieceType::Byte, Some(byte)) => table.insert(id, &[byte], false)?,
+            (PieceType::Byte, None) => {
+                return Err(format!("piece {id} has the type BYTE, but is not like <0xE3>"));
+            }
+            // `unk_surface` of SentencePiece.
+            (PieceType::Unknown, _) => table.insert(id, " ⁇ ".as_bytes(), false)?,
+            _ => table.insert(id, piece.text.replace(SPACE, " ").as_bytes(), special)?,
         }
-        if !entry.text.starts_with(SPACE) {
-            pieces.keep_space(id);
+        if !piece.text.starts_with(SPACE) {
+            table.keep_space(id);
         }
     }
-    let unknown = model.entries.iter().position(|entry| entry.kind == Kind::Unknown);
-    let unknown = unknown.ok_or("there is no piece for the unknown")?;
+    let unknown = model.pieces.iter().position(|piece| piece.kind == PieceType::Unknown);
+    let unknown = unknown.ok_or("no piece has the type UNKNOWN")?;
     model.normalizer.unknown = u32::try_from(unknown).ok();
-    model.normalizer.bytes = model.byte_tokens();
-    let mut inner = match model.algorithm {
+    model.normalizer.byte_tokens = model.byte_tokens();
+    let mut inner = match model.model_type {
         1 => tokenizers::Tokenizer::new(model.unigram(unknown)?),
         2 => tokenizers::Tokenizer::new(model.bpe(unknown)?),
-        other => return Err(format!("model type {other} is neither unigram (1) nor BPE (2)")),
+        other => {
+            return Err(format!(
+                "model type {other} is not supported; expected unigram (1) or BPE (2)"
+            ));
+        }
     };
-    let kept = model.normalizer.kept.values().flatten();
-    let kept = kept.map(|text| AddedToken::from(text.replace(' ', SPACE), false).normalized(false));
-    inner.add_tokens(kept).map_err(|error| error.to_string())?;
-    let is_token = |id: &u32| (*id as usize) < model.entries.len();
+    let symbols = model.normalizer.user_defined.values().flatten();
+    let symbols =
+        symbols.map(|text| AddedToken::from(text.replace(' ', SPACE), false).normalized(false));
+    inner.add_tokens(symbols).map_err(|error| error.to_string())?;
+    let is_token = |id: &u32| (*id as usize) < model.pieces.len();
     Ok(Tokenizer {
         inner,
-        pieces,
-        begin: model.begin.filter(is_token),
-        end: model.end.filter(is_token).into_iter().collect(),
+        table,
+        bos: model.bos.filter(is_token),
+        eos: model.eos.filter(is_token).into_iter().collect(),
         normalizer: Some(model.normalizer),
     })
 }
 
 impl<'a> Model<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, String> {
-        let broken = || "the file is cut short, or no model of SentencePiece".to_owned();
+        let invalid = || "the file is truncated, or not a SentencePiece model".to_owned();
         let mut model = Self {
-            entries: Vec::new(),
-            algorithm: 1,
-            begin: Some(1),
-            end: Some(2),
+            pieces: Vec::new(),
+            model_type: 1,
+            bos: Some(1),
+            eos: Some(2),
             normalizer: Normalizer::default(),
         };
         for field in Fields(bytes) {
-            match field.ok_or_else(broken)? {
+            match field.ok_or_else(invalid)? {
                 (1, Value::Bytes(piece)) => {
-                    model.entries.push(Entry::read(piece).ok_or_else(broken)?);
+                    model.pieces.push(Piece::read(piece).ok_or_else(invalid)?);
                 }
-                (2, Value::Bytes(spec)) => model.read_trainer(spec).ok_or_else(broken)?,
-                (3, Value::Bytes(spec)) => model.normalizer.read(spec).ok_or_else(broken)?,
+                (2, Value::Bytes(spec)) => model.read_trainer(spec).ok_or_else(invalid)?,
+                (3, Value::Bytes(spec)) => model.normalizer.read(spec).ok_or_else(invalid)?,
                 _ => {}
             }
         }
-        for entry in model.entries.iter().filter(|entry| entry.kind == Kind::UserDefined) {
-            let text = entry.text.replace(SPACE, " ");
+        for piece in model.pieces.iter().filter(|piece| piece.kind == PieceType::UserDefined) {
+            let text = piece.text.replace(SPACE, " ");
             let first = text.chars().next().unwrap_or_default();
-            model.normalizer.kept.entry(first).or_default().push(text);
+            model.normalizer.user_defined.entry(first).or_default().push(text);
         }
-        if model.entries.is_empty() { Err("the file has no pieces".to_owned()) } else { Ok(model) }
+        if model.pieces.is_empty() { Err("the file has no pieces".to_owned()) } else { Ok(model) }
     }
 
     /// `TrainerSpec`.
     fn read_trainer(&mut self, spec: &[u8]) -> Option<()> {
-        // A negative number says that there is no such token.
+        // A negative id disables the token.
         let token = |value: u64| u32::try_from(value).ok();
         for field in Fields(spec) {
             match field? {
-                (3, Value::Int(value)) => self.algorithm = value,
-                (24, Value::Int(value)) => self.normalizer.space_last = value != 0,
-                (41, Value::Int(value)) => self.begin = token(value),
-                (42, Value::Int(value)) => self.end = token(value),
+                (3, Value::Int(value)) => self.model_type = value,
+                (24, Value::Int(value)) => {
+                    self.normalizer.treat_whitespace_as_suffix = value != 0;
+                }
+                (41, Value::Int(value)) => self.bos = token(value),
+                (42, Value::Int(value)) => self.eos = token(value),
                 _ => {}
             }
         }
         Some(())
     }
 
-    /// The name of an entry for the library.
-    fn name(id: usize, entry: &Entry<'_>) -> String {
-        match entry.kind {
-            Kind::Normal | Kind::UserDefined => entry.text.to_owned(),
-            _ => format!("{NO_TEXT}{id}"),
+    /// Name of a piece in the vocabulary of `tokenizers`.
+    fn name(id: usize, piece: &Piece<'_>) -> String {
+        match piece.kind {
+            PieceType::Normal | PieceType::UserDefined => piece.text.to_owned(),
+            _ => format!("{RESERVED}{id}"),
         }
     }
 
     fn unigram(&self, unknown: usize) -> Result<Unigram, String> {
-        let named = self.entries.iter().enumerate();
-        let named = named.map(|(id, entry)| (Self::name(id, entry), f64::from(entry.score)));
+        let named = self.pieces.iter().enumerate();
+        let named = named.map(|(id, piece)| (Self::name(id, piece), f64::from(piece.score)));
         Unigram::from(named.collect(), Some(unknown), false).map_err(|error| error.to_string())
     }
 
-    /// A pair is merged if that gives a piece, the piece with the highest score first.
+    /// Derives the merges from the pieces: each split of a piece into two pieces is a merge. Merges
+    /// are ordered by descending score of the result.
     fn bpe(&self, unknown: usize) -> Result<BPE, String> {
         let mut ids = HashMap::new();
-        for (id, entry) in self.entries.iter().enumerate() {
+        for (id, piece) in self.pieces.iter().enumerate() {
             let id = u32::try_from(id).map_err(|error| error.to_string())?;
-            ids.insert(Self::name(id as usize, entry), id);
+            ids.insert(Self::name(id as usize, piece), id);
         }
         let mut merges = Vec::new();
-        let too_many = || "its pieces are parts of each other in too many ways".to_owned();
-        let mut room = MERGED * self.entries.iter().map(|entry| entry.text.len()).sum::<usize>();
-        for entry in self.entries.iter().filter(|entry| entry.kind == Kind::Normal) {
-            for (at, _) in entry.text.char_indices().skip(1) {
-                let (left, right) = entry.text.split_at(at);
+        let too_many = || "the pieces have too many merges".to_owned();
+        let total_bytes = self.pieces.iter().map(|piece| piece.text.len()).sum::<usize>();
+        let mut budget = MAX_MERGE_BYTES_PER_BYTE * total_bytes;
+        for piece in self.pieces.iter().filter(|piece| piece.kind == PieceType::Normal) {
+            for (at, _) in piece.text.char_indices().skip(1) {
+                let (left, right) = piece.text.split_at(at);
                 if let (Some(&left_id), Some(&right_id)) = (ids.get(left), ids.get(right)) {
-                    room = room.checked_sub(entry.text.len()).ok_or_else(too_many)?;
+                    budget = budget.checked_sub(piece.text.len()).ok_or_else(too_many)?;
                     let pair = (left.to_owned(), right.to_owned());
-                    merges.push((entry.score, left_id, right_id, pair));
+                    merges.push((piece.score, left_id, right_id, pair));
                 }
             }
         }
         merges.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         let merges = merges.into_iter().map(|(.., pair)| pair).collect();
         let vocabulary: tokenizers::models::bpe::Vocab = ids.into_iter().collect();
-        let unknown = Self::name(unknown, &self.entries[unknown]);
+        let unknown = Self::name(unknown, &self.pieces[unknown]);
         let bpe = BPE::builder().vocab_and_merges(vocabulary, merges).unk_token(unknown);
         bpe.fuse_unk(true).build().map_err(|error| error.to_string())
     }
 
+    /// Token of each byte; `None` if one is absent.
     fn byte_tokens(&self) -> Option<Box<[u32; 256]>> {
         let mut tokens = Box::new([u32::MAX; 256]);
-        for (id, entry) in self.entries.iter().enumerate() {
-            if let (Kind::Byte, Some(byte)) = (entry.kind, fallback(entry.text)) {
+        for (id, piece) in self.pieces.iter().enumerate() {
+            if let (PieceType::Byte, Some(byte)) = (piece.kind, parse_byte_token(piece.text)) {
                 tokens[usize::from(byte)] = u32::try_from(id).ok()?;
             }
         }
@@ -212,22 +226,22 @@ impl<'a> Model<'a> {
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> Piece<'a> {
     /// `ModelProto.SentencePiece`.
-    fn read(piece: &'a [u8]) -> Option<Self> {
-        let mut entry = Self { text: "", score: 0.0, kind: Kind::Normal };
-        for field in Fields(piece) {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut piece = Self { text: "", score: 0.0, kind: PieceType::Normal };
+        for field in Fields(bytes) {
             match field? {
-                (1, Value::Bytes(text)) => entry.text = str::from_utf8(text).ok()?,
-                (2, Value::Float(score)) if score.is_finite() => entry.score = score,
+                (1, Value::Bytes(text)) => piece.text = str::from_utf8(text).ok()?,
+                (2, Value::Float(score)) if score.is_finite() => piece.score = score,
                 (3, Value::Int(kind)) => {
-                    entry.kind = match kind {
-                        1 => Kind::Normal,
-                        2 => Kind::Unknown,
-                        3 => Kind::Control,
-                        4 => Kind::UserDefined,
-                        5 => Kind::Unused,
-                        6 => Kind::Byte,
+                    piece.kind = match kind {
+                        1 => PieceType::Normal,
+                        2 => PieceType::Unknown,
+                        3 => PieceType::Control,
+                        4 => PieceType::UserDefined,
+                        5 => PieceType::Unused,
+                        6 => PieceType::Byte,
                         _ => return None,
                     }
                 }
@@ -235,7 +249,7 @@ impl<'a> Entry<'a> {
                 _ => {}
             }
         }
-        (!entry.text.is_empty()).then_some(entry)
+        (!piece.text.is_empty()).then_some(piece)
     }
 }
 
@@ -243,13 +257,13 @@ impl Default for Normalizer {
     fn default() -> Self {
         Self {
             charsmap: Charsmap::default(),
-            space_first: true,
-            space_last: false,
-            fewest_spaces: true,
-            escape: true,
-            kept: HashMap::new(),
+            add_dummy_prefix: true,
+            treat_whitespace_as_suffix: false,
+            remove_extra_whitespaces: true,
+            escape_whitespaces: true,
+            user_defined: HashMap::new(),
             unknown: None,
-            bytes: None,
+            byte_tokens: None,
         }
     }
 }
@@ -260,20 +274,20 @@ impl Normalizer {
         for field in Fields(spec) {
             match field? {
                 (2, Value::Bytes(table)) => self.charsmap = Charsmap::read(table)?,
-                (3, Value::Int(value)) => self.space_first = value != 0,
-                (4, Value::Int(value)) => self.fewest_spaces = value != 0,
-                (5, Value::Int(value)) => self.escape = value != 0,
+                (3, Value::Int(value)) => self.add_dummy_prefix = value != 0,
+                (4, Value::Int(value)) => self.remove_extra_whitespaces = value != 0,
+                (5, Value::Int(value)) => self.escape_whitespaces = value != 0,
                 _ => {}
             }
         }
         Some(())
     }
 
-    /// `text` as the model was trained on it.
-    pub(super) fn normalized(&self, text: &str) -> String {
-        let space = if self.escape { SPACE } else { " " };
+    /// Normalizes `text`, as `Normalizer::Normalize` of SentencePiece.
+    pub(super) fn normalize(&self, text: &str) -> String {
+        let space = if self.escape_whitespaces { SPACE } else { " " };
         let mut rest = text;
-        while self.fewest_spaces && !rest.is_empty() {
+        while self.remove_extra_whitespaces && !rest.is_empty() {
             let (" ", len) = self.step(rest) else { break };
             rest = &rest[len..];
         }
@@ -281,10 +295,10 @@ impl Normalizer {
         if rest.is_empty() {
             return normalized;
         }
-        if self.space_first && !self.space_last {
+        if self.add_dummy_prefix && !self.treat_whitespace_as_suffix {
             normalized.push_str(space);
         }
-        let mut after_space = self.fewest_spaces;
+        let mut after_space = self.remove_extra_whitespaces;
         while !rest.is_empty() {
             let (mut part, len) = self.step(rest);
             rest = &rest[len..];
@@ -294,30 +308,31 @@ impl Normalizer {
             for character in part.chars() {
                 match character {
                     ' ' => normalized.push_str(space),
-                    NO_TEXT => normalized.push(char::REPLACEMENT_CHARACTER),
+                    RESERVED => normalized.push(char::REPLACEMENT_CHARACTER),
                     _ => normalized.push(character),
                 }
             }
             if !part.is_empty() {
-                after_space = self.fewest_spaces && part.ends_with(' ');
+                after_space = self.remove_extra_whitespaces && part.ends_with(' ');
             }
         }
-        while self.fewest_spaces && normalized.ends_with(space) {
+        while self.remove_extra_whitespaces && normalized.ends_with(space) {
             normalized.truncate(normalized.len() - space.len());
         }
-        if self.space_first && self.space_last {
+        if self.add_dummy_prefix && self.treat_whitespace_as_suffix {
             normalized.push_str(space);
         }
         normalized
     }
 
-    /// What the start of `text`, which is not empty, becomes, and how much of it that is.
+    /// Normalizes the start of `text`: a user-defined symbol, a key of the charsmap, or a character.
+    /// Returns the result and the length of the input. `text` must not be empty.
     fn step<'s>(&'s self, text: &'s str) -> (&'s str, usize) {
         let first = text.chars().next().unwrap_or_default();
-        let kept = self.kept.get(&first).into_iter().flatten();
-        let kept = kept.filter(|kept| text.starts_with(kept.as_str()));
-        if let Some(kept) = kept.max_by_key(|kept| kept.len()) {
-            return (kept, kept.len());
+        let symbols = self.user_defined.get(&first).into_iter().flatten();
+        let symbols = symbols.filter(|symbol| text.starts_with(symbol.as_str()));
+        if let Some(symbol) = symbols.max_by_key(|symbol| symbol.len()) {
+            return (symbol, symbol.len());
         }
         self.charsmap.replacement(text).unwrap_or_else(|| {
             let len = first.len_utf8();
@@ -325,18 +340,18 @@ impl Normalizer {
         })
     }
 
-    /// The tokens that were found in `text`; the bytes of a character stand for one that is not
-    /// known, if the model has them.
-    pub(super) fn bytes_for_unknown<'f>(
+    /// Replaces unknown tokens by byte tokens, if the model has them. `found` are tokens with their
+    /// byte ranges in `text`.
+    pub(super) fn apply_byte_fallback<'f>(
         &self,
         text: &str,
         found: impl Iterator<Item = (&'f u32, &'f (usize, usize))>,
     ) -> Vec<u32> {
         let mut tokens = Vec::new();
         for (&token, &(start, end)) in found {
-            match (&self.bytes, text.as_bytes().get(start..end)) {
-                (Some(bytes), Some(unknown)) if Some(token) == self.unknown => {
-                    tokens.extend(unknown.iter().map(|&byte| bytes[usize::from(byte)]));
+            match (&self.byte_tokens, text.as_bytes().get(start..end)) {
+                (Some(byte_tokens), Some(unknown)) if Some(token) == self.unknown => {
+                    tokens.extend(unknown.iter().map(|&byte| byte_tokens[usize::from(byte)]));
                 }
                 _ => tokens.push(token),
             }
@@ -350,35 +365,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spaces_are_normalised() {
+    fn spaces_are_normalized() {
         let check = |normalizer: &Normalizer, text: &str, expected: &str| {
-            assert_eq!(normalizer.normalized(text), expected, "{text:?}");
+            assert_eq!(normalizer.normalize(text), expected, "{text:?}");
         };
-        let usual = Normalizer::default();
-        check(&usual, "", "");
-        check(&usual, "   ", "");
-        check(&usual, " a  b ", "▁a▁b");
-        let plain = Normalizer { fewest_spaces: false, ..Normalizer::default() };
-        check(&plain, " a  b ", "▁▁a▁▁b▁");
-        let none = Normalizer { space_first: false, escape: false, ..plain };
-        check(&none, " a", " a");
-        let last = Normalizer { space_last: true, ..Normalizer::default() };
-        check(&last, "a b", "a▁b▁");
-        check(&usual, "a\u{10ffff}", "▁a\u{fffd}");
+        let default = Normalizer::default();
+        check(&default, "", "");
+        check(&default, "   ", "");
+        check(&default, " a  b ", "▁a▁b");
+        let keep_spaces = Normalizer { remove_extra_whitespaces: false, ..Normalizer::default() };
+        check(&keep_spaces, " a  b ", "▁▁a▁▁b▁");
+        let unchanged =
+            Normalizer { add_dummy_prefix: false, escape_whitespaces: false, ..keep_spaces };
+        check(&unchanged, " a", " a");
+        let suffix = Normalizer { treat_whitespace_as_suffix: true, ..Normalizer::default() };
+        check(&suffix, "a b", "a▁b▁");
+        check(&default, "a\u{10ffff}", "▁a\u{fffd}");
     }
 
     #[test]
-    fn bad_files_are_refused() {
+    fn invalid_files_are_rejected() {
         let check = |bytes: &[u8], expected: &str| {
             let reason = read(bytes).err().expect("an error");
             assert!(reason.contains(expected), "{bytes:?}: {reason}");
         };
-        check(b"\n", "cut short");
-        check(b"\n\x05\n\x03abc", "no piece for the unknown");
-        check(b"\n\x05\n\x03abc\x12\x02\x18\x02\n\x05\x0a\x01a\x18\x63", "cut short");
+        check(b"\n", "truncated");
+        check(b"\n\x05\n\x03abc", "no piece has the type UNKNOWN");
+        check(b"\n\x05\n\x03abc\x12\x02\x18\x02\n\x05\x0a\x01a\x18\x63", "truncated");
         check(b"\x12\x00", "no pieces");
         check(b"\n\x05\n\x01a\x18\x02\x12\x02\x18\x03", "model type 3");
-        check(b"\n\x05\n\x01a\x18\x06", "said to be a byte");
+        check(b"\n\x05\n\x01a\x18\x06", "piece 0 has the type BYTE");
         let long = [b"\n\x84\x08\n\x81\x08".as_slice(), &[b'a'; 1025]].concat();
         check(&long, "piece 0 is longer than 1024 bytes");
     }

@@ -1,4 +1,4 @@
-//! Files of tiktoken: a token in base64 and its rank on each line.
+//! tiktoken files: each line has a token in base64 and its rank.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,14 @@ use tokenizers::{
     pre_tokenizers::{byte_level::ByteLevel, sequence::Sequence, split},
 };
 
-use super::{Pieces, Tokenizer, json::character};
+use super::{TokenTable, Tokenizer, json::byte_to_char};
 
-/// How Llama 3 cuts text into words; the file does not say it.
+/// Pre-tokenizer pattern of Llama 3. The file does not contain it.
 const PATTERN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// The special tokens of Llama 3, behind those of the file; reserved ones fill up to [`SPECIAL`].
-const NAMES: &[&str] = &[
+/// Special tokens of Llama 3. Their ids follow those of the file; reserved tokens fill up to
+/// [`NUM_SPECIAL_TOKENS`].
+const SPECIAL_TOKENS: &[&str] = &[
     "<|begin_of_text|>",
     "<|end_of_text|>",
     "<|reserved_special_token_0|>",
@@ -30,25 +31,24 @@ const NAMES: &[&str] = &[
 ];
 
 /// Number of special tokens.
-const SPECIAL: usize = 256;
+const NUM_SPECIAL_TOKENS: usize = 256;
 
-/// Longest token that is taken apart into the pair that makes it; a longer one is only found where
-/// it is a whole word.
-const MAX_BYTES: usize = 256;
+/// Maximum length of a token that gets a merge, in bytes. A longer token only matches a whole word.
+const MAX_MERGED_TOKEN_BYTES: usize = 256;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let list = ranks(bytes)?;
     let ranks: Ranks<'_> = list.iter().map(|(token, rank)| (token.as_slice(), *rank)).collect();
-    let mut pieces = Pieces::default();
+    let mut table = TokenTable::default();
     let mut vocabulary = HashMap::new();
     for (token, &rank) in &ranks {
-        pieces.insert(rank as usize, token, false)?;
-        vocabulary.insert(shown(token), rank);
+        table.insert(rank as usize, token, false)?;
+        vocabulary.insert(byte_level(token), rank);
     }
     let mut tokens: Vec<(&[u8], u32)> = ranks.iter().map(|(&token, &rank)| (token, rank)).collect();
     tokens.sort_unstable_by_key(|&(_, rank)| rank);
-    let merges = tokens.iter().filter_map(|&(token, rank)| pair(&ranks, token, rank));
-    let merges = merges.map(|(left, right)| (shown(left), shown(right))).collect();
+    let merges = tokens.iter().filter_map(|&(token, rank)| merge_of(&ranks, token, rank));
+    let merges = merges.map(|(left, right)| (byte_level(left), byte_level(right))).collect();
     let model = BPE::builder()
         .vocab_and_merges(
             vocabulary.into_iter().collect::<tokenizers::models::bpe::Vocab>(),
@@ -64,73 +64,74 @@ pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let steps = vec![words.map_err(failed)?.into(), bytes.into()];
     inner.with_pre_tokenizer(Some(Sequence::new(steps)));
     let reserved = (2..).map(|number| format!("<|reserved_special_token_{number}|>"));
-    let names = NAMES.iter().map(|&name| name.to_owned()).chain(reserved);
-    let names: Vec<String> = names.take(SPECIAL).collect();
+    let names = SPECIAL_TOKENS.iter().map(|&name| name.to_owned()).chain(reserved);
+    let names: Vec<String> = names.take(NUM_SPECIAL_TOKENS).collect();
     for (at, name) in names.iter().enumerate() {
-        pieces.insert(ranks.len() + at, name.as_bytes(), true)?;
+        table.insert(ranks.len() + at, name.as_bytes(), true)?;
     }
     let added = names.into_iter().map(|name| AddedToken::from(name, true));
     inner.add_special_tokens(added).map_err(failed)?;
-    let begin = inner.token_to_id(NAMES[0]);
-    let end = ["<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"];
-    let end = end.iter().filter_map(|name| inner.token_to_id(name)).collect();
-    Ok(Tokenizer { inner, pieces, normalizer: None, begin, end })
+    let bos = inner.token_to_id(SPECIAL_TOKENS[0]);
+    let eos = ["<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"];
+    let eos = eos.iter().filter_map(|name| inner.token_to_id(name)).collect();
+    Ok(Tokenizer { inner, table, normalizer: None, bos, eos })
 }
 
 type Ranks<'a> = HashMap<&'a [u8], u32>;
 
-/// The tokens of the file, with their ranks.
+/// Reads the tokens of the file and their ranks.
 fn ranks(bytes: &[u8]) -> Result<HashMap<Vec<u8>, u32>, String> {
     let text = str::from_utf8(bytes);
-    let text = text.map_err(|_| format!("the file is of no known kind: {}", super::KINDS))?;
+    let text = text.map_err(|_| format!("unknown file format; {}", super::SUPPORTED_FILES))?;
     let mut ranks = HashMap::new();
     for (line, content) in text.lines().enumerate() {
         if content.is_empty() {
             continue;
         }
-        let wrong = || match line {
-            0 => format!("line 1 is no token in base64 with its rank: {}", super::KINDS),
-            _ => format!("line {} is no token in base64 with its rank", line + 1),
+        let invalid = || match line {
+            0 => format!("line 1 is not a base64 token and a rank; {}", super::SUPPORTED_FILES),
+            _ => format!("line {} is not a base64 token and a rank", line + 1),
         };
-        let (token, rank) = content.split_once(' ').ok_or_else(wrong)?;
-        let token = BASE64_STANDARD.decode(token).map_err(|_| wrong())?;
-        let rank = rank.trim().parse().map_err(|_| wrong())?;
+        let (token, rank) = content.split_once(' ').ok_or_else(invalid)?;
+        let token = BASE64_STANDARD.decode(token).map_err(|_| invalid())?;
+        let rank = rank.trim().parse().map_err(|_| invalid())?;
         if token.is_empty() || ranks.insert(token, rank).is_some() {
-            return Err(format!("line {}: the token is empty, or there already", line + 1));
+            return Err(format!("line {}: the token is empty or a duplicate", line + 1));
         }
     }
     let mut seen = vec![false; ranks.len()];
     for &rank in ranks.values() {
         match seen.get_mut(rank as usize) {
             Some(seen) if !*seen => *seen = true,
-            _ => return Err(format!("rank {rank} comes twice, or leaves a hole before it")),
+            _ => return Err(format!("rank {rank} is a duplicate, or a lower rank is absent")),
         }
     }
     match (0..=255).find(|byte| !ranks.contains_key([*byte].as_slice())) {
-        Some(byte) => Err(format!("there is no token for byte {byte}")),
+        Some(byte) => Err(format!("no token for byte {byte}")),
         None => Ok(ranks),
     }
 }
 
-/// `token` as the library writes it: a character for each byte.
-fn shown(token: &[u8]) -> String {
-    token.iter().map(|&byte| character(byte)).collect()
+/// Byte-level text of `token`: one character for each byte.
+fn byte_level(token: &[u8]) -> String {
+    token.iter().map(|&byte| byte_to_char(byte)).collect()
 }
 
-/// The two tokens that are merged into `token`: what is left when all pairs of lower rank are
-/// merged, the lowest first.
-fn pair<'t>(ranks: &Ranks<'_>, token: &'t [u8], rank: u32) -> Option<(&'t [u8], &'t [u8])> {
-    if !(2..=MAX_BYTES).contains(&token.len()) {
+/// The pair of tokens whose merge is `token`.
+///
+/// Applies all merges with a lower rank to the bytes of `token`, lowest rank first. Two parts remain.
+fn merge_of<'t>(ranks: &Ranks<'_>, token: &'t [u8], rank: u32) -> Option<(&'t [u8], &'t [u8])> {
+    if !(2..=MAX_MERGED_TOKEN_BYTES).contains(&token.len()) {
         return None;
     }
-    let mut ends: Vec<usize> = (0..=token.len()).collect();
-    while ends.len() > 3 {
-        let merged = |at: usize| ranks.get(&token[ends[at]..ends[at + 2]]).copied();
-        let pairs = (0..ends.len() - 2).filter_map(|at| Some((merged(at)?, at)));
+    let mut bounds: Vec<usize> = (0..=token.len()).collect();
+    while bounds.len() > 3 {
+        let merged = |at: usize| ranks.get(&token[bounds[at]..bounds[at + 2]]).copied();
+        let pairs = (0..bounds.len() - 2).filter_map(|at| Some((merged(at)?, at)));
         let (_, at) = pairs.filter(|&(merged, _)| merged < rank).min()?;
-        ends.remove(at + 1);
+        bounds.remove(at + 1);
     }
-    Some(token.split_at(ends[1]))
+    Some(token.split_at(bounds[1]))
 }
 
 #[cfg(test)]
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_files_are_refused() {
+    fn invalid_files_are_rejected() {
         let check = |text: &str, expected: &str| {
             let reason = read(text.as_bytes()).err().expect("an error");
             assert!(reason.contains(expected), "{text:?}: {reason}");
@@ -146,19 +147,19 @@ mod tests {
         check("?? 0\n", "line 1");
         check("YQ== 0\nYg==\n", "line 2");
         check("YQ== 0\nYg== x\n", "line 2");
-        check("YQ== 0\nYQ== 1\n", "there already");
-        check("YQ== 0\nYg== 0\n", "rank 0 comes twice");
+        check("YQ== 0\nYQ== 1\n", "a duplicate");
+        check("YQ== 0\nYg== 0\n", "rank 0 is a duplicate");
         check("YQ== 0\nYg== 9\n", "rank 9");
         check("YQ== 0\n", "no token for byte 0");
-        assert!(read(&[0xff, 0xfe]).is_err_and(|reason| reason.contains("no known kind")));
+        assert!(read(&[0xff, 0xfe]).is_err_and(|reason| reason.contains("unknown file format")));
     }
 
     #[test]
-    fn a_token_comes_of_the_last_pair() {
+    fn merge_is_the_last_pair() {
         let tokens: [&[u8]; 5] = [b"a", b"b", b"c", b"bc", b"abc"];
         let ranks: Ranks<'_> = tokens.into_iter().zip(0..).collect();
-        assert_eq!(pair(&ranks, b"abc", 4), Some((b"a".as_slice(), b"bc".as_slice())));
-        assert_eq!(pair(&ranks, b"a", 0), None);
-        assert_eq!(pair(&ranks, b"acab", 9), None);
+        assert_eq!(merge_of(&ranks, b"abc", 4), Some((b"a".as_slice(), b"bc".as_slice())));
+        assert_eq!(merge_of(&ranks, b"a", 0), None);
+        assert_eq!(merge_of(&ranks, b"acab", 9), None);
     }
 }

@@ -1,30 +1,33 @@
-//! Texts that end an answer.
+//! Stop strings: strings that end an answer.
 
-/// Looks for texts that end an answer, and holds back what may be the start of one.
+/// Searches generated text for stop strings, and holds back text that may be the start of one.
 ///
 /// ```
-/// let mut stop = afferent_text::StopTexts::new(vec!["\nQ:".to_owned()]);
-/// assert_eq!(stop.push("yes\n"), ("yes".to_owned(), None)); // the line break waits
+/// let mut stop = afferent_text::StopStrings::new(vec!["\nQ:".to_owned()]);
+/// assert_eq!(stop.push("yes\n"), ("yes".to_owned(), None)); // holds back the line break
 /// assert_eq!(stop.push("Q: and"), (String::new(), Some(0)));
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct StopTexts {
-    texts: Vec<String>,
+pub struct StopStrings {
+    strings: Vec<String>,
+    /// Text that may be the start of a stop string.
     held: String,
 }
 
-impl StopTexts {
-    /// Looks for `texts`; empty ones are ignored.
-    pub fn new(texts: Vec<String>) -> Self {
-        Self { texts, held: String::new() }
+impl StopStrings {
+    /// Searches for `strings`; ignores empty ones.
+    pub fn new(strings: Vec<String>) -> Self {
+        Self { strings, held: String::new() }
     }
 
-    /// Takes more text. Gives what is certainly before a stop, and the index of the stop text that
-    /// was found; what follows it is lost. Of several the one that starts first is taken, and of
-    /// those the longest.
+    /// Appends text. Returns the text that is certainly before a stop string, and the index of the
+    /// stop string found.
+    ///
+    /// Text after the stop string is dropped. If several stop strings occur, the first one counts;
+    /// of those with the same start, the longest.
     pub fn push(&mut self, text: &str) -> (String, Option<usize>) {
         self.held.push_str(text);
-        let found = self.texts.iter().enumerate().filter(|(_, stop)| !stop.is_empty());
+        let found = self.strings.iter().enumerate().filter(|(_, stop)| !stop.is_empty());
         let found = found.filter_map(|(index, stop)| Some((self.held.find(stop)?, stop, index)));
         if let Some((at, _, index)) =
             found.min_by_key(|&(at, stop, _)| (at, std::cmp::Reverse(stop.len())))
@@ -34,13 +37,13 @@ impl StopTexts {
         }
         let start = self.held.char_indices().map(|(at, _)| at);
         let start =
-            start.filter(|&at| self.texts.iter().any(|stop| stop.starts_with(&self.held[at..])));
+            start.filter(|&at| self.strings.iter().any(|stop| stop.starts_with(&self.held[at..])));
         let certain = start.min().unwrap_or(self.held.len());
         let held = self.held.split_off(certain);
         (std::mem::replace(&mut self.held, held), None)
     }
 
-    /// What was held back, when no text follows.
+    /// Returns the text held back, at the end of the answer.
     pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
@@ -51,9 +54,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stops_are_found_across_borders() {
+    fn stop_strings_may_span_several_pushes() {
         let check = |stops: &[&str], parts: &[&str], expected: &str, index: Option<usize>| {
-            let mut stop = StopTexts::new(stops.iter().map(|&text| text.to_owned()).collect());
+            let mut stop = StopStrings::new(stops.iter().map(|&text| text.to_owned()).collect());
             let mut text = String::new();
             for part in parts {
                 let (certain, found) = stop.push(part);
@@ -81,8 +84,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_a_stop_is_held() {
-        let mut stop = StopTexts::new(vec!["\n\n".to_owned()]);
+    fn only_possible_starts_are_held_back() {
+        let mut stop = StopStrings::new(vec!["\n\n".to_owned()]);
         assert_eq!(stop.push("one\n"), ("one".to_owned(), None));
         assert_eq!(stop.push("two"), ("\ntwo".to_owned(), None));
         assert_eq!(stop.finish(), "");

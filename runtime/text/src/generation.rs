@@ -1,0 +1,254 @@
+//! Generates an answer token by token.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use crate::{DecodeStream, Generator, Sampler, Sampling, StopStrings, TextError, Tokenizer};
+
+/// Options of a generation: sampling and stop conditions.
+#[derive(Debug, Clone)]
+pub struct GenerationOptions {
+    /// Maximum number of generated tokens.
+    pub max_new_tokens: usize,
+    /// Sampling parameters.
+    pub sampling: Sampling,
+    /// Strings that end the answer. They are not part of its text.
+    pub stop: Vec<String>,
+    /// Additional EOS tokens, besides those of the model or, if it has none, of the tokenizer.
+    pub extra_eos: Vec<u32>,
+    /// Ignores all EOS tokens; for benchmarks.
+    pub ignore_eos: bool,
+    /// Flag that another thread sets to cancel the generation.
+    pub cancelled: Option<Arc<AtomicBool>>,
+}
+
+impl Default for GenerationOptions {
+    /// Greedy decoding until an EOS token or until the context is full.
+    fn default() -> Self {
+        Self {
+            max_new_tokens: usize::MAX,
+            sampling: Sampling::default(),
+            stop: Vec::new(),
+            extra_eos: Vec::new(),
+            ignore_eos: false,
+            cancelled: None,
+        }
+    }
+}
+
+/// Generated token with the text that it completes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GeneratedToken {
+    /// Token id.
+    pub token: u32,
+    /// Text that this token completes. May be empty, and may include text of earlier tokens.
+    pub text: String,
+    /// Length of the context including this token. [`Generator::rewind`] to this position removes
+    /// all later tokens.
+    pub position: usize,
+}
+
+/// Cause of the end of a generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// The model generated this EOS token.
+    Eos(u32),
+    /// The string at this index of [`GenerationOptions::stop`] was generated. Its tokens stay in the
+    /// context.
+    StopString(usize),
+    /// [`GenerationOptions::max_new_tokens`] tokens were generated.
+    Length,
+    /// The context of the model is full.
+    ContextFull,
+    /// The generation was cancelled. The context ends with the last token that was returned.
+    Cancelled,
+}
+
+impl FinishReason {
+    /// Name for reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Eos(_) => "eos",
+            Self::StopString(_) => "stop_string",
+            Self::Length => "length",
+            Self::ContextFull => "context_full",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// State of a generation, for callers that do other work between tokens.
+///
+/// It belongs to one generator and one tokenizer. The generator must not be used for anything else
+/// until the generation has ended.
+pub struct GenerationState {
+    sampler: Sampler,
+    stream: DecodeStream,
+    stop: StopStrings,
+    eos: Vec<u32>,
+    /// Number of tokens that may still be generated.
+    remaining: usize,
+    finish_reason: Option<FinishReason>,
+    /// True after an error.
+    failed: bool,
+}
+
+impl GenerationState {
+    /// Appends `prompt` to the context of `generator`. The first [`next`](Self::next) runs the
+    /// prefill.
+    ///
+    /// # Errors
+    /// Those of [`Generator::push`], and [`TextError::InvalidSetting`].
+    pub fn start(
+        generator: &mut Generator,
+        tokenizer: &Tokenizer,
+        prompt: &[u32],
+        options: &GenerationOptions,
+    ) -> Result<Self, TextError> {
+        let sampler = Sampler::new(options.sampling)?;
+        generator.push(prompt)?;
+        let eos = match generator.contract().eos.as_slice() {
+            [] => tokenizer.eos(),
+            eos => eos,
+        };
+        let use_eos = !options.ignore_eos;
+        let mut state = Self {
+            eos: eos.iter().chain(&options.extra_eos).copied().filter(|_| use_eos).collect(),
+            sampler,
+            stream: DecodeStream::continuing(),
+            stop: StopStrings::new(options.stop.clone()),
+            remaining: options.max_new_tokens,
+            finish_reason: None,
+            failed: false,
+        };
+        state.check_limits(generator);
+        Ok(state)
+    }
+
+    /// Cause of the end; `None` while the generation has not ended.
+    pub fn finish_reason(&self) -> Option<FinishReason> {
+        self.finish_reason
+    }
+
+    /// Ends the generation if no further token is allowed or fits into the context.
+    fn check_limits(&mut self, generator: &Generator) {
+        if self.finish_reason.is_none() {
+            let is_full = generator.tokens().len() >= generator.contract().max_context_len;
+            self.finish_reason = match self.remaining {
+                0 => Some(FinishReason::Length),
+                _ if is_full => Some(FinishReason::ContextFull),
+                _ => None,
+            };
+        }
+    }
+
+    /// Runs the model over all tokens that are not in the KV cache. Returns false if cancelled.
+    fn run_model(
+        &mut self,
+        generator: &mut Generator,
+        cancelled: Option<&AtomicBool>,
+    ) -> Result<bool, TextError> {
+        match generator.logits(cancelled) {
+            Err(error) if error.is_cancelled() => {
+                self.finish_reason = Some(FinishReason::Cancelled);
+                Ok(false)
+            }
+            result => result.map(|_| true),
+        }
+    }
+
+    /// Generates the next token. Returns `None` after the end of the generation and after an error.
+    ///
+    /// Setting `cancelled` ends the generation, also during a run of the model.
+    ///
+    /// # Errors
+    /// [`TextError::Model`] and those of [`Sampler::sample`].
+    pub fn next(
+        &mut self,
+        generator: &mut Generator,
+        tokenizer: &Tokenizer,
+        cancelled: Option<&AtomicBool>,
+    ) -> Result<Option<GeneratedToken>, TextError> {
+        if self.finish_reason.is_some() || self.failed {
+            return Ok(None);
+        }
+        let next = self.decode_step(generator, tokenizer, cancelled);
+        self.failed = next.is_err();
+        next
+    }
+
+    /// Runs the model and samples one token.
+    fn decode_step(
+        &mut self,
+        generator: &mut Generator,
+        tokenizer: &Tokenizer,
+        cancelled: Option<&AtomicBool>,
+    ) -> Result<Option<GeneratedToken>, TextError> {
+        if cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            self.finish_reason = Some(FinishReason::Cancelled);
+            return Ok(None);
+        }
+        if !self.run_model(generator, cancelled)? {
+            return Ok(None);
+        }
+        let (tokens, logits) = (generator.tokens(), generator.last_logits());
+        let token = self.sampler.sample(logits, tokens)?;
+        let mut text = if self.eos.contains(&token) {
+            self.finish_reason = Some(FinishReason::Eos(token));
+            String::new()
+        } else {
+            self.stream.push(tokenizer, token)?
+        };
+        generator.push(&[token])?;
+        self.remaining -= 1;
+        self.check_limits(generator);
+        if self.finish_reason.is_some() {
+            text.push_str(&self.stream.finish());
+        }
+        let (mut text, stop_index) = self.stop.push(&text);
+        match stop_index {
+            Some(index) => self.finish_reason = Some(FinishReason::StopString(index)),
+            None if self.finish_reason.is_some() => text.push_str(&self.stop.finish()),
+            None => {}
+        }
+        Ok(Some(GeneratedToken { token, text, position: generator.tokens().len() }))
+    }
+}
+
+/// Iterator over generated tokens. Each item is one run of the model.
+///
+/// If it is dropped early, the context keeps the tokens generated so far.
+pub struct Generation<'a> {
+    generator: &'a mut Generator,
+    tokenizer: &'a Tokenizer,
+    state: GenerationState,
+    cancelled: Option<Arc<AtomicBool>>,
+}
+
+impl<'a> Generation<'a> {
+    pub(crate) fn start(
+        generator: &'a mut Generator,
+        tokenizer: &'a Tokenizer,
+        prompt: &[u32],
+        options: &GenerationOptions,
+    ) -> Result<Self, TextError> {
+        let mut state = GenerationState::start(generator, tokenizer, prompt, options)?;
+        state.run_model(generator, options.cancelled.as_deref())?;
+        Ok(Self { generator, tokenizer, state, cancelled: options.cancelled.clone() })
+    }
+
+    /// Cause of the end; `None` while the generation has not ended.
+    pub fn finish_reason(&self) -> Option<FinishReason> {
+        self.state.finish_reason()
+    }
+}
+
+impl Iterator for Generation<'_> {
+    type Item = Result<GeneratedToken, TextError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.state.next(self.generator, self.tokenizer, self.cancelled.as_deref()).transpose()
+    }
+}
