@@ -37,7 +37,7 @@ fn megabytes() -> impl clap::builder::TypedValueParser<Value = usize> {
 /// As many threads as a team may have.
 pub(super) fn threads() -> impl clap::builder::TypedValueParser<Value = usize> {
     use clap::builder::TypedValueParser;
-    clap::value_parser!(u8).range(1..=i64::from(pool::MOST_THREADS)).map(usize::from)
+    clap::value_parser!(u8).range(1..=i64::from(pool::MAX_THREADS)).map(usize::from)
 }
 
 impl Limits {

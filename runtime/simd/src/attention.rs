@@ -1,237 +1,263 @@
-//! Attention: for each query the mean of values, weighted by how well their keys match it.
+//! Scaled dot-product attention.
 //!
-//! Keys are visited in blocks, and each query keeps the largest score, the sum of weights and the
-//! weighted sum so far, so that memory grows with neither queries nor keys. Many queries are
-//! computed in the lanes of vectors; for few, vectors run along the width.
+//! Keys are processed in blocks with an online softmax: each query keeps its maximum score, the sum
+//! of its weights and its weighted sum of values, so that the scratch buffer grows neither with
+//! `query_len` nor with `kv_len`. `prefill` holds a query in each vector lane; `decode`, for few
+//! queries, vectorizes along `head_dim`.
 //!
-//! Source: Dao and others 2022, arXiv 2205.14135; Milakov and Gimelshein 2018, arXiv 1805.02867.
+//! Sources: Dao et al. 2022, arXiv 2205.14135 (FlashAttention); Milakov and Gimelshein 2018,
+//! arXiv 1805.02867 (online softmax).
 
-mod few;
-mod many;
+mod decode;
+mod prefill;
 
 use afferent_core::{bf16, f16};
 
 use crate::{Isa, Routine, Simd};
 
-/// Keys in a block: so few that keys or values, scores and queries fit into the smallest cache.
-const BLOCK: usize = 64;
+/// Keys per block: keys or values, scores and queries of a block fit the first-level cache.
+const BLOCK_KEYS: usize = 64;
 
-/// The most lanes of the two vectors that hold queries.
-const LANES: usize = 32;
+/// Maximum lanes of the two vectors that hold queries.
+const MAX_QUERY_LANES: usize = 32;
 
-/// Numbers of a tensor, in one of the dtypes that attention takes.
+/// Elements of an input, in one of the supported dtypes.
 #[derive(Clone, Copy)]
-pub enum Numbers<'a> {
-    /// Of 32 bits.
+pub enum TensorData<'a> {
+    /// `f32`.
     F32(&'a [f32]),
-    /// Half precision.
+    /// `f16`.
     F16(&'a [f16]),
-    /// The upper half of 32 bits.
+    /// `bf16`.
     Bf16(&'a [bf16]),
-    /// `(number - zero point) · scale`, with a scale and a zero point for each row of `width`.
+    /// Quantized: `(data - zero_point) * scale`, with a scale and a zero point per row of
+    /// `head_dim` elements.
     I8 {
-        /// The numbers.
-        numbers: &'a [i8],
-        /// A scale for each row.
+        /// Quantized elements.
+        data: &'a [i8],
+        /// Scale of each row.
         scales: &'a [f32],
-        /// A zero point for each row.
+        /// Zero point of each row.
         zero_points: &'a [i8],
     },
 }
 
-/// The results, in the dtype of a tensor.
-pub enum NumbersMut<'a> {
-    /// Of 32 bits.
+/// Elements of the output, in one of the supported dtypes.
+pub enum TensorDataMut<'a> {
+    /// `f32`.
     F32(&'a mut [f32]),
-    /// Half precision.
+    /// `f16`.
     F16(&'a mut [f16]),
-    /// The upper half of 32 bits.
+    /// `bf16`.
     Bf16(&'a mut [bf16]),
 }
 
-/// Rows of numbers, one for each batch, head and position.
+/// Query, key or value: a row of `head_dim` contiguous elements per batch, head and position.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
-    /// All numbers; those of a row are adjacent.
-    pub numbers: Numbers<'a>,
-    /// Numbers from one batch to the next.
-    pub batch: usize,
-    /// Numbers from one head to the next.
-    pub head: usize,
-    /// Numbers from one position to the next.
-    pub position: usize,
+pub struct StridedRows<'a> {
+    /// Elements.
+    pub data: TensorData<'a>,
+    /// Elements from one batch to the next.
+    pub batch_stride: usize,
+    /// Elements from one head to the next.
+    pub head_stride: usize,
+    /// Elements from one position to the next.
+    pub position_stride: usize,
 }
 
-/// What attention computes from.
+/// Inputs of attention: `softmax(query · keyᵀ * scale + mask) · value`.
 pub struct Attention<'a> {
     /// Queries.
-    pub query: Rows<'a>,
+    pub query: StridedRows<'a>,
     /// Keys.
-    pub key: Rows<'a>,
+    pub key: StridedRows<'a>,
     /// Values.
-    pub value: Rows<'a>,
-    /// What is added to the score of each key, for each query.
+    pub value: StridedRows<'a>,
+    /// Additive mask, `query_len` × `kv_len`.
     pub mask: Option<&'a [f32]>,
     /// Batches of all three.
     pub batches: usize,
     /// Heads of the queries.
     pub heads: usize,
-    /// Heads of keys and values, a divisor of `heads`: each serves as many heads in a row.
-    pub key_heads: usize,
+    /// Heads of keys and values; divides `heads`. Each serves `heads / kv_heads` consecutive query
+    /// heads (grouped-query attention).
+    pub kv_heads: usize,
     /// Positions of the queries.
-    pub queries: usize,
+    pub query_len: usize,
     /// Positions of keys and values.
-    pub keys: usize,
-    /// Numbers in a row.
-    pub width: usize,
-    /// If a query sees no later key: the position of the first query among the keys.
-    pub causal: Option<usize>,
-    /// What multiplies the product of query and key.
+    pub kv_len: usize,
+    /// Elements per row.
+    pub head_dim: usize,
+    /// Causal mask: position of the first query among the keys. `None` shows all keys to each query.
+    pub causal_offset: Option<usize>,
+    /// Factor of the scores.
     pub scale: f32,
 }
 
+/// A row of an input: its batch, head and position.
+#[derive(Clone, Copy)]
+struct RowIndex {
+    batch: usize,
+    head: usize,
+    position: usize,
+}
+
+/// Buffers that blocks of keys and values are converted or copied to.
+struct BlockBuffers<'b> {
+    keys: &'b mut [f32],
+    values: &'b mut [f32],
+}
+
 impl Attention<'_> {
-    /// Numbers of scratch memory that [`Attention::run`] needs; `None` when they overflow.
+    /// Scratch buffer of [`Attention::run`], in elements; `None` if it overflows.
     pub fn scratch_len(&self) -> Option<usize> {
-        let keys = BLOCK.min(self.keys);
-        let rows = self.heads.checked_mul(self.queries)?.min(self.rows_if_few()?);
-        let few = rows.checked_mul(few::scratch_len(self.width)?)?;
-        let blocks = self.width.checked_mul(2 * keys)?;
-        few.max(many::scratch_len(self.width)?).checked_add(blocks)
+        let keys = BLOCK_KEYS.min(self.kv_len);
+        let rows = self.heads.checked_mul(self.query_len)?.min(self.max_decode_rows()?);
+        let decode = rows.checked_mul(decode::scratch_len(self.head_dim)?)?;
+        let blocks = self.head_dim.checked_mul(2 * keys)?;
+        decode.max(prefill::scratch_len(self.head_dim)?).checked_add(blocks)
     }
 
-    /// Rows of all heads where a head has few.
-    fn rows_if_few(&self) -> Option<usize> {
-        self.key_heads.checked_mul(LANES)
+    /// Maximum query rows of all heads that `decode` computes.
+    fn max_decode_rows(&self) -> Option<usize> {
+        self.kv_heads.checked_mul(MAX_QUERY_LANES)
     }
 
-    /// Computes `out`, which has the layout of the queries. A query that sees no key gets zeros.
+    /// Computes attention and writes it to `out`, which has the layout of the queries. The result of
+    /// a query that sees no key is zero.
     ///
     /// # Panics
-    /// When a row lies outside its numbers, or `scratch` is shorter than
-    /// [`Attention::scratch_len`].
-    pub fn run(&self, isa: Isa, out: NumbersMut<'_>, scratch: &mut [f32]) {
-        if self.key_heads > 0 && self.width > 0 {
+    /// If a row lies outside its data, or `scratch` is shorter than [`Attention::scratch_len`].
+    pub fn run(&self, isa: Isa, out: TensorDataMut<'_>, scratch: &mut [f32]) {
+        if self.kv_heads > 0 && self.head_dim > 0 {
             isa.run(Run { attention: self, out, scratch });
         }
     }
 
-    /// Queries that a key and value head serves.
-    fn group(&self) -> usize {
-        self.heads / self.key_heads * self.queries
+    /// Query rows that share a key-value head: positions of all its query heads.
+    fn rows_per_kv_head(&self) -> usize {
+        self.heads / self.kv_heads * self.query_len
     }
 
-    /// Where the row of a query begins: that of the number `row` among those of a key head.
-    fn at(&self, batch: usize, key_head: usize, row: usize) -> usize {
-        let (head, position) = (row / self.queries, row % self.queries);
-        let head = key_head * (self.heads / self.key_heads) + head;
-        batch * self.query.batch + head * self.query.head + position * self.query.position
+    /// Index of the first element of query row `row` of a key-value head.
+    fn query_start(&self, batch: usize, kv_head: usize, row: usize) -> usize {
+        let (head, position) = (row / self.query_len, row % self.query_len);
+        let head = kv_head * (self.heads / self.kv_heads) + head;
+        self.query.start(RowIndex { batch, head, position })
     }
 
-    /// Keys that the query of the number `row` sees.
-    fn seen(&self, row: usize) -> usize {
-        let last = |first: usize| (first + row % self.queries + 1).min(self.keys);
-        self.causal.map_or(self.keys, last)
+    /// Number of keys that query row `row` sees.
+    fn visible_keys(&self, row: usize) -> usize {
+        let causal = |offset: usize| (offset + row % self.query_len + 1).min(self.kv_len);
+        self.causal_offset.map_or(self.kv_len, causal)
     }
 
-    /// What is added to the scores of the query of the number `row`, from the key `from` on.
-    fn masked(&self, row: usize, from: usize) -> Option<&[f32]> {
-        self.mask.map(|mask| &mask[row % self.queries * self.keys..][..self.keys][from..])
+    /// Mask of query row `row` from key `key` on.
+    fn mask_row(&self, row: usize, key: usize) -> Option<&[f32]> {
+        self.mask.map(|mask| &mask[row % self.query_len * self.kv_len..][..self.kv_len][key..])
     }
 }
 
-impl<'a> Rows<'a> {
-    /// `count` rows from `position` on, and the numbers from one row to the next; `buffer` holds
-    /// them if they are to be converted.
+impl<'a> StridedRows<'a> {
+    /// Index of the first element of a row.
+    #[inline(always)]
+    fn start(&self, RowIndex { batch, head, position }: RowIndex) -> usize {
+        batch * self.batch_stride + head * self.head_stride + position * self.position_stride
+    }
+
+    /// `count` rows from `first` on as `f32`, and their stride. Converts them to `buffer` if they
+    /// have another dtype.
     #[inline(always)]
     fn block<'b>(
         &self,
-        (batch, head, position): (usize, usize, usize),
-        (count, width): (usize, usize),
+        first: RowIndex,
+        count: usize,
+        head_dim: usize,
         buffer: &'b mut [f32],
     ) -> (&'b [f32], usize)
     where
         'a: 'b,
     {
-        let start = batch * self.batch + head * self.head + position * self.position;
-        if let Numbers::F32(numbers) = self.numbers {
-            return (&numbers[start..], self.position);
+        if let TensorData::F32(data) = self.data {
+            return (&data[self.start(first)..], self.position_stride);
         }
-        (self.packed((batch, head, position), (count, width), buffer), width)
+        (self.contiguous_block(first, count, head_dim, buffer), head_dim)
     }
 
-    /// `count` rows from `position` on, one after the other; `buffer` holds them if they are not.
+    /// `count` contiguous rows from `first` on as `f32`. Copies them to `buffer` if they are strided
+    /// or have another dtype.
     #[inline(always)]
-    fn packed<'b>(
+    fn contiguous_block<'b>(
         &self,
-        (batch, head, position): (usize, usize, usize),
-        (count, width): (usize, usize),
+        first: RowIndex,
+        count: usize,
+        head_dim: usize,
         buffer: &'b mut [f32],
     ) -> &'b [f32]
     where
         'a: 'b,
     {
-        let start = batch * self.batch + head * self.head + position * self.position;
-        if let (Numbers::F32(numbers), true) = (self.numbers, self.position == width) {
-            return &numbers[start..][..count * width];
+        let start = self.start(first);
+        if let (TensorData::F32(data), true) = (self.data, self.position_stride == head_dim) {
+            return &data[start..][..count * head_dim];
         }
-        let buffer = &mut buffer[..count * width];
-        for (row, to) in buffer.chunks_exact_mut(width).enumerate() {
-            self.numbers.read(start + row * self.position, to);
+        let buffer = &mut buffer[..count * head_dim];
+        for (row, to) in buffer.chunks_exact_mut(head_dim).enumerate() {
+            self.data.read_row(start + row * self.position_stride, to);
         }
         buffer
     }
 }
 
-impl Numbers<'_> {
-    /// A row that begins at `start`.
+impl TensorData<'_> {
+    /// Converts the row that begins at index `start`.
     #[inline(always)]
-    fn read(&self, start: usize, to: &mut [f32]) {
+    fn read_row(&self, start: usize, to: &mut [f32]) {
         let len = to.len();
         match *self {
-            Self::F32(numbers) => to.copy_from_slice(&numbers[start..][..len]),
-            Self::F16(numbers) => {
-                let from = &numbers[start..][..len];
+            Self::F32(data) => to.copy_from_slice(&data[start..][..len]),
+            Self::F16(data) => {
+                let from = &data[start..][..len];
                 to.iter_mut().zip(from).for_each(|(to, x)| *to = x.to_f32());
             }
-            Self::Bf16(numbers) => {
-                let from = &numbers[start..][..len];
+            Self::Bf16(data) => {
+                let from = &data[start..][..len];
                 to.iter_mut().zip(from).for_each(|(to, x)| *to = x.to_f32());
             }
-            Self::I8 { numbers, scales, zero_points } => {
-                let (from, row) = (&numbers[start..][..len], start / len);
-                let (scale, zero) = (scales[row], i32::from(zero_points[row]));
+            Self::I8 { data, scales, zero_points } => {
+                let (from, row) = (&data[start..][..len], start / len);
+                let (scale, zero_point) = (scales[row], i32::from(zero_points[row]));
                 for (to, &x) in to.iter_mut().zip(from) {
-                    *to = (i32::from(x) - zero) as f32 * scale;
+                    *to = (i32::from(x) - zero_point) as f32 * scale;
                 }
             }
         }
     }
 }
 
-impl NumbersMut<'_> {
-    /// Writes a row that begins at `start`: `from` times `factor`.
+impl TensorDataMut<'_> {
+    /// Writes `from * factor` to the row that begins at index `start`.
     #[inline(always)]
-    fn write(&mut self, start: usize, from: &[f32], factor: f32) {
+    fn write_row(&mut self, start: usize, from: &[f32], factor: f32) {
         let len = from.len();
         match self {
-            Self::F32(numbers) => {
-                let to = &mut numbers[start..][..len];
+            Self::F32(data) => {
+                let to = &mut data[start..][..len];
                 to.iter_mut().zip(from).for_each(|(to, x)| *to = x * factor);
             }
-            Self::F16(numbers) => {
-                let to = &mut numbers[start..][..len];
+            Self::F16(data) => {
+                let to = &mut data[start..][..len];
                 to.iter_mut().zip(from).for_each(|(to, x)| *to = f16::from_f32(x * factor));
             }
-            Self::Bf16(numbers) => {
-                let to = &mut numbers[start..][..len];
+            Self::Bf16(data) => {
+                let to = &mut data[start..][..len];
                 to.iter_mut().zip(from).for_each(|(to, x)| *to = bf16::from_f32(x * factor));
             }
         }
     }
 }
 
-/// One over the sum of the weights of a query, or zero where there are none.
+/// `1 / sum` of the weights of a query; zero if the query sees no key.
 #[inline(always)]
 fn reciprocal(sum: f32) -> f32 {
     if sum == 0.0 { 0.0 } else { 1.0 / sum }
@@ -239,7 +265,7 @@ fn reciprocal(sum: f32) -> f32 {
 
 struct Run<'r, 'a> {
     attention: &'r Attention<'a>,
-    out: NumbersMut<'r>,
+    out: TensorDataMut<'r>,
     scratch: &'r mut [f32],
 }
 
@@ -249,14 +275,14 @@ impl Routine for Run<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let attention = self.attention;
-        let keys = BLOCK.min(attention.keys) * attention.width;
-        let (keys_block, rest) = self.scratch.split_at_mut(keys);
-        let (values_block, scratch) = rest.split_at_mut(keys);
-        let blocks = [keys_block, values_block];
-        if attention.group() <= S::LANES {
-            few::run(simd, attention, &mut self.out, blocks, scratch);
+        let block_len = BLOCK_KEYS.min(attention.kv_len) * attention.head_dim;
+        let (keys, rest) = self.scratch.split_at_mut(block_len);
+        let (values, scratch) = rest.split_at_mut(block_len);
+        let buffers = BlockBuffers { keys, values };
+        if attention.rows_per_kv_head() <= S::LANES {
+            decode::run(simd, attention, &mut self.out, buffers, scratch);
         } else {
-            many::run(simd, attention, &mut self.out, blocks, scratch);
+            prefill::run(simd, attention, &mut self.out, buffers, scratch);
         }
     }
 }

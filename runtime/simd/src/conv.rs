@@ -3,17 +3,21 @@
 //! Most are products of the weights with patches of the input, which are packed panel by panel and
 //! never exist as a whole. One output for each input channel is summed up directly.
 
-mod depthwise;
-mod patches;
+mod depthwise_nchw;
+pub mod depthwise_nhwc;
+pub mod depthwise_nhwc_q8;
+mod im2col;
+pub mod winograd;
 
 use afferent_core::Workers;
 
 use crate::{
-    Isa,
-    gemm::{Addend, Gemm, Lines, Panels, Target},
+    Isa, SizeError,
+    gemm::{Addend, Dim, Gemm, MatrixStrides, Operand, Output, StridedOperand},
+    parallel,
 };
-use depthwise::Planes;
-use patches::Patches;
+use depthwise_nchw::DepthwiseNchw;
+use im2col::Im2col;
 
 /// Sizes and settings of a convolution; one with fewer than three dimensions has the last ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +46,13 @@ pub struct Geometry {
 
 /// The strides of a tensor: image or output channel, channel, positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Steps {
+pub struct Strides {
     /// Between images; of weights, between output channels.
     pub outer: usize,
     /// Between channels.
     pub channel: usize,
     /// Between positions.
-    pub space: [usize; 3],
+    pub spatial: [usize; 3],
 }
 
 /// A convolution.
@@ -59,11 +63,11 @@ pub struct Conv<'d> {
     /// The input.
     pub x: &'d [f32],
     /// Its strides.
-    pub x_steps: Steps,
+    pub x_strides: Strides,
     /// The weights.
     pub weight: &'d [f32],
     /// Their strides.
-    pub w_steps: Steps,
+    pub weight_strides: Strides,
     /// What is added to each output channel.
     pub bias: Option<&'d [f32]>,
     /// The bounds of the result; NaN stays.
@@ -109,18 +113,18 @@ fn product(factor: usize, sizes: [usize; 3]) -> usize {
     sizes.into_iter().fold(factor, usize::saturating_mul)
 }
 
-impl Steps {
+impl Strides {
     /// The step between neighbours when positions of `sizes` are counted in row-major order;
     /// `None` when it is not always the same.
-    pub fn position(&self, sizes: [usize; 3]) -> Option<usize> {
+    pub fn uniform_spatial(&self, sizes: [usize; 3]) -> Option<usize> {
         let mut wanted = None;
         let mut count = 1_usize;
         for dim in (0..3).rev() {
             if sizes[dim] == 1 {
                 continue;
             }
-            let step = *wanted.get_or_insert(self.space[dim]);
-            if self.space[dim] != step.checked_mul(count)? {
+            let step = *wanted.get_or_insert(self.spatial[dim]);
+            if self.spatial[dim] != step.checked_mul(count)? {
                 return None;
             }
             count = count.checked_mul(sizes[dim])?;
@@ -129,9 +133,9 @@ impl Steps {
     }
 
     /// Whether every element is inside a slice of `len`; there is one.
-    fn fit(&self, len: usize, outer: usize, channels: usize, sizes: [usize; 3]) -> bool {
+    fn covers(&self, len: usize, outer: usize, channels: usize, sizes: [usize; 3]) -> bool {
         let mut last = Some(0_usize);
-        let space = sizes.into_iter().zip(self.space);
+        let space = sizes.into_iter().zip(self.spatial);
         for (size, step) in space.chain([(outer, self.outer), (channels, self.channel)]) {
             let more = size.checked_sub(1).and_then(|count| count.checked_mul(step));
             last = last.zip(more).and_then(|(last, more)| last.checked_add(more));
@@ -143,9 +147,9 @@ impl Steps {
 impl Conv<'_> {
     /// Numbers of scratch memory that [`Conv::write`] takes on `threads` threads; `None` for
     /// strides that it does not compute.
-    pub fn scratch_len(&self, isa: Isa, to: Steps, threads: usize) -> Option<usize> {
+    pub fn scratch_len(&self, isa: Isa, to: Strides, threads: usize) -> Option<usize> {
         Some(match self.way(to)? {
-            Way::Planes => Planes::new(self, isa)?.scratch_len(threads),
+            Way::Planes => DepthwiseNchw::new(self, isa)?.scratch_len(threads),
             Way::ChannelsByPositions { .. } => match self.direct(0) {
                 Some(x) => self.by_channels(self.weights(0)?, x, 0).scratch_len(isa, threads),
                 None => {
@@ -163,64 +167,72 @@ impl Conv<'_> {
         })
     }
 
-    /// Writes the convolution to `out`, whose strides are `to`. `None` where
-    /// [`Conv::scratch_len`] gives that, something does not fit its slice, or the scratch memory is
-    /// too small; nothing is written then.
-    pub fn write(
+    /// Computes the convolution and writes it to `out` with strides `to`.
+    ///
+    /// # Errors
+    /// [`SizeError`] if [`Conv::scratch_len`] returns `None`, or a slice does not match the sizes.
+    pub fn run(
         &self,
         isa: Isa,
         out: &mut [f32],
-        to: Steps,
+        to: Strides,
         scratch: &mut [f32],
         workers: Option<&dyn Workers>,
-    ) -> Option<()> {
-        let way = self.way(to)?;
+    ) -> Result<(), SizeError> {
+        let unsupported = SizeError::Parameter {
+            parameter: "geometry",
+            expected: "strides that `scratch_len` supports, and slices that hold all elements",
+        };
+        let way = self.way(to).ok_or(unsupported)?;
         let g = &self.geometry;
         let channels = g.groups * g.out_channels;
-        if !to.fit(out.len(), g.batch, channels, g.output) {
-            return None;
-        }
+        let covers_out = to.covers(out.len(), g.batch, channels, g.output);
+        SizeError::check_parameter("out", "as long as its strides require", covers_out)?;
         if way == Way::Planes {
-            return Planes::new(self, isa)?.write(out, to, scratch, workers);
+            let conv = DepthwiseNchw::new(self, isa).ok_or(unsupported)?;
+            return conv.run(out, to, scratch, workers);
         }
-        let wanted = self.scratch_len(isa, to, workers.map_or(1, Workers::threads))?;
-        scratch.get(..wanted)?;
+        let required = self.scratch_len(isa, to, parallel::threads(workers)).ok_or(unsupported)?;
+        SizeError::check_min("scratch", scratch.len(), Some(required))?;
         for part in 0..g.batch * g.groups {
             let (item, group) = (part / g.groups, part % g.groups);
-            let x_at = item * self.x_steps.outer + group * g.in_channels * self.x_steps.channel;
+            let x_at = item * self.x_strides.outer + group * g.in_channels * self.x_strides.channel;
             let first = group * g.out_channels;
-            let weights = self.weights(first)?;
+            let weights = self.weights(first).ok_or(unsupported)?;
             let data = &mut out[item * to.outer + first * to.channel..];
+            let im2col = || self.patches(x_at).ok_or(unsupported);
             match (way, self.direct(x_at)) {
                 (Way::PositionsByChannels { position }, x) => {
-                    let target = Target { data, row: position, col: to.channel };
+                    let strides = MatrixStrides { row: position, col: to.channel };
+                    let out = Output { data, strides };
                     match x {
-                        Some(x) => self
-                            .by_positions(x, weights, first)
-                            .write(isa, target, scratch, workers)?,
+                        Some(x) => {
+                            self.by_positions(x, weights, first).run(isa, out, scratch, workers)?
+                        }
                         None => self
-                            .by_positions(self.patches(x_at)?, weights, first)
-                            .write(isa, target, scratch, workers)?,
+                            .by_positions(im2col()?, weights, first)
+                            .run(isa, out, scratch, workers)?,
                     }
                 }
                 (Way::ChannelsByPositions { position }, x) => {
-                    let target = Target { data, row: to.channel, col: position };
+                    let strides = MatrixStrides { row: to.channel, col: position };
+                    let out = Output { data, strides };
                     match x {
-                        Some(x) => self
-                            .by_channels(weights, x, first)
-                            .write(isa, target, scratch, workers)?,
+                        Some(x) => {
+                            self.by_channels(weights, x, first).run(isa, out, scratch, workers)?
+                        }
                         None => self
-                            .by_channels(weights, self.patches(x_at)?, first)
-                            .write(isa, target, scratch, workers)?,
+                            .by_channels(weights, im2col()?, first)
+                            .run(isa, out, scratch, workers)?,
                     }
                 }
-                (Way::Planes, _) => return None,
+                (Way::Planes, _) => return Err(unsupported),
             }
         }
-        Some(())
+        Ok(())
     }
 
-    fn way(&self, to: Steps) -> Option<Way> {
+    fn way(&self, to: Strides) -> Option<Way> {
         let g = &self.geometry;
         let channels = g.groups.checked_mul(g.in_channels)?;
         let outputs = g.groups.checked_mul(g.out_channels)?;
@@ -229,16 +241,16 @@ impl Conv<'_> {
             && g.taps() > 0
             && g.positions() > 0
             && g.in_channels > 0
-            && self.x_steps.fit(self.x.len(), g.batch, channels, g.input)
-            && self.w_steps.fit(self.weight.len(), outputs, g.in_channels, g.kernel)
+            && self.x_strides.covers(self.x.len(), g.batch, channels, g.input)
+            && self.weight_strides.covers(self.weight.len(), outputs, g.in_channels, g.kernel)
             && self.bias.is_none_or(|bias| bias.len() >= outputs);
-        let position = to.position(g.output).filter(|_| fits)?;
-        if Planes::fit(self, to) {
+        let position = to.uniform_spatial(g.output).filter(|_| fits)?;
+        if DepthwiseNchw::supports(self, to) {
             return Some(Way::Planes);
         }
         self.order()?;
-        let by_rows = self.x_steps.space[2] == 1 || g.input[2] == 1;
-        if !by_rows && self.x_steps.channel != 1 && g.in_channels > 1 {
+        let by_rows = self.x_strides.spatial[2] == 1 || g.input[2] == 1;
+        if !by_rows && self.x_strides.channel != 1 && g.in_channels > 1 {
             return None;
         }
         Some(if to.channel == 1 && g.out_channels > 1 {
@@ -253,8 +265,8 @@ impl Conv<'_> {
     fn order(&self) -> Option<(usize, usize)> {
         let g = &self.geometry;
         let (channels, taps) = (g.in_channels, g.taps());
-        let tap = self.w_steps.position(g.kernel)?;
-        match (self.w_steps.channel, tap) {
+        let tap = self.weight_strides.uniform_spatial(g.kernel)?;
+        match (self.weight_strides.channel, tap) {
             (_, 1) if channels == 1 => Some((taps, 1)),
             (1, _) if taps == 1 => Some((1, channels)),
             (channel, 1) if channel == taps => Some((taps, 1)),
@@ -264,50 +276,57 @@ impl Conv<'_> {
     }
 
     /// The weights of the output channels of the group that starts with channel `first`.
-    fn weights(&self, first: usize) -> Option<Lines<'_>> {
-        let outer = self.w_steps.outer;
+    fn weights(&self, first: usize) -> Option<StridedOperand<'_>> {
+        let outer = self.weight_strides.outer;
         let data = self.weight.get(first * outer..)?;
-        Lines::new(data, (self.geometry.out_channels, outer), (self.geometry.inner(), 1))
+        let columns = Dim { len: self.geometry.out_channels, stride: outer };
+        StridedOperand::new(data, columns, Dim { len: self.geometry.inner(), stride: 1 })
     }
 
     /// The input from `at` on as lines, where each output depends on one position.
-    fn direct(&self, at: usize) -> Option<Lines<'_>> {
+    fn direct(&self, at: usize) -> Option<StridedOperand<'_>> {
         let g = &self.geometry;
         let same = g.kernel == [1; 3] && g.stride == [1; 3] && g.padding == [0; 3];
-        let step = self.x_steps.position(g.input).filter(|_| same)?;
+        let step = self.x_strides.uniform_spatial(g.input).filter(|_| same)?;
         let data = self.x.get(at..)?;
-        Lines::new(data, (g.positions(), step), (g.in_channels, self.x_steps.channel))
+        let positions = Dim { len: g.positions(), stride: step };
+        let channels = Dim { len: g.in_channels, stride: self.x_strides.channel };
+        StridedOperand::new(data, positions, channels)
     }
 
-    fn patches(&self, at: usize) -> Option<Patches<'_>> {
+    fn patches(&self, at: usize) -> Option<Im2col<'_>> {
         let (channel, tap) = self.order()?;
         let x = self.x.get(at..)?;
-        Some(Patches { x, steps: self.x_steps, geometry: &self.geometry, channel, tap })
+        Some(Im2col { x, strides: self.x_strides, geometry: &self.geometry, channel, tap })
     }
 
-    fn by_channels<'d, P: Panels>(
+    fn by_channels<'d, P: Operand>(
         &'d self,
-        a: Lines<'d>,
+        a: StridedOperand<'d>,
         b: P,
         first: usize,
-    ) -> Gemm<'d, Lines<'d>, P> {
+    ) -> Gemm<'d, StridedOperand<'d>, P> {
         let (rows, cols) = (self.geometry.out_channels, self.geometry.positions());
         let (inner, addend) = (self.geometry.inner(), self.addend(first, 1, 0));
         Gemm { a, b, rows, inner, cols, alpha: 1.0, addend, clamp: self.clamp }
     }
 
-    fn by_positions<'d, P: Panels>(
+    fn by_positions<'d, P: Operand>(
         &'d self,
         a: P,
-        b: Lines<'d>,
+        b: StridedOperand<'d>,
         first: usize,
-    ) -> Gemm<'d, P, Lines<'d>> {
+    ) -> Gemm<'d, P, StridedOperand<'d>> {
         let (rows, cols) = (self.geometry.positions(), self.geometry.out_channels);
         let (inner, addend) = (self.geometry.inner(), self.addend(first, 0, 1));
         Gemm { a, b, rows, inner, cols, alpha: 1.0, addend, clamp: self.clamp }
     }
 
     fn addend(&self, first: usize, row: usize, col: usize) -> Option<Addend<'_>> {
-        self.bias.map(|bias| Addend { data: &bias[first..], row, col, beta: 1.0 })
+        self.bias.map(|bias| Addend {
+            data: &bias[first..],
+            strides: MatrixStrides { row, col },
+            beta: 1.0,
+        })
     }
 }

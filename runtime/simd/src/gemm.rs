@@ -11,11 +11,11 @@ pub(crate) mod tile;
 use afferent_core::Workers;
 
 use crate::{
-    Isa,
-    parallel::{self, Shared},
+    Isa, SizeError,
+    parallel::{self, Grain, SharedSlice},
 };
 
-pub use panels::{Lines, Panels, Part};
+pub use panels::{Dim, Operand, PanelRange, StridedOperand};
 use tile::{Start, Strips};
 
 /// The most products that a tile adds up between two visits of its sums in memory.
@@ -23,9 +23,6 @@ const DEPTH: usize = 384;
 
 /// Elements of the left operand that should stay in the second-level cache.
 const BLOCK: usize = 128 * 1024;
-
-/// The least multiplications that are worth another thread.
-const WORTH: usize = 1 << 20;
 
 /// Numbers in a line of the cache.
 const CACHE_LINE: usize = 16;
@@ -58,23 +55,41 @@ pub struct Gemm<'d, A, B> {
 pub struct Addend<'d> {
     /// The elements.
     pub data: &'d [f32],
-    /// Step between rows; zero repeats one.
-    pub row: usize,
-    /// Step between columns; zero repeats one.
-    pub col: usize,
+    /// Strides; zero repeats a row or a column.
+    pub strides: MatrixStrides,
     /// Factor.
     pub beta: f32,
 }
 
-/// Where a product goes: element `(i, j)` to `data[i * row + j * col]`.
-#[derive(Debug)]
-pub struct Target<'o> {
-    /// The elements.
-    pub data: &'o mut [f32],
-    /// Step between rows.
+/// Strides of a matrix: element `(i, j)` is at `i * row + j * col`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatrixStrides {
+    /// Elements from one row to the next.
     pub row: usize,
-    /// Step between columns.
+    /// Elements from one column to the next.
     pub col: usize,
+}
+
+impl MatrixStrides {
+    /// Strides of the transposed matrix.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        Self { row: self.col, col: self.row }
+    }
+
+    /// Index of the element `(row, col)`.
+    fn index(self, row: usize, col: usize) -> usize {
+        row * self.row + col * self.col
+    }
+}
+
+/// Output of a product.
+#[derive(Debug)]
+pub struct Output<'o> {
+    /// Elements.
+    pub data: &'o mut [f32],
+    /// Strides.
+    pub strides: MatrixStrides,
 }
 
 /// How a product is cut up.
@@ -102,94 +117,101 @@ struct Area {
     cols: usize,
 }
 
-impl<A: Panels, B: Panels> Gemm<'_, A, B> {
-    /// Numbers of scratch memory that [`Gemm::write`] takes on `threads` threads.
+impl<A: Operand, B: Operand> Gemm<'_, A, B> {
+    /// Numbers of scratch memory that [`Gemm::run`] takes on `threads` threads.
     pub fn scratch_len(&self, isa: Isa, threads: usize) -> usize {
         let plan = self.plan(isa);
-        plan.scratch_len().saturating_mul(self.pieces(threads)).saturating_add(CACHE_LINE)
+        plan.scratch_len().saturating_mul(self.tasks(threads)).saturating_add(CACHE_LINE)
     }
 
-    /// Writes the product. `None` where an operand, the addend or the target is too short, or the
-    /// scratch memory is less than [`Gemm::scratch_len`]; nothing is written then.
-    pub fn write(
+    /// Computes the product and writes it to `out`. `scratch` holds [`Gemm::scratch_len`] elements.
+    ///
+    /// # Errors
+    /// [`SizeError`] if a slice does not match the sizes.
+    pub fn run(
         &self,
         isa: Isa,
-        out: Target<'_>,
+        out: Output<'_>,
         scratch: &mut [f32],
         workers: Option<&dyn Workers>,
-    ) -> Option<()> {
+    ) -> Result<(), SizeError> {
         if self.rows == 0 || self.cols == 0 {
-            return Some(());
+            return Ok(());
         }
-        self.fits(&out)?;
+        self.check(&out)?;
         let plan = self.plan(isa);
-        let wanted = self.pieces(workers.map_or(1, Workers::threads));
-        // Rows and columns of a target that overlap belong to one thread.
-        let pieces = if out.is_apart(self.rows, self.cols) { wanted } else { 1 };
+        let wanted = self.tasks(parallel::threads(workers));
+        // Rows and columns of an output that overlap belong to one thread.
+        let tasks = if out.is_disjoint(self.rows, self.cols) { wanted } else { 1 };
         let skip = scratch.as_ptr().align_offset(CACHE_LINE * size_of::<f32>());
         let len = plan.scratch_len();
-        let scratch = scratch.get_mut(skip..)?.get_mut(..len * pieces)?;
-        let data = Shared::new(out.data);
-        let steps = (out.row, out.col);
-        // Whole panels or strips, so that threads share no line of the cache more than needed.
+        let required = len.checked_mul(tasks).and_then(|len| len.checked_add(skip));
+        SizeError::check_min("scratch", scratch.len(), required)?;
+        let scratch = &mut scratch[skip..][..len * tasks];
+        let data = SharedSlice::new(out.data);
+        let strides = out.strides;
+        // Whole panels or strips, so that threads share as few cache lines as possible.
         let by_cols = self.cols >= self.rows;
         let (count, unit) =
             if by_cols { (self.cols, plan.width) } else { (self.rows, tile::rows(isa)) };
-        let share = count.div_ceil(unit).div_ceil(pieces) * unit;
-        parallel::for_each_chunk(workers, scratch, len, |piece, mine| {
-            let from = count.min(piece * share);
-            let len_here = share.min(count - from);
+        let share = count.div_ceil(unit).div_ceil(tasks) * unit;
+        parallel::for_each_chunk(workers, scratch, len, |task, scratch| {
+            let start = count.min(task * share);
+            let len = share.min(count - start);
             let area = if by_cols {
-                Area { row: 0, rows: self.rows, col: from, cols: len_here }
+                Area { row: 0, rows: self.rows, col: start, cols: len }
             } else {
-                Area { row: from, rows: len_here, col: 0, cols: self.cols }
+                Area { row: start, rows: len, col: 0, cols: self.cols }
             };
-            self.write_area(plan, area, &data, steps, mine);
+            self.run_area(plan, area, &data, strides, scratch);
         });
-        Some(())
+        Ok(())
     }
 
-    fn pieces(&self, threads: usize) -> usize {
-        let work = self.rows.saturating_mul(self.cols).saturating_mul(self.inner);
-        threads.min(work / WORTH).max(1)
+    fn tasks(&self, threads: usize) -> usize {
+        let macs = self.rows.saturating_mul(self.cols).saturating_mul(self.inner);
+        Grain::GEMM.tasks(macs, threads)
     }
 
     fn plan(&self, isa: Isa) -> Plan {
         let lanes = isa.lanes();
         let width = if self.cols <= lanes { lanes } else { 2 * lanes };
         let depth = self.inner.div_ceil(self.inner.div_ceil(DEPTH).max(1)).max(1);
-        let by_rows = self.a.lines().is_some_and(|lines| lines.k_step == 1);
+        let by_rows = self.a.strided().is_some_and(|lines| lines.k_step == 1);
         let few = self.cols <= 2 * width;
-        let packs_a = self.a.lines().is_none_or(|lines| !(by_rows || lines.step == 1 && few));
+        let packs_a = self.a.strided().is_none_or(|lines| !(by_rows || lines.step == 1 && few));
         let most = if packs_a { BLOCK / depth } else { 1024 };
         let rows = most.next_multiple_of(tile::rows(isa)).min(self.rows);
         let panel_first = !packs_a && self.rows.saturating_mul(self.inner) <= BLOCK;
         Plan { isa, width, depth, rows, packs_a, panel_first }
     }
 
-    fn fits(&self, out: &Target<'_>) -> Option<()> {
+    fn check(&self, out: &Output<'_>) -> Result<(), SizeError> {
         if self.rows == 0 || self.cols == 0 {
-            return Some(());
+            return Ok(());
         }
-        let inside = |len: usize, row: usize, col: usize| {
-            let last = (self.rows - 1).checked_mul(row)?;
-            let last = last.checked_add((self.cols - 1).checked_mul(col)?)?;
-            (last < len).then_some(())
+        let end = |strides: MatrixStrides| {
+            let last_row = (self.rows - 1).checked_mul(strides.row)?;
+            last_row.checked_add((self.cols - 1).checked_mul(strides.col)?)?.checked_add(1)
         };
-        inside(out.data.len(), out.row, out.col)?;
-        if let Some(Addend { data, row, col, .. }) = self.addend {
-            inside(data.len(), row, col)?;
+        SizeError::check_min("out", out.data.len(), end(out.strides))?;
+        if let Some(Addend { data, strides, .. }) = self.addend {
+            SizeError::check_min("addend", data.len(), end(strides))?;
         }
-        let holds = |count, (lines, depth)| count <= lines && self.inner <= depth;
-        (holds(self.rows, self.a.extent()) && holds(self.cols, self.b.extent())).then_some(())
+        let check = |operand, expected, (vectors, depth): (usize, usize), count| {
+            let covers = count <= vectors && self.inner <= depth;
+            SizeError::check_parameter(operand, expected, covers)
+        };
+        check("a", "at least `rows` × `inner`", self.a.extent(), self.rows)?;
+        check("b", "at least `cols` × `inner`", self.b.extent(), self.cols)
     }
 
-    fn write_area(
+    fn run_area(
         &self,
         plan: Plan,
         area: Area,
-        out: &Shared<'_, f32>,
-        steps: (usize, usize),
+        out: &SharedSlice<'_, f32>,
+        strides: MatrixStrides,
         scratch: &mut [f32],
     ) {
         let (b_scratch, a_scratch) = scratch.split_at_mut(plan.depth * plan.width);
@@ -209,7 +231,7 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
                 if plan.packs_a && packed != block {
                     packed = block;
                     for (from, count) in tile::strips(plan.isa, rows) {
-                        let part = Part { start: row + from, count, k, depth, width: count };
+                        let part = PanelRange { start: row + from, count, k, depth, width: count };
                         let to = &mut a_scratch[from * depth..][..count * depth];
                         self.a.pack(plan.isa, part, to);
                     }
@@ -218,8 +240,8 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
                 let cols = plan.width.min(area.cols - start);
                 let area = Area { row, rows, col: area.col + start, cols };
                 let b = self.panel(plan, area, k, depth, b_scratch);
-                let a = if plan.packs_a { None } else { self.a.lines() };
-                self.strips(plan, area, (k, depth), (a, a_scratch), b, out, steps);
+                let a = if plan.packs_a { None } else { self.a.strided() };
+                self.strips(plan, area, (k, depth), (a, a_scratch), b, out, strides);
             }
         }
     }
@@ -233,13 +255,13 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
         depth: usize,
         scratch: &'p mut [f32],
     ) -> (&'p [f32], usize) {
-        let direct = self.b.lines().filter(|lines| {
+        let direct = self.b.strided().filter(|lines| {
             lines.step == 1 && area.cols == plan.width && self.rows <= 2 * tile::rows(plan.isa)
         });
         if let Some(lines) = direct.filter(|_| depth > 0) {
             return (&lines.data[k * lines.k_step + area.col..], lines.k_step);
         }
-        let part = Part { start: area.col, count: area.cols, k, depth, width: plan.width };
+        let part = PanelRange { start: area.col, count: area.cols, k, depth, width: plan.width };
         let to = &mut scratch[..depth * plan.width];
         self.b.pack(plan.isa, part, to);
         (to, plan.width)
@@ -251,21 +273,24 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
         plan: Plan,
         area: Area,
         (k, depth): (usize, usize),
-        (a, packed): (Option<Lines<'_>>, &[f32]),
+        (a, packed): (Option<StridedOperand<'_>>, &[f32]),
         b: (&[f32], usize),
-        out: &Shared<'_, f32>,
-        steps: (usize, usize),
+        out: &SharedSlice<'_, f32>,
+        strides: MatrixStrides,
     ) {
         let is_last = k + depth >= self.inner;
-        let at = |addend: &Addend<'_>| area.row * addend.row + area.col * addend.col;
+        let at = |addend: &Addend<'_>| addend.strides.index(area.row, area.col);
         // Where nothing is scaled, sums start with what is added to them.
         let simple = self.addend.filter(|addend| {
-            (self.alpha, addend.beta) == (1.0, 1.0) && (addend.col == 0 || addend.col == 1)
+            (self.alpha, addend.beta) == (1.0, 1.0)
+                && (addend.strides.col == 0 || addend.strides.col == 1)
         });
         let start = match &simple {
             _ if k > 0 => Start::Target,
-            Some(addend) if addend.col == 0 => Start::Rows(&addend.data[at(addend)..], addend.row),
-            Some(addend) => Start::Matrix(&addend.data[at(addend)..], addend.row),
+            Some(addend) if addend.strides.col == 0 => {
+                Start::Rows(&addend.data[at(addend)..], addend.strides.row)
+            }
+            Some(addend) => Start::Matrix(&addend.data[at(addend)..], addend.strides.row),
             None => Start::Zero,
         };
         let late = is_last && simple.is_none() && (self.alpha != 1.0 || self.addend.is_some());
@@ -289,8 +314,8 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
             cols: area.cols,
             width: plan.width,
             out,
-            at: area.row * steps.0 + area.col * steps.1,
-            steps,
+            at: strides.index(area.row, area.col),
+            steps: (strides.row, strides.col),
             start,
             late,
             clamp: self.clamp.filter(|_| is_last),
@@ -299,13 +324,14 @@ impl<A: Panels, B: Panels> Gemm<'_, A, B> {
     }
 }
 
-impl Target<'_> {
+impl Output<'_> {
     /// Whether each element of a product, which has some and fits, has a place of its own.
-    fn is_apart(&self, rows: usize, cols: usize) -> bool {
+    fn is_disjoint(&self, rows: usize, cols: usize) -> bool {
         let apart = |large: usize, (small, count): (usize, usize)| {
             large > (count - 1) * small && (small > 0 || count == 1)
         };
-        apart(self.row, (self.col, cols)) || apart(self.col, (self.row, rows))
+        let MatrixStrides { row, col } = self.strides;
+        apart(row, (col, cols)) || apart(col, (row, rows))
     }
 }
 
@@ -316,22 +342,22 @@ impl Plan {
     }
 }
 
-impl<'d> Gemm<'d, Lines<'d>, Lines<'d>> {
+impl<'d> Gemm<'d, StridedOperand<'d>, StridedOperand<'d>> {
     /// The same product in the orientation that is computed faster, and the steps of its target.
     ///
     /// The wide side of a tile is packed, the other one is read in place: the operand whose lines
     /// lie in memory one after the other should be the latter, when there are few of the others.
     #[must_use]
-    pub fn oriented(self, isa: Isa, row: usize, col: usize) -> (Self, usize, usize) {
+    pub fn oriented(self, isa: Isa, strides: MatrixStrides) -> (Self, MatrixStrides) {
         let few = self.rows < isa.lanes() && self.rows < self.cols && self.b.k_step == 1;
-        if !(few || col != 1 && row == 1) {
-            return (self, row, col);
+        if !(few || strides.col != 1 && strides.row == 1) {
+            return (self, strides);
         }
         let addend =
-            self.addend.map(|addend| Addend { row: addend.col, col: addend.row, ..addend });
+            self.addend.map(|addend| Addend { strides: addend.strides.transposed(), ..addend });
         let swapped =
             Self { a: self.b, b: self.a, rows: self.cols, cols: self.rows, addend, ..self };
-        (swapped, col, row)
+        (swapped, strides.transposed())
     }
 }
 
@@ -352,8 +378,8 @@ mod tests {
             (1, 4, 0, 1, true),
             (1, 4, 1, 0, false),
         ] {
-            let target = Target { data: &mut [], row, col };
-            assert_eq!(target.is_apart(rows, cols), expected, "{rows} {cols} {row} {col}");
+            let target = Output { data: &mut [], strides: MatrixStrides { row, col } };
+            assert_eq!(target.is_disjoint(rows, cols), expected, "{rows} {cols} {row} {col}");
         }
     }
 }

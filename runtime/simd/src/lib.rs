@@ -1,45 +1,50 @@
-//! Arithmetic on slices, shared by kernels and backends.
+//! CPU compute kernels on slices, shared by operator kernels and backends.
 //!
-//! | module      | holds                                                                     |
-//! |-------------|---------------------------------------------------------------------------|
-//! | `attention` | means of values, weighted by how well keys match queries                  |
-//! | `channels`  | depthwise convolutions of channels that lie together                      |
-//! | `conv`      | convolutions                                                              |
-//! | `gemm`      | products of matrices, and of whatever can be packed like one              |
-//! | `indirect`  | products of packed weights with rows found by their places                |
-//! | `integer`   | products of integers of 8 and 4 bits                                      |
-//! | `isa`       | instruction sets, found at run time, and how code is compiled for each    |
-//! | `math`      | functions of a vector of numbers                                          |
-//! | `norm`      | layer norm and group norm                                                 |
-//! | `parallel`  | one piece of work on several threads                                      |
-//! | `pool`      | the threads of the process (feature `std`)                                |
-//! | `softmax`   | softmax and its logarithm                                                 |
-//! | `vector`    | what a vector register can do: the traits that arithmetic is written in   |
-//! | `winograd`  | convolutions of 3 x 3 with a quarter of the multiplications                |
+//! Begin with [`vector`], the trait that all arithmetic is written against, and [`isa`], which
+//! compiles it for each instruction set. Then read [`gemm`] and its `tile` module, the simplest
+//! microkernel; the other GEMMs and convolutions have the same structure.
 //!
-//! **Invariant:** a function takes slices and checks their lengths; what it is given decides
-//! neither whether memory outside them is reached nor whether it ends.
-//! **Invariant:** code for an instruction set runs only with a token that detection made.
+//! | module        | contents                                                                  |
+//! |---------------|---------------------------------------------------------------------------|
+//! | [`attention`] | scaled dot-product attention: decode and prefill                          |
+//! | [`conv`]      | convolutions: im2col, depthwise NCHW and NHWC, Winograd                   |
+//! | [`epilogue`]  | bias, activation and requantization, fused into the store                 |
+//! | [`gemm`]      | `f32` GEMM that packs its operands on each call, and GEMV                 |
+//! | [`igemm`]     | `f32` GEMM with prepacked weights, dense or through an indirection buffer |
+//! | [`isa`]       | instruction sets: detection, and code compiled for each                   |
+//! | [`lut`]       | lookup tables for functions of int8 values                                |
+//! | [`math`]      | elementwise functions                                                     |
+//! | [`norm`]      | layer norm and group norm                                                 |
+//! | [`parallel`]  | parallel loops, and the grain that decides when a thread is worth it      |
+//! | [`pool`]      | thread pool of the process (feature `std`)                                |
+//! | [`qgemm`]     | GEMM of int8 rows with int8 or int4 weights                               |
+//! | [`softmax`]   | softmax and log-softmax                                                   |
+//! | [`vector`]    | portable vector traits: [`Simd`], [`Float`], [`Int`], [`Mask`]            |
+//!
+//! **Invariant:** a function checks the lengths of its slices before any access through a pointer.
+//! Input values never cause an access out of bounds.
+//! **Invariant:** code for an instruction set runs only with a token that detection returned.
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 
-mod activation;
 pub mod attention;
-pub mod channels;
 pub mod conv;
+pub mod epilogue;
+mod error;
 pub mod gemm;
-pub mod indirect;
-pub mod integer;
+pub mod igemm;
 pub mod isa;
+pub mod lut;
 pub mod math;
 pub mod norm;
 pub mod parallel;
 #[cfg(feature = "std")]
 pub mod pool;
+pub mod qgemm;
 pub mod softmax;
 pub mod vector;
-pub mod winograd;
 
-pub use activation::Activation;
+pub use epilogue::Activation;
+pub use error::SizeError;
 pub use isa::{Isa, Routine};
 pub use vector::{Float, Int, Mask, Simd};

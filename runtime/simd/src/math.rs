@@ -73,24 +73,24 @@ impl<F: Function> Routine for Map<'_, F> {
             simd.store(self.function.apply(simd, simd.load(from)), to);
         }
         if !rest.is_empty() {
-            let last = self.function.apply(simd, simd.load_first(&from[whole..]));
-            simd.store_first(last, rest);
+            let last = self.function.apply(simd, simd.load_partial(&from[whole..]));
+            simd.store_partial(last, rest);
         }
     }
 }
 
 /// Writes [`silu`] of each number of `a` times that of `b` to `to`, as far as all three reach.
-pub fn gate(isa: Isa, a: &[f32], b: &[f32], to: &mut [f32]) {
-    isa.run(Gate { a, b, to });
+pub fn silu_mul(isa: Isa, a: &[f32], b: &[f32], to: &mut [f32]) {
+    isa.run(SiluMul { a, b, to });
 }
 
-struct Gate<'a> {
+struct SiluMul<'a> {
     a: &'a [f32],
     b: &'a [f32],
     to: &'a mut [f32],
 }
 
-impl Routine for Gate<'_> {
+impl Routine for SiluMul<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -104,8 +104,8 @@ impl Routine for Gate<'_> {
             simd.store(silu(simd, simd.load(a)) * simd.load(b), to);
         }
         if !rest.is_empty() {
-            let last = silu(simd, simd.load_first(&a[whole..]));
-            simd.store_first(last * simd.load_first(&b[whole..]), rest);
+            let last = silu(simd, simd.load_partial(&a[whole..]));
+            simd.store_partial(last * simd.load_partial(&b[whole..]), rest);
         }
     }
 }
@@ -319,7 +319,7 @@ mod tests {
             for isa in Isa::available() {
                 let (mut silu, mut gated) = (vec![0.0; len], vec![f32::NAN; len]);
                 map(isa, Silu, &a, &mut silu);
-                gate(isa, &a, &b, &mut gated);
+                silu_mul(isa, &a, &b, &mut gated);
                 for (((a, b), silu), gated) in a.iter().zip(&b).zip(silu).zip(gated) {
                     let expected = f64::from(*a) / (1.0 + f64::from(-a).exp());
                     let error = (f64::from(silu) - expected).abs();

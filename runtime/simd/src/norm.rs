@@ -5,16 +5,26 @@ use crate::{Float, Isa, Routine, Simd};
 /// How rows are normalised.
 #[derive(Clone, Copy)]
 pub struct Norm<'a> {
-    /// Numbers in a row.
-    pub width: usize,
+    /// Elements per row.
+    pub row_len: usize,
     /// What multiplies the result.
     pub weight: Option<&'a [f32]>,
     /// What is added then.
     pub bias: Option<&'a [f32]>,
     /// Adjacent numbers that share a weight and a bias.
-    pub shared: usize,
+    pub affine_run: usize,
     /// What is added to the variance.
     pub eps: f32,
+}
+
+/// Results of a normalization.
+pub struct NormOutput<'a> {
+    /// Normalized elements.
+    pub out: &'a mut [f32],
+    /// Mean of each row.
+    pub mean: &'a mut [f32],
+    /// Reciprocal standard deviation of each row.
+    pub rstd: &'a mut [f32],
 }
 
 /// Writes `(x - mean) / √(var + eps) · weight + bias` of each row to `to`, and to `mean` and `rstd`
@@ -25,16 +35,12 @@ pub struct Norm<'a> {
 /// # Panics
 /// When `from`, `to`, `mean` and `rstd` do not hold the same number of rows, or rows and weights
 /// do not fit each other.
-pub fn normalize(
-    isa: Isa,
-    norm: Norm<'_>,
-    from: &[f32],
-    to: &mut [f32],
-    [mean, rstd]: [&mut [f32]; 2],
-) {
-    if norm.width > 0 {
-        assert!(norm.shared > 0 && norm.width.is_multiple_of(norm.shared), "rows hold whole runs");
-        let rows = from.len() / norm.width;
+pub fn normalize(isa: Isa, norm: Norm<'_>, from: &[f32], out: NormOutput<'_>) {
+    let NormOutput { out: to, mean, rstd } = out;
+    if norm.row_len > 0 {
+        let is_whole = norm.affine_run > 0 && norm.row_len.is_multiple_of(norm.affine_run);
+        assert!(is_whole, "a row holds whole runs");
+        let rows = from.len() / norm.row_len;
         assert!(mean.len() >= rows && rstd.len() >= rows, "a mean and a factor for each row");
         isa.run(Normalize { norm, from, to, mean, rstd });
     }
@@ -53,7 +59,7 @@ impl Routine for Normalize<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Norm { width, weight, bias, shared, eps } = self.norm;
+        let Norm { row_len: width, weight, bias, affine_run: shared, eps } = self.norm;
         let per_row = width / shared;
         let period = weight.or(bias).map_or(per_row, <[f32]>::len).max(1);
         let rows =
@@ -81,7 +87,7 @@ impl Routine for Normalize<'_> {
 #[inline(always)]
 fn root<S: Simd>(simd: S, x: f32) -> f32 {
     let mut one = [0.0; 1];
-    simd.store_first(simd.splat(x).sqrt(), &mut one);
+    simd.store_partial(simd.splat(x).sqrt(), &mut one);
     one[0]
 }
 
@@ -102,7 +108,7 @@ fn sum<S: Simd>(simd: S, numbers: &[f32], f: impl Fn(S::F32) -> S::F32) -> f32 {
     }
     let mut last = [0.0; 16];
     let last = &mut last[..rest.len()];
-    simd.store_first(f(simd.load_first(rest)), last);
+    simd.store_partial(f(simd.load_partial(rest)), last);
     total.sum() + last.iter().sum::<f32>()
 }
 
@@ -121,10 +127,10 @@ fn each<S: Simd>(
         (0..).step_by(S::LANES).zip(from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)))
     {
         let end = at + to.len();
-        let weight = weight.map_or(one, |weight| simd.load_first(&weight[at..end]));
-        let bias = bias.map_or(zero, |bias| simd.load_first(&bias[at..end]));
-        let x = (simd.load_first(from) - mean) * rstd;
-        simd.store_first(x.mul_add(weight, bias), to);
+        let weight = weight.map_or(one, |weight| simd.load_partial(&weight[at..end]));
+        let bias = bias.map_or(zero, |bias| simd.load_partial(&bias[at..end]));
+        let x = (simd.load_partial(from) - mean) * rstd;
+        simd.store_partial(x.mul_add(weight, bias), to);
     }
 }
 
@@ -144,7 +150,7 @@ fn runs<S: Simd>(
         let factor = simd.splat(weight.map_or(rstd, |weight| weight[run] * rstd));
         let bias = simd.splat(bias.map_or(0.0, |bias| bias[run]));
         for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
-            simd.store_first((simd.load_first(from) - mean).mul_add(factor, bias), to);
+            simd.store_partial((simd.load_partial(from) - mean).mul_add(factor, bias), to);
         }
     }
 }
@@ -161,16 +167,17 @@ mod tests {
         let from = numbers(rows * width, 7);
         let (weight, bias) = (numbers(period, 5), numbers(period, 3));
         let norm = Norm {
-            width,
+            row_len: width,
             weight: has[0].then_some(&weight),
             bias: has[1].then_some(&bias),
-            shared,
+            affine_run: shared,
             eps: 1e-3,
         };
         for isa in Isa::available() {
             let (mut to, mut mean, mut rstd) =
                 (vec![0.0; from.len()], vec![0.0; rows], vec![0.0; rows]);
-            normalize(isa, norm, &from, &mut to, [&mut mean, &mut rstd]);
+            let out = NormOutput { out: &mut to, mean: &mut mean, rstd: &mut rstd };
+            normalize(isa, norm, &from, out);
             for (row, x) in from.chunks(width).enumerate() {
                 let sum: f64 = x.iter().map(|&x| f64::from(x)).sum();
                 let m = sum / width as f64;

@@ -26,13 +26,13 @@ use afferent_core::Workers;
 const PAUSES: usize = 2000;
 
 /// The most threads of a team.
-pub const MOST_THREADS: u8 = 64;
+pub const MAX_THREADS: u8 = 64;
 
-/// Threads for a model that asks for `threads` of them: at most [`MOST_THREADS`], and no more than
+/// Threads for a model that asks for `threads` of them: at most [`MAX_THREADS`], and no more than
 /// the system starts; [`Workers::threads`] says how many. None when that is only the caller's own.
 pub fn workers(threads: usize) -> Option<&'static dyn Workers> {
     static TEAMS: Mutex<BTreeMap<usize, &'static Team>> = Mutex::new(BTreeMap::new());
-    let wanted = threads.min(MOST_THREADS.into()).saturating_sub(1);
+    let wanted = threads.min(MAX_THREADS.into()).saturating_sub(1);
     let threads = 1 + CREW.grow(wanted);
     if threads < 2 {
         return None;

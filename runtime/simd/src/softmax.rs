@@ -7,7 +7,7 @@ use crate::{
 
 /// Elements before, along and after the dimension.
 #[derive(Clone, Copy)]
-pub struct Along {
+pub struct Axis {
     /// Product of the sizes of the dimensions before.
     pub outer: usize,
     /// Size of the dimension.
@@ -19,21 +19,21 @@ pub struct Along {
 /// Writes exponentials that add up to one to `to`: `exp(x - max) / Σ exp(x - max)`.
 ///
 /// # Panics
-/// When `from` or `to` hold fewer numbers than `along` says.
-pub fn softmax(isa: Isa, along: Along, from: &[f32], to: &mut [f32]) {
-    isa.run(Softmax { along, from, to, is_log: false });
+/// When `from` or `to` hold fewer numbers than `axis` says.
+pub fn softmax(isa: Isa, axis: Axis, from: &[f32], to: &mut [f32]) {
+    isa.run(Softmax { axis, from, to, is_log: false });
 }
 
 /// Writes the logarithms of the softmax to `to`: `x - max - ln Σ exp(x - max)`.
 ///
 /// # Panics
 /// As [`softmax`].
-pub fn log_softmax(isa: Isa, along: Along, from: &[f32], to: &mut [f32]) {
-    isa.run(Softmax { along, from, to, is_log: true });
+pub fn log_softmax(isa: Isa, axis: Axis, from: &[f32], to: &mut [f32]) {
+    isa.run(Softmax { axis, from, to, is_log: true });
 }
 
 struct Softmax<'a> {
-    along: Along,
+    axis: Axis,
     from: &'a [f32],
     to: &'a mut [f32],
     is_log: bool,
@@ -44,7 +44,7 @@ impl Routine for Softmax<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Along { outer, len, inner } = self.along;
+        let Axis { outer, len, inner } = self.axis;
         if len == 0 || inner == 0 {
             return;
         }
@@ -68,20 +68,20 @@ fn row<S: Simd>(simd: S, from: &[f32], to: &mut [f32], is_log: bool) {
     let base = simd.splat(max);
     let mut sum = simd.zero();
     for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
-        let x = exp(simd, simd.load_first(from) - base);
-        simd.store_first(x, to);
+        let x = exp(simd, simd.load_partial(from) - base);
+        simd.store_partial(x, to);
         // Lanes past the end would count; read back, they are zero.
-        sum = sum + if to.len() < S::LANES { simd.load_first(to) } else { x };
+        sum = sum + if to.len() < S::LANES { simd.load_partial(to) } else { x };
     }
     if is_log {
         let log = ln(simd, simd.splat(sum.sum()));
         for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
-            simd.store_first(simd.load_first(from) - base - log, to);
+            simd.store_partial(simd.load_partial(from) - base - log, to);
         }
     } else {
         let scale = simd.splat(1.0 / sum.sum());
         for to in to.chunks_mut(S::LANES) {
-            simd.store_first(simd.load_first(to) * scale, to);
+            simd.store_partial(simd.load_partial(to) * scale, to);
         }
     }
 }
@@ -106,23 +106,23 @@ fn columns<S: Simd>(simd: S, inner: usize, from: &[f32], to: &mut [f32], is_log:
         let rows = from.len() / inner;
         let mut max = simd.splat(f32::NEG_INFINITY);
         for row in 0..rows {
-            max = max.max(simd.load_first(&from[at(row)]));
+            max = max.max(simd.load_partial(&from[at(row)]));
         }
         let mut sum = simd.zero();
         for row in 0..rows {
-            let x = exp(simd, simd.load_first(&from[at(row)]) - max);
-            simd.store_first(x, &mut to[at(row)]);
+            let x = exp(simd, simd.load_partial(&from[at(row)]) - max);
+            simd.store_partial(x, &mut to[at(row)]);
             sum = sum + x;
         }
         let (log, scale) = (ln(simd, sum), simd.splat(1.0) / sum);
         for row in 0..rows {
             let to = &mut to[at(row)];
             let y = if is_log {
-                simd.load_first(&from[at(row)]) - max - log
+                simd.load_partial(&from[at(row)]) - max - log
             } else {
-                simd.load_first(to) * scale
+                simd.load_partial(to) * scale
             };
-            simd.store_first(y, to);
+            simd.store_partial(y, to);
         }
     }
 }
@@ -132,13 +132,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(along: Along, from: &[f32]) {
-        let Along { outer, len, inner } = along;
+    fn check(axis: Axis, from: &[f32]) {
+        let Axis { outer, len, inner } = axis;
         for isa in Isa::available() {
             for is_log in [false, true] {
                 let mut to = vec![f32::NAN; from.len()];
                 let function = if is_log { log_softmax } else { softmax };
-                function(isa, along, from, &mut to);
+                function(isa, axis, from, &mut to);
                 for line in 0..outer * inner {
                     let at = |i: usize| (line / inner * len + i) * inner + line % inner;
                     let max = (0..len).map(|i| from[at(i)]).fold(f32::NEG_INFINITY, f32::max);
@@ -166,7 +166,7 @@ mod tests {
         {
             let from: Vec<f32> =
                 (0..outer * len * inner).map(|i| (i * 37 % 101) as f32 / 9.0 - 5.0).collect();
-            check(Along { outer, len, inner }, &from);
+            check(Axis { outer, len, inner }, &from);
         }
     }
 
@@ -174,11 +174,11 @@ mod tests {
     fn special_values() {
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         let rows = [1000.0, 999.0, -1000.0, -inf, 0.0, 1.0, -inf, -inf, -inf, inf, 0.0, 1.0];
-        check(Along { outer: 4, len: 3, inner: 1 }, &rows);
-        check(Along { outer: 1, len: 4, inner: 3 }, &rows);
+        check(Axis { outer: 4, len: 3, inner: 1 }, &rows);
+        check(Axis { outer: 1, len: 4, inner: 3 }, &rows);
         for isa in Isa::available() {
             let mut to = [0.0; 2];
-            softmax(isa, Along { outer: 1, len: 2, inner: 1 }, &[nan, 1.0], &mut to);
+            softmax(isa, Axis { outer: 1, len: 2, inner: 1 }, &[nan, 1.0], &mut to);
             assert!(to.iter().all(|x| x.is_nan()));
         }
     }

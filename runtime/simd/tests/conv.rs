@@ -1,8 +1,8 @@
 //! Convolutions of many kinds, on every instruction set of this machine, against sums one by one.
 
 use afferent_simd::{
-    Isa,
-    conv::{Conv, Geometry, Steps},
+    Isa, SizeError,
+    conv::{Conv, Geometry, Strides},
 };
 
 /// Small integers, which every order of additions sums up to the same number.
@@ -11,16 +11,16 @@ fn numbers(len: usize, seed: usize) -> Vec<f32> {
 }
 
 /// Strides of a tensor with its channels before or after its positions.
-fn steps(channels: usize, sizes: [usize; 3], last: bool) -> Steps {
+fn steps(channels: usize, sizes: [usize; 3], last: bool) -> Strides {
     let [_, height, width] = sizes;
     let positions = sizes.iter().product::<usize>();
     let (channel, step) = if last { (1, channels) } else { (positions, 1) };
-    let space = [height * width * step, width * step, step];
-    Steps { outer: channels * positions, channel, space }
+    let spatial = [height * width * step, width * step, step];
+    Strides { outer: channels * positions, channel, spatial }
 }
 
-fn at(steps: Steps, outer: usize, channel: usize, place: [usize; 3]) -> usize {
-    let space: usize = place.iter().zip(steps.space).map(|(at, step)| at * step).sum();
+fn at(steps: Strides, outer: usize, channel: usize, place: [usize; 3]) -> usize {
+    let space: usize = place.iter().zip(steps.spatial).map(|(at, step)| at * step).sum();
     outer * steps.outer + channel * steps.channel + space
 }
 
@@ -44,8 +44,8 @@ fn expected(conv: &Conv<'_>, item: usize, output: usize, place: [usize; 3]) -> f
             }
             if inside {
                 let x_channel = output / g.out_channels * g.in_channels + channel;
-                sum += conv.x[at(conv.x_steps, item, x_channel, from)]
-                    * conv.weight[at(conv.w_steps, output, channel, tap)];
+                sum += conv.x[at(conv.x_strides, item, x_channel, from)]
+                    * conv.weight[at(conv.weight_strides, output, channel, tap)];
             }
         }
     }
@@ -66,9 +66,9 @@ fn check(mut g: Geometry) {
         let conv = Conv {
             geometry: g,
             x: &x,
-            x_steps: steps(channels, g.input, layout & 1 > 0),
+            x_strides: steps(channels, g.input, layout & 1 > 0),
             weight: &weight,
-            w_steps: steps(g.in_channels, g.kernel, layout & 2 > 0),
+            weight_strides: steps(g.in_channels, g.kernel, layout & 2 > 0),
             bias: (layout & 4 > 0).then_some(&bias),
             clamp: (layout == 7).then_some((-30.0, 40.0)),
         };
@@ -84,7 +84,7 @@ fn check(mut g: Geometry) {
         for isa in Isa::available() {
             let mut scratch = vec![f32::NAN; conv.scratch_len(isa, to, 1).expect("it fits")];
             let mut out = vec![f32::NAN; all.len()];
-            conv.write(isa, &mut out, to, &mut scratch, None).expect("lengths fit");
+            conv.run(isa, &mut out, to, &mut scratch, None).expect("lengths fit");
             assert_eq!(out, all, "{isa:?} layout {layout} {g:?}");
         }
     }
@@ -159,22 +159,23 @@ fn what_does_not_fit_is_refused() {
     let conv = Conv {
         geometry: g,
         x: &x,
-        x_steps: steps(1, g.input, false),
+        x_strides: steps(1, g.input, false),
         weight: &x[..9],
-        w_steps: steps(1, g.kernel, false),
+        weight_strides: steps(1, g.kernel, false),
         bias: None,
         clamp: None,
     };
     let to = steps(1, g.output, false);
     let isa = Isa::best();
     let len = conv.scratch_len(isa, to, 1).expect("it fits");
-    let write = |conv: &Conv<'_>, out: usize, scratch: usize| {
-        conv.write(isa, &mut vec![0.0; out], to, &mut vec![0.0; scratch], None)
+    let run = |conv: &Conv<'_>, out: usize, scratch: usize| {
+        conv.run(isa, &mut vec![0.0; out], to, &mut vec![0.0; scratch], None)
     };
-    assert!(write(&conv, 63, len).is_some());
-    assert!(write(&conv, 62, len).is_none());
-    assert!(write(&conv, 63, len - 1).is_none());
-    assert!(write(&Conv { x: &x[..98], ..conv }, 63, len).is_none());
-    assert!(write(&Conv { weight: &x[..8], ..conv }, 63, len).is_none());
-    assert!(write(&Conv { bias: Some(&[]), ..conv }, 63, len).is_none());
+    assert_eq!(run(&conv, 63, len), Ok(()));
+    assert!(run(&conv, 62, len).is_err());
+    let short = SizeError::Length { slice: "scratch", len: len - 1, required: len };
+    assert_eq!(run(&conv, 63, len - 1), Err(short));
+    assert!(run(&Conv { x: &x[..98], ..conv }, 63, len).is_err());
+    assert!(run(&Conv { weight: &x[..8], ..conv }, 63, len).is_err());
+    assert!(run(&Conv { bias: Some(&[]), ..conv }, 63, len).is_err());
 }

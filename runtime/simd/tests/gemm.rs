@@ -1,13 +1,19 @@
 //! Products of matrices of many shapes and layouts, on every instruction set of this machine.
 
 use afferent_simd::{
-    Isa,
-    gemm::{Addend, Gemm, Lines, Target},
+    Isa, SizeError,
+    gemm::{Addend, Dim, Gemm, MatrixStrides, Output, StridedOperand},
 };
 
 /// Small integers, which every order of additions sums up to the same number.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7 + seed) % 11) as f32 - 5.0).collect()
+}
+
+/// Operand of vectors and elements, each `[len, stride]`.
+fn operand(data: &[f32], vectors: [usize; 2], elements: [usize; 2]) -> Option<StridedOperand<'_>> {
+    let [vectors, elements] = [vectors, elements].map(|[len, stride]| Dim { len, stride });
+    StridedOperand::new(data, vectors, elements)
 }
 
 struct Case {
@@ -32,13 +38,17 @@ fn check(case: &Case) {
         let (row, col) = steps(rows, cols, layout & 4 > 0);
         let (bias_row, bias_col) = if layout & 8 > 0 { (1, 0) } else { (0, 1) };
         let product = Gemm {
-            a: Lines::new(&a, (rows, a_row), (inner, a_k)).expect("lines fit"),
-            b: Lines::new(&b, (cols, b_col), (inner, b_k)).expect("lines fit"),
+            a: operand(&a, [rows, a_row], [inner, a_k]).expect("lines fit"),
+            b: operand(&b, [cols, b_col], [inner, b_k]).expect("lines fit"),
             rows,
             inner,
             cols,
             alpha,
-            addend: beta.map(|beta| Addend { data: &bias, row: bias_row, col: bias_col, beta }),
+            addend: beta.map(|beta| Addend {
+                data: &bias,
+                strides: MatrixStrides { row: bias_row, col: bias_col },
+                beta,
+            }),
             clamp,
         };
         let mut expected = vec![0.0; rows * cols];
@@ -55,18 +65,19 @@ fn check(case: &Case) {
             let what = format!("{isa:?} {rows} {inner} {cols} layout {layout}");
             let mut scratch = vec![f32::NAN; product.scratch_len(isa, 1)];
             let mut out = vec![f32::NAN; rows * cols];
-            let target = Target { data: &mut out, row, col };
-            assert!(product.write(isa, target, &mut scratch, None).is_some(), "{what}");
+            let strides = MatrixStrides { row, col };
+            let target = Output { data: &mut out, strides };
+            assert_eq!(product.run(isa, target, &mut scratch, None), Ok(()), "{what}");
             assert_eq!(out, expected, "{what}");
 
-            let (product, row, col) = product.oriented(isa, row, col);
+            let (product, strides) = product.oriented(isa, strides);
             let mut scratch = vec![f32::NAN; product.scratch_len(isa, 1)];
             let mut out = vec![f32::NAN; rows * cols];
-            let target = Target { data: &mut out, row, col };
-            if product.is_vector() {
-                product.write_vector(isa, target).expect("lengths fit");
+            let target = Output { data: &mut out, strides };
+            if product.is_gemv() {
+                product.run_gemv(isa, target).expect("lengths fit");
             } else {
-                product.write(isa, target, &mut scratch, None).expect("lengths fit");
+                product.run(isa, target, &mut scratch, None).expect("lengths fit");
             }
             assert_eq!(out, expected, "{what} oriented");
         }
@@ -107,8 +118,8 @@ fn several_blocks() {
 fn nan_passes_bounds() {
     let (a, b) = ([f32::NAN, 1.0], [1.0; 40]);
     let product = Gemm {
-        a: Lines::new(&a, (2, 1), (1, 1)).unwrap(),
-        b: Lines::new(&b, (40, 1), (1, 40)).unwrap(),
+        a: operand(&a, [2, 1], [1, 1]).unwrap(),
+        b: operand(&b, [40, 1], [1, 40]).unwrap(),
         rows: 2,
         inner: 1,
         cols: 40,
@@ -119,8 +130,8 @@ fn nan_passes_bounds() {
     for isa in Isa::available() {
         let mut scratch = vec![0.0; product.scratch_len(isa, 1)];
         let mut out = [0.0; 80];
-        let target = Target { data: &mut out, row: 40, col: 1 };
-        product.write(isa, target, &mut scratch, None).expect("lengths fit");
+        let target = Output { data: &mut out, strides: MatrixStrides { row: 40, col: 1 } };
+        product.run(isa, target, &mut scratch, None).expect("lengths fit");
         assert!(out[..40].iter().all(|x| x.is_nan()) && out[40..] == [0.5; 40]);
     }
 }
@@ -128,10 +139,10 @@ fn nan_passes_bounds() {
 #[test]
 fn matrices_outside_their_slices_are_refused() {
     let data = [1.0; 4];
-    assert!(Lines::new(&data, (2, 2), (2, 1)).is_some());
-    assert!(Lines::new(&data, (2, 2), (3, 1)).is_none());
-    assert!(Lines::new(&data, (usize::MAX, usize::MAX), (2, 2)).is_none());
-    let lines = Lines::new(&data, (2, 2), (2, 1)).unwrap();
+    assert!(operand(&data, [2, 2], [2, 1]).is_some());
+    assert!(operand(&data, [2, 2], [3, 1]).is_none());
+    assert!(operand(&data, [usize::MAX, usize::MAX], [2, 2]).is_none());
+    let lines = operand(&data, [2, 2], [2, 1]).unwrap();
     let product = Gemm {
         a: lines,
         b: lines,
@@ -144,17 +155,19 @@ fn matrices_outside_their_slices_are_refused() {
     };
     let isa = Isa::best();
     let mut scratch = vec![0.0; product.scratch_len(isa, 1)];
-    let mut write = |product: &Gemm<'_, _, _>, len: usize, scratch_len: usize| {
+    let mut run = |product: &Gemm<'_, _, _>, len: usize, scratch_len: usize| {
         let mut out = vec![0.0; len];
-        let target = Target { data: &mut out, row: 2, col: 1 };
-        product.write(isa, target, &mut scratch[..scratch_len], None)
+        let target = Output { data: &mut out, strides: MatrixStrides { row: 2, col: 1 } };
+        product.run(isa, target, &mut scratch[..scratch_len], None)
     };
     let all = product.scratch_len(isa, 1);
-    assert!(write(&product, 4, all).is_some());
-    assert!(write(&product, 3, all).is_none());
-    assert!(write(&product, 4, 1).is_none());
-    assert!(write(&Gemm { inner: 3, ..product }, 4, all).is_none());
-    assert!(write(&Gemm { rows: 3, ..product }, 6, all).is_none());
-    let short = Some(Addend { data: &data[..3], row: 2, col: 1, beta: 1.0 });
-    assert!(write(&Gemm { addend: short, ..product }, 4, all).is_none());
+    assert_eq!(run(&product, 4, all), Ok(()));
+    let short = SizeError::Length { slice: "out", len: 3, required: 4 };
+    assert_eq!(run(&product, 3, all), Err(short));
+    assert!(run(&product, 4, 1).is_err());
+    assert!(run(&Gemm { inner: 3, ..product }, 4, all).is_err());
+    assert!(run(&Gemm { rows: 3, ..product }, 6, all).is_err());
+    let short =
+        Some(Addend { data: &data[..3], strides: MatrixStrides { row: 2, col: 1 }, beta: 1.0 });
+    assert!(run(&Gemm { addend: short, ..product }, 4, all).is_err());
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use afferent_simd::{
     Isa,
-    gemm::{Gemm, Lines, Target},
+    gemm::{Dim, Gemm, MatrixStrides, Output, StridedOperand},
 };
 use anyhow::{Context, Result, ensure};
 use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmOptions};
@@ -78,8 +78,10 @@ fn measure(isa: Isa, shape: [usize; 3], options: &Options) -> Result<[String; 6]
     let mut matrix = |len| -> Vec<f32> { (0..len).map(|_| random.f32() * 2.0 - 1.0).collect() };
     let (a, b) = (matrix(rows * inner), matrix(inner * cols));
     let product = Gemm {
-        a: Lines::new(&a, (rows, inner), (inner, 1)).context("the rows fit")?,
-        b: Lines::new(&b, (cols, 1), (inner, cols)).context("the columns fit")?,
+        a: StridedOperand::new(&a, Dim { len: rows, stride: inner }, Dim { len: inner, stride: 1 })
+            .context("the rows fit")?,
+        b: StridedOperand::new(&b, Dim { len: cols, stride: 1 }, Dim { len: inner, stride: cols })
+            .context("the columns fit")?,
         rows,
         inner,
         cols,
@@ -87,15 +89,15 @@ fn measure(isa: Isa, shape: [usize; 3], options: &Options) -> Result<[String; 6]
         addend: None,
         clamp: None,
     };
-    let (product, row, col) = product.oriented(isa, cols, 1);
+    let (product, strides) = product.oriented(isa, MatrixStrides { row: cols, col: 1 });
     let mut scratch = vec![0.0; product.scratch_len(isa, 1)];
     let own = |data: &mut [f32]| {
-        let target = Target { data, row, col };
-        let written = match product.is_vector() {
-            true => product.write_vector(isa, target),
-            false => product.write(isa, target, &mut scratch, None),
+        let out = Output { data, strides };
+        let result = match product.is_gemv() {
+            true => product.run_gemv(isa, out),
+            false => product.run(isa, out, &mut scratch, None),
         };
-        written.context("lengths fit")
+        result.context("lengths fit")
     };
 
     let executor = GemmExecutor::<f32>::new();

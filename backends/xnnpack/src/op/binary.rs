@@ -160,7 +160,7 @@ fn combine(isa: Isa, function: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
 fn gate(isa: Isa, a: &[f32], b: &[f32], out: &mut [f32]) {
     let len = a.len().min(b.len());
     for (row, out) in out.chunks_exact_mut(len).enumerate() {
-        math::gate(isa, row_of(a, row, len), row_of(b, row, len), out);
+        math::silu_mul(isa, row_of(a, row, len), row_of(b, row, len), out);
     }
 }
 

@@ -6,7 +6,12 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use afferent_core::{Error, Workers};
-use afferent_simd::{Isa, channels::Channels, parallel};
+use afferent_simd::{
+    Isa,
+    conv::depthwise_nhwc::DepthwiseNhwc,
+    epilogue::BiasActivation,
+    parallel::{self, Chunks},
+};
 
 use super::{Cx, Input, Op, conv::Conv, depthwise::Depthwise, elements, only, some};
 use crate::shape::{MISFIT, Room, Shape};
@@ -96,9 +101,9 @@ impl Block {
                 (x.get(from * row[1]..to * row[1]).ok_or(MISFIT)?, 0)
             };
             let deep = deep.get_mut(..count * row[2]).ok_or(MISFIT)?;
-            let conv = Channels {
+            let conv = DepthwiseNhwc {
                 x: source,
-                start: first,
+                first_row: first,
                 batch: 1,
                 channels: self.middle.sizes.groups,
                 input: [to - from, input[1]],
@@ -108,9 +113,10 @@ impl Block {
                 dilation: window.dilation,
                 padding: [window.before[0].saturating_sub(top), window.before[1]],
                 weights: &self.middle.weights,
-                bias: &self.middle.bias,
             };
-            conv.write(Isa::best(), self.middle.then, deep, workers).ok_or(MISFIT)?;
+            let (bias, activation) = (&self.middle.bias[..], self.middle.then);
+            let epilogue = BiasActivation { bias, activation };
+            conv.run(Isa::best(), epilogue, deep, workers).or(Err(MISFIT))?;
             self.project.pixels(workers, deep, out)?;
         }
         Ok(())
@@ -160,8 +166,9 @@ impl Op for Block {
         let buffer = some(&mut cx.scratch.floats, len * threads, &mut cx.scratch.room)?;
         let failed = AtomicBool::new(false);
         for (x, out) in x.chunks_exact(before).zip(out.chunks_exact_mut(after)) {
-            let parts = (out, share * row[3]);
-            parallel::for_each_pair(cx.workers, parts, (&mut *buffer, len), |part, out, memory| {
+            let out = Chunks { data: out, chunk_len: share * row[3] };
+            let memory = Chunks { data: &mut *buffer, chunk_len: len };
+            parallel::for_each_chunk_pair(cx.workers, out, memory, |part, out, memory| {
                 if self.rows(inner, x, (part * share, strip), out, memory).is_err() {
                     failed.store(true, Relaxed);
                 }

@@ -4,7 +4,7 @@
 //! Tolerance: one quantum of the result.
 
 use afferent_core::Error;
-use afferent_simd::{Isa, integer::table::look_up};
+use afferent_simd::{Isa, lut::lookup};
 
 use super::{
     Cx, Input, Op,
@@ -204,7 +204,7 @@ impl Op for Table {
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
-        look_up(cx.isa, &self.results, only(inputs)?.data()?, elements(out)?);
+        lookup(cx.isa, &self.results, only(inputs)?.data()?, elements(out)?);
         Ok(())
     }
 }

@@ -4,8 +4,9 @@
 use afferent_core::{Error, Workers};
 use afferent_simd::{
     Activation, Isa,
-    indirect::{Place, Places, ZEROS},
-    winograd::{self, Floats, Kind},
+    conv::winograd::{self, Kind, WinogradF32},
+    epilogue::BiasActivation,
+    igemm::{InputRows, OutputRows, PADDING_OFFSET},
 };
 
 use super::{
@@ -100,13 +101,22 @@ impl Sizes {
         kind: Kind,
         input: &Shape,
         output: &Shape,
-    ) -> Result<Option<winograd::Sizes>, Error> {
+    ) -> Result<Option<winograd::ConvShape>, Error> {
         let before = self.window.before;
         let ([batch, height, width, channels], [_, rows, columns, cols]) =
             (input.picture()?, output.picture()?);
         let (input, output) = ([height, width], [rows, columns]);
-        let sizes = winograd::Sizes { batch, input, output, before, channels, cols };
-        let pays = |sizes: &winograd::Sizes| self.can_filter() && sizes.pays(kind, Isa::best());
+        let sizes = winograd::ConvShape {
+            batch,
+            input,
+            output,
+            padding: before,
+            in_channels: channels,
+            out_channels: cols,
+        };
+        let pays = |sizes: &winograd::ConvShape| {
+            self.can_filter() && sizes.is_profitable(kind, Isa::best())
+        };
         Ok(Some(sizes).filter(pays))
     }
 }
@@ -162,7 +172,7 @@ impl Table {
                                 (Some(y), Some(x)) => {
                                     (((item * height + y) * width + x) * step) as u32
                                 }
-                                _ => ZEROS,
+                                _ => PADDING_OFFSET,
                             }
                         }));
                     }
@@ -183,7 +193,7 @@ pub(crate) struct Conv {
     zeros: Vec<f32>,
     table: Table,
     /// For pictures of the last shape.
-    filtering: Option<winograd::Sizes>,
+    filtering: Option<winograd::ConvShape>,
 }
 
 impl Conv {
@@ -224,26 +234,33 @@ impl Conv {
     ) -> Result<(), Error> {
         let Sizes { inputs, outputs, .. } = self.sizes;
         let rows = out.len() / outputs.max(1);
-        let out = Place { data: out, at: 0, step: outputs };
+        let out = OutputRows { data: out, offset: 0, row_stride: outputs };
         let packed = self.packed.first().ok_or(MISFIT)?;
-        packed.write_part(workers, (x, rows, Places::Rows { step: inputs }), &[], self.then, out)
+        packed.write_part(
+            workers,
+            (x, rows, InputRows::Strided { stride: inputs }),
+            &[],
+            self.then,
+            out,
+        )
     }
 
     /// The convolution by minimal filtering.
     fn filter(
         &self,
         cx: &mut Cx<'_>,
-        sizes: winograd::Sizes,
+        sizes: winograd::ConvShape,
         x: &[f32],
         out: &mut [f32],
     ) -> Result<(), Error> {
         let (isa, threads) = (Isa::best(), cx.workers.map_or(1, Workers::threads));
         let packed = self.packed.first().ok_or(MISFIT)?;
         let (weights, bias) = (packed.numbers()?, &packed.bias);
-        let len = sizes.scratch_len(Kind::Floats, isa, threads).ok_or(TOO_LARGE)?;
+        let len = sizes.scratch_len(Kind::F32, isa, threads).ok_or(TOO_LARGE)?;
         let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
-        let conv = Floats { x, zeros: &self.zeros, weights, bias, then: self.then };
-        conv.write(&sizes, isa, out, scratch, cx.workers).ok_or(MISFIT)
+        let epilogue = BiasActivation { bias, activation: self.then };
+        let conv = WinogradF32 { x, zeros: &self.zeros, weights, epilogue };
+        conv.run(&sizes, isa, out, scratch, cx.workers).or(Err(MISFIT))
     }
 }
 
@@ -266,8 +283,8 @@ impl Patches for Conv {
         &self,
         x: &[f32],
         count: usize,
-        places: Places<'_>,
-        out: Place<'_, f32>,
+        places: InputRows<'_>,
+        out: OutputRows<'_, f32>,
         _: &mut [i32],
     ) -> Result<(), Error> {
         let packed = self.packed.first().ok_or(MISFIT)?;
@@ -279,7 +296,7 @@ impl Op for Conv {
     fn shape(&mut self, inputs: &[Shape], room: &mut Room) -> Result<Shape, Error> {
         let input = only(inputs)?;
         let out = self.sizes.output(input)?;
-        self.filtering = self.sizes.filtering(Kind::Floats, input, &out)?;
+        self.filtering = self.sizes.filtering(Kind::F32, input, &out)?;
         let needs_table = !self.sizes.is_direct() && !self.sizes.is_line(input);
         if needs_table && self.filtering.is_none() {
             self.table.find(&self.sizes, input, input[3], room)?;
@@ -295,17 +312,17 @@ impl Op for Conv {
         }
         let Sizes { groups, inputs, outputs, window, .. } = self.sizes;
         let places = if self.sizes.is_direct() {
-            Places::Rows { step: groups * inputs }
+            InputRows::Strided { stride: groups * inputs }
         } else if self.sizes.is_line(input.shape) {
-            Places::Rows { step: window.stride[0] * inputs }
+            InputRows::Strided { stride: window.stride[0] * inputs }
         } else {
-            Places::Taps { at: self.table.at(), taps: window.taps() }
+            InputRows::Indirect { offsets: self.table.at(), taps: window.taps() }
         };
         let step = groups * outputs;
         let rows = data.len() / step;
         for (group, packed) in self.packed.iter().enumerate() {
             let x = x.get(group * inputs..).unwrap_or_default();
-            let out = Place { data: &mut *data, at: group * outputs, step };
+            let out = OutputRows { data: &mut *data, offset: group * outputs, row_stride: step };
             packed.write(cx, (x, rows, places), &self.zeros, self.then, out)?;
         }
         Ok(())

@@ -3,8 +3,12 @@
 use afferent_core::Error;
 use afferent_simd::{
     Activation, Isa,
-    channels::Channels,
-    integer::{Bytes, channels, width},
+    conv::{
+        depthwise_nhwc::DepthwiseNhwc,
+        depthwise_nhwc_q8::{self, DepthwiseNhwcQ8, KernelShape},
+    },
+    epilogue::BiasActivation,
+    qgemm::{q8::panel_cols, requantize::RequantizeInt8},
 };
 
 use super::{
@@ -33,7 +37,8 @@ impl Op for Depthwise {
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let input = only(inputs)?;
         let conv = self.channels(input, input.data::<f32>()?)?;
-        conv.write(cx.isa, self.then, elements(out)?, cx.workers).ok_or(MISFIT)
+        let epilogue = BiasActivation { bias: &self.bias, activation: self.then };
+        conv.run(cx.isa, epilogue, elements(out)?, cx.workers).or(Err(MISFIT))
     }
 }
 
@@ -55,13 +60,13 @@ impl Depthwise {
         Ok(Self { sizes, weights, bias, then })
     }
 
-    fn channels<'d>(&'d self, input: &Input<'_>, x: &'d [f32]) -> Result<Channels<'d>, Error> {
+    fn channels<'d>(&'d self, input: &Input<'_>, x: &'d [f32]) -> Result<DepthwiseNhwc<'d>, Error> {
         let [batch, height, width, channels] = input.shape.picture()?;
         let [_, rows, cols, _] = self.sizes.output(input.shape)?.picture()?;
         let window = self.sizes.window;
-        Ok(Channels {
+        Ok(DepthwiseNhwc {
             x,
-            start: 0,
+            first_row: 0,
             batch,
             channels,
             input: [height, width],
@@ -71,7 +76,6 @@ impl Depthwise {
             dilation: window.dilation,
             padding: window.before,
             weights: &self.weights,
-            bias: &self.bias,
         })
     }
 }
@@ -105,10 +109,11 @@ impl IntegerDepthwise {
     ) -> Result<Self, Error> {
         let isa = Isa::best();
         let (taps, count) = (sizes.window.taps(), sizes.groups);
-        let len = channels::packed_len(isa, taps, count).ok_or(TOO_LARGE)?;
+        let shape = KernelShape { taps, channels: count };
+        let len = depthwise_nhwc_q8::packed_len(isa, shape).ok_or(TOO_LARGE)?;
         let weight = |tap: usize, channel: usize| weights[tap * count + channel];
         let packed = keep.numbers(Form::Channels, &[taps, count], len, |to| {
-            channels::pack(isa, (taps, count), weight, to);
+            depthwise_nhwc_q8::pack(isa, shape, weight, to);
             Ok(())
         })?;
         // Sums are of integers as they are stored; what zero adds to them is taken away here.
@@ -118,14 +123,14 @@ impl IntegerDepthwise {
         };
         let bias: Vec<i32> = bias.iter().enumerate().map(rest).collect();
         // Bias, factors and zeros, of whole blocks of channels.
-        keep.take::<[i32; 3]>(count.next_multiple_of(width(isa)))?;
+        keep.take::<[i32; 3]>(count.next_multiple_of(panel_cols(isa)))?;
         Ok(Self {
             sizes,
             weights: packed,
-            bias: channels::zip(isa, &bias).collect(),
-            scale: channels::zip(isa, scale).collect(),
+            bias: depthwise_nhwc_q8::interleave(isa, &bias).collect(),
+            scale: depthwise_nhwc_q8::interleave(isa, scale).collect(),
             clamp,
-            zeros: vec![from; count.max(width(isa))],
+            zeros: vec![from; count.max(panel_cols(isa))],
             to,
             table: Table::default(),
         })
@@ -141,16 +146,16 @@ impl Op for IntegerDepthwise {
     }
 
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
-        let conv = channels::Channels {
+        let conv = DepthwiseNhwcQ8 {
             x: only(inputs)?.data()?,
-            zeros: &self.zeros,
-            places: self.table.at(),
+            zero_points: &self.zeros,
+            offsets: self.table.at(),
             taps: self.sizes.window.taps(),
             channels: self.sizes.groups,
             weights: &self.weights,
         };
         let Self { bias, scale, clamp, to, .. } = self;
-        let end = Bytes { bias, scale, clamp: *clamp, zero_point: *to };
-        conv.write(cx.isa, &end, elements(out)?, cx.workers).ok_or(MISFIT)
+        let epilogue = RequantizeInt8 { bias, scale, clamp: *clamp, zero_point: *to };
+        conv.run(cx.isa, &epilogue, elements(out)?, cx.workers).or(Err(MISFIT))
     }
 }

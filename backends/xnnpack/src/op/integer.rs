@@ -6,9 +6,13 @@
 use afferent_core::Error;
 use afferent_simd::{
     Isa,
-    indirect::{Place, Places},
-    integer::{Bytes, End, Product, Scaled, Zero, pack, packed_len, scratch_len, width, zip},
-    winograd::{self, Integers, Kind},
+    conv::winograd::{self, Kind, WinogradQ8},
+    epilogue::Epilogue,
+    igemm::{InputRows, OutputRows, WeightShape},
+    qgemm::{
+        q8::{Q8Gemm, ZeroPoint, interleave, pack, packed_len, panel_cols, scratch_len},
+        requantize::{DequantizeF32, RequantizeInt8},
+    },
 };
 
 use super::{
@@ -63,7 +67,7 @@ pub(crate) struct Integer {
     input: Shape,
     table: Table,
     /// For pictures of the last shape.
-    filtering: Option<winograd::Sizes>,
+    filtering: Option<winograd::ConvShape>,
 }
 
 /// Weights with their scales.
@@ -106,10 +110,10 @@ impl Layout {
 /// The values of some columns, zipped and with zeros up to whole panels.
 fn zipped<T: Copy + Default>(keep: &Keep<'_>, columns: &[T]) -> Result<Vec<T>, Error> {
     let isa = Isa::best();
-    let len = columns.len().next_multiple_of(width(isa));
+    let len = columns.len().next_multiple_of(panel_cols(isa));
     keep.take::<T>(len)?;
     let mut all = vec![T::default(); len];
-    zip(isa, columns, &mut all);
+    interleave(isa, columns, &mut all);
     Ok(all)
 }
 
@@ -125,7 +129,7 @@ impl Integer {
         let Parts { groups, outputs, taps, inputs } = layout.parts();
         let inner = taps.checked_mul(inputs).ok_or(TOO_LARGE)?;
         let make = |group: usize| {
-            let len = packed_len(isa, inner, outputs).ok_or(TOO_LARGE)?;
+            let len = packed_len(isa, WeightShape { inner, cols: outputs }).ok_or(TOO_LARGE)?;
             let form = if weights.transposed { Form::IntegerRows } else { Form::Integers };
             let all = weights.integers;
             let column = |col: usize, first: usize, to: &mut [i8]| match layout {
@@ -143,7 +147,7 @@ impl Integer {
                 }
             };
             let packed = keep.numbers(form, &[group, inputs, outputs], len, |to| {
-                pack(isa, (inner, outputs), column, to);
+                pack(isa, WeightShape { inner, cols: outputs }, column, to);
                 Ok(())
             })?;
             let of_group = group * outputs..(group + 1) * outputs;
@@ -166,11 +170,11 @@ impl Integer {
         let zeros = match (&layout, &stored) {
             (Layout::Patches(sizes), Stored::Static { from, .. })
                 if sizes.can_filter()
-                    && winograd::fits(inputs)
+                    && winograd::supports_channels(inputs)
                     && weights
                         .integers
                         .chunks_exact(inner.max(1))
-                        .all(|column| winograd::exact(isa, column)) =>
+                        .all(|column| winograd::is_exact(isa, column)) =>
             {
                 keep.take::<i8>(inputs)?;
                 vec![*from; inputs]
@@ -187,20 +191,20 @@ impl Integer {
         groups * inputs
     }
 
-    fn places(&self) -> Places<'_> {
+    fn places(&self) -> InputRows<'_> {
         match self.layout {
             Layout::Patches(sizes) if !sizes.is_direct() => {
-                Places::Taps { at: self.table.at(), taps: sizes.window.taps() }
+                InputRows::Indirect { offsets: self.table.at(), taps: sizes.window.taps() }
             }
-            _ => Places::Rows { step: self.step() },
+            _ => InputRows::Strided { stride: self.step() },
         }
     }
 
     /// Computes what group `number` adds to the result.
-    fn write<E: End>(
+    fn write<E: Epilogue>(
         &self,
         cx: &mut Cx<'_>,
-        (x, zero): (&[i8], Zero<'_>),
+        (x, zero): (&[i8], ZeroPoint<'_>),
         number: usize,
         end: &E,
         out: &mut [E::Out],
@@ -209,35 +213,37 @@ impl Integer {
         let step = groups * outputs;
         let rows = out.len() / step;
         let threads = cx.workers.map_or(1, |workers| workers.threads());
-        let len = scratch_len(cx.isa, taps * inputs, outputs, rows, threads);
-        let product = Product {
+        let len =
+            scratch_len(cx.isa, WeightShape { inner: taps * inputs, cols: outputs }, rows, threads);
+        let product = Q8Gemm {
             x: x.get(number * inputs..).unwrap_or_default(),
-            zero,
-            places: self.places(),
+            zero_point: zero,
+            input_rows: self.places(),
             rows,
             channels: inputs,
             weights: &self.groups[number].weights,
             cols: outputs,
         };
-        let place = Place { data: out, at: number * outputs, step };
+        let place = OutputRows { data: out, offset: number * outputs, row_stride: step };
         let words = some(&mut cx.scratch.words, len, &mut cx.scratch.room)?;
-        product.write(cx.isa, end, place, words, cx.workers).ok_or(MISFIT)
+        product.run(cx.isa, end, place, words, cx.workers).or(Err(MISFIT))
     }
 
     /// The same, by minimal filtering.
-    fn filter<E: End>(
+    fn filter<E: Epilogue>(
         &self,
         cx: &mut Cx<'_>,
-        (x, sizes): (&[i8], &winograd::Sizes),
+        (x, sizes): (&[i8], &winograd::ConvShape),
         group: &Group,
         end: &E,
         out: &mut [E::Out],
     ) -> Result<(), Error> {
         let threads = cx.workers.map_or(1, |workers| workers.threads());
-        let len = sizes.scratch_len(Kind::Integers, cx.isa, threads).ok_or(TOO_LARGE)?;
+        let len = sizes.scratch_len(Kind::Q8, cx.isa, threads).ok_or(TOO_LARGE)?;
         let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
-        let conv = Integers { x, zeros: &self.zeros, weights: &group.weights, end };
-        conv.write(sizes, cx.isa, out, scratch, cx.workers).ok_or(MISFIT)
+        let (zero_points, weights) = (&self.zeros[..], &group.weights[..]);
+        let conv = WinogradQ8 { x, zero_points, weights, epilogue: end };
+        conv.run(sizes, cx.isa, out, scratch, cx.workers).or(Err(MISFIT))
     }
 
     fn run_static(
@@ -249,11 +255,11 @@ impl Integer {
     ) -> Result<(), Error> {
         for (number, group) in self.groups.iter().enumerate() {
             let (bias, scale) = (&group.integer_bias[..], &group.scale[..]);
-            let end = Bytes { bias, scale, clamp, zero_point: to };
+            let end = RequantizeInt8 { bias, scale, clamp, zero_point: to };
             if let Some(sizes) = &self.filtering {
                 return self.filter(cx, (x, sizes), group, &end, out);
             }
-            self.write(cx, (x, Zero::All(from)), number, &end, out)?;
+            self.write(cx, (x, ZeroPoint::PerTensor(from)), number, &end, out)?;
         }
         Ok(())
     }
@@ -301,8 +307,10 @@ impl Integer {
         }
         let mut result = Ok(());
         for (number, group) in self.groups.iter().enumerate() {
-            let end = Scaled { rows: step, scale: &group.scale, bias: &group.bias, clamp };
-            result = result.and(self.write(cx, (bytes, Zero::Rows(zero)), number, &end, out));
+            let (scale, bias) = (&group.scale[..], &group.bias[..]);
+            let end = DequantizeF32 { row_scale: step, scale, bias, clamp };
+            result =
+                result.and(self.write(cx, (bytes, ZeroPoint::PerRow(zero)), number, &end, out));
         }
         let Scratch { zeros: of_rows, floats, .. } = cx.scratch;
         (*of_rows, *floats) = (zeros, steps);
@@ -335,32 +343,33 @@ impl Patches for StaticPatches {
 
     fn memory(&self, count: usize) -> usize {
         let Sizes { window, inputs, outputs, .. } = self.sizes;
-        scratch_len(Isa::best(), window.taps() * inputs, outputs, count, 1)
+        let shape = WeightShape { inner: window.taps() * inputs, cols: outputs };
+        scratch_len(Isa::best(), shape, count, 1)
     }
 
     fn patches(
         &self,
         x: &[i8],
         rows: usize,
-        places: Places<'_>,
-        out: Place<'_, i8>,
+        places: InputRows<'_>,
+        out: OutputRows<'_, i8>,
         memory: &mut [i32],
     ) -> Result<(), Error> {
         let Sizes { window, inputs, outputs, .. } = self.sizes;
-        let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
+        let taps = if let InputRows::Indirect { taps, .. } = places { taps } else { 1 };
         let group = self.of.groups.first().ok_or(MISFIT)?;
-        let product = Product {
+        let product = Q8Gemm {
             x,
-            zero: Zero::All(self.from),
-            places,
+            zero_point: ZeroPoint::PerTensor(self.from),
+            input_rows: places,
             rows,
             channels: window.taps() * inputs / taps,
             weights: &group.weights,
             cols: outputs,
         };
         let (bias, scale) = (&group.integer_bias[..], &group.scale[..]);
-        let end = Bytes { bias, scale, clamp: self.clamp, zero_point: self.to };
-        product.write(Isa::best(), &end, out, memory, None).ok_or(MISFIT)
+        let end = RequantizeInt8 { bias, scale, clamp: self.clamp, zero_point: self.to };
+        product.run(Isa::best(), &end, out, memory, None).or(Err(MISFIT))
     }
 }
 
@@ -374,7 +383,7 @@ impl Op for Integer {
                 self.filtering = if self.zeros.is_empty() {
                     None
                 } else {
-                    sizes.filtering(Kind::Integers, input, &out)?
+                    sizes.filtering(Kind::Q8, input, &out)?
                 };
                 if !sizes.is_direct() && self.filtering.is_none() {
                     let step = self.step();

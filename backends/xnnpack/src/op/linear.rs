@@ -3,10 +3,11 @@
 use afferent_core::{Error, Workers};
 use afferent_simd::{
     Activation, Isa,
-    gemm::{Addend, Gemm, Lines, Target},
-    indirect::{
-        Biased, Fixed, Half, Indirect, Place, Places, Weights, pack, pack_columns, packed_len,
-        panel,
+    epilogue::BiasActivation,
+    gemm::{Addend, Dim, Gemm, MatrixStrides, Output, StridedOperand},
+    igemm::{
+        Fixed24, HalfFormat, Igemm, InputRows, OutputRows, PackedWeights, WeightShape, pack,
+        pack_columns, packed_len, panel_cols,
     },
 };
 
@@ -27,7 +28,7 @@ pub(crate) struct Packed {
 
 enum Stored {
     Numbers(Kept<f32>),
-    Halves(Half, Kept<u32>),
+    Halves(HalfFormat, Kept<u32>),
     Fixed(Kept<u32>),
 }
 
@@ -41,9 +42,9 @@ impl Packed {
         bias: Option<&[f32]>,
     ) -> Result<Self, Error> {
         let isa = Isa::best();
-        let len = packed_len(isa, inner, cols).ok_or(TOO_LARGE)?;
+        let len = packed_len(isa, WeightShape { inner, cols }).ok_or(TOO_LARGE)?;
         let weights = keep.numbers(form, &[group, inner, cols], len, |to| {
-            pack(isa, (inner, cols), &weight, to);
+            pack(isa, WeightShape { inner, cols }, &weight, to);
             Ok(())
         })?;
         Self::of(keep, Stored::Numbers(weights), (inner, cols), bias)
@@ -58,10 +59,10 @@ impl Packed {
         bias: Option<&[f32]>,
     ) -> Result<Self, Error> {
         let isa = Isa::best();
-        let len = packed_len(isa, inner, cols).ok_or(TOO_LARGE)?;
+        let len = packed_len(isa, WeightShape { inner, cols }).ok_or(TOO_LARGE)?;
         let column = |col: usize| &columns[first + col * inner..][..inner];
         let weights = keep.numbers(Form::Columns, &[first, inner, cols], len, |to| {
-            pack_columns(isa, (inner, cols), column, to);
+            pack_columns(isa, WeightShape { inner, cols }, column, to);
             Ok(())
         })?;
         Self::of(keep, Stored::Numbers(weights), (inner, cols), bias)
@@ -106,13 +107,13 @@ impl Packed {
         }
     }
 
-    fn weights(&self) -> Result<Weights<'_>, Error> {
+    fn weights(&self) -> Result<PackedWeights<'_>, Error> {
         Ok(match &self.weights {
-            Stored::Numbers(numbers) => Weights::Numbers(numbers),
-            Stored::Halves(half, words) => Weights::Halves(*half, words),
+            Stored::Numbers(numbers) => PackedWeights::F32(numbers),
+            Stored::Halves(half, words) => PackedWeights::Half(*half, words),
             Stored::Fixed(packed) => {
-                let sizes = (self.inner, self.cols);
-                Weights::Fixed(Fixed::new(Isa::best(), sizes, packed).ok_or(MISFIT)?)
+                let sizes = WeightShape { inner: self.inner, cols: self.cols };
+                PackedWeights::Fixed24(Fixed24::new(Isa::best(), sizes, packed).ok_or(MISFIT)?)
             }
         })
     }
@@ -120,43 +121,52 @@ impl Packed {
     /// The product of rows of `x` with the weights.
     fn product<'p>(
         &'p self,
-        (x, rows, places): (&'p [f32], usize, Places<'p>),
+        (x, rows, places): (&'p [f32], usize, InputRows<'p>),
         zeros: &'p [f32],
-    ) -> Result<Indirect<'p>, Error> {
-        let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
+    ) -> Result<Igemm<'p>, Error> {
+        let taps = if let InputRows::Indirect { taps, .. } = places { taps } else { 1 };
         let channels = self.inner / taps.max(1);
         let (weights, cols) = (self.weights()?, self.cols);
-        Ok(Indirect { x, zeros, places, rows, channels, weights, cols, from_end: false })
+        Ok(Igemm {
+            x,
+            zeros,
+            input_rows: places,
+            rows,
+            channels,
+            weights,
+            cols,
+            reverse_panels: false,
+        })
     }
 
     /// The product of rows of `x` with the weights, written to `out`.
     pub(crate) fn write(
         &self,
         cx: &mut Cx<'_>,
-        rows: (&[f32], usize, Places<'_>),
+        rows: (&[f32], usize, InputRows<'_>),
         zeros: &[f32],
         then: Activation,
-        out: Place<'_, f32>,
+        out: OutputRows<'_, f32>,
     ) -> Result<(), Error> {
-        let end = Biased { bias: &self.bias, then };
-        let product = Indirect { from_end: cx.from_end, ..self.product(rows, zeros)? };
+        let epilogue = BiasActivation { bias: &self.bias, activation: then };
+        let product = Igemm { reverse_panels: cx.from_end, ..self.product(rows, zeros)? };
         let len = product.scratch_len(cx.isa, cx.workers.map_or(1, Workers::threads));
         let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
-        product.write(cx.isa, end, out, scratch, cx.workers).ok_or(MISFIT)
+        product.run(cx.isa, epilogue, out, scratch, cx.workers).or(Err(MISFIT))
     }
 
     /// The product of some rows of `x`, part of a larger one, with weights of 32 bits.
     pub(crate) fn write_part(
         &self,
         workers: Option<&dyn Workers>,
-        rows: (&[f32], usize, Places<'_>),
+        rows: (&[f32], usize, InputRows<'_>),
         zeros: &[f32],
         then: Activation,
-        out: Place<'_, f32>,
+        out: OutputRows<'_, f32>,
     ) -> Result<(), Error> {
-        let end = Biased { bias: &self.bias, then };
+        let epilogue = BiasActivation { bias: &self.bias, activation: then };
         let product = self.product(rows, zeros)?;
-        product.write(Isa::best(), end, out, &mut [], workers).ok_or(MISFIT)
+        product.run(Isa::best(), epilogue, out, &mut [], workers).or(Err(MISFIT))
     }
 }
 
@@ -180,11 +190,13 @@ impl Layer<'_> {
     fn halves(&self, keep: &Keep<'_>) -> Result<Option<Stored>, Error> {
         let Self { weights, transposed, inner, cols, .. } = *self;
         let isa = Isa::best();
-        let Some(len) = Half::packed_len(isa, inner, cols) else { return Ok(None) };
-        let Some(half) = Half::of(weights) else { return Ok(None) };
+        let Some(len) = HalfFormat::packed_len(isa, WeightShape { inner, cols }) else {
+            return Ok(None);
+        };
+        let Some(half) = HalfFormat::exact_for(weights) else { return Ok(None) };
         let form = if transposed { Form::HalfRows } else { Form::HalfColumns };
         let words = keep.numbers(form, &[half as usize, inner, cols], len, |to| {
-            let width = panel(isa, cols);
+            let width = panel_cols(isa, cols);
             let len = to.len() / cols.div_ceil(width);
             let mut numbers = vec![0.0; inner * width];
             let write = self.panels();
@@ -206,7 +218,10 @@ impl Layer<'_> {
         const MANY: usize = 64;
         let Self { transposed, inner, cols, rows, .. } = *self;
         let isa = Isa::best();
-        let sizes = (Fixed::packed_len(isa, inner, cols), packed_len(isa, inner, cols));
+        let sizes = (
+            Fixed24::packed_len(isa, WeightShape { inner, cols }),
+            packed_len(isa, WeightShape { inner, cols }),
+        );
         let (Some(len), Some(numbers)) = sizes else { return Ok(None) };
         let few = (2..MANY).contains(&rows);
         if isa.lanes() < WIDE || numbers < FAR || len >= numbers || few {
@@ -215,8 +230,9 @@ impl Layer<'_> {
         let form = if transposed { Form::FixedRows } else { Form::FixedColumns };
         let mut packs = true;
         let words = keep.numbers(form, &[inner, cols], len, |to| {
-            let mut scratch = vec![0.0; Fixed::scratch_len(isa, inner)];
-            packs = Fixed::pack(isa, (inner, cols), self.panels(), &mut scratch, to);
+            let mut scratch = vec![0.0; Fixed24::scratch_len(isa, inner)];
+            packs =
+                Fixed24::pack(isa, WeightShape { inner, cols }, self.panels(), &mut scratch, to);
             if packs { Ok(()) } else { Err(MISFIT) }
         });
         if packs { Ok(Some(Stored::Fixed(words?))) } else { Ok(None) }
@@ -226,18 +242,23 @@ impl Layer<'_> {
     fn panels(&self) -> impl Fn(usize, &mut [f32]) {
         let Self { weights, transposed, inner, cols, .. } = *self;
         let isa = Isa::best();
-        let width = panel(isa, cols);
+        let width = panel_cols(isa, cols);
         let none = vec![0.0; inner];
         move |first, to| {
             if transposed {
                 let row = |k: usize| weights[k * cols..][..cols].get(first..).unwrap_or_default();
                 let weight = |k: usize, col: usize| row(k).get(col).copied().unwrap_or(0.0);
-                pack(isa, (inner, width), weight, to);
+                pack(isa, WeightShape { inner, cols: width }, weight, to);
             } else {
                 let column = |col: usize| {
                     weights.get((first + col) * inner..).and_then(|all| all.get(..inner))
                 };
-                pack_columns(isa, (inner, width), |col| column(col).unwrap_or(&none), to);
+                pack_columns(
+                    isa,
+                    WeightShape { inner, cols: width },
+                    |col| column(col).unwrap_or(&none),
+                    to,
+                );
             }
         }
     }
@@ -245,7 +266,7 @@ impl Layer<'_> {
 
 /// `bias` with zeros up to whole panels of columns; none is all zeros.
 fn padded(keep: &Keep<'_>, cols: usize, bias: Option<&[f32]>) -> Result<Vec<f32>, Error> {
-    let len = cols.next_multiple_of(panel(Isa::best(), cols));
+    let len = cols.next_multiple_of(panel_cols(Isa::best(), cols));
     keep.take::<f32>(len)?;
     let mut all = vec![0.0; len];
     all.iter_mut().zip(bias.unwrap_or_default()).for_each(|(to, from)| *to = *from);
@@ -277,9 +298,9 @@ impl Op for Linear {
     fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
         let (x, data) = (only(inputs)?.data::<f32>()?, elements::<f32>(out)?);
         let Packed { inner, cols, .. } = self.packed;
-        let places = Places::Rows { step: inner };
+        let places = InputRows::Strided { stride: inner };
         let rows = data.len() / cols.max(1);
-        let out = Place { data, at: 0, step: cols };
+        let out = OutputRows { data, offset: 0, row_stride: cols };
         self.packed.write(cx, (x, rows, places), &[], self.then, out)
     }
 }
@@ -370,21 +391,36 @@ impl Op for Product {
             let (col, k) = if self.transposed { (inner, 1) } else { (1, cols) };
             let addend = self.bias.as_deref();
             let product = Gemm {
-                a: Lines::new(a, (rows, inner), (inner, 1)).ok_or(MISFIT)?,
-                b: Lines::new(b, (cols, col), (inner, k)).ok_or(MISFIT)?,
+                a: StridedOperand::new(
+                    a,
+                    Dim { len: rows, stride: inner },
+                    Dim { len: inner, stride: 1 },
+                )
+                .ok_or(MISFIT)?,
+                b: StridedOperand::new(
+                    b,
+                    Dim { len: cols, stride: col },
+                    Dim { len: inner, stride: k },
+                )
+                .ok_or(MISFIT)?,
                 rows,
                 inner,
                 cols,
                 alpha: 1.0,
-                addend: addend.map(|data| Addend { data, row: 0, col: 1, beta: 1.0 }),
+                addend: addend.map(|data| Addend {
+                    data,
+                    strides: MatrixStrides { row: 0, col: 1 },
+                    beta: 1.0,
+                }),
                 clamp: Some(self.clamp),
             };
-            let (product, row, col) = product.oriented(cx.isa, cols, 1);
+            let strides = MatrixStrides { row: cols, col: 1 };
+            let (product, strides) = product.oriented(cx.isa, strides);
             let threads = cx.workers.map_or(1, |workers| workers.threads());
             let len = product.scratch_len(cx.isa, threads);
             let scratch = some(&mut cx.scratch.floats, len, &mut cx.scratch.room)?;
-            let out = Target { data: out, row, col };
-            product.write(cx.isa, out, scratch, cx.workers).ok_or(MISFIT)?;
+            let out = Output { data: out, strides };
+            product.run(cx.isa, out, scratch, cx.workers).or(Err(MISFIT))?;
             advance(&batch, &mut at, &mut start);
         }
         Ok(())
@@ -418,7 +454,7 @@ mod tests {
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Bits {
         Numbers,
-        Halves(Half),
+        Halves(HalfFormat),
         Fixed,
     }
 
@@ -434,8 +470,8 @@ mod tests {
             (20, 300, 1.0, Numbers),
             (1, 300, 1e5, Numbers),
             (1, 300, f32::NAN, Numbers),
-            (1, 5, 1.0, Halves(Half::Bf16)),
-            (20, 300, 1.0, Halves(Half::F16)),
+            (1, 5, 1.0, Halves(HalfFormat::Bf16)),
+            (20, 300, 1.0, Halves(HalfFormat::F16)),
         ] {
             let expected = match expected {
                 Fixed if Isa::best().lanes() < WIDE => Numbers,
@@ -443,8 +479,8 @@ mod tests {
             };
             let rounded = |x: f32| match expected {
                 Numbers | Fixed => x,
-                Halves(Half::Bf16) => bf16::from_f32(x).to_f32(),
-                Halves(Half::F16) => f16::from_f32(x).to_f32(),
+                Halves(HalfFormat::Bf16) => bf16::from_f32(x).to_f32(),
+                Halves(HalfFormat::F16) => f16::from_f32(x).to_f32(),
             };
             for transposed in [false, true] {
                 let mut weights: Vec<f32> =

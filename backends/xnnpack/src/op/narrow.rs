@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use afferent_core::{Element, Error, Workers};
 use afferent_simd::{
-    indirect::{Place, Places},
-    parallel,
+    igemm::{InputRows, OutputRows},
+    parallel::{self, Chunks},
 };
 
 use super::{Cx, Input, Op, conv::Sizes, elements, only, some};
@@ -44,8 +44,8 @@ pub(crate) trait Patches: Send + Sync {
         &self,
         x: &[Self::Number],
         count: usize,
-        places: Places<'_>,
-        out: Place<'_, Self::Number>,
+        places: InputRows<'_>,
+        out: OutputRows<'_, Self::Number>,
         memory: &mut [i32],
     ) -> Result<(), Error>;
 }
@@ -107,8 +107,8 @@ impl<C: Patches> Narrow<C> {
                 }
             }
             let (pixels, taps) = (out.len() / outputs, window.kernel[0]);
-            let places = Places::Taps { at: self.places.get(..pixels * taps)?, taps };
-            let out = Place { data: out, at: 0, step: outputs };
+            let places = InputRows::Indirect { offsets: self.places.get(..pixels * taps)?, taps };
+            let out = OutputRows { data: out, offset: 0, row_stride: outputs };
             self.conv.patches(copy, pixels, places, out, memory).ok()?;
         }
         Some(())
@@ -165,8 +165,9 @@ impl<C: Patches> Op for Narrow<C> {
         let buffer = some(&mut cx.scratch.words, len * threads, &mut cx.scratch.room)?;
         let failed = AtomicBool::new(false);
         for (x, out) in x.chunks_exact(before).zip(out.chunks_exact_mut(after)) {
-            let parts = (out, share * line);
-            parallel::for_each_pair(cx.workers, parts, (&mut *buffer, len), |part, out, memory| {
+            let out = Chunks { data: out, chunk_len: share * line };
+            let memory = Chunks { data: &mut *buffer, chunk_len: len };
+            parallel::for_each_chunk_pair(cx.workers, out, memory, |part, out, memory| {
                 if self.rows(x, part * share, out, memory).is_none() {
                     failed.store(true, Relaxed);
                 }

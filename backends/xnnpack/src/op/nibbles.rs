@@ -5,7 +5,7 @@ use std::array;
 use afferent_core::Error;
 use afferent_simd::{
     Isa,
-    integer::nibbles::{self, CHUNK, Raw, pack, packed_len},
+    qgemm::q4::{CHUNK_LEN, ChunkedShape, Q4Gemm, RawChunk, pack, packed_len},
 };
 
 use super::{
@@ -34,7 +34,7 @@ pub(crate) struct Weights<'w> {
     pub(crate) bytes: &'w [u8],
     /// Of each block of each column.
     pub(crate) scales: &'w [f32],
-    /// Numbers of a column that have a scale of their own: all of them, or a multiple of [`CHUNK`].
+    /// Numbers of a column that have a scale of their own: all of them, or a multiple of [`CHUNK_LEN`].
     pub(crate) block: usize,
     /// Whether rows of the file are rows of the matrix, not columns.
     pub(crate) transposed: bool,
@@ -51,7 +51,7 @@ impl Nibbles {
     ) -> Result<Option<Self>, Error> {
         let &Weights { bytes, scales, block, transposed } = weights;
         let isa = Isa::best();
-        let (chunks, whole) = (inner.div_ceil(CHUNK), cols.next_multiple_of(isa.lanes()));
+        let (chunks, whole) = (inner.div_ceil(CHUNK_LEN), cols.next_multiple_of(isa.lanes()));
         let blocks = inner.checked_div(block).unwrap_or(0);
         if blocks > 1 && scales.iter().any(|scale| scale.to_bits() & 0xffff != 0) {
             return Ok(None);
@@ -59,23 +59,23 @@ impl Nibbles {
         // Of columns with one scale each, it is the factor of all their chunks.
         let factor = |chunk: usize, col: usize| match blocks {
             1 => 1.0,
-            _ => scales[col * blocks + chunk * CHUNK / block],
+            _ => scales[col * blocks + chunk * CHUNK_LEN / block],
         };
         let raw = |chunk: usize, col: usize| match transposed {
             true => gathered(bytes, (inner, cols), (chunk, col)),
             false => {
                 let column = &bytes[col * inner.div_ceil(2)..][..inner.div_ceil(2)];
-                cut(&column[chunk * CHUNK / 2..], inner - chunk * CHUNK)
+                cut(&column[chunk * CHUNK_LEN / 2..], inner - chunk * CHUNK_LEN)
             }
         };
-        let len = packed_len(isa, chunks, cols).ok_or(TOO_LARGE)?;
+        let len = packed_len(isa, ChunkedShape { chunks, cols }).ok_or(TOO_LARGE)?;
         let form = if transposed { Form::NibbleRows } else { Form::Nibbles };
         let all = len.checked_add(whole).ok_or(TOO_LARGE)?;
         let weights = keep.numbers(form, &[inner, cols], all, |to: &mut [i32]| {
             let (to, sums) = to.split_at_mut(len);
             let sums: &mut [f32] = bytemuck::cast_slice_mut(sums);
             let one = |chunk, col| (raw(chunk, col), factor(chunk, col));
-            pack(isa, (chunks, cols), one, to, sums);
+            pack(isa, ChunkedShape { chunks, cols }, one, to, sums);
             if blocks == 1 {
                 sums.iter_mut().zip(scales).for_each(|(sum, scale)| *sum *= scale);
             }
@@ -94,8 +94,8 @@ impl Nibbles {
 }
 
 /// A chunk of which only `len` numbers are there.
-fn cut(bytes: &[u8], len: usize) -> Raw {
-    if let Some(chunk) = bytes.first_chunk().filter(|_| len >= CHUNK) {
+fn cut(bytes: &[u8], len: usize) -> RawChunk {
+    if let Some(chunk) = bytes.first_chunk().filter(|_| len >= CHUNK_LEN) {
         return *chunk;
     }
     let byte = |at: usize| match len.saturating_sub(2 * at) {
@@ -110,13 +110,13 @@ fn cut(bytes: &[u8], len: usize) -> Raw {
 const ZEROS: u8 = 0x88;
 
 /// A chunk of a column of a matrix whose rows lie together.
-fn gathered(bytes: &[u8], (inner, cols): (usize, usize), (chunk, col): (usize, usize)) -> Raw {
+fn gathered(bytes: &[u8], (inner, cols): (usize, usize), (chunk, col): (usize, usize)) -> RawChunk {
     let nibble = |k: usize| match k {
         k if k >= inner => ZEROS & 15,
         k => bytes[k * cols.div_ceil(2) + col / 2] >> (col % 2 * 4) & 15,
     };
     let pair = |k: usize| nibble(k) | nibble(k + 1) << 4;
-    array::from_fn(|at| pair(chunk * CHUNK + 2 * at))
+    array::from_fn(|at| pair(chunk * CHUNK_LEN + 2 * at))
 }
 
 impl Op for Nibbles {
@@ -129,18 +129,18 @@ impl Op for Nibbles {
         if out.is_empty() || x.is_empty() {
             return if out.is_empty() { Ok(()) } else { Err(MISFIT) };
         }
-        let (rows, chunks) = (out.len() / self.cols, self.inner.div_ceil(CHUNK));
+        let (rows, chunks) = (out.len() / self.cols, self.inner.div_ceil(CHUNK_LEN));
         let Scratch { words, bytes, floats, room, .. } = &mut *cx.scratch;
-        let len = rows * chunks * CHUNK;
-        let (bytes, one) = some(bytes, len + chunks * CHUNK, room)?.split_at_mut(len);
+        let len = rows * chunks * CHUNK_LEN;
+        let (bytes, one) = some(bytes, len + chunks * CHUNK_LEN, room)?.split_at_mut(len);
         let offsets = some(words, rows * chunks, room)?;
         let (zero_points, steps) = some(floats, 2 * rows, room)?.split_at_mut(rows);
-        let places = bytes.as_chunks_mut::<CHUNK>().0;
+        let places = bytes.as_chunks_mut::<CHUNK_LEN>().0;
         for (row, x) in x.chunks_exact(self.inner).take(rows).enumerate() {
             let (step, zero_point) = cx.isa.call(|| {
                 one[self.inner..].fill(0);
                 let found = quantise(x, &mut one[..self.inner]);
-                for (at, chunk) in one.as_chunks::<CHUNK>().0.iter().enumerate() {
+                for (at, chunk) in one.as_chunks::<CHUNK_LEN>().0.iter().enumerate() {
                     let at = at * rows + row;
                     places[at] = *chunk;
                     offsets[at] = -8 * chunk.iter().map(|x| i32::from(*x)).sum::<i32>();
@@ -151,19 +151,19 @@ impl Op for Nibbles {
         }
         let sums = self.weights.len() - self.scales.len();
         let (weights, sums) = self.weights.split_at(sums);
-        let product = nibbles::Nibbles {
+        let product = Q4Gemm {
             x: bytes,
-            offsets,
+            chunk_offsets: offsets,
             zero_points,
-            steps,
+            row_scale: steps,
             chunks,
             cols: self.cols,
             weights,
-            scales: &self.scales,
-            sums: bytemuck::cast_slice(sums),
+            scale: &self.scales,
+            column_sums: bytemuck::cast_slice(sums),
             bias: &self.bias,
             clamp: self.clamp,
         };
-        product.write(cx.isa, out, cx.workers).ok_or(MISFIT)
+        product.run(cx.isa, out, cx.workers).or(Err(MISFIT))
     }
 }

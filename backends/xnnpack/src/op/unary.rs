@@ -6,7 +6,7 @@ use afferent_core::Error;
 use afferent_simd::{
     Float, Isa, Mask, Simd,
     math::{self, Function},
-    softmax::{Along, softmax},
+    softmax::{Axis, softmax},
 };
 
 use super::{Cx, Input, Op, elements, only};
@@ -106,7 +106,7 @@ impl Op for Softmax {
         let (from, to) = (input.data::<f32>()?, elements::<f32>(out)?);
         let len = input.shape.last().copied().unwrap_or(1);
         if len > 0 && !from.is_empty() {
-            softmax(cx.isa, Along { outer: from.len() / len, len, inner: 1 }, from, to);
+            softmax(cx.isa, Axis { outer: from.len() / len, len, inner: 1 }, from, to);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, cell::RefCell};
 
 use afferent_core::{BlobEntry, Error, Prepared};
-use afferent_simd::integer::nibbles::CHUNK;
+use afferent_simd::qgemm::q4::CHUNK_LEN;
 
 use super::{Step, Store, blocks, store};
 use crate::{
@@ -514,7 +514,7 @@ impl<'a> One<'_, 'a> {
         block: usize,
         transposed: bool,
     ) -> Result<Box<dyn Op>, Error> {
-        if block != inner && !block.is_multiple_of(CHUNK) {
+        if block != inner && !block.is_multiple_of(CHUNK_LEN) {
             return Err(self.unsupported("blocks that are no multiple of 32 weights"));
         }
         let bytes = self.input(1).data.unwrap_or_default();

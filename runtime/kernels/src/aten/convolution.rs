@@ -77,7 +77,7 @@ fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     } else if g.in_channels == 1
         && g.out_channels == 1
         && g.groups > 1
-        && (tensors.x_steps.channel, to.channel) == (1, 1)
+        && (tensors.x_strides.channel, to.channel) == (1, 1)
     {
         direct::channels_last_depthwise(cx, &g, &tensors, out, to)?;
     } else if g.out_channels >= 4 && im2col::supports(&g, &tensors, to) {

@@ -28,7 +28,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
     accumulator::{Accumulator, Operand, check_dtype},
-    conv::{self, Geometry, Operands, Steps, direct},
+    conv::{self, Geometry, Operands, Strides, direct},
     dtype::with_dtype,
     elements::{elements, elements_mut},
     loop_nest::{LoopNest, strides_of},
@@ -100,9 +100,9 @@ fn gradients<T: Operand>(
     if of_input {
         let operands = Operands {
             x: elements::<T>(&grad)?,
-            x_steps: grad_steps,
+            x_strides: grad_steps,
             weight: elements(&weight)?,
-            w_steps: conv::steps(&weight),
+            weight_strides: conv::steps(&weight),
             bias: None,
         };
         let mut out = args.out(11)?;
@@ -132,9 +132,9 @@ fn gradients<T: Operand>(
 /// side that `g` writes, the first, and of the side that it reads.
 fn weight_gradient<T: Operand>(
     g: &Geometry,
-    [(small, small_steps), (large, large_steps)]: [(&[T], Steps); 2],
+    [(small, small_steps), (large, large_steps)]: [(&[T], Strides); 2],
     out: &mut [T],
-    to: Steps,
+    to: Strides,
 ) {
     if out.is_empty() {
         return;
@@ -156,10 +156,10 @@ fn weight_gradient<T: Operand>(
                                 let place = [depth, row, column];
                                 let [mut a, mut b] = at;
                                 for dim in 0..3 {
-                                    a += place[dim] * small_steps.space[dim];
+                                    a += place[dim] * small_steps.spatial[dim];
                                     let met =
                                         place[dim] * g.stride[dim] + tap[dim] * g.dilation[dim];
-                                    b += (met - g.padding[dim]) * large_steps.space[dim];
+                                    b += (met - g.padding[dim]) * large_steps.spatial[dim];
                                 }
                                 if let (Some(a), Some(b)) = (small.get(a), large.get(b)) {
                                     sum = sum.add(a.widen().mul(b.widen()));
@@ -170,7 +170,7 @@ fn weight_gradient<T: Operand>(
                 }
                 let at = channel * to.outer
                     + of_group * to.channel
-                    + (0..3).map(|dim| tap[dim] * to.space[dim]).sum::<usize>();
+                    + (0..3).map(|dim| tap[dim] * to.spatial[dim]).sum::<usize>();
                 if let Some(place) = out.get_mut(at) {
                     *place = sum.to_element();
                 }

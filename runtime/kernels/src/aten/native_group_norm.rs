@@ -91,7 +91,7 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let each = channels / groups;
     if let Some([weight, bias]) = factors {
         let (width, eps) = (each.saturating_mul(area), eps.to_double() as f32);
-        let norm = Norm { width, weight, bias, shared: area, eps };
+        let norm = Norm { row_len: width, weight, bias, affine_run: area, eps };
         if simd::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
             return Ok(());
         }

@@ -71,7 +71,8 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
 
     let count = shape.iter().fold(1_usize, |count, &size| count.saturating_mul(size));
     if let Some([weight, bias]) = factors {
-        let norm = Norm { width: count, weight, bias, shared: 1, eps: eps.to_double() as f32 };
+        let norm =
+            Norm { row_len: count, weight, bias, affine_run: 1, eps: eps.to_double() as f32 };
         if simd::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Scaled dot product attention: argument checks and the call of the SIMD kernel.
 
 use afferent_core::{Args, Error, KernelContext, ScalarType, TensorMut, TensorView, bf16, f16};
-use afferent_simd::attention::{Attention, Numbers, NumbersMut, Rows};
+use afferent_simd::attention::{Attention, StridedRows, TensorData, TensorDataMut};
 
 use crate::shared::{accumulator::check_dtype, simd::isa_or_fallback};
 
@@ -108,14 +108,14 @@ impl<'a> SdpaOperand<'a> {
         Ok(Layout { batches, heads, positions, head_dim })
     }
 
-    fn rows(&self, heads_first: bool) -> Result<Rows<'a>, Error> {
+    fn rows(&self, heads_first: bool) -> Result<StridedRows<'a>, Error> {
         let Layout { heads, positions, head_dim, .. } = self.layout(heads_first)?;
-        let numbers = match (self.tensor.dtype(), &self.quantization) {
-            (ScalarType::Float, None) => Numbers::F32(self.tensor.data()?),
-            (ScalarType::Half, None) => Numbers::F16(self.tensor.data()?),
-            (ScalarType::BFloat16, None) => Numbers::Bf16(self.tensor.data()?),
-            (ScalarType::Char, Some(found)) => Numbers::I8 {
-                numbers: self.tensor.data()?,
+        let data = match (self.tensor.dtype(), &self.quantization) {
+            (ScalarType::Float, None) => TensorData::F32(self.tensor.data()?),
+            (ScalarType::Half, None) => TensorData::F16(self.tensor.data()?),
+            (ScalarType::BFloat16, None) => TensorData::Bf16(self.tensor.data()?),
+            (ScalarType::Char, Some(found)) => TensorData::I8 {
+                data: self.tensor.data()?,
                 scales: found.scales,
                 zero_points: found.zero_points,
             },
@@ -123,12 +123,13 @@ impl<'a> SdpaOperand<'a> {
         };
         // The products may wrap only for an empty tensor, from which nothing is read.
         let product = usize::wrapping_mul;
-        let (head, position) = if heads_first {
+        let (head_stride, position_stride) = if heads_first {
             (product(positions, head_dim), head_dim)
         } else {
             (head_dim, product(heads, head_dim))
         };
-        Ok(Rows { numbers, batch: product(product(heads, positions), head_dim), head, position })
+        let batch_stride = product(product(heads, positions), head_dim);
+        Ok(StridedRows { data, batch_stride, head_stride, position_stride })
     }
 }
 
@@ -148,9 +149,9 @@ pub(crate) fn sdpa(
     let prepared = prepare_sdpa(cx, operands, heads_first, options, (&mut *out, out_index))?;
     let Some((attention, scratch)) = prepared else { return Ok(()) };
     let out = match out.dtype() {
-        ScalarType::Half => NumbersMut::F16(out.data_mut::<f16>()?),
-        ScalarType::BFloat16 => NumbersMut::Bf16(out.data_mut::<bf16>()?),
-        _ => NumbersMut::F32(out.data_mut::<f32>()?),
+        ScalarType::Half => TensorDataMut::F16(out.data_mut::<f16>()?),
+        ScalarType::BFloat16 => TensorDataMut::Bf16(out.data_mut::<bf16>()?),
+        _ => TensorDataMut::F32(out.data_mut::<f32>()?),
     };
     attention.run(isa_or_fallback(), out, scratch);
     Ok(())
@@ -208,11 +209,11 @@ pub(crate) fn prepare_sdpa<'a, 'c>(
         mask,
         batches: q.batches,
         heads: q.heads,
-        key_heads: k.heads,
-        queries: q.positions,
-        keys,
-        width: q.head_dim,
-        causal: options.is_causal.then_some(options.start_pos),
+        kv_heads: k.heads,
+        query_len: q.positions,
+        kv_len: keys,
+        head_dim: q.head_dim,
+        causal_offset: options.is_causal.then_some(options.start_pos),
         scale: scale as f32,
     };
     let len = attention.scratch_len().ok_or(Error::OutOfResources { bytes: usize::MAX })?;

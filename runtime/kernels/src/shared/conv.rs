@@ -1,7 +1,7 @@
 //! Convolution: geometry and operands.
 
 use afferent_core::{Args, Dims, Error, IntList, TensorMut, TensorView};
-pub(crate) use afferent_simd::conv::{Geometry, Steps};
+pub(crate) use afferent_simd::conv::{Geometry, Strides};
 
 use crate::shared::{
     accumulator::Operand,
@@ -16,9 +16,9 @@ pub(crate) mod im2col;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operands<'a, T> {
     pub(crate) x: &'a [T],
-    pub(crate) x_steps: Steps,
+    pub(crate) x_strides: Strides,
     pub(crate) weight: &'a [T],
-    pub(crate) w_steps: Steps,
+    pub(crate) weight_strides: Strides,
     pub(crate) bias: Option<&'a [T]>,
 }
 
@@ -100,19 +100,19 @@ fn transposed_size(g: &Geometry, dim: usize, output_padding: usize) -> Option<us
 }
 
 /// Strides of an input tensor.
-pub(crate) fn steps(tensor: &TensorView<'_>) -> Steps {
+pub(crate) fn steps(tensor: &TensorView<'_>) -> Strides {
     steps_of(&strides_of(tensor))
 }
 
 /// Strides of an output tensor.
-pub(crate) fn out_steps(tensor: &TensorMut<'_, '_>) -> Steps {
+pub(crate) fn out_steps(tensor: &TensorMut<'_, '_>) -> Strides {
     steps_of(&out_strides(tensor))
 }
 
-fn steps_of(strides: &[usize]) -> Steps {
+fn steps_of(strides: &[usize]) -> Strides {
     let space = last_three(strides.get(2..).unwrap_or(&[]), 0);
     let at = |dim: usize| strides.get(dim).copied().unwrap_or(0);
-    Steps { outer: at(0), channel: at(1), space }
+    Strides { outer: at(0), channel: at(1), spatial: space }
 }
 
 impl<'a, T: Operand> Operands<'a, T> {
@@ -122,9 +122,9 @@ impl<'a, T: Operand> Operands<'a, T> {
         let bias = args.opt_tensor(2)?.map(|bias| elements(&bias)).transpose()?;
         Ok(Self {
             x: elements(&x)?,
-            x_steps: steps(&x),
+            x_strides: steps(&x),
             weight: elements(&weight)?,
-            w_steps: steps(&weight),
+            weight_strides: steps(&weight),
             bias,
         })
     }

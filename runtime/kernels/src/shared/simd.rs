@@ -4,7 +4,11 @@ pub(crate) mod conv;
 pub(crate) mod gemm;
 
 use afferent_core::{Args, ScalarType, TensorMut, TensorView, Workers};
-use afferent_simd::{Isa, norm::Norm, softmax::Along};
+use afferent_simd::{
+    Isa,
+    norm::{Norm, NormOutput},
+    softmax::Axis,
+};
 
 use crate::shared::accumulator::Operand;
 
@@ -48,7 +52,7 @@ pub(crate) fn softmax_operands<'a, 'o>(
     x: &TensorView<'a>,
     dim: usize,
     out: &'o mut TensorMut<'_, '_>,
-) -> Option<(Isa, Along, &'a [f32], &'o mut [f32])> {
+) -> Option<(Isa, Axis, &'a [f32], &'o mut [f32])> {
     let isa = isa()?;
     let is_supported = x.is_contiguous() && out.is_contiguous() && x.sizes() == out.sizes();
     let (from, to) = (x.data().ok()?, out.data_mut().ok()?);
@@ -58,7 +62,7 @@ pub(crate) fn softmax_operands<'a, 'o>(
     let product = |sizes: &[usize]| sizes.iter().product();
     let (outer, rest) = x.sizes().split_at_checked(dim)?;
     let (len, inner) = rest.split_first().unwrap_or((&1, &[]));
-    Some((isa, Along { outer: product(outer), len: *len, inner: product(inner) }, from, to))
+    Some((isa, Axis { outer: product(outer), len: *len, inner: product(inner) }, from, to))
 }
 
 /// Weight and bias in the optional arguments `indices`; `None` if one is not a row-major `f32`
@@ -89,7 +93,7 @@ pub(crate) fn normalize(
     let [out, mean, rstd] = outs.map(|out| out.data_mut::<f32>());
     match (isa(), x.data::<f32>(), out, mean, rstd) {
         (Some(isa), Ok(from), Ok(to), Ok(mean), Ok(rstd)) if is_supported && !from.is_empty() => {
-            afferent_simd::norm::normalize(isa, norm, from, to, [mean, rstd]);
+            afferent_simd::norm::normalize(isa, norm, from, NormOutput { out: to, mean, rstd });
             true
         }
         _ => false,

@@ -1,31 +1,35 @@
 //! Products of a matrix and a vector, at the speed of the memory.
 
-use super::{Addend, Gemm, Lines, Target};
-use crate::{Float, Isa, Routine, Simd};
+use super::{Addend, Gemm, Output, StridedOperand};
+use crate::{Float, Isa, Routine, Simd, SizeError, epilogue::clamp_scalar};
 
 /// Rows that are read at the same time.
 const ROWS: usize = 4;
 
-impl Gemm<'_, Lines<'_>, Lines<'_>> {
-    /// Whether [`Gemm::write_vector`] computes this product.
-    pub fn is_vector(&self) -> bool {
+impl Gemm<'_, StridedOperand<'_>, StridedOperand<'_>> {
+    /// Whether [`Gemm::run_gemv`] computes this product.
+    pub fn is_gemv(&self) -> bool {
         self.cols == 1 && self.inner > 0 && self.a.k_step == 1 && self.b.k_step == 1
     }
 
-    /// Writes the product with a vector. `None` where [`Gemm::write`] would give that, or when the
-    /// product is none with a vector.
-    pub fn write_vector(&self, isa: Isa, out: Target<'_>) -> Option<()> {
+    /// Computes the product and writes it to `out`.
+    ///
+    /// # Errors
+    /// [`SizeError`] as [`Gemm::run`], or if the product is not a GEMV.
+    pub fn run_gemv(&self, isa: Isa, out: Output<'_>) -> Result<(), SizeError> {
         if self.rows == 0 {
-            return Some(());
+            return Ok(());
         }
-        self.fits(&out)?;
-        self.is_vector().then(|| isa.run(Rows { product: self, out }))
+        self.check(&out)?;
+        SizeError::check_parameter("cols", "one, of dense operands", self.is_gemv())?;
+        isa.run(Rows { product: self, out });
+        Ok(())
     }
 }
 
 struct Rows<'r, 'd> {
-    product: &'r Gemm<'d, Lines<'d>, Lines<'d>>,
-    out: Target<'r>,
+    product: &'r Gemm<'d, StridedOperand<'d>, StridedOperand<'d>>,
+    out: Output<'r>,
 }
 
 impl Routine for Rows<'_, '_> {
@@ -41,12 +45,12 @@ impl Routine for Rows<'_, '_> {
         for i in (0..whole).step_by(ROWS) {
             let sums = dots(simd, [row(i), row(i + 1), row(i + 2), row(i + 3)], vector);
             for (i, sum) in (i..).zip(sums) {
-                out.data[i * out.row] = finish(product, i, sum);
+                out.data[i * out.strides.row] = finish(product, i, sum);
             }
         }
         for i in whole..rows {
             let [sum] = dots(simd, [row(i)], vector);
-            out.data[i * out.row] = finish(product, i, sum);
+            out.data[i * out.strides.row] = finish(product, i, sum);
         }
     }
 }
@@ -66,23 +70,19 @@ fn dots<S: Simd, const R: usize>(simd: S, rows: [&[f32]; R], vector: &[f32]) -> 
         }
     }
     for k in (whole..vector.len()).step_by(S::LANES) {
-        let x = simd.load_first(&vector[k..]);
+        let x = simd.load_partial(&vector[k..]);
         for (sums, row) in sums.iter_mut().zip(rows) {
-            sums[0] = simd.load_first(&row[k..]).mul_add(x, sums[0]);
+            sums[0] = simd.load_partial(&row[k..]).mul_add(x, sums[0]);
         }
     }
     sums.map(|[a, b]| (a + b).sum())
 }
 
 #[inline(always)]
-fn finish(product: &Gemm<'_, Lines<'_>, Lines<'_>>, i: usize, sum: f32) -> f32 {
+fn finish(product: &Gemm<'_, StridedOperand<'_>, StridedOperand<'_>>, i: usize, sum: f32) -> f32 {
     let mut sum = product.alpha * sum;
-    if let Some(Addend { data, row, beta, .. }) = product.addend {
-        sum += beta * data[i * row];
+    if let Some(Addend { data, strides, beta }) = product.addend {
+        sum += beta * data[i * strides.row];
     }
-    if let Some((low, high)) = product.clamp {
-        sum = if sum < low { low } else { sum };
-        sum = if sum > high { high } else { sum };
-    }
-    sum
+    product.clamp.map_or(sum, |bounds| clamp_scalar(sum, bounds))
 }

@@ -2,22 +2,22 @@
 
 use crate::Isa;
 
-/// Lines of numbers, each as long as the inner dimension of a product.
-pub trait Panels: Sync {
+/// StridedOperand of numbers, each as long as the inner dimension of a product.
+pub trait Operand: Sync {
     /// How many lines there are, and how long they are.
     fn extent(&self) -> (usize, usize);
 
     /// The lines where they lie, unless they exist only when packed.
-    fn lines(&self) -> Option<Lines<'_>>;
+    fn strided(&self) -> Option<StridedOperand<'_>>;
 
     /// Packs lines: element `k` of line `i` of the part goes to `to[k * width + i]`; what remains
     /// of the width is zero. `to` has `depth * width` places, and the part is inside the extent.
-    fn pack(&self, isa: Isa, part: Part, to: &mut [f32]);
+    fn pack(&self, isa: Isa, part: PanelRange, to: &mut [f32]);
 }
 
 /// Some elements of some lines.
 #[derive(Debug, Clone, Copy)]
-pub struct Part {
+pub struct PanelRange {
     /// The first line.
     pub start: usize,
     /// Number of lines; at most `width`.
@@ -26,13 +26,22 @@ pub struct Part {
     pub k: usize,
     /// Elements of each line.
     pub depth: usize,
-    /// Places for lines.
+    /// InputRows for lines.
     pub width: usize,
 }
 
-/// Lines in memory: element `k` of line `i` is `data[i * step + k * k_step]`.
+/// A dimension of a matrix in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dim {
+    /// Number of indices.
+    pub len: usize,
+    /// Elements from one index to the next.
+    pub stride: usize,
+}
+
+/// StridedOperand in memory: element `k` of line `i` is `data[i * step + k * k_step]`.
 #[derive(Debug, Clone, Copy)]
-pub struct Lines<'d> {
+pub struct StridedOperand<'d> {
     pub(super) data: &'d [f32],
     pub(super) step: usize,
     pub(super) k_step: usize,
@@ -40,14 +49,12 @@ pub struct Lines<'d> {
     depth: usize,
 }
 
-impl<'d> Lines<'d> {
+impl<'d> StridedOperand<'d> {
     /// `count` lines of `depth` elements each; `None` when not all are in `data`, or the elements of a
     /// line lie in one place.
-    pub fn new(
-        data: &'d [f32],
-        (count, step): (usize, usize),
-        (depth, k_step): (usize, usize),
-    ) -> Option<Self> {
+    pub fn new(data: &'d [f32], vectors: Dim, elements: Dim) -> Option<Self> {
+        let (Dim { len: count, stride: step }, Dim { len: depth, stride: k_step }) =
+            (vectors, elements);
         if k_step == 0 && depth > 1 {
             return None;
         }
@@ -60,16 +67,16 @@ impl<'d> Lines<'d> {
     }
 }
 
-impl Panels for Lines<'_> {
+impl Operand for StridedOperand<'_> {
     fn extent(&self) -> (usize, usize) {
         (self.count, self.depth)
     }
 
-    fn lines(&self) -> Option<Lines<'_>> {
+    fn strided(&self) -> Option<StridedOperand<'_>> {
         Some(*self)
     }
 
-    fn pack(&self, isa: Isa, part: Part, to: &mut [f32]) {
+    fn pack(&self, isa: Isa, part: PanelRange, to: &mut [f32]) {
         if part.depth == 0 || part.count == 0 {
             return;
         }
@@ -79,8 +86,8 @@ impl Panels for Lines<'_> {
 }
 
 #[inline(always)]
-fn pack(from: &[f32], step: usize, k_step: usize, part: Part, to: &mut [f32]) {
-    let Part { count, width, .. } = part;
+fn pack(from: &[f32], step: usize, k_step: usize, part: PanelRange, to: &mut [f32]) {
+    let PanelRange { count, width, .. } = part;
     if count < width {
         to.fill(0.0);
     }
@@ -90,7 +97,7 @@ fn pack(from: &[f32], step: usize, k_step: usize, part: Part, to: &mut [f32]) {
         }
         return;
     }
-    // Lines that lie one after the other are read some elements at a time, so that both sides of
+    // StridedOperand that lie one after the other are read some elements at a time, so that both sides of
     // the transposition stay in the cache.
     const TILE: usize = 16;
     for (tile, to) in to.chunks_mut(TILE * width).enumerate() {

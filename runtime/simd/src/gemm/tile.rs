@@ -1,9 +1,9 @@
 //! Tiles of a product, whose sums stay in registers.
 
-#![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
+#![expect(unsafe_code, reason = "loads operands and stores accumulators through checked pointers")]
 
-use super::Addend;
-use crate::{Float, Int, Isa, Routine, Simd, parallel::Shared};
+use super::{Addend, MatrixStrides};
+use crate::{Float, Int, Isa, Routine, Simd, epilogue::clamp_scalar, parallel::SharedSlice};
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 12;
@@ -37,7 +37,7 @@ pub(crate) struct Strips<'d> {
     pub(crate) cols: usize,
     pub(crate) width: usize,
     /// Element `(i, j)` at `out[at + i * steps.0 + j * steps.1]`.
-    pub(crate) out: &'d Shared<'d, f32>,
+    pub(crate) out: &'d SharedSlice<'d, f32>,
     pub(crate) at: usize,
     pub(crate) steps: (usize, usize),
     pub(crate) start: Start<'d>,
@@ -70,7 +70,7 @@ pub(crate) struct Pairs;
 impl Multiply for Pairs {
     #[inline(always)]
     fn add<S: Simd>(sum: S::F32, factor: S::F32, column: S::F32) -> S::F32 {
-        sum.to_bits().add_pairs(factor.to_bits(), column.to_bits()).bitcast()
+        sum.to_bits().add_dot2(factor.to_bits(), column.to_bits()).bitcast()
     }
 }
 
@@ -205,7 +205,7 @@ impl Strips<'_> {
         let (to, step) = if in_place {
             // SAFETY: `check` saw that the rows of the tile, `cols` long, are inside the target;
             // the thread that runs this has them for itself.
-            (unsafe { self.out.pointer(at) }, row_step)
+            (unsafe { self.out.ptr_at(at) }, row_step)
         } else {
             (sums.as_mut_ptr().cast(), MOST_COLS)
         };
@@ -223,7 +223,8 @@ impl Strips<'_> {
         for (i, sums) in sums.iter_mut().enumerate() {
             for (j, sum) in sums.iter_mut().enumerate().take(self.cols) {
                 // SAFETY: `check` saw the element inside, and it belongs to this thread alone.
-                *sum = unsafe { self.out.part(at + i * self.steps.0 + j * self.steps.1, 1) }[0];
+                *sum =
+                    unsafe { self.out.slice_mut(at + i * self.steps.0 + j * self.steps.1, 1) }[0];
             }
         }
     }
@@ -234,7 +235,8 @@ impl Strips<'_> {
         for (i, sums) in sums.iter().enumerate() {
             for (j, sum) in sums.iter().enumerate().take(self.cols) {
                 // SAFETY: `check` saw the element inside, and it belongs to this thread alone.
-                let place = unsafe { self.out.part(at + i * self.steps.0 + j * self.steps.1, 1) };
+                let place =
+                    unsafe { self.out.slice_mut(at + i * self.steps.0 + j * self.steps.1, 1) };
                 place[0] = *sum;
             }
         }
@@ -244,15 +246,16 @@ impl Strips<'_> {
     #[inline(never)]
     fn finish(&self, row: usize, sums: &mut [[f32; MOST_COLS]]) {
         let Some((alpha, addend)) = self.late else { return };
-        let (low, high) = self.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        let bounds = self.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
         for (i, sums) in (row..).zip(sums) {
             for (j, sum) in sums.iter_mut().enumerate().take(self.cols) {
                 *sum *= alpha;
-                if let Some((data, Addend { row, col, beta, .. })) = addend {
+                if let Some((data, Addend { strides: MatrixStrides { row, col }, beta, .. })) =
+                    addend
+                {
                     *sum += beta * data[i * row + j * col];
                 }
-                *sum = if *sum < low { low } else { *sum };
-                *sum = if *sum > high { high } else { *sum };
+                *sum = clamp_scalar(*sum, bounds);
             }
         }
     }
@@ -284,7 +287,7 @@ impl Strips<'_> {
                     for (c, sum) in sums.iter_mut().enumerate() {
                         let from = out.wrapping_add(r * out_row + c * S::LANES);
                         // SAFETY: the row has that many numbers from there on.
-                        *sum = unsafe { simd.load_first_at(from, lanes(c)) };
+                        *sum = unsafe { simd.load_partial_ptr(from, lanes(c)) };
                     }
                 }
             }
@@ -297,7 +300,7 @@ impl Strips<'_> {
                 for (r, sums) in sums.iter_mut().enumerate() {
                     let data = &data[(row + r) * step..][..self.cols];
                     for (c, sum) in sums.iter_mut().enumerate() {
-                        *sum = simd.load_first(data.get(c * S::LANES..).unwrap_or(&[]));
+                        *sum = simd.load_partial(data.get(c * S::LANES..).unwrap_or(&[]));
                     }
                 }
             }
@@ -310,7 +313,7 @@ impl Strips<'_> {
             let mut columns = [simd.zero(); C];
             for (c, column) in columns.iter_mut().enumerate() {
                 // SAFETY: `check` saw that `depth` rows of `width` numbers are inside `b`.
-                *column = unsafe { simd.load_at(b.wrapping_add(c * S::LANES)) };
+                *column = unsafe { simd.load_ptr(b.wrapping_add(c * S::LANES)) };
             }
             for (r, running) in running.iter_mut().enumerate() {
                 // SAFETY: `check` saw that the rows of the strip are inside `a`.
@@ -337,7 +340,7 @@ impl Strips<'_> {
             for (c, sum) in sums.into_iter().enumerate() {
                 let to = out.wrapping_add(r * out_row + c * S::LANES);
                 // SAFETY: the row has that many places from there on.
-                unsafe { simd.store_first_at(sum, to, lanes(c)) };
+                unsafe { simd.store_partial_ptr(sum, to, lanes(c)) };
             }
         }
     }

@@ -68,7 +68,7 @@ fn first(len: usize) -> __m256i {
 impl Simd for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
-    const QUADS: bool = false;
+    const HAS_DOT4: bool = false;
     type F32 = F32s;
     type I32 = I32s;
     type Mask = Bools;
@@ -82,27 +82,27 @@ impl Simd for Avx2 {
         I32s(op!(_mm256_set1_epi32(value)))
     }
     #[inline(always)]
-    unsafe fn load_at(self, from: *const f32) -> F32s {
+    unsafe fn load_ptr(self, from: *const f32) -> F32s {
         // SAFETY: the caller vouches for eight numbers, the token for the instruction.
         F32s(unsafe { _mm256_loadu_ps(from) })
     }
     #[inline(always)]
-    unsafe fn load_first_at(self, from: *const f32, len: usize) -> F32s {
+    unsafe fn load_partial_ptr(self, from: *const f32, len: usize) -> F32s {
         // SAFETY: the caller vouches for `len` numbers, the token for the instruction.
         F32s(unsafe { _mm256_maskload_ps(from, first(len)) })
     }
     #[inline(always)]
-    unsafe fn store_at(self, value: F32s, to: *mut f32) {
+    unsafe fn store_ptr(self, value: F32s, to: *mut f32) {
         // SAFETY: the caller vouches for eight places, the token for the instruction.
         unsafe { _mm256_storeu_ps(to, value.0) }
     }
     #[inline(always)]
-    unsafe fn store_first_at(self, value: F32s, to: *mut f32, len: usize) {
+    unsafe fn store_partial_ptr(self, value: F32s, to: *mut f32, len: usize) {
         // SAFETY: the caller vouches for `len` places, the token for the instruction.
         unsafe { _mm256_maskstore_ps(to, first(len), value.0) }
     }
     #[inline(always)]
-    unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
+    unsafe fn store_i8_ptr(self, value: I32s, to: *mut i8, len: usize) {
         let (low, high) =
             op!((_mm256_castsi256_si128(value.0), _mm256_extracti128_si256::<1>(value.0)));
         let words = op!(_mm_packs_epi32(low, high));
@@ -117,13 +117,13 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn load_pairs_at(self, from: *const i8) -> I32s {
+    unsafe fn load_widened_i8_ptr(self, from: *const i8) -> I32s {
         // SAFETY: the caller vouches for 16 integers, the token for the instruction.
         let bytes = unsafe { _mm_loadu_si128(from.cast()) };
         I32s(op!(_mm256_cvtepi8_epi16(bytes)))
     }
     #[inline(always)]
-    unsafe fn store_zipped_at(
+    unsafe fn store_interleaved_i8_ptr(
         self,
         values: [F32s; 2],
         zero_point: i32,
@@ -152,23 +152,23 @@ impl Simd for Avx2 {
         unsafe { core::ptr::copy_nonoverlapping(all.as_ptr(), to, len) }
     }
     #[inline(always)]
-    fn add_quads(self, sum: I32s, a: I32s, b: I32s) -> I32s {
+    fn add_dot4(self, sum: I32s, a: I32s, b: I32s) -> I32s {
         let (even, odd) =
             op!((_mm256_and_si256(a.0, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(a.0)));
         let b =
             op!([_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(b.0)), _mm256_srai_epi16::<8>(b.0)]);
-        sum.add_pairs(I32s(even), I32s(b[0])).add_pairs(I32s(odd), I32s(b[1]))
+        sum.add_dot2(I32s(even), I32s(b[0])).add_dot2(I32s(odd), I32s(b[1]))
     }
     #[inline(always)]
-    fn add_products(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
+    fn add_dot4_u4(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
         I32s(op!(_mm256_add_epi16(sum.0, _mm256_maddubs_epi16(nibbles.0, x.0))))
     }
     #[inline(always)]
-    fn gather(self, sum: I32s) -> I32s {
+    fn reduce_dot4_u4(self, sum: I32s) -> I32s {
         I32s(op!(_mm256_madd_epi16(sum.0, _mm256_set1_epi16(1))))
     }
     #[inline(always)]
-    fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
+    fn deinterleave(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
         op!([
             F32s(_mm256_permute2f128_ps::<0x20>(a.0, b.0)),
             F32s(_mm256_permute2f128_ps::<0x31>(a.0, b.0))
@@ -307,40 +307,40 @@ impl Int for I32s {
         Self(op!(_mm256_sra_epi32(self.0, count)))
     }
     #[inline(always)]
-    fn add_pairs(self, a: Self, b: Self) -> Self {
+    fn add_dot2(self, a: Self, b: Self) -> Self {
         Self(op!(_mm256_add_epi32(self.0, _mm256_madd_epi16(a.0, b.0))))
     }
     #[inline(always)]
-    fn add_halves(self, other: Self) -> Self {
+    fn add_i16(self, other: Self) -> Self {
         Self(op!(_mm256_add_epi16(self.0, other.0)))
     }
     #[inline(always)]
-    fn sub_halves(self, other: Self) -> Self {
+    fn sub_i16(self, other: Self) -> Self {
         Self(op!(_mm256_sub_epi16(self.0, other.0)))
     }
     #[inline(always)]
-    fn bytes(self) -> [Self; 2] {
+    fn widen_bytes(self) -> [Self; 2] {
         op!([
             Self(_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(self.0))),
             Self(_mm256_srai_epi16::<8>(self.0))
         ])
     }
     #[inline(always)]
-    fn zip_halves(self, other: Self) -> [Self; 2] {
+    fn interleave_i16(self, other: Self) -> [Self; 2] {
         op!([
             Self(_mm256_unpacklo_epi16(self.0, other.0)),
             Self(_mm256_unpackhi_epi16(self.0, other.0))
         ])
     }
     #[inline(always)]
-    fn lowest_bytes(self, b: Self, c: Self) -> Self {
+    fn join_low_bytes(self, b: Self, c: Self) -> Self {
         let byte = op!(_mm256_set1_epi32(0xff));
         let b = op!(_mm256_slli_epi32::<16>(_mm256_and_si256(b.0, byte)));
         let c = op!(_mm256_slli_epi32::<8>(_mm256_and_si256(c.0, byte)));
         self.shl::<24>() | Self(b) | Self(c)
     }
     #[inline(always)]
-    fn nibbles(self) -> [Self; 2] {
+    fn split_nibbles(self) -> [Self; 2] {
         let low = op!(_mm256_set1_epi8(15));
         op!([
             Self(_mm256_and_si256(self.0, low)),

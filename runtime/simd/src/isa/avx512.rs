@@ -59,9 +59,9 @@ macro_rules! op {
     };
 }
 
-/// See [`Simd::look_up`].
+/// See [`Simd::lookup_bytes`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn look_up(table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
+fn lookup_bytes(table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
     let mut parts = [_mm512_setzero_si512(); 4];
     for (part, bytes) in parts.iter_mut().zip(table.as_chunks::<64>().0) {
         // SAFETY: so many bytes are read as the vector has.
@@ -81,10 +81,10 @@ fn look_up(table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
     done
 }
 
-/// See [`Int::add_pairs`]: one instruction, of which the compiler would make two.
+/// See [`Int::add_dot2`]: one instruction, of which the compiler would make two.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
-fn add_pairs(mut sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+fn add_dot2(mut sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
     // SAFETY: callers have the features.
     unsafe {
         asm!(
@@ -98,10 +98,10 @@ fn add_pairs(mut sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
     sum
 }
 
-/// See [`Int::lowest_bytes`]: four instructions, of which the compiler would make five.
+/// See [`Int::join_low_bytes`]: four instructions, of which the compiler would make five.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn lowest_bytes(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+fn join_low_bytes(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     // Of each word the lowest byte, four times.
     let lowest = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
     // Bytes that are zero whatever they are taken from.
@@ -137,7 +137,7 @@ fn first(len: usize) -> __mmask16 {
 impl Simd for Avx512 {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
-    const QUADS: bool = true;
+    const HAS_DOT4: bool = true;
     type F32 = F32s;
     type I32 = I32s;
     type Mask = Bools;
@@ -151,12 +151,12 @@ impl Simd for Avx512 {
         I32s(op!(_mm512_set1_epi32(value)))
     }
     #[inline(always)]
-    unsafe fn load_at(self, from: *const f32) -> F32s {
+    unsafe fn load_ptr(self, from: *const f32) -> F32s {
         // SAFETY: the caller vouches for 16 numbers, the token for the instruction.
         F32s(unsafe { _mm512_loadu_ps(from) })
     }
     #[inline(always)]
-    unsafe fn load_first_at(self, from: *const f32, len: usize) -> F32s {
+    unsafe fn load_partial_ptr(self, from: *const f32, len: usize) -> F32s {
         // SAFETY: the caller vouches for `len` numbers, the token for the instruction.
         F32s(unsafe { _mm512_maskz_loadu_ps(first(len), from) })
     }
@@ -165,28 +165,28 @@ impl Simd for Avx512 {
         op!(_mm_prefetch::<_MM_HINT_T0>(from.cast()));
     }
     #[inline(always)]
-    unsafe fn store_at(self, value: F32s, to: *mut f32) {
+    unsafe fn store_ptr(self, value: F32s, to: *mut f32) {
         // SAFETY: the caller vouches for 16 places, the token for the instruction.
         unsafe { _mm512_storeu_ps(to, value.0) }
     }
     #[inline(always)]
-    unsafe fn store_first_at(self, value: F32s, to: *mut f32, len: usize) {
+    unsafe fn store_partial_ptr(self, value: F32s, to: *mut f32, len: usize) {
         // SAFETY: the caller vouches for `len` places, the token for the instruction.
         unsafe { _mm512_mask_storeu_ps(to, first(len), value.0) }
     }
     #[inline(always)]
-    unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
+    unsafe fn store_i8_ptr(self, value: I32s, to: *mut i8, len: usize) {
         // SAFETY: the caller vouches for `len` places, the token for the instructions.
         op!(_mm_mask_storeu_epi8(to, first(len), _mm512_cvtsepi32_epi8(value.0)));
     }
     #[inline(always)]
-    unsafe fn load_pairs_at(self, from: *const i8) -> I32s {
+    unsafe fn load_widened_i8_ptr(self, from: *const i8) -> I32s {
         // SAFETY: the caller vouches for 32 integers, the token for the instruction.
         let bytes = unsafe { _mm256_loadu_si256(from.cast()) };
         I32s(op!(_mm512_cvtepi8_epi16(bytes)))
     }
     #[inline(always)]
-    unsafe fn load_triples_at(self, rows: [*const i8; 3]) -> [I32s; 2] {
+    unsafe fn load_three_rows_ptr(self, rows: [*const i8; 3]) -> [I32s; 2] {
         // SAFETY: the caller vouches for 32 bytes, the token for the instruction.
         let a = unsafe { _mm256_loadu_si256(rows[0].cast()) };
         // SAFETY: as above.
@@ -204,7 +204,7 @@ impl Simd for Avx512 {
         })
     }
     #[inline(always)]
-    unsafe fn store_zipped_at(
+    unsafe fn store_interleaved_i8_ptr(
         self,
         [a, b]: [F32s; 2],
         zero_point: i32,
@@ -231,20 +231,20 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
-    fn look_up(self, table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
+    fn lookup_bytes(self, table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
         if !is_x86_feature_detected!("avx512vbmi") {
             return 0;
         }
         // SAFETY: the processor has the instructions.
-        unsafe { look_up(table, x, to) }
+        unsafe { lookup_bytes(table, x, to) }
     }
     #[inline(always)]
-    fn add_quads(self, sum: I32s, a: I32s, b: I32s) -> I32s {
+    fn add_dot4(self, sum: I32s, a: I32s, b: I32s) -> I32s {
         I32s(op!(_mm512_dpbusd_epi32(sum.0, a.0, b.0)))
     }
     #[inline(always)]
-    fn unzip(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
-        // Places 0 to 3 and 8 to 11 of both, then 4 to 7 and 12 to 15, each four in turn.
+    fn deinterleave(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
+        // InputRows 0 to 3 and 8 to 11 of both, then 4 to 7 and 12 to 15, each four in turn.
         let turns = |first: i32| {
             let lane = |at: i32| first + at / 8 * 4 + at % 4 + at % 8 / 4 * 16;
             let all: [i32; 16] = core::array::from_fn(|at| lane(at as i32));
@@ -391,37 +391,37 @@ impl Int for I32s {
         Self(op!(_mm512_srai_epi32::<N>(self.0)))
     }
     #[inline(always)]
-    fn add_pairs(self, a: Self, b: Self) -> Self {
-        Self(op!(add_pairs(self.0, a.0, b.0)))
+    fn add_dot2(self, a: Self, b: Self) -> Self {
+        Self(op!(add_dot2(self.0, a.0, b.0)))
     }
     #[inline(always)]
-    fn add_halves(self, other: Self) -> Self {
+    fn add_i16(self, other: Self) -> Self {
         Self(op!(_mm512_add_epi16(self.0, other.0)))
     }
     #[inline(always)]
-    fn sub_halves(self, other: Self) -> Self {
+    fn sub_i16(self, other: Self) -> Self {
         Self(op!(_mm512_sub_epi16(self.0, other.0)))
     }
     #[inline(always)]
-    fn bytes(self) -> [Self; 2] {
+    fn widen_bytes(self) -> [Self; 2] {
         op!([
             Self(_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(self.0))),
             Self(_mm512_srai_epi16::<8>(self.0))
         ])
     }
     #[inline(always)]
-    fn zip_halves(self, other: Self) -> [Self; 2] {
+    fn interleave_i16(self, other: Self) -> [Self; 2] {
         op!([
             Self(_mm512_unpacklo_epi16(self.0, other.0)),
             Self(_mm512_unpackhi_epi16(self.0, other.0))
         ])
     }
     #[inline(always)]
-    fn lowest_bytes(self, b: Self, c: Self) -> Self {
-        Self(op!(lowest_bytes(self.0, b.0, c.0)))
+    fn join_low_bytes(self, b: Self, c: Self) -> Self {
+        Self(op!(join_low_bytes(self.0, b.0, c.0)))
     }
     #[inline(always)]
-    fn nibbles(self) -> [Self; 2] {
+    fn split_nibbles(self) -> [Self; 2] {
         let low = op!(_mm512_set1_epi8(15));
         op!([
             Self(_mm512_and_si512(self.0, low)),

@@ -68,8 +68,8 @@ macro_rules! op {
 impl<const DOT: bool> Simd for Neon<DOT> {
     const LANES: usize = 4;
     const REGISTERS: usize = 32;
-    const QUADS: bool = DOT;
-    const OFFSET: u8 = 0;
+    const HAS_DOT4: bool = DOT;
+    const DOT4_OFFSET: u8 = 0;
     type F32 = F32s;
     type I32 = I32s;
     type Mask = Bools;
@@ -83,12 +83,12 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         I32s(op!(vdupq_n_s32(value)))
     }
     #[inline(always)]
-    unsafe fn load_at(self, from: *const f32) -> F32s {
+    unsafe fn load_ptr(self, from: *const f32) -> F32s {
         // SAFETY: the caller vouches for four numbers.
         F32s(unsafe { vld1q_f32(from) })
     }
     #[inline(always)]
-    unsafe fn load_first_at(self, from: *const f32, len: usize) -> F32s {
+    unsafe fn load_partial_ptr(self, from: *const f32, len: usize) -> F32s {
         let mut all = [0.0; 4];
         for (lane, to) in all.iter_mut().enumerate().take(len) {
             // SAFETY: the caller vouches for `len` numbers.
@@ -98,12 +98,12 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         F32s(unsafe { vld1q_f32(all.as_ptr()) })
     }
     #[inline(always)]
-    unsafe fn store_at(self, value: F32s, to: *mut f32) {
+    unsafe fn store_ptr(self, value: F32s, to: *mut f32) {
         // SAFETY: the caller vouches for four places.
         unsafe { vst1q_f32(to, value.0) }
     }
     #[inline(always)]
-    unsafe fn store_first_at(self, value: F32s, to: *mut f32, len: usize) {
+    unsafe fn store_partial_ptr(self, value: F32s, to: *mut f32, len: usize) {
         let mut all = [0.0; 4];
         // SAFETY: the array has four places.
         unsafe { vst1q_f32(all.as_mut_ptr(), value.0) };
@@ -113,7 +113,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         }
     }
     #[inline(always)]
-    unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
+    unsafe fn store_i8_ptr(self, value: I32s, to: *mut i8, len: usize) {
         let mut all = [0_i32; 4];
         // SAFETY: the array has four places.
         unsafe { vst1q_s32(all.as_mut_ptr(), value.0) };
@@ -124,12 +124,12 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         }
     }
     #[inline(always)]
-    unsafe fn load_pairs_at(self, from: *const i8) -> I32s {
+    unsafe fn load_widened_i8_ptr(self, from: *const i8) -> I32s {
         // SAFETY: the caller vouches for eight integers.
         I32s(unsafe { vreinterpretq_s32_s16(vmovl_s8(vld1_s8(from))) })
     }
     #[inline(always)]
-    fn add_quads(self, sum: I32s, a: I32s, b: I32s) -> I32s {
+    fn add_dot4(self, sum: I32s, a: I32s, b: I32s) -> I32s {
         if const { DOT } {
             // SAFETY: just asked.
             return unsafe { self.dot(sum, a, b) };
@@ -141,7 +141,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         I32s(op!(vaddq_s32(sum.0, vpaddq_s32(pairs[0], pairs[1]))))
     }
     #[inline(always)]
-    fn add_products(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
+    fn add_dot4_u4(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
         if const { DOT } {
             // SAFETY: just asked.
             return unsafe { self.dot(sum, nibbles, x) };
@@ -153,14 +153,14 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         I32s(op!(vreinterpretq_s32_s16(vaddq_s16(sums, pairs))))
     }
     #[inline(always)]
-    fn gather(self, sum: I32s) -> I32s {
+    fn reduce_dot4_u4(self, sum: I32s) -> I32s {
         if const { DOT } {
             return sum;
         }
         I32s(op!(vpaddlq_s16(vreinterpretq_s16_s32(sum.0))))
     }
     #[inline(always)]
-    fn unzip(self, values: [F32s; 2]) -> [F32s; 2] {
+    fn deinterleave(self, values: [F32s; 2]) -> [F32s; 2] {
         values
     }
 }
@@ -308,41 +308,41 @@ impl Int for I32s {
         Self(op!(vshlq_s32(self.0, vdupq_n_s32(-N.cast_signed()))))
     }
     #[inline(always)]
-    fn add_pairs(self, a: Self, b: Self) -> Self {
+    fn add_dot2(self, a: Self, b: Self) -> Self {
         let (a, b) = op!((vreinterpretq_s16_s32(a.0), vreinterpretq_s16_s32(b.0)));
         let low = op!(vmull_s16(vget_low_s16(a), vget_low_s16(b)));
         Self(op!(vaddq_s32(self.0, vpaddq_s32(low, vmull_high_s16(a, b)))))
     }
     #[inline(always)]
-    fn add_halves(self, other: Self) -> Self {
+    fn add_i16(self, other: Self) -> Self {
         let (a, b) = op!((vreinterpretq_s16_s32(self.0), vreinterpretq_s16_s32(other.0)));
         Self(op!(vreinterpretq_s32_s16(vaddq_s16(a, b))))
     }
     #[inline(always)]
-    fn sub_halves(self, other: Self) -> Self {
+    fn sub_i16(self, other: Self) -> Self {
         let (a, b) = op!((vreinterpretq_s16_s32(self.0), vreinterpretq_s16_s32(other.0)));
         Self(op!(vreinterpretq_s32_s16(vsubq_s16(a, b))))
     }
     #[inline(always)]
-    fn bytes(self) -> [Self; 2] {
+    fn widen_bytes(self) -> [Self; 2] {
         let halves = op!(vreinterpretq_s16_s32(self.0));
         let low = op!(vshrq_n_s16::<8>(vshlq_n_s16::<8>(halves)));
         let high = op!(vshrq_n_s16::<8>(halves));
         op!([Self(vreinterpretq_s32_s16(low)), Self(vreinterpretq_s32_s16(high))])
     }
     #[inline(always)]
-    fn zip_halves(self, other: Self) -> [Self; 2] {
+    fn interleave_i16(self, other: Self) -> [Self; 2] {
         let (a, b) = op!((vreinterpretq_s16_s32(self.0), vreinterpretq_s16_s32(other.0)));
         let (low, high) = op!((vzip1q_s16(a, b), vzip2q_s16(a, b)));
         op!([Self(vreinterpretq_s32_s16(low)), Self(vreinterpretq_s32_s16(high))])
     }
     #[inline(always)]
-    fn lowest_bytes(self, b: Self, c: Self) -> Self {
+    fn join_low_bytes(self, b: Self, c: Self) -> Self {
         let bytes = op!(vsriq_n_s32::<8>(vshlq_n_s32::<24>(b.0), vshlq_n_s32::<24>(c.0)));
         Self(op!(vsriq_n_s32::<8>(vshlq_n_s32::<24>(self.0), bytes)))
     }
     #[inline(always)]
-    fn nibbles(self) -> [Self; 2] {
+    fn split_nibbles(self) -> [Self; 2] {
         let bytes = op!(vreinterpretq_u8_s32(self.0));
         let (low, high) = op!((vandq_u8(bytes, vdupq_n_u8(15)), vshrq_n_u8::<4>(bytes)));
         op!([Self(vreinterpretq_s32_u8(low)), Self(vreinterpretq_s32_u8(high))])

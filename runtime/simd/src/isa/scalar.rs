@@ -31,7 +31,7 @@ pub struct Bools([bool; LANES]);
 impl Simd for Scalar {
     const LANES: usize = LANES;
     const REGISTERS: usize = 16;
-    const QUADS: bool = true;
+    const HAS_DOT4: bool = true;
     type F32 = F32s;
     type I32 = I32s;
     type Mask = Bools;
@@ -45,12 +45,12 @@ impl Simd for Scalar {
         I32s([value; LANES])
     }
     #[inline(always)]
-    unsafe fn load_at(self, from: *const f32) -> F32s {
+    unsafe fn load_ptr(self, from: *const f32) -> F32s {
         // SAFETY: the caller vouches for `LANES` numbers.
         F32s(unsafe { from.cast::<[f32; LANES]>().read_unaligned() })
     }
     #[inline(always)]
-    unsafe fn load_first_at(self, from: *const f32, len: usize) -> F32s {
+    unsafe fn load_partial_ptr(self, from: *const f32, len: usize) -> F32s {
         let mut all = [0.0; LANES];
         for (lane, to) in all.iter_mut().enumerate().take(len) {
             // SAFETY: the caller vouches for `len` numbers.
@@ -59,19 +59,19 @@ impl Simd for Scalar {
         F32s(all)
     }
     #[inline(always)]
-    unsafe fn store_at(self, value: F32s, to: *mut f32) {
+    unsafe fn store_ptr(self, value: F32s, to: *mut f32) {
         // SAFETY: the caller vouches for `LANES` places.
         unsafe { to.cast::<[f32; LANES]>().write_unaligned(value.0) }
     }
     #[inline(always)]
-    unsafe fn store_first_at(self, value: F32s, to: *mut f32, len: usize) {
+    unsafe fn store_partial_ptr(self, value: F32s, to: *mut f32, len: usize) {
         for (lane, value) in value.0.into_iter().enumerate().take(len) {
             // SAFETY: the caller vouches for `len` places.
             unsafe { to.wrapping_add(lane).write(value) }
         }
     }
     #[inline(always)]
-    unsafe fn store_i8_at(self, value: I32s, to: *mut i8, len: usize) {
+    unsafe fn store_i8_ptr(self, value: I32s, to: *mut i8, len: usize) {
         let all = value.0;
         for (lane, value) in all.into_iter().enumerate().take(len) {
             let value = value.clamp(i32::from(i8::MIN), i32::from(i8::MAX)) as i8;
@@ -80,7 +80,7 @@ impl Simd for Scalar {
         }
     }
     #[inline(always)]
-    fn add_quads(self, sum: I32s, a: I32s, b: I32s) -> I32s {
+    fn add_dot4(self, sum: I32s, a: I32s, b: I32s) -> I32s {
         let products = zip(a.0, b.0, |a, b| {
             let (a, b) = (a.to_ne_bytes(), b.to_ne_bytes().map(u8::cast_signed));
             a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(b)).sum()
@@ -88,7 +88,7 @@ impl Simd for Scalar {
         I32s(zip(sum.0, products, i32::wrapping_add))
     }
     #[inline(always)]
-    fn unzip(self, values: [F32s; 2]) -> [F32s; 2] {
+    fn deinterleave(self, values: [F32s; 2]) -> [F32s; 2] {
         values
     }
 }
@@ -223,41 +223,41 @@ impl Int for I32s {
         Self(self.0.map(|x| x >> N))
     }
     #[inline(always)]
-    fn add_pairs(self, a: Self, b: Self) -> Self {
+    fn add_dot2(self, a: Self, b: Self) -> Self {
         let low = |x: i32| i32::from(x as i16);
         let products = zip(a.0, b.0, |a, b| (low(a) * low(b)).wrapping_add((a >> 16) * (b >> 16)));
         Self(zip(self.0, products, i32::wrapping_add))
     }
     #[inline(always)]
-    fn add_halves(self, other: Self) -> Self {
+    fn add_i16(self, other: Self) -> Self {
         Self(zip(self.0, other.0, |a, b| {
             halves(a.wrapping_add(b), (a >> 16).wrapping_add(b >> 16))
         }))
     }
     #[inline(always)]
-    fn sub_halves(self, other: Self) -> Self {
+    fn sub_i16(self, other: Self) -> Self {
         Self(zip(self.0, other.0, |a, b| {
             halves(a.wrapping_sub(b), (a >> 16).wrapping_sub(b >> 16))
         }))
     }
     #[inline(always)]
-    fn bytes(self) -> [Self; 2] {
+    fn widen_bytes(self) -> [Self; 2] {
         let low = |x: i32| halves((x << 24) >> 24, (x << 8) >> 24);
         let high = |x: i32| halves((x << 16) >> 24, x >> 24);
         [Self(self.0.map(low)), Self(self.0.map(high))]
     }
     #[inline(always)]
-    fn zip_halves(self, other: Self) -> [Self; 2] {
+    fn interleave_i16(self, other: Self) -> [Self; 2] {
         let half = |x: i32, lane: usize| (x >> (lane % 2 * 16)) & 0xffff;
         let lane = |at: usize| half(self.0[at / 2], at) | half(other.0[at / 2], at) << 16;
         [Self(array::from_fn(lane)), Self(array::from_fn(|at| lane(LANES + at)))]
     }
     #[inline(always)]
-    fn lowest_bytes(self, b: Self, c: Self) -> Self {
+    fn join_low_bytes(self, b: Self, c: Self) -> Self {
         self.shl::<24>() | Self(zip(b.0, c.0, |b, c| (b & 0xff) << 16 | (c & 0xff) << 8))
     }
     #[inline(always)]
-    fn nibbles(self) -> [Self; 2] {
+    fn split_nibbles(self) -> [Self; 2] {
         [Self(self.0.map(|x| x & 0x0f0f_0f0f)), Self(self.0.map(|x| (x >> 4) & 0x0f0f_0f0f))]
     }
     #[inline(always)]

@@ -4,7 +4,7 @@ use afferent_core::{Error, KernelContext};
 
 use crate::shared::{
     accumulator::{Accumulator, Operand},
-    conv::{Geometry, Operands, Steps},
+    conv::{Geometry, Operands, Strides},
 };
 
 /// Maximum number of outputs of a row with accumulators at the same time.
@@ -45,7 +45,7 @@ pub(crate) fn forward<T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
     out: &mut [T],
-    to: Steps,
+    to: Strides,
 ) {
     for_each_row(g, |row| {
         for start in (0..g.output[2]).step_by(MAX_ROW_OUTPUTS) {
@@ -61,7 +61,7 @@ pub(crate) fn transposed<T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
     out: &mut [T],
-    to: Steps,
+    to: Strides,
 ) {
     // With a larger stride, each output of a span has its own phase.
     let phases = g.stride[2].min(MAX_ROW_OUTPUTS);
@@ -100,7 +100,7 @@ fn span_accumulators<T: Operand>(
     span: Span,
     is_transposed: bool,
 ) -> [T::Acc; MAX_ROW_OUTPUTS] {
-    let Operands { x, x_steps, weight, w_steps, .. } = *tensors;
+    let Operands { x, x_strides, weight, weight_strides, .. } = *tensors;
     let mut sums =
         [tensors.initial_accumulator(row.group * g.out_channels + row.channel); MAX_ROW_OUTPUTS];
     if g.in_channels == 0 {
@@ -124,13 +124,14 @@ fn span_accumulators<T: Operand>(
                     forward_span(g, width, span)
                 };
                 let conv_stride = if is_transposed { 1 } else { g.stride[2] };
-                let stride = conv_stride.saturating_mul(x_steps.space[2]);
-                let x_at = row.item * x_steps.outer
-                    + x_depth * x_steps.space[0]
-                    + x_height * x_steps.space[1]
-                    + taps.from * x_steps.space[2];
-                let w_at =
-                    depth * w_steps.space[0] + height * w_steps.space[1] + width * w_steps.space[2];
+                let stride = conv_stride.saturating_mul(x_strides.spatial[2]);
+                let x_at = row.item * x_strides.outer
+                    + x_depth * x_strides.spatial[0]
+                    + x_height * x_strides.spatial[1]
+                    + taps.from * x_strides.spatial[2];
+                let w_at = depth * weight_strides.spatial[0]
+                    + height * weight_strides.spatial[1]
+                    + width * weight_strides.spatial[2];
                 let to = sums.get_mut(taps.to..taps.to + taps.count).unwrap_or(&mut []);
                 if to.is_empty() {
                     continue;
@@ -142,8 +143,9 @@ fn span_accumulators<T: Operand>(
                     } else {
                         (row.group * g.out_channels + row.channel, channel)
                     };
-                    let factor = weight[w_out * w_steps.outer + w_in * w_steps.channel + w_at];
-                    add_scaled(to, &x[x_channel * x_steps.channel + x_at..], stride, factor);
+                    let factor =
+                        weight[w_out * weight_strides.outer + w_in * weight_strides.channel + w_at];
+                    add_scaled(to, &x[x_channel * x_strides.channel + x_at..], stride, factor);
                 }
             }
         }
@@ -219,21 +221,21 @@ fn store<T: Operand>(
     span: Span,
     g: &Geometry,
     out: &mut [T],
-    to: Steps,
+    to: Strides,
 ) {
     let channel = row.group * g.out_channels + row.channel;
     let at = row.item * to.outer
         + channel * to.channel
-        + row.outer[0] * to.space[0]
-        + row.outer[1] * to.space[1]
-        + span.start * to.space[2];
-    if (span.phases, to.space[2]) == (1, 1) {
+        + row.outer[0] * to.spatial[0]
+        + row.outer[1] * to.spatial[1]
+        + span.start * to.spatial[2];
+    if (span.phases, to.spatial[2]) == (1, 1) {
         for (y, sum) in out[at..].iter_mut().zip(&sums[..span.len]) {
             *y = sum.to_element();
         }
         return;
     }
-    let outputs = out[at..].iter_mut().step_by(to.space[2].max(1)).take(span.len);
+    let outputs = out[at..].iter_mut().step_by(to.spatial[2].max(1)).take(span.len);
     if span.phases == 1 {
         for (y, sum) in outputs.zip(sums) {
             *y = sum.to_element();
@@ -253,9 +255,9 @@ pub(crate) fn channels_last_depthwise<T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
     out: &mut [T],
-    to: Steps,
+    to: Strides,
 ) -> Result<(), Error> {
-    let Operands { x, x_steps, .. } = *tensors;
+    let Operands { x, x_strides, .. } = *tensors;
     let weights = weights_by_tap(cx, g, tensors)?;
     let weight_steps = [g.kernel[1] * g.kernel[2], g.kernel[2], 1];
     for item in 0..g.batch {
@@ -269,13 +271,13 @@ pub(crate) fn channels_last_depthwise<T: Operand>(
                     *sum = tensors.initial_accumulator(channel);
                 }
                 for_each_tap(g, position, |tap, from| {
-                    let x = &x[item * x_steps.outer + first + dot(from, x_steps.space)..];
+                    let x = &x[item * x_strides.outer + first + dot(from, x_strides.spatial)..];
                     let factors = &weights[dot(tap, weight_steps) * g.groups + first..];
                     for ((sum, x), factor) in sums[..len].iter_mut().zip(x).zip(factors) {
                         *sum = sum.add(factor.widen().mul(x.widen()));
                     }
                 });
-                let at = item * to.outer + first + dot(position, to.space);
+                let at = item * to.outer + first + dot(position, to.spatial);
                 for (y, sum) in out[at..].iter_mut().zip(&sums[..len]) {
                     *y = sum.to_element();
                 }
@@ -291,13 +293,13 @@ fn weights_by_tap<'c, T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
 ) -> Result<&'c [T], Error> {
-    let steps = tensors.w_steps;
+    let steps = tensors.weight_strides;
     let weights = cx.scratch::<T>(tensors.weight.len())?;
     let mut rows = weights.chunks_mut(g.groups);
     for depth in 0..g.kernel[0] {
         for height in 0..g.kernel[1] {
             for width in 0..g.kernel[2] {
-                let from = &tensors.weight[dot([depth, height, width], steps.space)..];
+                let from = &tensors.weight[dot([depth, height, width], steps.spatial)..];
                 let from = from.iter().step_by(steps.outer.max(1));
                 let row = rows.next().unwrap_or(&mut []);
                 row.iter_mut().zip(from).for_each(|(to, from)| *to = *from);

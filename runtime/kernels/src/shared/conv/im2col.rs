@@ -4,7 +4,7 @@ use afferent_core::{Error, KernelContext};
 
 use crate::shared::{
     accumulator::{Accumulator, Operand},
-    conv::{Geometry, Operands, Steps},
+    conv::{Geometry, Operands, Strides},
     matmul::{Matmul, Matrix},
 };
 
@@ -22,12 +22,12 @@ struct Layout {
 }
 
 /// Returns true if [`forward`] supports the strides of this convolution.
-pub(crate) fn supports<T>(g: &Geometry, tensors: &Operands<'_, T>, to: Steps) -> bool {
+pub(crate) fn supports<T>(g: &Geometry, tensors: &Operands<'_, T>, to: Strides) -> bool {
     let inner = g.inner();
     // The elements of a patch have the order of the weights of one output channel.
     inner > 0
-        && (tensors.w_steps.outer == inner || g.groups * g.out_channels == 1)
-        && to.position(g.output).is_some()
+        && (tensors.weight_strides.outer == inner || g.groups * g.out_channels == 1)
+        && to.uniform_spatial(g.output).is_some()
 }
 
 /// Writes the convolution to `out`.
@@ -36,14 +36,14 @@ pub(crate) fn forward<T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
     out: &mut [T],
-    to: Steps,
+    to: Strides,
 ) -> Result<(), Error> {
     let (inner, positions) = (g.inner(), g.positions());
-    let position = to.position(g.output);
+    let position = to.uniform_spatial(g.output);
     let position =
         position.ok_or(Error::Internal { reason: "output positions have no common stride" })?;
     let matrix_strides = as_matrix(g, tensors);
-    let is_channels_last = tensors.x_steps.channel == 1 && g.in_channels > 1;
+    let is_channels_last = tensors.x_strides.channel == 1 && g.in_channels > 1;
     let count = (MAX_PATCH_ELEMENTS / inner / 8 * 8).clamp(8, 64).min(positions);
     let layout = if is_channels_last || count < 8 {
         Layout { element_stride: 1, patch_stride: inner }
@@ -55,9 +55,9 @@ pub(crate) fn forward<T: Operand>(
     for item in 0..g.batch {
         for group in 0..g.groups {
             let first = group * g.out_channels;
-            let weight = &tensors.weight[first * tensors.w_steps.outer..];
+            let weight = &tensors.weight[first * tensors.weight_strides.outer..];
             let x_at =
-                item * tensors.x_steps.outer + group * g.in_channels * tensors.x_steps.channel;
+                item * tensors.x_strides.outer + group * g.in_channels * tensors.x_strides.channel;
             let x = &tensors.x[x_at..];
             let chunk = if matrix_strides.is_some() { positions } else { count };
             for start in (0..positions).step_by(chunk) {
@@ -95,8 +95,8 @@ pub(crate) fn forward<T: Operand>(
 /// with stride 1 and no padding.
 fn as_matrix<T>(g: &Geometry, tensors: &Operands<'_, T>) -> Option<(usize, usize)> {
     let is_pointwise = g.kernel == [1; 3] && g.stride == [1; 3] && g.padding == [0; 3];
-    let col = tensors.x_steps.position(g.input).filter(|_| is_pointwise)?;
-    Some((tensors.x_steps.channel, col))
+    let col = tensors.x_strides.uniform_spatial(g.input).filter(|_| is_pointwise)?;
+    Some((tensors.x_strides.channel, col))
 }
 
 /// Copies the patches of the output positions `range`. `x` starts at the first input channel.
@@ -108,8 +108,8 @@ fn gather<T: Operand>(
     layout: Layout,
     patches: &mut [T],
 ) {
-    let (x_steps, w_steps) = (tensors.x_steps, tensors.w_steps);
-    let is_channels_last = x_steps.channel == 1 && g.in_channels > 1;
+    let (x_strides, weight_strides) = (tensors.x_strides, tensors.weight_strides);
+    let is_channels_last = x_strides.channel == 1 && g.in_channels > 1;
     let mut at = range.start;
     while at < range.end {
         let (rest, width) = (at / g.output[2], at % g.output[2]);
@@ -118,16 +118,16 @@ fn gather<T: Operand>(
         let to = (at - range.start) * layout.patch_stride;
         for_each_tap(g, |tap| {
             let row = source(g, 0, tap[0], outer[0]).zip(source(g, 1, tap[1], outer[1]));
-            let from = row.map(|(d, h)| d * x_steps.space[0] + h * x_steps.space[1]);
+            let from = row.map(|(d, h)| d * x_strides.spatial[0] + h * x_strides.spatial[1]);
             let to = to
                 + layout.element_stride
-                    * tap.iter().zip(w_steps.space).map(|(t, s)| t * s).sum::<usize>();
+                    * tap.iter().zip(weight_strides.spatial).map(|(t, s)| t * s).sum::<usize>();
             if is_channels_last {
                 for i in 0..run {
                     let from = from.zip(source(g, 2, tap[2], width + i));
-                    let from = from.map(|(from, x)| from + x * x_steps.space[2]);
+                    let from = from.map(|(from, x)| from + x * x_strides.spatial[2]);
                     let to = &mut patches[to + i * layout.patch_stride..];
-                    let to_stride = w_steps.channel * layout.element_stride;
+                    let to_stride = weight_strides.channel * layout.element_stride;
                     let source = from.and_then(|from| x.get(from..));
                     copy(to, to_stride, source, 1, g.in_channels);
                 }
@@ -138,14 +138,15 @@ fn gather<T: Operand>(
                 let end = end.div_ceil(g.stride[2]).clamp(width, width + run);
                 let first = first.clamp(width, end);
                 for channel in 0..g.in_channels {
-                    let to = &mut patches[to + channel * w_steps.channel * layout.element_stride..];
+                    let to = &mut patches
+                        [to + channel * weight_strides.channel * layout.element_stride..];
                     let Some(from) = from.filter(|_| first < end) else {
                         copy(to, layout.patch_stride, None, 1, run);
                         continue;
                     };
                     let inside = first * g.stride[2] + tap[2] * g.dilation[2] - g.padding[2];
-                    let from = from + channel * x_steps.channel + inside * x_steps.space[2];
-                    let stride = g.stride[2].saturating_mul(x_steps.space[2]);
+                    let from = from + channel * x_strides.channel + inside * x_strides.spatial[2];
+                    let stride = g.stride[2].saturating_mul(x_strides.spatial[2]);
                     copy(to, layout.patch_stride, None, 1, first - width);
                     let to = &mut to[(first - width) * layout.patch_stride..];
                     copy(to, layout.patch_stride, x.get(from..), stride, end - first);

@@ -5,7 +5,7 @@ use afferent_simd::conv::Conv;
 
 use crate::shared::{
     accumulator::Operand,
-    conv::{Geometry, Operands, Steps},
+    conv::{Geometry, Operands, Strides},
     simd::{as_f32, as_f32_mut, isa_or_fallback, threads},
 };
 
@@ -16,14 +16,14 @@ pub(crate) fn try_convolution<T: Operand>(
     g: &Geometry,
     tensors: &Operands<'_, T>,
     out: &mut [T],
-    to: Steps,
+    to: Strides,
 ) -> Option<Result<(), Error>> {
     let conv = Conv {
         geometry: *g,
         x: as_f32(tensors.x)?,
-        x_steps: tensors.x_steps,
+        x_strides: tensors.x_strides,
         weight: as_f32(tensors.weight)?,
-        w_steps: tensors.w_steps,
+        weight_strides: tensors.weight_strides,
         bias: match tensors.bias {
             Some(bias) => Some(as_f32(bias)?),
             None => None,
@@ -32,7 +32,7 @@ pub(crate) fn try_convolution<T: Operand>(
     };
     let (isa, workers) = (isa_or_fallback(), cx.workers());
     match cx.scratch(conv.scratch_len(isa, to, threads(workers))?) {
-        Ok(scratch) => conv.write(isa, as_f32_mut(out)?, to, scratch, workers).map(Ok),
+        Ok(scratch) => conv.run(isa, as_f32_mut(out)?, to, scratch, workers).ok().map(Ok),
         Err(error) => Some(Err(error)),
     }
 }

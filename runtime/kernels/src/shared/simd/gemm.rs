@@ -1,7 +1,7 @@
 //! Matrix multiplication of `f32` by the SIMD GEMM.
 
 use afferent_core::{Error, KernelContext};
-use afferent_simd::gemm::{Addend, Gemm, Lines, Target};
+use afferent_simd::gemm::{Addend, Dim, Gemm, MatrixStrides, Output, StridedOperand};
 
 use crate::shared::{
     accumulator::{Accumulator, Operand},
@@ -9,14 +9,13 @@ use crate::shared::{
     simd::{as_f32, as_f32_mut, isa_or_fallback, threads},
 };
 
-/// Rows or columns of `matrix` as operand of a GEMM: counts and strides of the vectors and of their
-/// elements.
-fn lines<T: Operand>(
+/// Rows or columns of `matrix` as operand of a GEMM.
+fn operand<T: Operand>(
     matrix: Matrix<'_, T>,
-    lines: (usize, usize),
-    elements: (usize, usize),
-) -> Option<Lines<'_>> {
-    Lines::new(as_f32(matrix.data)?, lines, elements)
+    vectors: Dim,
+    elements: Dim,
+) -> Option<StridedOperand<'_>> {
+    StridedOperand::new(as_f32(matrix.data)?, vectors, elements)
 }
 
 /// Writes a product like [`Matmul::write`]. Returns `None` if the dtype is not `f32` or a matrix
@@ -32,25 +31,25 @@ pub(crate) fn try_matmul<T: Operand>(
     let addend = match product.addend {
         Some((matrix, beta)) => Some(Addend {
             data: as_f32(matrix.data)?,
-            row: matrix.row_stride,
-            col: matrix.col_stride,
+            strides: MatrixStrides { row: matrix.row_stride, col: matrix.col_stride },
             beta: beta.to_element(),
         }),
         None => None,
     };
-    let a = lines(a, (rows, a.row_stride), (inner, a.col_stride))?;
-    let b = lines(b, (cols, b.col_stride), (inner, b.row_stride))?;
+    let dim = |len, stride| Dim { len, stride };
+    let a = operand(a, dim(rows, a.row_stride), dim(inner, a.col_stride))?;
+    let b = operand(b, dim(cols, b.col_stride), dim(inner, b.row_stride))?;
     let alpha = product.alpha.to_element();
     let product = Gemm { a, b, rows, inner, cols, alpha, addend, clamp: None };
     let data = as_f32_mut(out)?;
     let isa = isa_or_fallback();
-    let (product, row, col) = product.oriented(isa, row, col);
-    if product.is_vector() {
-        return product.write_vector(isa, Target { data, row, col }).map(Ok);
+    let (product, strides) = product.oriented(isa, MatrixStrides { row, col });
+    if product.is_gemv() {
+        return product.run_gemv(isa, Output { data, strides }).ok().map(Ok);
     }
     let workers = cx.workers();
     match cx.scratch(product.scratch_len(isa, threads(workers))) {
-        Ok(scratch) => product.write(isa, Target { data, row, col }, scratch, workers).map(Ok),
+        Ok(scratch) => product.run(isa, Output { data, strides }, scratch, workers).ok().map(Ok),
         Err(error) => Some(Err(error)),
     }
 }

@@ -1,13 +1,14 @@
 //! Depthwise convolutions of pictures whose channels lie together.
 
-#![expect(unsafe_code, reason = "reads channels through pointers checked a picture at a time")]
+#![expect(unsafe_code, reason = "reads channels through pointers checked an image at a time")]
 
 use afferent_core::Workers;
 
-use crate::{Activation, Float, Isa, Routine, Simd, parallel};
-
-/// The least multiplications that are worth another thread.
-const WORTH: usize = 1 << 17;
+use crate::{
+    Float, Isa, Routine, Simd, SizeError,
+    epilogue::BiasActivation,
+    parallel::{self, Grain},
+};
 
 /// Neighbours of a row that are computed together.
 const TOGETHER: usize = 6;
@@ -28,11 +29,11 @@ const fn neighbour(column: usize, tap: usize, step: usize) -> usize {
 
 /// A convolution in which each channel has a kernel of its own.
 #[derive(Debug, Clone, Copy)]
-pub struct Channels<'d> {
+pub struct DepthwiseNhwc<'d> {
     /// Pictures: `batch`, rows, columns, channels.
     pub x: &'d [f32],
     /// The row of `x` that is the first one; behind its last row come those before this one.
-    pub start: usize,
+    pub first_row: usize,
     /// Pictures.
     pub batch: usize,
     /// Channels.
@@ -51,62 +52,75 @@ pub struct Channels<'d> {
     pub padding: [usize; 2],
     /// Weights: rows and columns of the kernel, channels.
     pub weights: &'d [f32],
-    /// What is added to each channel.
-    pub bias: &'d [f32],
 }
 
-impl Channels<'_> {
-    /// Writes what `then` makes of the convolution; `None` when something does not fit its slice,
-    /// and nothing is written then.
-    pub fn write(
+impl DepthwiseNhwc<'_> {
+    /// Computes the convolution and writes it to `out`: batch, rows, columns, channels.
+    ///
+    /// # Errors
+    /// [`SizeError`] if a slice does not match the sizes, or a stride or dilation is zero.
+    pub fn run(
         &self,
         isa: Isa,
-        then: Activation,
+        epilogue: BiasActivation<'_>,
         out: &mut [f32],
         workers: Option<&dyn Workers>,
-    ) -> Option<()> {
+    ) -> Result<(), SizeError> {
+        let lines = self.check(&epilogue, out.len())?;
+        let Self { batch, channels, output, kernel, .. } = *self;
+        let (rows, len) = (batch * output[0], output[1] * channels);
+        if rows == 0 || len == 0 {
+            return Ok(());
+        }
+        let macs = out.len().saturating_mul(kernel[0] * kernel[1]);
+        let tasks = Grain::DEPTHWISE_NHWC.tasks(macs, parallel::threads(workers));
+        let share = rows.div_ceil(tasks);
+        parallel::for_each_chunk(workers, out, share * len, |task, out| {
+            for (row, out) in (task * share..).zip(out.chunks_exact_mut(len)) {
+                isa.run(Row { of: *self, row, lines, epilogue, out });
+            }
+        });
+        Ok(())
+    }
+
+    /// Checks all slices and parameters, and returns the rows that `x` holds.
+    fn check(&self, epilogue: &BiasActivation<'_>, out_len: usize) -> Result<usize, SizeError> {
         let product = |factors: &[usize]| {
             factors.iter().try_fold(1_usize, |product, factor| product.checked_mul(*factor))
         };
         let Self { batch, channels, input, output, kernel, .. } = *self;
-        let taps = kernel[0].checked_mul(kernel[1])?;
-        let rows = batch.checked_mul(output[0])?;
-        let lines = self.x.len().checked_div(product(&[input[1], channels])?).unwrap_or(0);
-        let fits = product(&[batch, input[0], input[1], channels])? <= self.x.len()
-            && (self.start == 0 || self.start < lines)
-            && product(&[taps, channels])? <= self.weights.len()
-            && channels <= self.bias.len()
-            && product(&[rows, output[1], channels])? == out.len();
+        let overflow = SizeError::Overflow { slice: "x" };
+        let row_len = product(&[input[1], channels]).ok_or(overflow)?;
+        let lines = self.x.len().checked_div(row_len).unwrap_or(0);
+        let x_len = product(&[batch, input[0], input[1], channels]);
+        SizeError::check_min("x", self.x.len(), x_len)?;
+        let starts_inside = self.first_row == 0 || self.first_row < lines;
+        SizeError::check_parameter("first_row", "a row of `x`", starts_inside)?;
+        let weights_len = product(&[kernel[0], kernel[1], channels]);
+        SizeError::check_min("weights", self.weights.len(), weights_len)?;
+        SizeError::check_min("bias", epilogue.bias.len(), Some(channels))?;
+        let out_required = product(&[batch, output[0], output[1], channels]);
+        SizeError::check_exact("out", out_len, out_required)?;
+        product(&[batch, output[0]]).ok_or(SizeError::Overflow { slice: "out" })?;
+        product(&kernel).ok_or(SizeError::Overflow { slice: "weights" })?;
         for dim in 0..2 {
-            let most = (output[dim].max(1) - 1).checked_mul(self.stride[dim])?;
-            most.checked_add(kernel[dim].checked_mul(self.dilation[dim])?)?;
-            (self.stride[dim] > 0 && self.dilation[dim] > 0).then_some(())?;
+            let last = (output[dim].max(1) - 1).checked_mul(self.stride[dim]);
+            let span = kernel[dim].checked_mul(self.dilation[dim]);
+            let end = last.zip(span).and_then(|(last, span)| last.checked_add(span));
+            end.ok_or(overflow)?;
+            SizeError::check_parameter("stride", "at least 1", self.stride[dim] > 0)?;
+            SizeError::check_parameter("dilation", "at least 1", self.dilation[dim] > 0)?;
         }
-        if !fits {
-            return None;
-        }
-        let len = output[1] * channels;
-        if rows == 0 || len == 0 {
-            return Some(());
-        }
-        let work = out.len().saturating_mul(taps);
-        let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
-        let share = rows.div_ceil(pieces);
-        parallel::for_each_chunk(workers, out, share * len, |piece, out| {
-            for (row, out) in (piece * share..).zip(out.chunks_exact_mut(len)) {
-                isa.run(Row { of: *self, row, lines, then, out });
-            }
-        });
-        Some(())
+        Ok(lines)
     }
 }
 
 struct Row<'r, 'd> {
-    of: Channels<'d>,
+    of: DepthwiseNhwc<'d>,
     row: usize,
     /// Rows of the input in memory.
     lines: usize,
-    then: Activation,
+    epilogue: BiasActivation<'r>,
     out: &'r mut [f32],
 }
 
@@ -115,7 +129,8 @@ impl Routine for Row<'_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let Channels { channels, input, output, kernel, stride, dilation, padding, .. } = self.of;
+        let DepthwiseNhwc { channels, input, output, kernel, stride, dilation, padding, .. } =
+            self.of;
         let top = self.row % output[0] * stride[0];
         // Kernel rows that meet the picture.
         let from = padding[0].saturating_sub(top).div_ceil(dilation[0]).min(kernel[0]);
@@ -178,10 +193,12 @@ impl Row<'_, '_> {
     /// Where row `i` of the kernel begins in the input and in the weights, for a channel.
     #[inline(always)]
     fn line(&self, i: usize, channel: usize) -> (*const f32, *const f32) {
-        let Channels { x, start, channels, input, output, stride, dilation, padding, .. } = self.of;
+        let DepthwiseNhwc {
+            x, first_row, channels, input, output, stride, dilation, padding, ..
+        } = self.of;
         let picture = self.row / output[0] * input[0];
         let row = picture + self.row % output[0] * stride[0] + i * dilation[0] - padding[0];
-        let row = start + row;
+        let row = first_row + row;
         let row = if row < self.lines { row } else { row - self.lines };
         let x = x.as_ptr().wrapping_add(row * input[1] * channels + channel);
         let weights = self.of.weights.as_ptr();
@@ -206,7 +223,7 @@ impl Row<'_, '_> {
             *line = x;
             for (j, weight) in weights.iter_mut().enumerate() {
                 // SAFETY: `write` saw that the weights have all taps and channels.
-                *weight = unsafe { simd.load_at(from.wrapping_add(j * self.of.channels)) };
+                *weight = unsafe { simd.load_ptr(from.wrapping_add(j * self.of.channels)) };
             }
         }
         (lines, weights)
@@ -216,10 +233,10 @@ impl Row<'_, '_> {
     /// one column after the last: every column of the input is read once, for three results.
     #[inline(always)]
     fn next<S: Simd, const R: usize>(&mut self, simd: S, first: usize, channel: usize) {
-        let Channels { channels, input, output, padding, .. } = self.of;
+        let DepthwiseNhwc { channels, input, output, padding, .. } = self.of;
         // SAFETY: the caller has so many rows and channels.
         let (lines, weights) = unsafe { self.three::<S, R>(simd, first, channel) };
-        let bias = simd.load(&self.of.bias[channel..]);
+        let bias = simd.load(&self.epilogue.bias[channel..]);
         let (width, pad) = (input[1], padding[1]);
         // Results that lack their second and their third column.
         let (mut second, mut third) = (bias, bias);
@@ -228,7 +245,7 @@ impl Row<'_, '_> {
             third = second;
             for (line, weights) in lines.iter().zip(weights) {
                 // SAFETY: the row and the column are in the picture, which `write` saw inside `x`.
-                let x = unsafe { simd.load_at(line.wrapping_add(col * channels)) };
+                let x = unsafe { simd.load_ptr(line.wrapping_add(col * channels)) };
                 done = x.mul_add(weights[2], done);
                 third = x.mul_add(weights[1], third);
                 new = x.mul_add(weights[0], new);
@@ -252,15 +269,15 @@ impl Row<'_, '_> {
     /// As `next`, each result two columns after the last.
     #[inline(always)]
     fn every_second<S: Simd, const R: usize>(&mut self, simd: S, first: usize, channel: usize) {
-        let Channels { channels, input, output, padding, .. } = self.of;
+        let DepthwiseNhwc { channels, input, output, padding, .. } = self.of;
         // SAFETY: the caller has so many rows and channels.
         let (lines, weights) = unsafe { self.three::<S, R>(simd, first, channel) };
-        let bias = simd.load(&self.of.bias[channel..]);
+        let bias = simd.load(&self.epilogue.bias[channel..]);
         let (width, pad) = (input[1], padding[1]);
         let load = |line: *const f32, col: usize| {
             let from = line.wrapping_add(col * channels);
             // SAFETY: callers name a row and a column in the picture.
-            unsafe { simd.load_at(from) }
+            unsafe { simd.load_ptr(from) }
         };
         let mut sums = bias;
         if pad == 0 {
@@ -312,16 +329,16 @@ impl Row<'_, '_> {
         col: usize,
         channel: usize,
     ) -> [S::F32; SLIDE] {
-        let Channels { channels, input, padding, .. } = self.of;
+        let DepthwiseNhwc { channels, input, padding, .. } = self.of;
         // Columns on the left of the picture wrap, and are not inside of it.
         let first = (col * STEP).wrapping_sub(padding[1]);
-        let mut sums = [simd.load(&self.of.bias[channel..]); SLIDE];
+        let mut sums = [simd.load(&self.epilogue.bias[channel..]); SLIDE];
         for i in rows.0..rows.1 {
             let (line, from) = self.line(i, channel);
             let mut weights = [simd.zero(); 5];
             for (j, weight) in weights.iter_mut().enumerate() {
                 // SAFETY: `write` saw that the weights have all taps and channels.
-                *weight = unsafe { simd.load_at(from.wrapping_add(j * channels)) };
+                *weight = unsafe { simd.load_ptr(from.wrapping_add(j * channels)) };
             }
             macro_rules! taps {
                 ($column:literal, $x:ident, $($tap:literal)*) => {$(
@@ -337,7 +354,7 @@ impl Row<'_, '_> {
                     if const { $column < STEP * (SLIDE - 1) + 5 } && at < input[1] {
                         // SAFETY: the row and the column are in the picture, which `write` saw
                         // inside `x`.
-                        let x = unsafe { simd.load_at(line.wrapping_add(at * channels)) };
+                        let x = unsafe { simd.load_ptr(line.wrapping_add(at * channels)) };
                         taps!($column, x, 0 1 2 3 4);
                     }
                 )*};
@@ -350,9 +367,9 @@ impl Row<'_, '_> {
     /// Writes the first `len` sums of column `col` from `channel` on.
     #[inline(always)]
     fn put<S: Simd>(&mut self, simd: S, sums: S::F32, col: usize, (channel, len): (usize, usize)) {
-        let sums = self.then.of(simd, sums);
+        let sums = self.epilogue.activation.apply(simd, sums);
         let to = &mut self.out[col * self.of.channels + channel..][..len];
-        if len == S::LANES { simd.store(sums, to) } else { simd.store_first(sums, to) }
+        if len == S::LANES { simd.store(sums, to) } else { simd.store_partial(sums, to) }
     }
 
     /// `V` vectors of channels of a position at the edge, where only some columns of the kernel
@@ -365,7 +382,7 @@ impl Row<'_, '_> {
         col: usize,
         part: (usize, usize),
     ) {
-        let Channels { input, kernel, stride, dilation, padding, .. } = self.of;
+        let DepthwiseNhwc { input, kernel, stride, dilation, padding, .. } = self.of;
         let left = col * stride[1];
         let from = padding[1].saturating_sub(left).div_ceil(dilation[1]).min(kernel[1]);
         let reach = (input[1] + padding[1]).saturating_sub(left).div_ceil(dilation[1]);
@@ -409,10 +426,10 @@ impl Row<'_, '_> {
         col: usize,
         (channel, len): (usize, usize),
     ) {
-        let Channels { channels, stride, dilation, padding, .. } = self.of;
+        let DepthwiseNhwc { channels, stride, dilation, padding, .. } = self.of;
         let mut sums = [[simd.zero(); V]; N];
-        for (v, bias) in self.of.bias[channel..].chunks(S::LANES).take(V).enumerate() {
-            let bias = simd.load_first(&bias[..len.min(bias.len())]);
+        for (v, bias) in self.epilogue.bias[channel..].chunks(S::LANES).take(V).enumerate() {
+            let bias = simd.load_partial(&bias[..len.min(bias.len())]);
             sums.iter_mut().for_each(|sums| sums[v] = bias);
         }
         for i in rows.0..rows.1 {
@@ -451,9 +468,9 @@ impl Row<'_, '_> {
 unsafe fn load<S: Simd>(simd: S, from: *const f32, len: usize) -> S::F32 {
     if len == S::LANES {
         // SAFETY: demanded of the caller.
-        unsafe { simd.load_at(from) }
+        unsafe { simd.load_ptr(from) }
     } else {
         // SAFETY: demanded of the caller.
-        unsafe { simd.load_first_at(from, len) }
+        unsafe { simd.load_partial_ptr(from, len) }
     }
 }

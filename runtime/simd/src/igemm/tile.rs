@@ -1,12 +1,12 @@
 //! Tiles of an indirect product, whose sums stay in registers.
 
-#![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
+#![expect(unsafe_code, reason = "loads operands and stores accumulators through checked pointers")]
 
 use super::{
-    Half, Indirect, Places, Weights, ZEROS,
-    stored::{Bf16s, F16s, Fixed, Numbers, Row, Stored, Unpacked, Words},
+    HalfFormat, Igemm, InputRows, PADDING_OFFSET, PackedWeights,
+    weights::{Bf16s, F16s, Fixed, Numbers, Row, Stored, Unpacked, Words},
 };
-use crate::{Activation, Float, Isa, Routine, Simd, parallel::Shared};
+use crate::{Float, Isa, Routine, Simd, epilogue::BiasActivation, parallel::SharedSlice};
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 14;
@@ -20,76 +20,10 @@ const AHEAD: usize = 8;
 /// Products of one row that are added up apart from each other, since each sum waits for the last.
 const CHAINS: usize = 4;
 
-/// Sums with a bias, and what follows them.
-#[derive(Debug, Clone, Copy)]
-pub struct Biased<'d> {
-    /// What is added to each column of whole panels.
-    pub bias: &'d [f32],
-    /// What follows.
-    pub then: Activation,
-}
-
-impl Biased<'_> {
-    /// The vector from column `col` on that is added.
-    #[inline(always)]
-    fn bias<S: Simd>(self, simd: S, col: usize) -> S::F32 {
-        simd.load(&self.bias[col..])
-    }
-
-    /// Writes the first `len` of sums with their bias.
-    ///
-    /// # Safety
-    /// So many elements can be written at `to`.
-    #[inline(always)]
-    unsafe fn write<S: Simd>(self, simd: S, sums: S::F32, to: *mut f32, len: usize) {
-        let sums = self.then.of(simd, sums);
-        if len >= S::LANES {
-            // SAFETY: demanded of the caller.
-            unsafe { simd.store_at(sums, to) };
-        } else {
-            // SAFETY: demanded of the caller.
-            unsafe { simd.store_first_at(sums, to, len) };
-        }
-    }
-
-    /// Writes the sums of a tile with their bias, rows `step` apart.
-    ///
-    /// # Safety
-    /// The rows of the tile can be written at `to`.
-    #[inline(always)]
-    unsafe fn write_tile<S: Simd, const R: usize, const C: usize>(
-        self,
-        simd: S,
-        sums: [[S::F32; C]; R],
-        to: *mut f32,
-        step: usize,
-    ) {
-        if self.then.hardswish {
-            for (r, sums) in sums.into_iter().enumerate() {
-                for (c, sum) in sums.into_iter().enumerate() {
-                    let to = to.wrapping_add(r * step + c * S::LANES);
-                    // SAFETY: demanded of the caller.
-                    unsafe { self.write(simd, sum, to, S::LANES) };
-                }
-            }
-            return;
-        }
-        // Few instructions a vector, so that the loops are unrolled and sums stay in registers.
-        let (low, high) = (simd.splat(self.then.clamp.0), simd.splat(self.then.clamp.1));
-        for (r, sums) in sums.into_iter().enumerate() {
-            for (c, sum) in sums.into_iter().enumerate() {
-                let bounded = high.min(low.max(sum));
-                // SAFETY: demanded of the caller.
-                unsafe { simd.store_at(bounded, to.wrapping_add(r * step + c * S::LANES)) };
-            }
-        }
-    }
-}
-
 /// Rows and panels of a product that one thread computes.
 #[derive(Clone, Copy)]
-pub(super) struct Area<'p, 'd> {
-    pub(super) product: Indirect<'d>,
+pub(super) struct Block<'p, 'd> {
+    pub(super) product: Igemm<'d>,
     /// Numbers of a row.
     pub(super) inner: usize,
     /// Columns of a panel.
@@ -98,10 +32,10 @@ pub(super) struct Area<'p, 'd> {
     pub(super) rows: (usize, usize),
     /// From and to.
     pub(super) panels: (usize, usize),
-    pub(super) out: &'p Shared<'p, f32>,
-    pub(super) at: usize,
-    pub(super) step: usize,
-    pub(super) end: Biased<'p>,
+    pub(super) out: &'p SharedSlice<'p, f32>,
+    pub(super) offset: usize,
+    pub(super) row_stride: usize,
+    pub(super) epilogue: BiasActivation<'p>,
 }
 
 /// What a tile does beside its sums.
@@ -115,40 +49,52 @@ struct Aside {
     numbers: *mut f32,
 }
 
-/// Computes `area`, which was checked.
+/// Computes `block`, which was checked.
 #[inline(never)]
-pub(super) fn run(isa: Isa, area: Area<'_, '_>) {
-    match area.product.weights {
-        Weights::Numbers(all) => isa.run(Tiles::<Numbers>(area.first(all), area)),
-        Weights::Halves(Half::Bf16, all) => isa.run(Tiles::<Bf16s>(area.first(all), area)),
-        Weights::Halves(Half::F16, all) => isa.run(Tiles::<F16s>(area.first(all), area)),
-        Weights::Fixed(all) => isa.run(Tiles::<Fixed<false>>(area.first(all.words), area)),
+pub(super) fn run(isa: Isa, block: Block<'_, '_>) {
+    match block.product.weights {
+        PackedWeights::F32(all) => isa.run(Tiles::<Numbers>(block.first(all), block)),
+        PackedWeights::Half(HalfFormat::Bf16, all) => {
+            isa.run(Tiles::<Bf16s>(block.first(all), block))
+        }
+        PackedWeights::Half(HalfFormat::F16, all) => {
+            isa.run(Tiles::<F16s>(block.first(all), block))
+        }
+        PackedWeights::Fixed24(all) => {
+            isa.run(Tiles::<Fixed<false>>(block.first(all.words), block))
+        }
     }
 }
 
-/// Computes `area`, which was checked, when it has at most one row and panels are two vectors wide.
+/// Computes `block`, which was checked, when it has at most one row and panels are two vectors wide.
 #[inline(never)]
-pub(super) fn run_single(isa: Isa, area: Area<'_, '_>) {
-    match area.product.weights {
-        Weights::Numbers(all) => isa.run(Single::<Numbers>(area.first(all), area)),
-        Weights::Halves(Half::Bf16, all) => isa.run(Single::<Bf16s>(area.first(all), area)),
-        Weights::Halves(Half::F16, all) => isa.run(Single::<F16s>(area.first(all), area)),
-        Weights::Fixed(all) => isa.run(Single::<Fixed<false>>(area.first(all.words), area)),
+pub(super) fn run_single_row(isa: Isa, block: Block<'_, '_>) {
+    match block.product.weights {
+        PackedWeights::F32(all) => isa.run(Single::<Numbers>(block.first(all), block)),
+        PackedWeights::Half(HalfFormat::Bf16, all) => {
+            isa.run(Single::<Bf16s>(block.first(all), block))
+        }
+        PackedWeights::Half(HalfFormat::F16, all) => {
+            isa.run(Single::<F16s>(block.first(all), block))
+        }
+        PackedWeights::Fixed24(all) => {
+            isa.run(Single::<Fixed<false>>(block.first(all.words), block))
+        }
     }
 }
 
-/// Computes `area`, which was checked, and whose weights are unpacked, one panel after the other,
+/// Computes `block`, which was checked, and whose weights are unpacked, one panel after the other,
 /// by the first rows.
 #[inline(never)]
-pub(super) fn run_unpacked(isa: Isa, area: Area<'_, '_>, numbers: &mut [f32]) {
-    let Weights::Fixed(all) = area.product.weights else { return };
-    isa.run(Unpacking { weights: area.first(all.words), area, numbers });
+pub(super) fn run_unpacked(isa: Isa, block: Block<'_, '_>, numbers: &mut [f32]) {
+    let PackedWeights::Fixed24(all) = block.product.weights else { return };
+    isa.run(Unpacking { weights: block.first(all.words), block, numbers });
 }
 
 /// Weights of 24 bits, and room for the numbers of a panel.
 struct Unpacking<'p, 'd> {
     weights: Row<Fixed<true>>,
-    area: Area<'p, 'd>,
+    block: Block<'p, 'd>,
     numbers: &'p mut [f32],
 }
 
@@ -157,55 +103,55 @@ impl Routine for Unpacking<'_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { weights, area, numbers } = self;
-        let numbers = &mut numbers[..area.inner * area.width];
-        let (first, last) = area.rows;
+        let Self { weights, block, numbers } = self;
+        let numbers = &mut numbers[..block.inner * block.width];
+        let (first, last) = block.rows;
         if first == last {
             return;
         }
-        for panel in area.panels.0..area.panels.1 {
+        for panel in block.panels.0..block.panels.1 {
             // The words of the next pair come while both panels of this one are computed.
-            let next = weights.beside(panel - panel % 2 + 2).words(area.inner).halves()[panel % 2];
-            let mut aside = Aside { numbers: numbers.as_mut_ptr(), ..area.ask::<S>(next, 1) };
-            let mut row = first + area.strip(simd, weights, panel, (first, last - first), aside);
-            let unpacked: Row<Unpacked> = area.first(numbers).before(panel);
+            let next = weights.beside(panel - panel % 2 + 2).words(block.inner).halves()[panel % 2];
+            let mut aside = Aside { numbers: numbers.as_mut_ptr(), ..block.ask::<S>(next, 1) };
+            let mut row = first + block.strip(simd, weights, panel, (first, last - first), aside);
+            let unpacked: Row<Unpacked> = block.first(numbers).before(panel);
             while row < last {
-                aside.ahead = aside.ahead.wrapping_add(area.inner * aside.step);
-                row += area.strip(simd, unpacked, panel, (row, last - row), aside);
+                aside.ahead = aside.ahead.wrapping_add(block.inner * aside.step);
+                row += block.strip(simd, unpacked, panel, (row, last - row), aside);
             }
         }
     }
 }
 
-/// All rows of an area, and the first row of its weights.
-struct Tiles<'p, 'd, W: Stored>(Row<W>, Area<'p, 'd>);
+/// All rows of an block, and the first row of its weights.
+struct Tiles<'p, 'd, W: Stored>(Row<W>, Block<'p, 'd>);
 
-/// The only row of an area: compiled apart, so that it takes no registers from tiles.
-struct Single<'p, 'd, W: Stored>(Row<W>, Area<'p, 'd>);
+/// The only row of an block: compiled apart, so that it takes no registers from tiles.
+struct Single<'p, 'd, W: Stored>(Row<W>, Block<'p, 'd>);
 
 impl<W: Stored> Routine for Single<'_, '_, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self(weights, area) = self;
+        let Self(weights, block) = self;
         // Threads that get no row.
-        if area.rows.0 == area.rows.1 {
+        if block.rows.0 == block.rows.1 {
             return;
         }
-        let (mut panel, last) = area.panels;
+        let (mut panel, last) = block.panels;
         // Streams begin with the first panel of a pair.
         if const { W::PAIRED } && panel % 2 == 1 && panel < last {
-            area.narrow(simd, weights, panel);
+            block.narrow(simd, weights, panel);
             panel += 1;
         }
         // So many streams of weights come from the memory at once.
         if const { W::PAIRED && S::REGISTERS == 32 } {
-            panel = area.streams::<S, W, 8>(simd, weights, panel);
+            panel = block.streams::<S, W, 8>(simd, weights, panel);
         }
-        panel = area.streams::<S, W, 4>(simd, weights, panel);
+        panel = block.streams::<S, W, 4>(simd, weights, panel);
         for panel in panel..last {
-            area.narrow(simd, weights, panel);
+            block.narrow(simd, weights, panel);
         }
     }
 }
@@ -225,24 +171,24 @@ impl<W: Stored> Routine for Tiles<'_, '_, W> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self(weights, area) = self;
-        let (first, last) = area.panels;
+        let Self(weights, block) = self;
+        let (first, last) = block.panels;
         // Either a panel stays in the cache for all rows, or some rows for all panels.
-        let near = (last - first) * area.width * area.inner * size_of::<f32>() <= NEAR;
-        let blocks = if near { first..first + 1 } else { first..last };
-        for block in blocks {
-            let panels = if near { first..last } else { block..block + 1 };
+        let near = (last - first) * block.width * block.inner * size_of::<f32>() <= NEAR;
+        let chunks = if near { first..first + 1 } else { first..last };
+        for chunk in chunks {
+            let panels = if near { first..last } else { chunk..chunk + 1 };
             let (next, rows) =
-                if panels.end < last { (panels.end, area.inner) } else { (block, 0) };
+                if panels.end < last { (panels.end, block.inner) } else { (chunk, 0) };
             let next = weights.beside(next).words(rows);
-            let mut aside = area.ask::<S>(next, panels.len());
-            let mut row = area.rows.0;
-            while row < area.rows.1 {
-                let left = area.rows.1 - row;
+            let mut aside = block.ask::<S>(next, panels.len());
+            let mut row = block.rows.0;
+            while row < block.rows.1 {
+                let left = block.rows.1 - row;
                 let mut height = 1;
                 for panel in panels.clone() {
-                    height = area.strip(simd, weights, panel, (row, left), aside);
-                    aside.ahead = aside.ahead.wrapping_add(area.inner * aside.step);
+                    height = block.strip(simd, weights, panel, (row, left), aside);
+                    aside.ahead = aside.ahead.wrapping_add(block.inner * aside.step);
                 }
                 row += height;
             }
@@ -250,11 +196,11 @@ impl<W: Stored> Routine for Tiles<'_, '_, W> {
     }
 }
 
-impl Area<'_, '_> {
+impl Block<'_, '_> {
     /// The units of columns from `col` on, of weights that have them.
     #[inline(always)]
     fn units(&self, col: usize) -> &[f32] {
-        let Weights::Fixed(fixed) = self.product.weights else { return &[] };
+        let PackedWeights::Fixed24(fixed) = self.product.weights else { return &[] };
         fixed.units.get(col..).unwrap_or_default()
     }
 
@@ -264,7 +210,7 @@ impl Area<'_, '_> {
         let mut start = [simd.zero(); C];
         if const { !W::SCALED } {
             for (c, start) in start.iter_mut().enumerate() {
-                *start = self.end.bias(simd, panel * self.width + c * S::LANES);
+                *start = self.epilogue.bias(simd, panel * self.width + c * S::LANES);
             }
         }
         start
@@ -304,7 +250,7 @@ impl Area<'_, '_> {
     ) -> usize {
         let groups = (self.panels.1 - panel) / N;
         for group in 0..groups {
-            let group = if self.product.from_end { groups - 1 - group } else { group };
+            let group = if self.product.reverse_panels { groups - 1 - group } else { group };
             self.beside::<S, W, N>(simd, weights, panel + group * N);
         }
         panel + groups * N
@@ -313,20 +259,20 @@ impl Area<'_, '_> {
     /// The only row and several panels, from `panel` on.
     #[inline(always)]
     fn beside<S: Simd, W: Stored, const N: usize>(&self, simd: S, weights: Row<W>, panel: usize) {
-        let Indirect { x, zeros, places, channels, .. } = self.product;
+        let Igemm { x, zeros, input_rows, channels, .. } = self.product;
         let row = self.rows.0;
         let mut sums = [[simd.zero(); 2]; N];
         for (stream, sums) in sums.iter_mut().enumerate() {
             *sums = self.start::<S, W, 2>(simd, panel + stream);
         }
         let mut b = weights.beside(panel).first();
-        let taps = if let Places::Taps { taps, .. } = places { taps } else { 1 };
+        let taps = if let InputRows::Indirect { taps, .. } = input_rows { taps } else { 1 };
         for tap in 0..taps {
-            let a = match places {
-                Places::Rows { step } => x.as_ptr().wrapping_add(row * step),
-                Places::Taps { at, taps } => match at[row * taps + tap] {
-                    ZEROS => zeros.as_ptr(),
-                    place => x.as_ptr().wrapping_add(place as usize),
+            let a = match input_rows {
+                InputRows::Strided { stride } => x.as_ptr().wrapping_add(row * stride),
+                InputRows::Indirect { offsets, taps } => match offsets[row * taps + tap] {
+                    PADDING_OFFSET => zeros.as_ptr(),
+                    offset => x.as_ptr().wrapping_add(offset as usize),
                 },
             };
             // A copy, of which nothing else is asked than these sums, stays in registers.
@@ -368,7 +314,7 @@ impl Area<'_, '_> {
         }
     }
 
-    /// [`Area::strip`] of a panel of so many vectors.
+    /// [`Block::strip`] of a panel of so many vectors.
     #[inline(always)]
     fn strip_of<S: Simd, W: Stored, const C: usize>(
         &self,
@@ -403,22 +349,24 @@ impl Area<'_, '_> {
         row: usize,
         mut aside: Aside,
     ) {
-        let Indirect { x, zeros, places, channels, .. } = self.product;
+        let Igemm { x, zeros, input_rows, channels, .. } = self.product;
         let mut sums = [self.start::<S, W, C>(simd, panel); R];
         let mut b = weights.beside(panel);
-        let taps = match places {
-            Places::Rows { .. } => 1,
-            Places::Taps { taps, .. } => taps,
+        let taps = match input_rows {
+            InputRows::Strided { .. } => 1,
+            InputRows::Indirect { taps, .. } => taps,
         };
         for tap in 0..taps {
             let mut a = [x.as_ptr(); R];
             for (r, a) in a.iter_mut().enumerate() {
-                *a = match places {
-                    Places::Rows { step } => a.wrapping_add((row + r) * step),
-                    Places::Taps { at, taps } => match at[(row + r) * taps + tap] {
-                        ZEROS => zeros.as_ptr(),
-                        place => a.wrapping_add(place as usize),
-                    },
+                *a = match input_rows {
+                    InputRows::Strided { stride } => a.wrapping_add((row + r) * stride),
+                    InputRows::Indirect { offsets, taps } => {
+                        match offsets[(row + r) * taps + tap] {
+                            PADDING_OFFSET => zeros.as_ptr(),
+                            offset => a.wrapping_add(offset as usize),
+                        }
+                    }
                 };
             }
             // A copy, of which nothing else is asked than these sums, stays in registers.
@@ -460,7 +408,7 @@ impl Area<'_, '_> {
                 if const { W::WRITTEN && R > 1 } {
                     for (c, column) in columns.into_iter().enumerate() {
                         // SAFETY: there is room for a panel.
-                        unsafe { simd.store_at(column, aside.numbers.wrapping_add(c * S::LANES)) };
+                        unsafe { simd.store_ptr(column, aside.numbers.wrapping_add(c * S::LANES)) };
                     }
                     aside.numbers = aside.numbers.wrapping_add(self.width);
                 }
@@ -493,7 +441,7 @@ impl Area<'_, '_> {
         if const { W::SCALED } {
             for c in 0..C {
                 let col = first + c * S::LANES;
-                let (unit, bias) = (simd.load(self.units(col)), self.end.bias(simd, col));
+                let (unit, bias) = (simd.load(self.units(col)), self.epilogue.bias(simd, col));
                 for sums in &mut sums {
                     sums[c] = sums[c].mul_add(unit, bias);
                 }
@@ -502,21 +450,21 @@ impl Area<'_, '_> {
         if cols - first >= C * S::LANES {
             // SAFETY: `write` saw that the target holds the rows, and threads have rows or panels
             // of their own.
-            let to = unsafe { self.out.pointer(self.at + row * self.step + first) };
+            let to = unsafe { self.out.ptr_at(self.offset + row * self.row_stride + first) };
             // SAFETY: as above.
-            unsafe { self.end.write_tile(simd, sums, to, self.step) };
+            unsafe { self.epilogue.store_tile(simd, sums, to, self.row_stride) };
             return;
         }
         for (r, sums) in sums.into_iter().enumerate() {
             for (c, sum) in sums.into_iter().enumerate() {
                 let col = first + c * S::LANES;
                 let Some(len) = cols.checked_sub(col).filter(|len| *len > 0) else { continue };
-                let at = self.at + (row + r) * self.step + col;
+                let at = self.offset + (row + r) * self.row_stride + col;
                 // SAFETY: `write` saw that the target holds the row, and threads have rows or
                 // panels of their own.
-                let to = unsafe { self.out.pointer(at) };
+                let to = unsafe { self.out.ptr_at(at) };
                 // SAFETY: as above.
-                unsafe { self.end.write(simd, sum, to, len.min(S::LANES)) };
+                unsafe { self.epilogue.store(simd, sum, to, len.min(S::LANES)) };
             }
         }
     }

@@ -65,7 +65,7 @@ fn output<S: Simd>(simd: S, m: [S::F32; 6]) -> [S::F32; 4] {
 /// Integers of 16 bits, twice.
 #[inline(always)]
 fn twice<I: Int>(x: I) -> I {
-    x.add_halves(x)
+    x.add_i16(x)
 }
 
 /// Integers of 16 bits, four times.
@@ -83,31 +83,31 @@ fn six<I: Int>(x: I) -> I {
 /// Of integers of 16 bits; what `±255` gives fits into as many.
 #[inline(always)]
 fn whole_input<S: Simd>(_: S, d: [S::I32; 6]) -> [S::I32; 6] {
-    let even_a = d[4].sub_halves(four(d[2]));
-    let odd_a = d[3].sub_halves(four(d[1]));
-    let even_b = d[4].sub_halves(d[2]);
-    let odd_b = twice(d[3].sub_halves(d[1]));
+    let even_a = d[4].sub_i16(four(d[2]));
+    let odd_a = d[3].sub_i16(four(d[1]));
+    let even_b = d[4].sub_i16(d[2]);
+    let odd_b = twice(d[3].sub_i16(d[1]));
     [
-        four(d[0]).add_halves(even_a.sub_halves(d[2])),
-        even_a.add_halves(odd_a),
-        even_a.sub_halves(odd_a),
-        even_b.add_halves(odd_b),
-        even_b.sub_halves(odd_b),
-        d[5].sub_halves(d[3]).sub_halves(twice(odd_b)),
+        four(d[0]).add_i16(even_a.sub_i16(d[2])),
+        even_a.add_i16(odd_a),
+        even_a.sub_i16(odd_a),
+        even_b.add_i16(odd_b),
+        even_b.sub_i16(odd_b),
+        d[5].sub_i16(d[3]).sub_i16(twice(odd_b)),
     ]
 }
 
 /// Of weights of 16 bits: 4, -6, -6, 24, 24 and 1 times what makes outputs.
 #[inline(always)]
 fn whole_weight<S: Simd>(_: S, g: [S::I32; 3]) -> [S::I32; 6] {
-    let (even_a, odd_b) = (g[0].add_halves(g[2]), twice(g[1]));
-    let even_b = g[0].add_halves(four(g[2]));
+    let (even_a, odd_b) = (g[0].add_i16(g[2]), twice(g[1]));
+    let even_b = g[0].add_i16(four(g[2]));
     [
         g[0],
-        even_a.add_halves(g[1]),
-        even_a.sub_halves(g[1]),
-        even_b.add_halves(odd_b),
-        even_b.sub_halves(odd_b),
+        even_a.add_i16(g[1]),
+        even_a.sub_i16(g[1]),
+        even_b.add_i16(odd_b),
+        even_b.sub_i16(odd_b),
         g[2],
     ]
 }

@@ -4,14 +4,15 @@
 
 use afferent_core::Workers;
 
-use super::{Conv, Geometry, Steps};
-use crate::{Float, Isa, Routine, Simd, parallel};
+use super::{Conv, Geometry, Strides};
+use crate::{
+    Float, Isa, Routine, Simd, SizeError,
+    epilogue::clamp,
+    parallel::{self, Chunks, Grain},
+};
 
 /// The most elements of a kernel.
 const MOST_TAPS: usize = 49;
-
-/// The least multiplications that are worth another thread.
-const WORTH: usize = 1 << 18;
 
 /// How many times more numbers a laid out plane may have than are read and written.
 const SPARSE: usize = 8;
@@ -20,7 +21,7 @@ const SPARSE: usize = 8;
 /// sorted by their remainder modulo the stride, so that the inputs of neighbouring outputs are
 /// neighbours.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Planes<'c, 'd> {
+pub(super) struct DepthwiseNchw<'c, 'd> {
     conv: &'c Conv<'d>,
     isa: Isa,
     /// Rows with padding.
@@ -29,9 +30,9 @@ pub(super) struct Planes<'c, 'd> {
     cols: usize,
 }
 
-impl<'c, 'd> Planes<'c, 'd> {
+impl<'c, 'd> DepthwiseNchw<'c, 'd> {
     /// Whether `conv` consists of planes in row-major order.
-    pub(super) fn fit(conv: &Conv<'_>, to: Steps) -> bool {
+    pub(super) fn supports(conv: &Conv<'_>, to: Strides) -> bool {
         let g = &conv.geometry;
         let is_flat = [g.kernel[0], g.input[0], g.output[0]] == [1; 3] && g.padding[0] == 0;
         let [_, height, width] = g.output;
@@ -39,10 +40,10 @@ impl<'c, 'd> Planes<'c, 'd> {
         is_flat
             && g.in_channels == 1
             && g.taps() <= MOST_TAPS
-            && conv.x_steps.space[2] == 1
-            && conv.w_steps.position(g.kernel) == Some(1)
-            && (to.space[2] == 1 || width == 1)
-            && (to.space[1] == width || height == 1)
+            && conv.x_strides.spatial[2] == 1
+            && conv.weight_strides.uniform_spatial(g.kernel) == Some(1)
+            && (to.spatial[2] == 1 || width == 1)
+            && (to.spatial[1] == width || height == 1)
             && (to.channel == height * width || outputs == 1)
             && (to.outer == outputs * height * width || g.batch == 1)
             && Self::is_dense(g)
@@ -83,49 +84,53 @@ impl<'c, 'd> Planes<'c, 'd> {
         self.rows * self.pitch() + self.isa.lanes()
     }
 
-    fn pieces(&self, threads: usize) -> usize {
+    fn tasks(&self, threads: usize) -> usize {
         let g = &self.conv.geometry;
         let planes = g.batch * g.groups * g.out_channels;
-        let work = planes.saturating_mul(g.positions()).saturating_mul(g.taps());
-        threads.min(work / WORTH).min(planes).max(1)
+        let macs = planes.saturating_mul(g.positions()).saturating_mul(g.taps());
+        Grain::DEPTHWISE_NCHW.tasks(macs, threads).min(planes).max(1)
     }
 
     pub(super) fn scratch_len(&self, threads: usize) -> usize {
-        self.len().saturating_mul(self.pieces(threads))
+        self.len().saturating_mul(self.tasks(threads))
     }
 
-    pub(super) fn write(
+    pub(super) fn run(
         &self,
         out: &mut [f32],
-        to: Steps,
+        to: Strides,
         scratch: &mut [f32],
         workers: Option<&dyn Workers>,
-    ) -> Option<()> {
+    ) -> Result<(), SizeError> {
         let g = &self.conv.geometry;
         let outputs = g.groups * g.out_channels;
         let (planes, size) = (g.batch * outputs, g.positions());
-        debug_assert!(to.space[2] == 1 || g.output[2] == 1, "checked by `fit`");
-        let pieces = self.pieces(workers.map_or(1, Workers::threads));
-        let scratch = scratch.get_mut(..self.len() * pieces)?;
+        debug_assert!(to.spatial[2] == 1 || g.output[2] == 1, "checked by `supports`");
+        let tasks = self.tasks(parallel::threads(workers));
+        SizeError::check_min("scratch", scratch.len(), self.len().checked_mul(tasks))?;
+        SizeError::check_min("out", out.len(), planes.checked_mul(size))?;
+        let scratch = &mut scratch[..self.len() * tasks];
         scratch.fill(0.0);
-        let share = planes.div_ceil(pieces);
-        let out = out.get_mut(..planes * size)?;
-        let work = |piece: usize, out: &mut [f32], scratch: &mut [f32]| {
-            for (at, out) in (piece * share..).zip(out.chunks_exact_mut(size)) {
+        let share = planes.div_ceil(tasks);
+        let out = &mut out[..planes * size];
+        let task = |index: usize, out: &mut [f32], scratch: &mut [f32]| {
+            for (at, out) in (index * share..).zip(out.chunks_exact_mut(size)) {
                 self.isa.run(Plane { planes: *self, plane: at, scratch, out });
             }
         };
-        if pieces == 1 {
-            work(0, out, scratch);
-            return Some(());
+        if tasks == 1 {
+            task(0, out, scratch);
+            return Ok(());
         }
-        parallel::for_each_pair(workers, (out, share * size), (scratch, self.len()), work);
-        Some(())
+        let out = Chunks { data: out, chunk_len: share * size };
+        let scratch = Chunks { data: scratch, chunk_len: self.len() };
+        parallel::for_each_chunk_pair(workers, out, scratch, task);
+        Ok(())
     }
 }
 
 struct Plane<'p, 'c, 'd> {
-    planes: Planes<'c, 'd>,
+    planes: DepthwiseNchw<'c, 'd>,
     plane: usize,
     scratch: &'p mut [f32],
     out: &'p mut [f32],
@@ -143,7 +148,7 @@ impl Routine for Plane<'_, '_, '_> {
         let (item, output) = (plane / outputs, plane % outputs);
         let channel = output / g.out_channels;
         planes.copy(simd, item, channel, scratch);
-        let weight = &conv.weight[output * conv.w_steps.outer..][..g.taps()];
+        let weight = &conv.weight[output * conv.weight_strides.outer..][..g.taps()];
         let bias = conv.bias.map_or(0.0, |bias| bias[output]);
         match g.taps() {
             9 => planes.sum::<S, 9>(simd, scratch, weight, bias, out),
@@ -153,24 +158,24 @@ impl Routine for Plane<'_, '_, '_> {
     }
 }
 
-impl Planes<'_, '_> {
+impl DepthwiseNchw<'_, '_> {
     /// Copies a plane of the input; the padding around it stays zero.
     #[inline(always)]
     fn copy<S: Simd>(&self, simd: S, item: usize, channel: usize, to: &mut [f32]) {
         let conv = self.conv;
         let g = &conv.geometry;
         let (stride, padding) = (g.stride[2], g.padding[2]);
-        let x = &conv.x[item * conv.x_steps.outer + channel * conv.x_steps.channel..];
+        let x = &conv.x[item * conv.x_strides.outer + channel * conv.x_strides.channel..];
         let rows = g.input[1].min(self.rows.saturating_sub(g.padding[1]));
         for row in 0..rows {
-            let from = &x[row * conv.x_steps.space[1]..][..g.input[2]];
+            let from = &x[row * conv.x_strides.spatial[1]..][..g.input[2]];
             let to = &mut to[(row + g.padding[1]) * self.pitch()..][..self.pitch()];
             if stride == 1 {
                 let to = &mut to[padding.min(self.cols)..];
                 for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
                     let from = &from[..from.len().min(to.len())];
                     let len = from.len();
-                    simd.store_first(simd.load_first(from), &mut to[..len]);
+                    simd.store_partial(simd.load_partial(from), &mut to[..len]);
                 }
                 continue;
             }
@@ -232,7 +237,7 @@ impl Planes<'_, '_> {
             for col in (0..len).step_by(S::LANES) {
                 // SAFETY: `last` is the greatest offset, and its vectors of the row are in `x`.
                 let sum = unsafe { self.one(simd, x[col..].as_ptr(), &offsets, &factors, bias) };
-                simd.store_first(self.bounded(simd, sum), &mut out[col..]);
+                simd.store_partial(self.bounded(simd, sum), &mut out[col..]);
             }
         }
     }
@@ -254,7 +259,7 @@ impl Planes<'_, '_> {
         let mut sums = [bias, simd.zero()];
         for tap in 0..TAPS {
             // SAFETY: demanded of the caller.
-            let x = unsafe { simd.load_at(x.wrapping_add(offsets[tap])) };
+            let x = unsafe { simd.load_ptr(x.wrapping_add(offsets[tap])) };
             sums[tap % 2] = x.mul_add(factors[tap], sums[tap % 2]);
         }
         sums[0] + sums[1]
@@ -276,7 +281,7 @@ impl Planes<'_, '_> {
                 for (offset, factor) in offsets.iter().zip(weight) {
                     sum = simd.load(&x[*offset..]).mul_add(simd.splat(*factor), sum);
                 }
-                simd.store_first(self.bounded(simd, sum), out);
+                simd.store_partial(self.bounded(simd, sum), out);
             }
         }
     }
@@ -284,8 +289,7 @@ impl Planes<'_, '_> {
     #[inline(always)]
     fn bounded<S: Simd>(&self, simd: S, sum: S::F32) -> S::F32 {
         match self.conv.clamp {
-            // The operand that is kept where one is NaN is the second.
-            Some((low, high)) => simd.splat(high).min(simd.splat(low).max(sum)),
+            Some(bounds) => clamp(simd, sum, bounds),
             None => sum,
         }
     }

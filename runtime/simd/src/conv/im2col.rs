@@ -1,9 +1,9 @@
 //! Patches of an input, as the lines of a product.
 
-use super::{Geometry, Steps};
+use super::{Geometry, Strides};
 use crate::{
     Isa, Routine, Simd,
-    gemm::{Lines, Panels, Part},
+    gemm::{Operand, PanelRange, StridedOperand},
 };
 
 /// The most lines of a part.
@@ -11,10 +11,10 @@ const MOST: usize = 32;
 
 /// The patches of the outputs of one group of one image: line `i` belongs to output position `i`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patches<'d> {
+pub(super) struct Im2col<'d> {
     /// The input from the first channel of the group on.
     pub(super) x: &'d [f32],
-    pub(super) steps: Steps,
+    pub(super) strides: Strides,
     pub(super) geometry: &'d Geometry,
     /// Step in a line between neighbouring channels.
     pub(super) channel: usize,
@@ -22,23 +22,23 @@ pub(super) struct Patches<'d> {
     pub(super) tap: usize,
 }
 
-impl Panels for Patches<'_> {
+impl Operand for Im2col<'_> {
     fn extent(&self) -> (usize, usize) {
         (self.geometry.positions(), self.geometry.in_channels * self.geometry.taps())
     }
 
-    fn lines(&self) -> Option<Lines<'_>> {
+    fn strided(&self) -> Option<StridedOperand<'_>> {
         None
     }
 
-    fn pack(&self, isa: Isa, part: Part, to: &mut [f32]) {
+    fn pack(&self, isa: Isa, part: PanelRange, to: &mut [f32]) {
         isa.run(Pack { patches: self, part, to });
     }
 }
 
 struct Pack<'p, 'd> {
-    patches: &'p Patches<'d>,
-    part: Part,
+    patches: &'p Im2col<'d>,
+    part: PanelRange,
     to: &'p mut [f32],
 }
 
@@ -65,14 +65,14 @@ impl Routine for Pack<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { patches, part, to } = self;
-        let Patches { x, steps, geometry: g, .. } = *patches;
+        let Im2col { x, strides, geometry: g, .. } = *patches;
         if part.count < part.width || g.padding != [0; 3] {
             to.fill(0.0);
         }
         let (runs, count) = patches.runs(part);
-        let by_rows = steps.space[2] == 1;
+        let by_rows = strides.spatial[2] == 1;
         // Where an output has no neighbour, the step may be of any size.
-        let step = g.stride[2].saturating_mul(steps.space[2]);
+        let step = g.stride[2].saturating_mul(strides.spatial[2]);
         let mut at = 0;
         for depth in 0..g.kernel[0] {
             for height in 0..g.kernel[1] {
@@ -91,7 +91,7 @@ impl Routine for Pack<'_, '_> {
                         let mut place =
                             (first * patches.channel + tap - part.k) * part.width + piece.line;
                         let row = patches.channel * part.width;
-                        if !by_rows && steps.channel == 1 {
+                        if !by_rows && strides.channel == 1 {
                             for i in 0..piece.len {
                                 let from = &x[piece.from + i * step..][first..end];
                                 let to = to[place + i..].iter_mut().step_by(row);
@@ -100,7 +100,7 @@ impl Routine for Pack<'_, '_> {
                             continue;
                         }
                         for channel in first..end {
-                            let from = &x[piece.from + channel * steps.channel..];
+                            let from = &x[piece.from + channel * strides.channel..];
                             copy(simd, from, step, &mut to[place..][..piece.len]);
                             place += row;
                         }
@@ -116,17 +116,17 @@ fn copy<S: Simd>(simd: S, from: &[f32], step: usize, to: &mut [f32]) {
     if step == 1 {
         let from = &from[..to.len()];
         for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
-            simd.store_first(simd.load_first(from), to);
+            simd.store_partial(simd.load_partial(from), to);
         }
     } else {
         to.iter_mut().zip(from.iter().step_by(step.max(1))).for_each(|(to, from)| *to = *from);
     }
 }
 
-impl Patches<'_> {
+impl Im2col<'_> {
     /// The rows of outputs that the lines of `part` belong to.
     #[inline(always)]
-    fn runs(&self, part: Part) -> ([Run; MOST], usize) {
+    fn runs(&self, part: PanelRange) -> ([Run; MOST], usize) {
         let [_, height, width] = self.geometry.output;
         let mut runs = [Run::default(); MOST];
         let mut count = 0;
@@ -162,9 +162,9 @@ impl Patches<'_> {
                 continue;
             }
             let width = first * stride + offset - padding;
-            let from = depth * self.steps.space[0]
-                + height * self.steps.space[1]
-                + width * self.steps.space[2];
+            let from = depth * self.strides.spatial[0]
+                + height * self.strides.spatial[1]
+                + width * self.strides.spatial[2];
             pieces[count] =
                 Piece { line: run.line + first - run.place[2], len: last - first, from };
             count += 1;

@@ -62,8 +62,8 @@ impl<F: Operation> Routine for Apply<F> {
         let mut out = vec![0.0; A.len()];
         for start in (0..A.len()).step_by(S::LANES) {
             let end = A.len().min(start + S::LANES);
-            let (a, b) = (simd.load_first(&A[start..end]), simd.load_first(&B[start..end]));
-            simd.store_first(self.0.apply(simd, a, b), &mut out[start..end]);
+            let (a, b) = (simd.load_partial(&A[start..end]), simd.load_partial(&B[start..end]));
+            simd.store_partial(self.0.apply(simd, a, b), &mut out[start..end]);
         }
         out
     }
@@ -156,12 +156,12 @@ impl Routine for Parts {
             let data: Vec<f32> = (1..=len).map(|i| i as f32).collect();
             let kept = S::LANES.min(data.len());
             let mut whole = [f32::NAN; 16];
-            simd.store(simd.load_first(&data), &mut whole);
+            simd.store(simd.load_partial(&data), &mut whole);
             assert_eq!(whole[..kept], data[..kept]);
             assert!(whole[kept..S::LANES].iter().all(|&x| x == 0.0));
             assert!(whole[S::LANES..].iter().all(|x| x.is_nan()));
             let mut part = vec![9.0; data.len()];
-            simd.store_first(simd.splat(1.0), &mut part);
+            simd.store_partial(simd.splat(1.0), &mut part);
             assert!(
                 part[..kept].iter().all(|&x| x == 1.0) && part[kept..].iter().all(|&x| x == 9.0)
             );
@@ -187,12 +187,12 @@ impl Routine for Bytes {
         let a_words: [f32; 16] = bytemuck::cast(a);
         let b_words: [f32; 16] = bytemuck::cast(b);
         let (a_bits, b_bits) = (simd.load(&a_words).to_bits(), simd.load(&b_words).to_bits());
-        let sums = simd.add_quads(simd.splat_i32(7), a_bits, b_bits);
+        let sums = simd.add_dot4(simd.splat_i32(7), a_bits, b_bits);
         let mut found = [0.0; 16];
         simd.store(sums.bitcast(), &mut found);
         for (lane, found) in found[..S::LANES].iter().enumerate() {
             let quad = 4 * lane..4 * lane + 4;
-            let byte = |at: usize| match S::OFFSET {
+            let byte = |at: usize| match S::DOT4_OFFSET {
                 0 => i32::from(a[at].cast_signed()),
                 _ => i32::from(a[at]),
             };
@@ -227,15 +227,15 @@ impl Routine for Halves {
             simd.store(value.bitcast(), &mut words);
             bytemuck::cast::<_, [i16; 32]>(words)
         };
-        let [low, high] = a_bits.bytes();
-        let found = [a_bits.add_halves(b_bits), a_bits.sub_halves(b_bits), low, high].map(stored);
+        let [low, high] = a_bits.widen_bytes();
+        let found = [a_bits.add_i16(b_bits), a_bits.sub_i16(b_bits), low, high].map(stored);
         for at in 0..2 * S::LANES {
             let sums = [a[at].wrapping_add(b[at]), a[at].wrapping_sub(b[at])];
             let bytes = [i16::from(a[at] as i8), a[at] >> 8];
             let found = found.map(|all| all[at]);
             assert_eq!(found, [sums[0], sums[1], bytes[0], bytes[1]], "half {at}");
         }
-        let pairs: [i32; 16] = bytemuck::cast(stored(simd.splat_i32(5).add_pairs(a_bits, b_bits)));
+        let pairs: [i32; 16] = bytemuck::cast(stored(simd.splat_i32(5).add_dot2(a_bits, b_bits)));
         for (lane, found) in pairs[..S::LANES].iter().enumerate() {
             let product = |at: usize| i32::from(a[at]).wrapping_mul(i32::from(b[at]));
             let wanted = product(2 * lane).wrapping_add(product(2 * lane + 1)).wrapping_add(5);
@@ -263,7 +263,7 @@ impl Routine for LowestBytes {
         let [a, b, c] =
             all.map(|words| simd.load(&bytemuck::cast::<_, [f32; 16]>(words)).to_bits());
         let mut found = [0.0; 16];
-        simd.store(a.lowest_bytes(b, c).bitcast(), &mut found);
+        simd.store(a.join_low_bytes(b, c).bitcast(), &mut found);
         for (lane, found) in found[..S::LANES].iter().enumerate() {
             let [a, b, c] = all.map(|words| words[lane].to_le_bytes()[0]);
             assert_eq!(found.to_bits().to_be_bytes(), [a, b, c, 0], "lane {lane}");

@@ -4,19 +4,20 @@
 //! three by three is summed up by its columns: results that follow each other share those that they
 //! have in common, which are brought together once.
 
-#![expect(unsafe_code, reason = "reads channels through pointers made of checked places")]
+#![expect(unsafe_code, reason = "reads channels through checked offsets")]
 
 use afferent_core::Workers;
 
-use super::{Bytes, End, column, end::two_at, tile, width};
 use crate::{
-    Int, Isa, Routine, Simd,
-    indirect::{self, ZEROS},
-    parallel,
+    Int, Isa, Routine, Simd, SizeError,
+    epilogue::{Epilogue, Origin, OutputTile},
+    igemm::{PADDING_OFFSET, max_offset},
+    parallel::{self, Grain},
+    qgemm::{
+        q8::{dot4_offset, group_len, interleaved_column, panel_cols},
+        requantize::{RequantizeInt8, load_pair_ptr},
+    },
 };
-
-/// The least multiplications that are worth another thread.
-const WORTH: usize = 1 << 17;
 
 /// Taps of a kernel of three by three.
 const NINE: usize = 9;
@@ -29,20 +30,29 @@ const NEAR: usize = 4096;
 
 /// A convolution in which each channel has a kernel of its own.
 #[derive(Debug, Clone, Copy)]
-pub struct Channels<'d> {
+pub struct DepthwiseNhwcQ8<'d> {
     /// Pixels of `channels` integers.
     pub x: &'d [i8],
-    /// What taps are that [`ZEROS`] stands for: what zero is stored as, in each channel. Few
-    /// channels are faster with as many as [`width`].
-    pub zeros: &'d [i8],
+    /// What taps are that [`PADDING_OFFSET`] stands for: what zero is stored as, in each channel. Few
+    /// channels are faster with as many as [`panel_cols`].
+    pub zero_points: &'d [i8],
     /// The first integer of each tap of each result.
-    pub places: &'d [u32],
+    pub offsets: &'d [u32],
     /// Taps of a result.
     pub taps: usize,
     /// Channels.
     pub channels: usize,
     /// Weights that [`pack`] made.
     pub weights: &'d [i32],
+}
+
+/// Dimensions of a depthwise kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelShape {
+    /// Elements of the kernel.
+    pub taps: usize,
+    /// Channels.
+    pub channels: usize,
 }
 
 /// The first channels of the blocks that are computed together: the last one overlaps that before
@@ -57,42 +67,40 @@ fn first(width: usize, channels: usize, block: usize) -> usize {
 }
 
 /// Values of the channels in the order of the blocks; missing ones are zero.
-pub fn zip<T: Copy + Default>(isa: Isa, channels: &[T]) -> impl Iterator<Item = T> {
-    let width = width(isa);
+pub fn interleave<T: Copy + Default>(isa: Isa, channels: &[T]) -> impl Iterator<Item = T> {
+    let width = panel_cols(isa);
     let of_block = move |first: usize| {
-        let at = move |at| channels.get(first + column(width, at)).copied().unwrap_or_default();
+        let at = move |at| {
+            channels.get(first + interleaved_column(width, at)).copied().unwrap_or_default()
+        };
         (0..width).map(at)
     };
     blocks(width, channels.len()).flat_map(of_block)
 }
 
 /// Words that packed weights take; `None` when that overflows.
-pub fn packed_len(isa: Isa, taps: usize, channels: usize) -> Option<usize> {
-    channels.checked_next_multiple_of(width(isa))?.checked_mul(words(isa, taps, channels))
+pub fn packed_len(isa: Isa, shape: KernelShape) -> Option<usize> {
+    shape.channels.checked_next_multiple_of(panel_cols(isa))?.checked_mul(words(isa, shape))
 }
 
 /// Words of a channel: of columns what belongs to their sum, too.
-fn words(isa: Isa, taps: usize, channels: usize) -> usize {
-    if by_columns(isa, taps, channels) { 4 } else { taps.div_ceil(2) }
+fn words(isa: Isa, shape: KernelShape) -> usize {
+    if by_columns(isa, shape) { 4 } else { shape.taps.div_ceil(2) }
 }
 
 /// Whether sums are of columns, not of pairs.
-fn by_columns(isa: Isa, taps: usize, channels: usize) -> bool {
-    taps == NINE && channels >= width(isa) && tile::group(isa) == 4
+fn by_columns(isa: Isa, KernelShape { taps, channels }: KernelShape) -> bool {
+    taps == NINE && channels >= panel_cols(isa) && group_len(isa) == 4
 }
 
 /// Packs weights: `weight(tap, channel)`.
 ///
 /// # Panics
 /// When `to` is shorter than [`packed_len`].
-pub fn pack(
-    isa: Isa,
-    (taps, channels): (usize, usize),
-    weight: impl Fn(usize, usize) -> i8,
-    to: &mut [i32],
-) {
-    let (width, words) = (width(isa), words(isa, taps, channels));
-    let offset = i32::from(tile::offset(isa));
+pub fn pack(isa: Isa, shape: KernelShape, weight: impl Fn(usize, usize) -> i8, to: &mut [i32]) {
+    let KernelShape { taps, channels } = shape;
+    let (width, words) = (panel_cols(isa), words(isa, shape));
+    let offset = i32::from(dot4_offset(isa));
     let one = |tap: usize, channel: usize| {
         if tap < taps && channel < channels { i32::from(weight(tap, channel)) } else { 0 }
     };
@@ -106,59 +114,74 @@ pub fn pack(
             byte(0) | byte(1) | byte(2)
         }
     };
-    let by_columns = by_columns(isa, taps, channels);
+    let by_columns = by_columns(isa, shape);
     let all = to.chunks_exact_mut((words * width).max(1));
     for (first, to) in blocks(width, channels).zip(all) {
         for (word, to) in to.chunks_exact_mut(width).enumerate() {
             for (at, to) in to.iter_mut().enumerate() {
-                let channel = first + column(width, at);
+                let channel = first + interleaved_column(width, at);
                 *to = if by_columns { of_column(word, channel) } else { pair(word, channel) };
             }
         }
     }
 }
 
-impl Channels<'_> {
-    /// Writes the convolution as `end` says, whose values are in the order of [`zip`]; `None` when
-    /// something does not fit its slice, and nothing is written then.
-    pub fn write(
+impl DepthwiseNhwcQ8<'_> {
+    /// Computes the convolution and stores it through `epilogue`, whose parameters are in the order
+    /// of [`interleave`]. `out` holds `channels` elements per output pixel.
+    ///
+    /// # Errors
+    /// [`SizeError`] if a slice does not match the sizes.
+    pub fn run(
         &self,
         isa: Isa,
-        end: &Bytes<'_>,
+        epilogue: &RequantizeInt8<'_>,
         out: &mut [i8],
         workers: Option<&dyn Workers>,
-    ) -> Option<()> {
-        let Self { x, zeros, places, taps, channels, weights } = *self;
+    ) -> Result<(), SizeError> {
+        let Self { taps, channels, .. } = *self;
         if channels == 0 || taps == 0 || out.is_empty() {
-            return Some(());
+            return Ok(());
         }
+        self.check(isa, epilogue, out.len())?;
         let rows = out.len() / channels;
-        let last = indirect::last(isa, places)?;
-        let fits = places.len() == rows.checked_mul(taps)?
-            && rows * channels == out.len()
-            && last.checked_add(channels)? <= x.len()
-            && zeros.len() >= channels
-            && packed_len(isa, taps, channels)? <= weights.len()
-            && end.fits(rows, channels.next_multiple_of(width(isa)));
-        fits.then_some(())?;
-        let work = out.len().saturating_mul(taps);
-        let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
-        let (share, by_columns) = (rows.div_ceil(pieces), by_columns(isa, taps, channels));
-        parallel::for_each_chunk(workers, out, share * channels, |piece, out| {
-            run(isa, Part { of: *self, by_columns, first: piece * share, end, out });
+        let macs = out.len().saturating_mul(taps);
+        let tasks = Grain::DEPTHWISE_NHWC.tasks(macs, parallel::threads(workers));
+        let share = rows.div_ceil(tasks);
+        let by_columns = by_columns(isa, KernelShape { taps, channels });
+        parallel::for_each_chunk(workers, out, share * channels, |task, out| {
+            run(isa, Part { of: *self, by_columns, first: task * share, end: epilogue, out });
         });
-        Some(())
+        Ok(())
+    }
+
+    /// Checks all slices for an output of `out_len` elements.
+    fn check(
+        &self,
+        isa: Isa,
+        epilogue: &RequantizeInt8<'_>,
+        out_len: usize,
+    ) -> Result<(), SizeError> {
+        let Self { x, zero_points, offsets, taps, channels, weights } = *self;
+        let rows = out_len / channels;
+        SizeError::check_exact("out", out_len, Some(rows * channels))?;
+        SizeError::check_exact("offsets", offsets.len(), rows.checked_mul(taps))?;
+        SizeError::check_min("x", x.len(), max_offset(isa, offsets).checked_add(channels))?;
+        SizeError::check_min("zero_points", zero_points.len(), Some(channels))?;
+        let packed_len = packed_len(isa, KernelShape { taps, channels });
+        SizeError::check_min("weights", weights.len(), packed_len)?;
+        epilogue.check(rows, channels.next_multiple_of(panel_cols(isa)))
     }
 }
 
 /// Results that one thread computes.
 struct Part<'p, 'd> {
-    of: Channels<'d>,
+    of: DepthwiseNhwcQ8<'d>,
     /// Whether weights are packed for sums of columns.
     by_columns: bool,
     /// The first of them.
     first: usize,
-    end: &'p Bytes<'d>,
+    end: &'p RequantizeInt8<'d>,
     out: &'p mut [i8],
 }
 
@@ -174,7 +197,7 @@ impl Routine for Part<'_, '_> {
     fn run<S: Simd>(self, simd: S) {
         match self.of.taps {
             // What is known of the instructions leaves the other way out of the program.
-            NINE if S::QUADS && self.by_columns => self.columns(simd),
+            NINE if S::HAS_DOT4 && self.by_columns => self.columns(simd),
             NINE => self.pixels::<S, 5>(simd),
             25 => self.pixels::<S, 13>(simd),
             _ => self.any(simd),
@@ -187,7 +210,7 @@ impl Part<'_, '_> {
     #[inline(always)]
     fn tap(&self, places: &[u32], tap: usize) -> *const i8 {
         match places.get(tap) {
-            None | Some(&ZEROS) => self.of.zeros.as_ptr(),
+            None | Some(&PADDING_OFFSET) => self.of.zero_points.as_ptr(),
             Some(place) => self.of.x.as_ptr().wrapping_add(*place as usize),
         }
     }
@@ -195,14 +218,14 @@ impl Part<'_, '_> {
     /// Kernels of three by three where four bytes are multiplied at a time.
     #[inline(always)]
     fn columns<S: Simd>(mut self, simd: S) {
-        let Channels { places, channels, .. } = self.of;
+        let DepthwiseNhwcQ8 { offsets, channels, .. } = self.of;
         let rows = self.out.len() / channels;
         // A copy, which no result can overwrite.
         let end = *self.end;
         let run = (NEAR / channels).clamp(8, RUN);
         for start in (0..rows).step_by(run) {
             let run = run.min(rows - start);
-            let places = &places[(self.first + start) * NINE..][..run * NINE];
+            let places = &offsets[(self.first + start) * NINE..][..run * NINE];
             let mut shared = [0; RUN];
             for (pair, shared) in places.windows(2 * NINE).step_by(NINE).zip(&mut shared[1..]) {
                 *shared = in_common(pair);
@@ -212,10 +235,11 @@ impl Part<'_, '_> {
                 let size = 4 * 2 * S::LANES;
                 let words = self.of.weights[block * size..][..size].as_ptr().cast::<f32>();
                 // SAFETY: a block has four times two vectors.
-                let word =
-                    |at: usize| unsafe { two_at(simd, words.wrapping_add(at * 2 * S::LANES)) };
+                let word = |at: usize| unsafe {
+                    load_pair_ptr(simd, words.wrapping_add(at * 2 * S::LANES))
+                };
                 let (rest, weights) = (word(0), [word(1), word(2), word(3)]);
-                let bias = end.start(simd, block * 2 * S::LANES);
+                let bias = end.initial_accumulators(simd, block * 2 * S::LANES);
                 let begin = [bias[0] + rest[0], bias[1] + rest[1]];
                 let mut columns = [[simd.splat_i32(0); 2]; 3];
                 for (row, taps) in places.chunks_exact(NINE).enumerate() {
@@ -233,8 +257,8 @@ impl Part<'_, '_> {
                     columns[2] = self.column(simd, taps, 2, first);
                     let [mut low, mut high] = begin;
                     for (column, weight) in columns.iter().zip(weights) {
-                        low = simd.add_quads(low, column[0], weight[0]);
-                        high = simd.add_quads(high, column[1], weight[1]);
+                        low = simd.add_dot4(low, column[0], weight[0]);
+                        high = simd.add_dot4(high, column[1], weight[1]);
                     }
                     self.store(simd, &end, [low, high], start + row, (block, first));
                 }
@@ -252,42 +276,45 @@ impl Part<'_, '_> {
         ];
         // SAFETY: taps are inside `x` or `zeros`, which have so many channels, and the block ends
         // before the last of them.
-        unsafe { simd.load_triples_at(rows) }
+        unsafe { simd.load_three_rows_ptr(rows) }
     }
 
     /// Kernels of an odd number of taps, `PAIRS` pairs of them.
     #[inline(always)]
     fn pixels<S: Simd, const PAIRS: usize>(mut self, simd: S) {
-        let Channels { x, zeros, places, taps, channels, .. } = self.of;
+        let DepthwiseNhwcQ8 { x, zero_points, offsets, taps, channels, .. } = self.of;
         let rows = self.out.len() / channels;
         // A copy, which no result can overwrite.
         let end = *self.end;
         // Taps from which two vectors can be read; what follows the channels is multiplied by zeros.
-        let enough = x.len().checked_sub(2 * S::LANES).filter(|_| zeros.len() >= 2 * S::LANES);
-        let is_wide =
-            |place: &u32| enough.is_some_and(|last| *place == ZEROS || *place as usize <= last);
+        let enough =
+            x.len().checked_sub(2 * S::LANES).filter(|_| zero_points.len() >= 2 * S::LANES);
+        let is_wide = |place: &u32| {
+            enough.is_some_and(|last| *place == PADDING_OFFSET || *place as usize <= last)
+        };
         for row in 0..rows {
-            let places = &places[(self.first + row) * taps..][..taps];
+            let places = &offsets[(self.first + row) * taps..][..taps];
             if channels < 2 * S::LANES && !places.iter().all(is_wide) {
                 self.pixel(simd, &end, row);
                 continue;
             }
-            let mut pointers = [[self.of.zeros.as_ptr(); 2]; PAIRS];
+            let mut pointers = [[self.of.zero_points.as_ptr(); 2]; PAIRS];
             for (pair, to) in pointers.iter_mut().enumerate() {
                 *to = [self.tap(places, 2 * pair), self.tap(places, 2 * pair + 1)];
             }
             for block in 0..channels.div_ceil(2 * S::LANES) {
                 let first = first(2 * S::LANES, channels, block);
-                let mut sums = end.start(simd, block * 2 * S::LANES);
+                let mut sums = end.initial_accumulators(simd, block * 2 * S::LANES);
                 let size = PAIRS * 2 * S::LANES;
                 let weights = self.of.weights[block * size..][..size].as_ptr();
                 for (pair, [a, b]) in pointers.iter().enumerate() {
                     // SAFETY: taps are inside `x` or `zeros`, which have so many channels, and
                     // the block ends before the last of them, or all is wide.
-                    let tap =
-                        |from: *const i8| unsafe { simd.load_pairs_at(from.wrapping_add(first)) };
+                    let tap = |from: *const i8| unsafe {
+                        simd.load_widened_i8_ptr(from.wrapping_add(first))
+                    };
                     let b = if pair + 1 == PAIRS { simd.splat_i32(0) } else { tap(*b) };
-                    let zipped = tap(*a).zip_halves(b);
+                    let zipped = tap(*a).interleave_i16(b);
                     // SAFETY: the weights of a block have two vectors for each pair.
                     sums = unsafe { add(simd, sums, zipped, weights, pair) };
                 }
@@ -307,14 +334,14 @@ impl Part<'_, '_> {
 
     /// A result of a kernel of any size, and of few channels.
     #[inline(always)]
-    fn pixel<S: Simd>(&mut self, simd: S, end: &Bytes<'_>, row: usize) {
-        let Channels { places, taps, channels, .. } = self.of;
+    fn pixel<S: Simd>(&mut self, simd: S, end: &RequantizeInt8<'_>, row: usize) {
+        let DepthwiseNhwcQ8 { offsets, taps, channels, .. } = self.of;
         let pairs = taps.div_ceil(2);
-        let places = &places[(self.first + row) * taps..][..taps];
+        let places = &offsets[(self.first + row) * taps..][..taps];
         for block in 0..channels.div_ceil(2 * S::LANES) {
             let first = first(2 * S::LANES, channels, block);
             let len = channels.min(2 * S::LANES);
-            let mut sums = end.start(simd, block * 2 * S::LANES);
+            let mut sums = end.initial_accumulators(simd, block * 2 * S::LANES);
             let size = pairs * 2 * S::LANES;
             let weights = self.of.weights[block * size..][..size].as_ptr();
             for pair in 0..pairs {
@@ -324,9 +351,9 @@ impl Part<'_, '_> {
                     // SAFETY: the tap has so many channels from there on.
                     unsafe { core::ptr::copy_nonoverlapping(from, all.as_mut_ptr(), len) };
                     // SAFETY: the array is as long as the widest pairs.
-                    unsafe { simd.load_pairs_at(all.as_ptr()) }
+                    unsafe { simd.load_widened_i8_ptr(all.as_ptr()) }
                 };
-                let zipped = tap(2 * pair).zip_halves(tap(2 * pair + 1));
+                let zipped = tap(2 * pair).interleave_i16(tap(2 * pair + 1));
                 // SAFETY: the weights of a block have two vectors for each pair.
                 sums = unsafe { add(simd, sums, zipped, weights, pair) };
             }
@@ -338,7 +365,7 @@ impl Part<'_, '_> {
     fn store<S: Simd>(
         &mut self,
         simd: S,
-        end: &Bytes<'_>,
+        end: &RequantizeInt8<'_>,
         sums: [S::I32; 2],
         row: usize,
         (block, first): (usize, usize),
@@ -346,9 +373,10 @@ impl Part<'_, '_> {
         let channels = self.of.channels;
         let len = channels.min(2 * S::LANES);
         let to = &mut self.out[row * channels + first..][..len];
-        let place = (row, block * 2 * S::LANES);
+        let origin = Origin { row, col: block * 2 * S::LANES };
+        let tile = OutputTile { ptr: to.as_mut_ptr(), row_stride: channels, cols: len };
         // SAFETY: the slice has so many places, and `write` asked `fits`.
-        unsafe { end.write(simd, sums, place, to.as_mut_ptr(), len) };
+        unsafe { end.store_row(simd, sums, origin, tile) };
     }
 }
 
@@ -379,6 +407,6 @@ unsafe fn add<S: Simd>(
 ) -> [S::I32; 2] {
     let from = weights.wrapping_add(2 * pair * S::LANES).cast::<f32>();
     // SAFETY: demanded of the caller.
-    let weights = unsafe { two_at(simd, from) };
-    [low.add_pairs(zipped[0], weights[0]), high.add_pairs(zipped[1], weights[1])]
+    let weights = unsafe { load_pair_ptr(simd, from) };
+    [low.add_dot2(zipped[0], weights[0]), high.add_dot2(zipped[1], weights[1])]
 }

@@ -1,21 +1,25 @@
 //! Products of rows of integers of 8 bits with weights of 4 bits, which stay in 4 bits in memory.
 //!
-//! A panel is as many columns as a vector has lanes; of each column a chunk of [`CHUNK`] weights
+//! A panel is as many columns as a vector has lanes; of each column a chunk of [`CHUNK_LEN`] weights
 //! lies together, with zero as 8. Two chunks are followed by a vector of their factors, `bf16` in
 //! the upper and in the lower half of each lane. Sums of a chunk are integers, sums of chunks are
 //! `f32`.
 
-#![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
+#![expect(unsafe_code, reason = "loads operands and stores accumulators through checked pointers")]
 
 use afferent_core::Workers;
 
-use crate::{Float, Int, Isa, Routine, Simd, parallel, parallel::Shared};
+use crate::{
+    Float, Int, Isa, Routine, Simd, SizeError,
+    epilogue::clamp,
+    parallel::{self, Grain, SharedSlice},
+};
 
 /// Weights of a column that are summed up as integers.
-pub const CHUNK: usize = 32;
+pub const CHUNK_LEN: usize = 32;
 
 /// Words of a lane that hold a chunk.
-const WORDS: usize = CHUNK / 8;
+const WORDS: usize = CHUNK_LEN / 8;
 
 /// Words of a lane that hold two chunks and their factors.
 const PAIR: usize = 2 * WORDS + 1;
@@ -30,20 +34,17 @@ const STREAMS: usize = 2;
 /// Rows whose sums are added up next to each other, since each sum waits for the last.
 const GROUP: usize = 4;
 
-/// The least multiplications that are worth another thread.
-const WORTH: usize = 1 << 18;
-
 /// A product of quantised rows with packed weights.
 #[derive(Debug, Clone, Copy)]
-pub struct Nibbles<'d> {
+pub struct Q4Gemm<'d> {
     /// The first chunk of all rows, then the second of all rows, and so on.
     pub x: &'d [i8],
     /// For each of these chunks its sum, times -8.
-    pub offsets: &'d [i32],
+    pub chunk_offsets: &'d [i32],
     /// Of each row what zero is stored as.
     pub zero_points: &'d [f32],
     /// Of each row what a step stands for.
-    pub steps: &'d [f32],
+    pub row_scale: &'d [f32],
     /// Chunks of a row.
     pub chunks: usize,
     /// Columns.
@@ -51,23 +52,32 @@ pub struct Nibbles<'d> {
     /// Weights that [`pack`] made.
     pub weights: &'d [i32],
     /// For each column, up to whole panels, a factor of all its chunks.
-    pub scales: &'d [f32],
+    pub scale: &'d [f32],
     /// For each column, up to whole panels, the sum of its weights.
-    pub sums: &'d [f32],
+    pub column_sums: &'d [f32],
     /// For each column, up to whole panels, what is added in the end.
     pub bias: &'d [f32],
     /// The bounds; NaN stays.
     pub clamp: (f32, f32),
 }
 
+/// Dimensions of a weight matrix in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkedShape {
+    /// Chunks per column.
+    pub chunks: usize,
+    /// Columns of the output.
+    pub cols: usize,
+}
+
 /// Words that packed weights take; `None` when that overflows.
-pub fn packed_len(isa: Isa, chunks: usize, cols: usize) -> Option<usize> {
+pub fn packed_len(isa: Isa, ChunkedShape { chunks, cols }: ChunkedShape) -> Option<usize> {
     let columns = cols.checked_next_multiple_of(isa.lanes())?;
     columns.checked_mul(chunks.div_ceil(2))?.checked_mul(PAIR)
 }
 
 /// A chunk of weights as files have them: two in a byte, the first in the lower half, zero as 8.
-pub type Raw = [u8; CHUNK / 2];
+pub type RawChunk = [u8; CHUNK_LEN / 2];
 
 /// Packs weights: `chunk(chunk, col)` and its factor, of which the upper half is kept, for each
 /// chunk of each column, into zeros. The sums of the columns, chunks times their factors, go to
@@ -77,8 +87,8 @@ pub type Raw = [u8; CHUNK / 2];
 /// When `to` is shorter than [`packed_len`], or `sums` than the columns.
 pub fn pack(
     isa: Isa,
-    (chunks, cols): (usize, usize),
-    chunk: impl Fn(usize, usize) -> (Raw, f32),
+    ChunkedShape { chunks, cols }: ChunkedShape,
+    chunk: impl Fn(usize, usize) -> (RawChunk, f32),
     to: &mut [i32],
     sums: &mut [f32],
 ) {
@@ -115,9 +125,9 @@ const MOST_LANES: usize = 16;
 /// A chunk with the number of its first half in the lower half of each byte and that of its second
 /// in the upper, and the sum of its weights.
 #[inline(always)]
-fn halves(raw: Raw) -> ([i32; WORDS], i32) {
-    let (first, second) = raw.split_at(CHUNK / 4);
-    let (mut pairs, mut sum) = ([0_u16; CHUNK / 4], 0);
+fn halves(raw: RawChunk) -> ([i32; WORDS], i32) {
+    let (first, second) = raw.split_at(CHUNK_LEN / 4);
+    let (mut pairs, mut sum) = ([0_u16; CHUNK_LEN / 4], 0);
     for (pair, (a, b)) in pairs.iter_mut().zip(first.iter().zip(second)) {
         let (a, b) = (u16::from(*a), u16::from(*b));
         *pair = a & 0x0f | (a & 0xf0) << 4 | (b & 0x0f) << 4 | (b & 0xf0) << 8;
@@ -125,58 +135,76 @@ fn halves(raw: Raw) -> ([i32; WORDS], i32) {
     }
     let word = |at: usize| u32::from(pairs[2 * at]) | u32::from(pairs[2 * at + 1]) << 16;
     let words = core::array::from_fn(|at| word(at).cast_signed());
-    (words, i32::from(sum) - 8 * CHUNK as i32)
+    (words, i32::from(sum) - 8 * CHUNK_LEN as i32)
 }
 
-impl Nibbles<'_> {
-    /// Writes the product, row after row; `None` when something does not fit its slice, and
-    /// nothing is written then.
-    pub fn write(&self, isa: Isa, out: &mut [f32], workers: Option<&dyn Workers>) -> Option<()> {
+impl Q4Gemm<'_> {
+    /// Computes the product and writes it to `out`, row after row.
+    ///
+    /// # Errors
+    /// [`SizeError`] if a slice does not match the sizes.
+    pub fn run(
+        &self,
+        isa: Isa,
+        out: &mut [f32],
+        workers: Option<&dyn Workers>,
+    ) -> Result<(), SizeError> {
         let Self { chunks, cols, .. } = *self;
         if out.is_empty() {
-            return Some(());
+            return Ok(());
         }
-        let rows = out.len().checked_div(cols)?;
-        let whole = cols.checked_next_multiple_of(isa.lanes())?;
-        let of_rows = rows.checked_mul(chunks)?;
-        let fits = rows.checked_mul(cols)? == out.len()
-            && of_rows.checked_mul(CHUNK)? <= self.x.len()
-            && of_rows <= self.offsets.len()
-            && rows <= self.zero_points.len()
-            && rows <= self.steps.len()
-            && packed_len(isa, chunks, cols)? <= self.weights.len()
-            && whole <= self.scales.len()
-            && whole <= self.sums.len()
-            && whole <= self.bias.len();
-        fits.then_some(())?;
-        let panels = whole / isa.lanes();
-        let work = out.len().saturating_mul(chunks * CHUNK);
-        let pieces = workers.map_or(1, Workers::threads).min(work / WORTH).max(1);
-        let share = panels.div_ceil(pieces).next_multiple_of(STREAMS);
-        let out = Shared::new(out);
-        parallel::for_each(workers, pieces, |piece| {
-            let panels = (panels.min(piece * share), panels.min((piece + 1) * share));
-            run(isa, Area { of: *self, rows, panels, out: &out });
+        let padded_cols = self.check(isa, out.len())?;
+        let rows = out.len() / cols;
+        let panels = padded_cols / isa.lanes();
+        let macs = out.len().saturating_mul(chunks * CHUNK_LEN);
+        let tasks = Grain::PACKED_GEMM.tasks(macs, parallel::threads(workers));
+        let share = panels.div_ceil(tasks).next_multiple_of(STREAMS);
+        let out = SharedSlice::new(out);
+        parallel::for_each(workers, tasks, |task| {
+            let panels = (panels.min(task * share), panels.min((task + 1) * share));
+            run(isa, Block { of: *self, rows, panels, out: &out });
         });
-        Some(())
+        Ok(())
+    }
+
+    /// Checks all slices for an output of `out_len` elements, and returns the columns of whole
+    /// panels.
+    fn check(&self, isa: Isa, out_len: usize) -> Result<usize, SizeError> {
+        let Self { chunks, cols, .. } = *self;
+        SizeError::check_parameter("cols", "greater than zero", cols > 0)?;
+        let rows = out_len / cols;
+        let row_chunks = rows.checked_mul(chunks);
+        let x_len = row_chunks.and_then(|chunks| chunks.checked_mul(CHUNK_LEN));
+        SizeError::check_exact("out", out_len, Some(rows * cols))?;
+        SizeError::check_min("x", self.x.len(), x_len)?;
+        SizeError::check_min("chunk_offsets", self.chunk_offsets.len(), row_chunks)?;
+        SizeError::check_min("zero_points", self.zero_points.len(), Some(rows))?;
+        SizeError::check_min("row_scale", self.row_scale.len(), Some(rows))?;
+        let packed_len = packed_len(isa, ChunkedShape { chunks, cols });
+        SizeError::check_min("weights", self.weights.len(), packed_len)?;
+        let padded_cols = cols.next_multiple_of(isa.lanes());
+        SizeError::check_min("scale", self.scale.len(), Some(padded_cols))?;
+        SizeError::check_min("column_sums", self.column_sums.len(), Some(padded_cols))?;
+        SizeError::check_min("bias", self.bias.len(), Some(padded_cols))?;
+        Ok(padded_cols)
     }
 }
 
 /// Panels that one thread computes.
-struct Area<'p, 'd> {
-    of: Nibbles<'d>,
+struct Block<'p, 'd> {
+    of: Q4Gemm<'d>,
     rows: usize,
     /// From and to.
     panels: (usize, usize),
-    out: &'p Shared<'p, f32>,
+    out: &'p SharedSlice<'p, f32>,
 }
 
 #[inline(never)]
-fn run(isa: Isa, area: Area<'_, '_>) {
-    isa.run(area);
+fn run(isa: Isa, block: Block<'_, '_>) {
+    isa.run(block);
 }
 
-impl Routine for Area<'_, '_> {
+impl Routine for Block<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -200,7 +228,7 @@ impl Routine for Area<'_, '_> {
     }
 }
 
-impl Area<'_, '_> {
+impl Block<'_, '_> {
     /// One row of `P` panels that are `apart` from each other: each is read on from where the one
     /// before it in memory ended.
     #[inline(always)]
@@ -208,8 +236,8 @@ impl Area<'_, '_> {
         let chunks = self.of.chunks;
         let size = chunks.div_ceil(2) * PAIR * S::LANES;
         let weights = self.of.weights[panel * size..][..((P - 1) * apart + 1) * size].as_ptr();
-        let x = self.of.x[..self.rows * chunks * CHUNK].as_ptr();
-        let offsets = &self.of.offsets[..self.rows * chunks];
+        let x = self.of.x[..self.rows * chunks * CHUNK_LEN].as_ptr();
+        let offsets = &self.of.chunk_offsets[..self.rows * chunks];
         let mut all = [simd.zero(); P];
         for chunk in (0..chunks).step_by(2) {
             let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
@@ -218,7 +246,7 @@ impl Area<'_, '_> {
                     break;
                 }
                 let at = (chunk + half) * self.rows + row;
-                let x = x.wrapping_add(at * CHUNK).cast::<i32>();
+                let x = x.wrapping_add(at * CHUNK_LEN).cast::<i32>();
                 let mut sums = [simd.splat_i32(0); P];
                 for word in 0..WORDS {
                     let [low, high] = [word, WORDS + word].map(|word| {
@@ -229,13 +257,13 @@ impl Area<'_, '_> {
                         let from = (half * WORDS + word) * S::LANES;
                         let from = weights.wrapping_add(p * apart * size + from);
                         // SAFETY: a panel has `PAIR` vectors for each two chunks.
-                        let packed = unsafe { simd.load_at(from.cast()) };
-                        let [a, b] = packed.to_bits().nibbles();
-                        *sum = simd.add_products(simd.add_products(*sum, a, low), b, high);
+                        let packed = unsafe { simd.load_ptr(from.cast()) };
+                        let [a, b] = packed.to_bits().split_nibbles();
+                        *sum = simd.add_dot4_u4(simd.add_dot4_u4(*sum, a, low), b, high);
                     }
                 }
                 for (p, (all, sum)) in all.iter_mut().zip(sums).enumerate() {
-                    let sum = (simd.gather(sum) + simd.splat_i32(offsets[at])).to_f32();
+                    let sum = (simd.reduce_dot4_u4(sum) + simd.splat_i32(offsets[at])).to_f32();
                     let weights = weights.wrapping_add(p * apart * size);
                     // SAFETY: as above.
                     let scale = unsafe { factors(simd, weights, half) };
@@ -254,8 +282,8 @@ impl Area<'_, '_> {
         let chunks = self.of.chunks;
         let size = chunks.div_ceil(2) * PAIR * S::LANES;
         let weights = self.of.weights[panel * size..][..size].as_ptr();
-        let x = self.of.x[..self.rows * chunks * CHUNK].as_ptr();
-        let offsets = self.of.offsets[..self.rows * chunks].as_ptr();
+        let x = self.of.x[..self.rows * chunks * CHUNK_LEN].as_ptr();
+        let offsets = self.of.chunk_offsets[..self.rows * chunks].as_ptr();
         let mut all = [simd.zero(); ROWS];
         for chunk in 0..chunks {
             let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
@@ -263,22 +291,23 @@ impl Area<'_, '_> {
             for (word, nibbles) in nibbles.iter_mut().enumerate() {
                 let from = weights.wrapping_add((chunk % 2 * WORDS + word) * S::LANES);
                 // SAFETY: a panel has `PAIR` vectors for each two chunks.
-                *nibbles = unsafe { simd.load_at(from.cast()) }.to_bits().nibbles();
+                *nibbles = unsafe { simd.load_ptr(from.cast()) }.to_bits().split_nibbles();
             }
             // SAFETY: as above.
             let scale = unsafe { factors(simd, weights, chunk % 2) };
             let first = chunk * self.rows + from;
-            let (mut x, mut offsets) = (x.wrapping_add(first * CHUNK), offsets.wrapping_add(first));
+            let (mut x, mut offsets) =
+                (x.wrapping_add(first * CHUNK_LEN), offsets.wrapping_add(first));
             let (groups, rest) = all[..to - from].as_chunks_mut::<GROUP>();
             for all in groups {
                 // SAFETY: each row has a chunk and an offset.
                 unsafe { add(simd, (&nibbles, scale), x, offsets, all) };
-                (x, offsets) = (x.wrapping_add(GROUP * CHUNK), offsets.wrapping_add(GROUP));
+                (x, offsets) = (x.wrapping_add(GROUP * CHUNK_LEN), offsets.wrapping_add(GROUP));
             }
             for all in rest {
                 // SAFETY: as above.
                 unsafe { add(simd, (&nibbles, scale), x, offsets, core::array::from_mut(all)) };
-                (x, offsets) = (x.wrapping_add(CHUNK), offsets.wrapping_add(1));
+                (x, offsets) = (x.wrapping_add(CHUNK_LEN), offsets.wrapping_add(1));
             }
         }
         for (row, all) in (from..to).zip(&all) {
@@ -289,19 +318,18 @@ impl Area<'_, '_> {
     /// Finishes the sums of a row and writes them.
     #[inline(always)]
     fn end<S: Simd>(&self, simd: S, all: S::F32, panel: usize, row: usize) {
-        let Nibbles { cols, clamp, .. } = self.of;
+        let Q4Gemm { cols, clamp: bounds, .. } = self.of;
         let col = panel * S::LANES;
-        let sums = simd.load(&self.of.sums[col..]);
+        let sums = simd.load(&self.of.column_sums[col..]);
         let bias = simd.load(&self.of.bias[col..]);
-        let scale = simd.load(&self.of.scales[col..]);
+        let scale = simd.load(&self.of.scale[col..]);
         let all = all * scale - sums * simd.splat(self.of.zero_points[row]);
-        let all = all * simd.splat(self.of.steps[row]) + bias;
-        // The operand that is kept where one is NaN is the second.
-        let all = simd.splat(clamp.1).min(simd.splat(clamp.0).max(all));
+        let all = all * simd.splat(self.of.row_scale[row]) + bias;
+        let all = clamp(simd, all, bounds);
         // SAFETY: `write` saw that the target holds the row, and threads have panels of their own.
-        let to = unsafe { self.out.pointer(row * cols + col) };
+        let to = unsafe { self.out.ptr_at(row * cols + col) };
         // SAFETY: as above.
-        unsafe { simd.store_first_at(all, to, cols - col) };
+        unsafe { simd.store_partial_ptr(all, to, cols - col) };
     }
 }
 
@@ -323,17 +351,17 @@ unsafe fn add<S: Simd, const R: usize>(
         *start = simd.splat_i32(unsafe { *offsets.wrapping_add(row) });
     }
     // Where sums need not be gathered, they may begin anywhere.
-    let mut sums = if const { S::QUADS } { starts } else { [simd.splat_i32(0); R] };
+    let mut sums = if const { S::HAS_DOT4 } { starts } else { [simd.splat_i32(0); R] };
     for word in 0..2 * WORDS {
         for (row, sum) in sums.iter_mut().enumerate() {
-            let from = x.wrapping_add(row * CHUNK).cast::<i32>().wrapping_add(word);
+            let from = x.wrapping_add(row * CHUNK_LEN).cast::<i32>().wrapping_add(word);
             // SAFETY: as above; a chunk has eight words.
             let x = simd.splat_i32(unsafe { from.read_unaligned() });
-            *sum = simd.add_products(*sum, nibbles[word % WORDS][word / WORDS], x);
+            *sum = simd.add_dot4_u4(*sum, nibbles[word % WORDS][word / WORDS], x);
         }
     }
     for ((all, sum), start) in all.iter_mut().zip(sums).zip(starts) {
-        let sum = if const { S::QUADS } { sum } else { simd.gather(sum) + start };
+        let sum = if const { S::HAS_DOT4 } { sum } else { simd.reduce_dot4_u4(sum) + start };
         *all = sum.to_f32().mul_add(scale, *all);
     }
 }
@@ -345,7 +373,8 @@ unsafe fn add<S: Simd, const R: usize>(
 #[inline(always)]
 unsafe fn factors<S: Simd>(simd: S, weights: *const i32, half: usize) -> S::F32 {
     // SAFETY: demanded of the caller.
-    let both = unsafe { simd.load_at(weights.wrapping_add(2 * WORDS * S::LANES).cast()) }.to_bits();
+    let both =
+        unsafe { simd.load_ptr(weights.wrapping_add(2 * WORDS * S::LANES).cast()) }.to_bits();
     let bits = if half == 0 { both & simd.splat_i32(-1 << 16) } else { both.shl::<16>() };
     bits.bitcast()
 }

@@ -8,7 +8,8 @@
 //! vectors of words of 32 bits, whose lowest bytes are the three bytes of the fourth. Such a word is
 //! read as it is: the byte is part of the number, and what it adds is taken off the other bytes.
 
-use crate::{Float, Int, Isa, Mask, Routine, Simd};
+use super::WeightShape;
+use crate::{Float, Int, Isa, Mask, Routine, Simd, SizeError};
 
 /// Vectors of words of a row of two panels.
 pub(super) const VECTORS: usize = 3;
@@ -28,7 +29,7 @@ const ZERO_BY_CHANCE: f32 = 128.0;
 
 /// Panels of numbers in 24 bits.
 #[derive(Debug, Clone, Copy)]
-pub struct Fixed<'d> {
+pub struct Fixed24<'d> {
     pub(super) words: &'d [u32],
     /// What the integers of each column of whole panels are multiplied with, and with [`ONE`].
     pub(super) units: &'d [f32],
@@ -36,27 +37,27 @@ pub struct Fixed<'d> {
 
 /// The columns of whole pairs of panels, and the words of their numbers; `None` when that overflows,
 /// or where panels are one vector wide.
-fn sizes(isa: Isa, inner: usize, cols: usize) -> Option<(usize, usize)> {
+fn sizes(isa: Isa, WeightShape { inner, cols }: WeightShape) -> Option<(usize, usize)> {
     let lanes = isa.lanes();
     let cols = (cols > lanes).then(|| cols.checked_next_multiple_of(4 * lanes))??;
     Some((cols, (cols / 4).checked_mul(inner)?.checked_mul(VECTORS)?))
 }
 
-impl<'d> Fixed<'d> {
+impl<'d> Fixed24<'d> {
     /// Words of packed weights; `None` when that overflows, or where panels are one vector wide.
-    pub fn packed_len(isa: Isa, inner: usize, cols: usize) -> Option<usize> {
-        let (cols, words) = sizes(isa, inner, cols)?;
+    pub fn packed_len(isa: Isa, shape: WeightShape) -> Option<usize> {
+        let (cols, words) = sizes(isa, shape)?;
         cols.checked_add(words)
     }
 
-    /// Packed weights, which [`Fixed::pack`] wrote; `None` when they are too short.
-    pub fn new(isa: Isa, (inner, cols): (usize, usize), packed: &'d [u32]) -> Option<Self> {
-        let (cols, words) = sizes(isa, inner, cols)?;
+    /// Packed weights, which [`Fixed24::pack`] wrote; `None` when they are too short.
+    pub fn new(isa: Isa, shape: WeightShape, packed: &'d [u32]) -> Option<Self> {
+        let (cols, words) = sizes(isa, shape)?;
         let (units, rest) = packed.split_at_checked(cols)?;
         Some(Self { words: rest.get(..words)?, units: bytemuck::cast_slice(units) })
     }
 
-    /// Numbers of scratch memory that [`Fixed::pack`] takes.
+    /// Numbers of scratch memory that [`Fixed24::pack`] takes.
     pub fn scratch_len(isa: Isa, inner: usize) -> usize {
         4 * isa.lanes() * inner
     }
@@ -67,15 +68,16 @@ impl<'d> Fixed<'d> {
     /// different that small ones would lose too much.
     ///
     /// # Panics
-    /// When `to` is shorter than [`Fixed::packed_len`], or `scratch` than [`Fixed::scratch_len`].
+    /// When `to` is shorter than [`Fixed24::packed_len`], or `scratch` than [`Fixed24::scratch_len`].
     pub fn pack(
         isa: Isa,
-        (inner, cols): (usize, usize),
+        shape: WeightShape,
         mut panel: impl FnMut(usize, &mut [f32]),
         scratch: &mut [f32],
         to: &mut [u32],
     ) -> bool {
-        let Some((cols, words)) = sizes(isa, inner, cols) else { return false };
+        let inner = shape.inner;
+        let Some((cols, words)) = sizes(isa, shape) else { return false };
         let (units, words) = to[..cols + words].split_at_mut(cols);
         let width = 2 * isa.lanes();
         let (first, second) = scratch[..2 * width * inner].split_at_mut(width * inner);
@@ -91,10 +93,11 @@ impl<'d> Fixed<'d> {
         true
     }
 
-    /// Whether they are at least those of such sizes.
-    pub(super) fn fits(&self, isa: Isa, inner: usize, cols: usize) -> bool {
-        sizes(isa, inner, cols)
-            .is_some_and(|(cols, words)| cols <= self.units.len() && words <= self.words.len())
+    /// Checks that the weights cover `shape`.
+    pub(super) fn check(&self, isa: Isa, shape: WeightShape) -> Result<(), SizeError> {
+        let (cols, words) = sizes(isa, shape).ok_or(SizeError::Overflow { slice: "weights" })?;
+        SizeError::check_min("weights", self.units.len(), Some(cols))?;
+        SizeError::check_min("weights", self.words.len(), Some(words))
     }
 }
 
@@ -190,5 +193,5 @@ pub(super) fn numbers<I: Int>(words: [I; VECTORS], second: bool) -> [I::F32; 2] 
     if !second {
         return [a.to_f32(), b.to_f32()];
     }
-    [c.to_f32(), a.lowest_bytes(b, c).to_f32()]
+    [c.to_f32(), a.join_low_bytes(b, c).to_f32()]
 }

@@ -1,12 +1,12 @@
 //! Some tiles of a convolution: their inputs are transformed, then multiplied panel by panel.
 
-#![expect(unsafe_code, reason = "writes tiles of a picture that several threads write")]
+#![expect(unsafe_code, reason = "writes tiles of an image from several threads")]
 
-use super::{APART, BLOCK, IN, Kind, OUT, PLACES, Plan, Sizes};
+use super::{APART, BLOCK, ConvShape, IN, Kind, OUT, PLACES, Plan};
 use crate::{
     Routine, Simd,
     gemm::tile::{self, Start, Strips},
-    parallel::Shared,
+    parallel::SharedSlice,
 };
 
 /// The channels of each place of a tile's input.
@@ -65,7 +65,7 @@ pub(super) trait Numbers: Sync {
         products: *const f32,
         lens: &Lens,
         tile: &Tile,
-        out: &Shared<'_, Self::Out>,
+        out: &SharedSlice<'_, Self::Out>,
     );
 }
 
@@ -129,7 +129,7 @@ impl Lens {
 /// Tiles `from..to` of a convolution.
 pub(super) struct Strip<'c, N> {
     pub(super) numbers: &'c N,
-    pub(super) sizes: &'c Sizes,
+    pub(super) sizes: &'c ConvShape,
     pub(super) plan: &'c Plan,
     pub(super) from: usize,
     pub(super) to: usize,
@@ -146,7 +146,7 @@ impl<N: Numbers> Strip<'_, N> {
     /// Where the channels of each place of a tile's input are.
     #[inline(always)]
     fn lines(&self, tile: usize) -> Lines<N::In> {
-        let Sizes { input, before, channels, .. } = *self.sizes;
+        let ConvShape { input, padding: before, in_channels: channels, .. } = *self.sizes;
         let (x, zeros) = self.numbers.input();
         let (item, top, left) = self.place(tile);
         let inside =
@@ -168,7 +168,7 @@ impl<N: Numbers> Strip<'_, N> {
     fn channels(&self, block: usize) -> (usize, usize) {
         let of_block = self.plan.lens.channels * N::IN_WORD;
         let first = block * of_block;
-        (first, self.sizes.channels.min(first + of_block))
+        (first, self.sizes.in_channels.min(first + of_block))
     }
 }
 
@@ -176,7 +176,7 @@ impl<N: Numbers> Strip<'_, N> {
 pub(super) struct Gather<'c, 'm, N> {
     pub(super) strip: Strip<'c, N>,
     pub(super) block: usize,
-    /// Places of tiles of channels.
+    /// InputRows of tiles of channels.
     pub(super) to: &'m mut [f32],
 }
 
@@ -215,7 +215,7 @@ pub(super) unsafe fn scatter<S: Simd>(
         for (j, value) in row.iter().enumerate() {
             let to = to.wrapping_add((i * IN + j) * step);
             // SAFETY: demanded of the caller.
-            unsafe { simd.store_at(*value, to) };
+            unsafe { simd.store_ptr(*value, to) };
         }
     }
 }
@@ -235,7 +235,7 @@ pub(super) unsafe fn collect<S: Simd>(
         for (j, value) in row.iter_mut().enumerate() {
             let from = from.wrapping_add((i * IN + j) * step);
             // SAFETY: demanded of the caller.
-            *value = unsafe { simd.load_at(from) };
+            *value = unsafe { simd.load_ptr(from) };
         }
     }
     square
@@ -254,7 +254,7 @@ pub(super) struct Multiply<'c, 'm, N: Numbers> {
     pub(super) strip: Strip<'c, N>,
     pub(super) panels: (usize, usize),
     pub(super) memory: Memory<'m>,
-    pub(super) out: &'m Shared<'m, N::Out>,
+    pub(super) out: &'m SharedSlice<'m, N::Out>,
 }
 
 impl<N: Numbers> Routine for Multiply<'_, '_, N> {
@@ -282,13 +282,13 @@ impl<N: Numbers> Multiply<'_, '_, N> {
         for panel in panels.0..panels.1 {
             for (block, inputs) in inputs.chunks_exact(lens.block).enumerate() {
                 let (first, last) = strip.channels(block);
-                let (all, to) = (strip.sizes.channels, weights.as_mut_ptr());
+                let (all, to) = (strip.sizes.in_channels, weights.as_mut_ptr());
                 // SAFETY: it was seen that the numbers fit, and there is room for as many words as
                 // a block has at each place.
                 unsafe {
                     strip.numbers.weights::<S, C>(simd, panel, (first, last, all), to, &lens);
                 }
-                let places = Shared::new(products);
+                let places = SharedSlice::new(products);
                 for place in 0..PLACES {
                     let product = Strips {
                         a: &inputs[place * lens.channels..],
@@ -310,7 +310,7 @@ impl<N: Numbers> Multiply<'_, '_, N> {
                     product.run_as::<S, N::Product>(simd);
                 }
             }
-            let Sizes { output, cols, .. } = *strip.sizes;
+            let ConvShape { output, out_channels: cols, .. } = *strip.sizes;
             for tile in 0..tiles {
                 let (item, top, left) = strip.place(strip.from + tile);
                 let to = Tile {

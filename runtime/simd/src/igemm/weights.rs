@@ -1,10 +1,10 @@
 //! Packed weights as tiles read them.
 
-#![expect(unsafe_code, reason = "reads weights through checked pointers")]
+#![expect(unsafe_code, reason = "loads weights through checked pointers")]
 
 use super::{
-    fixed,
-    halves::{bf16s, f16s},
+    fixed24,
+    half::{bf16s, f16s},
 };
 use crate::{Float, Simd};
 
@@ -81,7 +81,7 @@ impl Stored for Numbers {
         let mut row = [simd.zero(); C];
         for (c, column) in row.iter_mut().enumerate() {
             // SAFETY: demanded of the caller.
-            *column = unsafe { simd.load_at(at.wrapping_add(c * S::LANES)) };
+            *column = unsafe { simd.load_ptr(at.wrapping_add(c * S::LANES)) };
         }
         row
     }
@@ -127,30 +127,30 @@ impl Stored for Unpacked {
 impl<const WRITTEN: bool> Stored for Fixed<WRITTEN> {
     type Word = u32;
 
-    const WORDS: usize = fixed::VECTORS;
+    const WORDS: usize = fixed24::VECTORS;
     const PAIRED: bool = true;
     const WRITTEN: bool = WRITTEN;
     const SCALED: bool = true;
 
     #[inline(always)]
     unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32, second: bool) -> [S::F32; C] {
-        let mut vectors = [simd.splat_i32(0); fixed::VECTORS];
+        let mut vectors = [simd.splat_i32(0); fixed24::VECTORS];
         for (at_vector, vector) in vectors.iter_mut().enumerate() {
             // SAFETY: demanded of the caller: of a pair, all words of a row are there.
             *vector = unsafe { words(simd, at.wrapping_add(at_vector * S::LANES)) };
         }
-        first(simd, fixed::numbers(vectors, second))
+        first(simd, fixed24::numbers(vectors, second))
     }
 
     /// Not more than the number, so that its products with integers do not overflow.
     #[inline(always)]
     fn factor<S: Simd>(simd: S, x: f32) -> S::F32 {
-        simd.splat(x) * simd.splat(fixed::ONE)
+        simd.splat(x) * simd.splat(fixed24::ONE)
     }
 
     #[inline(always)]
     fn column<S: Simd>(simd: S, column: S::F32) -> S::F32 {
-        column * simd.splat(fixed::ONE)
+        column * simd.splat(fixed24::ONE)
     }
 }
 
@@ -161,7 +161,7 @@ impl<const WRITTEN: bool> Stored for Fixed<WRITTEN> {
 #[inline(always)]
 unsafe fn words<S: Simd>(simd: S, at: *const u32) -> S::I32 {
     // SAFETY: demanded of the caller.
-    unsafe { simd.load_at(at.cast()) }.to_bits()
+    unsafe { simd.load_ptr(at.cast()) }.to_bits()
 }
 
 /// The first of two vectors, or both.

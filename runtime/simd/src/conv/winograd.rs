@@ -14,16 +14,20 @@
 //! | `strip`     | the tiles that are convolved together                  |
 //! | `transform` | the transformations                                    |
 
-mod floats;
-mod integers;
+mod conv_f32;
+mod conv_q8;
 mod strip;
 mod transform;
 
 use afferent_core::Workers;
 
-use crate::{Isa, indirect, integer, parallel};
-pub use floats::Floats;
-pub use integers::{Integers, exact, fits};
+use crate::{
+    Isa, SizeError, igemm,
+    parallel::{self, Chunks, SharedSlice},
+    qgemm::q8,
+};
+pub use conv_f32::WinogradF32;
+pub use conv_q8::{WinogradQ8, is_exact, supports_channels};
 use strip::{Lens, Memory, Numbers};
 
 /// Rows and columns of the outputs of a tile.
@@ -32,7 +36,7 @@ const OUT: usize = 4;
 /// Rows and columns of the inputs of a tile.
 const IN: usize = OUT + 2;
 
-/// Places of a transformed tile.
+/// InputRows of a transformed tile.
 const PLACES: usize = IN * IN;
 
 /// Elements of a kernel.
@@ -56,15 +60,15 @@ const APART: usize = CACHE_LINE;
 /// What is convolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// [`Floats`].
-    Floats,
-    /// [`Integers`].
-    Integers,
+    /// [`WinogradF32`].
+    F32,
+    /// [`WinogradQ8`].
+    Q8,
 }
 
-/// Sizes of a convolution.
+/// ConvShape of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sizes {
+pub struct ConvShape {
     /// Pictures.
     pub batch: usize,
     /// Rows and columns of the input.
@@ -72,11 +76,11 @@ pub struct Sizes {
     /// Rows and columns of the output.
     pub output: [usize; 2],
     /// Rows of zeros above the input, and columns on its left.
-    pub before: [usize; 2],
+    pub padding: [usize; 2],
     /// Input channels.
-    pub channels: usize,
+    pub in_channels: usize,
     /// Output channels.
-    pub cols: usize,
+    pub out_channels: usize,
 }
 
 /// How a convolution is cut up.
@@ -110,9 +114,9 @@ struct Costs {
 impl Kind {
     fn costs(self, isa: Isa) -> Costs {
         match self {
-            Self::Floats => Costs { plain: 1, word: 1, weights: 210, input: 400, output: 400 },
-            Self::Integers => {
-                let plain = integer::group(isa);
+            Self::F32 => Costs { plain: 1, word: 1, weights: 210, input: 400, output: 400 },
+            Self::Q8 => {
+                let plain = q8::group_len(isa);
                 Costs { plain, word: 2, weights: 100, input: 200, output: 400 }
             }
         }
@@ -121,27 +125,27 @@ impl Kind {
     /// Words of scratch memory that the channels of a pixel take, in whole vectors.
     fn words(self, channels: usize, lanes: usize) -> Option<usize> {
         match self {
-            Self::Floats => channels.checked_next_multiple_of(lanes),
-            Self::Integers => Some(channels.checked_next_multiple_of(4 * lanes)? / 2),
+            Self::F32 => channels.checked_next_multiple_of(lanes),
+            Self::Q8 => Some(channels.checked_next_multiple_of(4 * lanes)? / 2),
         }
     }
 
     /// Columns of a panel of weights.
     fn panel(self, isa: Isa, cols: usize) -> usize {
         match self {
-            Self::Floats => indirect::panel(isa, cols),
-            Self::Integers => integer::width(isa),
+            Self::F32 => igemm::panel_cols(isa, cols),
+            Self::Q8 => q8::panel_cols(isa),
         }
     }
 }
 
-impl Sizes {
+impl ConvShape {
     /// Whether this way is faster than the plain one: it counts the cycles of both, as they were
     /// measured where a vector is multiplied and added in one.
-    pub fn pays(&self, kind: Kind, isa: Isa) -> bool {
+    pub fn is_profitable(&self, kind: Kind, isa: Isa) -> bool {
         let Costs { plain, word, weights, input, output } = kind.costs(isa);
         let Some(Plan { all, tiles, .. }) = self.plan(kind, isa, 1) else { return false };
-        let Self { batch, channels, cols, .. } = *self;
+        let Self { batch, in_channels: channels, out_channels: cols, .. } = *self;
         let pixels = batch * self.output[0] * self.output[1];
         let pairs = all * PLACES / word + all.div_ceil(tiles) * weights;
         let single = all.saturating_mul(input * channels + output * cols);
@@ -159,7 +163,7 @@ impl Sizes {
     }
 
     fn plan(&self, kind: Kind, isa: Isa, threads: usize) -> Option<Plan> {
-        let Self { batch, output, channels, cols, .. } = *self;
+        let Self { batch, output, in_channels: channels, out_channels: cols, .. } = *self;
         let grid = output.map(|len| len.div_ceil(OUT));
         let all = batch.checked_mul(grid[0])?.checked_mul(grid[1])?;
         let words = kind.words(channels, isa.lanes())?;
@@ -174,43 +178,48 @@ impl Sizes {
         Some(Plan { grid, all, tiles, pieces: pieces.min(threads.max(1)), apart, lens })
     }
 
-    /// Whether pictures and results of so many numbers are as large as this.
-    fn fits(&self, before: usize, after: usize) -> Option<()> {
-        let Self { batch, input, output, channels, cols, .. } = *self;
-        let numbers = |size: [usize; 2], channels: usize| {
+    /// Checks the lengths of the input and the output.
+    fn check(&self, x_len: usize, out_len: usize) -> Result<(), SizeError> {
+        let Self { batch, input, output, in_channels, out_channels, .. } = *self;
+        let elements = |size: [usize; 2], channels: usize| {
             batch.checked_mul(size[0])?.checked_mul(size[1])?.checked_mul(channels)
         };
-        let all = numbers(input, channels)? <= before && numbers(output, cols)? <= after;
-        all.then_some(())
+        SizeError::check_min("x", x_len, elements(input, in_channels))?;
+        SizeError::check_min("out", out_len, elements(output, out_channels))
     }
 
-    /// Writes the convolution of `numbers`, which fit.
-    fn write<N: Numbers>(
+    /// Computes the convolution of `numbers`, which fit.
+    fn run<N: Numbers>(
         &self,
         numbers: &N,
         isa: Isa,
         out: &mut [N::Out],
         scratch: &mut [f32],
         workers: Option<&dyn Workers>,
-    ) -> Option<()> {
-        let threads = workers.map_or(1, Workers::threads);
-        let plan = self.plan(N::KIND, isa, threads)?;
-        let scratch = scratch.get_mut(..self.scratch_len(N::KIND, isa, threads)?)?;
+    ) -> Result<(), SizeError> {
+        let threads = parallel::threads(workers);
+        let overflow = SizeError::Overflow { slice: "scratch" };
+        let plan = self.plan(N::KIND, isa, threads).ok_or(overflow)?;
+        let required = self.scratch_len(N::KIND, isa, threads);
+        SizeError::check_min("scratch", scratch.len(), required)?;
+        let scratch = &mut scratch[..required.ok_or(overflow)?];
         let skip = scratch.as_ptr().align_offset(CACHE_LINE * size_of::<f32>());
-        let end = scratch.len() - CACHE_LINE;
-        let scratch = scratch.get_mut(skip..skip + end)?;
-        let out = parallel::Shared::new(out);
+        let len = scratch.len() - CACHE_LINE;
+        let scratch = scratch.get_mut(skip..skip + len).ok_or(overflow)?;
+        let own_len = plan.lens.own().ok_or(overflow)?;
+        let out = SharedSlice::new(out);
         let (lens, strips) = (plan.lens, plan.all.div_ceil(plan.tiles));
         let strip = |number: usize| {
             let from = number * plan.tiles;
             let to = plan.all.min(from + plan.tiles);
             strip::Strip { numbers, sizes: self, plan: &plan, from, to }
         };
-        let (inputs, own) = scratch.split_at_mut(scratch.len() - lens.own()? * plan.pieces);
-        let panels = self.cols.div_ceil(lens.width);
+        let (inputs, own) = scratch.split_at_mut(scratch.len() - own_len * plan.pieces);
+        let panels = self.out_channels.div_ceil(lens.width);
         if plan.apart {
-            let parts = ((inputs, lens.inputs), (own, lens.own()?));
-            parallel::for_each_pair(workers, parts.0, parts.1, |piece, inputs, own| {
+            let inputs = Chunks { data: inputs, chunk_len: lens.inputs };
+            let own = Chunks { data: own, chunk_len: own_len };
+            parallel::for_each_chunk_pair(workers, inputs, own, |piece, inputs, own| {
                 for number in (piece..strips).step_by(plan.pieces) {
                     for (block, to) in inputs.chunks_exact_mut(lens.block).enumerate() {
                         isa.run(strip::Gather { strip: strip(number), block, to });
@@ -224,30 +233,32 @@ impl Sizes {
                     });
                 }
             });
-            return Some(());
+            return Ok(());
         }
         for number in 0..strips {
             parallel::for_each_chunk(workers, inputs, lens.block, |block, to| {
                 isa.run(strip::Gather { strip: strip(number), block, to });
             });
             let inputs = &*inputs;
-            parallel::for_each_chunk(workers, own, lens.own()?, |piece, own| {
+            parallel::for_each_chunk(workers, own, own_len, |piece, own| {
                 let at = |piece: usize| piece * panels / plan.pieces;
                 let memory = Memory { inputs, own };
                 let panels = (at(piece), at(piece + 1));
                 isa.run(strip::Multiply { strip: strip(number), panels, memory, out: &out });
             });
         }
-        Some(())
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qgemm::requantize::DequantizeF32;
     use crate::{
         Activation,
-        indirect::{pack, packed_len, panel},
+        epilogue::BiasActivation,
+        igemm::{WeightShape, pack, packed_len, panel_cols},
         pool,
     };
 
@@ -261,8 +272,8 @@ mod tests {
     }
 
     /// The pixel of the input that a tap of a pixel of the output meets.
-    fn inside(sizes: &Sizes, pixel: usize, tap: usize) -> Option<usize> {
-        let Sizes { input, output, before, .. } = *sizes;
+    fn inside(sizes: &ConvShape, pixel: usize, tap: usize) -> Option<usize> {
+        let ConvShape { input, output, padding: before, .. } = *sizes;
         let place = [pixel / output[1] % output[0] + tap / 3, pixel % output[1] + tap % 3];
         let [i, j] =
             [0, 1].map(|dim| place[dim].checked_sub(before[dim]).filter(|at| *at < input[dim]));
@@ -270,19 +281,23 @@ mod tests {
     }
 
     /// The largest error on `isa`, relative to the largest output.
-    fn error(isa: Isa, sizes: Sizes, threads: usize) -> f64 {
-        let Sizes { batch, input, output, channels, cols, .. } = sizes;
+    fn error(isa: Isa, sizes: ConvShape, threads: usize) -> f64 {
+        let ConvShape { batch, input, output, in_channels: channels, out_channels: cols, .. } =
+            sizes;
         let x = numbers(batch * input[0] * input[1] * channels, 1);
         let (kernels, mut bias) = (numbers(cols * TAPS * channels, 2), numbers(cols, 3));
-        let mut weights = vec![0.0; packed_len(isa, TAPS * channels, cols).unwrap()];
+        let mut weights =
+            vec![0.0; packed_len(isa, WeightShape { inner: TAPS * channels, cols }).unwrap()];
         let weight = |k: usize, col: usize| kernels[col * TAPS * channels + k];
-        pack(isa, (TAPS * channels, cols), weight, &mut weights);
-        bias.resize(cols.next_multiple_of(panel(isa, cols)), 0.0);
-        let (zeros, then) = (vec![0.0; channels], Activation::from((-1.0, f32::INFINITY)));
-        let conv = Floats { x: &x, zeros: &zeros, weights: &weights, bias: &bias, then };
+        pack(isa, WeightShape { inner: TAPS * channels, cols }, weight, &mut weights);
+        bias.resize(cols.next_multiple_of(panel_cols(isa, cols)), 0.0);
+        let zeros = vec![0.0; channels];
+        let activation = Activation::from((-1.0, f32::INFINITY));
+        let epilogue = BiasActivation { bias: &bias, activation };
+        let conv = WinogradF32 { x: &x, zeros: &zeros, weights: &weights, epilogue };
         let mut out = vec![f32::NAN; batch * output[0] * output[1] * cols];
-        let mut scratch = vec![f32::NAN; sizes.scratch_len(Kind::Floats, isa, threads).unwrap()];
-        conv.write(&sizes, isa, &mut out, &mut scratch, pool::workers(threads)).unwrap();
+        let mut scratch = vec![f32::NAN; sizes.scratch_len(Kind::F32, isa, threads).unwrap()];
+        conv.run(&sizes, isa, &mut out, &mut scratch, pool::workers(threads)).unwrap();
         let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
         for (at, found) in out.iter().enumerate() {
             let (pixel, col) = (at / cols, at % cols);
@@ -302,29 +317,31 @@ mod tests {
     }
 
     /// Whether outputs of integers are the sums of their definition on `isa`.
-    fn sums_are_right(isa: Isa, sizes: Sizes, zero: i8, threads: usize) -> bool {
-        let Sizes { batch, input, output, channels, cols, .. } = sizes;
+    fn sums_are_right(isa: Isa, sizes: ConvShape, zero: i8, threads: usize) -> bool {
+        let ConvShape { batch, input, output, in_channels: channels, out_channels: cols, .. } =
+            sizes;
         let bytes = |len: usize, seed: usize| -> Vec<i8> {
             numbers(len, seed).into_iter().map(|x| (x * 140.0) as i8).collect()
         };
         let inner = TAPS * channels;
         let (x, kernels) =
             (bytes(batch * input[0] * input[1] * channels, 1), bytes(cols * inner, 2));
-        let mut weights = vec![0; integer::packed_len(isa, inner, cols).unwrap()];
+        let mut weights = vec![0; q8::packed_len(isa, WeightShape { inner, cols }).unwrap()];
         let column = |col: usize, first: usize, to: &mut [i8]| {
             to.copy_from_slice(&kernels[col * inner + first..][..to.len()]);
         };
-        integer::pack(isa, (inner, cols), column, &mut weights);
+        q8::pack(isa, WeightShape { inner, cols }, column, &mut weights);
         let pixels = batch * output[0] * output[1];
-        let whole = cols.next_multiple_of(integer::width(isa));
+        let whole = cols.next_multiple_of(q8::panel_cols(isa));
         let (rows, scale, bias) = (vec![1.0; pixels], vec![1.0; whole], vec![0.0; whole]);
         let clamp = (f32::NEG_INFINITY, f32::INFINITY);
-        let end = integer::Scaled { rows: &rows, scale: &scale, bias: &bias, clamp };
+        let epilogue = DequantizeF32 { row_scale: &rows, scale: &scale, bias: &bias, clamp };
         let zeros = vec![zero; channels];
-        let conv = Integers { x: &x, zeros: &zeros, weights: &weights, end: &end };
+        let conv =
+            WinogradQ8 { x: &x, zero_points: &zeros, weights: &weights, epilogue: &epilogue };
         let mut out = vec![f32::NAN; pixels * cols];
-        let mut scratch = vec![f32::NAN; sizes.scratch_len(Kind::Integers, isa, threads).unwrap()];
-        conv.write(&sizes, isa, &mut out, &mut scratch, pool::workers(threads)).unwrap();
+        let mut scratch = vec![f32::NAN; sizes.scratch_len(Kind::Q8, isa, threads).unwrap()];
+        conv.run(&sizes, isa, &mut out, &mut scratch, pool::workers(threads)).unwrap();
         out.iter().enumerate().all(|(at, found)| {
             let (pixel, col) = (at / cols, at % cols);
             let sum: i32 = (0..inner)
@@ -353,7 +370,14 @@ mod tests {
         ];
         for (batch, input, before, after, channels, cols) in cases {
             let output = [0, 1].map(|dim| input[dim] + before[dim] + after[dim] - 2);
-            let sizes = Sizes { batch, input, output, before, channels, cols };
+            let sizes = ConvShape {
+                batch,
+                input,
+                output,
+                padding: before,
+                in_channels: channels,
+                out_channels: cols,
+            };
             for isa in Isa::available() {
                 for threads in [1, 2, 3] {
                     let error = error(isa, sizes, threads);
@@ -378,7 +402,14 @@ mod tests {
         ];
         for (batch, input, before, after, channels, cols, zero) in cases {
             let output = [0, 1].map(|dim| input[dim] + before[dim] + after[dim] - 2);
-            let sizes = Sizes { batch, input, output, before, channels, cols };
+            let sizes = ConvShape {
+                batch,
+                input,
+                output,
+                padding: before,
+                in_channels: channels,
+                out_channels: cols,
+            };
             for isa in Isa::available() {
                 for threads in [1, 2, 3] {
                     let right = sums_are_right(isa, sizes, zero, threads);
@@ -392,28 +423,39 @@ mod tests {
     fn the_largest_sums_that_are_exact_are_right() {
         // All weights and inputs at their ends, with signs that alternate or not.
         let channels = 112;
-        let sizes =
-            Sizes { batch: 1, input: [6, 6], output: [4, 4], before: [0; 2], channels, cols: 3 };
+        let sizes = ConvShape {
+            batch: 1,
+            input: [6, 6],
+            output: [4, 4],
+            padding: [0; 2],
+            in_channels: channels,
+            out_channels: 3,
+        };
         let inner = TAPS * channels;
         let columns = [vec![-128; inner], vec![127; inner]];
         for isa in Isa::available() {
-            assert!(columns.iter().all(|column| exact(isa, column)));
-            assert!(!exact(isa, &vec![-128; 1029]));
-            let mut weights = vec![0; integer::packed_len(isa, inner, 3).unwrap()];
+            assert!(columns.iter().all(|column| is_exact(isa, column)));
+            assert!(!is_exact(isa, &vec![-128; 1029]));
+            let mut weights = vec![0; q8::packed_len(isa, WeightShape { inner, cols: 3 }).unwrap()];
             let column = |col: usize, first: usize, to: &mut [i8]| {
                 to.copy_from_slice(&columns[col % 2][first..][..to.len()]);
             };
-            integer::pack(isa, (inner, 3), column, &mut weights);
-            let whole = integer::width(isa);
+            q8::pack(isa, WeightShape { inner, cols: 3 }, column, &mut weights);
+            let whole = q8::panel_cols(isa);
             let (rows, scale, bias) = (vec![1.0; 16], vec![1.0; whole], vec![0.0; whole]);
             let clamp = (f32::NEG_INFINITY, f32::INFINITY);
-            let end = integer::Scaled { rows: &rows, scale: &scale, bias: &bias, clamp };
+            let epilogue = DequantizeF32 { row_scale: &rows, scale: &scale, bias: &bias, clamp };
             for (x, zero) in [(127, -128), (-128, 127)] {
                 let (x, zeros) = (vec![x; 36 * channels], vec![zero; channels]);
-                let conv = Integers { x: &x, zeros: &zeros, weights: &weights, end: &end };
+                let conv = WinogradQ8 {
+                    x: &x,
+                    zero_points: &zeros,
+                    weights: &weights,
+                    epilogue: &epilogue,
+                };
                 let mut out = vec![f32::NAN; 48];
-                let len = sizes.scratch_len(Kind::Integers, isa, 1).unwrap();
-                conv.write(&sizes, isa, &mut out, &mut vec![f32::NAN; len], None).unwrap();
+                let len = sizes.scratch_len(Kind::Q8, isa, 1).unwrap();
+                conv.run(&sizes, isa, &mut out, &mut vec![f32::NAN; len], None).unwrap();
                 let difference = f32::from(x[0]) - f32::from(zero);
                 for (at, found) in out.into_iter().enumerate() {
                     let sum = f32::from(columns[at % 3 % 2][0]) * difference * inner as f32;

@@ -7,57 +7,59 @@
 use afferent_core::Workers;
 
 use super::{
-    IN, Kind, Sizes, TAPS,
+    ConvShape, IN, Kind, TAPS,
     strip::{Lens, Lines, Numbers, Tile, collect, scatter},
     transform,
 };
 use crate::{
-    Activation, Isa, Simd,
+    Isa, Simd, SizeError,
+    epilogue::BiasActivation,
     gemm::tile,
-    indirect::{packed_len, panel},
-    parallel::Shared,
+    igemm::{WeightShape, packed_len, panel_cols},
+    parallel::SharedSlice,
 };
 
 /// Pictures of `f32`, and what they are convolved with.
 #[derive(Debug, Clone, Copy)]
-pub struct Floats<'d> {
+pub struct WinogradF32<'d> {
     /// The pictures, one after the other.
     pub x: &'d [f32],
     /// At least as many zeros as there are channels.
     pub zeros: &'d [f32],
-    /// Weights that [`indirect::pack`](crate::indirect::pack) made: for each column those of the
+    /// Weights that [`igemm::pack`](crate::igemm::pack) made: for each column those of the
     /// channels of the first element of the kernel, then those of the second, and so on.
     pub weights: &'d [f32],
-    /// What is added to each column of whole panels.
-    pub bias: &'d [f32],
-    /// What follows.
-    pub then: Activation,
+    /// Epilogue.
+    pub epilogue: BiasActivation<'d>,
 }
 
-impl Floats<'_> {
-    /// Writes the convolution to `out`, pictures whose channels lie together. `None` when something
-    /// does not fit its slice, or the scratch memory is less than [`Sizes::scratch_len`]; nothing is
-    /// written then.
-    pub fn write(
+impl WinogradF32<'_> {
+    /// Computes the convolution and writes it to `out`: batch, rows, columns, channels.
+    ///
+    /// # Errors
+    /// [`SizeError`] if a slice does not match the sizes.
+    pub fn run(
         &self,
-        sizes: &Sizes,
+        shape: &ConvShape,
         isa: Isa,
         out: &mut [f32],
         scratch: &mut [f32],
         workers: Option<&dyn Workers>,
-    ) -> Option<()> {
-        let Sizes { channels, cols, .. } = *sizes;
-        sizes.fits(self.x.len(), out.len())?;
-        let all = channels <= self.zeros.len()
-            && packed_len(isa, channels.checked_mul(TAPS)?, cols)? <= self.weights.len()
-            && cols.next_multiple_of(panel(isa, cols)) <= self.bias.len();
-        all.then_some(())?;
-        sizes.write(self, isa, out, scratch, workers)
+    ) -> Result<(), SizeError> {
+        let ConvShape { in_channels, out_channels: cols, .. } = *shape;
+        shape.check(self.x.len(), out.len())?;
+        SizeError::check_min("zeros", self.zeros.len(), Some(in_channels))?;
+        let inner = in_channels.checked_mul(TAPS);
+        let packed_len = inner.and_then(|inner| packed_len(isa, WeightShape { inner, cols }));
+        SizeError::check_min("weights", self.weights.len(), packed_len)?;
+        let padded_cols = cols.next_multiple_of(panel_cols(isa, cols));
+        SizeError::check_min("bias", self.epilogue.bias.len(), Some(padded_cols))?;
+        shape.run(self, isa, out, scratch, workers)
     }
 }
 
-impl Numbers for Floats<'_> {
-    const KIND: Kind = Kind::Floats;
+impl Numbers for WinogradF32<'_> {
+    const KIND: Kind = Kind::F32;
     const IN_WORD: usize = 1;
     type In = f32;
     type Out = f32;
@@ -82,7 +84,7 @@ impl Numbers for Floats<'_> {
                 for (tile, lines) in tile.iter_mut().zip(lines) {
                     for (x, line) in tile.iter_mut().zip(lines) {
                         // SAFETY: demanded of the caller.
-                        *x = unsafe { simd.load_at(line.wrapping_add(channel)) };
+                        *x = unsafe { simd.load_ptr(line.wrapping_add(channel)) };
                     }
                 }
             } else {
@@ -90,7 +92,7 @@ impl Numbers for Floats<'_> {
                     for (x, line) in tile.iter_mut().zip(lines) {
                         let line = line.wrapping_add(channel);
                         // SAFETY: demanded of the caller.
-                        *x = unsafe { simd.load_first_at(line, last - channel) };
+                        *x = unsafe { simd.load_partial_ptr(line, last - channel) };
                     }
                 }
             }
@@ -119,7 +121,7 @@ impl Numbers for Floats<'_> {
                     for (j, weight) in kernel.iter_mut().enumerate() {
                         let from = from.as_ptr().wrapping_add((i * 3 + j) * size + at);
                         // SAFETY: the panel has `C` vectors for each channel of each tap.
-                        *weight = unsafe { simd.load_at(from) };
+                        *weight = unsafe { simd.load_ptr(from) };
                     }
                 }
                 let to = to.wrapping_add((k - first) * lens.row + c * S::LANES);
@@ -136,13 +138,13 @@ impl Numbers for Floats<'_> {
         products: *const f32,
         lens: &Lens,
         tile: &Tile,
-        out: &Shared<'_, f32>,
+        out: &SharedSlice<'_, f32>,
     ) {
         for c in 0..C {
             let col = tile.col + c * S::LANES;
             let Some(len) = tile.cols.checked_sub(col).filter(|len| *len > 0) else { return };
             let len = len.min(S::LANES);
-            let bias = simd.load(&self.bias[col..]);
+            let bias = simd.load(&self.epilogue.bias[col..]);
             let products = products.wrapping_add(c * S::LANES);
             // SAFETY: demanded of the caller.
             let square = unsafe { collect(simd, products, lens.width) };
@@ -150,15 +152,15 @@ impl Numbers for Floats<'_> {
             for (row, values) in square.iter().enumerate().take(tile.rows) {
                 let at = (tile.pixel + row * tile.step) * tile.cols + col;
                 for (column, value) in values.iter().enumerate().take(tile.columns) {
-                    let value = self.then.of(simd, *value + bias);
+                    let value = self.epilogue.activation.apply(simd, *value + bias);
                     // SAFETY: demanded of the caller.
-                    let to = unsafe { out.pointer(at + column * tile.cols) };
+                    let to = unsafe { out.ptr_at(at + column * tile.cols) };
                     if len == S::LANES {
                         // SAFETY: as above.
-                        unsafe { simd.store_at(value, to) };
+                        unsafe { simd.store_ptr(value, to) };
                     } else {
                         // SAFETY: as above.
-                        unsafe { simd.store_first_at(value, to, len) };
+                        unsafe { simd.store_partial_ptr(value, to, len) };
                     }
                 }
             }

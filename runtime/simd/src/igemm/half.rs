@@ -5,21 +5,22 @@
 
 use afferent_core::{bf16, f16};
 
+use super::WeightShape;
 use crate::{Int, Isa, Simd};
 
 /// A format of 16 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Half {
+pub enum HalfFormat {
     /// The upper half of a number: what published language models are made of.
     Bf16,
     /// What programs of half precision have.
     F16,
 }
 
-impl Half {
+impl HalfFormat {
     /// The format that has all of `numbers`, if there is one. Looks hardly further than the first
     /// number that is in neither.
-    pub fn of(numbers: &[f32]) -> Option<Self> {
+    pub fn exact_for(numbers: &[f32]) -> Option<Self> {
         /// Numbers between two decisions.
         const AT_ONCE: usize = 4096;
         let mut bits = 0;
@@ -37,7 +38,7 @@ impl Half {
     }
 
     /// Words of packed weights; `None` when that overflows, or where panels are one vector wide.
-    pub fn packed_len(isa: Isa, inner: usize, cols: usize) -> Option<usize> {
+    pub fn packed_len(isa: Isa, WeightShape { inner, cols }: WeightShape) -> Option<usize> {
         let panels = (cols > isa.lanes()).then(|| cols.div_ceil(2 * isa.lanes()))?;
         panels.checked_mul(inner)?.checked_mul(isa.lanes())
     }
@@ -91,22 +92,25 @@ mod tests {
     #[test]
     fn the_format_that_has_all() {
         let mut numbers = vec![0.5; 10_000];
-        assert_eq!(Half::of(&numbers), Some(Half::Bf16));
+        assert_eq!(HalfFormat::exact_for(&numbers), Some(HalfFormat::Bf16));
         numbers[9_999] = 1.0 + 1.0 / 1024.0;
-        assert_eq!(Half::of(&numbers), Some(Half::F16));
+        assert_eq!(HalfFormat::exact_for(&numbers), Some(HalfFormat::F16));
         numbers[3] = f16::MIN_POSITIVE_SUBNORMAL.to_f32();
-        assert_eq!(Half::of(&numbers), Some(Half::F16));
+        assert_eq!(HalfFormat::exact_for(&numbers), Some(HalfFormat::F16));
         for other in [0.1, 65_536.0, 1e-8, f32::NAN, f32::INFINITY] {
             numbers[5_000] = other;
-            assert_eq!(Half::of(&numbers), None, "{other}");
+            assert_eq!(HalfFormat::exact_for(&numbers), None, "{other}");
         }
         for large in [1e38, f32::INFINITY, f32::NAN] {
-            assert_eq!(Half::of(&[bf16::from_f32(large).to_f32(), -0.0]), Some(Half::Bf16));
+            assert_eq!(
+                HalfFormat::exact_for(&[bf16::from_f32(large).to_f32(), -0.0]),
+                Some(HalfFormat::Bf16)
+            );
         }
     }
 
     /// Numbers of all halves of words, in the order of the words.
-    struct Widen<'d>(Half, &'d [u32]);
+    struct Widen<'d>(HalfFormat, &'d [u32]);
 
     impl Routine for Widen<'_> {
         type Output = Vec<f32>;
@@ -118,8 +122,8 @@ mod tests {
                 floats.iter_mut().zip(words).for_each(|(to, word)| *to = f32::from_bits(*word));
                 let words = simd.load(&floats).to_bits();
                 let both = match self.0 {
-                    Half::Bf16 => bf16s(simd, words),
-                    Half::F16 => f16s(simd, words),
+                    HalfFormat::Bf16 => bf16s(simd, words),
+                    HalfFormat::F16 => f16s(simd, words),
                 };
                 let [mut lower, mut upper] = [[0.0; 16]; 2];
                 simd.store(both[0], &mut lower);
@@ -132,10 +136,10 @@ mod tests {
 
     #[test]
     fn every_finite_number_is_widened_exactly() {
-        for half in [Half::Bf16, Half::F16] {
+        for half in [HalfFormat::Bf16, HalfFormat::F16] {
             let number = |bits: u16| match half {
-                Half::Bf16 => bf16::from_bits(bits).to_f32(),
-                Half::F16 => f16::from_bits(bits).to_f32(),
+                HalfFormat::Bf16 => bf16::from_bits(bits).to_f32(),
+                HalfFormat::F16 => f16::from_bits(bits).to_f32(),
             };
             let all: Vec<u16> = (0..=u16::MAX).filter(|bits| number(*bits).is_finite()).collect();
             let words: Vec<u32> = all

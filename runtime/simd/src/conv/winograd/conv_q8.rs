@@ -2,22 +2,24 @@
 //!
 //! Transformed inputs and weights are integers of 16 bits, two channels in a word. Products wrap at
 //! 32 bits, and so does what becomes of them: outputs times 9 and a power of two of at most 64.
-//! Their lower 26 bits are right, and that is all where [`exact`] says so.
+//! Their lower 26 bits are right, and that is all where [`is_exact`] says so.
 
 #![expect(unsafe_code, reason = "reads and writes tiles through checked pointers")]
 
 use afferent_core::Workers;
 
 use super::{
-    IN, Kind, OUT, Sizes, TAPS,
+    ConvShape, IN, Kind, OUT, TAPS,
     strip::{Lens, Lines, Numbers, Tile, collect, scatter},
     transform::{self, SHIFTS, Square},
 };
 use crate::{
-    Float, Int, Isa, Simd,
+    Float, Int, Isa, Simd, SizeError,
+    epilogue::{Epilogue, Origin, OutputTile},
     gemm::tile,
-    integer::{End, packed_len, sum_bytes, width},
-    parallel::Shared,
+    igemm::WeightShape,
+    parallel::SharedSlice,
+    qgemm::q8::{column_sum_bytes, packed_len, panel_cols},
 };
 
 /// Channels whose weights lie together.
@@ -31,20 +33,20 @@ const MOST: u64 = 255;
 
 /// Pictures of integers of 8 bits, and what they are convolved with.
 #[derive(Debug, Clone, Copy)]
-pub struct Integers<'d, E> {
+pub struct WinogradQ8<'d, E> {
     /// The pictures, one after the other.
     pub x: &'d [i8],
     /// What zero is stored as, at least as often as there are channels.
-    pub zeros: &'d [i8],
-    /// Weights that [`integer::pack`](crate::integer::pack) made: for each column those of the
+    pub zero_points: &'d [i8],
+    /// Weights that [`q8::pack`](crate::qgemm::q8::pack) made: for each column those of the
     /// channels of the first element of the kernel, then those of the second, and so on.
     pub weights: &'d [i8],
     /// What becomes of sums; its rows are pixels.
-    pub end: &'d E,
+    pub epilogue: &'d E,
 }
 
 /// Whether sums with the weights of a column fit into 26 bits, whatever the inputs are.
-pub fn exact(isa: Isa, weights: &[i8]) -> bool {
+pub fn is_exact(isa: Isa, weights: &[i8]) -> bool {
     /// So many magnitudes add up to less than 32 bits, in which they are added fastest.
     const PART: usize = 1 << 16;
     let of_part = |part: &[i8]| part.iter().map(|x| u32::from(x.unsigned_abs())).sum::<u32>();
@@ -52,32 +54,37 @@ pub fn exact(isa: Isa, weights: &[i8]) -> bool {
     all * MOST < 1 << 25
 }
 
-/// Whether pictures of so many channels are what [`Integers`] convolves.
-pub fn fits(channels: usize) -> bool {
+/// Whether pictures of so many channels are what [`WinogradQ8`] convolves.
+pub fn supports_channels(channels: usize) -> bool {
     channels.is_multiple_of(QUAD)
 }
 
-impl<E: End> Integers<'_, E> {
-    /// Writes the convolution as `end` says to `out`, pictures whose channels lie together. Sums of
-    /// columns whose weights are not [`exact`] may be wrong. `None` when the channels are not
-    /// what [`fits`], something does not fit its slice, or the scratch memory is less than
-    /// [`Sizes::scratch_len`]; nothing is written then.
-    pub fn write(
+impl<E: Epilogue> WinogradQ8<'_, E> {
+    /// Computes the convolution, stores it through the epilogue, and writes it to `out`: batch,
+    /// rows, columns, channels. Results of columns whose weights are not [`is_exact`] may be wrong.
+    ///
+    /// # Errors
+    /// [`SizeError`] if a slice does not match the sizes, or the channels are not
+    /// [`supports_channels`].
+    pub fn run(
         &self,
-        sizes: &Sizes,
+        shape: &ConvShape,
         isa: Isa,
         out: &mut [E::Out],
         scratch: &mut [f32],
         workers: Option<&dyn Workers>,
-    ) -> Option<()> {
-        let Sizes { batch, output, channels, cols, .. } = *sizes;
-        sizes.fits(self.x.len(), out.len())?;
-        let all = fits(channels)
-            && channels <= self.zeros.len()
-            && packed_len(isa, channels.checked_mul(TAPS)?, cols)? <= self.weights.len()
-            && self.end.fits(batch * output[0] * output[1], cols.next_multiple_of(width(isa)));
-        all.then_some(())?;
-        sizes.write(self, isa, out, scratch, workers)
+    ) -> Result<(), SizeError> {
+        let ConvShape { batch, output, in_channels, out_channels: cols, .. } = *shape;
+        shape.check(self.x.len(), out.len())?;
+        let supported = supports_channels(in_channels);
+        SizeError::check_parameter("in_channels", "a multiple of 4", supported)?;
+        SizeError::check_min("zero_points", self.zero_points.len(), Some(in_channels))?;
+        let inner = in_channels.checked_mul(TAPS);
+        let packed_len = inner.and_then(|inner| packed_len(isa, WeightShape { inner, cols }));
+        SizeError::check_min("weights", self.weights.len(), packed_len)?;
+        let padded_cols = cols.next_multiple_of(panel_cols(isa));
+        self.epilogue.check(batch * output[0] * output[1], padded_cols)?;
+        shape.run(self, isa, out, scratch, workers)
     }
 }
 
@@ -88,14 +95,14 @@ impl<E: End> Integers<'_, E> {
 /// `4 * LANES` bytes can be read at `from`, or half as many at both.
 #[inline(always)]
 unsafe fn widened<S: Simd>(simd: S, from: *const i8, next: *const i8) -> [S::I32; 2] {
-    if const { S::QUADS } {
+    if const { S::HAS_DOT4 } {
         // SAFETY: demanded of the caller.
-        return unsafe { simd.load_at(from.cast()) }.to_bits().bytes();
+        return unsafe { simd.load_ptr(from.cast()) }.to_bits().widen_bytes();
     }
     // SAFETY: demanded of the caller.
-    let first = unsafe { simd.load_pairs_at(from) };
+    let first = unsafe { simd.load_widened_i8_ptr(from) };
     // SAFETY: as above.
-    [first, unsafe { simd.load_pairs_at(next) }]
+    [first, unsafe { simd.load_widened_i8_ptr(next) }]
 }
 
 /// The words of a square as they are kept.
@@ -136,15 +143,15 @@ fn sums<S: Simd>(simd: S, products: Square<S::F32, IN, IN>) -> Square<S::I32, OU
     square
 }
 
-impl<E: End> Numbers for Integers<'_, E> {
-    const KIND: Kind = Kind::Integers;
+impl<E: Epilogue> Numbers for WinogradQ8<'_, E> {
+    const KIND: Kind = Kind::Q8;
     const IN_WORD: usize = 2;
     type In = i8;
     type Out = E::Out;
     type Product = tile::Pairs;
 
     fn input(&self) -> (&[i8], &[i8]) {
-        (self.x, self.zeros)
+        (self.x, self.zero_points)
     }
 
     #[inline(always)]
@@ -159,7 +166,7 @@ impl<E: End> Numbers for Integers<'_, E> {
         /// Bytes of a vector of quads.
         const LONGEST: usize = 64;
         // What zero is stored as is in the way at one place alone: elsewhere it adds up to nothing.
-        let zero = 36 * self.zeros.first().map_or(0, |zero| i32::from(*zero));
+        let zero = 36 * self.zero_points.first().map_or(0, |zero| i32::from(*zero));
         let zero = simd.splat_i32((zero << 16) | (zero & 0xffff));
         for channel in (first..last).step_by(QUAD * S::LANES) {
             let [mut tile, mut next] = [[[zero; IN]; IN]; 2];
@@ -190,10 +197,10 @@ impl<E: End> Numbers for Integers<'_, E> {
             }
             let [mut tile, mut next] =
                 [transform::whole_inputs(simd, tile), transform::whole_inputs(simd, next)];
-            tile[1][1] = tile[1][1].sub_halves(zero);
-            next[1][1] = next[1][1].sub_halves(zero);
+            tile[1][1] = tile[1][1].sub_i16(zero);
+            next[1][1] = next[1][1].sub_i16(zero);
             // Words of quads follow each other even where quads do not fill a vector.
-            let second = if S::QUADS { S::LANES.min(count / QUAD) } else { S::LANES };
+            let second = if S::HAS_DOT4 { S::LANES.min(count / QUAD) } else { S::LANES };
             let to = to.wrapping_add((channel - first) / 2);
             // SAFETY: demanded of the caller.
             unsafe { scatter(simd, &kept(simd, tile), to, step) };
@@ -212,11 +219,11 @@ impl<E: End> Numbers for Integers<'_, E> {
         lens: &Lens,
     ) {
         let tap = lens.width * channels;
-        let sums = lens.width * const { sum_bytes::<S>() };
+        let sums = lens.width * const { column_sum_bytes::<S>() };
         let size = sums + tap * TAPS;
         let from = &self.weights[panel * size..][sums..size];
         let quads = (last - first) / QUAD;
-        let group = S::LANES * if S::QUADS { QUAD } else { 2 };
+        let group = S::LANES * if S::HAS_DOT4 { QUAD } else { 2 };
         for quad in 0..quads {
             for c in 0..C {
                 let [mut kernel, mut next] = [[[simd.splat_i32(0); 3]; 3]; 2];
@@ -231,7 +238,7 @@ impl<E: End> Numbers for Integers<'_, E> {
                         [kernel[i][j], next[i][j]] = unsafe { widened(simd, from, later) };
                     }
                 }
-                let words = if S::QUADS {
+                let words = if S::HAS_DOT4 {
                     let of_vector = S::LANES.min(quads - quad / S::LANES * S::LANES);
                     let even = quad / S::LANES * S::LANES + quad;
                     [even, even + of_vector]
@@ -256,10 +263,10 @@ impl<E: End> Numbers for Integers<'_, E> {
         products: *const f32,
         lens: &Lens,
         tile: &Tile,
-        out: &Shared<'_, E::Out>,
+        out: &SharedSlice<'_, E::Out>,
     ) {
         let len = (tile.cols - tile.col).min(lens.width);
-        let start = self.end.start(simd, tile.col);
+        let start = self.epilogue.initial_accumulators(simd, tile.col);
         let mut halves = [[[simd.splat_i32(0); OUT]; OUT]; 2];
         for (half, to) in halves.iter_mut().enumerate() {
             let from = products.wrapping_add(half * S::LANES);
@@ -273,9 +280,13 @@ impl<E: End> Numbers for Integers<'_, E> {
                 let pixel = tile.pixel + row * tile.step + column;
                 let sums = [start[0] + low[row][column], start[1] + high[row][column]];
                 // SAFETY: demanded of the caller.
-                let to = unsafe { out.pointer(pixel * tile.cols + tile.col) };
+                let to = unsafe { out.ptr_at(pixel * tile.cols + tile.col) };
                 // SAFETY: demanded of the caller; `write` asked `fits`.
-                unsafe { self.end.write(simd, sums, (pixel, tile.col), to, len) };
+                unsafe {
+                    let tile_out = OutputTile { ptr: to, row_stride: 0, cols: len };
+                    let origin = Origin { row: pixel, col: tile.col };
+                    self.epilogue.store_row(simd, sums, origin, tile_out);
+                };
             }
         }
     }

@@ -1,19 +1,20 @@
 //! Indirect products and depthwise convolutions against plain loops, on every instruction set.
 
-#[path = "taps/places.rs"]
-mod taps;
+#[path = "support/offsets.rs"]
+mod support;
 
 use afferent_core::{bf16, f16};
 use afferent_simd::{
-    Activation, Isa,
-    channels::Channels,
-    indirect::{
-        Biased, Fixed, Half, Indirect, Place, Places, Weights, ZEROS, pack, pack_columns,
-        packed_len, panel,
+    Activation, Isa, SizeError,
+    conv::depthwise_nhwc::DepthwiseNhwc,
+    epilogue::BiasActivation,
+    igemm::{
+        Fixed24, HalfFormat, Igemm, InputRows, OutputRows, PADDING_OFFSET, PackedWeights,
+        WeightShape, pack, pack_columns, packed_len, panel_cols,
     },
     pool,
 };
-use taps::places;
+use support::offsets;
 
 /// Small numbers, the same every time.
 fn number(at: usize) -> i32 {
@@ -22,12 +23,12 @@ fn number(at: usize) -> i32 {
 
 /// Packed weights of 16 bits, of columns that lie one after the other; none where panels are one
 /// vector wide.
-fn halves(isa: Isa, half: Half, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
+fn halves(isa: Isa, half: HalfFormat, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
     let (cols, width) = (columns.len() / inner, 2 * isa.lanes());
-    let mut all = vec![0; Half::packed_len(isa, inner, cols)?];
+    let mut all = vec![0; HalfFormat::packed_len(isa, WeightShape { inner, cols })?];
     let weight = |k: usize, col: usize| columns.get(col * inner + k).copied().unwrap_or(0.0);
     let mut numbers = vec![0.0; 2 * all.len()];
-    pack(isa, (inner, cols.next_multiple_of(width)), weight, &mut numbers);
+    pack(isa, WeightShape { inner, cols: cols.next_multiple_of(width) }, weight, &mut numbers);
     half.pack(isa, &numbers, &mut all);
     Some(all)
 }
@@ -36,20 +37,20 @@ fn halves(isa: Isa, half: Half, inner: usize, columns: &[f32]) -> Option<Vec<u32
 /// vector wide.
 fn fixed(isa: Isa, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
     let (cols, width) = (columns.len() / inner, 2 * isa.lanes());
-    let mut all = vec![u32::MAX; Fixed::packed_len(isa, inner, cols)?];
-    let mut scratch = vec![f32::NAN; Fixed::scratch_len(isa, inner)];
+    let mut all = vec![u32::MAX; Fixed24::packed_len(isa, WeightShape { inner, cols })?];
+    let mut scratch = vec![f32::NAN; Fixed24::scratch_len(isa, inner)];
     let weight = |k: usize, col: usize| columns.get(col * inner + k).copied().unwrap_or(0.0);
     let panel = |first: usize, to: &mut [f32]| {
-        pack(isa, (inner, width), |k, col| weight(k, first + col), to);
+        pack(isa, WeightShape { inner, cols: width }, |k, col| weight(k, first + col), to);
     };
-    Fixed::pack(isa, (inner, cols), panel, &mut scratch, &mut all).then_some(all)
+    Fixed24::pack(isa, WeightShape { inner, cols }, panel, &mut scratch, &mut all).then_some(all)
 }
 
 /// How weights are stored.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Numbers,
-    Halves(Half),
+    Halves(HalfFormat),
     Fixed,
 }
 
@@ -63,12 +64,36 @@ impl Form {
         }
     }
 
+    /// Packed weights, and the same without their first element.
+    fn weights<'w>(
+        self,
+        isa: Isa,
+        shape: WeightShape,
+        floats: &'w [f32],
+        words: &'w [u32],
+    ) -> (PackedWeights<'w>, PackedWeights<'w>) {
+        match self {
+            Self::Numbers => (PackedWeights::F32(floats), PackedWeights::F32(&floats[1..])),
+            Self::Halves(half) => {
+                (PackedWeights::Half(half, words), PackedWeights::Half(half, &words[1..]))
+            }
+            Self::Fixed => {
+                let short = WeightShape { inner: shape.inner - 1, ..shape };
+                let [all, less] = [shape, short].map(|shape| {
+                    PackedWeights::Fixed24(Fixed24::new(isa, shape, words).expect("words fit"))
+                });
+                assert!(Fixed24::new(isa, shape, &words[1..]).is_none());
+                (all, less)
+            }
+        }
+    }
+
     /// The weight that is stored for `weight`, but for the last of 24 bits.
     fn stored(self, weight: f32) -> f32 {
         match self {
             Self::Numbers | Self::Fixed => weight,
-            Self::Halves(Half::Bf16) => bf16::from_f32(weight).to_f32(),
-            Self::Halves(Half::F16) => f16::from_f32(weight).to_f32(),
+            Self::Halves(HalfFormat::Bf16) => bf16::from_f32(weight).to_f32(),
+            Self::Halves(HalfFormat::F16) => f16::from_f32(weight).to_f32(),
         }
     }
 }
@@ -88,88 +113,97 @@ fn sums_of_numbers() {
             let x: Vec<f32> = (0..20 * channels).map(|at| number(at) as f32 / 16.0).collect();
             let columns: Vec<f32> =
                 (0..inner * cols).map(|at| (number(at + 3) as f32 + 0.5) / 63.0).collect();
-            let mut weights = vec![0.0; packed_len(isa, inner, cols).unwrap()];
-            pack_columns(isa, (inner, cols), |col| &columns[col * inner..][..inner], &mut weights);
+            let shape = WeightShape { inner, cols };
+            let mut weights = vec![0.0; packed_len(isa, shape).unwrap()];
+            pack_columns(isa, shape, |col| &columns[col * inner..][..inner], &mut weights);
             let mut same = vec![1.0; weights.len()];
-            pack(isa, (inner, cols), |k, col| columns[col * inner + k], &mut same);
+            pack(isa, shape, |k, col| columns[col * inner + k], &mut same);
             assert_eq!(weights, same);
-            let at = places(rows, taps, 20, channels);
+            let at = offsets(rows, taps, 20, channels);
             let zeros = vec![0.0; channels];
             let bias: Vec<f32> =
-                (0..cols.next_multiple_of(panel(isa, cols))).map(|at| at as f32).collect();
-            let then = Activation { clamp: (-20.0, 20.0), hardswish: rows % 2 == 1 };
-            let end = Biased { bias: &bias, then };
-            let forms = [Form::Halves(Half::Bf16), Form::Halves(Half::F16), Form::Fixed];
+                (0..cols.next_multiple_of(panel_cols(isa, cols))).map(|at| at as f32).collect();
+            let activation = Activation { clamp: (-20.0, 20.0), hardswish: rows % 2 == 1 };
+            let epilogue = BiasActivation { bias: &bias, activation };
+            let forms =
+                [Form::Halves(HalfFormat::Bf16), Form::Halves(HalfFormat::F16), Form::Fixed];
             for form in [Form::Numbers].into_iter().chain(forms) {
                 let Some(words) = form.words(isa, inner, &columns) else {
                     assert!(cols <= isa.lanes(), "{isa:?}, {form:?}");
                     continue;
                 };
-                let (weights, less) = match form {
-                    Form::Numbers => (Weights::Numbers(&weights), Weights::Numbers(&weights[1..])),
-                    Form::Halves(half) => {
-                        (Weights::Halves(half, &words), Weights::Halves(half, &words[1..]))
-                    }
-                    Form::Fixed => {
-                        let of =
-                            |inner| Weights::Fixed(Fixed::new(isa, (inner, cols), &words).unwrap());
-                        assert!(Fixed::new(isa, (inner, cols), &words[1..]).is_none());
-                        (of(inner), of(inner - 1))
-                    }
-                };
-                let places = Places::Taps { at: &at, taps };
-                let from_end = channels % 2 == 1;
+                let (weights, less) = form.weights(isa, shape, &weights, &words);
+                let input_rows = InputRows::Indirect { offsets: &at, taps };
+                let reverse_panels = channels % 2 == 1;
                 let x = &x[..];
-                let product =
-                    Indirect { x, zeros: &zeros, places, rows, channels, weights, cols, from_end };
+                let product = Igemm {
+                    x,
+                    zeros: &zeros,
+                    input_rows,
+                    rows,
+                    channels,
+                    weights,
+                    cols,
+                    reverse_panels,
+                };
                 let mut scratch = vec![f32::NAN; product.scratch_len(isa, 2)];
                 let mut out = vec![f32::NAN; rows * cols];
-                let place = Place { data: &mut out, at: 0, step: cols };
-                product.write(isa, end, place, &mut scratch, pool::workers(2)).unwrap();
+                let place = OutputRows { data: &mut out, offset: 0, row_stride: cols };
+                product.run(isa, epilogue, place, &mut scratch, pool::workers(2)).unwrap();
                 for (index, found) in out.iter().enumerate() {
                     let (row, col) = (index / cols, index % cols);
                     let mut sum = col as f64;
                     for k in 0..inner {
                         let from = at[row * taps + k / channels];
-                        if from != ZEROS {
+                        if from != PADDING_OFFSET {
                             let weight = f64::from(form.stored(columns[col * inner + k]));
                             sum += f64::from(x[from as usize + k % channels]) * weight;
                         }
                     }
                     let mut wanted = sum.clamp(-20.0, 20.0);
-                    if then.hardswish {
+                    if activation.hardswish {
                         wanted *= (wanted + 3.0).clamp(0.0, 6.0) / 6.0;
                     }
                     let miss = (f64::from(*found) - wanted).abs();
                     assert!(miss < 1e-3, "{isa:?}, {form:?}: {found}, not {wanted}");
                 }
-                assert_short_ones_are_refused(isa, product, less, end, &mut out);
+                assert_short_slices_are_refused(isa, product, less, epilogue, &mut out);
             }
         }
     }
 }
 
 /// What does not fit is refused.
-fn assert_short_ones_are_refused(
+fn assert_short_slices_are_refused(
     isa: Isa,
-    product: Indirect<'_>,
-    less: Weights<'_>,
-    end: Biased<'_>,
+    product: Igemm<'_>,
+    less: PackedWeights<'_>,
+    epilogue: BiasActivation<'_>,
     out: &mut [f32],
 ) {
-    let Indirect { cols, channels, .. } = product;
+    let Igemm { cols, channels, .. } = product;
     let mut scratch = vec![f32::NAN; product.scratch_len(isa, 1)];
-    let write = |product: Indirect<'_>, out: &mut [f32], scratch: &mut [f32]| {
-        product.write(isa, end, Place { data: out, at: 0, step: cols }, scratch, None)
+    let run = |product: Igemm<'_>, out: &mut [f32], scratch: &mut [f32]| {
+        product.run(
+            isa,
+            epilogue,
+            OutputRows { data: out, offset: 0, row_stride: cols },
+            scratch,
+            None,
+        )
     };
-    let Places::Taps { at, .. } = product.places else { panic!("places of taps") };
-    let short = Indirect { x: &product.x[..channels * 3], ..product };
-    let refused = write(short, out, &mut scratch).is_none();
-    assert!(refused || at.iter().all(|at| *at == ZEROS || (*at as usize) < channels * 3));
-    assert_eq!(write(product, &mut out[1..], &mut scratch), None);
-    assert_eq!(write(Indirect { weights: less, ..product }, out, &mut scratch), None);
+    let InputRows::Indirect { offsets: at, .. } = product.input_rows else {
+        panic!("places of taps")
+    };
+    let short = Igemm { x: &product.x[..channels * 3], ..product };
+    let refused = run(short, out, &mut scratch).is_err();
+    assert!(refused || at.iter().all(|at| *at == PADDING_OFFSET || (*at as usize) < channels * 3));
+    let (len, required) = (out.len() - 1, out.len());
+    let short = SizeError::Length { slice: "out", len, required };
+    assert_eq!(run(product, &mut out[1..], &mut scratch), Err(short));
+    assert!(run(Igemm { weights: less, ..product }, out, &mut scratch).is_err());
     if let Some((_, less)) = scratch.split_last_mut() {
-        assert_eq!(write(product, out, less), None);
+        assert!(run(product, out, less).is_err());
     }
 }
 
@@ -183,29 +217,32 @@ fn rows_that_crowd_the_cache_are_as_good_as_others() {
                 (0..(rows - 1) * apart + channels).map(|at| number(at) as f32).collect();
             let columns: Vec<f32> =
                 (0..channels * cols).map(|at| (number(at + 3) as f32 + 0.5) / 63.0).collect();
-            let mut numbers = vec![0.0; packed_len(isa, channels, cols).unwrap()];
+            let mut numbers =
+                vec![0.0; packed_len(isa, WeightShape { inner: channels, cols }).unwrap()];
             let column = |col: usize| &columns[col * channels..][..channels];
-            pack_columns(isa, (channels, cols), column, &mut numbers);
+            pack_columns(isa, WeightShape { inner: channels, cols }, column, &mut numbers);
             let words = fixed(isa, channels, &columns).unwrap();
-            let words = Fixed::new(isa, (channels, cols), &words).unwrap();
-            let bias = vec![0.0; cols.next_multiple_of(panel(isa, cols))];
-            let end = Biased { bias: &bias, then: (f32::NEG_INFINITY, f32::INFINITY).into() };
-            for weights in [Weights::Numbers(&numbers), Weights::Fixed(words)] {
-                let places = Places::Rows { step: apart };
-                let (x, zeros, from_end) = (&x[..], &[][..], false);
+            let words = Fixed24::new(isa, WeightShape { inner: channels, cols }, &words).unwrap();
+            let bias = vec![0.0; cols.next_multiple_of(panel_cols(isa, cols))];
+            let activation = (f32::NEG_INFINITY, f32::INFINITY).into();
+            let epilogue = BiasActivation { bias: &bias, activation };
+            for weights in [PackedWeights::F32(&numbers), PackedWeights::Fixed24(words)] {
+                let input_rows = InputRows::Strided { stride: apart };
+                let (x, zeros, reverse_panels) = (&x[..], &[][..], false);
                 let product =
-                    Indirect { x, zeros, places, rows, channels, weights, cols, from_end };
+                    Igemm { x, zeros, input_rows, rows, channels, weights, cols, reverse_panels };
                 for (threads, less) in [(1, 0), (2, 0), (1, 1)] {
                     let mut scratch = vec![f32::NAN; product.scratch_len(isa, threads)];
                     // One number less is too little for the copy, but not for weights.
                     let len = scratch.len().saturating_sub(less);
                     let scratch = &mut scratch[..len];
                     let mut out = vec![f32::NAN; rows * cols];
-                    let place = Place { data: &mut out, at: 0, step: cols };
+                    let place = OutputRows { data: &mut out, offset: 0, row_stride: cols };
                     let copies = rows >= 9;
-                    let written = product.write(isa, end, place, scratch, pool::workers(threads));
+                    let written =
+                        product.run(isa, epilogue, place, scratch, pool::workers(threads));
                     if less == 1 && !copies && len > 0 {
-                        assert_eq!(written, None);
+                        assert!(written.is_err());
                         continue;
                     }
                     written.unwrap();
@@ -243,31 +280,32 @@ fn weights_of_24_bits_are_near() {
         (0..inner * inner).map(|at| if at / inner == at % inner { large } else { 0.0 }).collect();
     for isa in Isa::available() {
         let words = fixed(isa, inner, &columns).unwrap();
-        let weights = Weights::Fixed(Fixed::new(isa, (inner, cols), &words).unwrap());
-        let bias = vec![0.0; cols.next_multiple_of(panel(isa, cols))];
-        let then = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
-        let end = Biased { bias: &bias, then };
+        let weights =
+            PackedWeights::Fixed24(Fixed24::new(isa, WeightShape { inner, cols }, &words).unwrap());
+        let bias = vec![0.0; cols.next_multiple_of(panel_cols(isa, cols))];
+        let activation = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
+        let epilogue = BiasActivation { bias: &bias, activation };
         for rows in [1, 2, inner] {
             let mut out = vec![f32::NAN; rows * cols];
             for first in (0..inner).step_by(rows) {
-                let product = Indirect {
+                let product = Igemm {
                     x: &identity[first * inner..],
                     zeros: &[],
-                    places: Places::Rows { step: inner },
+                    input_rows: InputRows::Strided { stride: inner },
                     rows,
                     channels: inner,
                     weights,
                     cols,
-                    from_end: first % 2 == 1,
+                    reverse_panels: first % 2 == 1,
                 };
-                let place = Place { data: &mut out, at: 0, step: cols };
+                let place = OutputRows { data: &mut out, offset: 0, row_stride: cols };
                 let mut scratch = vec![f32::NAN; product.scratch_len(isa, 1)];
-                product.write(isa, end, place, &mut scratch, None).unwrap();
+                product.run(isa, epilogue, place, &mut scratch, None).unwrap();
                 for (at, found) in out.iter().enumerate() {
                     let (k, col) = (first + at / cols, at % cols);
                     let column = &columns[col * inner..][..inner];
                     let most = column.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-                    // Half a unit, and the rounding of the integer with its lowest byte.
+                    // HalfFormat a unit, and the rounding of the integer with its lowest byte.
                     let miss = (found / large - column[k]).abs() / most.max(f32::MIN_POSITIVE);
                     assert!(miss <= 1.1 * f32::EPSILON, "{isa:?}, row {k}, column {col}: {found}");
                 }
@@ -319,9 +357,9 @@ fn kernels_of_single_channels() {
             let taps = kernel[0] * kernel[1];
             let weights: Vec<f32> = (0..taps * channels).map(|at| number(at + 9) as f32).collect();
             let bias = vec![2.0; channels];
-            let conv = Channels {
+            let conv = DepthwiseNhwc {
                 x: &x,
-                start: 0,
+                first_row: 0,
                 batch: 2,
                 channels,
                 input,
@@ -331,11 +369,11 @@ fn kernels_of_single_channels() {
                 dilation,
                 padding,
                 weights: &weights,
-                bias: &bias,
             };
             let mut out = vec![f32::NAN; 2 * output[0] * output[1] * channels];
-            let open = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
-            conv.write(isa, open, &mut out, None).unwrap();
+            let activation = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
+            let open = BiasActivation { bias: &bias, activation };
+            conv.run(isa, open, &mut out, None).unwrap();
             for (index, found) in out.iter().enumerate() {
                 let (channel, pixel) = (index % channels, index / channels);
                 let (col, row) = (pixel % output[1], pixel / output[1] % output[0]);
@@ -357,23 +395,23 @@ fn kernels_of_single_channels() {
             }
             // The same rows, with other ones behind them, begin at another place.
             let line = input[1] * channels;
-            for (more, start) in [(0, 5), (3, 1), (3, 20)] {
+            for (more, first_row) in [(0, 5), (3, 1), (3, 20)] {
                 let mut ring = x.clone();
                 ring.resize(x.len() + more * line, f32::NAN);
-                ring.rotate_right(start * line);
+                ring.rotate_right(first_row * line);
                 let mut same = vec![f32::NAN; out.len()];
-                let conv = Channels { x: &ring, start, ..conv };
-                conv.write(isa, open, &mut same, None).unwrap();
-                assert_eq!(same, out, "{isa:?}, {more} rows more, from row {start} on");
-                let outside = Channels { start: 2 * input[0] + more, ..conv };
-                assert_eq!(outside.write(isa, open, &mut same, None), None);
+                let conv = DepthwiseNhwc { x: &ring, first_row, ..conv };
+                conv.run(isa, open, &mut same, None).unwrap();
+                assert_eq!(same, out, "{isa:?}, {more} rows more, from row {first_row} on");
+                let outside = DepthwiseNhwc { first_row: 2 * input[0] + more, ..conv };
+                assert!(outside.run(isa, open, &mut same, None).is_err());
             }
-            assert_eq!(conv.write(isa, open, &mut out[1..], None), None);
+            assert!(conv.run(isa, open, &mut out[1..], None).is_err());
             for dim in 0..2 {
                 let (mut still, mut folded) = (conv, conv);
                 (still.stride[dim], folded.dilation[dim]) = (0, 0);
-                assert_eq!(still.write(isa, open, &mut out, None), None);
-                assert_eq!(folded.write(isa, open, &mut out, None), None);
+                assert!(still.run(isa, open, &mut out, None).is_err());
+                assert!(folded.run(isa, open, &mut out, None).is_err());
             }
         }
     }

@@ -1,14 +1,16 @@
 //! Tiles of a product of integers, whose sums stay in registers.
 
-#![expect(unsafe_code, reason = "reads operands and writes sums through checked pointers")]
+#![expect(unsafe_code, reason = "loads operands and stores accumulators through checked pointers")]
 
 use core::marker::PhantomData;
 
-use super::{End, Product, Zero, end::two_at};
+use super::{Q8Gemm, ZeroPoint};
 use crate::{
     Int, Isa, Routine, Simd,
-    indirect::{Places, ZEROS},
-    parallel::Shared,
+    epilogue::{Epilogue, Origin, OutputTile},
+    igemm::{InputRows, PADDING_OFFSET, WeightShape},
+    parallel::SharedSlice,
+    qgemm::requantize::load_pair_ptr,
 };
 
 /// Bytes of prepared rows that stay in the nearest cache beside a panel of weights.
@@ -20,7 +22,7 @@ const FAR: usize = 128 << 10;
 /// Rows such that two vectors of sums each, with those of the operands, fill the registers.
 const fn tile_rows<S: Simd>() -> usize {
     match (S::LANES, S::REGISTERS) {
-        (_, 32) if S::QUADS => 12,
+        (_, 32) if S::HAS_DOT4 => 12,
         (_, 32) => 8,
         (8, 16) => 6,
         _ => 4,
@@ -28,13 +30,13 @@ const fn tile_rows<S: Simd>() -> usize {
 }
 
 /// Numbers of a row that are multiplied together.
-const fn group_len<S: Simd>() -> usize {
-    if S::QUADS { 4 } else { 2 }
+const fn dot_len<S: Simd>() -> usize {
+    if S::HAS_DOT4 { 4 } else { 2 }
 }
 
 /// Bytes of the sum of a column of weights, where there is one.
-pub(crate) const fn sum_bytes<S: Simd>() -> usize {
-    if S::QUADS { size_of::<i32>() } else { 0 }
+pub(crate) const fn column_sum_bytes<S: Simd>() -> usize {
+    if S::HAS_DOT4 { size_of::<i32>() } else { 0 }
 }
 
 struct Sizes;
@@ -44,26 +46,26 @@ impl Routine for Sizes {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> [usize; 3] {
-        const { [tile_rows::<S>(), group_len::<S>(), sum_bytes::<S>()] }
+        const { [tile_rows::<S>(), dot_len::<S>(), column_sum_bytes::<S>()] }
     }
 }
 
 /// Rows of the tallest tile.
-pub(super) fn rows(isa: Isa) -> usize {
+pub(super) fn max_rows(isa: Isa) -> usize {
     isa.run(Sizes)[0]
 }
 
 /// Numbers of a row that are multiplied together.
-pub(crate) fn group(isa: Isa) -> usize {
+pub(crate) fn group_len(isa: Isa) -> usize {
     isa.run(Sizes)[1]
 }
 
 /// Bytes of the sum of a column of weights, where there is one.
-pub(super) fn sum_len(isa: Isa) -> usize {
+pub(super) fn column_sum_len(isa: Isa) -> usize {
     isa.run(Sizes)[2]
 }
 
-/// See [`Simd::OFFSET`].
+/// See [`Simd::DOT4_OFFSET`].
 struct Offset;
 
 impl Routine for Offset {
@@ -71,21 +73,22 @@ impl Routine for Offset {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> u8 {
-        S::OFFSET
+        S::DOT4_OFFSET
     }
 }
 
 /// What bytes have added where they are multiplied in quads.
-pub(super) fn offset(isa: Isa) -> u8 {
+pub(crate) fn dot4_offset(isa: Isa) -> u8 {
     isa.run(Offset)
 }
 
 /// Rows that are prepared at a time: few where all weights stay in the cache beside them, else
 /// more, since weights are read again for each block.
-pub(super) fn block_rows(isa: Isa, inner: usize, cols: usize, all: usize) -> usize {
+pub(super) fn block_rows(isa: Isa, shape: WeightShape, all: usize) -> usize {
+    let WeightShape { inner, cols } = shape;
     let bytes = if inner.saturating_mul(cols) <= FAR { NEAR } else { FAR };
-    let unit = rows(isa);
-    let most = bytes / (4 * inner.div_ceil(group(isa))).max(1) / unit * unit;
+    let unit = max_rows(isa);
+    let most = bytes / (4 * inner.div_ceil(group_len(isa))).max(1) / unit * unit;
     most.clamp(unit, 64 * unit).min(all)
 }
 
@@ -98,27 +101,31 @@ const CHAINS: usize = 4;
 /// Two vectors of groups can be read there.
 #[inline(always)]
 unsafe fn columns<S: Simd>(simd: S, from: *const i8) -> [S::I32; 2] {
-    if const { S::QUADS } {
+    if const { S::HAS_DOT4 } {
         // SAFETY: demanded of the caller.
-        return unsafe { two_at(simd, from.cast()) };
+        return unsafe { load_pair_ptr(simd, from.cast()) };
     }
     // SAFETY: demanded of the caller.
-    let first = unsafe { simd.load_pairs_at(from) };
-    let next = from.wrapping_add(const { group_len::<S>() * S::LANES });
+    let first = unsafe { simd.load_widened_i8_ptr(from) };
+    let next = from.wrapping_add(const { dot_len::<S>() * S::LANES });
     // SAFETY: as above.
-    [first, unsafe { simd.load_pairs_at(next) }]
+    [first, unsafe { simd.load_widened_i8_ptr(next) }]
 }
 
 /// Adds the products of the groups of a word with those of a column.
 #[inline(always)]
 fn add<S: Simd>(simd: S, sum: S::I32, word: S::I32, column: S::I32) -> S::I32 {
-    if const { S::QUADS } { simd.add_quads(sum, word, column) } else { sum.add_pairs(word, column) }
+    if const { S::HAS_DOT4 } {
+        simd.add_dot4(sum, word, column)
+    } else {
+        sum.add_dot2(word, column)
+    }
 }
 
-/// An integer with [`Simd::OFFSET`] added: the sign is flipped where that is 128.
+/// An integer with [`Simd::DOT4_OFFSET`] added: the sign is flipped where that is 128.
 #[inline(always)]
 fn flipped<S: Simd>(x: i8) -> u8 {
-    x.cast_unsigned() ^ S::OFFSET
+    x.cast_unsigned() ^ S::DOT4_OFFSET
 }
 
 /// The most integers that are written in one piece.
@@ -133,7 +140,7 @@ trait Prepare {
     fn write(&self, x: &[i8], to: &mut [Self::To], len: usize);
 }
 
-/// Adds [`Simd::OFFSET`].
+/// Adds [`Simd::DOT4_OFFSET`].
 struct Flip<S>(PhantomData<S>);
 
 impl<S: Simd> Prepare for Flip<S> {
@@ -142,7 +149,7 @@ impl<S: Simd> Prepare for Flip<S> {
     #[inline(always)]
     fn write(&self, x: &[i8], to: &mut [u8], len: usize) {
         // Short runs are written in one piece, in words that the compiler joins.
-        let signs = const { u64::from_ne_bytes([S::OFFSET; 8]) };
+        let signs = const { u64::from_ne_bytes([S::DOT4_OFFSET; 8]) };
         let pieces = x.first_chunk::<SHORT>().zip(to.first_chunk_mut::<SHORT>());
         match pieces {
             Some((x, to)) if len <= SHORT => {
@@ -167,8 +174,8 @@ impl Prepare for Widen {
 }
 
 /// Rows and panels of a product that one thread computes.
-pub(super) struct Area<'p, 'd, E: End> {
-    pub(super) product: Product<'d>,
+pub(super) struct Block<'p, 'd, E: Epilogue> {
+    pub(super) product: Q8Gemm<'d>,
     /// Numbers of a row.
     pub(super) inner: usize,
     /// Columns of a panel.
@@ -176,40 +183,41 @@ pub(super) struct Area<'p, 'd, E: End> {
     /// From and to.
     pub(super) rows: (usize, usize),
     /// Rows that are prepared at a time.
-    pub(super) block: usize,
+    pub(super) block_rows: usize,
     /// From and to.
     pub(super) panels: (usize, usize),
     /// Where prepared rows go: a block of them, from a place on.
-    pub(super) scratch: (&'p Shared<'p, i32>, usize),
-    pub(super) out: &'p Shared<'p, E::Out>,
-    pub(super) at: usize,
-    pub(super) step: usize,
-    pub(super) end: &'p E,
+    pub(super) scratch: &'p SharedSlice<'p, i32>,
+    pub(super) scratch_start: usize,
+    pub(super) out: &'p SharedSlice<'p, E::Out>,
+    pub(super) offset: usize,
+    pub(super) row_stride: usize,
+    pub(super) epilogue: &'p E,
 }
 
 /// Computes `area`, which was checked.
 #[inline(never)]
-pub(super) fn run<E: End>(isa: Isa, area: Area<'_, '_, E>) {
-    let words = area.inner.div_ceil(group(isa));
-    for from in (area.rows.0..area.rows.1).step_by(area.block) {
-        let count = area.block.min(area.rows.1 - from);
-        let (shared, start) = area.scratch;
+pub(super) fn run<E: Epilogue>(isa: Isa, area: Block<'_, '_, E>) {
+    let words = area.inner.div_ceil(group_len(isa));
+    for from in (area.rows.0..area.rows.1).step_by(area.block_rows) {
+        let count = area.block_rows.min(area.rows.1 - from);
+        let start = area.scratch_start;
         // SAFETY: each thread has a part of its own.
-        let block = unsafe { shared.part(start, count * words) };
+        let block = unsafe { area.scratch.slice_mut(start, count * words) };
         isa.run(Rows { area: &area, from, count, block });
         isa.run(Tiles { area: &area, from, count, block });
     }
 }
 
 /// Prepares rows of a block. Apart from [`Tiles`], so that its registers are not in their way.
-struct Rows<'a, 'p, 'd, E: End> {
-    area: &'a Area<'p, 'd, E>,
+struct Rows<'a, 'p, 'd, E: Epilogue> {
+    area: &'a Block<'p, 'd, E>,
     from: usize,
     count: usize,
     block: &'a mut [i32],
 }
 
-impl<E: End> Routine for Rows<'_, '_, '_, E> {
+impl<E: Epilogue> Routine for Rows<'_, '_, '_, E> {
     type Output = ();
 
     #[inline(always)]
@@ -220,11 +228,11 @@ impl<E: End> Routine for Rows<'_, '_, '_, E> {
             x.iter().zip(block).for_each(|(x, to)| *to = flipped::<S>(*x));
             return;
         }
-        let words = area.inner.div_ceil(group_len::<S>());
+        let words = area.inner.div_ceil(dot_len::<S>());
         for row in 0..count {
             let (to, row) = (&mut block[row * words..], from + row);
             let zero = area.zero(row);
-            if const { S::QUADS } {
+            if const { S::HAS_DOT4 } {
                 let (to, zero) = (bytemuck::cast_slice_mut(to), flipped::<S>(zero));
                 area.prepare(row, to, zero, &Flip::<S>(PhantomData));
             } else {
@@ -236,14 +244,14 @@ impl<E: End> Routine for Rows<'_, '_, '_, E> {
 }
 
 /// Multiplies the prepared rows of a block with all panels.
-struct Tiles<'a, 'p, 'd, E: End> {
-    area: &'a Area<'p, 'd, E>,
+struct Tiles<'a, 'p, 'd, E: Epilogue> {
+    area: &'a Block<'p, 'd, E>,
     from: usize,
     count: usize,
     block: &'a [i32],
 }
 
-impl<E: End> Routine for Tiles<'_, '_, '_, E> {
+impl<E: Epilogue> Routine for Tiles<'_, '_, '_, E> {
     type Output = ();
 
     #[inline(always)]
@@ -258,12 +266,12 @@ impl<E: End> Routine for Tiles<'_, '_, '_, E> {
     }
 }
 
-impl<E: End> Area<'_, '_, E> {
+impl<E: Epilogue> Block<'_, '_, E> {
     /// Some rows that lie together as they do when they are prepared.
     #[inline(always)]
     fn whole<S: Simd>(&self, from: usize, count: usize) -> Option<&[i8]> {
-        let Places::Rows { step } = self.product.places else { return None };
-        let is_whole = S::QUADS && step == self.inner && self.inner.is_multiple_of(4);
+        let InputRows::Strided { stride: step } = self.product.input_rows else { return None };
+        let is_whole = S::HAS_DOT4 && step == self.inner && self.inner.is_multiple_of(4);
         is_whole.then(|| &self.product.x[from * step..][..count * step])
     }
 
@@ -271,30 +279,30 @@ impl<E: End> Area<'_, '_, E> {
     /// row may be written over.
     #[inline(always)]
     fn prepare<P: Prepare>(&self, row: usize, to: &mut [P::To], zero: P::To, how: &P) {
-        let Product { x, places, channels, .. } = self.product;
-        match places {
-            Places::Rows { step } => how.write(&x[row * step..], to, channels),
-            Places::Taps { at, taps } if channels <= SHORT => {
-                let places = &at[row * taps..][..taps];
+        let Q8Gemm { x, input_rows, channels, .. } = self.product;
+        match input_rows {
+            InputRows::Strided { stride } => how.write(&x[row * stride..], to, channels),
+            InputRows::Indirect { offsets, taps } if channels <= SHORT => {
+                let places = &offsets[row * taps..][..taps];
                 for (&place, start) in places.iter().zip((0..).step_by(channels.max(1))) {
                     let to = &mut to[start..];
-                    if place == ZEROS {
+                    if place == PADDING_OFFSET {
                         to[..channels].fill(zero);
                     } else {
                         how.write(&x[place as usize..], to, channels);
                     }
                 }
             }
-            Places::Taps { at, taps } => {
-                let mut places = &at[row * taps..][..taps];
+            InputRows::Indirect { offsets, taps } => {
+                let mut places = &offsets[row * taps..][..taps];
                 let mut to = &mut *to;
                 while let Some(&first) = places.first() {
                     // Taps that follow each other are copied together.
                     let next = |at: usize| first.wrapping_add((at * channels) as u32);
-                    let follows = |at: &usize| first != ZEROS && places[*at] == next(*at);
+                    let follows = |at: &usize| first != PADDING_OFFSET && places[*at] == next(*at);
                     let count = 1 + (1..places.len()).take_while(follows).count();
                     let len = count * channels;
-                    if first == ZEROS {
+                    if first == PADDING_OFFSET {
                         to[..len].fill(zero);
                     } else {
                         how.write(&x[first as usize..], to, len);
@@ -309,9 +317,9 @@ impl<E: End> Area<'_, '_, E> {
     /// What zero is stored as.
     #[inline(always)]
     fn zero(&self, row: usize) -> i8 {
-        match self.product.zero {
-            Zero::All(zero) => zero,
-            Zero::Rows(all) => all[row],
+        match self.product.zero_point {
+            ZeroPoint::PerTensor(zero) => zero,
+            ZeroPoint::PerRow(all) => all[row],
         }
     }
 
@@ -325,19 +333,19 @@ impl<E: End> Area<'_, '_, E> {
         row: usize,
         first: usize,
     ) -> [[S::I32; 2]; R] {
-        let start = self.end.start(simd, first);
+        let start = self.epilogue.initial_accumulators(simd, first);
         let mut all = [start; R];
-        if const { S::QUADS } {
+        if const { S::HAS_DOT4 } {
             // SAFETY: a panel begins with two vectors of sums.
-            let sums = unsafe { two_at(simd, panel.cast()) };
-            match self.product.zero {
-                Zero::All(zero) => {
-                    let more = simd.splat_i32(i32::from(zero) + i32::from(S::OFFSET));
+            let sums = unsafe { load_pair_ptr(simd, panel.cast()) };
+            match self.product.zero_point {
+                ZeroPoint::PerTensor(zero) => {
+                    let more = simd.splat_i32(i32::from(zero) + i32::from(S::DOT4_OFFSET));
                     all = [[start[0] - sums[0] * more, start[1] - sums[1] * more]; R];
                 }
-                Zero::Rows(zeros) => {
+                ZeroPoint::PerRow(zeros) => {
                     for (all, zero) in all.iter_mut().zip(&zeros[row..][..R]) {
-                        let more = simd.splat_i32(i32::from(*zero) + i32::from(S::OFFSET));
+                        let more = simd.splat_i32(i32::from(*zero) + i32::from(S::DOT4_OFFSET));
                         *all = [start[0] - sums[0] * more, start[1] - sums[1] * more];
                     }
                 }
@@ -378,10 +386,10 @@ impl<E: End> Area<'_, '_, E> {
         (from, row): (usize, usize),
         block: &[i32],
     ) {
-        let group = const { group_len::<S>() };
+        let group = const { dot_len::<S>() };
         let words = self.inner.div_ceil(group);
         let rows = &block[row * words..][..R * words];
-        let of_sums = self.width * const { sum_bytes::<S>() };
+        let of_sums = self.width * const { column_sum_bytes::<S>() };
         let size = of_sums + group * self.width * words;
         let weights = &self.product.weights[panel * size..][..size];
         let first = panel * self.width;
@@ -426,8 +434,11 @@ impl<E: End> Area<'_, '_, E> {
         let row = from + row;
         // SAFETY: `write` saw that the target holds the rows, and threads have rows or panels of
         // their own.
-        let to = unsafe { self.out.pointer(self.at + row * self.step + first) };
+        let to = unsafe { self.out.ptr_at(self.offset + row * self.row_stride + first) };
         // SAFETY: as above; `write` asked `fits`.
-        unsafe { self.end.write_tile(simd, sums, (row, first), (to, self.step), len) };
+        unsafe {
+            let tile = OutputTile { ptr: to, row_stride: self.row_stride, cols: len };
+            self.epilogue.store_tile(simd, sums, Origin { row, col: first }, tile);
+        };
     }
 }
