@@ -94,7 +94,7 @@ impl CacheArgs {
         let weight_cache = self.weight_cache.as_deref().map(Arc::from);
         let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
         model.load_method(name)?;
-        for problem in model.cache_problems() {
+        for problem in model.weight_cache_errors() {
             crate::say(format_args!("warning: {problem}"));
         }
         Ok(model)

@@ -34,7 +34,7 @@ impl Backend for Xnnpack {
         let mut graph = blob::read(source.blob, source.named_data)?;
         fuse::nodes(&mut graph);
         let room = Room::of(source.memory_limit.min(MOST_BYTES));
-        let plan = Plan::new(&graph, source.prepared, room)?;
+        let plan = Plan::new(&graph, source.weight_cache, room)?;
         Ok(DelegateHandle::Owned(Box::new(Runner::new(plan, source.memory_limit)?)))
     }
 }

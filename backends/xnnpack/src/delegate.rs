@@ -175,11 +175,11 @@ impl<'a> Runner<'a> {
 }
 
 impl Delegate for Runner<'_> {
-    fn inputs(&self) -> usize {
+    fn num_inputs(&self) -> usize {
         self.plan.inputs
     }
 
-    fn keeps_rows(&self, rank: usize, dim: usize) -> bool {
+    fn is_independent_along(&self, rank: usize, dim: usize) -> bool {
         self.plan.rows.is_some_and(|rows| rows.are_apart(rank, dim))
     }
 
@@ -324,7 +324,7 @@ fn widen(view: &TensorView<'_>, dtype: Dtype, to: &mut [u8]) -> Result<(), Error
                 Dtype::Bf16 => ScalarType::BFloat16,
                 _ => ScalarType::Int,
             };
-            return Err(Error::DtypeMismatch { wanted, found });
+            return Err(Error::DtypeMismatch { expected: wanted, found });
         }
     }
     Ok(())
@@ -355,7 +355,7 @@ fn narrow(from: &[u8], store: Store, out: &mut TensorMut<'_, '_>) -> Result<(), 
             }
             to.copy_from_slice(from);
         }
-        (store, found) => return Err(Error::DtypeMismatch { wanted: scalar(store), found }),
+        (store, found) => return Err(Error::DtypeMismatch { expected: scalar(store), found }),
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ mod rows;
 
 use std::{borrow::Cow, cell::RefCell};
 
-use afferent_core::{BlobEntry, Error, Prepared};
+use afferent_core::{BlobEntry, Error, WeightCache};
 use blocks::Part;
 use prepare::Prepare;
 use rows::Rows;
@@ -104,7 +104,7 @@ impl<'a> Plan<'a> {
     /// When a node asks for what no operation does, or there is no room.
     pub(crate) fn new(
         graph: &Graph<'a>,
-        prepared: Option<&dyn Prepared>,
+        prepared: Option<&dyn WeightCache>,
         room: Room,
     ) -> Result<Self, Error> {
         let room = RefCell::new(room);

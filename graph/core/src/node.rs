@@ -193,7 +193,7 @@ pub enum NodeError {
 impl NodeError {
     /// Whether the call was given up because it was cancelled, which is no fault of the node.
     pub fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Cancelled | Self::Tensor(afferent_core::Error::Cancelled))
+        matches!(self, Self::Cancelled | Self::Tensor(afferent_core::Error::Canceled))
     }
 }
 

@@ -179,7 +179,7 @@ impl MethodContents {
             operators: Vec::new(),
             delegates: Vec::new(),
             planned_bytes: (1..).zip(plan.planned_buffer_sizes().iter()).collect(),
-            table_bytes: Method::memory_needed(plan),
+            table_bytes: Method::table_bytes(plan),
             constants: Total::default(),
             external: Vec::new(),
             mutable_buffers: Vec::new(),

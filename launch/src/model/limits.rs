@@ -50,7 +50,7 @@ impl Limits {
     /// Options of one call.
     pub(super) fn of_run<'r>(&self, cancelled: &'r AtomicBool) -> RunOptions<'r> {
         let Self { instruction_limit, .. } = *self;
-        RunOptions { cancelled: Some(cancelled), instruction_limit, ..RunOptions::default() }
+        RunOptions { canceled: Some(cancelled), instruction_limit, ..RunOptions::default() }
     }
 
     /// The flag that ends a run, which is set once the time is over.

@@ -1,27 +1,27 @@
-//! The arguments of one call.
+//! Arguments of one call.
 
-#![expect(unsafe_code, reason = "hands out several tensors of one table at a time")]
+#![expect(unsafe_code, reason = "lends several tensors of one table at a time")]
 
 use core::cell::{Cell, UnsafeCell};
 
 use crate::{Arg, Dims, EValue, Error, Scalar, ScalarType, TensorMut, TensorSlot, TensorView};
 
-/// What each argument of a call is.
+/// Kinds of the arguments of a call.
 #[derive(Debug, Clone, Copy)]
 pub enum Signature {
-    /// Of a kernel: its list.
+    /// Signature of a kernel: one kind for each argument.
     Kernel(&'static [Arg]),
-    /// Of a delegate: so many inputs, then outputs.
+    /// Signature of a delegate: input tensors, then output tensors.
     Delegate {
         /// Number of inputs.
         inputs: usize,
     },
 }
 
-/// The arguments of one call of a kernel or a delegate.
+/// Arguments of one call of a kernel or a delegate.
 ///
-/// Arguments are asked for by their place in the operator's schema. What a call reads stays
-/// borrowed for the whole call; what it writes is borrowed one at a time.
+/// An argument is addressed by its index in the operator's schema. Inputs stay borrowed for the
+/// whole call; outputs are borrowed one at a time.
 pub struct Args<'a> {
     values: &'a [Cell<EValue<'a>>],
     slots: &'a [UnsafeCell<TensorSlot<'a>>],
@@ -30,12 +30,12 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// The arguments `ids`, places in `values`, of a call with `signature`.
+    /// Arguments of a call with `signature`; `ids` are indices into `values`.
     ///
     /// # Safety
-    /// While the result or anything borrowed from it lives, nothing else touches `slots`. No
-    /// tensor that the signature calls written is, or shares memory with, another tensor of the
-    /// call.
+    /// While the result or anything borrowed from it lives, nothing else accesses `slots`. No
+    /// tensor that the call writes according to `signature` is, or shares memory with, another
+    /// tensor of the call.
     pub unsafe fn new(
         values: &'a [Cell<EValue<'a>>],
         slots: &'a [UnsafeCell<TensorSlot<'a>>],
@@ -53,7 +53,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -73,10 +73,10 @@ impl<'a> Args<'a> {
         cell.map_or(EValue::None, Cell::get)
     }
 
-    /// The tensor at `index`.
+    /// Input tensor at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is absent, not a tensor, or not one that the call reads.
+    /// [`Error::InvalidArgument`] if it is absent, not a tensor, or not an input.
     #[inline]
     pub fn tensor(&self, index: usize) -> Result<TensorView<'a>, Error> {
         match (self.arg(index), self.value(index)) {
@@ -85,10 +85,10 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The tensor at `index`, unless it is none.
+    /// Input tensor at `index`; `None` if it is absent.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is not a tensor, or not one that the call reads.
+    /// [`Error::InvalidArgument`] if it is not a tensor, or not an input.
     pub fn opt_tensor(&self, index: usize) -> Result<Option<TensorView<'a>>, Error> {
         match (self.arg(index), self.value(index)) {
             (Some(Arg::OptTensor), EValue::None) => Ok(None),
@@ -96,10 +96,10 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The tensors at `index`, some of which may be absent.
+    /// List of input tensors at `index`. Elements may be absent.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not a list of tensors that the call reads.
+    /// [`Error::InvalidArgument`] if it is not a list of input tensors.
     pub fn tensor_list(&self, index: usize) -> Result<TensorList<'a>, Error> {
         match (self.arg(index), self.value(index)) {
             (
@@ -118,123 +118,131 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The tensor at `index`, to write, and for an in-place argument also to read.
+    /// Output tensor at `index`, or an in-place argument, which may also be read.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is not a tensor that the call writes.
+    /// [`Error::InvalidArgument`] if the call does not write a tensor at `index`.
     #[inline]
     pub fn out(&mut self, index: usize) -> Result<TensorMut<'_, 'a>, Error> {
-        // SAFETY: `new` demands that a written tensor is no other argument of the call, `out_cell`
-        // saw that it may be written, and `self` stays borrowed.
+        // SAFETY: `new` requires that a written tensor is no other argument of the call, `out_cell`
+        // checked that it is writable, and `self` stays borrowed.
         Ok(unsafe { TensorMut::new(self.out_cell(index)?) })
     }
 
-    /// The tensors at `indices`, to write.
+    /// Output tensors at `indices`.
     ///
     /// # Errors
-    /// As [`Args::out`], and when `indices` are not ascending.
+    /// As [`Args::out`], and if `indices` are not strictly ascending.
     pub fn outs<const N: usize>(
         &mut self,
         indices: [usize; N],
     ) -> Result<[TensorMut<'_, 'a>; N], Error> {
         if !indices.is_sorted_by(|a, b| a < b) {
-            return Err(Error::Internal { reason: "outputs are asked for in ascending order" });
+            return Err(Error::Internal { reason: "output indices must be ascending" });
         }
         let Some(&first) = indices.first() else {
-            return Err(Error::Internal { reason: "at least one output is asked for" });
+            return Err(Error::Internal { reason: "at least one output index is required" });
         };
         let mut cells = [self.out_cell(first)?; N];
         for (cell, index) in cells.iter_mut().zip(indices) {
             *cell = self.out_cell(index)?;
         }
-        // SAFETY: `new` demands that a written tensor is no other argument of the call, `target`
-        // saw that it may be written, and the indices are different.
+        // SAFETY: `new` requires that a written tensor is no other argument of the call,
+        // `writable_slot` checked that it is writable, and the indices are distinct.
         Ok(cells.map(|cell| unsafe { TensorMut::new(cell) }))
     }
 
     #[inline]
     fn out_cell(&self, index: usize) -> Result<&'a UnsafeCell<TensorSlot<'a>>, Error> {
         match (self.arg(index), self.value(index)) {
-            (Some(Arg::Out | Arg::InOut), EValue::Tensor(slot)) => self.target(slot, index),
-            _ => Err(invalid(index, "a tensor to write")),
+            (Some(Arg::Out | Arg::InOut), EValue::Tensor(slot)) => self.writable_slot(slot, index),
+            _ => Err(invalid(index, "an output tensor")),
         }
     }
 
-    /// The slot of a tensor that the call writes, if that is allowed.
+    /// Slot of an output tensor, checked to be writable.
     #[inline]
-    fn target(&self, slot: u32, index: usize) -> Result<&'a UnsafeCell<TensorSlot<'a>>, Error> {
+    fn writable_slot(
+        &self,
+        slot: u32,
+        index: usize,
+    ) -> Result<&'a UnsafeCell<TensorSlot<'a>>, Error> {
         let Some(cell) = self.slots.get(slot as usize) else {
-            return Err(invalid(index, "a tensor to write"));
+            return Err(invalid(index, "an output tensor"));
         };
-        // SAFETY: `new` demands that nothing else touches the slots; a borrow of this tensor by
-        // the call itself would have ended, since `self` is borrowed anew.
+        // SAFETY: `new` requires that nothing else accesses the slots; an earlier borrow of this
+        // tensor by the call has ended, because `self` is borrowed again.
         let slot = unsafe { &*cell.get() };
-        let (start, end) = slot.extent();
+        let (start, end) = slot.address_range();
         if slot.is_writable() || start == end {
             Ok(cell)
         } else {
-            Err(invalid(index, "a tensor that may be written, not a constant or an input"))
+            Err(invalid(index, "a writable tensor, not a constant or an input"))
         }
     }
 
-    /// Number of tensors in the list at `index` that the call writes.
+    /// Number of tensors in the output list at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is not such a list.
+    /// [`Error::InvalidArgument`] if it is not a list of output tensors.
     pub fn out_list_len(&self, index: usize) -> Result<usize, Error> {
         self.out_ids(index).map(<[u32]>::len)
     }
 
-    /// The tensor at `item` of the list at `index`, to write.
+    /// Tensor `item` of the output list at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is no such list or item.
+    /// [`Error::InvalidArgument`] if there is no such list or item.
     pub fn out_list(&mut self, index: usize, item: usize) -> Result<TensorMut<'_, 'a>, Error> {
         let id = self.out_ids(index)?.get(item);
         match id.and_then(|&id| self.values.get(id as usize)).map(Cell::get) {
-            // SAFETY: as in `out`.
-            Some(EValue::Tensor(slot)) => Ok(unsafe { TensorMut::new(self.target(slot, index)?) }),
-            _ => Err(invalid(index, "a longer list of tensors to write")),
+            Some(EValue::Tensor(slot)) => {
+                let cell = self.writable_slot(slot, index)?;
+                // SAFETY: as in `out`.
+                Ok(unsafe { TensorMut::new(cell) })
+            }
+            _ => Err(invalid(index, "a longer list of output tensors")),
         }
     }
 
     fn out_ids(&self, index: usize) -> Result<&'a [u32], Error> {
         match (self.arg(index), self.value(index)) {
             (Some(Arg::OutList), EValue::TensorList(ids)) => Ok(ids),
-            _ => Err(invalid(index, "a list of tensors to write")),
+            _ => Err(invalid(index, "a list of output tensors")),
         }
     }
 
-    /// Makes the tensor at `index` a view of the one at `source`, with `sizes`.
+    /// Makes the tensor at `index` a view with `sizes` of the tensor at `source`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not such tensors or differ in bytes or dtype.
+    /// [`Error::InvalidArgument`] if `index` is not a view argument or `source` not an input
+    /// tensor; [`Error::InvalidTensor`] if the two differ in dtype or number of bytes.
     pub fn set_view(&mut self, index: usize, source: usize, sizes: &[usize]) -> Result<(), Error> {
         let (Some(Arg::View), EValue::Tensor(view), Some(Arg::Tensor), EValue::Tensor(from)) =
             (self.arg(index), self.value(index), self.arg(source), self.value(source))
         else {
-            return Err(invalid(index, "a tensor that can be a view"));
+            return Err(invalid(index, "a tensor that can become a view"));
         };
         let (Some(view), Some(from)) =
             (self.slots.get(view as usize), self.slots.get(from as usize))
         else {
-            return Err(invalid(index, "a tensor that can be a view"));
+            return Err(invalid(index, "a tensor that can become a view"));
         };
         if core::ptr::eq(view, from) {
-            return Err(invalid(index, "another tensor than the source"));
+            return Err(invalid(index, "a tensor other than the source"));
         }
-        // SAFETY: `new` demands that nothing else touches the slots; the two are different, and
-        // a tensor that may become a view is never lent out.
+        // SAFETY: `new` requires that nothing else accesses the slots; the two are distinct, and
+        // a tensor that may become a view is never lent.
         let view = unsafe { &mut *view.get() };
-        // SAFETY: as above; others may read this slot at the same time.
+        // SAFETY: as above; input tensors may be borrowed from this slot, but only for reading.
         let from = unsafe { &*from.get() };
         view.alias(from, sizes)
     }
 
-    /// Sets the scalar at `index`.
+    /// Sets the output scalar at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is not one that the call writes.
+    /// [`Error::InvalidArgument`] if it is not an output scalar.
     pub fn set_scalar(&mut self, index: usize, value: Scalar) -> Result<(), Error> {
         let cell = self.ids.get(index).and_then(|&id| self.values.get(id as usize));
         match (self.arg(index), cell) {
@@ -242,22 +250,22 @@ impl<'a> Args<'a> {
                 cell.set(value.to_value());
                 Ok(())
             }
-            _ => Err(invalid(index, "a scalar to write")),
+            _ => Err(invalid(index, "an output scalar")),
         }
     }
 
-    /// The number at `index`.
+    /// Number at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is none, or no number.
+    /// [`Error::InvalidArgument`] if it is absent or not a number.
     pub fn scalar(&self, index: usize) -> Result<Scalar, Error> {
         self.opt_scalar(index)?.ok_or_else(|| invalid(index, "a number"))
     }
 
-    /// The number at `index`, unless it is none.
+    /// Number at `index`; `None` if it is absent.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is no number.
+    /// [`Error::InvalidArgument`] if it is not a number.
     pub fn opt_scalar(&self, index: usize) -> Result<Option<Scalar>, Error> {
         match self.value(index) {
             EValue::None => Ok(None),
@@ -268,18 +276,18 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The integer at `index`.
+    /// Integer at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is not an integer.
+    /// [`Error::InvalidArgument`] if it is absent or not an integer.
     pub fn int(&self, index: usize) -> Result<i64, Error> {
         self.opt_int(index)?.ok_or(invalid(index, "an int"))
     }
 
-    /// The integer at `index`, unless it is none.
+    /// Integer at `index`; `None` if it is absent.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is not an integer.
+    /// [`Error::InvalidArgument`] if it is not an integer.
     pub fn opt_int(&self, index: usize) -> Result<Option<i64>, Error> {
         match self.value(index) {
             EValue::None => Ok(None),
@@ -289,34 +297,34 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The floating-point number at `index`.
+    /// Floating-point number at `index`. Integers and booleans are converted.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is none, or no number.
+    /// [`Error::InvalidArgument`] if it is absent or not a number.
     pub fn double(&self, index: usize) -> Result<f64, Error> {
         self.scalar(index).map(Scalar::to_f64)
     }
 
-    /// The floating-point number at `index`, unless it is none.
+    /// Floating-point number at `index`; `None` if it is absent.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is no number.
+    /// [`Error::InvalidArgument`] if it is not a number.
     pub fn opt_double(&self, index: usize) -> Result<Option<f64>, Error> {
         Ok(self.opt_scalar(index)?.map(Scalar::to_f64))
     }
 
-    /// The truth value at `index`.
+    /// Boolean at `index`. A number is true if it is not zero.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is none, or no number.
+    /// [`Error::InvalidArgument`] if it is absent or not a number.
     pub fn bool(&self, index: usize) -> Result<bool, Error> {
         self.scalar(index).map(Scalar::to_bool)
     }
 
-    /// The string at `index`, unless it is none.
+    /// String at `index`; `None` if it is absent.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is not a string.
+    /// [`Error::InvalidArgument`] if it is not a string.
     pub fn opt_str(&self, index: usize) -> Result<Option<&'a str>, Error> {
         match self.value(index) {
             EValue::None => Ok(None),
@@ -325,28 +333,28 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The dtype at `index`, unless it is none.
+    /// Dtype at `index`; `None` if it is absent.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is not the number of a dtype.
+    /// [`Error::InvalidArgument`] if it is not the code of a dtype.
     pub fn opt_dtype(&self, index: usize) -> Result<Option<ScalarType>, Error> {
         let code = self.opt_int(index)?;
-        let unknown = invalid(index, "the number of a dtype");
+        let unknown = invalid(index, "the code of a dtype");
         code.map(|code| ScalarType::from_code(code).ok_or(unknown)).transpose()
     }
 
-    /// The integers at `index`.
+    /// List of integers at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not a list of integers.
+    /// [`Error::InvalidArgument`] if it is absent or not a list of integers.
     pub fn int_list(&self, index: usize) -> Result<IntList<'a>, Error> {
         self.opt_int_list(index)?.ok_or(invalid(index, "a list of ints"))
     }
 
-    /// The integers at `index`, unless it is none. A single integer is a list of one.
+    /// List of integers at `index`; `None` if it is absent. A single integer is a list of one.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not a list of integers.
+    /// [`Error::InvalidArgument`] if it is not a list of integers.
     pub fn opt_int_list(&self, index: usize) -> Result<Option<IntList<'a>>, Error> {
         let ids = match self.value(index) {
             EValue::None => return Ok(None),
@@ -361,10 +369,10 @@ impl<'a> Args<'a> {
         Ok(Some(list))
     }
 
-    /// The floating-point numbers at `index`, unless it is none.
+    /// List of floating-point numbers at `index`; `None` if it is absent.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not a list of floating-point numbers.
+    /// [`Error::InvalidArgument`] if it is not a list of floating-point numbers.
     pub fn opt_double_list(&self, index: usize) -> Result<Option<&'a [f64]>, Error> {
         match self.value(index) {
             EValue::None => Ok(None),
@@ -373,10 +381,10 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The truth values at `index`, one byte each, true when it is not zero.
+    /// List of booleans at `index`, one byte each; nonzero means true.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not a list of truth values.
+    /// [`Error::InvalidArgument`] if it is not a list of booleans.
     pub fn bool_list(&self, index: usize) -> Result<&'a [u8], Error> {
         match self.value(index) {
             EValue::BoolList(items) => Ok(items),
@@ -385,7 +393,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Integers of a call; each may have been computed while the method runs.
+/// List of integers. Each may have been computed while the method runs.
 #[derive(Clone, Copy)]
 pub struct IntList<'a> {
     values: &'a [Cell<EValue<'a>>],
@@ -406,22 +414,22 @@ impl<'a> IntList<'a> {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The integer at `item`.
+    /// Integer at `item`.
     pub fn get(&self, item: usize) -> Option<i64> {
         self.at(*self.ids.get(item)?)
     }
 
-    /// The integers in order.
+    /// Iterates over the integers.
     pub fn iter(self) -> impl ExactSizeIterator<Item = i64> + Clone + 'a {
         self.ids.iter().map(move |&id| self.at(id).unwrap_or_default())
     }
 
-    /// The integers as sizes; `None` when one is negative or there are more than 16.
+    /// The integers as sizes; `None` if one is negative or there are more than 16.
     pub fn to_dims(self) -> Option<Dims> {
         let mut dims = Dims::filled(0, 0);
         for value in self.iter() {
@@ -431,7 +439,7 @@ impl<'a> IntList<'a> {
     }
 }
 
-/// Tensors that a call reads.
+/// List of input tensors.
 #[derive(Clone, Copy)]
 pub struct TensorList<'a> {
     values: &'a [Cell<EValue<'a>>],
@@ -446,23 +454,23 @@ impl<'a> TensorList<'a> {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The tensor at `item`.
+    /// Tensor at `item`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is absent or not a tensor.
+    /// [`Error::InvalidArgument`] if it is absent or not a tensor.
     pub fn get(&self, item: usize) -> Result<TensorView<'a>, Error> {
         self.opt(item)?.ok_or(invalid(self.index, "a list without absent tensors"))
     }
 
-    /// The tensor at `item`, unless it is absent.
+    /// Tensor at `item`; `None` if it is absent.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is not a tensor.
+    /// [`Error::InvalidArgument`] if it is not a tensor.
     pub fn opt(&self, item: usize) -> Result<Option<TensorView<'a>>, Error> {
         let wrong = invalid(self.index, "a list of tensors");
         let id = *self.ids.get(item).ok_or(wrong)?;
@@ -480,8 +488,8 @@ impl<'a> TensorList<'a> {
 #[inline]
 fn read<'a>(slots: &'a [UnsafeCell<TensorSlot<'a>>], slot: u32) -> Option<TensorView<'a>> {
     let slot = slots.get(slot as usize)?;
-    // SAFETY: `Args::new` demands that a tensor that the call reads is not one that it writes,
-    // and that nothing outside the call touches the slots.
+    // SAFETY: `Args::new` requires that no input tensor is also an output, and that nothing
+    // outside the call accesses the slots.
     let slot: &'a TensorSlot<'a> = unsafe { &*slot.get() };
     slot.view().ok()
 }

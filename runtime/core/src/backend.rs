@@ -1,4 +1,4 @@
-//! What runs a delegated part of a method.
+//! Backends, delegates, and the weight cache.
 
 #[cfg(feature = "alloc")]
 use alloc::{boxed::Box, sync::Arc};
@@ -6,103 +6,109 @@ use core::ops::{Deref, DerefMut};
 
 use crate::{Args, Error, KernelContext};
 
-/// Turns the compiled blobs of a program into runnable delegates.
+/// Initializes delegates from the compiled blobs of a program.
 ///
-/// Counterpart of ExecuTorch `BackendInterface`; the handle that it returned is an owned
+/// Counterpart of ExecuTorch `BackendInterface`. The handle that it returned is an owned
 /// [`Delegate`] here, so `destroy` is `Drop`.
 pub trait Backend: Send + Sync {
     /// Name, as in the program.
     fn name(&self) -> &'static str;
 
-    /// Whether this machine can run it.
+    /// Returns true if the backend can run on this machine.
     fn is_available(&self) -> bool;
 
-    /// The number of the layout of constants that it prepares, and the instruction set that they are
-    /// prepared for: what they depend on besides their source and form.
+    /// Version of the layout of packed constants, and the instruction set that they are packed for.
+    /// With the source bytes and the packing id they determine the packed bytes.
     fn layout(&self) -> (u32, &'static str) {
         (0, "any")
     }
 
-    /// Prepares a blob for execution.
+    /// Initializes a delegate.
     ///
     /// # Errors
-    /// [`Error::DelegateInvalidCompatibility`] when the blob is not one that this backend reads.
+    /// [`Error::DelegateInvalidCompatibility`] if this backend cannot read the blob.
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error>;
 }
 
-/// One setting that the exporter recorded for a backend.
+/// Setting that the exporter recorded for a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileSpec<'a> {
-    /// Its name.
+    /// Name of the setting.
     pub key: &'a str,
-    /// Its value, in the backend's own encoding.
+    /// Value in the backend's own encoding.
     pub value: &'a [u8],
 }
 
-/// What a backend gets to prepare one delegate.
+/// Input of [`Backend::init`].
 #[derive(Clone, Copy)]
 pub struct DelegateSource<'a, 'c> {
-    /// The compiled blob.
+    /// Compiled blob.
     pub blob: &'a [u8],
-    /// The settings, by place; `None` past the end.
+    /// Compile spec at an index; `None` past the end.
     pub spec: &'c dyn Fn(usize) -> Option<CompileSpec<'a>>,
-    /// Named data of the program and of external files.
+    /// Named data of the program and of its data files.
     pub named_data: &'c dyn Fn(&str) -> Option<&'a [u8]>,
-    /// Bytes that it may take for values between its operations, and as many for what it makes of
-    /// constants and shares with nobody.
+    /// Limit in bytes of the memory for intermediate values, and a second one, just as large, of
+    /// the memory for packed constants that are not shared.
     pub memory_limit: usize,
-    /// Keeps what the backend makes of constants.
+    /// Cache for packed constants.
     #[cfg(feature = "alloc")]
-    pub prepared: Option<&'c dyn Prepared>,
+    pub weight_cache: Option<&'c dyn WeightCache>,
 }
 
-/// Bytes that several owners share, aligned to 64.
+/// Bytes with shared ownership, aligned to 64.
 #[cfg(feature = "alloc")]
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// Keeps what backends make of the constants of a file, so that it is made once for all who use
-/// the file at a time, and perhaps for those who use it later.
+/// Cache of packed constants of a file. All delegates that use the file share them, and an
+/// implementation may store them for later processes.
+///
+/// Counterpart of XNNPACK `xnn_weights_cache_provider`.
 #[cfg(feature = "alloc")]
-pub trait Prepared: Sync {
-    /// The `len` bytes that were made of `source`, which is a part of the file, in this form.
-    /// Where nobody has made them yet, `make` does, of zeros. Equal forms of equal sources are
-    /// equal bytes.
+pub trait WeightCache: Sync {
+    /// Returns the `len` packed bytes of `source`, which is a range of the file. Calls `pack` with
+    /// zeroed memory if they are not in the cache.
+    ///
+    /// `packing` identifies the packed layout: equal sources with equal packing ids have equal
+    /// packed bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfResources`] when there is no memory, and those of `make`.
-    fn get(
+    /// [`Error::OutOfResources`] if the allocation fails, and errors of `pack`.
+    fn get_or_pack(
         &self,
         source: &[u8],
-        form: u64,
+        packing: u64,
         len: usize,
-        make: &mut dyn FnMut(&mut [u8]) -> Result<(), Error>,
+        pack: &mut dyn FnMut(&mut [u8]) -> Result<(), Error>,
     ) -> Result<SharedBytes, Error>;
 }
 
-/// One part of a method that a backend runs.
+/// Part of a method that a backend runs.
 pub trait Delegate: Send {
-    /// How many of the arguments are inputs; the others are outputs.
-    fn inputs(&self) -> usize;
+    /// Number of arguments that are inputs. The others are outputs.
+    fn num_inputs(&self) -> usize;
 
-    /// Whether each row along dimension `dim` of the results, which all have `rank` dimensions, depends
-    /// on that row alone of the inputs that have as many, and of no input whose dimensions, counted
-    /// from the last one, reach to `dim` otherwise.
-    fn keeps_rows(&self, _rank: usize, _dim: usize) -> bool {
+    /// Returns true if slices along dimension `dim` of tensors of rank `rank` are independent.
+    ///
+    /// That is: all outputs have rank `rank`; each of their slices depends only on the same slice
+    /// of the inputs of that rank; and no other input has a dimension that broadcasts to `dim`,
+    /// counted from the last dimension.
+    fn is_independent_along(&self, _rank: usize, _dim: usize) -> bool {
         false
     }
 
-    /// Runs it once.
+    /// Runs the delegate.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when a shape does not fit.
+    /// [`Error::InvalidArgument`] if the shape of an argument is not supported.
     fn execute(&mut self, cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error>;
 }
 
-/// A delegate, boxed or in memory of the caller.
+/// Delegate on the heap or in memory of the caller.
 pub enum DelegateHandle<'a> {
-    /// It lies in static or borrowed memory.
+    /// Delegate in static or borrowed memory.
     Borrowed(&'a mut (dyn Delegate + 'a)),
-    /// It lies on the heap.
+    /// Delegate on the heap.
     #[cfg(feature = "alloc")]
     Owned(Box<dyn Delegate + 'a>),
 }

@@ -1,4 +1,4 @@
-//! A kernel called on owned tensors, without a program: for tests, tools and benchmarks.
+//! Calls a kernel on owned tensors, without a program. For tests, tools and benchmarks.
 
 #![expect(unsafe_code, reason = "builds the tables that `Args` reads")]
 
@@ -26,21 +26,21 @@ pub enum Argument<'t> {
     Ints(Vec<i64>),
     /// Floating-point numbers.
     Doubles(Vec<f64>),
-    /// Truth values.
+    /// Booleans.
     Bools(Vec<bool>),
-    /// A tensor to read.
+    /// An input tensor.
     Tensor(&'t Tensor),
-    /// Tensors to read.
+    /// A list of input tensors; `None` is an absent one.
     Tensors(Vec<Option<&'t Tensor>>),
-    /// A tensor to write; it takes the size of the result, but keeps its rank and dtype.
+    /// An output tensor. It is resized to the result; its rank and dtype do not change.
     Out(&'t mut Tensor),
-    /// Tensors to write.
+    /// A list of output tensors.
     Outs(Vec<&'t mut Tensor>),
-    /// A number to write.
+    /// An output scalar.
     OutScalar(&'t mut Scalar),
 }
 
-/// A kernel called on owned tensors.
+/// Call of a kernel on owned tensors.
 ///
 /// ```
 /// use afferent_core::{Arg, Argument, Call, Kernel, Tensor};
@@ -68,7 +68,7 @@ pub struct Call<'k> {
     memory_limit: usize,
 }
 
-/// Values and tensors of one call, while they are collected.
+/// Values and tensor slots of one call, while they are collected.
 #[derive(Default)]
 struct Tables<'a> {
     values: Vec<Cell<EValue<'a>>>,
@@ -76,24 +76,25 @@ struct Tables<'a> {
 }
 
 impl<'k> Call<'k> {
-    /// A call of `kernel`.
+    /// Call of `kernel` without a memory limit.
     pub fn new(kernel: &'k Kernel) -> Self {
         Self::with_memory_limit(kernel, usize::MAX)
     }
 
-    /// A call that provides at most `memory_limit` bytes of scratch memory, and as many for a
-    /// tensor.
+    /// Call of `kernel` with at most `memory_limit` bytes of scratch memory, and at most as many
+    /// for each output tensor.
     pub fn with_memory_limit(kernel: &'k Kernel, memory_limit: usize) -> Self {
         Self { kernel, scratch: AlignedBytes::default(), memory_limit }
     }
 
-    /// Runs the kernel once; memory that it lacks is provided.
+    /// Runs the kernel. Provides missing memory and calls it again, as the executor does.
     ///
     /// # Errors
-    /// Those of the kernel; [`Error::InvalidArgument`] when the number of arguments is wrong.
+    /// Errors of the kernel; [`Error::InvalidArgument`] if the number of arguments is wrong.
     pub fn run(&mut self, arguments: &mut [Argument<'_>]) -> Result<(), Error> {
         if arguments.len() != self.kernel.args.len() {
-            return Err(Error::InvalidArgument { index: 0, expected: "as many as in the schema" });
+            let expected = "as many arguments as the schema has";
+            return Err(Error::InvalidArgument { index: 0, expected });
         }
         loop {
             match self.attempt(arguments) {
@@ -109,10 +110,10 @@ impl<'k> Call<'k> {
         }
     }
 
-    /// Runs the kernel with the memory that there is. Outputs keep the sizes that the kernel gave
-    /// them, so that the next attempt has memory for those.
+    /// Runs the kernel with the present memory. Outputs keep the sizes that the kernel set, so the
+    /// next attempt has memory for them.
     fn attempt(&mut self, arguments: &mut [Argument<'_>]) -> Result<(), Error> {
-        // Sizes, dim orders and lists outlive the tables that borrow them.
+        // The tables borrow sizes, dim orders and lists, so these are built first.
         let mut sizes: Vec<Vec<usize>> = Vec::new();
         for argument in arguments.iter() {
             for tensor in tensors(argument) {
@@ -178,22 +179,22 @@ impl<'k> Call<'k> {
 
         let ids: Vec<u32> = (0..count).collect();
         let signature = Signature::Kernel(self.kernel.args);
-        // SAFETY: the slots were made above, each from its own tensor; the tensors to write are
-        // borrowed mutably by `arguments`, so no other tensor of the call shares their memory.
+        // SAFETY: each slot above refers to its own tensor; output tensors are borrowed mutably by
+        // `arguments`, so no other tensor of the call shares their memory.
         let mut args = unsafe { Args::new(&tables.values, &tables.slots, &ids, signature) };
         let mut cx = KernelContext::new(self.scratch.as_mut_slice());
         let result = (self.kernel.run)(&mut cx, &mut args);
-        // SAFETY: the call is over, so nothing borrows the slots any more.
-        let outcome = unsafe { outcome(&tables) };
+        // SAFETY: the call is over, so nothing borrows the slots.
+        let outcome = unsafe { read_outcome(&tables) };
         match result {
             Err(Error::MemoryAllocationFailed { needed, .. }) if needed > self.memory_limit => {}
-            _ => give_back(arguments, outcome)?,
+            _ => write_back(arguments, outcome)?,
         }
         result
     }
 }
 
-/// Sizes of every tensor and values of every argument after a call.
+/// Sizes of each tensor and scalar value of each argument after a call.
 type Outcome = (Vec<Vec<usize>>, Vec<Option<Scalar>>);
 
 impl<'a> Tables<'a> {
@@ -202,7 +203,7 @@ impl<'a> Tables<'a> {
         tensor: &Tensor,
         parts: &mut impl Iterator<Item = (&'a mut Vec<usize>, &'a Vec<u8>)>,
     ) -> Result<(&mut TensorSlot<'a>, EValue<'a>), Error> {
-        let part = parts.next().ok_or(Error::Internal { reason: "every tensor has sizes" })?;
+        let part = parts.next().ok_or(Error::Internal { reason: "each tensor has sizes" })?;
         let slot = TensorSlot::new(tensor.dtype(), Dynamism::Unbounded, part.0, part.1)?;
         let value = EValue::Tensor(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
         self.slots.push(UnsafeCell::new(slot));
@@ -230,18 +231,18 @@ impl<'a> Tables<'a> {
         let bytes = tensor.bytes_mut();
         let (data, len) = (NonNull::from(&mut *bytes).cast(), bytes.len());
         // SAFETY: the tensor is borrowed mutably by the arguments of the call, which outlive the
-        // tables, and by no other slot.
-        unsafe { slot.place(data, len)? };
+        // tables, and no other slot refers to it.
+        unsafe { slot.assign_memory(data, len)? };
         Ok(value)
     }
 }
 
-/// Reads what a call left in `tables`.
+/// Reads sizes and scalars from `tables` after a call.
 ///
 /// # Safety
-/// Nothing writes the slots meanwhile.
-unsafe fn outcome(tables: &Tables<'_>) -> Outcome {
-    // SAFETY: demanded of the caller.
+/// Nothing writes the slots during this function.
+unsafe fn read_outcome(tables: &Tables<'_>) -> Outcome {
+    // SAFETY: guaranteed by the caller.
     let sizes_of = |slot: &UnsafeCell<TensorSlot<'_>>| unsafe { &*slot.get() }.sizes().to_vec();
     let sizes = tables.slots.iter().map(sizes_of).collect();
     let scalars = tables.values.iter().map(|value| match value.get() {
@@ -254,7 +255,7 @@ unsafe fn outcome(tables: &Tables<'_>) -> Outcome {
 }
 
 /// Writes sizes and scalars back to the arguments.
-fn give_back(arguments: &mut [Argument<'_>], outcome: Outcome) -> Result<(), Error> {
+fn write_back(arguments: &mut [Argument<'_>], outcome: Outcome) -> Result<(), Error> {
     let (sizes, scalars) = outcome;
     let mut sizes = sizes.iter();
     for (argument, scalar) in arguments.iter_mut().zip(scalars) {
@@ -275,7 +276,7 @@ fn give_back(arguments: &mut [Argument<'_>], outcome: Outcome) -> Result<(), Err
     Ok(())
 }
 
-/// The tensors of `argument`, in the order in which they become slots.
+/// Tensors of `argument` in slot order.
 fn tensors<'r>(argument: &'r Argument<'_>) -> Vec<&'r Tensor> {
     match argument {
         Argument::Tensor(tensor) => vec![*tensor],
@@ -286,7 +287,7 @@ fn tensors<'r>(argument: &'r Argument<'_>) -> Vec<&'r Tensor> {
     }
 }
 
-/// For each argument the numbers of the values that hold its items, which follow the arguments.
+/// Ids of the list items of each argument. The items are stored after the arguments.
 fn item_ids(arguments: &[Argument<'_>], count: u32) -> Vec<Vec<u32>> {
     let mut next = count;
     let mut lists = Vec::new();

@@ -1,63 +1,62 @@
-//! The one error of kernels, delegates and tensors.
+//! Error type of kernels, delegates and tensors.
 
 use core::fmt;
 
 use crate::ScalarType;
 
-/// Why a tensor, a kernel or a delegate refused.
+/// Error of a kernel, a delegate or a tensor operation.
 ///
-/// Names and number groups follow ExecuTorch `runtime/core/error.h`. The error is small and holds
-/// no string of its own, so that it serves a microcontroller; the executor adds the method, the
-/// instruction and the operator.
+/// Names and codes follow ExecuTorch `runtime/core/error.h`. The error is small and owns no string,
+/// so it suits a microcontroller. The executor adds the method, the instruction and the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The runtime broke its own rule; please report it.
-    #[error("internal fault: {reason}")]
+    /// An invariant of the runtime does not hold. This is a bug; please report it.
+    #[error("internal error: {reason}")]
     Internal {
-        /// The rule.
+        /// The invariant.
         reason: &'static str,
     },
-    /// The run was cancelled between two instructions.
-    #[error("the run was cancelled")]
-    Cancelled,
-    /// The request is legal but not implemented.
+    /// The run was canceled between two instructions.
+    #[error("the run was canceled")]
+    Canceled,
+    /// The request is valid but not implemented.
     #[error("not supported: {what}")]
     NotSupported {
-        /// What would be needed.
+        /// The missing feature.
         what: &'static str,
     },
     /// An argument has the wrong shape or value.
     #[error("argument {index}: expected {expected}")]
     InvalidArgument {
-        /// Position in the operator's argument list.
+        /// Index in the operator's argument list.
         index: u8,
-        /// What would have been accepted.
+        /// Accepted shapes or values.
         expected: &'static str,
     },
     /// An argument has the wrong dtype.
-    #[error("argument {index}: dtype {found} is not accepted here")]
+    #[error("argument {index}: dtype {found} is not supported")]
     InvalidType {
-        /// Position in the operator's argument list.
+        /// Index in the operator's argument list.
         index: u8,
-        /// Its dtype.
+        /// Dtype of the argument.
         found: ScalarType,
     },
-    /// A tensor holds elements of another dtype than the caller asked for.
-    #[error("the tensor holds {found}, not {wanted}")]
+    /// The dtype of a tensor is not the requested one.
+    #[error("the tensor holds {found}, not {expected}")]
     DtypeMismatch {
-        /// Asked for.
-        wanted: ScalarType,
-        /// What it holds.
+        /// Requested dtype.
+        expected: ScalarType,
+        /// Dtype of the tensor.
         found: ScalarType,
     },
-    /// Sizes, dim order and number of bytes do not describe one tensor.
+    /// Sizes, dim order and number of bytes do not describe a tensor.
     #[error("not a valid tensor: {reason}")]
     InvalidTensor {
-        /// What is wrong.
+        /// Failed check.
         reason: &'static str,
     },
-    /// A result does not fit the memory that the program planned for it.
+    /// A result exceeds the memory that the program planned for it.
     #[error("a result of {needed} bytes does not fit the {planned} bytes planned for it")]
     MemoryAllocationFailed {
         /// Bytes of the result.
@@ -65,51 +64,51 @@ pub enum Error {
         /// Bytes that the program planned.
         planned: usize,
     },
-    /// There is no memory: scratch memory of a kernel, which the executor provides where it can
-    /// before it calls again, that of a delegate, or that of an owned tensor.
-    #[error("there is no memory of {bytes} bytes")]
+    /// Memory is missing: scratch memory of a kernel, memory of a delegate, or memory of an owned
+    /// tensor. For a kernel the executor provides it, if it can, and calls the kernel again.
+    #[error("out of memory: {bytes} bytes are needed")]
     OutOfResources {
-        /// Bytes that are needed, alignment included.
+        /// Bytes that are needed, including alignment.
         bytes: usize,
     },
     /// A backend cannot read a compiled blob.
     #[error("the compiled blob cannot be read: {reason}")]
     DelegateInvalidCompatibility {
-        /// What is wrong with it.
+        /// Failed check.
         reason: &'static str,
     },
-    /// A backend found a fault in an entry of a compiled blob.
+    /// An entry of a compiled blob is invalid.
     #[error("the compiled blob cannot be read: {entry} {index}: {field} {reason}")]
     InvalidBlob {
-        /// What kind of entry it is.
+        /// Kind of the entry.
         entry: BlobEntry,
-        /// Number of the entry.
+        /// Index of the entry.
         index: u32,
-        /// Its field.
+        /// Field of the entry.
         field: &'static str,
-        /// What is wrong with it.
+        /// Failed check.
         reason: &'static str,
     },
-    /// A compiled blob asks for what a backend does not do.
+    /// A backend does not implement an entry of a compiled blob.
     #[error("not supported in the compiled blob: {entry} {index}: {what}")]
     UnsupportedBlob {
-        /// What kind of entry it is.
+        /// Kind of the entry.
         entry: BlobEntry,
-        /// Number of the entry.
+        /// Index of the entry.
         index: u32,
-        /// What would be needed.
+        /// The missing feature.
         what: &'static str,
     },
 }
 
-/// A kind of entry of a compiled blob.
+/// Kind of an entry of a compiled blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobEntry {
     /// The graph itself.
     Graph,
     /// A tensor.
     Value,
-    /// An operation.
+    /// A node.
     Node,
 }
 
@@ -124,11 +123,11 @@ impl fmt::Display for BlobEntry {
 }
 
 impl Error {
-    /// The number of this error in ExecuTorch.
+    /// ExecuTorch's code for this error.
     pub const fn code(self) -> u32 {
         match self {
             Self::Internal { .. } => 0x01,
-            Self::Cancelled => 0x02,
+            Self::Canceled => 0x02,
             Self::NotSupported { .. } | Self::UnsupportedBlob { .. } => 0x10,
             Self::InvalidArgument { .. } | Self::InvalidTensor { .. } => 0x12,
             Self::InvalidType { .. } | Self::DtypeMismatch { .. } => 0x13,

@@ -1,6 +1,6 @@
-//! What a kernel is, and how the executor finds one.
+//! Kernels, kernel lists, and the context of a kernel call.
 
-#![expect(unsafe_code, reason = "declares what threads promise that share the work of a call")]
+#![expect(unsafe_code, reason = "`Workers` is an unsafe trait: kernels rely on its contract")]
 
 use core::mem::size_of;
 
@@ -8,18 +8,18 @@ use bytemuck::Pod;
 
 use crate::{Args, Error};
 
-/// What an operator takes at one place of its argument list.
+/// Kind of an argument in an operator's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arg {
-    /// A tensor to read.
+    /// An input tensor.
     Tensor,
-    /// A tensor to read, or none.
+    /// An input tensor, or none.
     OptTensor,
-    /// Tensors to read.
+    /// A list of input tensors.
     TensorList,
-    /// Tensors to read, some of them absent.
+    /// A list of input tensors; elements may be absent.
     OptTensorList,
-    /// An integer, a floating-point number or a truth value.
+    /// An integer, a floating-point number or a boolean.
     Scalar,
     /// As `Scalar`, or none.
     OptScalar,
@@ -27,13 +27,13 @@ pub enum Arg {
     Int,
     /// An integer, or none.
     OptInt,
-    /// A floating-point number; an integer stands for one.
+    /// A floating-point number; an integer is converted.
     Double,
     /// As `Double`, or none.
     OptDouble,
-    /// A truth value.
+    /// A boolean.
     Bool,
-    /// A truth value, or none.
+    /// A boolean, or none.
     OptBool,
     /// A string.
     Str,
@@ -45,59 +45,63 @@ pub enum Arg {
     OptIntList,
     /// Floating-point numbers, or none.
     OptDoubleList,
-    /// Truth values.
+    /// Booleans.
     BoolList,
-    /// The number of a dtype, or none.
+    /// The code of a dtype, or none.
     OptDtype,
-    /// The number of a layout, device, memory format or generator, which a CPU kernel ignores.
+    /// A layout, device, memory format or generator, which a CPU kernel ignores.
     Ignored,
-    /// A tensor to write; it shares no memory with what the call reads.
+    /// An output tensor. It shares no memory with the inputs.
     Out,
-    /// Tensors to write.
+    /// A list of output tensors.
     OutList,
-    /// A tensor to read and write in place.
+    /// A tensor that is read and written in place.
     InOut,
     /// A tensor that becomes a view of another one.
     View,
-    /// A scalar to write.
+    /// An output scalar.
     OutScalar,
 }
 
 impl Arg {
-    /// Whether the call writes through this argument.
+    /// Returns true if the call writes this argument.
     pub const fn is_written(self) -> bool {
         matches!(self, Self::Out | Self::OutList | Self::InOut | Self::View | Self::OutScalar)
     }
 }
 
-/// What the results of a call depend on.
+/// Data dependence of the result of an operator on its arguments, for graph rewrites.
+///
+/// Counterpart of TVM's `OpPatternKind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rows {
-    /// On everything, as far as is known.
-    Mixed,
-    /// Each element on those at its place in the operands, which broadcast.
-    Elements,
-    /// Each row along the last dimension on that row of the first argument, and on all of the others.
-    Lines,
-    /// Each element on those in the first argument whose place differs in the dimensions of the list at
-    /// `dims` alone; these are gone, or of size one if `keepdim` says so.
-    Reduced {
-        /// Which argument the dimensions are.
+pub enum OpPattern {
+    /// Unknown: each element may depend on all elements of all arguments.
+    Opaque,
+    /// Each element depends on the elements at its position in the operands, which broadcast.
+    Elementwise,
+    /// Each row along the last dimension depends on the same row of the first argument and on all
+    /// elements of the other arguments.
+    RowWise,
+    /// Each element depends on the elements of the first argument that differ from its position
+    /// only in the reduced dimensions. These are removed, or kept with size one.
+    Reduction {
+        /// Index of the argument that lists the reduced dimensions.
         dims: usize,
-        /// Which argument tells whether they stay.
+        /// Index of the boolean argument that keeps them with size one.
         keepdim: usize,
     },
-    /// Each element on those in the first argument at its place in all dimensions but the last ones,
-    /// of which the list at `dims` has the sizes; and on all of the other arguments.
-    Normalized {
-        /// Which argument the sizes are.
+    /// Each element depends on the elements of the first argument that differ from its position
+    /// only in the normalized dimensions, which are the last ones, and on all elements of the other
+    /// arguments.
+    Normalization {
+        /// Index of the argument that lists the sizes of the normalized dimensions.
         dims: usize,
     },
-    /// On one position of a dimension of the first argument.
-    Selected {
-        /// Which argument the dimension is.
+    /// The result is one position along one dimension of the first argument.
+    Select {
+        /// Index of the argument with the dimension.
         dim: usize,
-        /// Which argument the position is.
+        /// Index of the argument with the position.
         index: usize,
     },
 }
@@ -110,32 +114,32 @@ pub type KernelFn = fn(&mut KernelContext<'_>, &mut Args<'_>) -> Result<(), Erro
 pub struct Kernel {
     /// Operator with overload, for example `aten::gelu.out`.
     pub name: &'static str,
-    /// What it takes, in the order of its schema.
+    /// Kinds of the arguments, in the order of the schema.
     pub args: &'static [Arg],
     /// The function.
     pub run: KernelFn,
-    /// What its results depend on.
-    pub rows: Rows,
+    /// Data dependence of the result.
+    pub pattern: OpPattern,
 }
 
 impl Kernel {
-    /// An entry of a kernel list.
+    /// Entry of a kernel list.
     pub const fn new(name: &'static str, args: &'static [Arg], run: KernelFn) -> Self {
-        Self { name, args, run, rows: Rows::Mixed }
+        Self { name, args, run, pattern: OpPattern::Opaque }
     }
 
-    /// The same, of whose results this is known.
+    /// The same kernel with a known data dependence.
     #[must_use]
-    pub const fn with_rows(self, rows: Rows) -> Self {
-        Self { rows, ..self }
+    pub const fn with_pattern(self, pattern: OpPattern) -> Self {
+        Self { pattern, ..self }
     }
 }
 
-/// Lists of kernels: of each crate, of each file. The first that holds a name wins, so an
-/// optimized list stands before the portable one.
+/// Kernel lists: one for each namespace, made of one for each file. The first entry with a name
+/// wins, so an optimized list comes before the portable one.
 pub type KernelLists<'a> = &'a [&'a [&'a [Kernel]]];
 
-/// Finds `name` with `overload`: `aten::add` and `out`.
+/// Finds the kernel of operator `name` and `overload`, for example `aten::add` and `out`.
 pub fn find_kernel<'a>(lists: KernelLists<'a>, name: &str, overload: &str) -> Option<&'a Kernel> {
     let mut all = lists.iter().flat_map(|list| list.iter()).flat_map(|file| file.iter());
     all.find(|kernel| match kernel.name.strip_prefix(name) {
@@ -145,42 +149,42 @@ pub fn find_kernel<'a>(lists: KernelLists<'a>, name: &str, overload: &str) -> Op
     })
 }
 
-/// The kernels called `names`, with their overloads: a list for a build that links no other.
+/// Selective build: the kernels called `names`, each with its overload. Only these are linked.
 ///
 /// ```
-/// use afferent_core::{Kernel, KernelLists, pick_kernels};
+/// use afferent_core::{Kernel, KernelLists, select_kernels};
 ///
 /// const ALL: KernelLists<'static> = &[&[&[Kernel::new("a::x.out", &[], |_, _| Ok(()))]]];
-/// static PICKED: [Kernel; 1] = pick_kernels(ALL, ["a::x.out"]);
-/// assert_eq!(PICKED[0].name, "a::x.out");
+/// static SELECTED: [Kernel; 1] = select_kernels(ALL, ["a::x.out"]);
+/// assert_eq!(SELECTED[0].name, "a::x.out");
 /// ```
 ///
 /// # Panics
-/// When a name is in no list; in a constant that is an error of the compiler.
-pub const fn pick_kernels<const N: usize>(
+/// If a name is in no list. In a constant this is a compile error.
+pub const fn select_kernels<const N: usize>(
     lists: KernelLists<'static>,
     names: [&str; N],
 ) -> [Kernel; N] {
-    let mut picked = [Kernel::new("", &[], |_, _| Ok(())); N];
+    let mut selected = [Kernel::new("", &[], |_, _| Ok(())); N];
     let mut at = 0;
     while at < N {
-        picked[at] = match pick_kernel(lists, names[at]) {
+        selected[at] = match select_kernel(lists, names[at]) {
             Some(kernel) => kernel,
             None => panic!("no kernel has this name"),
         };
         at += 1;
     }
-    picked
+    selected
 }
 
-const fn pick_kernel(lists: KernelLists<'static>, name: &str) -> Option<Kernel> {
+const fn select_kernel(lists: KernelLists<'static>, name: &str) -> Option<Kernel> {
     let (mut list, mut file, mut kernel) = (0, 0, 0);
     while list < lists.len() {
         if file == lists[list].len() {
             (list, file) = (list + 1, 0);
         } else if kernel == lists[list][file].len() {
             (file, kernel) = (file + 1, 0);
-        } else if same(lists[list][file][kernel].name, name) {
+        } else if str_equal(lists[list][file][kernel].name, name) {
             return Some(lists[list][file][kernel]);
         } else {
             kernel += 1;
@@ -189,7 +193,8 @@ const fn pick_kernel(lists: KernelLists<'static>, name: &str) -> Option<Kernel> 
     None
 }
 
-const fn same(a: &str, b: &str) -> bool {
+/// `a == b` in a constant function.
+const fn str_equal(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut at = 0;
     while at < a.len() && at < b.len() && a[at] == b[at] {
@@ -198,25 +203,26 @@ const fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && at == a.len()
 }
 
-/// Threads that share the work of one call.
+/// Worker threads that share the work of one kernel call.
 ///
 /// # Safety
-/// [`Workers::run`] calls `work` with no number twice and with none from `pieces` on, and no call
-/// is under way when it returns or panics: each number stands for a part of memory to write.
+/// [`Workers::run`] calls `work` at most once with each index, with no index outside `0..tasks`,
+/// and all calls have returned when it returns or panics. Callers write to disjoint memory in each
+/// task and rely on this.
 pub unsafe trait Workers: Sync {
-    /// Threads, the calling one included.
+    /// Number of threads, including the calling thread.
     fn threads(&self) -> usize;
 
-    /// Calls `work` with each number below `pieces`, once, on several threads, and returns when
-    /// all calls are over. A piece should be worth some ten microseconds.
-    fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync));
+    /// Calls `work` once with each index in `0..tasks`, on several threads, and returns after all
+    /// calls have returned. A task should take at least about ten microseconds.
+    fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync));
 
-    /// The threads will be wanted soon: they wait for work without sleeping, for a bounded time. The
-    /// executor says so at the start of a run.
+    /// Announces work: for a bounded time the threads wait for it without sleeping. The executor
+    /// calls this at the start of a run.
     fn wake(&self) {}
 }
 
-/// What the executor gives to a kernel call besides its arguments.
+/// Context of a kernel call: scratch memory and worker threads.
 #[derive(Default)]
 pub struct KernelContext<'a> {
     scratch: &'a mut [u8],
@@ -224,29 +230,30 @@ pub struct KernelContext<'a> {
 }
 
 impl<'a> KernelContext<'a> {
-    /// A context with scratch memory.
+    /// Context with scratch memory and no worker threads.
     pub fn new(scratch: &'a mut [u8]) -> Self {
         Self { scratch, workers: None }
     }
 
-    /// The same with threads that kernels may use.
+    /// The same context with worker threads.
     #[must_use]
     pub fn with_workers(self, workers: Option<&'a dyn Workers>) -> Self {
         Self { workers, ..self }
     }
 
-    /// The threads that the call may use besides its own, if any.
+    /// Worker threads that the call may use, if any.
     pub fn workers(&self) -> Option<&'a dyn Workers> {
         self.workers
     }
 
-    /// `len` elements of scratch memory with arbitrary contents, until the next call of this.
+    /// Borrows `len` elements of scratch memory with arbitrary contents. The next call of this
+    /// function returns the same memory.
     ///
-    /// A kernel asks before it writes anything: where memory is missing, the executor provides it
-    /// if it can, and calls the kernel again.
+    /// A kernel calls this before it writes any output: if memory is missing, the executor provides
+    /// it, if it can, and calls the kernel again.
     ///
     /// # Errors
-    /// [`Error::OutOfResources`] when there is not enough.
+    /// [`Error::OutOfResources`] if there is not enough memory.
     pub fn scratch<T: Pod>(&mut self, len: usize) -> Result<&mut [T], Error> {
         let missing = |bytes| Error::OutOfResources { bytes };
         let bytes = len.checked_mul(size_of::<T>()).ok_or(missing(usize::MAX))?;
@@ -268,7 +275,7 @@ mod tests {
     ];
 
     #[test]
-    fn names_match_whole() {
+    fn find_kernel_matches_whole_names() {
         let found = |name, overload| find_kernel(&[&[KERNELS]], name, overload).is_some();
         assert!(found("aten::add", "out"));
         assert!(found("prim::x", ""));
@@ -283,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn scratch_says_how_much_is_missing() {
+    fn missing_scratch_memory_is_reported_in_bytes() {
         let mut memory = [0_u8; 64];
         let mut cx = KernelContext::new(&mut memory);
         assert_eq!(cx.scratch::<f32>(8).map(|s| s.len()), Ok(8));

@@ -1,20 +1,20 @@
-//! Tensors, values, kernels and delegates: the vocabulary of the runtime.
+//! Core types of the runtime: tensors, values, kernels, backends and delegates.
 //!
-//! | module         | holds                                                                  |
-//! |----------------|------------------------------------------------------------------------|
-//! | `scalar_type`  | the dtypes of ExecuTorch and the Rust types that stand for them        |
-//! | `shape`        | sizes, dim order, strides, broadcasting                                |
-//! | `view`         | a borrowed tensor, as a kernel reads it                                |
-//! | `slot`         | a tensor of a loaded method, as a kernel writes it                     |
-//! | `value`        | the values of a method: tensors, scalars, lists                        |
-//! | `args`         | the arguments of one call                                              |
-//! | `kernel`       | an operator with its signature and function; lists of them             |
-//! | `backend`      | what runs a delegated part of a method                                 |
-//! | `tensor`, `call` | owned tensors, and a kernel called on them (feature `alloc`)         |
+//! To write a kernel, begin with `kernel` and `args`; to write a backend, with `backend`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `scalar_type`, `shape` | dtypes; sizes, dim order, strides, broadcasting |
+//! | `view`, `slot` | input tensors of a kernel; tensors of a loaded method, which are its outputs |
+//! | `value`, `args` | values of a method (`EValue`); arguments of one call |
+//! | `kernel` | kernels, kernel lists, selective build, the context of a call |
+//! | `backend` | backends, delegates, the weight cache |
+//! | `error` | errors of kernels, delegates and tensors |
+//! | `tensor`, `call`, `services` | owned tensors, kernel calls without a program, the typed map of services (feature `alloc`) |
 //!
 //! **Invariant:** this crate opens no file, starts no thread, reads no clock and, without the
 //! feature `alloc`, allocates nothing.
-//! **Invariant:** it knows neither a concrete kernel nor a concrete backend; both are passed in.
+//! **Invariant:** it knows no kernel and no backend by name; both are passed in.
 
 #![cfg_attr(not(test), no_std)]
 
@@ -40,22 +40,25 @@ mod view;
 pub use args::{Args, IntList, Signature, TensorList};
 pub use backend::{Backend, CompileSpec, Delegate, DelegateHandle, DelegateSource};
 #[cfg(feature = "alloc")]
-pub use backend::{Prepared, SharedBytes};
+pub use backend::{SharedBytes, WeightCache};
 #[cfg(feature = "alloc")]
 pub use call::{Argument, Call};
 pub use error::{BlobEntry, Error};
 pub use kernel::{
-    Arg, Kernel, KernelContext, KernelFn, KernelLists, Rows, Workers, find_kernel, pick_kernels,
+    Arg, Kernel, KernelContext, KernelFn, KernelLists, OpPattern, Workers, find_kernel,
+    select_kernels,
 };
 pub use scalar_type::{Bool, Element, ScalarType};
 #[cfg(feature = "alloc")]
 pub use services::{Service, ServiceMissing, Services};
-pub use shape::{CONTIGUOUS, Dims, MAX_DIMS, broadcast_shapes, is_dim_order, numel, same};
-pub use slot::{Dynamism, Row, TensorMut, TensorSlot};
+pub use shape::{
+    CONTIGUOUS_DIM_ORDER, Dims, MAX_DIMS, broadcast_shapes, dims_equal, is_dim_order, numel,
+};
+pub use slot::{Dynamism, SlicePosition, TensorMut, TensorSlot};
 #[cfg(feature = "alloc")]
 pub use tensor::{AlignedBytes, Tensor};
 pub use value::{EValue, Scalar};
 pub use view::TensorView;
 
-/// The half-precision types, as the `half` crate defines them.
+/// Half-precision types of the `half` crate.
 pub use half::{bf16, f16};

@@ -1,11 +1,11 @@
-//! The dtypes of ExecuTorch and the Rust types that stand for them.
+//! Dtypes of ExecuTorch and the Rust types of their elements.
 
 use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
-/// The type of a tensor's elements, numbered as in ExecuTorch `scalar_type.fbs`.
+/// Element type of a tensor. The codes are those of ExecuTorch `scalar_type.fbs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names are those of ExecuTorch; `name` gives the short ones")]
@@ -80,13 +80,13 @@ const TABLE: [(ScalarType, usize, &str); 30] = {
 };
 
 impl ScalarType {
-    /// The dtype with this number; `None` when there is none.
+    /// Dtype with this code; `None` if there is none.
     pub fn from_code(code: i64) -> Option<Self> {
         let entry = TABLE.get(usize::try_from(code).ok()?)?;
         Some(entry.0)
     }
 
-    /// The dtype with this short name.
+    /// Dtype with this short name; `None` if there is none.
     pub fn from_name(name: &str) -> Option<Self> {
         TABLE.iter().find(|entry| entry.2 == name).map(|entry| entry.0)
     }
@@ -101,12 +101,12 @@ impl ScalarType {
         TABLE[self as usize].2
     }
 
-    /// Whether elements are real floating-point numbers.
+    /// Returns true if elements are real floating-point numbers.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::Half | Self::Float | Self::Double | Self::BFloat16)
     }
 
-    /// Whether elements are integers (`bool` is not).
+    /// Returns true if elements are integers. `bool` does not count as an integer.
     pub const fn is_integer(self) -> bool {
         matches!(
             self,
@@ -128,21 +128,21 @@ impl fmt::Display for ScalarType {
     }
 }
 
-/// A Rust type that stands for a dtype.
+/// Rust type of the elements of a dtype.
 pub trait Element: Pod + PartialEq + fmt::Debug + Send + Sync {
     /// The dtype.
     const DTYPE: ScalarType;
 }
 
-/// An element of a `bool` tensor: one byte, true when it is not zero.
+/// Element of a `bool` tensor: one byte; nonzero means true.
 ///
-/// A `bool` of Rust would make every other byte in a file undefined behaviour.
+/// Rust's `bool` does not serve: any byte other than 0 and 1 in a file would be undefined behavior.
 #[derive(Debug, Clone, Copy, Default, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Bool(u8);
 
 impl Bool {
-    /// As a `bool`.
+    /// Converts to `bool`.
     pub const fn get(self) -> bool {
         self.0 != 0
     }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_order_and_names_are_unique() {
+    fn table_is_in_order_and_names_are_unique() {
         for (code, (dtype, size, name)) in TABLE.iter().enumerate() {
             assert_eq!(*dtype as usize, code);
             assert!(size.is_power_of_two());

@@ -4,29 +4,30 @@ use core::ops::{Deref, DerefMut};
 
 use crate::Error;
 
-/// The most dimensions that a tensor may have, as in ExecuTorch.
+/// Maximum rank of a tensor, as in ExecuTorch.
 pub const MAX_DIMS: usize = 16;
 
-/// The dim order of a row-major tensor with the most dimensions; a prefix serves any other rank.
-pub const CONTIGUOUS: [u8; MAX_DIMS] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+/// Dim order of a row-major tensor of maximum rank. Its first `n` entries serve rank `n`.
+pub const CONTIGUOUS_DIM_ORDER: [u8; MAX_DIMS] =
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
-/// Number of elements of a tensor of these sizes, unless it overflows.
+/// Number of elements of a tensor of these sizes; `None` if it overflows.
 pub fn numel(sizes: &[usize]) -> Option<usize> {
-    // A zero anywhere makes the tensor empty, whatever the product of the others would be.
+    // A size of zero makes the tensor empty, even if the product of the others overflows.
     if sizes.contains(&0) {
         return Some(0);
     }
     sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size))
 }
 
-/// Whether `a` and `b` are equal: faster than `==`, a call of the C library, for as few items as a
-/// tensor has dimensions.
+/// Returns true if `a` and `b` are equal. For a few dimensions this is faster than `==`, which
+/// calls `memcmp`.
 #[inline]
-pub fn same<T: PartialEq>(a: &[T], b: &[T]) -> bool {
+pub fn dims_equal<T: PartialEq>(a: &[T], b: &[T]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
 }
 
-/// Up to [`MAX_DIMS`] numbers, one a dimension: sizes, strides or positions.
+/// Up to [`MAX_DIMS`] numbers, one for each dimension: sizes, strides or indices.
 #[derive(Debug, Clone, Copy)]
 pub struct Dims {
     len: usize,
@@ -34,16 +35,16 @@ pub struct Dims {
 }
 
 impl Dims {
-    /// `len` times `value`.
+    /// `len` copies of `value`.
     ///
     /// # Panics
-    /// When `len` exceeds [`MAX_DIMS`].
+    /// If `len` exceeds [`MAX_DIMS`].
     pub fn filled(len: usize, value: usize) -> Self {
         assert!(len <= MAX_DIMS, "a tensor has at most 16 dimensions");
         Self { len, items: [value; MAX_DIMS] }
     }
 
-    /// A copy of `items`; `None` when there are more than [`MAX_DIMS`].
+    /// Copy of `items`; `None` if there are more than [`MAX_DIMS`].
     pub fn new(items: &[usize]) -> Option<Self> {
         let mut dims = Self { len: items.len(), items: [0; MAX_DIMS] };
         dims.items.get_mut(..items.len())?.copy_from_slice(items);
@@ -53,7 +54,7 @@ impl Dims {
     /// Appends `item`.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when there are [`MAX_DIMS`] already.
+    /// [`Error::InvalidTensor`] if there are [`MAX_DIMS`] items already.
     pub fn push(&mut self, item: usize) -> Result<(), Error> {
         let free = self.items.get_mut(self.len);
         *free.ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })? = item;
@@ -64,7 +65,7 @@ impl Dims {
     /// Inserts `item` before `at`.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when there are [`MAX_DIMS`] already or `at` lies past the end.
+    /// [`Error::InvalidTensor`] if there are [`MAX_DIMS`] items already or `at` is past the end.
     pub fn insert(&mut self, at: usize, item: usize) -> Result<(), Error> {
         if at > self.len {
             return Err(Error::InvalidTensor { reason: "a dimension past the end" });
@@ -74,7 +75,7 @@ impl Dims {
         Ok(())
     }
 
-    /// Removes the item at `at`, when there is one.
+    /// Removes the item at `at`, if there is one.
     pub fn remove(&mut self, at: usize) {
         if at < self.len {
             self.items[at..self.len].rotate_left(1);
@@ -82,13 +83,13 @@ impl Dims {
         }
     }
 
-    /// The strides, in elements, of a tensor of `sizes` laid out in `dim_order`.
+    /// Strides, in elements, of a tensor of `sizes` laid out in `dim_order`.
     pub fn strides(sizes: &[usize], dim_order: &[u8]) -> Self {
         let mut strides = Self::filled(sizes.len(), 0);
         let mut step = 1;
         for &dim in dim_order.iter().rev() {
             strides[usize::from(dim)] = step;
-            // An empty tensor may have sizes whose product overflows; its strides go unused.
+            // The product may overflow for an empty tensor, whose strides are not used.
             step = usize::wrapping_mul(step, sizes[usize::from(dim)].max(1));
         }
         strides
@@ -115,10 +116,10 @@ impl PartialEq for Dims {
     }
 }
 
-/// The shape that `a` and `b` broadcast to; `None` when they do not.
+/// Shape that `a` and `b` broadcast to; `None` if they do not broadcast.
 ///
-/// Source: NumPy's rule, which PyTorch follows: sizes are compared from the right, and each pair
-/// is equal or holds a one.
+/// NumPy's rule, which PyTorch follows: sizes are compared from the right; those of a pair are
+/// equal, or one of them is 1.
 pub fn broadcast_shapes(a: &[usize], b: &[usize]) -> Option<Dims> {
     let rank = a.len().max(b.len());
     let mut out = Dims::filled(rank, 1);
@@ -135,7 +136,7 @@ pub fn broadcast_shapes(a: &[usize], b: &[usize]) -> Option<Dims> {
     Some(out)
 }
 
-/// Whether `order` names each of `rank` dimensions once.
+/// Returns true if `order` is a permutation of the dimensions `0..rank`.
 pub fn is_dim_order(order: &[u8], rank: usize) -> bool {
     if rank > MAX_DIMS || order.len() != rank {
         return false;
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn products_that_overflow_are_refused_unless_empty() {
+    fn numel_overflows_unless_empty() {
         assert_eq!(numel(&[usize::MAX, 2]), None);
         assert_eq!(numel(&[usize::MAX, 2, 0]), Some(0));
         assert_eq!(numel(&[]), Some(1));

@@ -1,27 +1,27 @@
-//! A tensor of a loaded method, as a kernel writes it.
+//! Tensors of a loaded method.
 
-#![expect(unsafe_code, reason = "planned memory is reached through pointers checked at load")]
+#![expect(unsafe_code, reason = "accesses planned memory through pointers checked at load")]
 
 use core::{cell::UnsafeCell, ptr::NonNull, slice};
 
 use crate::{
     Dims, Element, Error, ScalarType, TensorView, numel,
-    shape::{MAX_DIMS, is_dim_order, same},
+    shape::{MAX_DIMS, dims_equal, is_dim_order},
     view::alignment,
 };
 
-/// How the sizes of a tensor may change between calls.
+/// Shape dynamism of a tensor, as ExecuTorch `TensorShapeDynamism`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dynamism {
-    /// Not at all.
+    /// The sizes never change.
     Static,
-    /// Up to the memory that the program planned.
+    /// The sizes may change within the memory that the program planned.
     Bounded,
-    /// Without bound; the executor provides memory where it can.
+    /// The sizes may grow without limit. The executor provides memory, if it can.
     Unbounded,
 }
 
-/// One tensor of a loaded method: sizes that kernels may change, and where its elements are.
+/// Tensor of a loaded method: sizes, which kernels may change, and the address of its elements.
 #[derive(Debug)]
 pub struct TensorSlot<'a> {
     dtype: ScalarType,
@@ -32,34 +32,34 @@ pub struct TensorSlot<'a> {
     data: NonNull<u8>,
     /// Bytes in use: those of `sizes`.
     len: usize,
-    /// Bytes that may be used at `data`.
+    /// Bytes available at `data`.
     capacity: usize,
-    /// Bytes that the sizes may ever need.
+    /// Maximum of `len`, in bytes.
     limit: usize,
-    hidden: Hidden,
+    slice: Slice,
 }
 
-/// Rows of which one is shown.
+/// State of a tensor that is sliced to one position of a dimension.
 #[derive(Debug, Clone, Copy, Default)]
-struct Hidden {
+struct Slice {
     dim: usize,
-    /// How many there are; zero where none is hidden.
-    rows: usize,
-    /// Bytes of those before the one that is shown, which lie before `data`.
-    before: usize,
+    /// Size of the dimension before slicing; zero if the tensor is not sliced.
+    full_size: usize,
+    /// Bytes by which `data` was advanced.
+    offset: usize,
 }
 
-/// One of several rows.
+/// Position of a slice along a dimension.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Row {
-    /// That at position 0.
+pub enum SlicePosition {
+    /// Position 0.
     #[default]
     First,
-    /// That at position -1.
+    /// Position -1.
     Last,
 }
 
-/// Where the elements of a [`TensorSlot`] lie.
+/// Memory of a [`TensorSlot`].
 #[derive(Debug, Clone, Copy)]
 struct Memory {
     data: NonNull<u8>,
@@ -68,13 +68,13 @@ struct Memory {
 }
 
 impl<'a> TensorSlot<'a> {
-    /// A tensor without memory; it gets some from [`TensorSlot::borrow`] or [`TensorSlot::place`].
+    /// Tensor without memory. [`TensorSlot::borrow`] or [`TensorSlot::assign_memory`] provides it.
     ///
-    /// `sizes` are the present sizes and, unless it is unbounded, also the largest ones.
+    /// `sizes` are the present sizes and, unless the tensor is unbounded, the largest ones.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when `dim_order` is not a permutation of the dimensions or the
-    /// number of bytes overflows.
+    /// [`Error::InvalidTensor`] if `dim_order` is not a permutation of the dimensions or the number
+    /// of bytes overflows.
     pub fn new(
         dtype: ScalarType,
         dynamism: Dynamism,
@@ -88,55 +88,59 @@ impl<'a> TensorSlot<'a> {
         let len = bytes_of(dtype, sizes)?;
         let (data, writable) = (dangling(), false);
         let limit = if dynamism == Dynamism::Unbounded { isize::MAX.unsigned_abs() } else { len };
-        let (capacity, hidden) = (0, Hidden::default());
-        Ok(Self { dtype, dynamism, writable, sizes, dim_order, data, len, capacity, limit, hidden })
+        let (capacity, slice) = (0, Slice::default());
+        Ok(Self { dtype, dynamism, writable, sizes, dim_order, data, len, capacity, limit, slice })
     }
 
-    /// Gives the tensor `capacity` bytes of its own at `data`.
+    /// Assigns `capacity` writable bytes at `data` to the tensor.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when they are fewer than the sizes need, or not aligned.
+    /// [`Error::InvalidTensor`] if the sizes need more bytes, or `data` is not aligned.
     ///
     /// # Safety
-    /// The bytes are initialised and valid for reads and writes for `'a`, and nothing but the
-    /// tensors of the same method reaches them.
-    pub unsafe fn place(&mut self, data: NonNull<u8>, capacity: usize) -> Result<(), Error> {
+    /// The bytes are initialized and valid for reads and writes for `'a`, and only tensors of the
+    /// same method access them.
+    pub unsafe fn assign_memory(
+        &mut self,
+        data: NonNull<u8>,
+        capacity: usize,
+    ) -> Result<(), Error> {
         self.set_memory(Memory { data, capacity, writable: true })
     }
 
-    /// Moves the tensor to `capacity` bytes at `data` and takes along what it holds.
+    /// Moves the tensor and its contents to `capacity` bytes at `data`.
     ///
     /// # Errors
-    /// As [`TensorSlot::place`].
+    /// As [`TensorSlot::assign_memory`].
     ///
     /// # Safety
-    /// As for [`TensorSlot::place`]; the present memory of the tensor is still valid.
+    /// As for [`TensorSlot::assign_memory`]; the present memory of the tensor is still valid.
     pub unsafe fn relocate(&mut self, data: NonNull<u8>, capacity: usize) -> Result<(), Error> {
-        let (old, kept) = (self.data, self.capacity.min(capacity));
-        // SAFETY: demanded of the caller.
-        unsafe { self.place(data, capacity)? };
-        // SAFETY: both hold `kept` bytes, and the new ones belong to this tensor alone.
-        unsafe { data.copy_from_nonoverlapping(old, kept) };
+        let (old, copied) = (self.data, self.capacity.min(capacity));
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.assign_memory(data, capacity)? };
+        // SAFETY: both hold `copied` bytes, and only this tensor accesses the new ones.
+        unsafe { data.copy_from_nonoverlapping(old, copied) };
         Ok(())
     }
 
-    /// Lets the tensor read `bytes`, which it may not write.
+    /// Makes the tensor a read-only view of `bytes`.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when they are fewer than the present sizes need, or not aligned.
+    /// [`Error::InvalidTensor`] if the present sizes need more bytes, or `bytes` is not aligned.
     ///
     /// # Safety
-    /// `bytes` outlives every use of the tensor before the next call of `borrow`, `place` or
-    /// [`TensorSlot::clear`].
+    /// `bytes` outlives every use of the tensor before the next call of `borrow`, `assign_memory`
+    /// or [`TensorSlot::clear`].
     pub unsafe fn borrow(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let data = NonNull::from(bytes).cast();
         self.set_memory(Memory { data, capacity: bytes.len(), writable: false })
     }
 
-    /// Takes the memory away.
+    /// Detaches the tensor from its memory.
     pub fn clear(&mut self) {
         (self.data, self.capacity, self.writable) = (dangling(), 0, false);
-        self.hidden = Hidden::default();
+        self.slice = Slice::default();
     }
 
     fn set_memory(&mut self, memory: Memory) -> Result<(), Error> {
@@ -147,111 +151,114 @@ impl<'a> TensorSlot<'a> {
             return Err(Error::InvalidTensor { reason: "the bytes are not aligned to the dtype" });
         }
         Memory { data: self.data, capacity: self.capacity, writable: self.writable } = memory;
-        self.hidden = Hidden::default();
+        self.slice = Slice::default();
         Ok(())
     }
 
-    /// The rows along `dim`, where they lie one behind the other in memory: no dimension before `dim`
-    /// has more than one position. `None` where they do not, or there is no memory.
-    pub fn rows(&self, dim: usize) -> Option<usize> {
-        let (before, rest) = self.sizes.split_at_checked(dim)?;
-        let apart = before.iter().any(|size| *size != 1) || !self.dim_order.is_sorted();
-        if apart || !self.has_memory() { None } else { rest.first().copied() }
+    /// Size of dimension `dim` if slices along it are contiguous in memory, that is if all outer
+    /// dimensions have size one. `None` if they are not, or the tensor has no memory.
+    pub fn sliceable_size(&self, dim: usize) -> Option<usize> {
+        let (outer, rest) = self.sizes.split_at_checked(dim)?;
+        let is_strided = outer.iter().any(|size| *size != 1) || !self.dim_order.is_sorted();
+        if is_strided || !self.has_memory() { None } else { rest.first().copied() }
     }
 
-    /// Hides all rows along `dim` but one, until [`TensorSlot::show_rows`] or other sizes. Without
-    /// effect where [`TensorSlot::rows`] knows of none, or some are hidden.
-    pub fn keep_row(&mut self, dim: usize, row: Row) {
-        let rows = self.rows(dim).filter(|rows| *rows > 1 && self.hidden.rows == 0);
-        let Some(rows) = rows.filter(|_| self.len > 0) else { return };
-        let len = self.len / rows;
-        let before = if row == Row::Last { self.len - len } else { 0 };
-        // SAFETY: the bytes in use are no more than those at `data`.
-        self.data = unsafe { self.data.add(before) };
-        self.capacity -= before;
-        (self.sizes[dim], self.len, self.hidden) = (1, len, Hidden { dim, rows, before });
+    /// Slices the tensor to one position of `dim`, without a copy, until [`TensorSlot::unslice`] or
+    /// a change of sizes. Has no effect if the dimension cannot be sliced
+    /// ([`TensorSlot::sliceable_size`]) or the tensor is sliced already.
+    pub fn slice(&mut self, dim: usize, position: SlicePosition) {
+        let size = self.sliceable_size(dim);
+        let size = size.filter(|size| *size > 1 && self.slice.full_size == 0);
+        let Some(full_size) = size.filter(|_| self.len > 0) else { return };
+        let len = self.len / full_size;
+        let offset = if position == SlicePosition::Last { self.len - len } else { 0 };
+        // SAFETY: `offset` is less than the bytes in use, which are at most those at `data`.
+        self.data = unsafe { self.data.add(offset) };
+        self.capacity -= offset;
+        (self.sizes[dim], self.len, self.slice) = (1, len, Slice { dim, full_size, offset });
     }
 
-    /// Shows the rows that [`TensorSlot::keep_row`] hides.
-    pub fn show_rows(&mut self) {
-        let Hidden { dim, rows, .. } = self.hidden;
-        if rows > 0 {
-            self.show_memory();
-            (self.sizes[dim], self.len) = (rows, self.len * rows);
+    /// Undoes [`TensorSlot::slice`].
+    pub fn unslice(&mut self) {
+        let Slice { dim, full_size, .. } = self.slice;
+        if full_size > 0 {
+            self.restore_memory();
+            (self.sizes[dim], self.len) = (full_size, self.len * full_size);
         }
     }
 
-    /// Takes the bytes of hidden rows back.
-    fn show_memory(&mut self) {
-        let Hidden { before, .. } = core::mem::take(&mut self.hidden);
-        // SAFETY: these bytes were skipped when the rows were hidden, and the memory is the same.
-        self.data = unsafe { self.data.sub(before) };
-        self.capacity += before;
+    /// Moves `data` back to the start of the memory and marks the tensor as not sliced.
+    fn restore_memory(&mut self) {
+        let Slice { offset, .. } = core::mem::take(&mut self.slice);
+        // SAFETY: slicing advanced `data` by `offset`, and the memory is the same.
+        self.data = unsafe { self.data.sub(offset) };
+        self.capacity += offset;
     }
 
-    /// Whether there is memory for the present sizes.
+    /// Returns true if there is memory for the present sizes.
     pub fn has_memory(&self) -> bool {
         self.len <= self.capacity
     }
 
-    /// Whether kernels may write the elements.
+    /// Returns true if kernels may write the elements.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// How the sizes may change.
+    /// Shape dynamism of the tensor.
     pub fn dynamism(&self) -> Dynamism {
         self.dynamism
     }
 
-    /// Addresses of the first byte that the tensor may use, and of the one after the last.
-    pub fn extent(&self) -> (usize, usize) {
+    /// Addresses of the available memory: first byte, and one past the last byte.
+    pub fn address_range(&self) -> (usize, usize) {
         let start = self.data.addr().get();
         (start, start + self.capacity)
     }
 
-    /// The dtype of the elements.
+    /// Dtype of the elements.
     pub fn dtype(&self) -> ScalarType {
         self.dtype
     }
 
-    /// Extent of each dimension.
+    /// Size of each dimension.
     pub fn sizes(&self) -> &[usize] {
         self.sizes
     }
 
-    /// The dimensions from the outermost in memory to the innermost.
+    /// Dimensions in memory order, outermost first.
     pub fn dim_order(&self) -> &'a [u8] {
         self.dim_order
     }
 
-    /// The tensor, to read.
+    /// Borrows the tensor for reading.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when it has no memory yet.
+    /// [`Error::InvalidTensor`] if it has no memory yet.
     #[inline]
     pub fn view(&self) -> Result<TensorView<'_>, Error> {
         if !self.has_memory() {
             return Err(Error::InvalidTensor { reason: "it has no memory yet" });
         }
-        // SAFETY: `place` and `borrow` demand `capacity` valid bytes, and `len` is not larger.
+        // SAFETY: `assign_memory` and `borrow` require `capacity` valid bytes, and `len` is not
+        // larger.
         let bytes = unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len) };
         Ok(TensorView::from_checked(self.dtype, self.sizes, self.dim_order, bytes))
     }
 
-    /// Bytes that the present sizes need.
-    pub fn bytes_needed(&self) -> usize {
+    /// Bytes of the present sizes.
+    pub fn nbytes(&self) -> usize {
         self.len
     }
 
-    /// Changes the sizes without asking whether there is memory for them.
+    /// Changes the sizes. There may be too little memory for them afterwards.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when the rank differs or a static tensor would change,
-    /// [`Error::MemoryAllocationFailed`] when the sizes exceed the bound.
+    /// [`Error::InvalidTensor`] if the rank differs or a static tensor would change,
+    /// [`Error::MemoryAllocationFailed`] if the sizes exceed the upper bound.
     #[inline]
     pub fn set_sizes(&mut self, sizes: &[usize]) -> Result<(), Error> {
-        if same(self.sizes, sizes) {
+        if dims_equal(self.sizes, sizes) {
             return Ok(());
         }
         if self.sizes.len() != sizes.len() {
@@ -264,13 +271,13 @@ impl<'a> TensorSlot<'a> {
         if needed > self.limit {
             return Err(Error::MemoryAllocationFailed { needed, planned: self.limit });
         }
-        self.show_memory();
+        self.restore_memory();
         self.sizes.copy_from_slice(sizes);
         self.len = needed;
         Ok(())
     }
 
-    /// Makes this tensor read and write the memory of `source`, with `sizes`.
+    /// Makes this tensor a view with `sizes` of the memory of `source`.
     pub(crate) fn alias(&mut self, source: &TensorSlot<'_>, sizes: &[usize]) -> Result<(), Error> {
         if self.dtype != source.dtype || bytes_of(self.dtype, sizes)? != source.len {
             return Err(Error::InvalidTensor { reason: "a view has as many bytes as its source" });
@@ -281,31 +288,31 @@ impl<'a> TensorSlot<'a> {
     }
 }
 
-/// A tensor that a kernel writes.
+/// Output tensor of a kernel.
 #[derive(Debug)]
 pub struct TensorMut<'s, 'a> {
     slot: &'s mut TensorSlot<'a>,
 }
 
 impl<'s, 'a> TensorMut<'s, 'a> {
-    /// Access to the tensor in `cell`.
+    /// Borrows the tensor in `cell` for writing.
     ///
     /// # Safety
     /// While the result lives, nothing else reads or writes the slot or its elements. The tensor
-    /// has no memory, or memory that may be written.
+    /// has no memory, or writable memory.
     pub unsafe fn new(cell: &'s UnsafeCell<TensorSlot<'a>>) -> Self {
-        // SAFETY: demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         Self { slot: unsafe { &mut *cell.get() } }
     }
 
-    /// Gives the tensor the sizes `sizes`; the elements are unspecified afterwards.
+    /// Resizes the tensor; the elements are unspecified afterwards.
     ///
-    /// A tensor without bound may lack memory for them; the executor then provides it and calls
-    /// the kernel again, so a kernel resizes before it writes anything.
+    /// An unbounded tensor may lack memory for the new sizes. The executor then provides it and
+    /// calls the kernel again, so a kernel resizes all outputs before it writes any.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when the rank differs or a static tensor would change,
-    /// [`Error::MemoryAllocationFailed`] when the memory is too small.
+    /// [`Error::InvalidTensor`] if the rank differs or a static tensor would change,
+    /// [`Error::MemoryAllocationFailed`] if the memory is too small.
     pub fn resize(&mut self, sizes: &[usize]) -> Result<(), Error> {
         self.slot.set_sizes(sizes)?;
         let TensorSlot { len, capacity, .. } = *self.slot;
@@ -315,12 +322,12 @@ impl<'s, 'a> TensorMut<'s, 'a> {
         Ok(())
     }
 
-    /// The dtype of the elements.
+    /// Dtype of the elements.
     pub fn dtype(&self) -> ScalarType {
         self.slot.dtype
     }
 
-    /// Extent of each dimension.
+    /// Size of each dimension.
     pub fn sizes(&self) -> &[usize] {
         self.slot.sizes
     }
@@ -335,22 +342,22 @@ impl<'s, 'a> TensorMut<'s, 'a> {
         self.slot.len / self.slot.dtype.size()
     }
 
-    /// The dimensions from the outermost in memory to the innermost.
+    /// Dimensions in memory order, outermost first.
     pub fn dim_order(&self) -> &'a [u8] {
         self.slot.dim_order
     }
 
-    /// Elements between neighbours along each dimension.
+    /// Stride of each dimension, in elements.
     pub fn strides(&self) -> Dims {
         Dims::strides(self.slot.sizes, self.slot.dim_order)
     }
 
-    /// Whether the elements lie in row-major order.
+    /// Returns true if the elements are in row-major order.
     pub fn is_contiguous(&self) -> bool {
         self.slot.dim_order.is_sorted()
     }
 
-    /// The tensor, to read.
+    /// Borrows the tensor for reading.
     ///
     /// # Errors
     /// As [`TensorSlot::view`].
@@ -359,42 +366,43 @@ impl<'s, 'a> TensorMut<'s, 'a> {
         self.slot.view()
     }
 
-    /// The elements in the order of memory, as bytes.
+    /// Elements in memory order, as bytes.
     ///
     /// # Errors
-    /// [`Error::MemoryAllocationFailed`] when the tensor has no memory for its sizes.
+    /// [`Error::MemoryAllocationFailed`] if there is too little memory for the sizes.
     pub fn bytes_mut(&mut self) -> Result<&mut [u8], Error> {
         let TensorSlot { len, capacity, data, .. } = *self.slot;
         if len > capacity {
             return Err(Error::MemoryAllocationFailed { needed: len, planned: capacity });
         }
-        // SAFETY: `place` demands `capacity` valid bytes, `len` is not larger, and `new` demands
-        // that nothing else reaches them.
+        // SAFETY: `assign_memory` requires `capacity` valid bytes, `len` is not larger, and `new`
+        // requires that nothing else accesses them.
         Ok(unsafe { slice::from_raw_parts_mut(data.as_ptr(), len) })
     }
 
-    /// The elements in the order of memory.
+    /// Elements in memory order.
     ///
     /// # Errors
-    /// [`Error::DtypeMismatch`] when `T` is not what the tensor holds,
-    /// [`Error::MemoryAllocationFailed`] when the tensor has no memory for its sizes.
+    /// [`Error::DtypeMismatch`] if `T` is not the element type of the tensor,
+    /// [`Error::MemoryAllocationFailed`] if there is too little memory for the sizes.
     pub fn data_mut<T: Element>(&mut self) -> Result<&mut [T], Error> {
         let found = self.slot.dtype;
         if T::DTYPE != found {
-            return Err(Error::DtypeMismatch { wanted: T::DTYPE, found });
+            return Err(Error::DtypeMismatch { expected: T::DTYPE, found });
         }
         let cast = bytemuck::try_cast_slice_mut(self.bytes_mut()?);
-        cast.map_err(|_| Error::Internal { reason: "a tensor's bytes are aligned" })
+        cast.map_err(|_| Error::Internal { reason: "the bytes of a tensor are aligned" })
     }
 }
 
+/// Size in bytes of a tensor of `sizes`.
 fn bytes_of(dtype: ScalarType, sizes: &[usize]) -> Result<usize, Error> {
     let bytes = numel(sizes).and_then(|n| n.checked_mul(dtype.size()));
     let bytes = bytes.filter(|&n| isize::try_from(n).is_ok());
     bytes.ok_or(Error::InvalidTensor { reason: "the number of bytes overflows" })
 }
 
-/// An address for no bytes, aligned for every dtype.
+/// Address of an empty memory range, aligned for every dtype.
 fn dangling() -> NonNull<u8> {
     NonNull::<u128>::dangling().cast()
 }
@@ -403,55 +411,54 @@ fn dangling() -> NonNull<u8> {
 mod tests {
     use super::*;
 
-    /// Elements that a tensor shows.
-    fn shown(slot: &TensorSlot<'_>) -> Vec<u8> {
+    fn elements(slot: &TensorSlot<'_>) -> Vec<u8> {
         slot.view().unwrap().bytes().to_vec()
     }
 
     #[test]
-    fn one_row_is_shown_and_then_all() {
+    fn unslice_undoes_slice() {
         let mut memory: Vec<u8> = (0..12).collect();
         let data = NonNull::from(&mut memory[..]).cast();
-        for (sizes, dim, row, expected) in [
-            ([1, 3, 4], 1, Row::Last, 8..12),
-            ([1, 3, 4], 1, Row::First, 0..4),
-            ([1, 3, 4], 0, Row::Last, 0..12),
-            ([1, 1, 12], 2, Row::Last, 11..12),
-            ([2, 3, 2], 1, Row::Last, 0..12),
-            ([3, 2, 2], 0, Row::Last, 8..12),
-            ([3, 2, 2], 0, Row::First, 0..4),
-            ([1, 3, 0], 1, Row::Last, 0..0),
-            ([1, 3, 4], 3, Row::Last, 0..12),
+        for (sizes, dim, position, expected) in [
+            ([1, 3, 4], 1, SlicePosition::Last, 8..12),
+            ([1, 3, 4], 1, SlicePosition::First, 0..4),
+            ([1, 3, 4], 0, SlicePosition::Last, 0..12),
+            ([1, 1, 12], 2, SlicePosition::Last, 11..12),
+            ([2, 3, 2], 1, SlicePosition::Last, 0..12),
+            ([3, 2, 2], 0, SlicePosition::Last, 8..12),
+            ([3, 2, 2], 0, SlicePosition::First, 0..4),
+            ([1, 3, 0], 1, SlicePosition::Last, 0..0),
+            ([1, 3, 4], 3, SlicePosition::Last, 0..12),
         ] {
-            let mut place = sizes;
+            let mut current = sizes;
             let mut slot =
-                TensorSlot::new(ScalarType::Byte, Dynamism::Static, &mut place, &[0, 1, 2])
+                TensorSlot::new(ScalarType::Byte, Dynamism::Static, &mut current, &[0, 1, 2])
                     .unwrap();
-            // SAFETY: the memory outlives the tensor, and nothing else reaches it.
-            unsafe { slot.place(data, memory.len()).unwrap() };
-            let all = shown(&slot);
-            slot.keep_row(dim, row);
-            slot.keep_row(dim, row);
-            assert_eq!(shown(&slot), memory[expected], "{sizes:?} along {dim}");
-            slot.show_rows();
-            slot.show_rows();
-            assert_eq!((slot.sizes(), shown(&slot)), (&sizes[..], all), "{sizes:?} along {dim}");
+            // SAFETY: the memory outlives the tensor, and nothing else accesses it.
+            unsafe { slot.assign_memory(data, memory.len()).unwrap() };
+            let all = elements(&slot);
+            slot.slice(dim, position);
+            slot.slice(dim, position);
+            assert_eq!(elements(&slot), memory[expected], "{sizes:?} along {dim}");
+            slot.unslice();
+            slot.unslice();
+            assert_eq!((slot.sizes(), elements(&slot)), (&sizes[..], all), "{sizes:?} along {dim}");
         }
     }
 
     #[test]
-    fn other_sizes_have_all_of_the_memory() {
-        for row in [Row::First, Row::Last] {
+    fn set_sizes_undoes_slice() {
+        for position in [SlicePosition::First, SlicePosition::Last] {
             let (mut memory, mut sizes) = ([7_u8; 12], [3, 4]);
             let data = NonNull::from(&mut memory[..]).cast();
             let mut slot =
                 TensorSlot::new(ScalarType::Byte, Dynamism::Bounded, &mut sizes, &[0, 1]).unwrap();
-            // SAFETY: the memory outlives the tensor, and nothing else reaches it.
-            unsafe { slot.place(data, memory.len()).unwrap() };
-            slot.keep_row(0, row);
+            // SAFETY: the memory outlives the tensor, and nothing else accesses it.
+            unsafe { slot.assign_memory(data, memory.len()).unwrap() };
+            slot.slice(0, position);
             slot.set_sizes(&[2, 4]).unwrap();
-            slot.show_rows();
-            assert_eq!((slot.sizes(), shown(&slot).len()), (&[2, 4][..], 8));
+            slot.unslice();
+            assert_eq!((slot.sizes(), elements(&slot).len()), (&[2, 4][..], 8));
             slot.set_sizes(&[3, 4]).unwrap();
             assert!(slot.has_memory());
         }

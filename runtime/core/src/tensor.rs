@@ -1,19 +1,19 @@
-//! An owned tensor: what payloads hold and what callers make inputs from.
+//! Owned tensor.
 
 use alloc::{boxed::Box, vec, vec::Vec};
 
 use bytemuck::allocation::try_zeroed_slice_box;
 
 use crate::{
-    CONTIGUOUS, Element, Error, ScalarType, TensorView, numel,
+    CONTIGUOUS_DIM_ORDER, Element, Error, ScalarType, TensorView, numel,
     shape::{MAX_DIMS, is_dim_order},
 };
 
-/// Bytes aligned to 64, the width of the widest vector registers.
+/// Heap memory aligned to 64 bytes, the width of the widest vector registers.
 #[derive(Default)]
 pub struct AlignedBytes {
-    /// More than `len` bytes, of which those from `start` on are aligned. The allocator takes
-    /// zeroed pages from the system for these, but writes zeros itself for a greater alignment.
+    /// Allocation with slack; the aligned bytes begin at byte `start`. The default alignment lets
+    /// the allocator use zeroed pages of the system. With a greater alignment it writes the zeros.
     words: Box<[u64]>,
     start: usize,
     len: usize,
@@ -22,15 +22,15 @@ pub struct AlignedBytes {
 impl AlignedBytes {
     const ALIGNMENT: usize = 64;
 
-    /// `len` zero bytes.
+    /// Allocates `len` zero bytes.
     ///
     /// # Panics
-    /// When there is no memory for them.
+    /// If the allocation fails.
     pub fn zeroed(len: usize) -> Self {
-        Self::try_zeroed(len).expect("there is memory for what is asked for")
+        Self::try_zeroed(len).expect("the allocator has enough memory")
     }
 
-    /// `len` zero bytes; `None` when there is no memory for them.
+    /// Allocates `len` zero bytes; `None` if the allocation fails.
     pub fn try_zeroed(len: usize) -> Option<Self> {
         if len == 0 {
             return Some(Self::default());
@@ -41,8 +41,8 @@ impl AlignedBytes {
         Some(Self { words, start, len })
     }
 
-    /// Changes the length; new bytes are zero. `None` when there is no memory for them: nothing
-    /// changes then.
+    /// Changes the length; new bytes are zero. `None` if the allocation fails; then nothing
+    /// changes.
     pub fn try_resize(&mut self, len: usize) -> Option<()> {
         let kept = self.len.min(len);
         if self.start.checked_add(len)? <= self.words.len() * 8 {
@@ -93,7 +93,7 @@ impl From<&[u8]> for AlignedBytes {
     }
 }
 
-/// A dense tensor that owns its elements.
+/// Dense tensor that owns its elements.
 #[derive(Clone)]
 pub struct Tensor {
     dtype: ScalarType,
@@ -103,35 +103,35 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A row-major tensor of zeros.
+    /// Row-major tensor of zeros.
     ///
     /// # Panics
-    /// When [`Tensor::try_zeros`] fails: it takes sizes that nobody vouches for.
+    /// If the allocation fails. Use [`Tensor::try_zeros`] for untrusted sizes.
     pub fn zeros(dtype: ScalarType, sizes: &[usize]) -> Self {
-        Self::try_zeros(dtype, sizes).expect("there is memory for a tensor of these sizes")
+        Self::try_zeros(dtype, sizes).expect("the allocator has enough memory for these sizes")
     }
 
-    /// A row-major tensor of zeros.
+    /// Row-major tensor of zeros.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when the rank is too high or the number of bytes overflows,
-    /// [`Error::OutOfResources`] when there is no memory for them.
+    /// [`Error::InvalidTensor`] if the rank is too high or the number of bytes overflows,
+    /// [`Error::OutOfResources`] if the allocation fails.
     pub fn try_zeros(dtype: ScalarType, sizes: &[usize]) -> Result<Self, Error> {
         let len = byte_len(dtype, sizes)?;
         let bytes = AlignedBytes::try_zeroed(len).ok_or(Error::OutOfResources { bytes: len })?;
-        let dim_order = CONTIGUOUS[..sizes.len()].to_vec();
+        let dim_order = CONTIGUOUS_DIM_ORDER[..sizes.len()].to_vec();
         Ok(Self { dtype, sizes: sizes.to_vec(), dim_order, bytes })
     }
 
-    /// A row-major tensor with a copy of `data`.
+    /// Row-major tensor with a copy of `data`.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when `data` does not hold the number of elements that `sizes` say.
+    /// [`Error::InvalidTensor`] if the number of elements differs from the product of `sizes`.
     pub fn new<T: Element>(sizes: &[usize], data: &[T]) -> Result<Self, Error> {
         TensorView::new(sizes, data).map(Self::from)
     }
 
-    /// A one-dimensional tensor with a copy of `data`.
+    /// One-dimensional tensor with a copy of `data`.
     pub fn from_slice<T: Element>(data: &[T]) -> Self {
         Self {
             dtype: T::DTYPE,
@@ -141,10 +141,10 @@ impl Tensor {
         }
     }
 
-    /// A tensor laid out in `dim_order`, with a copy of `bytes`, which need no alignment.
+    /// Tensor laid out in `dim_order`, with a copy of `bytes`. They may have any alignment.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when the parts do not describe one tensor.
+    /// [`Error::InvalidTensor`] if the parts do not describe a tensor.
     pub fn from_bytes(
         dtype: ScalarType,
         sizes: &[usize],
@@ -156,22 +156,22 @@ impl Tensor {
         Ok(Self { dtype, sizes: sizes.to_vec(), dim_order: dim_order.to_vec(), bytes })
     }
 
-    /// The tensor, to read.
+    /// Borrows the tensor for reading.
     pub fn view(&self) -> TensorView<'_> {
         TensorView::from_checked(self.dtype, &self.sizes, &self.dim_order, self.bytes.as_slice())
     }
 
-    /// The dtype of the elements.
+    /// Dtype of the elements.
     pub fn dtype(&self) -> ScalarType {
         self.dtype
     }
 
-    /// Extent of each dimension.
+    /// Size of each dimension.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 
-    /// The dimensions from the outermost in memory to the innermost.
+    /// Dimensions in memory order, outermost first.
     pub fn dim_order(&self) -> &[u8] {
         &self.dim_order
     }
@@ -181,27 +181,27 @@ impl Tensor {
         self.view().numel()
     }
 
-    /// Gives the tensor `sizes` in row-major order, or keeps its dim order where the rank stays;
-    /// the elements are unspecified afterwards. Memory is reused where it suffices.
+    /// Resizes the tensor. The dim order stays if the rank does, else it becomes row-major. The
+    /// elements are unspecified afterwards. Memory is reused if it suffices.
     ///
     /// # Errors
-    /// As [`Tensor::try_zeros`]; the tensor stays as it was.
+    /// As [`Tensor::try_zeros`]; the tensor is unchanged then.
     pub fn resize(&mut self, sizes: &[usize]) -> Result<(), Error> {
         let len = byte_len(self.dtype, sizes)?;
         self.bytes.try_resize(len).ok_or(Error::OutOfResources { bytes: len })?;
         if sizes.len() != self.sizes.len() {
             self.dim_order.clear();
-            self.dim_order.extend_from_slice(&CONTIGUOUS[..sizes.len()]);
+            self.dim_order.extend_from_slice(&CONTIGUOUS_DIM_ORDER[..sizes.len()]);
         }
         self.sizes.clear();
         self.sizes.extend_from_slice(sizes);
         Ok(())
     }
 
-    /// Lays the elements out in `dim_order` from now on, without moving them.
+    /// Reinterprets the elements as laid out in `dim_order`; none is moved.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when it is not a permutation of the dimensions.
+    /// [`Error::InvalidTensor`] if `dim_order` is not a permutation of the dimensions.
     pub fn set_dim_order(&mut self, dim_order: &[u8]) -> Result<(), Error> {
         if !is_dim_order(dim_order, self.sizes.len()) {
             let reason = "the dim order is not a permutation of the dimensions";
@@ -212,33 +212,33 @@ impl Tensor {
         Ok(())
     }
 
-    /// The elements in the order of memory, as bytes.
+    /// Elements in memory order, as bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.as_mut_slice()
     }
 
-    /// The elements in the order of memory.
+    /// Elements in memory order.
     ///
     /// # Errors
-    /// [`Error::DtypeMismatch`] when `T` is not what the tensor holds.
+    /// [`Error::DtypeMismatch`] if `T` is not the element type of the tensor.
     pub fn data<T: Element>(&self) -> Result<&[T], Error> {
         self.view().data()
     }
 
-    /// The elements in the order of memory.
+    /// Elements in memory order.
     ///
     /// # Errors
-    /// [`Error::DtypeMismatch`] when `T` is not what the tensor holds.
+    /// [`Error::DtypeMismatch`] if `T` is not the element type of the tensor.
     pub fn data_mut<T: Element>(&mut self) -> Result<&mut [T], Error> {
         if T::DTYPE != self.dtype {
-            return Err(Error::DtypeMismatch { wanted: T::DTYPE, found: self.dtype });
+            return Err(Error::DtypeMismatch { expected: T::DTYPE, found: self.dtype });
         }
         let cast = bytemuck::try_cast_slice_mut(self.bytes.as_mut_slice());
-        cast.map_err(|_| Error::Internal { reason: "a tensor's bytes are aligned" })
+        cast.map_err(|_| Error::Internal { reason: "the bytes of a tensor are aligned" })
     }
 }
 
-/// Bytes of a tensor of `sizes`.
+/// Size in bytes of a tensor of `sizes`.
 fn byte_len(dtype: ScalarType, sizes: &[usize]) -> Result<usize, Error> {
     let bytes = numel(sizes).and_then(|n| n.checked_mul(dtype.size()));
     let bytes = bytes.filter(|&n| isize::try_from(n).is_ok() && sizes.len() <= MAX_DIMS);
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_without_memory_are_an_error_that_changes_nothing() {
+    fn failed_resize_changes_nothing() {
         const HUGE: usize = (1 << 31) - 1;
         let overflows = Error::InvalidTensor { reason: "the number of bytes overflows" };
         let missing = Error::OutOfResources { bytes: HUGE << 30 };

@@ -1,9 +1,9 @@
-//! The values of a method.
+//! Values of a method.
 
 /// A value of a loaded method, as in ExecuTorch `EValue`.
 ///
-/// Lists of integers and of tensors hold the numbers of other values, because their elements may
-/// be computed while the method runs.
+/// Lists of integers and of tensors hold value ids, because their elements may be computed while
+/// the method runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum EValue<'a> {
     /// An absent optional.
@@ -12,29 +12,29 @@ pub enum EValue<'a> {
     Int(i64),
     /// A floating-point number.
     Double(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A string.
     Str(&'a str),
-    /// A tensor: its place among the tensor slots of the method.
+    /// A tensor: index into the tensor slots of the method.
     Tensor(u32),
-    /// Integers: the numbers of the values that hold them.
+    /// Integers: ids of the values that hold them.
     IntList(&'a [u32]),
     /// Floating-point numbers.
     DoubleList(&'a [f64]),
-    /// Truth values, one byte each, true when it is not zero.
+    /// Booleans, one byte each; nonzero means true.
     BoolList(&'a [u8]),
-    /// Tensors: the numbers of the values that hold them.
+    /// Tensors: ids of the values that hold them.
     TensorList(&'a [u32]),
-    /// As `TensorList`, but an element may be `None`, written as [`EValue::ABSENT`].
+    /// As `TensorList`; [`EValue::ABSENT`] marks an element that is `None`.
     OptionalTensorList(&'a [u32]),
 }
 
 impl EValue<'_> {
-    /// Stands for `None` in an [`EValue::OptionalTensorList`].
+    /// Id of an absent element of an [`EValue::OptionalTensorList`].
     pub const ABSENT: u32 = u32::MAX;
 
-    /// Name of the kind, for messages.
+    /// Name of the kind, for error messages.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -59,12 +59,12 @@ pub enum Scalar {
     Int(i64),
     /// A floating-point number.
     Double(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
 impl Scalar {
-    /// As a floating-point number.
+    /// Converts to a floating-point number.
     pub fn to_f64(self) -> f64 {
         match self {
             Self::Int(value) => value as f64,
@@ -73,7 +73,7 @@ impl Scalar {
         }
     }
 
-    /// As an integer, truncated; a number out of range becomes the nearest one in range.
+    /// Converts to an integer: truncates toward zero and saturates.
     pub fn to_i64(self) -> i64 {
         match self {
             Self::Int(value) => value,
@@ -82,7 +82,7 @@ impl Scalar {
         }
     }
 
-    /// As a truth value: whether it is not zero.
+    /// Converts to a boolean: true if the number is not zero.
     pub fn to_bool(self) -> bool {
         match self {
             Self::Int(value) => value != 0,
@@ -91,7 +91,7 @@ impl Scalar {
         }
     }
 
-    /// As the value of a method.
+    /// Converts to a value of a method.
     pub const fn to_value(self) -> EValue<'static> {
         match self {
             Self::Int(value) => EValue::Int(value),

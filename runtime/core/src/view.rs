@@ -1,14 +1,14 @@
-//! A borrowed tensor, as a kernel reads it.
+//! Borrowed tensor: the input of a kernel.
 
 use crate::{
-    CONTIGUOUS, Dims, Element, Error, ScalarType, numel,
+    CONTIGUOUS_DIM_ORDER, Dims, Element, Error, ScalarType, numel,
     shape::{MAX_DIMS, is_dim_order},
 };
 
-/// A tensor that somebody else owns: dtype, sizes, dim order and bytes.
+/// Borrowed tensor: dtype, sizes, dim order and bytes.
 ///
 /// The elements are dense: laid out in `dim_order`, from the outermost dimension to the innermost,
-/// without gaps. The bytes are aligned to the dtype and exactly as many as the sizes say.
+/// without gaps. The bytes are aligned to the dtype, and their number follows from the sizes.
 #[derive(Debug, Clone, Copy)]
 pub struct TensorView<'a> {
     dtype: ScalarType,
@@ -18,15 +18,15 @@ pub struct TensorView<'a> {
 }
 
 impl<'a> TensorView<'a> {
-    /// A row-major tensor over `data`.
+    /// Row-major tensor over `data`.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when `data` does not hold the number of elements that `sizes` say.
+    /// [`Error::InvalidTensor`] if the number of elements differs from the product of `sizes`.
     pub fn new<T: Element>(sizes: &'a [usize], data: &'a [T]) -> Result<Self, Error> {
         Self::from_bytes(T::DTYPE, sizes, bytemuck::cast_slice(data))
     }
 
-    /// A row-major tensor of `dtype` over `bytes`.
+    /// Row-major tensor of `dtype` over `bytes`.
     ///
     /// # Errors
     /// As [`TensorView::with_dim_order`].
@@ -35,16 +35,16 @@ impl<'a> TensorView<'a> {
         sizes: &'a [usize],
         bytes: &'a [u8],
     ) -> Result<Self, Error> {
-        let order = CONTIGUOUS.get(..sizes.len());
+        let order = CONTIGUOUS_DIM_ORDER.get(..sizes.len());
         let order = order.ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })?;
         Self::with_dim_order(dtype, sizes, order, bytes)
     }
 
-    /// A tensor of `dtype`, laid out in `dim_order`, over `bytes`.
+    /// Tensor of `dtype`, laid out in `dim_order`, over `bytes`.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] when the rank exceeds [`MAX_DIMS`], when `dim_order` is not a
-    /// permutation, or when `bytes` has another length or a lesser alignment than needed.
+    /// [`Error::InvalidTensor`] if the rank exceeds [`MAX_DIMS`], `dim_order` is not a permutation,
+    /// or the length or alignment of `bytes` is wrong.
     pub fn with_dim_order(
         dtype: ScalarType,
         sizes: &'a [usize],
@@ -65,7 +65,7 @@ impl<'a> TensorView<'a> {
         Ok(Self { dtype, sizes, dim_order, bytes })
     }
 
-    /// As [`TensorView::with_dim_order`], for parts that were checked when a method was loaded.
+    /// As [`TensorView::with_dim_order`], without checks: loading a method has checked the parts.
     pub(crate) fn from_checked(
         dtype: ScalarType,
         sizes: &'a [usize],
@@ -75,12 +75,12 @@ impl<'a> TensorView<'a> {
         Self { dtype, sizes, dim_order, bytes }
     }
 
-    /// The dtype of the elements.
+    /// Dtype of the elements.
     pub fn dtype(&self) -> ScalarType {
         self.dtype
     }
 
-    /// Extent of each dimension.
+    /// Size of each dimension.
     pub fn sizes(&self) -> &'a [usize] {
         self.sizes
     }
@@ -95,40 +95,40 @@ impl<'a> TensorView<'a> {
         self.bytes.len() / self.dtype.size()
     }
 
-    /// The dimensions from the outermost in memory to the innermost.
+    /// Dimensions in memory order, outermost first.
     pub fn dim_order(&self) -> &'a [u8] {
         self.dim_order
     }
 
-    /// Elements between neighbours along each dimension.
+    /// Stride of each dimension, in elements.
     pub fn strides(&self) -> Dims {
         Dims::strides(self.sizes, self.dim_order)
     }
 
-    /// Whether the elements lie in row-major order.
+    /// Returns true if the elements are in row-major order.
     pub fn is_contiguous(&self) -> bool {
         self.dim_order.is_sorted()
     }
 
-    /// The elements in the order of memory, as bytes.
+    /// Elements in memory order, as bytes.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The elements in the order of memory.
+    /// Elements in memory order.
     ///
     /// # Errors
-    /// [`Error::DtypeMismatch`] when `T` is not what the tensor holds.
+    /// [`Error::DtypeMismatch`] if `T` is not the element type of the tensor.
     pub fn data<T: Element>(&self) -> Result<&'a [T], Error> {
         if T::DTYPE != self.dtype {
-            return Err(Error::DtypeMismatch { wanted: T::DTYPE, found: self.dtype });
+            return Err(Error::DtypeMismatch { expected: T::DTYPE, found: self.dtype });
         }
         let cast = bytemuck::try_cast_slice(self.bytes);
-        cast.map_err(|_| Error::Internal { reason: "a tensor's bytes are aligned" })
+        cast.map_err(|_| Error::Internal { reason: "the bytes of a tensor are aligned" })
     }
 }
 
-/// Alignment that elements of `dtype` need.
+/// Alignment of elements of `dtype`, in bytes.
 pub(crate) fn alignment(dtype: ScalarType) -> usize {
     dtype.size().min(8)
 }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_do_not_fit_are_refused() {
+    fn inconsistent_parts_are_rejected() {
         let data = [0.0_f32; 6];
         assert!(TensorView::new(&[2, 3], &data).is_ok());
         assert!(TensorView::new(&[2, 4], &data).is_err());
@@ -154,11 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn elements_come_out_only_as_what_they_are() {
+    fn data_requires_the_element_type() {
         let data = [1.0_f32, 2.0];
         let view = TensorView::new(&[2], &data).unwrap();
         assert_eq!(view.data::<f32>(), Ok(&data[..]));
-        let error = Error::DtypeMismatch { wanted: ScalarType::Int, found: ScalarType::Float };
+        let error = Error::DtypeMismatch { expected: ScalarType::Int, found: ScalarType::Float };
         assert_eq!(view.data::<i32>(), Err(error));
     }
 }

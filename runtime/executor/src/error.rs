@@ -1,32 +1,32 @@
-//! Why a method cannot be loaded or run.
+//! Errors of loading and running a method.
 
 use afferent_core::{Error, ScalarType};
 use afferent_program::Operator;
 
-use crate::bump::Exhausted;
+use crate::arena::ArenaExhausted;
 
-/// Why a method could not be loaded.
+/// Error of loading a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The program has no method of this name.
     #[error("the program has no such method")]
     MethodMissing,
-    /// Parts of the method do not fit this runtime; each was reported to the caller.
-    #[error("{count} parts of the method cannot be loaded here")]
+    /// The runtime cannot load parts of the method. Each [`Problem`] was reported to the caller.
+    #[error("{count} parts of the method cannot be loaded")]
     Problems {
-        /// How many.
+        /// Number of problems.
         count: usize,
-        /// ExecuTorch's number for the first.
+        /// ExecuTorch's code for the first problem.
         code: u32,
     },
     /// The memory for the method's tables is too small.
-    #[error("the memory for the method's tables is smaller than `Method::memory_needed` says")]
+    #[error("the memory for the method's tables is smaller than `Method::table_bytes`")]
     TableMemory,
     /// A planned buffer is missing or too small.
     #[error("planned buffer {index} has {found} bytes, but the method needs {needed}")]
     PlannedMemory {
-        /// Place among the planned buffers.
+        /// Index of the planned buffer.
         index: usize,
         /// Bytes needed.
         needed: usize,
@@ -36,15 +36,15 @@ pub enum LoadError {
     /// A tensor of the program is not valid.
     #[error("value {value}: {error}")]
     Value {
-        /// Its number in the method.
+        /// Id of the value.
         value: usize,
-        /// What is wrong.
+        /// The cause.
         error: Error,
     },
 }
 
 impl LoadError {
-    /// The number of this error in ExecuTorch.
+    /// ExecuTorch's code for this error.
     pub const fn code(&self) -> u32 {
         match self {
             Self::MethodMissing => 0x12,
@@ -55,20 +55,20 @@ impl LoadError {
     }
 }
 
-impl From<Exhausted> for LoadError {
-    fn from(_: Exhausted) -> Self {
+impl From<ArenaExhausted> for LoadError {
+    fn from(_: ArenaExhausted) -> Self {
         Self::TableMemory
     }
 }
 
-/// One part of a method that does not fit this runtime.
+/// Part of a method that the runtime cannot load.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem<'p> {
     /// No kernel list has this operator.
-    #[error("operator {operator} has no kernel here")]
+    #[error("operator {operator} has no kernel in this build")]
     OperatorMissing {
-        /// Its name and overload.
+        /// Name and overload.
         operator: Operator<'p>,
     },
     /// No backend has this name, or it is not available on this machine.
@@ -79,84 +79,84 @@ pub enum Problem<'p> {
     BackendMissing {
         /// Name of the backend.
         id: &'p str,
-        /// Whether this build has the backend at all.
+        /// True if this build includes the backend.
         known: bool,
     },
-    /// A backend refused its blob.
+    /// A backend rejected the compiled blob of a delegate.
     #[error("backend {id}, delegate {index}: {error}")]
     Delegate {
         /// Name of the backend.
         id: &'p str,
-        /// Number of the delegate in the method.
+        /// Index of the delegate in the method.
         index: usize,
-        /// What is wrong.
+        /// The cause.
         error: Error,
     },
     /// An instruction has too few arguments for its operator.
     #[error(
         "instruction {instruction}, {name}: {found} arguments, but the operator takes {needed}; \
-         the program was made by another version of the exporter"
+         the program was written by another version of the exporter"
     )]
     ArgumentCount {
-        /// Place of the instruction.
+        /// Index of the instruction.
         instruction: usize,
-        /// Operator.
+        /// Operator or backend.
         name: &'p str,
         /// Arguments of the instruction.
         found: usize,
         /// Arguments of the operator.
         needed: usize,
     },
-    /// An argument is of another kind than its operator takes.
+    /// An argument has a kind that its operator does not take.
     #[error("instruction {instruction}, {name}: argument {index} is {found}")]
     ArgumentKind {
-        /// Place of the instruction.
-        instruction: usize,
-        /// Operator.
-        name: &'p str,
-        /// Place of the argument.
-        index: usize,
-        /// What it is.
-        found: &'static str,
-    },
-    /// An instruction writes where it also reads or writes something else.
-    #[error("instruction {instruction}, {name}: it writes argument {index} over another argument")]
-    Overlap {
-        /// Place of the instruction.
+        /// Index of the instruction.
         instruction: usize,
         /// Operator or backend.
         name: &'p str,
-        /// Place of the argument that is written.
+        /// Index of the argument.
+        index: usize,
+        /// Kind of the argument.
+        found: &'static str,
+    },
+    /// An output of an instruction overlaps another argument in memory.
+    #[error("instruction {instruction}, {name}: argument {index} overlaps another argument")]
+    Overlap {
+        /// Index of the instruction.
+        instruction: usize,
+        /// Operator or backend.
+        name: &'p str,
+        /// Index of the output among the arguments.
         index: usize,
     },
     /// An instruction writes a constant.
-    #[error("instruction {instruction}, {name}: it writes argument {index}, which is a constant")]
+    #[error("instruction {instruction}, {name}: argument {index} is an output, but a constant")]
     WritesConstant {
-        /// Place of the instruction.
+        /// Index of the instruction.
         instruction: usize,
         /// Operator or backend.
         name: &'p str,
-        /// Place of the argument.
+        /// Index of the argument.
         index: usize,
     },
-    /// An instruction makes a view of a tensor that gets its memory while the method runs.
+    /// An instruction makes a view of a tensor whose memory is assigned while the method runs.
     #[error(
         "instruction {instruction}: argument {index} becomes a view of a tensor that another \
          instruction writes and that has no planned memory"
     )]
-    ViewOfMoving {
-        /// Place of the instruction.
+    ViewOfUnplanned {
+        /// Index of the instruction.
         instruction: usize,
-        /// Place of the view among the arguments.
+        /// Index of the view among the arguments.
         index: usize,
     },
-    /// Data that the program expects in another file is not there.
-    #[error("the data of {name:?} is in no data file; pass the program's .ptd")]
+    /// External data of the program is missing.
+    #[error("no data file has the key {name:?}; pass the program's .ptd")]
     ExternalMissing {
         /// Key of the data.
         name: &'p str,
     },
-    /// Data in another file is of another dtype or size.
+    /// External data has the wrong size.
     #[error("the data of {name:?} has {found} bytes, but the program needs {needed} of {dtype}")]
     ExternalMismatch {
         /// Key of the data.
@@ -168,21 +168,19 @@ pub enum Problem<'p> {
         /// Dtype of the tensor.
         dtype: ScalarType,
     },
-    /// A move of a list of tensors, or between a tensor and something else.
-    #[error(
-        "value {value}: a tensor can only be moved to a tensor, and a list of tensors not at all"
-    )]
-    Control {
-        /// Number of the value.
+    /// A move of a list of tensors, or between a tensor and another kind of value.
+    #[error("value {value}: only a tensor can be moved to a tensor; a list of tensors cannot move")]
+    UnsupportedMove {
+        /// Id of the destination.
         value: usize,
     },
-    /// Many parts of the file refer to one, so that loading would take too long.
-    #[error("the parts of the method refer to each other more often than can be checked")]
+    /// Parts of the file are referenced so often that loading exceeds its work limit.
+    #[error("the parts of the method refer to each other too often to be checked")]
     TooMuchWork,
 }
 
 impl Problem<'_> {
-    /// The number of this error in ExecuTorch.
+    /// ExecuTorch's code for this problem.
     pub const fn code(&self) -> u32 {
         match self {
             Self::OperatorMissing { .. } => 0x14,
@@ -194,96 +192,96 @@ impl Problem<'_> {
     }
 }
 
-/// Why a run ended.
+/// Error of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// There are more or fewer inputs than the method takes.
+    /// The number of inputs is wrong.
     #[error("{found} inputs were given, but the method takes {needed}")]
     InputCount {
-        /// Given.
+        /// Number of inputs of the run.
         found: usize,
-        /// Taken.
+        /// Number of inputs of the method.
         needed: usize,
     },
-    /// An input does not fit.
+    /// An input cannot be bound to the method.
     #[error("input {index}: {error}")]
     Input {
-        /// Place of the input.
+        /// Index of the input.
         index: usize,
-        /// What is wrong.
+        /// The cause.
         error: Error,
     },
-    /// An input has another dtype or kind than the method takes.
+    /// An input has the wrong dtype or kind.
     #[error("input {index} is {found}, but the method takes {needed}")]
     InputKind {
-        /// Place of the input.
+        /// Index of the input.
         index: usize,
-        /// What was given: a dtype or a kind of value.
+        /// Dtype or kind of the input.
         found: &'static str,
-        /// What is taken.
+        /// Dtype or kind that the method takes.
         needed: &'static str,
     },
-    /// A dimension of an input has another size than the method takes.
+    /// A dimension of an input has the wrong size.
     #[error("input {index} has size {found} in dimension {dim}, but the method takes {needed}")]
     InputSize {
-        /// Place of the input.
+        /// Index of the input.
         index: usize,
-        /// The first dimension that differs.
+        /// First dimension that differs.
         dim: usize,
-        /// Given.
+        /// Size of the input.
         found: usize,
-        /// Taken.
+        /// Size that the method takes.
         needed: usize,
     },
-    /// A dimension of an input is larger than the method takes.
+    /// A dimension of an input is too large.
     #[error(
         "input {index} has size {found} in dimension {dim}, but the method takes at most {limit}"
     )]
     InputTooLarge {
-        /// Place of the input.
+        /// Index of the input.
         index: usize,
-        /// The first dimension that is too large.
+        /// First dimension that is too large.
         dim: usize,
-        /// Given.
+        /// Size of the input.
         found: usize,
-        /// The most that is taken.
+        /// Upper bound of the method.
         limit: usize,
     },
-    /// An input has more or fewer dimensions than the method takes.
+    /// An input has the wrong rank.
     #[error("input {index} has {found} dimensions, but the method takes {needed}")]
     InputRank {
-        /// Place of the input.
+        /// Index of the input.
         index: usize,
-        /// Given.
+        /// Rank of the input.
         found: usize,
-        /// Taken.
+        /// Rank that the method takes.
         needed: usize,
     },
-    /// A scalar input differs from the one that the program was exported with.
-    #[error("input {index} was fixed when the program was exported; only that value runs")]
+    /// A scalar input differs from the constant that the program was exported with.
+    #[error("input {index} was specialized at export; only that value is accepted")]
     InputFixed {
-        /// Place of the input.
+        /// Index of the input.
         index: usize,
     },
     /// An instruction failed.
     #[error("instruction {instruction}: {error}")]
     Instruction {
-        /// Its place.
+        /// Index of the instruction.
         instruction: usize,
-        /// What is wrong.
+        /// The cause.
         error: Error,
     },
-    /// The run took more instructions than allowed.
+    /// The run exceeded its instruction limit.
     #[error("stopped after {limit} instructions; raise the limit if the program is trusted")]
     InstructionLimit {
-        /// Instructions allowed.
+        /// The limit.
         limit: u64,
     },
 }
 
 impl RunError {
-    /// The number of this error in ExecuTorch.
+    /// ExecuTorch's code for this error.
     pub const fn code(&self) -> u32 {
         match self {
             Self::InputCount { .. }

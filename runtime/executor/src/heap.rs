@@ -1,41 +1,41 @@
-//! Memory that a method may ask for while it runs: scratch, and tensors without bound.
+//! Memory that a method allocates while it runs: scratch memory and unbounded tensors.
 
-#![expect(unsafe_code, reason = "methods keep addresses of what a heap gives")]
+#![expect(unsafe_code, reason = "methods keep addresses of memory that a heap owns")]
 
 use core::ptr::NonNull;
 
-/// Where a method gets memory while it runs; the method keeps it for itself.
+/// Allocator of a method for memory at run time. One method uses it exclusively.
 ///
-/// Most methods ask for none, or only at their first run.
+/// Most methods allocate nothing, or only in their first run.
 ///
 /// # Safety
-/// The bytes that [`Heap::tensor`] gives are as many as it says, and at least as many as were asked
-/// for; they are initialised, aligned to 16, and valid for reads and writes by their address alone:
-/// the heap itself does not touch them. They stay so as long as the heap, or, after another call
-/// for the same slot, until the next call of [`Heap::sweep`].
+/// The block that [`Heap::tensor`] returns has the returned size, which is at least the requested
+/// one. Its bytes are initialized, aligned to 16, and valid for reads and writes through the
+/// returned address; the heap itself does not access them. The block stays valid as long as the
+/// heap or, after another call for the same slot, until the next call of [`Heap::free_outgrown`].
 pub unsafe trait Heap: Send {
-    /// The scratch memory for kernels.
+    /// Scratch memory for kernels.
     fn scratch(&mut self) -> &mut [u8];
 
-    /// Makes the scratch memory at least `bytes` long; `false` when that cannot be.
+    /// Grows the scratch memory to at least `bytes` bytes. Returns false if the allocation fails.
     fn grow_scratch(&mut self, bytes: usize) -> bool;
 
-    /// At least `bytes` bytes for tensor number `slot`: their address, and how many they are.
-    /// `None` when there are none.
+    /// Allocates at least `bytes` bytes for the tensor in `slot`. Returns the address and the size
+    /// of the block, or `None` if the allocation fails.
     fn tensor(&mut self, slot: usize, bytes: usize) -> Option<(NonNull<u8>, usize)>;
 
-    /// Frees what outgrown tensors left: a run begins.
-    fn sweep(&mut self);
+    /// Frees blocks that later ones for the same slot have replaced. Called when a run begins.
+    fn free_outgrown(&mut self);
 }
 
-/// Scratch memory of fixed size and nothing else, as on a microcontroller.
+/// Scratch memory of fixed size without memory for unbounded tensors, as on a microcontroller.
 #[derive(Debug, Default)]
 pub struct FixedScratch<'a>(
-    /// The memory.
+    /// The scratch memory.
     pub &'a mut [u8],
 );
 
-// SAFETY: it gives no memory to tensors.
+// SAFETY: `tensor` returns no block.
 unsafe impl Heap for FixedScratch<'_> {
     fn scratch(&mut self) -> &mut [u8] {
         self.0
@@ -49,7 +49,7 @@ unsafe impl Heap for FixedScratch<'_> {
         None
     }
 
-    fn sweep(&mut self) {}
+    fn free_outgrown(&mut self) {}
 }
 
 #[cfg(feature = "alloc")]
@@ -64,19 +64,19 @@ mod global {
 
     use super::Heap;
 
-    /// Memory of the global allocator, up to a limit.
+    /// Heap on the global allocator with a memory limit.
     #[derive(Debug, Default)]
     pub struct GlobalHeap {
         scratch: AlignedBytes,
         tensors: BTreeMap<usize, AlignedBytes>,
-        /// Blocks that outgrown tensors left; a view of them may still exist in this run.
+        /// Replaced blocks. Views of them may exist until the run ends.
         outgrown: Vec<AlignedBytes>,
         limit: usize,
         used: usize,
     }
 
     impl GlobalHeap {
-        /// A heap that provides at most `limit` bytes.
+        /// Heap of at most `limit` bytes.
         pub fn new(limit: usize) -> Self {
             Self { limit, ..Self::default() }
         }
@@ -91,7 +91,7 @@ mod global {
             }
         }
 
-        fn block(&mut self, bytes: usize) -> Option<AlignedBytes> {
+        fn alloc(&mut self, bytes: usize) -> Option<AlignedBytes> {
             if !self.reserve(bytes) {
                 return None;
             }
@@ -103,9 +103,8 @@ mod global {
         }
     }
 
-    // SAFETY: a block has as many initialised bytes as it says, aligned to 64, which are not
-    // touched again before it is freed: by `sweep` after another one took its place, or with the
-    // heap.
+    // SAFETY: a block consists of initialized bytes, aligned to 64, that the heap does not access
+    // before it frees them: in `free_outgrown` after a replacement, or when the heap is dropped.
     unsafe impl Heap for GlobalHeap {
         fn scratch(&mut self) -> &mut [u8] {
             self.scratch.as_mut_slice()
@@ -115,7 +114,7 @@ mod global {
             let more = bytes.saturating_sub(self.scratch.as_slice().len());
             let granted = self.reserve(more);
             if granted && more > 0 {
-                // Its contents are arbitrary: the old memory may go before the new one comes.
+                // The contents need not be kept, so the old memory is freed first.
                 self.scratch = AlignedBytes::default();
                 let Some(scratch) = AlignedBytes::try_zeroed(bytes) else {
                     self.used -= bytes;
@@ -127,16 +126,16 @@ mod global {
         }
 
         fn tensor(&mut self, slot: usize, bytes: usize) -> Option<(NonNull<u8>, usize)> {
-            // Half as much again, so that a stream of growing tensors settles.
+            // Half as much again, so that growing tensors seldom need another block.
             let ample = bytes.saturating_add(bytes / 2);
-            let mut block = self.block(ample).or_else(|| self.block(bytes))?;
+            let mut block = self.alloc(ample).or_else(|| self.alloc(bytes))?;
             let memory = block.as_mut_slice();
             let (len, data) = (memory.len(), NonNull::from(memory).cast());
             self.outgrown.extend(self.tensors.insert(slot, block));
             Some((data, len))
         }
 
-        fn sweep(&mut self) {
+        fn free_outgrown(&mut self) {
             for block in self.outgrown.drain(..) {
                 self.used -= block.as_slice().len();
             }
@@ -148,7 +147,7 @@ mod global {
         use super::*;
 
         #[test]
-        fn scratch_memory_that_the_system_does_not_have_is_refused() {
+        fn failed_growth_frees_the_scratch_memory() {
             let mut heap = GlobalHeap::new(usize::MAX);
             assert!(heap.grow_scratch(100));
             assert!(!heap.grow_scratch(isize::MAX.unsigned_abs() - 1000));
@@ -158,13 +157,13 @@ mod global {
         }
 
         #[test]
-        fn tensors_get_half_as_much_again_where_the_limit_allows() {
+        fn tensors_get_half_as_much_again_within_the_limit() {
             let mut heap = GlobalHeap::new(100);
             let mut len = |slot, bytes| heap.tensor(slot, bytes).map(|(_, len)| len);
             assert_eq!(len(0, 20), Some(30));
-            assert_eq!(len(0, 50), Some(50), "beside the 30 that it outgrew");
+            assert_eq!(len(0, 50), Some(50), "in addition to the 30 bytes that it outgrew");
             assert_eq!(len(1, 21), None);
-            heap.sweep();
+            heap.free_outgrown();
             assert_eq!(heap.tensor(1, 21).map(|(_, len)| len), Some(31));
         }
     }

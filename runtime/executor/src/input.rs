@@ -1,13 +1,13 @@
-//! Inputs of a run, and how they reach the tensors of the method.
+//! Inputs of a run and their binding to the tensors of the method.
 
-#![expect(unsafe_code, reason = "lets tensors read memory of the caller")]
+#![expect(unsafe_code, reason = "tensors borrow memory of the caller")]
 
 use afferent_core::{Dynamism, EValue, Error, TensorMut, TensorView};
 use afferent_program::Value;
 
 use crate::{Method, RunError};
 
-/// One input of a run.
+/// Input of a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'i> {
     /// A tensor.
@@ -16,9 +16,9 @@ pub enum Input<'i> {
     Int(i64),
     /// A floating-point number.
     Double(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// Nothing, for an absent optional.
+    /// An absent optional.
     None,
 }
 
@@ -28,23 +28,23 @@ impl<'i> From<TensorView<'i>> for Input<'i> {
     }
 }
 
-/// How an input reaches the method.
+/// Binding of an input to a value of the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// The tensor reads the caller's memory.
+    /// The tensor borrows the caller's memory.
     Borrow { slot: u32 },
-    /// The elements are copied, because the method changes them.
+    /// The elements are copied, because the method writes the tensor.
     Copy { slot: u32 },
     /// The input is not a tensor.
     Scalar { value: u32 },
 }
 
-/// A tensor that the exporter laid over an input without an instruction: a view of static size.
+/// View of an input that the exporter resolved in the memory plan: static size and offset.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Alias {
-    /// The tensor.
+pub(crate) struct InputAlias {
+    /// Slot of the view.
     pub(crate) slot: u32,
-    /// Place of the input.
+    /// Index of the input.
     pub(crate) input: u32,
     /// Bytes from the start of the input.
     pub(crate) offset: usize,
@@ -78,7 +78,7 @@ impl Method<'_> {
         copy: bool,
     ) -> Result<(), RunError> {
         let cell = &self.slots[slot as usize];
-        // SAFETY: no call is under way, so nothing else reaches the slots.
+        // SAFETY: no call is active, so nothing else accesses the slots.
         let tensor = unsafe { &mut *cell.get() };
         let Input::Tensor(view) = input else {
             let (found, needed) = (kind(input), tensor.dtype().name());
@@ -94,22 +94,22 @@ impl Method<'_> {
             return Err(failed(Error::InvalidTensor { reason }));
         }
         let sizes = view.sizes();
-        tensor.set_sizes(sizes).map_err(|error| self.misfit(index, sizes, error))?;
+        tensor.set_sizes(sizes).map_err(|error| self.size_error(index, sizes, error))?;
         if copy {
-            // SAFETY: as above; the elements lie in planned memory, not in that of the caller.
+            // SAFETY: as above; the elements are in planned memory, not in the caller's.
             let mut tensor = unsafe { TensorMut::new(cell) };
             tensor.bytes_mut().map_err(failed)?.copy_from_slice(view.bytes());
             return Ok(());
         }
-        // SAFETY: `run` demands that the inputs outlive the outputs, and every run binds anew
-        // before anything reads the tensor.
+        // SAFETY: the signature of `run` makes the inputs outlive the outputs, and every run
+        // rebinds the tensor before anything reads it.
         unsafe { tensor.borrow(view.bytes()) }.map_err(failed)
     }
 
-    /// Why an input of the sizes `found` is refused with `error`, in terms of the sizes that the
-    /// program was exported with.
+    /// Explains why an input with sizes `found` was rejected with `error`: compares them with the
+    /// sizes in the program.
     #[cold]
-    fn misfit(&self, index: usize, found: &[usize], error: Error) -> RunError {
+    fn size_error(&self, index: usize, found: &[usize], error: Error) -> RunError {
         let value = self.plan.inputs().get(index).map(|value| self.plan.value(value as usize));
         let Some(Value::Tensor(meta)) = value else { return RunError::Input { index, error } };
         let planned = meta.layout.sizes;
@@ -118,9 +118,9 @@ impl Method<'_> {
         }
         let is_static = meta.dynamism == Dynamism::Static;
         let mut dims = found.iter().copied().zip(planned.iter()).enumerate();
-        let fault =
+        let mismatch =
             dims.find(|(_, (found, planned))| found > planned || (is_static && found < planned));
-        match fault {
+        match mismatch {
             Some((dim, (found, needed))) if is_static => {
                 RunError::InputSize { index, dim, found, needed }
             }
@@ -140,24 +140,24 @@ impl Method<'_> {
                 return Err(RunError::InputKind { index, found, needed });
             }
         };
-        let fixed = match self.plan.value(value as usize) {
+        let constant = match self.plan.value(value as usize) {
             Value::Int(value) => EValue::Int(value),
             Value::Double(value) => EValue::Double(value),
             Value::Bool(value) => EValue::Bool(value),
-            // The exporter writes none for an integer that may take any value.
+            // The exporter writes `None` for an integer that may have any value.
             _ => given,
         };
-        if fixed != given {
+        if constant != given {
             return Err(RunError::InputFixed { index });
         }
         self.values[value as usize].set(given);
         Ok(())
     }
 
-    fn bind_alias(&mut self, alias: &Alias, view: TensorView<'_>) -> Result<(), Error> {
-        // SAFETY: no call is under way, so nothing else reaches the slots.
+    fn bind_alias(&mut self, alias: &InputAlias, view: TensorView<'_>) -> Result<(), Error> {
+        // SAFETY: no call is active, so nothing else accesses the slots.
         let tensor = unsafe { &mut *self.slots[alias.slot as usize].get() };
-        let end = alias.offset.saturating_add(tensor.bytes_needed());
+        let end = alias.offset.saturating_add(tensor.nbytes());
         let bytes = view.bytes().get(alias.offset..end);
         let bytes = bytes.ok_or(Error::InvalidTensor { reason: "it is smaller than planned" })?;
         // SAFETY: as for the input itself.
@@ -165,12 +165,12 @@ impl Method<'_> {
     }
 }
 
-/// Whether `view` lies in memory as `dim_order` says; dimensions of size one lie anywhere.
+/// Returns true if `view` is laid out in `dim_order`, ignoring dimensions of size one.
 fn same_layout(view: &TensorView<'_>, dim_order: &[u8]) -> bool {
     let sizes = view.sizes();
-    let long = |dim: &&u8| sizes.get(usize::from(**dim)).is_some_and(|&size| size != 1);
+    let counts = |dim: &&u8| sizes.get(usize::from(**dim)).is_some_and(|&size| size != 1);
     view.dim_order() == dim_order
-        || view.dim_order().iter().filter(long).eq(dim_order.iter().filter(long))
+        || view.dim_order().iter().filter(counts).eq(dim_order.iter().filter(counts))
 }
 
 fn kind(input: &Input<'_>) -> &'static str {

@@ -1,39 +1,41 @@
-//! Loads programs, plans their memory and runs their methods.
+//! Loads ExecuTorch programs and runs their methods.
 //!
-//! | module    | holds                                                                        |
-//! |-----------|------------------------------------------------------------------------------|
-//! | `method`  | a loaded method: running it, its results                                     |
-//! | `load`    | from the plan of a method to a loaded one                                    |
-//! | `resolve` | operators, arguments and overlap of memory, checked at load                  |
-//! | `input`, `alias` | how inputs, and views of them, reach the method                       |
-//! | `views`   | views that instructions make                                                 |
-//! | `one_row` | instructions that compute one row, because no other is read                  |
-//! | `planned`, `heap`, `bump`, `tables` | memory: of the plan, on demand, for the tables     |
-//! | `initial` | what state holds at first                                                    |
-//! | `error`   | why a method cannot be loaded or run                                         |
-//! | `model`   | programs in files, all their methods, memory from the heap (feature `std`)   |
+//! Begin with [`Model`], which opens a file and runs its methods with memory from the heap. Without
+//! `std`, [`Method::load`] does the same in memory of the caller.
 //!
-//! **Invariant:** it knows neither a kernel nor a backend; both come in as lists.
-//! **Invariant:** after loading, a run allocates nothing, unless a kernel wants more scratch
-//! memory than before or a tensor without bound grows.
+//! | module | holds |
+//! |---|---|
+//! | `model` | program files, all their methods, the weight cache (feature `std`) |
+//! | `method` | the interpreter of a loaded method, and its outputs |
+//! | `load`, `resolve` | from a method plan to a loaded method: tables, checks of arguments and memory |
+//! | `input`, `input_alias` | binding of inputs, and of views of inputs |
+//! | `views` | views that instructions make |
+//! | `last_token_slicing` | graph rewrite that computes only the row that is read |
+//! | `arena`, `tables`, `planned_buffer`, `heap` | memory: tables, memory plan, allocation at run time |
+//! | `initial_value` | initial values of mutable buffers |
+//! | `error` | errors of loading and running |
+//!
+//! **Invariant:** the crate knows no kernel and no backend by name; both are passed in as lists.
+//! **Invariant:** a run allocates nothing, unless a kernel needs more scratch memory than before or
+//! an unbounded tensor grows.
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
-mod alias;
-mod bump;
+mod arena;
 mod error;
 mod heap;
-mod initial;
+mod initial_value;
 mod input;
+mod input_alias;
+mod last_token_slicing;
 mod load;
 mod method;
 #[cfg(feature = "std")]
 mod model;
-mod one_row;
-mod planned;
+mod planned_buffer;
 mod resolve;
 mod tables;
 mod views;
@@ -43,13 +45,13 @@ pub use error::{LoadError, Problem, RunError};
 pub use heap::GlobalHeap;
 pub use heap::{FixedScratch, Heap};
 pub use input::Input;
-pub use load::{FindData, Report, Services};
+pub use load::{FindData, LoadContext, Report};
 pub use method::{Method, Output, Outputs, RunObserver, RunOptions};
 #[cfg(feature = "std")]
 pub use model::{
-    CacheProblem, FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs,
+    FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs, WeightCacheError,
 };
-pub use planned::PlannedBuffer;
+pub use planned_buffer::PlannedBuffer;
 
 pub use afferent_core as core;
 pub use afferent_program as program;

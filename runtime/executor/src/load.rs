@@ -1,6 +1,6 @@
-//! From the plan of a method to a loaded [`Method`].
+//! Loads a [`Method`] from its plan in the program.
 
-#![expect(unsafe_code, reason = "gives tensors their planned memory")]
+#![expect(unsafe_code, reason = "assigns planned memory to tensors")]
 
 use core::{
     cell::{Cell, UnsafeCell},
@@ -8,7 +8,7 @@ use core::{
 };
 
 #[cfg(feature = "alloc")]
-use afferent_core::Prepared;
+use afferent_core::WeightCache;
 use afferent_core::{
     Arg, Backend, DelegateHandle, DelegateSource, Dims, Dynamism, EValue, Error, Kernel,
     KernelLists, TensorSlot, find_kernel,
@@ -19,43 +19,43 @@ use afferent_program::{
 
 use crate::{
     LoadError, Method, Problem,
-    alias::{self, Tables},
-    bump::Bump,
+    arena::Arena,
     heap::Heap,
-    initial::{Initial, initial},
+    initial_value::{InitialValue, initial_values},
     input::Binding,
+    input_alias::{self, MethodTables},
+    last_token_slicing::SlicingPass,
     method::Delegates,
-    one_row::Search,
-    planned::PlannedBuffer,
+    planned_buffer::PlannedBuffer,
     resolve::Resolver,
-    tables::{Cutter, Sizes},
-    views::{self, Tensors},
+    tables::{TableBuilder, TableSizes},
+    views::{self, MethodTensors},
 };
 
-/// Finds the data with a key.
+/// Looks up named data by key.
 pub type FindData<'s, 'a> = dyn Fn(&str) -> Option<&'a [u8]> + 's;
 
-/// What a method may use besides its program.
+/// Kernels, backends, data and limits that a method may use besides its program.
 #[derive(Clone, Copy, Default)]
-pub struct Services<'s, 'a> {
-    /// The operators, the preferred lists first.
+pub struct LoadContext<'s, 'a> {
+    /// Kernel lists, preferred ones first.
     pub kernels: KernelLists<'s>,
-    /// The backends.
+    /// Backends.
     pub backends: &'s [&'s dyn Backend],
     /// Data files of the program.
     pub external: &'s [ExternalData<'a>],
-    /// Finds the data with a key, in the program or in a data file, for callers that have an index
-    /// of it; otherwise the keys are searched one after the other.
+    /// Index of the named data of the program and of its data files. Without it keys are searched
+    /// linearly.
     pub named_data: Option<&'s FindData<'s, 'a>>,
-    /// Bytes that each delegate may take for its values; as many as it needs when absent.
-    pub delegate_limit: Option<usize>,
-    /// Keeps what backends make of constants.
+    /// Limit in bytes of each delegate's memory for values. `None` means unlimited.
+    pub delegate_memory_limit: Option<usize>,
+    /// Weight cache for constants that backends pack.
     #[cfg(feature = "alloc")]
-    pub prepared: Option<&'s dyn Prepared>,
+    pub weight_cache: Option<&'s dyn WeightCache>,
 }
 
-impl<'a> Services<'_, 'a> {
-    /// The data called `key`, of the program or of a data file.
+impl<'a> LoadContext<'_, 'a> {
+    /// Named data `key` of the program or of a data file.
     fn data(&self, program: &Program<'a>, key: &str) -> Option<&'a [u8]> {
         if let Some(find) = self.named_data {
             return find(key);
@@ -64,60 +64,62 @@ impl<'a> Services<'_, 'a> {
         own.or_else(|| self.external.iter().find_map(|file| file.get(key)))
     }
 
-    /// How many entries [`Services::data`] may have to look at.
+    /// Number of keys that [`LoadContext::data`] searches in the worst case.
     fn num_data(&self, program: &Program<'a>) -> usize {
         let files = self.external.iter().map(ExternalData::num_keys);
         files.fold(program.num_named_data(), usize::saturating_add)
     }
 }
 
-/// Where problems of loading are reported, one call each.
+/// Called once for each problem found while a method is loaded.
 pub type Report<'r> = &'r mut dyn FnMut(Problem<'_>);
 
 impl<'a> Method<'a> {
-    /// Bytes that [`Method::load`] needs for its tables.
-    pub fn memory_needed(plan: &MethodPlan<'_>) -> usize {
-        Sizes::of(plan).bytes()
+    /// Bytes of the tables of [`Method::load`].
+    pub fn table_bytes(plan: &MethodPlan<'_>) -> usize {
+        TableSizes::of(plan).bytes()
     }
 
-    /// Loads the method of `plan`: tables into `tables`, state and intermediate results into
-    /// `planned`, one buffer for each of [`MethodPlan::planned_buffer_sizes`]. What it asks for while
-    /// it runs comes from `heap`, which nothing may take from it:
+    /// Loads the method of `plan`.
+    ///
+    /// Its tables are built in `tables`. `planned` provides one buffer for each of
+    /// [`MethodPlan::planned_buffer_sizes`] for mutable buffers and intermediate results. Memory at
+    /// run time comes from `heap`, which the method borrows as long as it lives:
     ///
     /// ```compile_fail,E0505
-    /// use afferent_runtime::{GlobalHeap, Method, Services, program::MethodPlan};
+    /// use afferent_runtime::{GlobalHeap, Method, LoadContext, program::MethodPlan};
     ///
     /// fn run(plan: MethodPlan<'_>, tables: &mut [u8], mut heap: GlobalHeap) {
-    ///     let services = Services::default();
-    ///     let method = Method::load(plan, &services, tables, [], &mut heap, &mut |_| {});
+    ///     let context = LoadContext::default();
+    ///     let method = Method::load(plan, &context, tables, [], &mut heap, &mut |_| {});
     ///     drop(heap);
     ///     drop(method);
     /// }
     /// ```
     ///
-    /// Everything is checked here: operators, arguments, memory. Each part that does not fit is
-    /// given to `report`, so that a caller can show all of them at once.
+    /// All operators, arguments and memory ranges are checked here. `report` is called for each
+    /// problem, so a caller can show all of them at once.
     ///
     /// # Errors
-    /// [`LoadError`]; [`LoadError::Problems`] after something was reported.
+    /// [`LoadError`]; [`LoadError::Problems`] if anything was reported.
     pub fn load(
         plan: MethodPlan<'a>,
-        services: &Services<'_, 'a>,
+        context: &LoadContext<'_, 'a>,
         tables: &'a mut [u8],
         planned: impl IntoIterator<Item = PlannedBuffer<'a>>,
         heap: &'a mut dyn Heap,
         report: Report<'_>,
     ) -> Result<Self, LoadError> {
-        let sizes = Sizes::of(&plan);
-        let mut bump = Bump::new(tables);
-        let buffers = planned_buffers(&plan, &mut bump, planned)?;
-        let mut count = Count { problems: 0, code: 0, work_left: WORK, report };
+        let sizes = TableSizes::of(&plan);
+        let mut arena = Arena::new(tables);
+        let buffers = planned_buffers(&plan, &mut arena, planned)?;
+        let mut diagnostics = Diagnostics { problems: 0, code: 0, work_left: MAX_WORK, report };
 
-        let mut ids = Cutter(bump.slice(sizes.ids, |_| Ok::<_, LoadError>(0_u32))?);
-        let mut doubles = Cutter(bump.slice(sizes.doubles, |_| Ok::<_, LoadError>(0.0))?);
-        let mut dims = Cutter(bump.slice(sizes.dims, |_| Ok::<_, LoadError>(0_usize))?);
+        let mut ids = TableBuilder(arena.alloc(sizes.ids, |_| Ok::<_, LoadError>(0_u32))?);
+        let mut doubles = TableBuilder(arena.alloc(sizes.doubles, |_| Ok::<_, LoadError>(0.0))?);
+        let mut dims = TableBuilder(arena.alloc(sizes.dims, |_| Ok::<_, LoadError>(0_usize))?);
         let mut next_tensor = 0;
-        let values = bump.slice(sizes.values, |at| {
+        let values = arena.alloc(sizes.values, |at| {
             value(plan.value(at), &mut next_tensor, &mut ids, &mut doubles).map(Cell::new)
         })?;
         let values: &[Cell<EValue<'a>>] = values;
@@ -126,77 +128,78 @@ impl<'a> Method<'a> {
             Value::Tensor(meta) => Some((at, meta)),
             _ => None,
         });
-        let slots = bump.slice(sizes.tensors, |_| {
+        let slots = arena.alloc(sizes.tensors, |_| {
             let (at, meta) = tensors.next().ok_or(LoadError::TableMemory)?;
-            let slot = tensor(&meta, &mut dims, buffers, &plan, services, &mut count);
+            let slot = tensor(&meta, &mut dims, buffers, &plan, context, &mut diagnostics);
             slot.map(UnsafeCell::new).map_err(|error| error.at(at))
         })?;
         let slots: &[UnsafeCell<TensorSlot<'a>>] = slots;
 
-        let delegates = bump.slice(sizes.delegates, |at| {
-            Ok::<_, LoadError>(delegate(&plan, at, services, &mut count))
+        let delegates = arena.alloc(sizes.delegates, |at| {
+            Ok::<_, LoadError>(delegate(&plan, at, context, &mut diagnostics))
         })?;
         let delegates = Delegates(delegates);
-        let operators = bump.slice(sizes.operators, |at| {
-            Ok::<_, LoadError>(operator(&plan, at, services, &mut count))
+        let operators = arena.alloc(sizes.operators, |at| {
+            Ok::<_, LoadError>(operator(&plan, at, context, &mut diagnostics))
         })?;
 
-        let mut resolver = Resolver::new(plan, values, slots, operators, &delegates, count);
-        let steps = bump.slice(sizes.steps, |at| resolver.step(at, &mut ids))?;
-        let mut count = resolver.count;
-        if count.is_spent() {
-            count.finish()?;
+        let mut resolver = Resolver::new(plan, values, slots, operators, &delegates, diagnostics);
+        let instructions = arena.alloc(sizes.instructions, |at| resolver.resolve(at, &mut ids))?;
+        let mut diagnostics = resolver.diagnostics;
+        if diagnostics.is_spent() {
+            diagnostics.finish()?;
         }
 
-        let roles = bump.slice(sizes.tensors, |_| Ok::<_, LoadError>(Role::Untouched))?;
-        crate::resolve::for_each_written(steps, values, |slot, arg| {
+        let roles = arena.alloc(sizes.tensors, |_| Ok::<_, LoadError>(TensorRole::Untouched))?;
+        crate::resolve::for_each_written(instructions, values, |slot, arg| {
             if let Some(role) = roles.get_mut(slot as usize) {
-                let view = arg == Arg::View && *role != Role::Written;
-                *role = if view { Role::Viewed } else { Role::Written };
+                let view = arg == Arg::View && *role != TensorRole::Written;
+                *role = if view { TensorRole::Viewed } else { TensorRole::Written };
             }
         });
-        Tensors { values, slots }.check(steps, roles, &mut count);
-        count.finish()?;
+        MethodTensors { values, slots }.check(instructions, roles, &mut diagnostics);
+        diagnostics.finish()?;
         let inputs = plan.inputs();
-        let inputs = bump.slice(sizes.inputs, |at| {
+        let inputs = arena.alloc(sizes.inputs, |at| {
             Ok::<_, LoadError>(binding(inputs.get(at).unwrap_or(0), values, roles))
         })?;
-        let tables = Tables { values, slots, steps, inputs, roles };
-        let aliases = alias::find(&tables, &mut bump, &mut count)?;
-        let mut found = initial(plan, |key| services.data(plan.program(), key));
-        let initial = bump.slice(sizes.initial, |_| Ok::<_, LoadError>(found.next()))?;
-        let outputs = ids.cut(sizes.outputs, plan.outputs().iter())?;
-        let one_row = Search::new(plan, tables, operators, &delegates, outputs).run();
+        let tables = MethodTables { values, slots, instructions, inputs, roles };
+        let aliases = input_alias::find(&tables, &mut arena, &mut diagnostics)?;
+        let mut found = initial_values(plan, |key| context.data(plan.program(), key));
+        let initial = arena.alloc(sizes.initial_values, |_| Ok::<_, LoadError>(found.next()))?;
+        let outputs = ids.append(sizes.outputs, plan.outputs().iter())?;
+        let last_token_slicing =
+            SlicingPass::new(plan, tables, operators, &delegates, outputs).run();
         let mut method = Method {
             plan,
             values,
             slots,
-            steps,
+            instructions,
             delegates,
             inputs,
             aliases,
             outputs,
             planned: buffers,
-            initial,
+            initial_values: initial,
             heap,
-            has_views: views::exist(steps),
-            one_row,
-            interrupted: false,
+            has_views: views::exist(instructions),
+            last_token_slicing,
+            ended_early: false,
         };
-        method.write_initial();
+        method.write_initial_values();
         for (slot, role) in roles.iter().enumerate() {
-            if *role == Role::Written
+            if *role == TensorRole::Written
                 && let Ok(slot) = u32::try_from(slot)
             {
-                method.provide_tensor(slot);
+                method.provide_tensor_memory(slot);
             }
         }
         Ok(method)
     }
 
-    /// Writes what state holds at first into the buffers that no other method has.
-    pub(crate) fn write_initial(&mut self) {
-        for Initial { allocation, bytes } in self.initial.iter().flatten() {
+    /// Writes the initial values of mutable buffers, except into shared planned buffers.
+    pub(crate) fn write_initial_values(&mut self) {
+        for InitialValue { allocation, bytes } in self.initial_values.iter().flatten() {
             let buffer = self.planned.get_mut(allocation.buffer_index);
             if let Some(buffer) = buffer.filter(|buffer| !buffer.is_shared()) {
                 buffer.write(allocation.offset, bytes);
@@ -205,26 +208,29 @@ impl<'a> Method<'a> {
     }
 }
 
-/// How much work a hostile file may cause: comparisons, and blocks of bytes that are copied.
-pub(crate) const WORK: u32 = 100_000_000;
+/// Limit on the work of loading a method, so that a hostile file cannot stall it. The unit is one
+/// comparison or one copy of [`COPY_BYTES_PER_WORK`].
+pub(crate) const MAX_WORK: u32 = 100_000_000;
 
-/// Bytes that are copied for one piece of work.
-pub(crate) const BLOCK: usize = 64;
+/// Bytes copied for one unit of work.
+pub(crate) const COPY_BYTES_PER_WORK: usize = 64;
 
-/// What a delegate costs at least, and bytes of its blob that cost as much as a comparison.
-const DELEGATE: usize = 10_000;
-const BLOB_BLOCK: usize = 1024;
+/// Minimum work of initializing a delegate.
+const DELEGATE_MIN_WORK: usize = 10_000;
 
-/// Reports problems and counts them.
-pub(crate) struct Count<'r> {
+/// Bytes of a delegate's blob for one unit of work.
+const BLOB_BYTES_PER_WORK: usize = 1024;
+
+/// Counts and reports problems, and enforces the work limit.
+pub(crate) struct Diagnostics<'r> {
     problems: usize,
     code: u32,
-    /// Objects of a file may be shared, so that a small one asks for endless work.
+    /// Entries of a file may be shared, so a small file can cause unlimited work.
     work_left: u32,
     report: Report<'r>,
 }
 
-impl Count<'_> {
+impl Diagnostics<'_> {
     pub(crate) fn problem(&mut self, problem: Problem<'_>) {
         if self.problems == 0 {
             self.code = problem.code();
@@ -233,7 +239,7 @@ impl Count<'_> {
         (self.report)(problem);
     }
 
-    /// Takes `work`; `false`, and a problem once, when too much was asked for.
+    /// Spends `work` units. Returns false once the limit is reached, which is reported as a problem.
     pub(crate) fn spend(&mut self, work: usize) -> bool {
         let left = self.work_left;
         let work = u32::try_from(work).unwrap_or(u32::MAX);
@@ -244,7 +250,7 @@ impl Count<'_> {
         self.work_left > 0
     }
 
-    /// Whether too much work was asked for.
+    /// Returns true if the work limit is reached.
     pub(crate) fn is_spent(&self) -> bool {
         self.work_left == 0
     }
@@ -257,11 +263,11 @@ impl Count<'_> {
 
 fn planned_buffers<'a>(
     plan: &MethodPlan<'_>,
-    bump: &mut Bump<'a>,
+    arena: &mut Arena<'a>,
     planned: impl IntoIterator<Item = PlannedBuffer<'a>>,
 ) -> Result<&'a mut [PlannedBuffer<'a>], LoadError> {
     let mut given = planned.into_iter();
-    bump.slice(plan.planned_buffer_sizes().len(), |_| {
+    arena.alloc(plan.planned_buffer_sizes().len(), |_| {
         Ok(given.next().unwrap_or_else(|| PlannedBuffer::new(&mut [])))
     })
 }
@@ -269,8 +275,8 @@ fn planned_buffers<'a>(
 fn value<'a>(
     value: Value<'a>,
     next_tensor: &mut u32,
-    ids: &mut Cutter<'a, u32>,
-    doubles: &mut Cutter<'a, f64>,
+    ids: &mut TableBuilder<'a, u32>,
+    doubles: &mut TableBuilder<'a, f64>,
 ) -> Result<EValue<'a>, LoadError> {
     Ok(match value {
         Value::None => EValue::None,
@@ -279,11 +285,11 @@ fn value<'a>(
         Value::Double(value) => EValue::Double(value),
         Value::Str(text) => EValue::Str(text),
         Value::BoolList(items) => EValue::BoolList(items),
-        Value::DoubleList(items) => EValue::DoubleList(doubles.cut(items.len(), items.iter())?),
-        Value::IntList(items) => EValue::IntList(ids.cut(items.len(), items.iter())?),
-        Value::TensorList(items) => EValue::TensorList(ids.cut(items.len(), items.iter())?),
+        Value::DoubleList(items) => EValue::DoubleList(doubles.append(items.len(), items.iter())?),
+        Value::IntList(items) => EValue::IntList(ids.append(items.len(), items.iter())?),
+        Value::TensorList(items) => EValue::TensorList(ids.append(items.len(), items.iter())?),
         Value::OptionalTensorList(items) => {
-            EValue::OptionalTensorList(ids.cut(items.len(), items.iter())?)
+            EValue::OptionalTensorList(ids.append(items.len(), items.iter())?)
         }
         Value::Tensor(_) => {
             *next_tensor += 1;
@@ -292,13 +298,13 @@ fn value<'a>(
     })
 }
 
-/// A fault of one tensor.
-enum TensorFault {
+/// Error in the description of one tensor.
+enum TensorError {
     Tensor(Error),
     Load(LoadError),
 }
 
-impl TensorFault {
+impl TensorError {
     fn at(self, value: usize) -> LoadError {
         match self {
             Self::Tensor(error) => LoadError::Value { value, error },
@@ -307,7 +313,7 @@ impl TensorFault {
     }
 }
 
-impl From<Error> for TensorFault {
+impl From<Error> for TensorError {
     fn from(error: Error) -> Self {
         Self::Tensor(error)
     }
@@ -315,46 +321,46 @@ impl From<Error> for TensorFault {
 
 fn tensor<'a>(
     meta: &TensorMeta<'a>,
-    dims: &mut Cutter<'a, usize>,
+    dims: &mut TableBuilder<'a, usize>,
     buffers: &[PlannedBuffer<'a>],
     plan: &MethodPlan<'a>,
-    services: &Services<'_, 'a>,
-    count: &mut Count<'_>,
-) -> Result<TensorSlot<'a>, TensorFault> {
+    context: &LoadContext<'_, 'a>,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Result<TensorSlot<'a>, TensorError> {
     let layout = &meta.layout;
-    let sizes = dims.cut(layout.sizes.len(), layout.sizes.iter()).map_err(TensorFault::Load)?;
+    let sizes = dims.append(layout.sizes.len(), layout.sizes.iter()).map_err(TensorError::Load)?;
     let mut slot = TensorSlot::new(layout.dtype, meta.dynamism, sizes, layout.dim_order)?;
-    let copied = match meta.data {
-        TensorData::Planned { initial: Some(initial), .. } => initial.len() / BLOCK,
-        TensorData::External { allocation: None, .. } => services.num_data(plan.program()),
-        // It is looked up once more when its elements are copied.
+    let work = match meta.data {
+        TensorData::Planned { initial: Some(initial), .. } => initial.len() / COPY_BYTES_PER_WORK,
+        TensorData::External { allocation: None, .. } => context.num_data(plan.program()),
+        // The key is searched again when the elements are copied.
         TensorData::External { .. } => {
-            2 * services.num_data(plan.program()) + layout.nbytes / BLOCK
+            2 * context.num_data(plan.program()) + layout.nbytes / COPY_BYTES_PER_WORK
         }
         _ => 0,
     };
-    if !count.spend(copied) {
+    if !diagnostics.spend(work) {
         return Ok(slot);
     }
     let allocation = match meta.data {
-        // SAFETY: the program outlives the method, and no run writes a tensor that only reads.
+        // SAFETY: the program outlives the method, and a run writes no borrowed tensor.
         TensorData::Constant(bytes) => return Ok(unsafe { slot.borrow(bytes) }.map(|()| slot)?),
         TensorData::Planned { allocation, .. } => allocation,
         TensorData::Unplanned => {
             if meta.dynamism == Dynamism::Unbounded {
-                // The file's sizes mean nothing; memory comes with the first result.
+                // The sizes in the file are arbitrary. The first result allocates memory.
                 slot.set_sizes(&Dims::filled(layout.sizes.len(), 0))?;
             }
             return Ok(slot);
         }
         TensorData::External { name, allocation } => {
-            let Some(bytes) = services.data(plan.program(), name) else {
-                count.problem(Problem::ExternalMissing { name });
+            let Some(bytes) = context.data(plan.program(), name) else {
+                diagnostics.problem(Problem::ExternalMissing { name });
                 return Ok(slot);
             };
             if bytes.len() != layout.nbytes {
                 let (found, needed, dtype) = (bytes.len(), layout.nbytes, layout.dtype);
-                count.problem(Problem::ExternalMismatch { name, found, needed, dtype });
+                diagnostics.problem(Problem::ExternalMismatch { name, found, needed, dtype });
                 return Ok(slot);
             }
             let Some(allocation) = allocation else {
@@ -364,50 +370,54 @@ fn tensor<'a>(
             allocation
         }
     };
-    let data = place(buffers, allocation, layout.nbytes).ok_or_else(|| {
+    let data = planned_address(buffers, allocation, layout.nbytes).ok_or_else(|| {
         let index = allocation.buffer_index;
         let needed = allocation.offset.saturating_add(layout.nbytes);
         let found = buffers.get(index).map_or(0, PlannedBuffer::len);
-        TensorFault::Load(LoadError::PlannedMemory { index, needed, found })
+        TensorError::Load(LoadError::PlannedMemory { index, needed, found })
     })?;
-    // SAFETY: the memory belongs to the method for `'a`, and only its tensors reach it.
-    unsafe { slot.place(data, layout.nbytes)? };
+    // SAFETY: the memory belongs to the method for `'a`, and only its tensors access it.
+    unsafe { slot.assign_memory(data, layout.nbytes)? };
     Ok(slot)
 }
 
-fn place(buffers: &[PlannedBuffer<'_>], allocation: Allocation, len: usize) -> Option<NonNull<u8>> {
-    buffers.get(allocation.buffer_index)?.part(allocation.offset, len)
+fn planned_address(
+    buffers: &[PlannedBuffer<'_>],
+    allocation: Allocation,
+    len: usize,
+) -> Option<NonNull<u8>> {
+    buffers.get(allocation.buffer_index)?.address(allocation.offset, len)
 }
 
 fn delegate<'a>(
     plan: &MethodPlan<'a>,
     index: usize,
-    services: &Services<'_, 'a>,
-    count: &mut Count<'_>,
+    context: &LoadContext<'_, 'a>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<DelegateHandle<'a>> {
     let delegate = plan.delegate(index)?;
     let id = delegate.id;
-    let backend = services.backends.iter().find(|backend| backend.name() == id);
+    let backend = context.backends.iter().find(|backend| backend.name() == id);
     let Some(backend) = backend.filter(|backend| backend.is_available()) else {
-        count.problem(Problem::BackendMissing { id, known: backend.is_some() });
+        diagnostics.problem(Problem::BackendMissing { id, known: backend.is_some() });
         return None;
     };
-    // Entries may share a blob, which each of them compiles.
-    if !count.spend(DELEGATE + delegate.blob.len() / BLOB_BLOCK) {
+    // Several delegates may share a blob, and each initializes it.
+    if !diagnostics.spend(DELEGATE_MIN_WORK + delegate.blob.len() / BLOB_BYTES_PER_WORK) {
         return None;
     }
     let source = DelegateSource {
         blob: delegate.blob,
         spec: &|at| delegate.compile_spec(at),
-        named_data: &|key| services.data(plan.program(), key),
-        memory_limit: services.delegate_limit.unwrap_or(usize::MAX),
+        named_data: &|key| context.data(plan.program(), key),
+        memory_limit: context.delegate_memory_limit.unwrap_or(usize::MAX),
         #[cfg(feature = "alloc")]
-        prepared: services.prepared,
+        weight_cache: context.weight_cache,
     };
     match backend.init(&source) {
         Ok(handle) => Some(handle),
         Err(error) => {
-            count.problem(Problem::Delegate { id, index, error });
+            diagnostics.problem(Problem::Delegate { id, index, error });
             None
         }
     }
@@ -416,38 +426,39 @@ fn delegate<'a>(
 fn operator(
     plan: &MethodPlan<'_>,
     index: usize,
-    services: &Services<'_, '_>,
-    count: &mut Count<'_>,
+    context: &LoadContext<'_, '_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<Kernel> {
     let operator = plan.operator(index)?;
-    let kernel = find_kernel(services.kernels, operator.name, operator.overload);
+    let kernel = find_kernel(context.kernels, operator.name, operator.overload);
     if kernel.is_none() {
-        count.problem(Problem::OperatorMissing { operator });
+        diagnostics.problem(Problem::OperatorMissing { operator });
     }
     kernel.copied()
 }
 
-/// What the instructions and the inputs do with a tensor.
+/// Use of a tensor by instructions and inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Neither writes it: a constant, state, or a view that the exporter resolved.
+pub(crate) enum TensorRole {
+    /// No instruction writes it and it is no input: a constant, a mutable buffer that is only read,
+    /// or a view that the exporter resolved.
     Untouched,
     /// An instruction writes it.
     Written,
-    /// An instruction makes it a view of another one, and none writes it.
+    /// An instruction makes it a view of another tensor, and none writes it.
     Viewed,
-    /// It is an input that no instruction writes.
+    /// It is an input, and no instruction writes it.
     Input,
 }
 
-fn binding(value: u32, values: &[Cell<EValue<'_>>], roles: &mut [Role]) -> Binding {
+fn binding(value: u32, values: &[Cell<EValue<'_>>], roles: &mut [TensorRole]) -> Binding {
     let Some(EValue::Tensor(slot)) = values.get(value as usize).map(Cell::get) else {
         return Binding::Scalar { value };
     };
     match roles.get_mut(slot as usize) {
-        Some(Role::Written | Role::Viewed) => Binding::Copy { slot },
+        Some(TensorRole::Written | TensorRole::Viewed) => Binding::Copy { slot },
         Some(role) => {
-            *role = Role::Input;
+            *role = TensorRole::Input;
             Binding::Borrow { slot }
         }
         None => Binding::Scalar { value },

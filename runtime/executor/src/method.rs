@@ -1,4 +1,4 @@
-//! A loaded method: runs it, over and over.
+//! Loaded method: the interpreter of its instructions, and its outputs.
 
 #![expect(unsafe_code, reason = "lends the tensors of one table to kernels and callers")]
 
@@ -16,41 +16,41 @@ use afferent_program::{MethodPlan, Value};
 use crate::{
     RunError,
     heap::Heap,
-    initial::Initial,
-    input::{Alias, Binding, Input},
-    one_row::OneRow,
-    planned::PlannedBuffer,
-    views::Tensors,
+    initial_value::InitialValue,
+    input::{Binding, Input, InputAlias},
+    last_token_slicing::LastTokenSlicing,
+    planned_buffer::PlannedBuffer,
+    views::MethodTensors,
 };
 
-/// One method of a program, loaded into memory of the caller.
+/// Method of a program, loaded into memory of the caller.
 ///
-/// Running it allocates nothing: every operator, argument and tensor was resolved and checked when
-/// it was loaded. State (mutable buffers) lives in the planned buffers, from run to run.
+/// Loading resolves and checks every operator, argument and tensor, so a run allocates nothing.
+/// Mutable buffers are stored in the planned buffers and keep their contents between runs.
 pub struct Method<'a> {
     pub(crate) plan: MethodPlan<'a>,
     pub(crate) values: &'a [Cell<EValue<'a>>],
     pub(crate) slots: &'a [UnsafeCell<TensorSlot<'a>>],
-    pub(crate) steps: &'a [Step<'a>],
+    pub(crate) instructions: &'a [LoadedInstruction<'a>],
     pub(crate) delegates: Delegates<'a>,
     pub(crate) inputs: &'a [Binding],
-    pub(crate) aliases: &'a [Alias],
+    pub(crate) aliases: &'a [InputAlias],
     pub(crate) outputs: &'a [u32],
     pub(crate) planned: &'a mut [PlannedBuffer<'a>],
-    pub(crate) initial: &'a [Option<Initial<'a>>],
+    pub(crate) initial_values: &'a [Option<InitialValue<'a>>],
     pub(crate) heap: &'a mut dyn Heap,
-    /// Whether an instruction makes a view.
+    /// True if an instruction makes a view.
     pub(crate) has_views: bool,
-    pub(crate) one_row: OneRow,
-    /// Whether the last run ended early, so that counters of loops may stand anywhere.
-    pub(crate) interrupted: bool,
+    pub(crate) last_token_slicing: LastTokenSlicing,
+    /// True if the last run ended early. Loop counters may then have any value.
+    pub(crate) ended_early: bool,
 }
 
-// SAFETY: everything that the method points to is borrowed by it alone (tables, planned buffers and
-// heap) or never changes (the program), and delegates and heaps are `Send`.
+// SAFETY: the method borrows its tables, planned buffers and heap exclusively, the program never
+// changes, and delegates and heaps are `Send`.
 unsafe impl Send for Method<'_> {}
 
-/// The delegates of a method; they are dropped with it.
+/// Delegates of a method. They are in an arena, so they are dropped here.
 pub(crate) struct Delegates<'a>(pub(crate) &'a mut [Option<DelegateHandle<'a>>]);
 
 impl Drop for Delegates<'_> {
@@ -59,15 +59,15 @@ impl Drop for Delegates<'_> {
     }
 }
 
-/// One resolved instruction.
+/// Resolved instruction.
 #[derive(Clone, Copy)]
-pub(crate) enum Step<'a> {
-    Kernel {
+pub(crate) enum LoadedInstruction<'a> {
+    KernelCall {
         run: KernelFn,
         args: &'static [Arg],
         ids: &'a [u32],
     },
-    Delegate {
+    DelegateCall {
         index: usize,
         inputs: usize,
         ids: &'a [u32],
@@ -84,142 +84,142 @@ pub(crate) enum Step<'a> {
         condition: u32,
         destination: usize,
     },
-    /// Memory of tensors without bound is kept for the next run.
+    /// No-op: the memory of unbounded tensors is kept for the next run.
     Free,
 }
 
-/// What an instruction calls.
+/// Function that an instruction calls.
 #[derive(Clone, Copy)]
 enum Callee {
     Kernel(KernelFn),
     Delegate(usize),
 }
 
-/// How a run may end early.
+/// Options of a run.
 #[derive(Clone, Copy)]
 pub struct RunOptions<'r> {
-    /// Set by another thread to end the run before its next instruction.
-    pub cancelled: Option<&'r AtomicBool>,
-    /// Instructions after which the run is given up: an endless loop in a program ends here.
+    /// Flag that another thread sets to end the run before its next instruction.
+    pub canceled: Option<&'r AtomicBool>,
+    /// Maximum number of instructions, so that a program with an endless loop ends.
     pub instruction_limit: u64,
-    /// Is told of each instruction, for a profile.
+    /// Observer of each instruction, for profiling.
     pub observer: Option<&'r dyn RunObserver>,
-    /// Threads that kernels may use.
+    /// Worker threads that kernels may use.
     pub workers: Option<&'r dyn Workers>,
 }
 
-/// Looks on while a method runs.
+/// Observer of the instructions of a run.
 pub trait RunObserver {
-    /// The instruction at this place begins.
+    /// Called before the instruction with this index.
     fn begin(&self, instruction: usize);
 
-    /// The instruction at this place has ended.
+    /// Called after the instruction with this index.
     fn end(&self, instruction: usize);
 }
 
 impl RunOptions<'_> {
-    /// The instruction limit when the caller sets none.
+    /// Default of [`RunOptions::instruction_limit`].
     pub const INSTRUCTION_LIMIT: u64 = 100_000_000;
 }
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
         let instruction_limit = Self::INSTRUCTION_LIMIT;
-        Self { cancelled: None, instruction_limit, observer: None, workers: None }
+        Self { canceled: None, instruction_limit, observer: None, workers: None }
     }
 }
 
 impl<'a> Method<'a> {
-    /// What the program says about the method.
+    /// Plan of the method in the program.
     pub fn plan(&self) -> MethodPlan<'a> {
         self.plan
     }
 
-    /// Runs the method once.
+    /// Runs the method.
     ///
-    /// Inputs are read where they are, unless the method changes one: that one is copied. The
-    /// outputs may refer to the inputs, which is why both live equally long.
+    /// Inputs are borrowed; those that the method writes are copied. Outputs may refer to inputs,
+    /// so both have the same lifetime.
     ///
     /// # Errors
-    /// [`RunError`] when an input does not fit or an instruction fails. The method can be run
-    /// again afterwards; mutable buffers keep what the run wrote before it ended.
+    /// [`RunError`] if an input is rejected or an instruction fails. The method can be run again;
+    /// mutable buffers keep the changes of the failed run.
     pub fn run<'s>(
         &'s mut self,
         inputs: &[Input<'s>],
         options: &RunOptions<'_>,
     ) -> Result<Outputs<'s, 'a>, RunError> {
-        if core::mem::replace(&mut self.interrupted, true) {
+        if core::mem::replace(&mut self.ended_early, true) {
             self.restore_scalars();
-            self.one_row.show(self.slots);
+            self.last_token_slicing.unslice(self.slots);
         }
         if self.has_views {
-            Tensors { values: self.values, slots: self.slots }.clear(self.steps);
+            MethodTensors { values: self.values, slots: self.slots }.clear(self.instructions);
         }
-        self.heap.sweep();
+        self.heap.free_outgrown();
         self.bind_inputs(inputs)?;
         options.workers.inspect(|workers| workers.wake());
         self.execute(options)?;
-        self.interrupted = false;
+        self.ended_early = false;
         Ok(self.outputs())
     }
 
-    /// The results of the last run. Only meaningful while its inputs live.
+    /// Outputs of the last run. Valid only while its inputs live.
     pub(crate) fn outputs(&self) -> Outputs<'_, 'a> {
         Outputs { values: self.values, slots: self.slots, ids: self.outputs }
     }
 
-    /// Returns mutable buffers and loop counters to the state after loading. Buffers that methods
-    /// share stay as they are.
+    /// Resets mutable buffers and loop counters to the state after loading. Shared planned buffers
+    /// do not change.
     pub fn reset(&mut self) {
         for buffer in self.planned.iter_mut().filter(|buffer| !buffer.is_shared()) {
             buffer.zero();
         }
         self.restore_scalars();
-        self.write_initial();
+        self.write_initial_values();
     }
 
     fn execute(&mut self, options: &RunOptions<'_>) -> Result<(), RunError> {
         let mut at = 0;
-        let mut left = options.instruction_limit;
-        while let Some(step) = self.steps.get(at) {
+        let mut remaining = options.instruction_limit;
+        while let Some(loaded) = self.instructions.get(at) {
             let failed = |error| RunError::Instruction { instruction: at, error };
-            if left == 0 {
+            if remaining == 0 {
                 return Err(RunError::InstructionLimit { limit: options.instruction_limit });
             }
-            left -= 1;
-            if options.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-                return Err(failed(Error::Cancelled));
+            remaining -= 1;
+            if options.canceled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+                return Err(failed(Error::Canceled));
             }
             let instruction = at;
-            self.one_row.before(instruction, self.slots);
+            self.last_token_slicing.before(instruction, self.slots);
             if let Some(observer) = options.observer {
                 observer.begin(instruction);
             }
-            at = match *step {
-                Step::Kernel { run, args, ids } => {
+            at = match *loaded {
+                LoadedInstruction::KernelCall { run, args, ids } => {
                     let signature = Signature::Kernel(args);
                     self.call(Callee::Kernel(run), signature, ids, options).map_err(failed)?;
                     at + 1
                 }
-                Step::Delegate { index, inputs, ids } => {
+                LoadedInstruction::DelegateCall { index, inputs, ids } => {
                     let signature = Signature::Delegate { inputs };
                     self.call(Callee::Delegate(index), signature, ids, options).map_err(failed)?;
                     at + 1
                 }
-                Step::MoveTensor { from, to } => {
+                LoadedInstruction::MoveTensor { from, to } => {
                     self.move_tensor(from, to).map_err(failed)?;
                     at + 1
                 }
-                Step::MoveScalar { from, to } => {
+                LoadedInstruction::MoveScalar { from, to } => {
                     self.values[to as usize].set(self.values[from as usize].get());
                     at + 1
                 }
-                Step::JumpFalse { condition, destination } => {
+                LoadedInstruction::JumpFalse { condition, destination } => {
                     if self.condition(condition).map_err(failed)? { at + 1 } else { destination }
                 }
-                Step::Free => at + 1,
+                LoadedInstruction::Free => at + 1,
             };
-            self.one_row.behind(instruction, self.slots);
+            self.last_token_slicing.after(instruction, self.slots);
             if let Some(observer) = options.observer {
                 observer.end(instruction);
             }
@@ -227,7 +227,7 @@ impl<'a> Method<'a> {
         Ok(())
     }
 
-    /// Calls a kernel or a delegate; again when it lacked memory that could be provided.
+    /// Calls a kernel or a delegate. Repeats the call after providing memory that it lacked.
     fn call(
         &mut self,
         callee: Callee,
@@ -236,8 +236,8 @@ impl<'a> Method<'a> {
         options: &RunOptions<'_>,
     ) -> Result<(), Error> {
         loop {
-            // SAFETY: loading checked that what this instruction writes shares no memory with its
-            // other arguments, and `self` is borrowed, so that nothing else reaches the tensors.
+            // SAFETY: loading checked that the outputs of this instruction share no memory with its
+            // other arguments, and `self` is borrowed, so nothing else accesses the tensors.
             let mut args = unsafe { Args::new(self.values, self.slots, ids, signature) };
             let mut cx = KernelContext::new(self.heap.scratch()).with_workers(options.workers);
             let result = match callee {
@@ -250,22 +250,23 @@ impl<'a> Method<'a> {
             };
             match result {
                 Ok(()) => return Ok(()),
-                Err(error) if self.provide(error, signature, ids) => {}
+                Err(error) if self.provide_memory(error, signature, ids) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Provides the memory that a call lacked; `false` when it failed for another reason.
-    fn provide(&mut self, error: Error, signature: Signature, ids: &[u32]) -> bool {
+    /// Provides the memory that a call lacked. Returns false if the memory cannot be provided or
+    /// the call failed for another reason.
+    fn provide_memory(&mut self, error: Error, signature: Signature, ids: &[u32]) -> bool {
         match error {
             Error::OutOfResources { bytes } => {
                 bytes > self.heap.scratch().len() && self.heap.grow_scratch(bytes)
             }
             Error::MemoryAllocationFailed { .. } => {
                 let mut provided = false;
-                crate::resolve::for_written(signature, ids, self.values, |slot, _| {
-                    provided |= self.provide_tensor(slot);
+                crate::resolve::for_each_output(signature, ids, self.values, |slot, _| {
+                    provided |= self.provide_tensor_memory(slot);
                 });
                 provided
             }
@@ -273,19 +274,21 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Provides memory for the present sizes of a tensor that has too little.
-    pub(crate) fn provide_tensor(&mut self, slot: u32) -> bool {
+    /// Provides memory for the present sizes of a tensor that has too little. Returns false if the
+    /// tensor has enough, or the heap has not.
+    pub(crate) fn provide_tensor_memory(&mut self, slot: u32) -> bool {
         let Some(cell) = self.slots.get(slot as usize) else { return false };
-        // SAFETY: no call is under way, so nothing else reaches the slots.
+        // SAFETY: no call is active, so nothing else accesses the slots.
         let tensor = unsafe { &mut *cell.get() };
         if tensor.has_memory() {
             return false;
         }
-        let Some((data, len)) = self.heap.tensor(slot as usize, tensor.bytes_needed()) else {
+        let Some((data, len)) = self.heap.tensor(slot as usize, tensor.nbytes()) else {
             return false;
         };
-        // SAFETY: the heap gives initialised memory that nothing else uses. It is borrowed for `'a`,
-        // so that it lives as long as the method, and the memory of before stays until it is swept.
+        // SAFETY: the heap returns initialized memory that nothing else uses. It is borrowed for
+        // `'a`, so it lives as long as the method, and it keeps the old block until
+        // `free_outgrown`.
         unsafe { tensor.relocate(data, len) }.is_ok()
     }
 
@@ -293,28 +296,28 @@ impl<'a> Method<'a> {
         let slots = self.slots;
         let slot = |id: u32| {
             let found = slots.get(id as usize);
-            found.ok_or(Error::Internal { reason: "a move names two tensors" })
+            found.ok_or(Error::Internal { reason: "a move has two tensors" })
         };
         let (source, target) = (slot(from)?, slot(to)?);
-        // SAFETY: loading checked that the two are different tensors without common memory, and
-        // no call is under way.
+        // SAFETY: loading checked that the two are different tensors that share no memory, and no
+        // call is active.
         let source = unsafe { &*source.get() };
         let sizes = Dims::new(source.sizes());
         let sizes =
             sizes.ok_or(Error::Internal { reason: "a tensor has at most 16 dimensions" })?;
-        // SAFETY: no call is under way, so nothing else reaches the slots.
+        // SAFETY: no call is active, so nothing else accesses the slots.
         let present = unsafe { &*target.get() };
-        let (start, end) = present.extent();
+        let (start, end) = present.address_range();
         if start < end && !present.is_writable() {
             let reason = "a move to a view of a constant or of an input";
             return Err(Error::InvalidTensor { reason });
         }
-        // SAFETY: as above; the target may be written.
+        // SAFETY: as above; the target is writable.
         let mut tensor = unsafe { TensorMut::new(target) };
         if tensor.resize(&sizes).is_err() {
-            self.provide_tensor(to);
+            self.provide_tensor_memory(to);
         }
-        // SAFETY: as above; the borrow of before has ended.
+        // SAFETY: as above; the previous borrow has ended.
         let mut tensor = unsafe { TensorMut::new(target) };
         tensor.resize(&sizes)?;
         tensor.bytes_mut()?.copy_from_slice(source.view()?.bytes());
@@ -327,19 +330,19 @@ impl<'a> Method<'a> {
             Some(EValue::Int(number)) => Ok(number != 0),
             Some(EValue::Tensor(slot)) => {
                 let cell = self.slots.get(slot as usize);
-                let cell = cell.ok_or(Error::Internal { reason: "a value names its tensor" })?;
-                // SAFETY: no call is under way, so nothing writes the slots.
+                let cell = cell.ok_or(Error::Internal { reason: "a tensor value has a slot" })?;
+                // SAFETY: no call is active, so nothing writes the slots.
                 let view = unsafe { &*cell.get() }.view()?;
                 match view.data::<afferent_core::Bool>()? {
                     [truth] => Ok(truth.get()),
                     _ => Err(Error::InvalidTensor { reason: "a condition has one element" }),
                 }
             }
-            _ => Err(Error::InvalidTensor { reason: "a condition is a truth value" }),
+            _ => Err(Error::InvalidTensor { reason: "a condition is a boolean" }),
         }
     }
 
-    /// Gives scalars the values that the program says; loops count in them.
+    /// Resets scalars, such as loop counters, to their values in the program.
     fn restore_scalars(&mut self) {
         for (id, cell) in self.values.iter().enumerate() {
             match self.plan.value(id) {
@@ -352,7 +355,7 @@ impl<'a> Method<'a> {
     }
 }
 
-/// The results of a run, until the next one.
+/// Outputs of a run. They borrow the method until its next run.
 #[derive(Clone, Copy)]
 pub struct Outputs<'s, 'a> {
     values: &'s [Cell<EValue<'a>>],
@@ -360,7 +363,7 @@ pub struct Outputs<'s, 'a> {
     ids: &'s [u32],
 }
 
-/// One result of a run.
+/// Output of a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Output<'s> {
     /// A tensor.
@@ -369,32 +372,33 @@ pub enum Output<'s> {
     Int(i64),
     /// A floating-point number.
     Double(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A string.
     Str(&'s str),
-    /// Nothing.
+    /// `None`, or a list.
     None,
 }
 
 impl<'s> Outputs<'s, '_> {
-    /// Number of results.
+    /// Number of outputs.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The result at `index`.
+    /// Output at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is none, or the method never wrote it.
+    /// [`Error::InvalidArgument`] if there is none, [`Error::InvalidTensor`] if the method never
+    /// wrote it.
     pub fn get(&self, index: usize) -> Result<Output<'s>, Error> {
-        let place = u8::try_from(index).unwrap_or(u8::MAX);
-        let absent = Error::InvalidArgument { index: place, expected: "the place of an output" };
+        let argument = u8::try_from(index).unwrap_or(u8::MAX);
+        let absent = Error::InvalidArgument { index: argument, expected: "the index of an output" };
         let id = self.ids.get(index).ok_or(absent)?;
         Ok(match self.values.get(*id as usize).ok_or(absent)?.get() {
             EValue::Tensor(slot) => {
@@ -410,10 +414,10 @@ impl<'s> Outputs<'s, '_> {
         })
     }
 
-    /// The tensor at `index`.
+    /// Output tensor at `index`.
     ///
     /// # Errors
-    /// As [`Outputs::get`], and when the result is not a tensor.
+    /// As [`Outputs::get`], and [`Error::InvalidArgument`] if the output is not a tensor.
     pub fn tensor(&self, index: usize) -> Result<TensorView<'s>, Error> {
         match self.get(index)? {
             Output::Tensor(view) => Ok(view),

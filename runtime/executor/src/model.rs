@@ -1,13 +1,13 @@
-//! Programs in files: all their methods, with memory from the heap.
+//! Program files, all their methods, and their memory on the heap.
 
-mod bytes;
-mod cache;
 mod error;
 mod file;
-mod opened;
-mod prepared;
-mod shared;
-mod slab;
+mod file_bytes;
+mod huge_pages;
+mod open_files;
+mod packed_constants;
+mod shared_buffers;
+mod weight_cache_file;
 
 use std::{collections::BTreeMap, iter, path::Path, sync::Arc};
 
@@ -15,33 +15,33 @@ use afferent_core::{AlignedBytes, Backend, Error, KernelLists, Workers};
 use afferent_program::{Instruction, MethodPlan, Program, TensorData, Value};
 use self_cell::{MutBorrow, self_cell};
 
-use crate::{GlobalHeap, Input, Method, Output, PlannedBuffer, RunError, RunOptions, Services};
-use shared::Shared;
+use crate::{GlobalHeap, Input, LoadContext, Method, Output, PlannedBuffer, RunError, RunOptions};
+use shared_buffers::SharedBuffers;
 
-pub use bytes::FileAccess;
-pub use cache::CacheProblem;
 pub use error::ModelError;
 pub use file::ModelFile;
+pub use file_bytes::FileAccess;
+pub use weight_cache_file::WeightCacheError;
 
-/// What every method of a model may use.
+/// Kernels, backends, limits and options of a model.
 #[derive(Clone)]
 pub struct ModelOptions {
-    /// The operators, the preferred lists first.
+    /// Kernel lists, preferred ones first.
     pub kernels: KernelLists<'static>,
-    /// The backends.
+    /// Backends, preferred ones first.
     pub backends: Arc<[Arc<dyn Backend>]>,
-    /// Bytes that one method may plan, again as many that it may ask for while it runs, and as many
-    /// that each of its delegates may take for values.
+    /// Limit in bytes of each of these: planned memory of a method, memory that a method allocates
+    /// while it runs, and memory of each delegate for values.
     pub memory_limit: usize,
     /// See [`RunOptions::instruction_limit`].
     pub instruction_limit: u64,
-    /// Threads that kernels may use; without, a run uses that of its caller alone.
+    /// Worker threads that kernels may use. `None` runs everything on the calling thread.
     pub workers: Option<&'static dyn Workers>,
-    /// How [`Model::open`] opens its file.
+    /// File access of [`Model::open`].
     pub file_access: FileAccess,
-    /// A folder for what backends make of weights, so that the next start finds it: a file for each
-    /// model and processor, which may be deleted at any time but not written in place, as
-    /// [`FileAccess::Map`] says of models. It is made when it is missing.
+    /// Folder of the weight cache, which stores packed weights for later processes. It is created
+    /// if it does not exist, and has one file for each model and processor. A file may be deleted
+    /// at any time, but not written in place (see [`FileAccess::Map`]).
     pub weight_cache: Option<Arc<Path>>,
 }
 
@@ -51,7 +51,7 @@ impl afferent_core::Service for ModelOptions {
 }
 
 impl ModelOptions {
-    /// Options with `kernels`, no backend, the usual limits and mapped files.
+    /// Options with `kernels`, no backend, the default limits and mapped files.
     pub fn new(kernels: KernelLists<'static>) -> Self {
         Self {
             kernels,
@@ -64,7 +64,7 @@ impl ModelOptions {
         }
     }
 
-    /// The same with one more backend, which is preferred to the others.
+    /// Adds a backend before the present ones.
     #[must_use]
     pub fn with_backend(self, backend: impl Backend + 'static) -> Self {
         let first: Arc<dyn Backend> = Arc::new(backend);
@@ -72,23 +72,23 @@ impl ModelOptions {
         Self { backends, ..self }
     }
 
-    /// The same with exactly these backends.
+    /// Replaces the backends.
     #[must_use]
     pub fn with_backends(self, backends: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
         Self { backends: backends.into_iter().collect(), ..self }
     }
 }
 
-/// One instance of a program: its methods and their state. Instances of one [`ModelFile`] share
-/// its constants, and what backends made of them, and nothing else.
+/// Instance of a program: its methods and their mutable buffers. Instances of one [`ModelFile`]
+/// share only its constants, packed or not.
 pub struct Model {
     file: Arc<ModelFile>,
     options: ModelOptions,
     methods: BTreeMap<String, MethodCell>,
-    shared: Shared,
+    shared_buffers: SharedBuffers,
     /// Bytes of each shared buffer.
     shared_sizes: Vec<usize>,
-    cache_problems: Vec<CacheProblem>,
+    weight_cache_errors: Vec<WeightCacheError>,
 }
 
 struct Owner {
@@ -111,12 +111,17 @@ self_cell!(
 );
 
 impl Model {
-    /// An instance of `file`. Methods are loaded when they are first run, or by
-    /// [`Model::load_method`].
+    /// New instance of `file`. Methods are loaded by [`Model::load_method`] or at their first run.
     pub fn new(file: Arc<ModelFile>, options: ModelOptions) -> Self {
         let shared_sizes = shared_sizes(file.program());
-        let (methods, shared, cache_problems) = (BTreeMap::new(), Shared::default(), Vec::new());
-        Self { file, options, methods, shared, shared_sizes, cache_problems }
+        Self {
+            file,
+            options,
+            methods: BTreeMap::new(),
+            shared_buffers: SharedBuffers::default(),
+            shared_sizes,
+            weight_cache_errors: Vec::new(),
+        }
     }
 
     /// Opens the program at `path`, without data files, and loads its method `forward`.
@@ -130,23 +135,22 @@ impl Model {
         Ok(model)
     }
 
-    /// The program.
+    /// Program file of the instance.
     pub fn file(&self) -> &Arc<ModelFile> {
         &self.file
     }
 
-    /// Why the weight cache did not serve, if one was asked for: none of it keeps the model from
-    /// running.
-    pub fn cache_problems(&self) -> &[CacheProblem] {
-        &self.cache_problems
+    /// Errors of the weight cache. The model runs in spite of them.
+    pub fn weight_cache_errors(&self) -> &[WeightCacheError] {
+        &self.weight_cache_errors
     }
 
-    /// What its methods may use.
+    /// Options of the instance.
     pub fn options(&self) -> &ModelOptions {
         &self.options
     }
 
-    /// Loads method `name`, unless it is loaded.
+    /// Loads method `name` if it is not loaded yet.
     ///
     /// # Errors
     /// [`ModelError::MethodMissing`], [`ModelError::Memory`], [`ModelError::NoMemory`] and
@@ -172,17 +176,17 @@ impl Model {
             bytes.ok_or_else(|| ModelError::no_memory(&file, name, needed))
         };
         let memory = Memory {
-            tables: zeroed(Method::memory_needed(&plan))?,
+            tables: zeroed(Method::table_bytes(&plan))?,
             planned: zeroed(sizes.first().copied().unwrap_or(0))?,
             heap: GlobalHeap::new(limit),
         };
-        let shared = self.shared.buffers(&file, name, sizes.get(1..).unwrap_or_default())?;
+        let shared = self.shared_buffers.get(&file, name, sizes.get(1..).unwrap_or_default())?;
         let ModelOptions { backends, weight_cache, .. } = &self.options;
         let opened = weight_cache.as_ref().map(|folder| file.open_cache(folder, backends));
         let method = self.build(name, memory, shared)?;
         let written = weight_cache.as_ref().map(|_| file.write_cache(backends));
         let results = opened.into_iter().chain(written);
-        self.cache_problems.extend(results.filter_map(Result::err));
+        self.weight_cache_errors.extend(results.filter_map(Result::err));
         self.methods.insert(name.to_owned(), method);
         Ok(())
     }
@@ -198,13 +202,13 @@ impl Model {
         let backends: Vec<&dyn Backend> = self.options.backends.iter().map(|b| &**b).collect();
         MethodCell::try_new(owner, |owner| {
             let named_data = |key: &str| owner.file.named_data(key);
-            let services = Services {
+            let context = LoadContext {
                 kernels,
                 backends: &backends,
                 named_data: Some(&named_data),
                 external: &[],
-                delegate_limit: Some(self.options.memory_limit),
-                prepared: Some(&*owner.file),
+                delegate_memory_limit: Some(self.options.memory_limit),
+                weight_cache: Some(&*owner.file),
             };
             let Memory { tables, planned, heap } = owner.memory.borrow_mut();
             let own = PlannedBuffer::new(planned.as_mut_slice());
@@ -213,14 +217,14 @@ impl Model {
             let mut report = |problem: crate::Problem<'_>| problems.push(problem.to_string());
             let plan = owner.file.method(name)?;
             let tables = tables.as_mut_slice();
-            Method::load(plan, &services, tables, buffers, heap, &mut report).map_err(|error| {
+            Method::load(plan, &context, tables, buffers, heap, &mut report).map_err(|error| {
                 let (path, method) = (owner.file.path().to_owned(), name.to_owned());
                 ModelError::Load { path, method, error, problems }
             })
         })
     }
 
-    /// Runs method `name` once. The outputs may refer to the inputs.
+    /// Runs method `name`, and loads it first if necessary. Outputs may refer to inputs.
     ///
     /// # Errors
     /// [`ModelError::Run`], and those of [`Model::load_method`].
@@ -234,7 +238,7 @@ impl Model {
         self.run_with(name, inputs, &options)
     }
 
-    /// As [`Model::run`], with other options than those of the model.
+    /// As [`Model::run`], with `options` instead of those of the model.
     ///
     /// # Errors
     /// As [`Model::run`].
@@ -249,7 +253,7 @@ impl Model {
         }
         let Some(method) = self.methods.get_mut(name) else {
             self.file.method(name)?;
-            unreachable!("a method that exists was loaded above");
+            unreachable!("the method was loaded above");
         };
         let result = method.with_dependent_mut(|_, method| {
             method.run(inputs, options).map(|_| ()).map_err(|error| ModelError::Run {
@@ -261,49 +265,50 @@ impl Model {
         result.map(|()| ModelOutputs { method })
     }
 
-    /// Returns the state of every loaded method, and what methods share, to that after loading.
+    /// Resets the mutable buffers of all loaded methods, including shared ones, to the state after
+    /// loading.
     pub fn reset(&mut self) {
         for method in self.methods.values_mut() {
             method.with_dependent_mut(|_, method| method.reset());
         }
-        self.shared.reset(&self.file);
+        self.shared_buffers.reset(&self.file);
     }
 }
 
-/// The results of a run, until the next one.
+/// Outputs of a run. They borrow the model until its next run.
 pub struct ModelOutputs<'s> {
     method: &'s MethodCell,
 }
 
 impl<'s> ModelOutputs<'s> {
-    /// Number of results.
+    /// Number of outputs.
     pub fn len(&self) -> usize {
         self.method.with_dependent(|_, method| method.outputs().len())
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The result at `index`.
+    /// Output at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is none, or the method never wrote it.
+    /// As [`Outputs::get`](crate::Outputs::get).
     pub fn get(&self, index: usize) -> Result<Output<'s>, Error> {
         self.method.with_dependent(|_, method| method.outputs().get(index))
     }
 
-    /// The tensor at `index`.
+    /// Output tensor at `index`.
     ///
     /// # Errors
-    /// As [`ModelOutputs::get`], and when the result is not a tensor.
+    /// As [`Outputs::tensor`](crate::Outputs::tensor).
     pub fn tensor(&self, index: usize) -> Result<afferent_core::TensorView<'s>, Error> {
         self.method.with_dependent(|_, method| method.outputs().tensor(index))
     }
 }
 
-/// The operator or backend of the instruction that failed.
+/// Operator or backend of the failed instruction.
 fn operator(plan: &MethodPlan<'_>, error: &RunError) -> Option<String> {
     let RunError::Instruction { instruction, .. } = error else { return None };
     match plan.instruction(*instruction)? {
@@ -317,8 +322,7 @@ fn operator(plan: &MethodPlan<'_>, error: &RunError) -> Option<String> {
     }
 }
 
-/// Bytes of each planned buffer from the second on: the largest that any method asks for, so that
-/// the buffer never moves.
+/// Bytes of each shared planned buffer: the maximum over all methods, so the buffer never moves.
 fn shared_sizes(program: &Program<'_>) -> Vec<usize> {
     let mut largest: Vec<usize> = Vec::new();
     for plan in program.methods() {
@@ -331,8 +335,8 @@ fn shared_sizes(program: &Program<'_>) -> Vec<usize> {
     largest
 }
 
-/// Bytes of each planned buffer that the tensors of `plan` reach: what the file asks for beyond
-/// that is not allocated.
+/// Bytes of each planned buffer up to the end of its last tensor. The file may declare more, which
+/// is not allocated.
 fn planned_sizes(plan: &MethodPlan<'_>) -> Vec<usize> {
     let mut sizes = vec![0; plan.planned_buffer_sizes().len()];
     for value in plan.values() {

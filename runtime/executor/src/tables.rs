@@ -1,4 +1,4 @@
-//! How much of each kind of table a method needs, and tables that are cut into parts.
+//! Sizes of the tables of a method, and tables that are filled in parts.
 
 use core::cell::{Cell, UnsafeCell};
 
@@ -7,31 +7,32 @@ use afferent_program::{Instruction, MethodPlan, Value};
 
 use crate::{
     LoadError,
-    bump::Tally,
-    initial::{Initial, has_initial},
-    input::{Alias, Binding},
-    load::Role,
-    method::Step,
-    planned::PlannedBuffer,
+    arena::ArenaSize,
+    initial_value::{InitialValue, has_initial_value},
+    input::{Binding, InputAlias},
+    load::TensorRole,
+    method::LoadedInstruction,
+    planned_buffer::PlannedBuffer,
 };
 
-/// How much of each kind of table a method needs.
-pub(crate) struct Sizes {
+/// Number of entries of each table of a method.
+pub(crate) struct TableSizes {
     pub(crate) values: usize,
     pub(crate) tensors: usize,
     pub(crate) dims: usize,
+    /// Value ids in lists, arguments and outputs.
     pub(crate) ids: usize,
     pub(crate) doubles: usize,
-    pub(crate) steps: usize,
+    pub(crate) instructions: usize,
     pub(crate) operators: usize,
     pub(crate) delegates: usize,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
-    pub(crate) planned: usize,
-    pub(crate) initial: usize,
+    pub(crate) planned_buffers: usize,
+    pub(crate) initial_values: usize,
 }
 
-impl Sizes {
+impl TableSizes {
     pub(crate) fn of(plan: &MethodPlan<'_>) -> Self {
         let mut sizes = Self {
             values: plan.num_values(),
@@ -39,20 +40,20 @@ impl Sizes {
             dims: 0,
             ids: plan.outputs().len(),
             doubles: 0,
-            steps: plan.num_instructions(),
+            instructions: plan.num_instructions(),
             operators: plan.num_operators(),
             delegates: plan.num_delegates(),
             inputs: plan.inputs().len(),
             outputs: plan.outputs().len(),
-            planned: plan.planned_buffer_sizes().len(),
-            initial: 0,
+            planned_buffers: plan.planned_buffer_sizes().len(),
+            initial_values: 0,
         };
         for value in plan.values() {
             match value {
                 Value::Tensor(meta) => {
                     sizes.tensors += 1;
                     sizes.dims += meta.layout.sizes.len();
-                    sizes.initial += usize::from(has_initial(&meta.data));
+                    sizes.initial_values += usize::from(has_initial_value(&meta.data));
                 }
                 Value::IntList(ids) | Value::TensorList(ids) | Value::OptionalTensorList(ids) => {
                     sizes.ids += ids.len();
@@ -71,41 +72,42 @@ impl Sizes {
         sizes
     }
 
+    /// Bytes of all tables in an arena.
     pub(crate) fn bytes(&self) -> usize {
-        let mut tally = Tally::default();
-        tally.add::<Cell<EValue<'_>>>(self.values);
-        tally.add::<UnsafeCell<TensorSlot<'_>>>(self.tensors);
-        tally.add::<usize>(self.dims);
-        tally.add::<u32>(self.ids);
-        tally.add::<f64>(self.doubles);
-        tally.add::<Step<'_>>(self.steps);
-        tally.add::<Option<Kernel>>(self.operators);
-        tally.add::<Option<DelegateHandle<'_>>>(self.delegates);
-        tally.add::<Binding>(self.inputs);
-        tally.add::<Role>(self.tensors);
-        tally.add::<Alias>(self.tensors);
-        tally.add::<PlannedBuffer<'_>>(self.planned);
-        tally.add::<Option<Initial<'_>>>(self.initial);
-        tally.bytes()
+        let mut size = ArenaSize::default();
+        size.add::<Cell<EValue<'_>>>(self.values);
+        size.add::<UnsafeCell<TensorSlot<'_>>>(self.tensors);
+        size.add::<usize>(self.dims);
+        size.add::<u32>(self.ids);
+        size.add::<f64>(self.doubles);
+        size.add::<LoadedInstruction<'_>>(self.instructions);
+        size.add::<Option<Kernel>>(self.operators);
+        size.add::<Option<DelegateHandle<'_>>>(self.delegates);
+        size.add::<Binding>(self.inputs);
+        size.add::<TensorRole>(self.tensors);
+        size.add::<InputAlias>(self.tensors);
+        size.add::<PlannedBuffer<'_>>(self.planned_buffers);
+        size.add::<Option<InitialValue<'_>>>(self.initial_values);
+        size.bytes()
     }
 }
 
-/// A table that is filled once, part by part.
-pub(crate) struct Cutter<'a, T>(pub(crate) &'a mut [T]);
+/// Table of fixed size that is filled from its start, one slice at a time.
+pub(crate) struct TableBuilder<'a, T>(pub(crate) &'a mut [T]);
 
-impl<'a, T> Cutter<'a, T> {
-    /// The next part, filled from `items`, of which there must be room for `len`.
-    pub(crate) fn cut(
+impl<'a, T> TableBuilder<'a, T> {
+    /// Appends `len` entries and fills them from `items`.
+    pub(crate) fn append(
         &mut self,
         len: usize,
         items: impl Iterator<Item = T>,
     ) -> Result<&'a mut [T], LoadError> {
         let rest = core::mem::take(&mut self.0);
-        let (part, rest) = rest.split_at_mut_checked(len).ok_or(LoadError::TableMemory)?;
+        let (slice, rest) = rest.split_at_mut_checked(len).ok_or(LoadError::TableMemory)?;
         self.0 = rest;
-        for (cell, item) in part.iter_mut().zip(items) {
+        for (cell, item) in slice.iter_mut().zip(items) {
             *cell = item;
         }
-        Ok(part)
+        Ok(slice)
     }
 }

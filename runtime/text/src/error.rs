@@ -93,6 +93,6 @@ impl TextError {
     /// True if the run of the model was cancelled.
     pub fn is_cancelled(&self) -> bool {
         let Self::Model(ModelError::Run { error, .. }) = self else { return false };
-        matches!(error, RunError::Instruction { error: Error::Cancelled, .. })
+        matches!(error, RunError::Instruction { error: Error::Canceled, .. })
     }
 }

@@ -178,11 +178,11 @@ impl Generator {
         let inputs = [Input::Tensor(tokens), Input::Tensor(position_view)];
         let inputs = if positions == Positions::None { &inputs[..1] } else { &inputs };
         if cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-            return Err(failed(Error::Cancelled));
+            return Err(failed(Error::Canceled));
         }
         let options = self.model.options().clone();
         let options = RunOptions {
-            cancelled,
+            canceled: cancelled,
             instruction_limit: options.instruction_limit,
             workers: options.workers,
             ..RunOptions::default()

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use afferent_core::{CONTIGUOUS, ScalarType, Tensor, TensorView, bf16, f16};
+use afferent_core::{CONTIGUOUS_DIM_ORDER, ScalarType, Tensor, TensorView, bf16, f16};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 /// How far a result may be from the expected value: `atol + rtol * |expected|`.
@@ -69,7 +69,7 @@ impl TensorJson {
     pub fn tensor(&self, folder: &Path) -> Tensor {
         let dtype = ScalarType::from_name(&self.dtype).expect("the dtype is known");
         let rank = self.sizes.len();
-        let order = self.dim_order.clone().unwrap_or_else(|| CONTIGUOUS[..rank].to_vec());
+        let order = self.dim_order.clone().unwrap_or_else(|| CONTIGUOUS_DIM_ORDER[..rank].to_vec());
         let bytes = match (&self.data, &self.file) {
             (Some(hex), _) => from_hex(hex),
             (_, Some(file)) => npy_elements(&folder.join(file)),

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use afferent_core::{
-    Arg, Args, Error, Kernel, KernelContext, KernelLists, Rows, Tensor, find_kernel,
+    Arg, Args, Error, Kernel, KernelContext, KernelLists, OpPattern, Tensor, find_kernel,
 };
 use afferent_kernels::KERNELS;
 use afferent_runtime::{Input, Output};
@@ -20,14 +20,14 @@ thread_local! {
 /// A `sigmoid` that counts rows, before all other kernels.
 const COUNTING: KernelLists<'static> = &[
     &[&[Kernel::new("aten::sigmoid.out", &[Arg::Tensor, Arg::Out], counting)
-        .with_rows(Rows::Elements)]],
+        .with_pattern(OpPattern::Elementwise)]],
     KERNELS[0],
 ];
 
 fn counting(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     SEEN.set(SEEN.get() + args.tensor(0)?.sizes()[1]);
     if FAILS.take() {
-        return Err(Error::Cancelled);
+        return Err(Error::Canceled);
     }
     (find_kernel(KERNELS, "aten::sigmoid", "out").unwrap().run)(cx, args)
 }

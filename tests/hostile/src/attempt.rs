@@ -8,8 +8,8 @@ use afferent_core::{
     ScalarType, Tensor,
 };
 use afferent_runtime::{
-    GlobalHeap, Input, Method, Model, ModelFile, ModelOptions, Output, PlannedBuffer, RunOptions,
-    Services,
+    GlobalHeap, Input, LoadContext, Method, Model, ModelFile, ModelOptions, Output, PlannedBuffer,
+    RunOptions,
     program::{ExternalData, MethodPlan, Program, Value},
 };
 
@@ -107,7 +107,7 @@ pub fn program_with_data(program: &[u8], data: &[u8], seed: u64) -> Tally {
 fn in_arenas(plan: MethodPlan<'_>, external: &[ExternalData<'_>], seed: u64, tally: &mut Tally) {
     const LIMIT: usize = 1 << 20;
     let sizes: Vec<usize> = plan.planned_buffer_sizes().iter().take(64).collect();
-    let needed = Method::memory_needed(&plan);
+    let needed = Method::table_bytes(&plan);
     if needed.max(sizes.iter().fold(0, |sum, &size| sum.saturating_add(size))) > LIMIT {
         tally.refused += 1;
         return;
@@ -120,10 +120,10 @@ fn in_arenas(plan: MethodPlan<'_>, external: &[ExternalData<'_>], seed: u64, tal
         .zip(&sizes)
         .map(|(words, &size)| PlannedBuffer::new(&mut bytemuck::cast_slice_mut(words)[..size]));
     let kernels = afferent_kernels::KERNELS;
-    let services = Services { kernels, backends: BACKENDS, external, ..Services::default() };
+    let context = LoadContext { kernels, backends: BACKENDS, external, ..LoadContext::default() };
     let mut heap = GlobalHeap::new(LIMIT);
     let mut report = |problem: afferent_runtime::Problem<'_>| drop(problem.to_string());
-    let method = Method::load(plan, &services, &mut tables, buffers, &mut heap, &mut report);
+    let method = Method::load(plan, &context, &mut tables, buffers, &mut heap, &mut report);
     let Ok(mut method) = method else {
         tally.refused += 1;
         return;
@@ -213,7 +213,7 @@ struct CopyingDelegate {
 }
 
 impl Delegate for CopyingDelegate {
-    fn inputs(&self) -> usize {
+    fn num_inputs(&self) -> usize {
         self.inputs
     }
 

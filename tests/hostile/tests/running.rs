@@ -89,7 +89,7 @@ fn planned_memory_that_overlaps_is_refused() {
     model(&file, ModelOptions::new(KERNELS)).load_method(FORWARD).unwrap();
     file.set(&written, 1024 + 80);
     let error = load_error(&file, ModelOptions::new(KERNELS)).to_string();
-    assert!(error.contains("it writes argument 5 over another argument"), "{error}");
+    assert!(error.contains("argument 5 overlaps another argument"), "{error}");
 }
 
 /// An input that lies in memory otherwise than the method expects was read as if it did not.
@@ -124,7 +124,7 @@ impl Backend for OneInput {
 }
 
 impl Delegate for OneInput {
-    fn inputs(&self) -> usize {
+    fn num_inputs(&self) -> usize {
         1
     }
 
@@ -150,7 +150,7 @@ fn delegate_calls_with_other_arguments_are_refused() {
     // The input is its own output.
     file.set_items(&args, &[0, 0]);
     let error = load_error(&file, options()).to_string();
-    assert!(error.contains("it writes argument 1 over another argument"), "{error}");
+    assert!(error.contains("argument 1 overlaps another argument"), "{error}");
     // No output at all: the delegate itself says so.
     file.set_items(&args, &[0]);
     let mut model = model(&file, options());
@@ -171,7 +171,7 @@ fn loading_takes_no_longer_than_the_file_is_worth() {
     assert_eq!(file.get(&format!("{CHAIN}#")), count as u64);
     let file = ModelFile::from_bytes("hostile.pte", file.bytes());
     let error = Model::new(file.unwrap(), ModelOptions::new(KERNELS)).load_method(FORWARD);
-    let message = "the parts of the method refer to each other more often than can be checked";
+    let message = "the parts of the method refer to each other too often to be checked";
     assert!(error.unwrap_err().to_string().contains(message));
     println!("{count} values, inputs and instructions: {:.1} s", start.elapsed().as_secs_f64());
 }
@@ -188,7 +188,7 @@ fn loading_ends_when_it_is_too_much_work() {
     let pairs = file.get(&format!("{items}#")).pow(2) * file.get(&format!("{CHAIN}#"));
     assert_eq!(pairs, 1_000_000_000_000);
     let error = load_error(&file, ModelOptions::new(KERNELS)).to_string();
-    let message = "the parts of the method refer to each other more often than can be checked";
+    let message = "the parts of the method refer to each other too often to be checked";
     assert!(error.contains(message), "{error}");
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use afferent_backend_xnnpack::Xnnpack;
 use afferent_core::{
-    Backend, DelegateHandle, DelegateSource, Error, Prepared, SharedBytes, Tensor,
+    Backend, DelegateHandle, DelegateSource, Error, SharedBytes, Tensor, WeightCache,
 };
 use afferent_kernels::KERNELS;
 use afferent_runtime::{Input, Model, ModelOptions};
@@ -25,19 +25,19 @@ struct Watched {
 }
 
 struct Watch<'w> {
-    inner: &'w dyn Prepared,
+    inner: &'w dyn WeightCache,
     packed: &'w AtomicUsize,
 }
 
-impl Prepared for Watch<'_> {
-    fn get(
+impl WeightCache for Watch<'_> {
+    fn get_or_pack(
         &self,
         source: &[u8],
         form: u64,
         len: usize,
         make: &mut dyn FnMut(&mut [u8]) -> Result<(), Error>,
     ) -> Result<SharedBytes, Error> {
-        self.inner.get(source, form, len, &mut |to| {
+        self.inner.get_or_pack(source, form, len, &mut |to| {
             self.packed.fetch_add(to.len(), SeqCst);
             make(to)
         })
@@ -58,9 +58,9 @@ impl Backend for Watched {
     }
 
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
-        let inner = source.prepared.expect("a model keeps what is prepared");
+        let inner = source.weight_cache.expect("a model keeps what is prepared");
         let watch = Watch { inner, packed: &self.packed };
-        Xnnpack.init(&DelegateSource { prepared: Some(&watch), ..*source })
+        Xnnpack.init(&DelegateSource { weight_cache: Some(&watch), ..*source })
     }
 }
 
@@ -106,7 +106,7 @@ impl Place {
         let (mut problems, mut result) = (Vec::new(), Vec::new());
         let packed = self.packed(|| {
             let mut model = self.open(Some(cache));
-            problems = model.cache_problems().iter().map(ToString::to_string).collect();
+            problems = model.weight_cache_errors().iter().map(ToString::to_string).collect();
             result = run(&mut model);
         });
         (packed, problems, result)
@@ -206,7 +206,7 @@ fn a_damaged_cache_is_refused_and_made_anew() {
         check(&bytes, if at < 16 { "of this version" } else { "damaged" });
     }
     for len in [0, 7, 20] {
-        check(&good[..len], "cut short");
+        check(&good[..len], "truncated");
     }
     check(&good[..good.len() - 64], "damaged");
     // The cache of another model, by itself good.

@@ -13,7 +13,7 @@ use core::panic::PanicInfo;
 
 use afferent_core::{KernelLists, TensorView};
 use afferent_runtime::{
-    FixedScratch, Input, LoadError, Method, PlannedBuffer, RunError, RunOptions, Services,
+    FixedScratch, Input, LoadError, Method, PlannedBuffer, RunError, RunOptions, LoadContext,
     program::{Program, ProgramError},
 };
 use cortex_m_semihosting::debug::{EXIT_FAILURE, EXIT_SUCCESS, exit};
@@ -99,10 +99,10 @@ pub fn run(kernels: KernelLists<'_>) -> Result<Report, Failure> {
     let planned = plan.planned_buffer_sizes().get(0).ok_or(Failure::Method)?;
     let buffer = memory.get_mut(..planned).ok_or(Failure::Planned(planned))?;
     let buffer = PlannedBuffer::new(buffer);
-    let services = Services { kernels, ..Services::default() };
+    let context = LoadContext { kernels, ..LoadContext::default() };
     let mut scratch = FixedScratch(&mut SCRATCH.take().0);
     let (tables, buffers) = (TABLES.take(), core::iter::once(buffer));
-    let mut method = Method::load(plan, &services, tables, buffers, &mut scratch, &mut |_| {})
+    let mut method = Method::load(plan, &context, tables, buffers, &mut scratch, &mut |_| {})
         .map_err(Failure::Load)?;
 
     let input: [f32; 24] = npy(INPUT);
@@ -111,7 +111,7 @@ pub fn run(kernels: KernelLists<'_>) -> Result<Report, Failure> {
     let output = outputs.map_err(Failure::Run)?.tensor(0).map_err(|_| Failure::Tensor)?;
     let found = output.data::<f32>().ok().and_then(|data| data.try_into().ok());
     let outputs = [found.ok_or(Failure::Tensor)?, npy(EXPECTED)];
-    Ok(Report { tables: Method::memory_needed(&plan), planned, outputs })
+    Ok(Report { tables: Method::table_bytes(&plan), planned, outputs })
 }
 
 /// The last numbers of an NPY file of f32, which has no others.

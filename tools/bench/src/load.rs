@@ -109,7 +109,7 @@ pub(crate) fn once(options: &OnceOptions) -> Result<()> {
         let inputs: Vec<_> = tensors.iter().map(|tensor| Input::Tensor(tensor.view())).collect();
         model.run("forward", &inputs)?;
     }
-    let problems: Vec<_> = model.cache_problems().iter().map(ToString::to_string).collect();
+    let problems: Vec<_> = model.weight_cache_errors().iter().map(ToString::to_string).collect();
     ensure!(problems.is_empty(), "{}", problems.join("; "));
     println!("{}", serde_json::json!({ "load_ms": load_ms, "bytes": model.file().size() }));
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, hash::Hasher, marker::PhantomData, ops::Deref, sync::Arc};
 
-use afferent_core::{AlignedBytes, Element, Error, Prepared, SharedBytes};
+use afferent_core::{AlignedBytes, Element, Error, SharedBytes, WeightCache};
 use twox_hash::XxHash3_64;
 
 use crate::{
@@ -48,7 +48,7 @@ pub(crate) enum Form {
 /// if that is bounded: any number of nodes may name one constant.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Keep<'k> {
-    shared: Option<(&'k dyn Prepared, &'k Value<'k>)>,
+    shared: Option<(&'k dyn WeightCache, &'k Value<'k>)>,
     room: Option<&'k RefCell<Room>>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Kept<T> {
 
 impl<'k> Keep<'k> {
     pub(crate) fn of(
-        prepared: Option<&'k dyn Prepared>,
+        prepared: Option<&'k dyn WeightCache>,
         value: &'k Value<'k>,
         room: &'k RefCell<Room>,
     ) -> Self {
@@ -95,7 +95,7 @@ impl<'k> Keep<'k> {
         self.take::<u8>(taken)?;
         let made: Result<SharedBytes, Error> = match self.shared {
             Some((prepared, value)) => {
-                prepared.get(source, number(value, form, sizes), bytes, &mut make)
+                prepared.get_or_pack(source, number(value, form, sizes), bytes, &mut make)
             }
             None => AlignedBytes::try_zeroed(bytes).ok_or(TOO_LARGE).and_then(|mut memory| {
                 make(memory.as_mut_slice())?;

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, cell::RefCell};
 
-use afferent_core::{BlobEntry, Error, Prepared};
+use afferent_core::{BlobEntry, Error, WeightCache};
 use afferent_simd::qgemm::q4::CHUNK_LEN;
 
 use super::{Step, Store, blocks, store};
@@ -34,7 +34,7 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(super) struct Prepare<'g, 'a> {
     pub(super) graph: &'g Graph<'a>,
-    pub(super) prepared: Option<&'g dyn Prepared>,
+    pub(super) prepared: Option<&'g dyn WeightCache>,
     /// For what is made of constants and shared with nobody.
     pub(super) room: &'g RefCell<Room>,
 }
@@ -96,7 +96,7 @@ impl<'g, 'a> Prepare<'g, 'a> {
 struct One<'g, 'a> {
     graph: &'g Graph<'a>,
     node: &'g Node,
-    prepared: Option<&'g dyn Prepared>,
+    prepared: Option<&'g dyn WeightCache>,
     room: &'g RefCell<Room>,
 }
 

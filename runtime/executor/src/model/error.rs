@@ -1,4 +1,4 @@
-//! Why a model could not be opened, loaded or run.
+//! Errors of opening, loading and running a model.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use afferent_program::ProgramError;
 use super::ModelFile;
 use crate::{LoadError, RunError};
 
-/// Why a model could not be opened, loaded or run.
+/// Error of opening, loading or running a model.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -16,7 +16,7 @@ pub enum ModelError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// Error message of the system.
         reason: String,
     },
     /// A file is not a valid program or data file.
@@ -24,7 +24,7 @@ pub enum ModelError {
     Program {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         error: ProgramError,
     },
     /// The program has no such method.
@@ -32,24 +32,24 @@ pub enum ModelError {
     MethodMissing {
         /// The program file.
         path: PathBuf,
-        /// Asked for.
+        /// Requested name.
         name: String,
         /// Methods of the program.
         available: Vec<String>,
     },
-    /// A method cannot be loaded here.
+    /// A method cannot be loaded.
     #[error("{}: method {method:?}: {}", path.display(), reasons(error, problems))]
     Load {
         /// The program file.
         path: PathBuf,
         /// The method.
         method: String,
-        /// Why.
+        /// The cause.
         error: LoadError,
-        /// Each part that does not fit, as a text.
+        /// Messages of all [`Problem`](crate::Problem)s.
         problems: Vec<String>,
     },
-    /// A method needs more memory than allowed.
+    /// A method plans more memory than allowed.
     #[error(
         "{}: method {method:?} plans {needed} bytes of memory, more than the limit of {limit}; \
          raise the limit if the program is trusted",
@@ -60,32 +60,29 @@ pub enum ModelError {
         path: PathBuf,
         /// The method.
         method: String,
-        /// Bytes that it plans.
+        /// Planned bytes.
         needed: usize,
-        /// Bytes allowed.
+        /// Allowed bytes.
         limit: usize,
     },
-    /// The system does not give a method its memory.
-    #[error(
-        "{}: method {method:?}: the system does not give the {needed} bytes that it needs",
-        path.display()
-    )]
+    /// The memory of a method cannot be allocated.
+    #[error("{}: method {method:?}: out of memory: {needed} bytes are needed", path.display())]
     NoMemory {
         /// The program file.
         path: PathBuf,
         /// The method.
         method: String,
-        /// Bytes asked for.
+        /// Requested bytes.
         needed: usize,
     },
-    /// A run ended early.
+    /// A run failed.
     #[error("method {method:?}{}: {error}", at(operator))]
     Run {
         /// The method.
         method: String,
-        /// The operator or backend of the instruction that failed.
+        /// Operator or backend of the failed instruction.
         operator: Option<String>,
-        /// Why.
+        /// The cause.
         error: RunError,
     },
 }
@@ -103,7 +100,7 @@ impl ModelError {
         Self::NoMemory { path: file.path().to_owned(), method: method.to_owned(), needed }
     }
 
-    /// The number of this error in ExecuTorch.
+    /// ExecuTorch's code for this error.
     pub fn code(&self) -> u32 {
         match self {
             Self::Read { .. } => 0x22,

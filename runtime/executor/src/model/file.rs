@@ -1,4 +1,4 @@
-//! A program file with its data files, parsed once and shared by instances.
+//! Program file with its data files, parsed once and shared by all instances.
 
 use std::{
     collections::HashMap,
@@ -12,18 +12,18 @@ use twox_hash::XxHash3_128;
 
 use super::{
     ModelError,
-    bytes::{FileAccess, FileBytes, Identity},
-    opened,
-    prepared::Constants,
+    file_bytes::{FileAccess, FileBytes, FileIdentity},
+    open_files,
+    packed_constants::PackedConstants,
 };
 
-/// A program in memory, with its data files, and what backends made of its constants. Instances
-/// share it.
+/// Program in memory, its data files, and the constants that backends have packed. All instances of
+/// the program share it.
 pub struct ModelFile {
     path: PathBuf,
     parsed: ParsedFile,
-    pub(super) constants: Constants,
-    contents: OnceLock<u128>,
+    pub(super) constants: PackedConstants,
+    content_hash: OnceLock<u128>,
 }
 
 struct Files {
@@ -34,7 +34,7 @@ struct Files {
 struct Parsed<'a> {
     program: Program<'a>,
     bundled: Option<BundledProgram<'a>>,
-    /// Data by key, that of the program first.
+    /// Named data of the program and of the data files. The program takes precedence.
     named_data: HashMap<&'a str, &'a [u8]>,
 }
 
@@ -47,9 +47,9 @@ self_cell!(
 );
 
 impl ModelFile {
-    /// Maps the program at `path`, a `.pte` or a `.bpte`, and its data files: [`FileAccess::Map`]
-    /// says what that asks of the files. Whoever maps files that are mapped already, and did not
-    /// change since, shares them.
+    /// Maps the program at `path`, a `.pte` or a `.bpte`, and its data files. The files must not
+    /// change ([`FileAccess::Map`]). Files that are mapped already, and have not changed since, are
+    /// shared.
     ///
     /// # Errors
     /// [`ModelError::Read`] and [`ModelError::Program`].
@@ -57,7 +57,7 @@ impl ModelFile {
         Self::open_with(path, data, FileAccess::Map)
     }
 
-    /// As [`ModelFile::open`], and the files are mapped or read as `access` says.
+    /// As [`ModelFile::open`], with a choice of access to the files.
     ///
     /// # Errors
     /// As [`ModelFile::open`].
@@ -78,14 +78,15 @@ impl ModelFile {
         let data = data.collect::<Result<Vec<_>, ModelError>>()?;
         let all = std::iter::once(&program).chain(data.iter().map(|(_, bytes)| bytes));
         let identity: Option<Vec<_>> = all.map(FileBytes::identity).collect();
-        if let Some(same) = identity.as_deref().and_then(|identity| opened::find(path, identity)) {
+        let same = identity.as_deref().and_then(|identity| open_files::find(path, identity));
+        if let Some(same) = same {
             return Ok(same);
         }
         let file = Self::parse(path, program, data)?;
-        Ok(if identity.is_some() { opened::share(file) } else { file })
+        Ok(if identity.is_some() { open_files::share(file) } else { file })
     }
 
-    /// A program that is in memory already; `path` stands for it in messages.
+    /// Copies and parses a program in memory. `path` names it in error messages.
     ///
     /// # Errors
     /// [`ModelError::Program`].
@@ -110,7 +111,7 @@ impl ModelFile {
             let program = bundled.map_or(bytes, |bundled| bundled.program());
             let program = Program::parse(program).map_err(failed(path))?;
             let mut named_data = HashMap::new();
-            // Of equal keys the first counts.
+            // The first entry with a key wins.
             let mut add = |key, data| _ = named_data.entry(key).or_insert(data);
             program.named_data_entries().for_each(|(key, data)| add(key, data));
             for (bytes, path) in files.data.iter().zip(&paths) {
@@ -119,59 +120,59 @@ impl ModelFile {
             }
             Ok(Parsed { program, bundled, named_data })
         })?;
-        let constants = Constants::default();
-        Ok(Arc::new(Self { path: path.to_owned(), parsed, constants, contents: OnceLock::new() }))
+        let (constants, content_hash) = (PackedConstants::default(), OnceLock::new());
+        Ok(Arc::new(Self { path: path.to_owned(), parsed, constants, content_hash }))
     }
 
-    /// The program file and its data files.
+    /// Program file and data files.
     pub(super) fn files(&self) -> impl Iterator<Item = &FileBytes> {
         let Files { program, data } = self.parsed.borrow_owner();
         std::iter::once(program).chain(data)
     }
 
-    /// Which files these are, if all of them are mapped.
-    pub(super) fn identity(&self) -> Option<Vec<Identity>> {
+    /// Identities of the files, if all of them are mapped.
+    pub(super) fn identity(&self) -> Option<Vec<FileIdentity>> {
         self.files().map(FileBytes::identity).collect()
     }
 
-    /// A number that stands for all these bytes.
-    pub(super) fn contents(&self) -> u128 {
-        *self.contents.get_or_init(|| {
-            let mut all = XxHash3_128::new();
+    /// Hash of the contents of all files.
+    pub(super) fn content_hash(&self) -> u128 {
+        *self.content_hash.get_or_init(|| {
+            let mut hash = XxHash3_128::new();
             for bytes in self.files().map(FileBytes::as_slice) {
-                all.write(&(bytes.len() as u64).to_le_bytes());
-                all.write(bytes);
+                hash.write(&(bytes.len() as u64).to_le_bytes());
+                hash.write(bytes);
             }
-            all.finish_128()
+            hash.finish_128()
         })
     }
 
-    /// The data called `key`, of the program or of a data file.
+    /// Named data `key` of the program or of a data file.
     pub fn named_data(&self, key: &str) -> Option<&[u8]> {
         self.parsed.borrow_dependent().named_data.get(key).copied()
     }
 
-    /// The file.
+    /// Path of the program file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes of the program file.
+    /// Size of the program file in bytes.
     pub fn size(&self) -> usize {
         self.parsed.borrow_owner().program.as_slice().len()
     }
 
-    /// What is in it.
+    /// The parsed program.
     pub fn program(&self) -> &Program<'_> {
         &self.parsed.borrow_dependent().program
     }
 
-    /// The test cases, if the file is a bundled program.
+    /// Bundled test cases, if the file is a bundled program.
     pub fn bundled(&self) -> Option<&BundledProgram<'_>> {
         self.parsed.borrow_dependent().bundled.as_ref()
     }
 
-    /// The plan of method `name`.
+    /// Plan of method `name`.
     ///
     /// # Errors
     /// [`ModelError::MethodMissing`].
@@ -183,7 +184,7 @@ impl ModelFile {
         })
     }
 
-    /// The integer that the metadata method `name` returns, if there is one.
+    /// Integer that the constant method `name` returns, if there is such a method.
     pub fn metadata_int(&self, name: &str) -> Option<i64> {
         let plan = self.program().method(name)?;
         match (plan.num_instructions(), plan.value(plan.outputs().get(0)? as usize)) {

@@ -12,7 +12,7 @@
 //! Errors: a fractional `alpha` for integers is [`Error::InvalidArgument`] at index 2.
 //! Source: ATen `add`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, OpPattern};
 
 use crate::shared::{
     accumulator::{Accumulator, check_dtype},
@@ -23,13 +23,13 @@ use crate::shared::{
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::add.out", &[Arg::Tensor, Arg::Tensor, Arg::Scalar, Arg::Out], add_out)
-        .with_rows(Rows::Elements),
+        .with_pattern(OpPattern::Elementwise),
     Kernel::new(
         "aten::add.Scalar_out",
         &[Arg::Tensor, Arg::Scalar, Arg::Scalar, Arg::Out],
         add_out,
     )
-    .with_rows(Rows::Elements),
+    .with_pattern(OpPattern::Elementwise),
 ];
 
 fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -14,7 +14,7 @@
 
 use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, OpPattern};
 use afferent_simd::math;
 use libm::Libm;
 
@@ -22,7 +22,7 @@ use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::gelu.out", &[Arg::Tensor, Arg::Str, Arg::Out], gelu_out)
-        .with_rows(Rows::Elements)];
+        .with_pattern(OpPattern::Elementwise)];
 
 fn gelu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::arg(args, 0)?])?.require_float()?;

@@ -11,7 +11,7 @@
 //! relative to the sum of magnitudes.
 //! Errors: other ranks, mismatched sizes, different dtypes. Source: ATen `linear`.
 
-use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, OpPattern};
 
 use crate::shared::{
     accumulator::{Accumulator, Operand, check_dtype, with_operand},
@@ -25,7 +25,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     &[Arg::Tensor, Arg::Tensor, Arg::OptTensor, Arg::Out],
     linear_out,
 )
-.with_rows(Rows::Lines)];
+.with_pattern(OpPattern::RowWise)];
 
 fn linear_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();

@@ -13,7 +13,7 @@
 //! Errors: a `dim` that is repeated or out of range, a `dtype` other than that of `out`.
 //! Source: ATen `mean`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, OpPattern};
 
 use crate::shared::{
     accumulator::{Accumulator, check_dtype, sum, with_float_accumulator},
@@ -27,7 +27,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
         &[Arg::Tensor, Arg::OptIntList, Arg::Bool, Arg::OptDtype, Arg::Out],
         mean_out,
     )
-    .with_rows(Rows::Reduced { dims: 1, keepdim: 2 }),
+    .with_pattern(OpPattern::Reduction { dims: 1, keepdim: 2 }),
     Kernel::new("aten::mean.dtype_out", &[Arg::Tensor, Arg::OptDtype, Arg::Out], mean_dtype_out),
 ];
 

@@ -9,7 +9,7 @@
 //! Computes `self · other` in the common dtype; integers wrap. Tolerance: exact.
 //! Source: ATen `mul`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, OpPattern};
 
 use crate::shared::{
     accumulator::check_dtype,
@@ -19,9 +19,9 @@ use crate::shared::{
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::mul.out", &[Arg::Tensor, Arg::Tensor, Arg::Out], mul_out)
-        .with_rows(Rows::Elements),
+        .with_pattern(OpPattern::Elementwise),
     Kernel::new("aten::mul.Scalar_out", &[Arg::Tensor, Arg::Scalar, Arg::Out], mul_out)
-        .with_rows(Rows::Elements),
+        .with_pattern(OpPattern::Elementwise),
 ];
 
 fn mul_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -13,7 +13,7 @@
 //! biased variance. Half types are computed in `f32`. Tolerance: 1e-5.
 //! Errors: mismatched sizes, other dtypes. Source: ATen `native_layer_norm`.
 
-use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, Rows};
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, OpPattern};
 use afferent_simd::norm::Norm;
 
 use crate::shared::{
@@ -38,7 +38,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     ],
     native_layer_norm_out,
 )
-.with_rows(Rows::Normalized { dims: 1 })];
+.with_pattern(OpPattern::Normalization { dims: 1 })];
 
 fn native_layer_norm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();

@@ -8,14 +8,14 @@
 //! Computes `1 / √x`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `rsqrt`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, OpPattern};
 use libm::Libm;
 
 use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::rsqrt.out", &[Arg::Tensor, Arg::Out], rsqrt_out)
-        .with_rows(Rows::Elements)];
+        .with_pattern(OpPattern::Elementwise)];
 
 fn rsqrt_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();

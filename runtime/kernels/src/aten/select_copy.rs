@@ -11,7 +11,7 @@
 //! Errors: a dimension or index out of range is [`Error::InvalidArgument`].
 //! Source: ATen `select_copy`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, OpPattern};
 
 use crate::shared::{
     dim_args::select_args,
@@ -23,7 +23,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     &[Arg::Tensor, Arg::Int, Arg::Int, Arg::Out],
     select_copy,
 )
-.with_rows(Rows::Selected { dim: 1, index: 2 })];
+.with_pattern(OpPattern::Select { dim: 1, index: 2 })];
 
 fn select_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;

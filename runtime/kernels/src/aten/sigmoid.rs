@@ -8,7 +8,7 @@
 //! Computes `1 / (1 + e⁻ˣ)`. Integers and `bool` are promoted to `f32`. Tolerance: 1e-6 relative.
 //! Source: ATen `sigmoid`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, Rows};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, OpPattern};
 use afferent_simd::math;
 use libm::Libm;
 
@@ -16,7 +16,7 @@ use crate::shared::pointwise::{Input, Pointwise, floats};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::sigmoid.out", &[Arg::Tensor, Arg::Out], sigmoid_out)
-        .with_rows(Rows::Elements)];
+        .with_pattern(OpPattern::Elementwise)];
 
 fn sigmoid_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();

@@ -13,7 +13,7 @@ mod load_store;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, broadcast_shapes, same};
+use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, broadcast_shapes, dims_equal};
 use afferent_simd::math;
 
 use crate::shared::{
@@ -229,7 +229,7 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         let mut data: [&[C]; K] = [&[]; K];
         for (data, input) in data.iter_mut().zip(&self.inputs) {
             let Input::Tensor(view) = input else { return None };
-            if !same(view.sizes(), sizes) || !same(view.dim_order(), out.dim_order()) {
+            if !dims_equal(view.sizes(), sizes) || !dims_equal(view.dim_order(), out.dim_order()) {
                 return None;
             }
             *data = view.data().ok()?;

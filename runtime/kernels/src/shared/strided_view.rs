@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use afferent_core::{Args, Dims, Error, TensorMut, TensorView, same};
+use afferent_core::{Args, Dims, Error, TensorMut, TensorView, dims_equal};
 
 use crate::shared::{
     accumulator::check_dtype,
@@ -201,7 +201,7 @@ pub(crate) fn copy_from_view(
     input: &TensorView<'_>,
     from: &StridedView,
 ) -> Result<(), Error> {
-    if out.dtype() == input.dtype() && out.is_contiguous() && same(out.sizes(), &from.sizes) {
+    if out.dtype() == input.dtype() && out.is_contiguous() && dims_equal(out.sizes(), &from.sizes) {
         let bytes =
             from.contiguous_bytes(input.dtype().size()).and_then(|bytes| input.bytes().get(bytes));
         if let Some(bytes) = bytes {

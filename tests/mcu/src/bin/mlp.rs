@@ -3,17 +3,17 @@
 #![no_std]
 #![no_main]
 
-use afferent_core::{Kernel, pick_kernels};
+use afferent_core::{Kernel, select_kernels};
 use afferent_kernels::KERNELS;
 use afferent_mcu::{OPERATORS, end, run};
 use cortex_m_rt::entry;
 use cortex_m_semihosting::hprintln;
 
-static PICKED: [Kernel; 8] = pick_kernels(KERNELS, OPERATORS);
+static SELECTED: [Kernel; 8] = select_kernels(KERNELS, OPERATORS);
 
 #[entry]
 fn main() -> ! {
-    let holds = match run(&[&[&PICKED]]) {
+    let holds = match run(&[&[&SELECTED]]) {
         Ok(report) => {
             let [found, expected] = &report.outputs;
             hprintln!("tables {} bytes, planned {} bytes", report.tables, report.planned);

@@ -3,14 +3,14 @@
 #![no_std]
 #![no_main]
 
-use afferent_core::{Kernel, pick_kernels};
+use afferent_core::{Kernel, select_kernels};
 use afferent_kernels::KERNELS;
 use afferent_mcu::{OPERATORS, end, run};
 use cortex_m_rt::entry;
 
-static PICKED: [Kernel; 8] = pick_kernels(KERNELS, OPERATORS);
+static SELECTED: [Kernel; 8] = select_kernels(KERNELS, OPERATORS);
 
 #[entry]
 fn main() -> ! {
-    end(run(&[&[&PICKED]]).is_ok_and(|report| report.holds()))
+    end(run(&[&[&SELECTED]]).is_ok_and(|report| report.holds()))
 }

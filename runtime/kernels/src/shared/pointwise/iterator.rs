@@ -111,7 +111,7 @@ mod tests {
 
     #[track_caller]
     fn check(sizes: &[usize], order: &[u8], input: &[usize], expected: (usize, &[(usize, usize)])) {
-        let strides = Dims::strides(input, &afferent_core::CONTIGUOUS[..input.len()]);
+        let strides = Dims::strides(input, &afferent_core::CONTIGUOUS_DIM_ORDER[..input.len()]);
         let layout = Layout { sizes: Dims::new(input).unwrap(), strides, offset: 0 };
         let iterator = BroadcastIterator::new(sizes, order, [layout]);
         let mut inner = Vec::new();

@@ -1,10 +1,10 @@
-//! The planned buffers of a method: memory for its intermediate results and its state.
+//! Planned buffers of a method: memory for intermediate results and mutable buffers.
 
 #![expect(unsafe_code, reason = "tensors of a method share its buffers")]
 
 use core::{marker::PhantomData, ptr::NonNull};
 
-/// One planned buffer: aligned to 16 bytes, initialised, used by one method at a time.
+/// Planned buffer: initialized memory, aligned to 16 bytes, used by one method at a time.
 pub struct PlannedBuffer<'a> {
     data: NonNull<u8>,
     len: usize,
@@ -13,26 +13,26 @@ pub struct PlannedBuffer<'a> {
 }
 
 impl<'a> PlannedBuffer<'a> {
-    /// A buffer in `memory`.
+    /// Buffer in `memory`, used by one method.
     pub fn new(memory: &'a mut [u8]) -> Self {
         let len = memory.len();
         Self { data: NonNull::from(memory).cast(), len, is_shared: false, memory: PhantomData }
     }
 
-    /// A buffer that methods share, such as the one in which they keep common state. No method
-    /// writes initial values into it: whoever makes it does.
+    /// Buffer that several methods share, for example for common mutable buffers. Methods write no
+    /// initial values into it; the caller does.
     ///
     /// # Safety
-    /// `data` is valid for reads and writes of `len` initialised bytes for `'a`, and of the
-    /// methods that share it only one is used at a time.
+    /// `data` is valid for reads and writes of `len` initialized bytes for `'a`, and of the methods
+    /// that share it, only one is used at a time.
     pub unsafe fn shared(data: NonNull<u8>, len: usize) -> Self {
         Self { data, len, is_shared: true, memory: PhantomData }
     }
 
-    /// The address of `len` bytes at `offset`.
-    pub(crate) fn part(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
+    /// Address of `len` bytes at `offset`; `None` if they exceed the buffer.
+    pub(crate) fn address(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         let end = offset.checked_add(len)?;
-        // SAFETY: `offset` lies within the buffer.
+        // SAFETY: `offset` is within the buffer.
         (end <= self.len).then(|| unsafe { self.data.add(offset) })
     }
 
@@ -44,16 +44,17 @@ impl<'a> PlannedBuffer<'a> {
         self.is_shared
     }
 
+    /// Sets all bytes to zero.
     pub(crate) fn zero(&mut self) {
-        // SAFETY: the constructors demand `len` writable bytes, and no run is under way.
+        // SAFETY: the constructors require `len` writable bytes, and the method is not running.
         unsafe { self.data.write_bytes(0, self.len) };
     }
 
-    /// Writes `bytes` at `offset`, if there is room for them.
+    /// Writes `bytes` at `offset`. Does nothing if they exceed the buffer.
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
-        if let Some(target) = self.part(offset, bytes.len()) {
+        if let Some(target) = self.address(offset, bytes.len()) {
             let source = NonNull::from(bytes).cast();
-            // SAFETY: `part` gives so many bytes of the buffer, and no run is under way.
+            // SAFETY: `address` checked the length, and the method is not running.
             unsafe { target.copy_from(source, bytes.len()) };
         }
     }

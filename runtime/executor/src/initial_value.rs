@@ -1,21 +1,21 @@
-//! What state holds at first: values in the program, and in its data files.
+//! Initial values of mutable buffers, from the program or its data files.
 
 use afferent_program::{Allocation, MethodPlan, TensorData, Value};
 
-/// What a part of planned memory holds at first.
+/// Initial value of a mutable buffer in planned memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Initial<'a> {
+pub(crate) struct InitialValue<'a> {
     pub(crate) allocation: Allocation,
     pub(crate) bytes: &'a [u8],
 }
 
-/// What the state of `plan` holds at first, where that is not zero.
+/// Nonzero initial values of the mutable buffers of `plan`.
 ///
-/// Data that `find` lacks, or that has another size, is left out: loading the method reports it.
-pub(crate) fn initial<'a>(
+/// Skips data that `find` does not have or that has the wrong size; loading the method reports it.
+pub(crate) fn initial_values<'a>(
     plan: MethodPlan<'a>,
     find: impl Fn(&str) -> Option<&'a [u8]>,
-) -> impl Iterator<Item = Initial<'a>> {
+) -> impl Iterator<Item = InitialValue<'a>> {
     plan.values().filter_map(move |value| {
         let Value::Tensor(meta) = value else { return None };
         let (allocation, bytes) = match meta.data {
@@ -23,12 +23,12 @@ pub(crate) fn initial<'a>(
             TensorData::External { name, allocation } => (allocation?, find(name)?),
             TensorData::Constant(_) | TensorData::Unplanned => return None,
         };
-        (bytes.len() == meta.layout.nbytes).then_some(Initial { allocation, bytes })
+        (bytes.len() == meta.layout.nbytes).then_some(InitialValue { allocation, bytes })
     })
 }
 
-/// Whether a tensor may be one of those that [`initial`] gives.
-pub(crate) fn has_initial(data: &TensorData<'_>) -> bool {
+/// Returns true if [`initial_values`] may yield a value for the tensor.
+pub(crate) fn has_initial_value(data: &TensorData<'_>) -> bool {
     matches!(
         data,
         TensorData::Planned { initial: Some(_), .. }

@@ -1,4 +1,4 @@
-//! The bytes of a file: mapped, or read into memory.
+//! Bytes of a file, mapped or read into memory.
 
 #![expect(unsafe_code, reason = "maps files")]
 
@@ -14,31 +14,30 @@ use memmap2::Mmap;
 #[cfg(unix)]
 use memmap2::UncheckedAdvice;
 
-/// How the bytes of a file come into memory.
+/// Method of access to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileAccess {
-    /// The file is mapped: its pages are loaded when they are first used, and every process that
-    /// maps it shares them.
+    /// Maps the file: its pages are loaded on first use and shared by all processes that map it.
     ///
-    /// The file must stay as it is while a model uses it. Replace it by renaming a new one over
-    /// it, which leaves the old one mapped: if it is written in place, models compute with what it
-    /// then holds, and if it is cut short, the next use of a lost page ends the process (`SIGBUS`).
+    /// The file must not change while a model uses it. Replace it by renaming a new file over it;
+    /// the old one stays mapped. If it is written in place, models compute with the new contents.
+    /// If it is truncated, the next access to a lost page ends the process (`SIGBUS`).
     #[default]
     Map,
-    /// The file is read at once. What happens to it afterwards does not matter.
+    /// Reads the whole file at once. Later changes of the file have no effect.
     Read,
 }
 
-/// Which file was mapped, and in which state: equal ones have equal bytes.
+/// Identity and state of a mapped file. Files with equal identities have equal bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct FileIdentity {
     device: u64,
     inode: u64,
     len: u64,
     modified: (i64, i64),
 }
 
-impl Identity {
+impl FileIdentity {
     #[cfg(unix)]
     fn of(metadata: &Metadata) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
@@ -50,21 +49,21 @@ impl Identity {
         })
     }
 
-    /// Other systems do not tell.
+    /// Not available on other systems.
     #[cfg(not(unix))]
     fn of(_: &Metadata) -> Option<Self> {
         None
     }
 }
 
-/// The bytes of a file, aligned to 64.
+/// Bytes of a file, aligned to 64.
 pub(super) enum FileBytes {
-    Mapped(Mmap, Option<Identity>),
+    Mapped(Mmap, Option<FileIdentity>),
     Owned(AlignedBytes),
 }
 
 impl FileBytes {
-    /// The bytes of the file at `path`. What is no regular file, such as a pipe, is always read.
+    /// Opens the file at `path`. A file that is not regular, such as a pipe, is always read.
     pub(super) fn open(path: &Path, access: FileAccess) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -72,11 +71,11 @@ impl FileBytes {
             return Ok(Self::Owned(fs::read(path)?.as_slice().into()));
         }
         if access == FileAccess::Map && metadata.len() > 0 {
-            // SAFETY: the bytes are only read. That nobody changes the file meanwhile is demanded
-            // of the user (`FileAccess::Map`), as by every loader that maps; a file that may
-            // change is read instead (`FileAccess::Read`).
+            // SAFETY: the bytes are only read. `FileAccess::Map` requires that the file does not
+            // change, as every loader that maps files does; `FileAccess::Read` serves files that
+            // may change.
             let map = unsafe { Mmap::map(&file) }?;
-            return Ok(Self::Mapped(map, Identity::of(&metadata)));
+            return Ok(Self::Mapped(map, FileIdentity::of(&metadata)));
         }
         let missing = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = usize::try_from(metadata.len()).ok().and_then(AlignedBytes::try_zeroed);
@@ -92,24 +91,24 @@ impl FileBytes {
         }
     }
 
-    /// Says that these bytes are hardly read again: where the file is mapped, they take no memory
-    /// of the process until then.
-    pub(super) fn release(&self, range: Range<usize>) {
+    /// Releases the pages of a mapped file that are not expected to be read again. A later read
+    /// loads them from the file.
+    pub(super) fn release_pages(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let Self::Mapped(map, _) = self {
             let (start, len) = (range.start, range.len());
-            // SAFETY: the mapping is read-only, so that pages that are left come back from the file
-            // as they were.
-            let left = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) };
-            // Where that cannot be, the pages stay.
-            let _ = left;
+            // SAFETY: the mapping is read-only, so released pages are restored from the file.
+            let result =
+                unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) };
+            // On failure the pages stay in memory.
+            let _ = result;
         }
         #[cfg(not(unix))]
         let _ = range;
     }
 
-    /// Which file this is, if it is mapped.
-    pub(super) fn identity(&self) -> Option<Identity> {
+    /// Identity of the file, if it is mapped.
+    pub(super) fn identity(&self) -> Option<FileIdentity> {
         match self {
             Self::Mapped(_, identity) => *identity,
             Self::Owned(_) => None,
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_give_the_same_bytes() {
+    fn both_access_methods_give_the_same_bytes() {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
         let expected = fs::read(path).unwrap();
         for access in [FileAccess::Map, FileAccess::Read] {

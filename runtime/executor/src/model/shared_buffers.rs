@@ -1,4 +1,4 @@
-//! Planned memory that the methods of a model share, and the state in it.
+//! Planned buffers that the methods of a model share, for common mutable buffers.
 
 #![expect(unsafe_code, reason = "methods of one model share planned memory")]
 
@@ -9,13 +9,13 @@ use afferent_core::AlignedBytes;
 use super::{ModelError, ModelFile};
 use crate::{
     LoadError, PlannedBuffer, Problem,
-    initial::{Initial, initial},
-    load::{BLOCK, WORK},
+    initial_value::{InitialValue, initial_values},
+    load::{COPY_BYTES_PER_WORK, MAX_WORK},
 };
 
-/// The planned buffers of a model from the second on. They are made when a method needs them.
+/// All planned buffers of a model except the first. They are allocated when a method needs them.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct SharedBuffers {
     buffers: Vec<SharedBuffer>,
 }
 
@@ -23,24 +23,24 @@ pub(super) struct Shared {
 struct SharedBuffer {
     data: NonNull<u8>,
     len: usize,
-    /// Owns what `data` points to.
+    /// Owner of the memory at `data`.
     _bytes: AlignedBytes,
 }
 
-// SAFETY: the bytes are reached only through the methods of the model that owns the buffer,
-// which run under an exclusive borrow of the model.
+// SAFETY: only the methods of the model that owns the buffer access the bytes, and they run under
+// an exclusive borrow of the model.
 unsafe impl Send for SharedBuffer {}
 
-impl Shared {
-    /// Buffers of `sizes`, or larger ones, for method `name`.
+impl SharedBuffers {
+    /// Buffers of at least `sizes` for method `name`.
     ///
-    /// New ones get at once what the state of all methods holds at first: a method that is loaded
-    /// later finds the state as the others left it.
+    /// A new buffer gets the initial values of all methods at once, so a method that is loaded
+    /// later sees the changes that other methods have made.
     ///
     /// # Errors
-    /// [`ModelError::NoMemory`], and [`ModelError::Load`] when there are more initial values than can
-    /// be written.
-    pub(super) fn buffers(
+    /// [`ModelError::NoMemory`]; [`ModelError::Load`] if writing the initial values exceeds the
+    /// work limit.
+    pub(super) fn get(
         &mut self,
         file: &ModelFile,
         name: &str,
@@ -53,22 +53,22 @@ impl Shared {
             let new = new.iter().map(|&len| SharedBuffer::new(len).ok_or(len));
             let new = new.collect::<Result<Vec<_>, _>>();
             self.buffers.extend(new.map_err(|needed| ModelError::no_memory(file, name, needed))?);
-            self.write_initial(file, first);
+            self.write_initial_values(file, first);
         }
         Ok(self.buffers.iter().take(sizes.len()).map(SharedBuffer::planned).collect())
     }
 
-    /// Returns the state to what it is at first.
+    /// Resets all mutable buffers to their initial values.
     pub(super) fn reset(&mut self, file: &ModelFile) {
         for buffer in &self.buffers {
             buffer.planned().zero();
         }
-        self.write_initial(file, 0);
+        self.write_initial_values(file, 0);
     }
 
-    /// Writes what the state of all methods holds at first into the buffers from `first` on.
-    fn write_initial(&mut self, file: &ModelFile, first: usize) {
-        for (at, Initial { allocation, bytes }) in initial_values(file) {
+    /// Writes the initial values of all methods into the buffers with index `first` or greater.
+    fn write_initial_values(&mut self, file: &ModelFile, first: usize) {
+        for (at, InitialValue { allocation, bytes }) in shared_initial_values(file) {
             if let Some(buffer) = self.buffers.get(at).filter(|_| at >= first) {
                 buffer.planned().write(allocation.offset, bytes);
             }
@@ -76,17 +76,19 @@ impl Shared {
     }
 }
 
-/// What the state in shared buffers holds at first, with the number of the buffer among them.
-fn initial_values(file: &ModelFile) -> impl Iterator<Item = (usize, Initial<'_>)> {
+/// Initial values in shared buffers, with the index of the shared buffer.
+fn shared_initial_values(file: &ModelFile) -> impl Iterator<Item = (usize, InitialValue<'_>)> {
     let plans = file.program().methods();
-    let all = plans.flat_map(move |plan| initial(plan, move |key| file.named_data(key)));
+    let all = plans.flat_map(move |plan| initial_values(plan, move |key| file.named_data(key)));
     all.filter_map(|initial| Some((initial.allocation.buffer_index.checked_sub(1)?, initial)))
 }
 
-/// Tensors may share their initial value, so that a small file asks for endless copies.
+/// Checks the work of writing the initial values. Tensors may share an initial value, so a small
+/// file can cause unlimited copies.
 fn check_work(file: &ModelFile, name: &str) -> Result<(), ModelError> {
-    let work = initial_values(file).map(|(_, initial)| 1 + initial.bytes.len() / BLOCK);
-    if work.fold(0, usize::saturating_add) <= WORK as usize {
+    let values = shared_initial_values(file);
+    let work = values.map(|(_, value)| 1 + value.bytes.len() / COPY_BYTES_PER_WORK);
+    if work.fold(0, usize::saturating_add) <= MAX_WORK as usize {
         return Ok(());
     }
     let problem = Problem::TooMuchWork;
@@ -99,14 +101,14 @@ fn check_work(file: &ModelFile, name: &str) -> Result<(), ModelError> {
 }
 
 impl SharedBuffer {
-    /// Zeros; `None` when the system does not give them.
+    /// Zeroed buffer; `None` if the allocation fails.
     fn new(len: usize) -> Option<Self> {
         let mut bytes = AlignedBytes::try_zeroed(len)?;
         let data = NonNull::from(bytes.as_mut_slice()).cast();
         Some(Self { data, len, _bytes: bytes })
     }
 
-    /// The buffer for one method. The model drops its methods before its buffers.
+    /// Planned buffer for one method. The model drops its methods before its buffers.
     fn planned(&self) -> PlannedBuffer<'static> {
         // SAFETY: the bytes live as long as the model, whose methods run one at a time.
         unsafe { PlannedBuffer::shared(self.data, self.len) }
