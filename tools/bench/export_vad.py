@@ -14,11 +14,11 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools" / "zoo"))
+from exported_weights import assign_by_shape, read_constants  # noqa: E402
 from models import Vad  # noqa: E402
-from shipped import constants, fill  # noqa: E402
 
-NAMES = ["near.weight", "near.bias", "all.weight", "all.bias", "lstm.weight_ih_l0", "lstm.bias_ih_l0",
-         "lstm.weight_hh_l0", "lstm.bias_hh_l0", "out.weight", "out.bias"]
+NAMES = ["conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "lstm.weight_ih_l0", "lstm.bias_ih_l0",
+         "lstm.weight_hh_l0", "lstm.bias_hh_l0", "output_layer.weight", "output_layer.bias"]
 
 
 def main():
@@ -27,7 +27,7 @@ def main():
     arguments = parser.parse_args()
     vad = Vad().eval()
     shapes = {name: weights.shape for name, weights in vad.named_parameters()}
-    state = fill(NAMES, shapes, constants(ROOT / "pipelines/models/vad/vad_portable.pte"))
+    state = assign_by_shape(NAMES, shapes, read_constants(ROOT / "pipelines/models/vad/vad_portable.pte"))
     vad.load_state_dict(state, strict=False)
     inputs = (torch.zeros(1, Vad.CONTEXT + Vad.WINDOW), torch.zeros(2, 1, Vad.HIDDEN))
     torch.onnx.export(vad, inputs, arguments.output, input_names=["input", "state"], output_names=["output", "stateN"],

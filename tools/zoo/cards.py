@@ -1,4 +1,4 @@
-"""What the model.yaml files of the packages have in common."""
+"""Parts that the model cards (model.yaml) of all packages share."""
 import hashlib
 import os
 
@@ -6,21 +6,26 @@ import torch
 import yaml
 
 
-def file_row(folder, file, backend, precision="fp32"):
-    """A program of a package as model.yaml lists it."""
-    with open(os.path.join(folder, file), "rb") as opened:
-        content = opened.read()
+def variant_entry(folder, file, backend, precision="fp32"):
+    """Returns the entry of a program in `variants`."""
+    with open(os.path.join(folder, file), "rb") as program:
+        content = program.read()
     return {"file": file, "backend": backend, "precision": precision, "bytes": len(content),
             "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def provenance(folder, what, script, checkpoint):
-    """Where the weights of a training come from; of one that went on from the package, behind what its card says of that."""
+def provenance(folder, data, script, checkpoint):
+    """Returns the provenance of trained weights.
+
+    If they were fine-tuned from the weights of the package, the command is appended to the
+    provenance of its card.
+    """
     run = torch.load(checkpoint, weights_only=True)
     if "command" not in run:
-        raise SystemExit(f"{checkpoint} does not say of which run it is: train anew")
-    if not run["go_on"]:
-        return f"Trained from random weights on {what} by tools/zoo: `python tools/zoo/{script} --seed {run['seed']}`, {run['step']} steps."
+        raise SystemExit(f"{checkpoint} has no training command; delete it and train again")
+    if not run["finetune"]:
+        command = f"python tools/zoo/{script} --seed {run['seed']}"
+        return f"Trained from random weights on {data} by tools/zoo: `{command}`, {run['step']} steps."
     last = f" Then `{run['command']}`."
     with open(os.path.join(folder, "model.yaml")) as file:
         return yaml.safe_load(file)["provenance"].removesuffix(last) + last

@@ -1,4 +1,4 @@
-"""What the zoo keeps: files that are whole or not there, so that a run continues, and means of weights."""
+"""Checkpoints and data files, written atomically; moving averages of weights."""
 import os
 
 import numpy as np
@@ -10,16 +10,17 @@ def save(content, path):
     os.replace(f"{path}.part", path)
 
 
-def resumed(path, steps, **run):
-    """What a training has kept at `path`; None where it begins. What another run kept there is refused."""
+def load_checkpoint(path, steps, **run):
+    """Loads the checkpoint at `path`; None if there is none. Exits if it belongs to another run."""
     if not os.path.exists(path):
         return None
     saved = torch.load(path, weights_only=True)
-    other = [f"{name} {saved.get(name, 'unknown')}, not {value}" for name, value in run.items() if saved.get(name) != value]
+    mismatches = [f"{name} {saved.get(name, 'unknown')} instead of {value}" for name, value in run.items()
+                  if saved.get(name) != value]
     if saved["step"] > steps:
-        other.append(f"{saved['step']} steps, more than {steps}")
-    if other:
-        raise SystemExit(f"{path} is of a run with {' and '.join(other)}: move it away to begin anew")
+        mismatches.append(f"{saved['step']} steps, more than {steps}")
+    if mismatches:
+        raise SystemExit(f"{path} belongs to a run with {' and '.join(mismatches)}; move it away to start a new run")
     return saved
 
 
@@ -29,11 +30,11 @@ def save_arrays(path, **arrays):
     os.replace(path + ".part", path)
 
 
-def update_mean(mean, state, step, most):
-    """Move a running mean of weights, which starts as a plain one, towards the present ones; `most` of it is kept."""
-    kept = min(most, step / (step + 10))
+def update_average(average, state, step, max_decay):
+    """Updates an exponential moving average of weights. Early steps use a smaller decay."""
+    decay = min(max_decay, step / (step + 10))
     for key, value in state.items():
         if value.is_floating_point():
-            mean[key].lerp_(value, 1 - kept)
+            average[key].lerp_(value, 1 - decay)
         else:
-            mean[key].copy_(value)
+            average[key].copy_(value)

@@ -1,4 +1,4 @@
-"""Writes the packages: portable and XNNPACK programs of the three models, and their model.yaml."""
+"""Writes the packages log_mel, vad and wake_word: portable and XNNPACK programs, and model.yaml."""
 import argparse
 import collections
 import os
@@ -7,55 +7,61 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
-from cards import file_row, write_card
-from models import LogMel, RATE, Vad, WakeWord
-from streaming import MODELS, trained
+from cards import variant_entry, write_card
+from models import SAMPLE_RATE, LogMel, Vad, WakeWord
+from streaming import MODELS, load_trained
 
+# Backend and partitioners of each variant.
 VARIANTS = {"xnnpack": ("XnnpackBackend", lambda: [XnnpackPartitioner()]),
             "portable": ("portable", lambda: [])}
 PROVENANCE = ("Trained from random weights on synthetic speech of espeak-ng by tools/zoo: "
               "`python tools/zoo/make.py --seed {seed}`.")
+SYNTHETIC_ONLY = "Trained and measured on synthetic English speech only; there is no measurement with people."
 CARDS = {
     "log_mel": {
         "task": "features", "contract": "log_mel",
         "provenance": "Computed, not trained: fixed DFT and mel matrices, by `python tools/zoo/make.py`.",
-        "limits": ["16 kHz only.", "The normalisation is fixed: features follow the level of the sound."],
+        "limits": ["16 kHz only.", "The normalization is fixed: features follow the level of the sound."],
     },
     "vad": {
         "task": "voice_activity", "contract": "silero_vad", "provenance": PROVENANCE,
         "decision": {"threshold": 0.55, "neg_threshold": 0.45},
-        "limits": ["Trained and measured on synthetic English speech only; nothing here says how it does on people.",
-                   "Children, singing, shouting, whispers and telephone sound were not tried.",
-                   "Other people talking behind the speaker count as noise only when they are several."],
+        "limits": [SYNTHETIC_ONLY,
+                   "Not tried with children, singing, shouting, whispers or telephone sound.",
+                   "Background talkers count as noise only if there are several of them."],
     },
     "wake_word": {
         "task": "keyword_spotting", "contract": "keyword_scores", "provenance": PROVENANCE,
         "labels": WakeWord.LABELS,
-        "decision": {"threshold": {"hey afferent": 0.72, "stop": 0.6, "go": 0.6}, "smooth_ms": 200, "refractory_ms": 1000},
-        "limits": ["Trained and measured on synthetic English speech only; nothing here says how it does on people.",
-                   "stop and go are commands only between pauses of about a quarter second; inside a sentence they are not.",
+        "decision": {"threshold": {"hey afferent": 0.72, "stop": 0.6, "go": 0.6}, "smooth_ms": 200,
+                     "refractory_ms": 1000},
+        "limits": [SYNTHETIC_ONLY,
+                   "stop and go are detected only between pauses of about a quarter of a second, not inside a sentence.",
                    "hey afferent needs no pause after it."],
     },
 }
 
 
-def program(name):
-    """(module, example inputs, constant methods) of a package."""
+def build_module(name):
+    """Returns (module, example inputs, constant methods) of a package."""
     if name == "log_mel":
         return (LogMel().eval(), (torch.randn(1, LogMel.CONTEXT + LogMel.WINDOW) * 0.1,),
-                {"sample_rate": RATE, "window_size": LogMel.WINDOW, "context_size": LogMel.CONTEXT,
+                {"sample_rate": SAMPLE_RATE, "window_size": LogMel.WINDOW, "context_size": LogMel.CONTEXT,
                  "hop_size": LogMel.HOP})
     if name == "vad":
-        return (trained(Vad(), "vad"),
+        return (load_trained(Vad(), "vad"),
                 (torch.randn(1, Vad.CONTEXT + Vad.WINDOW) * 0.1, torch.zeros(2, 1, Vad.HIDDEN)),
-                {"sample_rate": RATE, "window_size": Vad.WINDOW, "context_size": Vad.CONTEXT})
-    wake = trained(WakeWord(), "wake_word").fold()
-    return (wake, (torch.randn(1, WakeWord.STEPS, WakeWord.BANDS), wake.zero_state().contiguous()),
-            {"sample_rate": RATE, "window_frames": WakeWord.STEPS, "feature_bins": WakeWord.BANDS})
+                {"sample_rate": SAMPLE_RATE, "window_size": Vad.WINDOW, "context_size": Vad.CONTEXT})
+    wake = load_trained(WakeWord(), "wake_word").fold_batch_norm()
+    return (wake, (torch.randn(1, WakeWord.STEPS, WakeWord.BANDS), wake.initial_state().contiguous()),
+            {"sample_rate": SAMPLE_RATE, "window_frames": WakeWord.STEPS, "feature_bins": WakeWord.BANDS})
 
 
 def lower(module, inputs, constants, partitioners):
-    """The program's bytes and how often it calls each operator."""
+    """Lowers a module.
+
+    Returns the bytes of the program and the number of calls of each operator.
+    """
     with torch.no_grad():
         exported = torch.export.export(module, inputs, strict=True)
     edge = to_edge_transform_and_lower(exported, partitioner=partitioners, constant_methods=constants)
@@ -79,18 +85,18 @@ def write(path, buffer):
 
 
 def card(name, seed):
-    """model.yaml of a package, for the files as they are, not yet measured."""
-    about = {"afferent_model": 1, "name": name, **CARDS[name]}
-    about["provenance"] = about["provenance"].format(seed=seed)
+    """Returns the content of model.yaml, without measurements."""
+    content = {"afferent_model": 1, "name": name, **CARDS[name]}
+    content["provenance"] = content["provenance"].format(seed=seed)
     order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "labels", "decision",
              "license", "provenance", "quality", "limits"]
-    about |= {"sample_rate": RATE, "variants": [file_row(os.path.join(MODELS, name), f"{name}_{v}.pte", VARIANTS[v][0]) for v in VARIANTS],
-              "license": "Apache-2.0", "quality": {}}
-    return {key: about[key] for key in order if key in about}
+    variants = [variant_entry(os.path.join(MODELS, name), f"{name}_{v}.pte", VARIANTS[v][0]) for v in VARIANTS]
+    content |= {"sample_rate": SAMPLE_RATE, "variants": variants, "license": "Apache-2.0", "quality": {}}
+    return {key: content[key] for key in order if key in content}
 
 
 def export(name, seed):
-    module, inputs, constants = program(name)
+    module, inputs, constants = build_module(name)
     os.makedirs(os.path.join(MODELS, name), exist_ok=True)
     for variant, (_, partitioners) in VARIANTS.items():
         buffer, operators = lower(module, inputs, constants, partitioners())

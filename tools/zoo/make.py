@@ -1,16 +1,16 @@
-"""Makes every package and sample sound again from a seed; a run that was interrupted continues."""
+"""Builds all packages and sample sounds from a seed. An interrupted run resumes."""
 import data
-from steps import beside, main, run
+from jobs import main, run_parallel, run_script
 
 
 def make(seed):
     data.build(seed)
-    beside([("train.py", name, "--seed", seed) for name in ("vad", "wake_word")])
-    run("export.py", "--seed", seed)
-    run("samples.py")
-    run("asr/sample.py")
-    # The longest first, so that both processors end with something short.
-    beside([(f"{package}/make.py", "--seed", seed) for package in ("llm", "asr", "tts", "turn")])
+    run_parallel([("train.py", name, "--seed", seed) for name in ("vad", "wake_word")])
+    run_script("export.py", "--seed", seed)
+    run_script("samples.py")
+    run_script("asr/sample.py")
+    # Longest first, so that both processors finish at about the same time.
+    run_parallel([(f"{package}/make.py", "--seed", seed) for package in ("llm", "asr", "tts", "turn")])
 
 
 if __name__ == "__main__":

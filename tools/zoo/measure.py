@@ -1,17 +1,20 @@
-"""Measures every shipped package, as it lies in pipelines/models, and fills their model.yaml; needs no training data."""
+"""Measures the packages in pipelines/models and updates their model.yaml.
+
+Needs no training data.
+"""
 import argparse
 import os
 import shlex
 import subprocess
 
-from steps import ZOO, run
+from jobs import ZOO, run_script
 
 ROOT = os.path.dirname(os.path.dirname(ZOO))
 BINARIES = ["afferent", "afferent-bench"]
 
 
-def commands(folder):
-    """What measures each package, with the binaries of a folder."""
+def evaluation_commands(folder):
+    """Returns the evaluation command of each package, for the binaries in a folder."""
     afferent, bench = (os.path.join(folder, name) for name in BINARIES)
     return {
         "basic": ["evaluate.py"],
@@ -24,13 +27,15 @@ def commands(folder):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="basic (log_mel, vad, wake_word), asr, llm, tts, turn; all without")
-    parser.add_argument("--binaries", help="folder of the built afferent and afferent-bench; without it they are built")
+    parser.add_argument("names", nargs="*",
+                        help="basic (log_mel, vad, wake_word), asr, llm, tts or turn; all of them by default")
+    parser.add_argument("--binaries", help="folder with built afferent and afferent-bench; they are built by default")
     arguments = parser.parse_args()
-    known = commands(os.path.abspath(arguments.binaries or os.path.join(ROOT, "target", "release")))
-    if unknown := set(arguments.names) - set(known):
-        parser.error(f"no package is called {', '.join(sorted(unknown))}: {', '.join(known)} are")
+    commands = evaluation_commands(os.path.abspath(arguments.binaries or os.path.join(ROOT, "target", "release")))
+    if unknown := set(arguments.names) - set(commands):
+        parser.error(f"unknown package {', '.join(sorted(unknown))}; choose from {', '.join(commands)}")
     if not arguments.binaries:
-        subprocess.run(["cargo", "build", "--release", *(word for name in BINARIES for word in ("-p", name))], check=True, cwd=ROOT)
-    for name in arguments.names or known:
-        run(*known[name])
+        packages = [word for name in BINARIES for word in ("-p", name)]
+        subprocess.run(["cargo", "build", "--release", *packages], check=True, cwd=ROOT)
+    for name in arguments.names or commands:
+        run_script(*commands[name])

@@ -1,4 +1,4 @@
-"""Runs shipped programs window by window, and decides as the nodes do."""
+"""Runs the shipped programs window by window, and detects wake words as the node does."""
 import os
 
 import numpy as np
@@ -6,14 +6,14 @@ import torch
 
 import data
 from models import LogMel, Vad, WakeWord
-from speech import RATE
+from speech import SAMPLE_RATE
 
 MODELS = os.path.join(data.ROOT, "pipelines", "models")
-STEP_S = LogMel.WINDOW / RATE
+STEP_S = LogMel.WINDOW / SAMPLE_RATE
 
 
 class Program:
-    """A shipped program, run through the official runtime."""
+    """A shipped program on the official runtime."""
 
     def __init__(self, name, variant):
         from executorch.runtime import Runtime
@@ -25,74 +25,76 @@ class Program:
 
 
 def windows(sound, size, context):
-    """Each window of new samples with the context before it, as tensors of one row."""
+    """Yields each window of new samples, preceded by its context, as f32[1, context + size]."""
     padded = torch.from_numpy(np.concatenate([np.zeros(context, np.float32), sound]))
     for i in range(len(sound) // size):
         yield padded[i * size:(i + 1) * size + context].unsqueeze(0)
 
 
-class ShippedVad:
-    """Sound to probability per window, through the .pte."""
+class StreamingVad:
+    """Speech probability of each window, from the shipped program."""
 
     def __init__(self, variant="portable"):
         self.program = Program("vad", variant)
 
     def __call__(self, sound):
-        state, found = torch.zeros(2, 1, Vad.HIDDEN), []
+        state, probabilities = torch.zeros(2, 1, Vad.HIDDEN), []
         for x in windows(sound, Vad.WINDOW, Vad.CONTEXT):
             probability, state = self.program(x, state)
-            found.append(float(probability))
-        return np.array(found)
+            probabilities.append(float(probability))
+        return np.array(probabilities)
 
 
-class ShippedWakeWord:
-    """Sound to scores per call, through the two .pte."""
+class StreamingWakeWord:
+    """Scores of each call, from the two shipped programs."""
 
     def __init__(self, variant="portable"):
         self.features, self.program = Program("log_mel", variant), Program("wake_word", variant)
 
     def __call__(self, sound):
-        state, found = torch.zeros(1, WakeWord.WIDTH, WakeWord.PAST), []
+        state, calls = torch.zeros(1, WakeWord.WIDTH, WakeWord.PAST), []
         for x in windows(sound, LogMel.WINDOW, LogMel.CONTEXT):
             scores, state = self.program(self.features(x)[0], state)
-            found.append(scores[0].numpy())
-        return np.array(found)
+            calls.append(scores[0].numpy())
+        return np.array(calls)
 
 
-def trained(model, name):
+def load_trained(model, name):
     model.load_state_dict(torch.load(os.path.join(data.WORK, f"{name}.pt"), weights_only=True))
     return model.eval()
 
 
-class WholeVad:
-    """The same from the trained weights, a whole sound at a time, which is many times faster."""
+class OfflineVad:
+    """Speech probability of each window, from the trained weights on the whole sound; much faster.
+    """
 
     def __init__(self):
-        self.model = trained(Vad(), "vad")
+        self.model = load_trained(Vad(), "vad")
 
     @torch.no_grad()
     def __call__(self, sound):
-        return self.model.whole(torch.from_numpy(sound)[None])[0].sigmoid().numpy()
+        return self.model.forward_offline(torch.from_numpy(sound)[None])[0].sigmoid().numpy()
 
 
-class WholeWakeWord:
-    """The same from the trained weights, a whole sound at a time, which is many times faster."""
+class OfflineWakeWord:
+    """Scores of each call, from the trained weights on the whole sound; much faster."""
 
     def __init__(self):
-        self.features, self.model = LogMel(), trained(WakeWord(), "wake_word")
+        self.features, self.model = LogMel(), load_trained(WakeWord(), "wake_word")
 
     @torch.no_grad()
     def __call__(self, sound):
-        logits, _ = self.model.logits(self.features.whole(torch.from_numpy(sound)[None]), self.model.zero_state())
+        features = self.features.forward_offline(torch.from_numpy(sound)[None])
+        logits, _ = self.model.logits(features, self.model.initial_state())
         return logits[0].softmax(1).numpy()
 
 
-def decide(scores, decision):
-    """Events (label, seconds) of a stream of scores, as the node decides."""
+def detect_events(scores, decision):
+    """Returns the detections (label, time in seconds) in a sequence of scores, as the node does."""
     n = max(1, round(decision["smooth_ms"] / (STEP_S * 1000)))
     total = np.cumsum(np.concatenate([np.zeros((n, scores.shape[1])), scores]), 0)
     smoothed = (total[n:] - total[:-n]) / n
-    wait = decision["refractory_ms"] / 1000
+    refractory_s = decision["refractory_ms"] / 1000
     events = []
     for column, label in enumerate(WakeWord.LABELS):
         if column == 0:
@@ -102,7 +104,7 @@ def decide(scores, decision):
             threshold = threshold[label]
         for i in np.flatnonzero(smoothed[:, column] >= threshold):
             at = (i + 1) * STEP_S
-            if at - last >= wait:
+            if at - last >= refractory_s:
                 events.append((label, at))
                 last = at
     return events

@@ -1,15 +1,15 @@
-"""Makes the recogniser's package again from a seed; a run that was interrupted continues."""
+"""Builds the package asr from a seed. An interrupted run resumes."""
 import os
 import sys
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from steps import main, run  # noqa: E402
+from jobs import main, run_script  # noqa: E402
 
 
 def make(seed):
-    run("asr/spoken.py", "--seed", seed)
-    run("asr/train.py", "--seed", seed)
-    run("asr/package.py", "--seed", seed)
+    run_script("asr/corpus.py", "--seed", seed)
+    run_script("asr/train.py", "--seed", seed)
+    run_script("asr/package.py", "--seed", seed)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where things are; importing this lets the recogniser use the zoo's shared modules."""
+"""Paths of the recognizer. Importing this module makes the modules of tools/zoo importable."""
 import os
 import sys
 
@@ -8,5 +8,5 @@ ROOT = os.path.dirname(os.path.dirname(ZOO))
 WORK = os.path.join(ZOO, "work", "asr")
 PACKAGE = os.path.join(ROOT, "pipelines", "models", "asr")
 
-# Behind this folder, whose train.py and evaluate.py come first.
+# Appended, so that train.py and evaluate.py of this folder take precedence.
 sys.path.append(ZOO)

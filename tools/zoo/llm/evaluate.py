@@ -1,4 +1,6 @@
-"""Measures the shipped programs on our runtime, compares them with the official one, and fills model.yaml."""
+"""Measures the shipped programs on our runtime, compares them with the official runtime, and
+updates model.yaml.
+"""
 import argparse
 import json
 import pathlib
@@ -12,50 +14,54 @@ import yaml
 
 import export
 import tokens
-from dialogues import MEMORIES, Speaker, sentence
-from items import items
+from dialogues import MEMORIES, Speaker, fact_sentence
+from items import draw_items
 
 from cards import write_card
 
-SEED, LONGEST, KEPT_OVER = 90001, 80, 3
+SEED, MAX_NEW_TOKENS = 90001, 80
+# Turns between telling and asking for a fact.
+MIN_GAP_TURNS, MAX_GAP_TURNS = 3, 6
 BINARY = export.ROOT / "target" / "release" / "afferent"
 TOOLS = {tool["name"]: tool["arguments"] for tool in export.CHAT["tools"]}
-# What a timer takes of each unit.
-LENGTHS = {unit: range(low, high + 1) for unit, text in TOOLS["set_timer"].items()
-           for low, high in [map(int, text.split(" to "))]}
-COMPARED = 25
+# Range of each argument of the timer.
+TIMER_RANGES = {unit: range(low, high + 1) for unit, text in TOOLS["set_timer"].items()
+                for low, high in [map(int, text.split(" to "))]}
+COMPARED_ITEMS = 25
 MEASURED_ON = (
-    "Generated dialogues, likeliest tokens; an item is right if the whole answer or call is as expected, text for text. "
-    "known_phrasings: phrasings of training around names, things, places, rooms and numbers from twenty on that training "
-    "never has. new_phrasings: templates that training never has, half of them in frames it never has. calls: an answer "
-    "that calls a tool is valid if it is JSON with a tool's name and that tool's arguments in their ranges; right if it is "
-    "the one expected. results_said: what a tool gave, said. kept: a fact is told and asked for after three to six turns "
-    "of something else, of which the model makes all answers itself, and the tool finds no told thing; understood: the "
-    "telling was answered as expected.")
+    "Generated dialogues with greedy decoding; an item is correct if the whole answer or call equals the "
+    "expected text. known_phrasings: phrasings of training with names, things, locations, rooms, and numbers "
+    "from twenty on that are held out from training. new_phrasings: templates held out from training, half of "
+    "them in held-out frames. calls: a tool call is valid if it is JSON with the name of a tool and arguments "
+    "of that tool in their ranges; correct if it equals the expected one. tool_results_answered: answers to "
+    "tool results. memory: a fact is told, and asked for after three to six turns of other topics; the model "
+    "generates all answers, and the tool does not find the thing. understood: the answer to the telling was "
+    "as expected.")
 
 
-class Answerer:
-    """A program on our runtime, asked for one prompt after the other."""
+class Generator:
+    """Process that runs a program on our runtime and answers one prompt after the other."""
 
     def __init__(self, binary, file):
         self.tokenizer = tokens.load(export.PACKAGE / "tokenizer.json")
-        words = [binary, "model", "generate", export.PACKAGE / file, "--tokenizer", export.PACKAGE / "tokenizer.json",
-                 "--prompts", "--max-new", str(LONGEST)]
-        self.process = subprocess.Popen(list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [binary, "model", "generate", export.PACKAGE / file, "--tokenizer", export.PACKAGE / "tokenizer.json",
+                   "--prompts", "--max-new", str(MAX_NEW_TOKENS)]
+        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
         self.prefill, self.decode = [], []
 
-    def ask(self, prompt):
-        """The answer with its special tokens, without the one that ends it."""
+    def generate(self, prompt):
+        """Returns the answer with its special tokens, without the end token."""
         self.process.stdin.write(json.dumps(prompt) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"{' '.join(map(str, self.process.args))} ended with status {self.process.wait()}")
-        found = json.loads(line)
-        self.prefill.append(found["prefill_tokens_per_s"])
-        if found["decode_tokens_per_s"]:
-            self.decode.append(found["decode_tokens_per_s"])
-        text = self.tokenizer.decode(found["tokens"], skip_special_tokens=False)
+            raise SystemExit(f"{' '.join(map(str, self.process.args))} exited with status {self.process.wait()}")
+        answer = json.loads(line)
+        self.prefill.append(answer["prefill_tokens_per_s"])
+        if answer["decode_tokens_per_s"]:
+            self.decode.append(answer["decode_tokens_per_s"])
+        text = self.tokenizer.decode(answer["tokens"], skip_special_tokens=False)
         return text.removesuffix(tokens.END)
 
     def close(self):
@@ -63,87 +69,99 @@ class Answerer:
         self.process.wait()
 
 
-def is_valid(text):
-    """Whether a call is JSON with the name of a tool and arguments that the tool takes."""
+def is_valid_call(text):
+    """Returns true if a call is JSON with the name of a tool and valid arguments."""
     try:
-        made = json.loads(text.removeprefix(tokens.CALL))
-        name, arguments = made["name"], made["arguments"]
+        call = json.loads(text.removeprefix(tokens.CALL))
+        name, arguments = call["name"], call["arguments"]
     except (ValueError, KeyError, TypeError):
         return False
-    if set(made) != {"name", "arguments"} or name not in TOOLS or not set(arguments) <= set(TOOLS[name]):
+    if set(call) != {"name", "arguments"} or name not in TOOLS or not set(arguments) <= set(TOOLS[name]):
         return False
     if name == "set_timer":
-        return bool(arguments) and all(isinstance(value, int) and value in LENGTHS[unit] for unit, value in arguments.items())
+        return bool(arguments) and all(isinstance(value, int) and value in TIMER_RANGES[unit]
+                                       for unit, value in arguments.items())
     if name == "set_light":
         return set(arguments) == {"room", "state"} and arguments["state"] in ("on", "off") and bool(arguments["room"])
     return set(arguments) == set(TOOLS[name]) and all(arguments.values())
 
 
-def share(right, count):
-    return {"share": round(right / count, 4), "items": count}
+def share(correct, count):
+    return {"share": round(correct / count, 4), "items": count}
 
 
-def measure_items(answerer, kind, count, wrong):
-    """Answers to items of a kind; and of the tool calls among them."""
-    asked = items(kind, count, SEED)
-    said = [answerer.ask(item.prompt) for item in asked]
-    right = [text == item.expected for item, text in zip(asked, said)]
-    calls = [text for text in said if text.startswith(tokens.CALL)]
-    wanted = [ok for item, ok in zip(asked, right) if item.expected.startswith(tokens.CALL)]
-    wrong += [(kind, item.intent, item.user, text, item.expected) for item, text, ok in zip(asked, said, right) if not ok]
-    return share(sum(right), count), calls, wanted
+def measure_items(generator, kind, count, errors):
+    """Measures items of a kind.
+
+    Returns the share, the generated calls, and the correctness of expected calls.
+    """
+    items = draw_items(kind, count, SEED)
+    answers = [generator.generate(item.prompt) for item in items]
+    correct = [answer == item.expected for item, answer in zip(items, answers)]
+    calls = [answer for answer in answers if answer.startswith(tokens.CALL)]
+    expected_calls = [ok for item, ok in zip(items, correct) if item.expected.startswith(tokens.CALL)]
+    errors += [(kind, item.intent, item.user, answer, item.expected)
+               for item, answer, ok in zip(items, answers, correct) if not ok]
+    return share(sum(correct), count), calls, expected_calls
 
 
-def result_of(call, rng, place):
-    """What a tool gives back; that of places gives `place`."""
+def simulated_result(call, rng, location):
+    """Returns the result of a tool call; where_is returns `location`."""
     if '"get_time"' in call:
         return json.dumps({"time": f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}", "day": "sunday"})
-    return json.dumps({"place": place} if '"where_is"' in call else {"ok": True})
+    return json.dumps({"place": location} if '"where_is"' in call else {"ok": True})
 
 
-def talk(answerer, rng, asked, user, place="on the table"):
-    """What the model says to `user` after the dialogue `asked`, and the dialogue with it."""
-    asked += f"{tokens.USER} {user}{tokens.END}{tokens.ASSISTANT}"
-    said = answerer.ask(asked)
-    if said.startswith(tokens.CALL):
-        asked += f"{said}{tokens.END}{tokens.RESULT}{result_of(said, rng, place)}{tokens.END}{tokens.ASSISTANT}"
-        said = answerer.ask(asked)
-    return said, f"{asked}{said}{tokens.END}"
+def run_turn(generator, rng, dialogue, user, location="on the table"):
+    """Generates the answer to `user`, with a tool call if the model makes one.
+
+    Returns the answer and the dialogue extended by the turn.
+    """
+    dialogue += f"{tokens.USER} {user}{tokens.END}{tokens.ASSISTANT}"
+    answer = generator.generate(dialogue)
+    if answer.startswith(tokens.CALL):
+        result = simulated_result(answer, rng, location)
+        dialogue += f"{answer}{tokens.END}{tokens.RESULT}{result}{tokens.END}{tokens.ASSISTANT}"
+        answer = generator.generate(dialogue)
+    return answer, f"{dialogue}{answer}{tokens.END}"
 
 
-def measure_memory(answerer, part, count, wrong):
-    """How often a fact is still known after three to six turns of something else, and how often of those facts whose
-    telling was answered as expected."""
-    rng, right, told, kept = random.Random(f"memory {part} {SEED}"), 0, 0, 0
+def measure_memory(generator, split, count, errors):
+    """Measures recall of a told fact after turns of other topics, over all facts and over
+    understood ones.
+    """
+    rng, correct, understood, kept = random.Random(f"memory {split} {SEED}"), 0, 0, 0
     for _ in range(count):
-        speaker = Speaker(rng, part, unseen=True)
+        speaker = Speaker(rng, split, unseen=True)
         kind = rng.choices(list(MEMORIES), MEMORIES.values())[0]
         key = speaker.new_key(kind)
-        turns = tellable(speaker, kind, key)
-        length = len(turns) + rng.randint(KEPT_OVER, 6)
-        speaker.phraser.part = "train"
+        turns = tell_turns(speaker, kind, key)
+        length = len(turns) + rng.randint(MIN_GAP_TURNS, MAX_GAP_TURNS)
+        speaker.phraser.split = "train"
         while len(turns) < length:
-            turns += aside(speaker, kind, key)
-        speaker.phraser.part = part if speaker.can(f"ask_{kind}" if kind != "place" else "where") else "train"
-        expected, question = f" {sentence(kind, key, speaker.known[kind, key])}", speaker.ask(kind, key)[0]
-        asked = tokens.BEGIN + f"{tokens.SYSTEM} {export.INSTRUCTIONS}{tokens.END}"
+            turns += other_turns(speaker, kind, key)
+        question_intent = f"ask_{kind}" if kind != "place" else "where"
+        speaker.phraser.split = split if speaker.has_phrasing(question_intent) else "train"
+        expected, question = f" {fact_sentence(kind, key, speaker.known[kind, key])}", speaker.ask(kind, key)[0]
+        dialogue = tokens.BEGIN + f"{tokens.SYSTEM} {export.INSTRUCTIONS}{tokens.END}"
         answers = []
         for turn in turns:
-            said, asked = talk(answerer, rng, asked, turn.user)
-            answers.append(said)
-        # The tool has not seen the thing: what was told is what is known.
-        said, _ = talk(answerer, rng, asked, question.user, place=None)
-        understood = answers[0] == f" {turns[0].answer}"
-        right += said == expected
-        told += understood
-        kept += understood and said == expected
-        if said != expected:
-            wrong.append((f"kept {part}", kind, f"{turns[0].user} ... {question.user}", said, expected))
-    return share(right, count) | {"understood": round(told / count, 4), "share_of_understood": round(kept / max(told, 1), 4)}
+            answer, dialogue = run_turn(generator, rng, dialogue, turn.user)
+            answers.append(answer)
+        # The tool does not know the location, so the answer is the told one.
+        answer, _ = run_turn(generator, rng, dialogue, question.user, location=None)
+        is_understood = answers[0] == f" {turns[0].answer}"
+        correct += answer == expected
+        understood += is_understood
+        kept += is_understood and answer == expected
+        if answer != expected:
+            errors.append((f"kept {split}", kind, f"{turns[0].user} ... {question.user}", answer, expected))
+    return share(correct, count) | {"understood": round(understood / count, 4),
+                                    "share_of_understood": round(kept / max(understood, 1), 4)}
 
 
-def aside(speaker, kind, key):
-    """Turns that say nothing of a fact."""
+def other_turns(speaker, kind, key):
+    """Draws turns that do not mention a fact."""
     intents = {f"tell_{kind}", f"ask_{kind}", *(("where",) if kind == "place" else ())}
     while True:
         known, turns = dict(speaker.known), speaker.any_turns()
@@ -152,29 +170,29 @@ def aside(speaker, kind, key):
         speaker.known = known
 
 
-def tellable(speaker, kind, key):
-    """The turn that tells a fact, with a phrasing of the speaker's part where there is one."""
-    if not speaker.can(f"tell_{kind}"):
-        speaker.phraser.part = "train"
+def tell_turns(speaker, kind, key):
+    """Returns the turn that tells a fact, with a phrasing of the split if it has one."""
+    if not speaker.has_phrasing(f"tell_{kind}"):
+        speaker.phraser.split = "train"
     return speaker.tell(kind, key)
 
 
 def compare(binary, file):
-    """Largest difference of logits between our runtime and the official one, and whether they choose the same tokens."""
+    """Compares logits and greedy tokens of our runtime with those of the official runtime."""
     import torch
     from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401  (registers the operators)
     from executorch.extension.pybindings import portable_lib
     from executorch.kernels import quantized  # noqa: F401  (registers the embeddings)
     module = portable_lib._load_for_executorch(str(export.PACKAGE / file))
     tokenizer, worst, largest, same = tokens.load(export.PACKAGE / "tokenizer.json"), 0.0, 0.0, 0
-    for item in items("test", COMPARED, SEED + 1):
+    for item in draw_items("test", COMPARED_ITEMS, SEED + 1):
         ids = np.array([tokenizer.encode(item.prompt, add_special_tokens=False).ids])
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             np.save(folder / "tokens.npy", ids)
-            np.save(folder / "at.npy", np.zeros(1, np.int64))
+            np.save(folder / "position.npy", np.zeros(1, np.int64))
             subprocess.run([binary, "model", "run", export.PACKAGE / file, "--input", folder / "tokens.npy", "--input",
-                            folder / "at.npy", "--output-dir", folder, "--repeat", "1", "--warmup", "0"],
+                            folder / "position.npy", "--output-dir", folder, "--repeat", "1", "--warmup", "0"],
                            check=True, capture_output=True)
             ours = np.load(folder / "output_0.npy").reshape(-1)
         theirs = module.run_method("forward", (torch.from_numpy(ids), torch.zeros(1, dtype=torch.long)))[0]
@@ -182,39 +200,41 @@ def compare(binary, file):
         worst, largest = max(worst, float(np.abs(ours - theirs).max())), max(largest, float(np.abs(theirs).max()))
         same += int(ours.argmax() == theirs.argmax())
     return {"largest_difference_of_logits": float(f"{worst:.2g}"), "largest_logit": round(largest, 2),
-            "same_token": f"{same} of {COMPARED}"}
+            "same_token": f"{same} of {COMPARED_ITEMS}"}
 
 
 def measure(binary, file, count, show):
     if export.VARIANTS[file][0] == "portable":
-        # Its answers are those of the same network, slowly.
+        # The same network, only slower: its answers are not measured again.
         return {"official_runtime": compare(binary, file)}
-    answerer, wrong = Answerer(binary, file), []
-    known, calls, wanted = measure_items(answerer, "slots", count, wrong)
-    new, calls_of_new, wanted_of_new = measure_items(answerer, "test", count, wrong)
+    generator, errors = Generator(binary, file), []
+    known, calls, expected_known = measure_items(generator, "slots", count, errors)
+    new, calls_of_new, expected_new = measure_items(generator, "test", count, errors)
     calls += calls_of_new
-    found = {
-        "known_phrasings": known, "new_phrasings": new, "calls_valid": share(sum(map(is_valid, calls)), len(calls)),
-        "calls_right_known_phrasings": share(sum(wanted), len(wanted)),
-        "calls_right_new_phrasings": share(sum(wanted_of_new), len(wanted_of_new)),
-        "results_said": measure_items(answerer, "results", max(20, count // 2), wrong)[0],
-        "kept_known_phrasings": measure_memory(answerer, "train", count, wrong),
-        "kept_new_phrasings": measure_memory(answerer, "test", max(20, count // 2), wrong),
-        "prefill_tokens_per_s": round(statistics.median(answerer.prefill)),
-        "decode_tokens_per_s": round(statistics.median(answerer.decode)),
+    quality = {
+        "known_phrasings": known, "new_phrasings": new,
+        "calls_valid": share(sum(map(is_valid_call, calls)), len(calls)),
+        "calls_correct_known_phrasings": share(sum(expected_known), len(expected_known)),
+        "calls_correct_new_phrasings": share(sum(expected_new), len(expected_new)),
+        "tool_results_answered": measure_items(generator, "results", max(20, count // 2), errors)[0],
+        "memory_known_phrasings": measure_memory(generator, "train", count, errors),
+        "memory_new_phrasings": measure_memory(generator, "test", max(20, count // 2), errors),
+        "prefill_tokens_per_s": round(statistics.median(generator.prefill)),
+        "decode_tokens_per_s": round(statistics.median(generator.decode)),
     }
-    answerer.close()
-    for row in wrong[:: max(1, len(wrong) // show)] if show else []:
+    generator.close()
+    for row in errors[:: max(1, len(errors) // show)] if show else []:
         print("  ", *row, sep=" | ", flush=True)
-    return found | {"official_runtime": compare(binary, file)}
+    return quality | {"official_runtime": compare(binary, file)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", default=list(export.VARIANTS), help="programs of the package")
-    parser.add_argument("--binary", type=pathlib.Path, default=BINARY, help="the built afferent")
-    parser.add_argument("--count", type=int, default=1000, help="items of each kind; half as many dialogues with new phrasings")
-    parser.add_argument("--show", type=int, default=0, help="print so many wrong answers")
+    parser.add_argument("--binary", type=pathlib.Path, default=BINARY, help="path of the built afferent")
+    parser.add_argument("--count", type=int, default=1000,
+                        help="items of each kind; half as many dialogues for memory with new phrasings")
+    parser.add_argument("--show", type=int, default=0, help="print about this many wrong answers")
     arguments = parser.parse_args()
     content = yaml.safe_load((export.PACKAGE / "model.yaml").read_text())
     quality = content["quality"] or {}

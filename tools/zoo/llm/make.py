@@ -1,14 +1,14 @@
-"""Makes the package llm again from a seed; a training that was interrupted continues."""
+"""Builds the package llm from a seed. An interrupted training resumes."""
 import os
 import sys
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from steps import main, run  # noqa: E402
+from jobs import main, run_script  # noqa: E402
 
 
 def make(seed):
-    run("llm/train.py", "--seed", seed)
-    run("llm/export.py")
+    run_script("llm/train.py", "--seed", seed)
+    run_script("llm/export.py")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""A small Llama for training: the arithmetic and the names of weights are those of the official one, without a cache."""
+"""A small Llama for training, without a cache.
+
+Arithmetic and weight names are those of the official one.
+"""
 import math
 
 import torch
@@ -8,19 +11,19 @@ from torch.nn import functional as F
 CONTEXT = 512
 LAYERS, WIDTH = 12, 192
 ROPE_BASE = 10000.0
-# The export rounds weights to four bits, in groups that share a scale.
-GROUP, LEVELS = 32, 16
-# So many queries are attended at once.
-QUERIES = 128
+# The export quantizes weights to 4 bits, with one scale for each group.
+GROUP_SIZE, QUANT_LEVELS = 32, 16
+# Queries of one attention block.
+QUERY_BLOCK = 128
 
 
 def shape(vocabulary, layers=LAYERS):
-    """The parameters of the model as the official exporter reads them."""
-    return {"dim": WIDTH, "n_layers": layers, "n_heads": 6, "n_kv_heads": 6, "hidden_dim": 512, "vocab_size": vocabulary,
-            "norm_eps": 1e-5, "rope_theta": ROPE_BASE}
+    """Returns the parameters of the model in the format of the official exporter."""
+    return {"dim": WIDTH, "n_layers": layers, "n_heads": 6, "n_kv_heads": 6, "hidden_dim": 512,
+            "vocab_size": vocabulary, "norm_eps": 1e-5, "rope_theta": ROPE_BASE}
 
 
-class Norm(nn.Module):
+class RmsNorm(nn.Module):
     def __init__(self, width, eps):
         super().__init__()
         self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
@@ -29,56 +32,60 @@ class Norm(nn.Module):
         return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
 
 
-def angles(width, length=CONTEXT):
-    """Cosines and sines of the rotary position, one for each pair of values of a head."""
-    rates = ROPE_BASE ** -(torch.arange(0, width, 2).float() / width)
-    turned = torch.outer(torch.arange(length).float(), rates)
-    return turned.cos(), turned.sin()
+def rope_tables(width, length=CONTEXT):
+    """Returns cosines and sines of the rotary position embedding, one for each pair of values of a
+    head.
+    """
+    frequencies = ROPE_BASE ** -(torch.arange(0, width, 2).float() / width)
+    angles = torch.outer(torch.arange(length).float(), frequencies)
+    return angles.cos(), angles.sin()
 
 
-def rotate(x, cosines, sines):
+def apply_rope(x, cosines, sines):
     even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
-    turned = torch.stack((even * cosines - odd * sines, even * sines + odd * cosines), -1)
-    return turned.flatten(-2).to(x.dtype)
+    rotated = torch.stack((even * cosines - odd * sines, even * sines + odd * cosines), -1)
+    return rotated.flatten(-2).to(x.dtype)
 
 
-class Attend(torch.autograd.Function):
-    """Causal attention by blocks of queries; forwards and back it takes half the time of PyTorch's, which is not made for
-    heads of 32 values on a processor."""
+class CausalAttention(torch.autograd.Function):
+    """Causal attention by blocks of queries.
+
+    For training on a CPU: PyTorch's attention is not optimized for heads of 32 values there.
+    """
 
     @staticmethod
     def forward(ctx, query, key, value):
         query = query / math.sqrt(query.shape[-1])
-        shares, found = [], []
-        for start in range(0, query.shape[-2], QUERIES):
-            rows = query[..., start:start + QUERIES, :]
-            stop = start + rows.shape[-2]
-            scores = (rows @ key[..., :stop, :].transpose(-1, -2)).float()
-            later = torch.ones(stop - start, stop - start, dtype=torch.bool).triu(1)
-            scores[..., start:].masked_fill_(later, -math.inf)
-            shares.append(torch.softmax(scores, -1).to(query.dtype))
-            found.append(shares[-1] @ value[..., :stop, :])
-        ctx.save_for_backward(query, key, value, *shares)
-        return torch.cat(found, -2)
+        probabilities, outputs = [], []
+        for start in range(0, query.shape[-2], QUERY_BLOCK):
+            block = query[..., start:start + QUERY_BLOCK, :]
+            stop = start + block.shape[-2]
+            scores = (block @ key[..., :stop, :].transpose(-1, -2)).float()
+            mask = torch.ones(stop - start, stop - start, dtype=torch.bool).triu(1)
+            scores[..., start:].masked_fill_(mask, -math.inf)
+            probabilities.append(torch.softmax(scores, -1).to(query.dtype))
+            outputs.append(probabilities[-1] @ value[..., :stop, :])
+        ctx.save_for_backward(query, key, value, *probabilities)
+        return torch.cat(outputs, -2)
 
     @staticmethod
-    def backward(ctx, gradient):
-        query, key, value, *shares = ctx.saved_tensors
-        of_query, of_key, of_value = (torch.zeros(x.shape) for x in (query, key, value))
-        for start, share in zip(range(0, query.shape[-2], QUERIES), shares):
-            stop = start + share.shape[-2]
-            rows = gradient[..., start:stop, :].to(share.dtype)
-            of_value[..., :stop, :] += share.transpose(-1, -2) @ rows
-            of_share = (rows @ value[..., :stop, :].transpose(-1, -2)).float()
-            of_scores = torch._softmax_backward_data(of_share, share.float(), -1, torch.float32).to(share.dtype)
-            of_query[..., start:stop, :] = of_scores @ key[..., :stop, :]
-            of_key[..., :stop, :] += of_scores.transpose(-1, -2) @ query[..., start:stop, :]
-        of_query /= math.sqrt(query.shape[-1])
-        return of_query.to(query.dtype), of_key.to(key.dtype), of_value.to(value.dtype)
+    def backward(ctx, grad):
+        query, key, value, *probabilities = ctx.saved_tensors
+        grad_query, grad_key, grad_value = (torch.zeros(x.shape) for x in (query, key, value))
+        for start, p in zip(range(0, query.shape[-2], QUERY_BLOCK), probabilities):
+            stop = start + p.shape[-2]
+            block = grad[..., start:stop, :].to(p.dtype)
+            grad_value[..., :stop, :] += p.transpose(-1, -2) @ block
+            grad_p = (block @ value[..., :stop, :].transpose(-1, -2)).float()
+            grad_scores = torch._softmax_backward_data(grad_p, p.float(), -1, torch.float32).to(p.dtype)
+            grad_query[..., start:stop, :] = grad_scores @ key[..., :stop, :]
+            grad_key[..., :stop, :] += grad_scores.transpose(-1, -2) @ query[..., start:stop, :]
+        grad_query /= math.sqrt(query.shape[-1])
+        return grad_query.to(query.dtype), grad_key.to(key.dtype), grad_value.to(value.dtype)
 
 
-# Compiled, it would be compiled for each length anew.
-attend = torch.compiler.disable(Attend.apply)
+# Not compiled: it would be recompiled for each length.
+causal_attention = torch.compiler.disable(CausalAttention.apply)
 
 
 class Attention(nn.Module):
@@ -89,9 +96,9 @@ class Attention(nn.Module):
 
     def forward(self, x, cosines, sines):
         query, key, value = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
-        query, key = rotate(query, cosines, sines), rotate(key, cosines, sines)
-        seen = attend(query, key, value)
-        return self.wo(seen.transpose(1, 2).flatten(-2))
+        query, key = apply_rope(query, cosines, sines), apply_rope(key, cosines, sines)
+        output = causal_attention(query, key, value)
+        return self.wo(output.transpose(1, 2).flatten(-2))
 
 
 class FeedForward(nn.Module):
@@ -109,7 +116,7 @@ class Layer(nn.Module):
         super().__init__()
         self.attention = Attention(s["dim"], s["n_heads"])
         self.feed_forward = FeedForward(s["dim"], s["hidden_dim"])
-        self.attention_norm, self.ffn_norm = Norm(s["dim"], s["norm_eps"]), Norm(s["dim"], s["norm_eps"])
+        self.attention_norm, self.ffn_norm = RmsNorm(s["dim"], s["norm_eps"]), RmsNorm(s["dim"], s["norm_eps"])
 
     def forward(self, x, cosines, sines):
         x = x + self.attention(self.attention_norm(x), cosines, sines)
@@ -117,14 +124,17 @@ class Layer(nn.Module):
 
 
 class Llama(nn.Module):
-    """Tokens [B, T] to logits [B, T, V], or [N, V] of the N picked by a mask [B, T]; the embedding's weights give them."""
+    """Tokens [B, T] to logits [B, T, V], or [N, V] of the N positions of a mask [B, T].
+
+    The output projection shares the weights of the embedding.
+    """
 
     def __init__(self, s):
         super().__init__()
         self.tok_embeddings = nn.Embedding(s["vocab_size"], s["dim"])
         self.layers = nn.ModuleList(Layer(s) for _ in range(s["n_layers"]))
-        self.norm = Norm(s["dim"], s["norm_eps"])
-        cosines, sines = angles(s["dim"] // s["n_heads"])
+        self.norm = RmsNorm(s["dim"], s["norm_eps"])
+        cosines, sines = rope_tables(s["dim"] // s["n_heads"])
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
         for name, weights in self.named_parameters():
@@ -138,17 +148,19 @@ class Llama(nn.Module):
             x = layer(x, self.cosines[:length], self.sines[:length])
         return self.norm(x)
 
-    def forward(self, tokens, picked=None):
+    def forward(self, tokens, mask=None):
         hidden = self.hidden(tokens)
-        return F.linear(hidden if picked is None else hidden[picked], self.tok_embeddings.weight)
+        return F.linear(hidden if mask is None else hidden[mask], self.tok_embeddings.weight)
 
 
-def grown(model, s):
-    """A model of more layers that computes the same: a layer more gives nothing until it has learnt."""
+def grow(model, s):
+    """Returns a deeper model that computes the same: the output projections of added layers are
+    zero.
+    """
     larger, state = Llama(s), model.state_dict()
     last = None
-    for at, layer in enumerate(larger.layers):
-        source = at * len(model.layers) // len(larger.layers)
+    for index, layer in enumerate(larger.layers):
+        source = index * len(model.layers) // len(larger.layers)
         layer.load_state_dict(model.layers[source].state_dict())
         if source == last:
             nn.init.zeros_(layer.attention.wo.weight)
@@ -159,8 +171,8 @@ def grown(model, s):
     return larger
 
 
-def rounded(weights):
-    """A matrix as the export stores it."""
-    groups = weights.detach().unflatten(-1, (-1, GROUP))
-    scale = (groups.abs().amax(-1, keepdim=True) / ((LEVELS - 1) / 2)).clamp_min(1e-9)
-    return (groups / scale).round_().clamp_(-LEVELS // 2, LEVELS // 2 - 1).mul_(scale).flatten(-2)
+def fake_quantize(weights):
+    """Returns a matrix with the rounding of the 4-bit export."""
+    groups = weights.detach().unflatten(-1, (-1, GROUP_SIZE))
+    scale = (groups.abs().amax(-1, keepdim=True) / ((QUANT_LEVELS - 1) / 2)).clamp_min(1e-9)
+    return (groups / scale).round_().clamp_(-QUANT_LEVELS // 2, QUANT_LEVELS // 2 - 1).mul_(scale).flatten(-2)

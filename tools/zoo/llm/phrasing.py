@@ -1,29 +1,31 @@
-"""Phrasings: cores of each intent and what stands around them, from phrases/*.txt, in parts that training sees or does not."""
+"""Phrasings: cores of each intent, and frames around them, from phrases/*.txt, by split."""
 import functools
 import re
 
-from phrases import more, part_of_core, part_of_frame, sections
-from words import PARTS, in_words
+from phrases import sections, split_of_core, split_of_frame, train_only_sections
+from slots import VALUE_WORDS, number_words
 
-# How often nothing but the core is said, by kind; cores of the other kinds need a frame.
-BARE = {"q": 0.4, "vp": 0.3, "s": 0.45, "any": 0.85}
-OPENING, CLOSING, FILLER, DROPPED, SHORTENED, WRITTEN = 0.2, 0.15, 0.06, 0.08, 0.3, 0.35
+# Probability that a core is used without a frame, by kind; cores of other kinds need a frame.
+NO_FRAME_PROBABILITY = {"q": 0.4, "vp": 0.3, "s": 0.45, "any": 0.85}
+OPENING_PROBABILITY, CLOSING_PROBABILITY, FILLER_PROBABILITY = 0.2, 0.15, 0.06
+ARTICLE_DROP_PROBABILITY, CONTRACTION_PROBABILITY, WRITTEN_PROBABILITY = 0.08, 0.3, 0.35
+AMERICAN_PROBABILITY, DIGITS_PROBABILITY = 0.4, 0.4
 DROPPABLE = {"the", "a", "an", "that", "please", "to"}
-# In training, an utterance may begin or end with a word that means nothing here, and one of its words may be left out,
-# as a recogniser loses it, but for those that turn the meaning.
-STRAY, LOST = 0.08, 0.08
-LOST_FROM = 5
-TURNING = set("on off not no never before after plus minus times next last all every who what where when which how why".split())
-SHORT = [("what is", "what's"), ("where is", "where's"), ("who is", "who's"), ("when is", "when's"), ("i am", "i'm"),
-         ("do not", "don't"), ("can not", "can't"), ("it is", "it's"), ("that is", "that's"), ("you are", "you're"),
-         ("i would", "i'd"), ("i have", "i've"), ("does not", "doesn't"), ("did not", "didn't"), ("let us", "let's"),
-         ("have not", "haven't"), ("how is", "how's"), ("can not", "cannot")]
-COUNTED = {"timer", "duration", "tell_age", "plus", "minus", "times"}
-AMERICAN = {"favourite": "favorite", "colour": "color", "neighbour": "neighbor", "grey": "gray", "favour": "favor"}
+# Augmentation: an utterance gets a stray word at its start or end, or loses a word as in a
+# recognition error. Words that carry the meaning are kept.
+STRAY_WORD_PROBABILITY, WORD_DROP_PROBABILITY = 0.08, 0.08
+WORD_DROP_MIN_WORDS = 5
+KEEP_WORDS = set(" ".join(sections("tables/words.txt")["keep"]).split())
+CONTRACTIONS = [tuple(line.split(": ")) for line in sections("tables/words.txt")["contractions"]]
+# Intents whose numbers may be written in digits.
+DIGIT_INTENTS = {"timer", "duration", "tell_age", "plus", "minus", "times"}
+AMERICAN = dict(line.split(": ") for line in sections("tables/words.txt")["american"])
+NUMBERS = {number_words(number): str(number) for number in range(100, -1, -1)}
+NUMBER = re.compile(r"\b(" + "|".join(sorted(NUMBERS, key=len, reverse=True)) + r")\b")
 
 
 def alternatives(text):
-    """All that a text with (alternatives|in|brackets) stands for."""
+    """Returns all expansions of a text with (alternatives|in|brackets)."""
     match = re.search(r"\(([^()]*)\)", text)
     if not match:
         return [" ".join(text.split())]
@@ -31,156 +33,159 @@ def alternatives(text):
     return [whole for choice in match[1].split("|") for whole in alternatives(before + choice + after)]
 
 
-def said(core):
-    """All that a core stands for, without its kind and marks."""
+def normalized_texts(core):
+    """Returns all expansions of a core, without its kind and punctuation."""
     return {" ".join(re.sub(r"[^a-z_{}0-9 ]", "", text).split()) for text in alternatives(core.split(" ", 1)[1])}
 
 
-def chosen(rng, text):
-    """One of the alternatives."""
+def choose(rng, text):
+    """Returns a random expansion of a text."""
     while "(" in text:
         text = re.sub(r"\(([^()]*)\)", lambda match: rng.choice(match[1].split("|")), text)
     return " ".join(text.split())
 
 
 @functools.lru_cache
-def frames(kind, part):
-    found = {"train": [], "dev": [], "test": []}
+def frames(kind, split):
+    by_split = {"train": [], "dev": [], "test": []}
     for line in sections("frames.txt")[kind]:
-        found[part_of_frame(kind, line)].append(line)
-    found["train"] += more("frames.txt").get(kind, ())
-    return found[part]
+        by_split[split_of_frame(kind, line)].append(line)
+    by_split["train"] += train_only_sections("frames.txt").get(kind, ())
+    return by_split[split]
 
 
 class Intent:
-    """The cores of one intent, by part: pairs of a kind (q, iq, np, vp, s, any) and a template; `training` are more of its.
+    """Cores of one intent by split: pairs of a kind (q, iq, np, vp, s, any) and a template.
 
-    What training says as a core of another kind is new to nobody, and in no other part.
+    `train_only` are additional cores of the train split. A `dev` or `test` core whose text also
+    occurs in the train split is dropped.
     """
 
-    def __init__(self, name, lines, training=()):
+    def __init__(self, name, lines, train_only=()):
         self.name = name
         self.cores = {"train": [], "dev": [], "test": []}
-        known = set().union(*(said(line) for line in lines if part_of_core(name, line) == "train"), *map(said, training))
+        known = set().union(*(normalized_texts(line) for line in lines if split_of_core(name, line) == "train"),
+                            *map(normalized_texts, train_only))
         for line in lines:
-            part = part_of_core(name, line)
-            if part == "train" or known.isdisjoint(said(line)):
-                self.cores[part].append(tuple(line.split(" ", 1)))
-        self.cores["train"] += [tuple(line.split(" ", 1)) for line in training]
+            split = split_of_core(name, line)
+            if split == "train" or known.isdisjoint(normalized_texts(line)):
+                self.cores[split].append(tuple(line.split(" ", 1)))
+        self.cores["train"] += [tuple(line.split(" ", 1)) for line in train_only]
         if not self.cores["train"]:
             self.cores["train"] = self.cores["dev"] + self.cores["test"]
 
-    def phrasings(self):
-        """How many cores training has, alternatives counted, without frames, openings and closings."""
+    def count_phrasings(self):
+        """Counts the expansions of the cores of the train split."""
         return sum(len(alternatives(template)) for _, template in self.cores["train"])
 
 
 class Phraser:
-    """Says intents with phrasings of one part.
+    """Generates utterances of intents with phrasings of one split.
 
-    `varied` adds words that mean nothing, and leaves some out; `drill` says how often which core is drawn, evenly if None.
-    `said` is the core of the last utterance: the name of its intent, and its place among the cores.
+    `augment` adds stray words and drops words. `sampler` draws the cores; without it they are drawn
+    uniformly. `last_core` is the intent and the index of the core of the last utterance.
     """
 
-    def __init__(self, rng, part="train", varied=False, drill=None):
-        self.rng, self.part, self.varied, self.drill = rng, part, varied, drill
-        self.said = None
+    def __init__(self, rng, split="train", augment=False, sampler=None):
+        self.rng, self.split, self.augment, self.sampler = rng, split, augment, sampler
+        self.last_core = None
 
-    def core(self, intent):
-        cores = intent.cores[self.part]
-        at = self.drill.draw(self.rng, intent.name) if self.drill else self.rng.randrange(len(cores))
-        self.said = intent.name, at
-        return cores[at]
+    def draw_core(self, intent):
+        cores = intent.cores[self.split]
+        index = self.sampler.draw(self.rng, intent.name) if self.sampler else self.rng.randrange(len(cores))
+        self.last_core = intent.name, index
+        return cores[index]
 
-    def frame(self, kind):
-        part = self.part
-        if part != "train" and (self.rng.random() < 0.5 or not frames(kind, part)):
-            part = "train"
-        if part == "train" and self.rng.random() < BARE.get(kind, 0):
+    def draw_frame(self, kind):
+        split = self.split
+        if split != "train" and (self.rng.random() < 0.5 or not frames(kind, split)):
+            split = "train"
+        if split == "train" and self.rng.random() < NO_FRAME_PROBABILITY.get(kind, 0):
             return "{}"
-        return self.rng.choice(frames(kind, part))
+        return self.rng.choice(frames(kind, split))
 
-    def around(self, kind, share):
-        if self.rng.random() >= share:
+    def draw_affix(self, kind, probability):
+        """Draws an opening, closing or filler, or an empty string."""
+        if self.rng.random() >= probability:
             return ""
-        part = self.part if self.rng.random() < 0.5 else "train"
-        return self.rng.choice(frames(kind, part) or frames(kind, "train"))
+        split = self.split if self.rng.random() < 0.5 else "train"
+        return self.rng.choice(frames(kind, split) or frames(kind, "train"))
 
     def say(self, intent, slots, bare=False):
-        """An utterance of the intent, as recognised or as written."""
+        """Generates an utterance of the intent, as recognized or as written; `bare` means without a
+        frame.
+        """
         rng = self.rng
-        kind, core = self.core(intent)
-        text = chosen(rng, core)
+        kind, core = self.draw_core(intent)
+        text = choose(rng, core)
         if not bare:
-            text = chosen(rng, self.frame(kind)).replace("{}", text)
-        opening, closing = ("", "") if bare else (self.around("open", OPENING), self.around("close", CLOSING))
-        if rng.random() < DROPPED:
-            text = dropped(rng, text)
-        if self.varied and not bare:
-            text = lost(rng, text) if rng.random() < LOST else text
-            # A word beside a value would be taken for a part of it.
-            if rng.random() < STRAY / 2 and (opening or not text.startswith("{")):
-                opening = f"{opening} {rng.choice(PARTS)}".strip()
-            if rng.random() < STRAY / 2 and (closing or not text.endswith("}")):
-                closing = f"{closing} {rng.choice(PARTS)}".strip()
-        if rng.random() < FILLER and not bare:
-            text = filled(rng, text, self.around("filler", 1))
-        if rng.random() < SHORTENED:
-            text = shortened(rng, text)
+            text = choose(rng, self.draw_frame(kind)).replace("{}", text)
+        opening, closing = ("", "") if bare else (self.draw_affix("open", OPENING_PROBABILITY),
+                                                  self.draw_affix("close", CLOSING_PROBABILITY))
+        if rng.random() < ARTICLE_DROP_PROBABILITY:
+            text = drop_function_word(rng, text)
+        if self.augment and not bare:
+            text = drop_word(rng, text) if rng.random() < WORD_DROP_PROBABILITY else text
+            # A stray word next to a slot would be taken for a part of its value.
+            if rng.random() < STRAY_WORD_PROBABILITY / 2 and (opening or not text.startswith("{")):
+                opening = f"{opening} {rng.choice(VALUE_WORDS)}".strip()
+            if rng.random() < STRAY_WORD_PROBABILITY / 2 and (closing or not text.endswith("}")):
+                closing = f"{closing} {rng.choice(VALUE_WORDS)}".strip()
+        if rng.random() < FILLER_PROBABILITY and not bare:
+            text = insert_filler(rng, text, self.draw_affix("filler", 1))
+        if rng.random() < CONTRACTION_PROBABILITY:
+            text = contract(rng, text)
         for slot, value in slots.items():
             text = text.replace("{" + slot + "}", value)
-        text = american(text) if rng.random() < 0.4 else text
-        if rng.random() < WRITTEN:
-            if intent.name in COUNTED and rng.random() < 0.4:
-                text = digits(text)
-            return written(rng, kind, opening, text, closing)
+        text = to_american(text) if rng.random() < AMERICAN_PROBABILITY else text
+        if rng.random() < WRITTEN_PROBABILITY:
+            if intent.name in DIGIT_INTENTS and rng.random() < DIGITS_PROBABILITY:
+                text = to_digits(text)
+            return write_text(rng, kind, opening, text, closing)
         return " ".join(f"{opening} {text} {closing}".split())
 
 
-def dropped(rng, text):
+def drop_function_word(rng, text):
     words = text.split()
-    soft = [at for at, word in enumerate(words) if word in DROPPABLE]
-    if soft and len(words) > 3:
-        del words[rng.choice(soft)]
+    candidates = [i for i, word in enumerate(words) if word in DROPPABLE]
+    if candidates and len(words) > 3:
+        del words[rng.choice(candidates)]
     return " ".join(words)
 
 
-def lost(rng, text):
+def drop_word(rng, text):
     words = text.split()
-    soft = [at for at, word in enumerate(words) if "{" not in word and word not in TURNING]
-    if soft and len(words) >= LOST_FROM:
-        del words[rng.choice(soft)]
+    candidates = [i for i, word in enumerate(words) if "{" not in word and word not in KEEP_WORDS]
+    if candidates and len(words) >= WORD_DROP_MIN_WORDS:
+        del words[rng.choice(candidates)]
     return " ".join(words)
 
 
-def filled(rng, text, filler):
+def insert_filler(rng, text, filler):
     words = text.split()
     words.insert(rng.randint(0, len(words)), filler)
     return " ".join(words)
 
 
-def shortened(rng, text):
-    bare = rng.random() < 0.3
-    for long, short in SHORT:
+def contract(rng, text):
+    """Contracts some of the word pairs, sometimes without apostrophes."""
+    no_apostrophe = rng.random() < 0.3
+    for long, short in CONTRACTIONS:
         if rng.random() < 0.7:
-            text = re.sub(rf"\b{long}\b", short.replace("'", "") if bare else short, text)
+            text = re.sub(rf"\b{long}\b", short.replace("'", "") if no_apostrophe else short, text)
     return text
 
 
-NUMBERS = {in_words(number): str(number) for number in range(100, -1, -1)}
-NUMBER = re.compile(r"\b(" + "|".join(sorted(NUMBERS, key=len, reverse=True)) + r")\b")
-
-
-def digits(text):
+def to_digits(text):
     return NUMBER.sub(lambda match: NUMBERS[match[0]], text)
 
 
-def american(text):
+def to_american(text):
     return re.sub("|".join(AMERICAN), lambda match: AMERICAN[match[0]], text)
 
 
-def written(rng, kind, opening, text, closing):
-    """With capitals and marks."""
+def write_text(rng, kind, opening, text, closing):
+    """Joins the parts of an utterance with capitals and punctuation."""
     comma = "," if rng.random() < 0.7 else ""
     text = f"{opening}{comma} {text}" if opening else text
     text = f"{text}{comma} {closing}" if closing else text

@@ -1,4 +1,4 @@
-"""The tokenizer, and how a dialogue is written for the model."""
+"""Tokenizer of the language model, and the chat format of dialogues."""
 import collections
 import json
 import random
@@ -10,12 +10,17 @@ from dialogues import dialogue
 
 PAD, BEGIN, END, SYSTEM, USER, ASSISTANT, CALL, RESULT = SPECIAL = (
     "<|pad|>", "<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|call|>", "<|result|>")
-PIECES, DIALOGUES = 1150, 4000
-SPACE = "Ġ"  # how the alphabet of bytes writes a space
+# Vocabulary size before the tokens with a leading space; dialogues that the tokenizer is trained
+# on.
+VOCABULARY_SIZE, TRAIN_DIALOGUES = 1150, 4000
+# Number of occurrences from which on a first token of words also gets a variant with a leading
+# space.
+MIN_SPACE_COUNT = 3
+SPACE = "Ġ"  # a space in the byte-level alphabet
 WORDS = r"\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
-# In training so many of the spaces before words that are only read are tokens of their own: the word then has the token
-# that it has behind a quotation mark.
-APART = 0.05
+# Probability that a leading space is a token of its own in the context of a training dialogue. The
+# word then has the same tokens as after a quotation mark.
+SPLIT_SPACE_PROBABILITY = 0.05
 
 
 def splitter(pattern):
@@ -25,37 +30,39 @@ def splitter(pattern):
 
 
 def texts(seed):
-    """All texts of some dialogues."""
+    """Yields all texts of random dialogues."""
     rng = random.Random(seed)
-    for _ in range(DIALOGUES):
+    for _ in range(TRAIN_DIALOGUES):
         system, turns = dialogue(rng, 8)
         yield system or ""
         for turn in turns:
-            yield from (turn.user, turn.answer, *(text for made in turn.calls for text in made))
+            yield from (turn.user, turn.answer, *(text for call in turn.calls for text in call))
 
 
 def train(seed, path):
-    """Byte-level pairs in lower case. A word is cut in the same way after a space as after a quotation mark.
+    """Trains a byte-level BPE tokenizer for lower-case text.
 
-    Pairs are learnt without spaces; those of a space and a piece come last. So a name in a sentence and the same name
-    in a tool's argument consist of corresponding tokens, and copying one to the other is easily learnt.
+    Merges are learned without spaces; merges of a space and a token are appended. A word in a
+    sentence and the same word in a quoted tool argument are therefore split alike, which makes
+    copying easy to learn.
     """
-    made = tokenizers.Tokenizer(models.BPE())
-    made.normalizer, made.pre_tokenizer = normalizers.Lowercase(), splitter(r"\s|" + WORDS)
-    trainer = trainers.BpeTrainer(vocab_size=PIECES, special_tokens=list(SPECIAL), show_progress=False,
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), splitter(r"\s|" + WORDS)
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY_SIZE, special_tokens=list(SPECIAL), show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    made.train_from_iterator(texts(seed), trainer)
-    first = collections.Counter()
+    tokenizer.train_from_iterator(texts(seed), trainer)
+    first_tokens = collections.Counter()
     for text in texts(seed + 1):
-        for word, _ in made.pre_tokenizer.pre_tokenize_str(made.normalizer.normalize_str(text)):
-            first[made.model.tokenize(word)[0].value] += 1
-    content = json.loads(made.to_str())["model"]
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text)):
+            first_tokens[tokenizer.model.tokenize(word)[0].value] += 1
+    content = json.loads(tokenizer.to_str())["model"]
     vocabulary, merges = content["vocab"], [tuple(pair) for pair in content["merges"]]
-    for piece in [piece for piece, count in first.most_common() if count >= 3 and piece != SPACE]:
-        vocabulary[SPACE + piece] = len(vocabulary)
-        merges.append((SPACE, piece))
+    for token in [token for token, count in first_tokens.most_common() if count >= MIN_SPACE_COUNT and token != SPACE]:
+        vocabulary[SPACE + token] = len(vocabulary)
+        merges.append((SPACE, token))
     final = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
-    final.normalizer, final.pre_tokenizer, final.decoder = made.normalizer, splitter(" ?(?:" + WORDS + r")|\s"), decoders.ByteLevel()
+    final.normalizer, final.pre_tokenizer = tokenizer.normalizer, splitter(" ?(?:" + WORDS + r")|\s")
+    final.decoder = decoders.ByteLevel()
     final.add_special_tokens([tokenizers.AddedToken(text, special=True, normalized=False) for text in SPECIAL])
     final.save(str(path), pretty=False)
     return final
@@ -65,40 +72,44 @@ def load(path):
     return tokenizers.Tokenizer.from_file(str(path))
 
 
-def after_space(tokenizer):
-    """The tokens that differ by a space before them: of each with one, by its number, that of the other."""
-    number = tokenizer.get_vocab()
-    return {number[piece]: number[piece[1:]] for piece in number if piece.startswith(SPACE) and piece[1:] in number}
+def without_space(tokenizer):
+    """Returns, for the id of each token with a leading space, the id of the token without it."""
+    ids = tokenizer.get_vocab()
+    return {ids[token]: ids[token[1:]] for token in ids if token.startswith(SPACE) and token[1:] in ids}
 
 
-def parts(system, turns):
-    """(text, the number of the turn in which the model says it or None) of a dialogue, in order."""
+def segments(system, turns):
+    """Yields (text, index of the turn in which the model generates it, or None) of a dialogue."""
     yield BEGIN + (f"{SYSTEM} {system}{END}" if system else ""), None
-    for number, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         yield f"{USER} {turn.user}{END}{ASSISTANT}", None
         for call, result in turn.calls:
-            yield f"{CALL}{call}{END}", number
+            yield f"{CALL}{call}{END}", index
             yield f"{RESULT}{result}{END}{ASSISTANT}", None
-        yield f" {turn.answer}{END}", number
+        yield f" {turn.answer}{END}", index
 
 
-def encoded(rng, tokenizer, bare, system, turns):
-    """Tokens of a dialogue for training, and for each that is to be learnt the number of its turn, for the others None;
-    `bare` is what `after_space` gives."""
+def encode_dialogue(rng, tokenizer, spaceless, system, turns):
+    """Encodes a training dialogue.
+
+    Returns its tokens, and for each token the index of the turn that it is a target of, or None.
+    `spaceless` is the result of `without_space`.
+    """
     space = tokenizer.token_to_id(SPACE)
-    tokens, learnt = [], []
-    texts, said = zip(*parts(system, turns))
-    for part, number in zip(tokenizer.encode_batch(list(texts), add_special_tokens=False), said):
-        for token in part.ids:
-            apart = number is None and token in bare and rng.random() < APART
-            new = [space, bare[token]] if apart else [token]
-            tokens += new
-            learnt += [number] * len(new)
-    return tokens, learnt
+    tokens, targets = [], []
+    texts, turn_indices = zip(*segments(system, turns))
+    for encoding, index in zip(tokenizer.encode_batch(list(texts), add_special_tokens=False), turn_indices):
+        for token in encoding.ids:
+            is_split = index is None and token in spaceless and rng.random() < SPLIT_SPACE_PROBABILITY
+            pieces = [space, spaceless[token]] if is_split else [token]
+            tokens += pieces
+            targets += [index] * len(pieces)
+    return tokens, targets
 
 
 def prompt(system, turns, user, calls=()):
-    """The text after which the model answers `user`, or the results of `calls` made for it."""
-    asked = "".join(text for text, _ in parts(system, turns)) + f"{USER} {user}{END}{ASSISTANT}"
-    return asked + "".join(f"{CALL}{call}{END}{RESULT}{result}{END}{ASSISTANT}" for call, result in calls)
-
+    """Returns the text after which the model answers `user`, given the `calls` made and their
+    results.
+    """
+    text = "".join(text for text, _ in segments(system, turns)) + f"{USER} {user}{END}{ASSISTANT}"
+    return text + "".join(f"{CALL}{call}{END}{RESULT}{result}{END}{ASSISTANT}" for call, result in calls)

@@ -1,4 +1,4 @@
-"""Measures the shipped voice and writes the figures into its model.yaml."""
+"""Measures the shipped voice and updates its model.yaml."""
 import argparse
 import json
 import os
@@ -13,19 +13,26 @@ import yaml
 from scipy.signal import resample_poly
 
 import corpus
+import g2p
 import networks
 import package
 import phones
 import sentences
-import speaking
-import spelling
+import synthesizer
 from cards import write_card
-from corpus import RATE, WORK
+from corpus import SAMPLE_RATE, WORK
 
 DB = 20 / np.log(10)
 ROOT = os.path.join(sentences.HERE, "../../..")
-READ_BACK = 500
-SILENCE_BEFORE, SILENCE_AFTER = RATE * 3 // 10, RATE * 8 // 10
+READ_BACK_SENTENCES, READ_BACK_SEED = 500, 90001
+SILENCE_BEFORE, SILENCE_AFTER = SAMPLE_RATE * 3 // 10, SAMPLE_RATE * 8 // 10
+# Clauses compared between our runtime and the official one, and between the variants.
+COMPARED_CLAUSES, COMPARED_VARIANT_CLAUSES = 100, 20
+MEASURED_ON = (
+    "Clauses of sentence templates and random word strings held out from training, synthesized by the "
+    "teacher, the American voice of espeak-ng. The spectral distance is the root mean square over 80 mel "
+    "bands in dB, averaged over hops of 10 ms with speech, with the durations of the teacher; pitch over hops "
+    "that are voiced in both.")
 SAMPLES = [
     "Hello, I am your assistant. What can I do for you?",
     "It is 7:30 pm, and the timer for the pasta has 12 minutes left.",
@@ -44,7 +51,7 @@ def write_wav(path, sound):
     with wave.open(path, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
-        file.setframerate(RATE)
+        file.setframerate(SAMPLE_RATE)
         file.writeframes((np.clip(sound, -1, 1) * 32767).round().astype("<i2").tobytes())
 
 
@@ -53,110 +60,123 @@ def read_wav(path):
         return np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 32767
 
 
-def likeness(speaker, items):
-    """Distances from the teacher with the teacher's durations, and of the durations, over the speech of test clauses."""
-    distances, lengths, pitches, heard, voicing = [], [], [], [], []
+def teacher_distance(voice, items):
+    """Measures the distance from the teacher: durations, and with its durations spectrum, pitch and
+    voicing.
+    """
+    spectral, durations, pitches, sound_pitches, voicing = [], [], [], [], []
     for item in items:
         inner = np.arange(1, len(item.tokens) - 1)
-        hidden, seconds = speaker.encode(item.tokens, item.features)
-        lengths.append(np.abs(seconds - item.seconds)[inner])
-        spectrum = speaker.decode(hidden, item.seconds)
-        pitch = speaking.pitch_of_spectrum(spectrum)
-        sound = torch.from_numpy(speaker.sound(spectrum, pitch))
+        hidden, seconds = voice.encode(item.tokens, item.features)
+        durations.append(np.abs(seconds - item.seconds)[inner])
+        spectrum = voice.decode(hidden, item.seconds)
+        pitch = synthesizer.predicted_pitch(spectrum)
+        sound = torch.from_numpy(voice.vocode(spectrum, pitch))
         teacher = torch.from_numpy(item.sound.astype(np.float32) / 32767)
-        token, _ = networks.placed(item.seconds)
+        token, _ = networks.expand_durations(item.seconds)
         speech = (token > 0) & (token < len(item.tokens) - 1)
-        apart = (corpus.mel_of(sound) - corpus.mel_of(teacher)).numpy()[speech] * DB
-        distances.append(np.sqrt((apart ** 2).mean(1)))
-        both = (pitch > 0) & (item.pitch > 0)
-        pitches.append(np.abs(pitch - item.pitch)[both])
-        again = corpus.pitch_of(sound).numpy()
-        heard.append(np.abs(again - item.pitch)[(again > 0) & (item.pitch > 0)])
+        difference_db = (corpus.log_mel(sound) - corpus.log_mel(teacher)).numpy()[speech] * DB
+        spectral.append(np.sqrt((difference_db ** 2).mean(1)))
+        pitches.append(np.abs(pitch - item.pitch)[(pitch > 0) & (item.pitch > 0)])
+        sound_pitch = corpus.estimate_pitch(sound).numpy()
+        sound_pitches.append(np.abs(sound_pitch - item.pitch)[(sound_pitch > 0) & (item.pitch > 0)])
         voicing.append(((pitch > 0) != (item.pitch > 0))[speech])
-    mean = {name: float(np.concatenate(values).mean()) for name, values in
-            (("distance", distances), ("length", lengths), ("pitch", pitches), ("heard", heard), ("voicing", voicing))}
-    return {"clauses": len(items), "spectral_distance_db": round(mean["distance"], 2), "duration_error_ms": round(mean["length"] * 1000, 2),
-            "pitch_error_hz": round(mean["pitch"], 2), "pitch_error_of_sound_hz": round(mean["heard"], 2),
-            "voicing_errors": round(mean["voicing"], 4)}
+
+    def mean(values):
+        return float(np.concatenate(values).mean())
+    return {"clauses": len(items), "spectral_distance_db": round(mean(spectral), 2),
+            "duration_error_ms": round(mean(durations) * 1000, 2), "pitch_error_hz": round(mean(pitches), 2),
+            "pitch_error_of_sound_hz": round(mean(sound_pitches), 2), "voicing_error_rate": round(mean(voicing), 4)}
 
 
-def words(speaker):
-    """How the speller reads words kept from its training, and forms of the dictionary's words."""
+def g2p_accuracy(voice):
+    """Measures the G2P network on held-out words."""
     lexicon, _ = corpus.load("lexicon")
-    kept = sorted(word for word in spelling.kept_words() if word in lexicon and word not in phones.WEAK and len(word) > 1)
-    edits = total = right = 0
-    for word in kept:
-        found, true = speaker.spell(word), lexicon[word]
-        edits, total, right = edits + distance(found, true), total + len(true), right + (found == true)
-    return {"words": len(kept), "right": round(right / len(kept), 4), "phone_errors": round(edits / total, 4)}
+    words = sorted(word for word in g2p.held_out_words()
+                   if word in lexicon and word not in phones.WEAK and len(word) > 1)
+    edits = total = correct = 0
+    for word in words:
+        predicted, truth = voice.to_phones(word), lexicon[word]
+        edits, total = edits + edit_distance(predicted, truth), total + len(truth)
+        correct += predicted == truth
+    return {"words": len(words), "correct": round(correct / len(words), 4), "phone_error_rate": round(edits / total, 4)}
 
 
-def distance(found, true):
-    """Least number of edits between two lists."""
-    row = list(range(len(true) + 1))
-    for i, a in enumerate(found, 1):
-        before, row[0] = row[0], i
-        for j, b in enumerate(true, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
+def edit_distance(predicted, truth):
+    """Returns the Levenshtein distance of two lists."""
+    row = list(range(len(truth) + 1))
+    for i, a in enumerate(predicted, 1):
+        diagonal, row[0] = row[0], i
+        for j, b in enumerate(truth, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != b))
     return row[-1]
 
 
-def agreement(items):
-    """Largest difference of the sound of the two variants on the official runtime."""
-    one, two = speaking.Speaker("xnnpack"), speaking.Speaker("portable")
-    return float(max(np.abs(one.say(item.clause) - two.say(item.clause)).max() for item in items))
+def variant_difference(items):
+    """Returns the largest difference of the sound of the two variants on the official runtime."""
+    xnnpack, portable = synthesizer.Synthesizer("xnnpack"), synthesizer.Synthesizer("portable")
+    return float(max(np.abs(xnnpack.synthesize(item.clause) - portable.synthesize(item.clause)).max()
+                     for item in items))
 
 
-def bench(arguments, *more):
-    return json.loads(subprocess.run([arguments.bench, *more, "--json"], check=True, capture_output=True, text=True).stdout)
+def run_bench(arguments, *more):
+    command = [arguments.bench, *more, "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def speak_all(arguments, name, texts, *more):
-    """Sounds of texts by the node's own module on our runtime, and its table of times."""
+def synthesize_texts(arguments, name, texts):
+    """Synthesizes texts with the module of the node on our runtime.
+
+    Returns WAV files and measured times.
+    """
     folder = os.path.join(WORK, name)
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "list.txt")
     with open(path, "w") as file:
         file.write("\n".join(texts) + "\n")
-    table = bench(arguments, "tts", "--model", package.PACKAGE, path, "--output", folder, *more)[0]["rows"][0]
+    table = run_bench(arguments, "tts", "--model", package.PACKAGE, path, "--output", folder)[0]["rows"][0]
     return [os.path.join(folder, f"{i + 1:04}.wav") for i in range(len(texts))], table
 
 
-def times(arguments, items):
-    """Cost on our runtime, and how far its sound is from that of the official one."""
+def measure_our_runtime(arguments, items):
+    """Measures times on our runtime, and the difference of its sound from that of the official one.
+    """
     texts = [item.clause.text() for item in items]
-    paths, table = speak_all(arguments, "said", texts)
-    speaker = speaking.Speaker("xnnpack")
-    apart = []
-    # The product reads "pm" as two words, letter by letter, these clauses as one.
-    same = [(path, item) for path, item in zip(paths, items) if "pm" not in item.clause.words]
-    for path, item in same[:100]:
-        ours, theirs = read_wav(path), speaker.say(item.clause)
-        apart.append(float(np.abs(ours[:len(theirs)] - theirs).max()))
-    return {"sentences": int(table["sentences"]), "sound_s": table["sound s"], "real_time": table["real time"],
-            "first_chunk_ms_median": table["first chunk ms, median"], "first_chunk_ms_95": table["95 %"],
-            "first_chunk_ms_longest": table["longest"]}, {"clauses": len(apart), "largest_difference_of_sound": max(apart)}
+    paths, table = synthesize_texts(arguments, "said", texts)
+    voice = synthesizer.Synthesizer("xnnpack")
+    differences = []
+    # Our text normalization reads "pm" as two letters, the clauses as one word.
+    comparable = [(path, item) for path, item in zip(paths, items) if "pm" not in item.clause.words]
+    for path, item in comparable[:COMPARED_CLAUSES]:
+        ours, official = read_wav(path), voice.synthesize(item.clause)
+        differences.append(float(np.abs(ours[:len(official)] - official).max()))
+    times = {"sentences": int(table["sentences"]), "sound_s": table["sound s"], "real_time_factor": table["real time"],
+             "first_chunk_ms_median": table["first chunk ms, median"], "first_chunk_ms_p95": table["95 %"],
+             "first_chunk_ms_max": table["longest"]}
+    return times, {"clauses": len(differences), "largest_difference_of_sound": max(differences)}
 
 
 def assistant_sentences(count):
-    """Sentences of the recogniser's test that its vocabulary has whole, each once."""
+    """Returns distinct sentences of the test split of asr/grammar.py."""
     sys.path.append(os.path.join(sentences.HERE, "../asr"))
     import grammar
-    rng, found = np.random.default_rng(90001), {}
-    while len(found) < count:
-        found[grammar.sentence(rng, "test", False)] = None
-    return list(found)
+    rng, drawn = np.random.default_rng(READ_BACK_SEED), {}
+    while len(drawn) < count:
+        drawn[grammar.sentence(rng, "test", False)] = None
+    return list(drawn)
 
 
 def read_back(arguments):
-    """Word error rates of the recogniser on the teacher, who reads text, and on the voice, with its decoder and without."""
-    texts = assistant_sentences(READ_BACK)
-    ours, _ = speak_all(arguments, "read", texts)
-    folder = os.path.dirname(ours[0])
+    """Measures the word error rate of the recognizer on the teacher and on the voice, with and
+    without its decoder.
+    """
+    texts = assistant_sentences(READ_BACK_SENTENCES)
+    paths, _ = synthesize_texts(arguments, "read", texts)
+    folder = os.path.dirname(paths[0])
     engine, lines = phones.espeak(), []
     for i, text in enumerate(texts):
         teacher = resample_poly(engine.say(text + ".")[0], 320, 441).astype(np.float32) * corpus.GAIN
-        for name, sound in (("teacher", teacher), ("voice", read_wav(ours[i]))):
+        for name, sound in (("teacher", teacher), ("voice", read_wav(paths[i]))):
             file = f"{name}-{i + 1:04}.wav"
             loud = np.flatnonzero(np.abs(sound) > 0.003)
             sound = sound[loud[0]:loud[-1] + 1]
@@ -165,18 +185,18 @@ def read_back(arguments):
     path = os.path.join(folder, "heard.tsv")
     with open(path, "w") as file:
         file.write("\n".join(lines) + "\n")
-    found = {"sentences": len(texts)}
+    result = {"sentences": len(texts)}
     for name, more in (("with_decoder", []), ("greedy", ["--set", "lexicon=false"])):
-        command = [arguments.recogniser or arguments.bench, "asr", path, "--json", *more]
-        command += ["--model", arguments.recogniser_package]
+        command = [arguments.recognizer or arguments.bench, "asr", path, "--json", *more]
+        command += ["--model", arguments.recognizer_package]
         rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)[0]["rows"]
-        found[name] = {row["set"]: row["WER %"] for row in rows}
-    return found
+        result[name] = {row["set"]: row["WER %"] for row in rows}
+    return result
 
 
-def samples(arguments):
-    """Ten sentences as WAV files."""
-    paths, _ = speak_all(arguments, "samples", SAMPLES)
+def write_samples(arguments):
+    """Writes ten sentences as WAV files."""
+    paths, _ = synthesize_texts(arguments, "samples", SAMPLES)
     print("\n".join(f"{os.path.normpath(path)}: {text}" for path, text in zip(paths, SAMPLES)))
 
 
@@ -195,33 +215,33 @@ def measure_sound(arguments):
     if not os.path.exists(os.path.join(WORK, "test.pickle")):
         corpus.build(arguments.seed, ["test"])
     items = corpus.load("test")[:arguments.items]
-    speaker = speaking.Speaker("xnnpack")
+    voice = synthesizer.Synthesizer("xnnpack")
     start = time.time()
-    quality = {"measured_with": "tools/zoo/tts/evaluate.py",
-               "measured_on": "Clauses of sentence templates and random word strings that training never saw, said by the teacher, espeak-ng's "
-                              "American voice. The spectral distance is the root mean square over 80 mel bands of 10 ms, in dB, its mean over "
-                              "speech, with the teacher's durations; pitch where both have one."}
-    quality["likeness"] = likeness(speaker, items)
-    print(quality["likeness"], f"{time.time() - start:.0f} s", flush=True)
-    quality["spelling_of_unknown_words"] = words(speaker)
-    quality["xnnpack_portable_difference"] = agreement(items[:20])
-    print(quality["spelling_of_unknown_words"], quality["xnnpack_portable_difference"], flush=True)
+    quality = {"measured_with": "tools/zoo/tts/evaluate.py", "measured_on": MEASURED_ON}
+    quality["distance_from_teacher"] = teacher_distance(voice, items)
+    print(quality["distance_from_teacher"], f"{time.time() - start:.0f} s", flush=True)
+    quality["g2p_of_held_out_words"] = g2p_accuracy(voice)
+    quality["xnnpack_portable_difference"] = variant_difference(items[:COMPARED_VARIANT_CLAUSES])
+    print(quality["g2p_of_held_out_words"], quality["xnnpack_portable_difference"], flush=True)
     if arguments.bench:
-        quality["on_our_runtime"], quality["official_runtime"] = times(arguments, items)
-        print(quality["on_our_runtime"], quality["official_runtime"], flush=True)
+        quality["our_runtime"], quality["official_runtime"] = measure_our_runtime(arguments, items)
+        print(quality["our_runtime"], quality["official_runtime"], flush=True)
     return quality
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=600, help="test clauses")
-    parser.add_argument("--seed", type=int, default=1, help="of the clauses, where they are not made yet")
-    parser.add_argument("--bench", default=os.path.join(ROOT, "target/release/afferent-bench"), help="afferent-bench; empty to leave our runtime out")
-    parser.add_argument("--read-back", action="store_true", help="let the recogniser read the voice and the teacher")
-    parser.add_argument("--only-read-back", action="store_true", help="keep the other figures")
-    parser.add_argument("--recogniser", help="another afferent-bench for the recogniser")
-    parser.add_argument("--recogniser-package", default=os.path.join(ROOT, "pipelines", "models", "asr"), help="of the recogniser")
-    parser.add_argument("--samples", action="store_true", help="only write ten samples")
+    parser.add_argument("--items", type=int, default=600, help="number of test clauses")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the test clauses, if they do not exist yet")
+    parser.add_argument("--bench", default=os.path.join(ROOT, "target/release/afferent-bench"),
+                        help="path of afferent-bench; empty to skip measurements on our runtime")
+    parser.add_argument("--read-back", action="store_true",
+                        help="also measure the word error rate of the recognizer on the voice and the teacher")
+    parser.add_argument("--only-read-back", action="store_true", help="measure the word error rate only")
+    parser.add_argument("--recognizer", help="afferent-bench that runs the recognizer, if not the same")
+    parser.add_argument("--recognizer-package", default=os.path.join(ROOT, "pipelines", "models", "asr"),
+                        help="package of the recognizer")
+    parser.add_argument("--samples", action="store_true", help="write ten sample sentences only")
     torch.set_num_threads(1)
     given = parser.parse_args()
-    samples(given) if given.samples else measure(given)
+    write_samples(given) if given.samples else measure(given)

@@ -1,4 +1,6 @@
-"""Measures the shipped turn detector on voices, sentences and noises that training never heard; fills model.yaml."""
+"""Measures the shipped turn detector on held-out voices, sentences and noises, and updates
+model.yaml.
+"""
 import argparse
 import os
 import shlex
@@ -6,26 +8,28 @@ import subprocess
 import tempfile
 import time
 
+import corpus
 import numpy as np
-import pauses
 import yaml
+from corpus import WINDOW
 from paths import PACKAGE, ROOT
-from pauses import WINDOW
-from train import area
+from train import area_under_roc
 
 import sounds
 from cards import write_card
-from speech import ACTIVE_LEVEL, RATE
+from speech import ACTIVE_RMS, SAMPLE_RATE
 
 SEED = 90501
-SILENCE = 200 * RATE // 1000
+# Silence after the end of speech, in samples.
+SILENCE = 200 * SAMPLE_RATE // 1000
 LEVEL_DB = (-12, 6)
 CONDITIONS = {"clean": None, "15dB": 15}
-COMPARED = 20
+COMPARED_ITEMS = 20
 MEASURED_ON = (
-    "Synthetic speech of 12 voice variants in 2 accents, sentences and noises, none of them in training; half of the items end a sentence, "
-    "half pause in it: with a comma's intonation, cut between two words, or with a filler, most of which training never heard. Noise is white, "
-    "pink, a machine or rain. accuracy, false_cuts (pauses taken for ends) and missed_ends are at the threshold of the decision.")
+    "Synthetic speech: 12 voice variants in 2 accents, sentences and noises, all held out from training. Half "
+    "of the items end a sentence; half pause in it: with the intonation of a comma, cut between two words, or "
+    "with a filler, mostly a held-out one. Noise is white, pink, a machine or rain. accuracy, false_cuts "
+    "(pauses detected as ends) and missed_ends are at the threshold of the decision.")
 
 
 class Program:
@@ -42,51 +46,53 @@ class Program:
         return float(self.method.execute([torch.from_numpy(sound)[None]])[0])
 
 
-def items(count):
-    """(sound, whether it is an end, kind) of test items, clean, and the same in noise."""
-    pauses.use_voices("test")
-    rng, recipes = np.random.default_rng(SEED), list(sounds.TEST_NOISES.values())
-    made = {name: [] for name in CONDITIONS}
+def draw_items(count):
+    """Returns test items (sound, is an end, kind) of each condition."""
+    corpus.use_voices("test")
+    rng, generators = np.random.default_rng(SEED), list(sounds.TEST_NOISES.values())
+    items = {name: [] for name in CONDITIONS}
     for _ in range(count):
-        item = pauses.draw(rng, "test")
+        item = corpus.draw_ending(rng, "test")
         clean = item.sound[SILENCE:SILENCE + WINDOW]
-        noise = recipes[rng.integers(len(recipes))](rng, WINDOW)
+        noise = generators[rng.integers(len(generators))](rng, WINDOW)
         gain = 10 ** (rng.uniform(*LEVEL_DB) / 20)
         for name, snr_db in CONDITIONS.items():
-            sound = clean if snr_db is None else clean + noise * ACTIVE_LEVEL * 10 ** (-snr_db / 20)
-            made[name].append(((sound * gain).astype(np.float32), item.ends, item.kind))
-    return made
+            sound = clean if snr_db is None else clean + noise * ACTIVE_RMS * 10 ** (-snr_db / 20)
+            items[name].append(((sound * gain).astype(np.float32), item.is_end, item.kind))
+    return items
 
 
-def ours(afferent, path, sound):
-    """The answer of our runtime."""
+def run_ours(afferent, path, sound):
+    """Returns the probability on our runtime."""
     with tempfile.TemporaryDirectory() as folder:
         np.save(os.path.join(folder, "sound.npy"), sound[None])
-        subprocess.run([*afferent, "model", "run", path, "--input", os.path.join(folder, "sound.npy"), "--output-dir", folder],
-                       check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
+        subprocess.run([*afferent, "model", "run", path, "--input", os.path.join(folder, "sound.npy"),
+                        "--output-dir", folder], check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
         return float(np.load(os.path.join(folder, "output_0.npy")).reshape(-1)[0])
 
 
-def figures(found, rows, threshold):
-    ends, kinds = np.array([ends for _, ends, _ in rows]), np.array([kind for _, _, kind in rows])
-    said = found >= threshold
-    wrong = {f"wrong_of_{kind}": round(float((said != ends)[kinds == kind].mean()), 4) for kind in ("end", *pauses.PAUSES)}
-    return {"items": len(rows), "area_under_roc": round(float(area(found, ends.astype(float))), 4),
-            "accuracy": round(float((said == ends).mean()), 4), "false_cuts": round(float(said[~ends].mean()), 4),
-            "missed_ends": round(float((~said)[ends].mean()), 4), **wrong}
+def scores(probs, items, threshold):
+    ends, kinds = np.array([is_end for _, is_end, _ in items]), np.array([kind for _, _, kind in items])
+    predicted = probs >= threshold
+    by_kind = {f"error_rate_{kind}": round(float((predicted != ends)[kinds == kind].mean()), 4)
+               for kind in ("end", *corpus.PAUSE_KINDS)}
+    return {"items": len(items), "area_under_roc": round(float(area_under_roc(probs, ends.astype(float))), 4),
+            "accuracy": round(float((predicted == ends).mean()), 4),
+            "false_cuts": round(float(predicted[~ends].mean()), 4),
+            "missed_ends": round(float((~predicted)[ends].mean()), 4), **by_kind}
 
 
 def measure(count, afferent, threshold):
-    made, portable, xnnpack = items(count), Program("portable"), Program("xnnpack")
+    items, portable, xnnpack = draw_items(count), Program("portable"), Program("xnnpack")
     quality = {"measured_with": "tools/zoo/turn/evaluate.py", "measured_on": MEASURED_ON}
     start = time.perf_counter()
-    for name, rows in made.items():
-        quality[name] = figures(np.array([xnnpack(sound) for sound, _, _ in rows]), rows, threshold)
+    for name, rows in items.items():
+        quality[name] = scores(np.array([xnnpack(sound) for sound, _, _ in rows]), rows, threshold)
     quality["call_ms_official_xnnpack"] = round((time.perf_counter() - start) * 1000 / (2 * count), 2)
-    some = [sound for sound, _, _ in made["15dB"][:COMPARED]]
-    quality["xnnpack_portable_difference"] = float(f"{max(abs(portable(s) - xnnpack(s)) for s in some):.1e}")
+    compared = [sound for sound, _, _ in items["15dB"][:COMPARED_ITEMS]]
+    quality["xnnpack_portable_difference"] = float(f"{max(abs(portable(s) - xnnpack(s)) for s in compared):.1e}")
     quality["difference_from_official_runtime"] = {
-        name: float(f"{max(abs(ours(afferent, program.path, s) - program(s)) for s in some):.1e}")
+        name: float(f"{max(abs(run_ours(afferent, program.path, s) - program(s)) for s in compared):.1e}")
         for name, program in (("portable", portable), ("xnnpack", xnnpack))}
     return quality
 

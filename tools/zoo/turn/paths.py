@@ -1,4 +1,4 @@
-"""Where things are; importing this lets the turn detector use the zoo's shared modules, and the recogniser's grammar."""
+"""Paths of the turn detector. Importing this module makes the modules of tools/zoo importable."""
 import os
 import sys
 
@@ -7,7 +7,7 @@ ZOO = os.path.dirname(HERE)
 ROOT = os.path.dirname(os.path.dirname(ZOO))
 WORK = os.path.join(ZOO, "work", "turn")
 PACKAGE = os.path.join(ROOT, "pipelines", "models", "turn")
+GRAMMAR = os.path.join(ZOO, "asr", "grammar.py")
 
-# Behind this folder, whose train.py and evaluate.py come first.
+# Appended, so that train.py and evaluate.py of this folder take precedence.
 sys.path.append(ZOO)
-GRAMMAR = os.path.join(ZOO, "asr")

@@ -1,33 +1,36 @@
-"""Says clauses with the shipped program on the official runtime, window by window as the node does."""
+"""Synthesizes clauses with the shipped program on the official runtime, window by window as the
+node does.
+"""
 import os
 
 import numpy as np
 import torch
 from executorch.runtime import Runtime
 
+import excitation
+import g2p
 import networks
 import phones
-import source
-import spelling
-from corpus import HOP, LEAD_S, MELS, RATE, TAIL_S
+from corpus import HOP, LEAD_S, MELS, SAMPLE_RATE, TAIL_S
 from package import HOPS, PACKAGE, STEPS, TOKENS
 
 CONTEXT = phones.CONTEXT
 SILENT_BAND = -2.0
 NOISE_SEED = 1
-PAUSE_S = {",": 0.1, ".": 0.25, "?": 0.25, "!": 0.25}
 
 
 def read_lexicon():
-    """(words, number of each phone, names of the speller's columns) of the package's lexicon.txt."""
+    """Reads lexicon.txt of the package: words, index of each phone, names of the columns of the G2P
+    network.
+    """
     with open(os.path.join(PACKAGE, "lexicon.txt")) as file:
         lines = [line.split("\t") for line in file.read().splitlines()]
     symbols = {name: i + 2 for i, name in enumerate(lines[0][1].split(" "))}
     return {line[0]: line[1].split(" ") for line in lines[2:]}, symbols, [""] + lines[1][1].split(" ")
 
 
-def noise_rows(first, hops):
-    """The noise of the node: SplitMix64 from a seed for each hop."""
+def node_noise(first, hops):
+    """Returns the noise of the node: SplitMix64 with a seed for each hop."""
     hop = (np.arange(first, first + hops).astype(np.int64)).view(np.uint64)
     with np.errstate(over="ignore"):
         state = np.uint64(NOISE_SEED) ^ (hop * np.uint64(0xd6e8feb86659fd93))
@@ -37,10 +40,10 @@ def noise_rows(first, hops):
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
         mixed ^= mixed >> np.uint64(31)
     uniform = (mixed >> np.uint64(40)).astype(np.float32) / (1 << 24)
-    return (uniform - 0.5) * np.float32(source.NOISE_AMPLITUDE * 12 ** 0.5)
+    return (uniform - 0.5) * np.float32(excitation.NOISE_AMPLITUDE * 12 ** 0.5)
 
 
-class Speaker:
+class Synthesizer:
     """A variant of the package."""
 
     def __init__(self, variant="xnnpack"):
@@ -52,19 +55,20 @@ class Speaker:
         outputs = self.methods[method].execute([torch.from_numpy(np.ascontiguousarray(x)) for x in inputs])
         return [output.numpy().copy() for output in outputs]
 
-    def spell(self, word):
-        """Phones of a word by the small network."""
-        ids = np.zeros((1, networks.LONGEST_WORD), np.int64)
-        ids[0, :len(word)] = spelling.letters(word)
+    def to_phones(self, word):
+        """Returns the phones of a word by the G2P network."""
+        ids = np.zeros((1, networks.MAX_WORD_LETTERS), np.int64)
+        ids[0, :len(word)] = g2p.letter_ids(word)
         best = self.run("spell", ids, (ids > 0).astype(np.float32)[:, None])[0][0, :2 * len(word)].argmax(1)
         return [self.columns[b] for i, b in enumerate(best) if b and (i == 0 or b != best[i - 1])]
 
     def tokens(self, clause):
-        known = {word: self.words[word] if word in self.words else self.spell(word) for word in clause.words}
-        return phones.tokens(phones.phrase(clause.words, known), self.symbols)
+        lexicon = {word: self.words[word] if word in self.words else self.to_phones(word) for word in clause.words}
+        return phones.clause_tokens(phones.clause_phones(clause.words, lexicon), self.symbols)
 
     def encode(self, tokens, features):
-        """What the encoder says of each token, [HIDDEN, tokens], and its seconds."""
+        """Returns the hidden vector of each token, [HIDDEN, tokens], and its duration in seconds.
+        """
         hidden, seconds = np.zeros((networks.HIDDEN, len(tokens)), np.float32), np.zeros(len(tokens), np.float32)
         start = done = 0
         while done < len(tokens):
@@ -73,15 +77,17 @@ class Speaker:
             ids, rows = np.zeros((1, TOKENS), np.int64), np.zeros((1, TOKENS, phones.FEATURES), np.float32)
             ids[0, :inside] = [token.phone for token in tokens[start:start + inside]]
             rows[0, :inside] = features[start:start + inside]
-            said, lasts = self.run("forward", ids, rows, (np.arange(TOKENS) < inside).astype(np.float32)[None, None])
-            hidden[:, done:until], seconds[done:until] = said[0, :, done - start:until - start], lasts[0, done - start:until - start]
+            mask = (np.arange(TOKENS) < inside).astype(np.float32)[None, None]
+            window_hidden, window_seconds = self.run("forward", ids, rows, mask)
+            hidden[:, done:until] = window_hidden[0, :, done - start:until - start]
+            seconds[done:until] = window_seconds[0, done - start:until - start]
             done, start = until, max(0, until - CONTEXT)
         return hidden, seconds
 
     def decode(self, hidden, seconds):
-        """Spectrum, [MELS + 2, hops], as the decoder gives it."""
-        token, places = networks.placed(seconds)
-        of_hop = np.concatenate([hidden[:, token], places.T])
+        """Returns the spectrum of the decoder: [MELS + 2, hops]."""
+        token, positions = networks.expand_durations(seconds)
+        of_hop = np.concatenate([hidden[:, token], positions.T])
         rows, hops = of_hop.shape
         expanded = of_hop.reshape(rows, hops // 2, 2).transpose(2, 0, 1).reshape(2 * rows, hops // 2)
         payload, parts = STEPS - 2 * CONTEXT, []
@@ -89,37 +95,38 @@ class Speaker:
             steps = np.arange(first, first + STEPS)
             inside = (steps >= 0) & (steps < hops // 2)
             window = np.where(inside, expanded[:, steps.clip(0, hops // 2 - 1)], 0).astype(np.float32)
-            found = self.run("spectrum", window[None], inside.astype(np.float32)[None, None])[0][0]
-            parts.append(found[:, 2 * CONTEXT:2 * (CONTEXT + payload)])
+            spectrum = self.run("spectrum", window[None], inside.astype(np.float32)[None, None])[0][0]
+            parts.append(spectrum[:, 2 * CONTEXT:2 * (CONTEXT + payload)])
         return np.concatenate(parts, 1)[:, :hops]
 
-    def sound(self, spectrum, pitch):
-        """Sound of a spectrum and a pitch in hertz."""
+    def vocode(self, spectrum, pitch):
+        """Returns the sound of a spectrum and a pitch in hertz."""
         hops, payload, parts = len(pitch), HOPS - 2 * CONTEXT, []
-        value, voiced = networks.pitch_feature(pitch)
-        condition = np.concatenate([spectrum[:MELS], value[None], voiced[None]])
+        log_pitch, voiced = networks.pitch_features(pitch)
+        condition = np.concatenate([spectrum[:MELS], log_pitch[None], voiced[None]])
         silent = np.array([SILENT_BAND] * MELS + [0, 0], np.float32)
-        pulses = source.pulses(pitch)
+        pulses = excitation.pulses(pitch)
         for first in range(-CONTEXT, hops - CONTEXT, payload):
             at = np.arange(first, first + HOPS)
             inside = (at >= 0) & (at < hops)
             window = np.where(inside, condition[:, at.clip(0, hops - 1)], silent[:, None]).astype(np.float32)
-            found = self.run("sound", window[None], source.pulse_spectra(*pulses, first, HOPS)[None], noise_rows(first, HOPS)[None])[0][0]
-            parts.append(found[CONTEXT:CONTEXT + payload].reshape(-1))
+            pulse_spectra = excitation.pulse_spectra(*pulses, first, HOPS)
+            sound = self.run("sound", window[None], pulse_spectra[None], node_noise(first, HOPS)[None])[0][0]
+            parts.append(sound[CONTEXT:CONTEXT + payload].reshape(-1))
         return np.concatenate(parts)[:hops * HOP].clip(-1, 1)
 
-    def say(self, clause):
-        """Sound of a clause."""
+    def synthesize(self, clause):
+        """Returns the sound of a clause."""
         tokens = self.tokens(clause)
-        hidden, seconds = self.encode(tokens, phones.features(tokens, clause.mark))
+        hidden, seconds = self.encode(tokens, phones.token_features(tokens, clause.mark))
         seconds[0], seconds[-1] = LEAD_S, TAIL_S
-        hops = int(np.ceil(seconds.sum(dtype=np.float64) * RATE / HOP / 2 - 1e-6)) * 2
-        seconds[-1] = hops * HOP / RATE - seconds[:-1].sum(dtype=np.float64)
+        hops = int(np.ceil(seconds.sum(dtype=np.float64) * SAMPLE_RATE / HOP / 2 - 1e-6)) * 2
+        seconds[-1] = hops * HOP / SAMPLE_RATE - seconds[:-1].sum(dtype=np.float64)
         spectrum = self.decode(hidden, seconds)
-        return self.sound(spectrum, pitch_of_spectrum(spectrum))
+        return self.vocode(spectrum, predicted_pitch(spectrum))
 
 
-def pitch_of_spectrum(spectrum):
-    """Pitch in hertz that the decoder means, 0 for none."""
-    hertz = networks.PITCH_CENTRE_HZ * np.exp((spectrum[-2] / networks.PITCH_SCALE).clip(-1, 1.5))
+def predicted_pitch(spectrum):
+    """Returns the pitch in hertz that the decoder predicts, 0 where unvoiced."""
+    hertz = networks.PITCH_CENTER_HZ * np.exp((spectrum[-2] / networks.PITCH_SCALE).clip(-1, 1.5))
     return np.where(spectrum[-1] > 0, hertz, 0).astype(np.float32)
