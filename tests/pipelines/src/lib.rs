@@ -7,9 +7,9 @@ mod captions;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
-mod language;
+mod images;
 #[cfg(test)]
-mod pictures;
+mod language;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `pictures.yaml`: pictures are written, recorded and replayed bit by bit.
+//! `images.yaml`: images are written, recorded and replayed bit-exactly.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -10,22 +10,22 @@ use afferent_spec::{CheckedGraph, LoadOptions, load_and_check};
 
 use crate::bench::{Keep, catalog, pipelines, services};
 
-const PICTURES: usize = 6;
+const IMAGES: usize = 6;
 
-/// The graph with pictures of `format` that are written to `folder`.
+/// Loads the graph with images of `format` that are written to `folder`.
 fn graph(format: &str, folder: &Path) -> CheckedGraph {
     let set = vec![
         format!("pattern.format={format}"),
-        format!("pattern.count={PICTURES}"),
+        format!("pattern.count={IMAGES}"),
         format!("files.path={}", folder.display()),
     ];
     let options = LoadOptions { set, ..LoadOptions::default() };
-    let checked = load_and_check(&pipelines("pictures.yaml"), &options, &catalog(), &services());
+    let checked = load_and_check(&pipelines("images.yaml"), &options, &catalog(), &services());
     checked.unwrap_or_else(|faults| panic!("{faults}")).graph
 }
 
-/// Runs on the virtual clock; the pictures of the source.
-fn pictures(graph: &CheckedGraph, observer: Arc<dyn Observer>) -> Vec<(i64, Image)> {
+/// Runs the graph on the virtual clock and returns the images of the source.
+fn source_images(graph: &CheckedGraph, observer: Arc<dyn Observer>) -> Vec<(i64, Image)> {
     let keep = Keep::of(&["pattern"]);
     let observers = vec![observer, keep.clone() as Arc<dyn Observer>];
     let options = RunOptions { clock: ClockKind::Virtual, observers, ..RunOptions::default() };
@@ -37,20 +37,20 @@ fn pictures(graph: &CheckedGraph, observer: Arc<dyn Observer>) -> Vec<(i64, Imag
 
 fn replay(recording: &Recording, graph: &CheckedGraph) -> (Vec<(i64, Image)>, Vec<StreamVerdict>) {
     let compare = Compare::new(graph, Some(recording)).unwrap();
-    let pictures = pictures(graph, compare.clone());
-    (pictures, compare.verdicts())
+    let images = source_images(graph, compare.clone());
+    (images, compare.verdicts())
 }
 
 #[test]
-fn pictures_of_every_format_are_replayed_bit_by_bit() {
+fn images_of_every_format_are_replayed_bit_exactly() {
     for format in PixelFormat::WORDS {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.mcap");
         let mut graph = graph(format, &folder.path().join("files"));
         let recorder = Recorder::create(&path, &graph, &RecordOptions::default()).unwrap();
-        let live = pictures(&graph, recorder.clone());
+        let live = source_images(&graph, recorder.clone());
         let report = recorder.finish();
-        assert_eq!((report.written(), report.dropped()), (PICTURES as u64, 0), "{report:?}");
+        assert_eq!((report.written(), report.dropped()), (IMAGES as u64, 0), "{report:?}");
         let raw: usize = live.iter().map(|(_, image)| image.bytes().len()).sum();
         assert!(report.bytes < raw as u64 / 4, "{format}: {} bytes of {raw}", report.bytes);
 
@@ -67,21 +67,21 @@ fn pictures_of_every_format_are_replayed_bit_by_bit() {
 }
 
 #[test]
-fn a_replay_of_other_pictures_is_found() {
+fn a_replay_of_different_images_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.mcap");
     let graph_of = |format| graph(format, &folder.path().join("files"));
     let recorder = Recorder::create(&path, &graph_of("rgb8"), &RecordOptions::default()).unwrap();
-    pictures(&graph_of("rgb8"), recorder.clone());
+    source_images(&graph_of("rgb8"), recorder.clone());
     recorder.finish();
     let recording = Recording::open(&path).unwrap();
     let (_, verdicts) = replay(&recording, &graph_of("rgb8"));
-    assert!(verdicts[0].is_equal(), "the source sends the same again");
+    assert!(verdicts[0].is_equal(), "the source sends the same images again");
     let (_, verdicts) = replay(&recording, &graph_of("bgr8"));
     assert_eq!(verdicts[0].difference.map(|difference| difference.packet), Some(0));
 }
 
-/// Sends pictures as they come, but the bytes of their pixels inverted.
+/// Inverts the bytes of the pixels of each image.
 struct Negative;
 
 const IN: In<Image> = In::new("images");
@@ -110,7 +110,7 @@ impl Node for Negative {
 }
 
 #[test]
-fn what_nodes_make_of_replayed_pictures_is_as_recorded() {
+fn outputs_for_replayed_images_match_the_recording() {
     const GRAPH: &str = "afferent: 1
 name: negatives
 nodes:
@@ -125,7 +125,7 @@ nodes:
     let checked = load_and_check(&file, &LoadOptions::default(), &nodes, &services());
     let mut graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
     let recorder = Recorder::create(&path, &graph, &RecordOptions::default()).unwrap();
-    pictures(&graph, recorder.clone());
+    source_images(&graph, recorder.clone());
     let report = recorder.finish();
     assert_eq!((report.written(), report.dropped()), (40, 0), "{report:?}");
     let recording = Recording::open(&path).unwrap();
@@ -137,12 +137,12 @@ nodes:
 }
 
 #[test]
-fn every_picture_becomes_a_file() {
+fn every_image_is_written_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let files = folder.path().join("new/files");
     let graph = graph("mono16", &files);
-    let live = pictures(&graph, Compare::new(&graph, None).unwrap());
-    assert_eq!(fs::read_dir(&files).unwrap().count(), PICTURES);
+    let live = source_images(&graph, Compare::new(&graph, None).unwrap());
+    assert_eq!(fs::read_dir(&files).unwrap().count(), IMAGES);
     for (number, (_, image)) in live.iter().enumerate() {
         let file = fs::read(files.join(format!("{number:06}.png"))).unwrap();
         let mut written = Image::from_png(PixelFormat::Mono16, &file).unwrap();
