@@ -1,20 +1,20 @@
-//! The entry of the list of backends.
+//! The backend: availability and initialization.
 
 use afferent_core::{Backend, DelegateHandle, DelegateSource, Error};
 use afferent_simd::Isa;
 
 use crate::{
     blob,
-    delegate::Runner,
-    op::keep::LAYOUT,
-    plan::{Plan, fuse},
-    shape::{MOST_BYTES, Room},
+    delegate::XnnpackDelegate,
+    memory::{MAX_MEMORY_BYTES, MemoryBudget},
+    pack::weight_cache::PACKING_VERSION,
+    plan::{Plan, fusion},
 };
 
 /// The backend `XnnpackBackend`.
 pub const XNNPACK: &dyn Backend = &Xnnpack;
 
-/// The backend.
+/// XNNPACK backend on the kernels of `afferent-simd`.
 pub struct Xnnpack;
 
 impl Backend for Xnnpack {
@@ -27,14 +27,15 @@ impl Backend for Xnnpack {
     }
 
     fn layout(&self) -> (u32, &'static str) {
-        (LAYOUT, Isa::best().name())
+        (PACKING_VERSION, Isa::best().name())
     }
 
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
-        let mut graph = blob::read(source.blob, source.named_data)?;
-        fuse::nodes(&mut graph);
-        let room = Room::of(source.memory_limit.min(MOST_BYTES));
-        let plan = Plan::new(&graph, source.weight_cache, room)?;
-        Ok(DelegateHandle::Owned(Box::new(Runner::new(plan, source.memory_limit)?)))
+        let mut subgraph = blob::parse(source.blob, source.named_data)?;
+        fusion::run(&mut subgraph);
+        let budget = MemoryBudget::new(source.memory_limit.min(MAX_MEMORY_BYTES));
+        let plan = Plan::compile(&subgraph, source.weight_cache, budget)?;
+        let delegate = XnnpackDelegate::new(plan, source.memory_limit)?;
+        Ok(DelegateHandle::Owned(Box::new(delegate)))
     }
 }

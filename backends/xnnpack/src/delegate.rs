@@ -1,115 +1,126 @@
-//! The steps of a plan, run.
+//! Hot path: reshapes the operators of a plan for the inputs and runs them.
+
+mod convert;
+#[cfg(test)]
+mod tests;
 
 use std::{mem, ops::Range};
 
 use afferent_core::{
-    Args, Delegate, Error, KernelContext, MAX_DIMS, ScalarType, TensorMut, TensorView, Workers,
-    bf16, f16,
+    Args, Delegate, Error, KernelContext, MAX_DIMS, ScalarType, TensorMut, Workers,
 };
 use afferent_simd::Isa;
 
 use crate::{
-    graph::{Dtype, Role},
-    op::{Cx, Input, Scratch, quantised::MOST_INPUTS},
-    plan::{Home, Plan, Planned, Step, Store},
-    shape::{MISFIT, MOST_BYTES, Room, Shape, TOO_LARGE},
+    error::{SHAPE_MISMATCH, TENSOR_TOO_LARGE},
+    memory::{MAX_MEMORY_BYTES, MemoryBudget},
+    operator::{Input, MAX_INPUTS, RunContext, Scratch},
+    plan::{Location, Plan, PlannedValue, Step},
+    shape::Shape,
+    subgraph::Role,
 };
 
-/// Alignment of values.
+/// Alignment of values in memory.
 const ALIGNMENT: usize = 64;
 
-/// A plan, and what it needs to run on inputs of some sizes.
-pub(crate) struct Runner<'a> {
+/// A plan with its state for the input shapes of the last run.
+pub(crate) struct XnnpackDelegate<'a> {
     plan: Plan<'a>,
-    /// Values that are inputs, and their arguments.
+    /// Inputs: value index and argument index.
     inputs: Vec<(usize, usize)>,
-    /// Values that are outputs, and their arguments.
+    /// Outputs: value index and argument index.
     outputs: Vec<(usize, usize)>,
-    /// Of all values, for the inputs of the last run.
+    /// Shape of each value.
     shapes: Vec<Shape>,
-    /// Of all values, of these shapes: the bytes of those that have a slot in the memory of a run,
-    /// and as many from 0 on of those that lie elsewhere.
-    places: Vec<Range<usize>>,
-    /// Whether all shapes fit each other.
-    is_shaped: bool,
+    /// Byte range of each value. It is a range of the run memory for a value in a slot, and starts
+    /// at 0 for any other value.
+    ranges: Vec<Range<usize>>,
+    /// True if all operators are reshaped for `shapes`.
+    is_reshaped: bool,
     /// Bytes of all slots.
-    memory: usize,
-    /// Of slots, what steps prepare for shapes, and scratch memory together.
-    most_bytes: usize,
+    memory_bytes: usize,
+    /// Limit for slots, shape-dependent state of operators, and scratch memory together.
+    memory_limit: usize,
     scratch: Scratch,
-    /// See [`Cx::from_end`].
-    from_end: bool,
+    /// See [`RunContext::reverse_panels`].
+    reverse_panels: bool,
 }
 
-impl<'a> Runner<'a> {
+impl<'a> XnnpackDelegate<'a> {
     /// # Errors
-    /// When the sizes that the blob states do not fit each other, or they need more than
-    /// `most_bytes`.
-    pub(crate) fn new(plan: Plan<'a>, most_bytes: usize) -> Result<Self, Error> {
-        let arguments = |of: fn(Role) -> Option<usize>| {
+    /// If the shapes in the blob do not match each other, or need more than `memory_limit` bytes.
+    pub(crate) fn new(plan: Plan<'a>, memory_limit: usize) -> Result<Self, Error> {
+        let arguments = |argument: fn(Role) -> Option<usize>| {
             let values = plan.values.iter().enumerate();
-            values.filter_map(|(value, planned)| Some((value, of(planned.role)?))).collect()
+            values.filter_map(|(index, value)| Some((index, argument(value.role)?))).collect()
         };
-        let mut runner = Self {
+        let mut delegate = Self {
             inputs: arguments(Role::input),
             outputs: arguments(Role::output),
             shapes: plan.values.iter().map(|value| value.shape).collect(),
-            places: vec![],
+            ranges: vec![],
             plan,
-            is_shaped: false,
-            memory: 0,
-            most_bytes,
+            is_reshaped: false,
+            memory_bytes: 0,
+            memory_limit,
             scratch: Scratch::default(),
-            from_end: true,
+            reverse_panels: true,
         };
-        runner.shape()?;
-        Ok(runner)
+        delegate.reshape()?;
+        Ok(delegate)
     }
 
-    /// Finds the shapes of all values from those of the inputs, and places for them.
-    fn shape(&mut self) -> Result<(), Error> {
-        self.is_shaped = false;
-        let mut room = Room::of(self.most_bytes.min(MOST_BYTES));
-        room.take::<u8>(self.scratch.bytes())?;
+    /// Reshapes all operators for the input shapes, and assigns byte ranges to all values.
+    fn reshape(&mut self) -> Result<(), Error> {
+        self.is_reshaped = false;
+        let mut budget = MemoryBudget::new(self.memory_limit.min(MAX_MEMORY_BYTES));
+        budget.reserve::<u8>(self.scratch.bytes())?;
         for step in &mut self.plan.steps {
-            let mut inputs = [Shape::default(); MOST_INPUTS];
+            let mut inputs = [Shape::default(); MAX_INPUTS];
             for (shape, input) in inputs.iter_mut().zip(&step.inputs) {
                 *shape = self.shapes[*input];
             }
-            let found = step.op.shape(&inputs[..step.inputs.len()], &mut room);
-            self.shapes[step.output] = found.map_err(|error| step.fault(error))?;
+            let output = step.op.reshape(&inputs[..step.inputs.len()], &mut budget);
+            self.shapes[step.output] = output.map_err(|error| step.locate(error))?;
         }
-        let mut slots = vec![0_usize; self.plan.slots];
-        self.places.clear();
-        for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
-            let len = match value.home {
-                Home::Nowhere => 0,
-                _ => shape.numel()?.checked_mul(value.store.width()).ok_or(TOO_LARGE)?,
-            };
-            self.places.push(0..len);
-            if let Home::Slot(slot) = value.home {
-                slots[slot] = slots[slot].max(len);
-            }
-        }
-        self.memory = 0;
-        for slot in &mut slots {
-            let bytes = mem::replace(slot, self.memory);
-            let end = self.memory.checked_add(bytes).ok_or(TOO_LARGE)?;
-            self.memory = end.checked_next_multiple_of(ALIGNMENT).ok_or(TOO_LARGE)?;
-        }
-        for (value, place) in self.plan.values.iter().zip(&mut self.places) {
-            if let Home::Slot(slot) = value.home {
-                *place = slots[slot]..slots[slot] + place.len();
-            }
-        }
-        room.take::<u8>(self.memory)?;
-        self.scratch.room = room;
-        self.is_shaped = true;
+        self.assign_ranges()?;
+        budget.reserve::<u8>(self.memory_bytes)?;
+        self.scratch.budget = budget;
+        self.is_reshaped = true;
         Ok(())
     }
 
-    /// Takes the shapes of the inputs, and finds the others when one of them is new.
-    fn reshape(&mut self, args: &Args<'_>) -> Result<(), Error> {
+    /// Assigns byte ranges to all values. A slot is as large as the largest of its values.
+    fn assign_ranges(&mut self) -> Result<(), Error> {
+        let mut slots = vec![0_usize; self.plan.slots];
+        self.ranges.clear();
+        for (value, shape) in self.plan.values.iter().zip(&self.shapes) {
+            let size = value.compute_type.size();
+            let len = match value.location {
+                Location::Unused => 0,
+                _ => shape.numel()?.checked_mul(size).ok_or(TENSOR_TOO_LARGE)?,
+            };
+            self.ranges.push(0..len);
+            if let Location::Slot(slot) = value.location {
+                slots[slot] = slots[slot].max(len);
+            }
+        }
+        self.memory_bytes = 0;
+        for slot in &mut slots {
+            let bytes = mem::replace(slot, self.memory_bytes);
+            let end = self.memory_bytes.checked_add(bytes).ok_or(TENSOR_TOO_LARGE)?;
+            self.memory_bytes = end.checked_next_multiple_of(ALIGNMENT).ok_or(TENSOR_TOO_LARGE)?;
+        }
+        for (value, range) in self.plan.values.iter().zip(&mut self.ranges) {
+            if let Location::Slot(slot) = value.location {
+                *range = slots[slot]..slots[slot] + range.len();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the shapes of the input arguments, and reshapes the operators if one has changed.
+    fn reshape_for(&mut self, args: &Args<'_>) -> Result<(), Error> {
         for &(value, argument) in &self.inputs {
             let view = args.tensor(argument)?;
             let (order, shape) = (view.dim_order(), &mut self.shapes[value]);
@@ -118,94 +129,99 @@ impl<'a> Runner<'a> {
                 continue;
             }
             let mut sizes = [1; MAX_DIMS];
-            for (size_of, dim) in sizes.iter_mut().zip(order) {
-                *size_of = size(dim);
+            for (to, dim) in sizes.iter_mut().zip(order) {
+                *to = size(dim);
             }
-            let least = self.plan.values[value].shape.len().min(1);
-            let found = Shape::new(&sizes[..view.rank().max(least)]).ok_or(MISFIT)?;
+            // A rank-0 argument is a value of rank 1, if the blob states a rank.
+            let min_rank = self.plan.values[value].shape.len().min(1);
+            let found = Shape::new(&sizes[..view.rank().max(min_rank)]).ok_or(SHAPE_MISMATCH)?;
             found.numel()?;
-            // What fails before all is found has to be found next time.
-            self.is_shaped &= found == *shape;
+            // If a later step fails, the next run reshapes again.
+            self.is_reshaped &= found == *shape;
             *shape = found;
         }
-        if self.is_shaped { Ok(()) } else { self.shape() }
+        if self.is_reshaped { Ok(()) } else { self.reshape() }
     }
 
-    /// Runs the steps with this memory for their results.
+    /// Runs all steps. `memory` contains the slots.
     fn run(
         &mut self,
         workers: Option<&dyn Workers>,
         memory: &mut [u8],
         args: &mut Args<'_>,
     ) -> Result<(), Error> {
-        let Self { plan, inputs, outputs, shapes, places, scratch, from_end, .. } = self;
-        for &(value, argument) in &*inputs {
-            let planned = &plan.values[value];
-            if let Home::Slot(_) = planned.home {
-                let to = &mut memory[places[value].clone()];
-                widen(&args.tensor(argument)?, planned.dtype, to)?;
+        let Self { plan, inputs, outputs, shapes, ranges, scratch, reverse_panels, .. } = self;
+        for &(index, argument) in &*inputs {
+            let value = &plan.values[index];
+            if let Location::Slot(_) = value.location {
+                let to = &mut memory[ranges[index].clone()];
+                convert::load_input(&args.tensor(argument)?, value.datatype, to)?;
             }
         }
-        *from_end = !*from_end;
-        let mut cx = Cx { isa: Isa::best(), workers, scratch, from_end: *from_end };
-        for step in plan.steps.iter().filter(|step| !step.renames) {
-            let (to, before, behind, after) = match plan.values[step.output].home {
-                Home::Slot(_) => {
-                    // The result is no slot that the step reads.
-                    let Range { start, end } = places[step.output].clone();
+        *reverse_panels = !*reverse_panels;
+        let isa = Isa::best();
+        let mut cx = RunContext { isa, workers, scratch, reverse_panels: *reverse_panels };
+        for step in plan.steps.iter().filter(|step| !step.is_alias) {
+            let (output, before, after_start, after) = match plan.values[step.output].location {
+                Location::Slot(_) => {
+                    // No input of the step is in the slot of its output.
+                    let Range { start, end } = ranges[step.output].clone();
                     let (before, rest) = memory.split_at_mut(start);
                     let (out, after) = rest.split_at_mut(end - start);
-                    (To::Memory(out), &*before, end, &*after)
+                    (Output::Memory(out), &*before, end, &*after)
                 }
-                Home::Result(argument) => (To::Argument(argument), &*memory, 0, &[][..]),
-                _ => return Err(Error::Internal { reason: "a step has a place for its result" }),
+                Location::OutputArgument(argument) => {
+                    (Output::Argument(argument), &*memory, 0, &[][..])
+                }
+                _ => return Err(Error::Internal { reason: "each step output has a location" }),
             };
-            let values = Values { plan, shapes, places, before, behind, after };
-            values.run(&mut cx, step, args, to)?;
+            let values = Values { plan, shapes, ranges, before, after_start, after };
+            values.run_step(&mut cx, step, args, output)?;
         }
-        for &(value, argument) in &*outputs {
-            let planned = &plan.values[value];
-            if let Home::Slot(_) = planned.home {
-                let from = &memory[places[value].clone()];
-                narrow(from, planned.store, &mut args.out(argument)?)?;
+        for &(index, argument) in &*outputs {
+            let value = &plan.values[index];
+            if let Location::Slot(_) = value.location {
+                let from = &memory[ranges[index].clone()];
+                convert::store_output(from, value.compute_type, &mut args.out(argument)?)?;
             }
         }
         Ok(())
     }
 }
 
-impl Delegate for Runner<'_> {
+impl Delegate for XnnpackDelegate<'_> {
     fn num_inputs(&self) -> usize {
         self.plan.inputs
     }
 
     fn is_independent_along(&self, rank: usize, dim: usize) -> bool {
-        self.plan.rows.is_some_and(|rows| rows.are_apart(rank, dim))
+        self.plan.row_independence.is_some_and(|rows| rows.holds(rank, dim))
     }
 
     fn execute(&mut self, cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-        self.reshape(args)?;
+        self.reshape_for(args)?;
         let workers = cx.workers();
-        // Other delegates and kernels of the method use the same memory in their turn.
-        let memory = cx.scratch::<u8>(self.memory + ALIGNMENT)?;
-        let skip = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
-        let memory = &mut memory[skip..][..self.memory];
+        // The kernels and delegates of a method share this memory.
+        let memory = cx.scratch::<u8>(self.memory_bytes + ALIGNMENT)?;
+        let padding = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+        let memory = &mut memory[padding..][..self.memory_bytes];
         for &(value, argument) in &self.outputs {
-            resize(&mut args.out(argument)?, &self.shapes[value])?;
+            resize_output(&mut args.out(argument)?, &self.shapes[value])?;
         }
         self.run(workers, memory, args)
     }
 }
 
-/// Gives an output its sizes, which the graph has in the order of memory.
-fn resize(out: &mut TensorMut<'_, '_>, shape: &Shape) -> Result<(), Error> {
+/// Resizes an output argument. `shape` is in memory order, the sizes of the argument are in
+/// dimension order.
+fn resize_output(out: &mut TensorMut<'_, '_>, shape: &Shape) -> Result<(), Error> {
     let order = out.dim_order();
     let mut sizes = [1; MAX_DIMS];
     if order.is_empty() && shape.iter().all(|size| *size == 1) {
         return out.resize(&[]);
     }
     if order.len() != shape.len() {
-        return Err(MISFIT);
+        return Err(SHAPE_MISMATCH);
     }
     for (dim, size) in order.iter().zip(shape.iter()) {
         sizes[usize::from(*dim)] = *size;
@@ -213,9 +229,10 @@ fn resize(out: &mut TensorMut<'_, '_>, shape: &Shape) -> Result<(), Error> {
     out.resize(&sizes[..order.len()])
 }
 
-/// Where a step writes its result.
-enum To<'m> {
+/// Destination of a step.
+enum Output<'m> {
     Memory(&'m mut [u8]),
+    /// Output argument, by index.
     Argument(usize),
 }
 
@@ -223,139 +240,79 @@ enum To<'m> {
 struct Values<'r, 'a> {
     plan: &'r Plan<'a>,
     shapes: &'r [Shape],
-    places: &'r [Range<usize>],
-    /// The memory of a run before the result.
+    ranges: &'r [Range<usize>],
+    /// Memory before the output.
     before: &'r [u8],
-    /// That behind it, from this place on.
-    behind: usize,
+    /// Offset of `after` in the memory.
+    after_start: usize,
+    /// Memory after the output.
     after: &'r [u8],
 }
 
 impl Values<'_, '_> {
-    fn run(
+    fn run_step(
         &self,
-        cx: &mut Cx<'_>,
+        cx: &mut RunContext<'_>,
         step: &Step,
         args: &mut Args<'_>,
-        to: To<'_>,
+        output: Output<'_>,
     ) -> Result<(), Error> {
-        let mut inputs = [Input::NONE; MOST_INPUTS];
+        let mut inputs = [Input::EMPTY; MAX_INPUTS];
         for (input, value) in inputs.iter_mut().zip(&step.inputs) {
             *input = self.input(*value, args)?;
         }
         let inputs = &inputs[..step.inputs.len()];
-        match to {
-            To::Memory(out) => step.op.run(cx, inputs, out),
-            To::Argument(argument) => {
+        match output {
+            Output::Memory(out) => step.op.run(cx, inputs, out),
+            Output::Argument(argument) => {
                 let mut out = args.out(argument)?;
-                expect(argument, out.dtype(), scalar(self.plan.values[step.output].store))?;
+                let compute_type = self.plan.values[step.output].compute_type;
+                expect_type(argument, out.dtype(), convert::scalar_type(compute_type))?;
                 let out = out.bytes_mut()?;
-                if out.len() != self.places[step.output].len() {
-                    return Err(MISFIT);
+                if out.len() != self.ranges[step.output].len() {
+                    return Err(SHAPE_MISMATCH);
                 }
                 step.op.run(cx, inputs, out)
             }
         }
     }
 
-    fn input<'i, 'x: 'i>(&'i self, value: usize, args: &Args<'x>) -> Result<Input<'i>, Error> {
-        let found = &self.plan.values[value];
-        let bytes = match &found.home {
-            Home::Bytes(bytes) => bytes,
-            Home::Numbers(numbers) => bytemuck::cast_slice(numbers),
-            Home::Argument(argument) => argument_bytes(args, *argument, found)?,
-            Home::Slot(_) => self.bytes(&self.places[value]).ok_or(MISFIT)?,
-            Home::Result(_) | Home::Nowhere => {
-                return Err(Error::Internal { reason: "a step reads what lies somewhere" });
+    fn input<'i, 'x: 'i>(&'i self, index: usize, args: &Args<'x>) -> Result<Input<'i>, Error> {
+        let value = &self.plan.values[index];
+        let bytes = match &value.location {
+            Location::ConstantI8(bytes) => bytes,
+            Location::ConstantF32(floats) => bytemuck::cast_slice(floats),
+            Location::InputArgument(argument) => argument_bytes(args, *argument, value)?,
+            Location::Slot(_) => self.slot(&self.ranges[index]).ok_or(SHAPE_MISMATCH)?,
+            Location::OutputArgument(_) | Location::Unused => {
+                return Err(Error::Internal { reason: "each step input has a location" });
             }
         };
-        Ok(Input { shape: &self.shapes[value], bytes })
+        Ok(Input { shape: &self.shapes[index], bytes })
     }
 
-    /// The bytes of a place that is not the result's.
-    fn bytes(&self, place: &Range<usize>) -> Option<&[u8]> {
-        if place.end <= self.before.len() {
-            return self.before.get(place.clone());
+    /// Bytes of a range that does not overlap the output.
+    fn slot(&self, range: &Range<usize>) -> Option<&[u8]> {
+        if range.end <= self.before.len() {
+            return self.before.get(range.clone());
         }
-        self.after.get(place.start.checked_sub(self.behind)?..place.end.checked_sub(self.behind)?)
+        let start = range.start.checked_sub(self.after_start)?;
+        self.after.get(start..range.end.checked_sub(self.after_start)?)
     }
 }
 
-fn scalar(store: Store) -> ScalarType {
-    match store {
-        Store::F32 => ScalarType::Float,
-        Store::I8 => ScalarType::Char,
-        Store::I32 => ScalarType::Int,
-    }
-}
-
-/// The bytes of an argument that is read where it lies.
+/// Bytes of an input argument that needs no conversion.
 fn argument_bytes<'x>(
     args: &Args<'x>,
     argument: usize,
-    value: &Planned<'_>,
+    value: &PlannedValue<'_>,
 ) -> Result<&'x [u8], Error> {
     let view = args.tensor(argument)?;
-    expect(argument, view.dtype(), scalar(value.store))?;
+    expect_type(argument, view.dtype(), convert::scalar_type(value.compute_type))?;
     Ok(view.bytes())
 }
 
-/// Fails unless an argument has the wanted type.
-fn expect(argument: usize, found: ScalarType, wanted: ScalarType) -> Result<(), Error> {
+fn expect_type(argument: usize, found: ScalarType, wanted: ScalarType) -> Result<(), Error> {
     let index = u8::try_from(argument).unwrap_or(u8::MAX);
     if found == wanted { Ok(()) } else { Err(Error::InvalidType { index, found }) }
-}
-
-/// Elements of an argument as they are computed with.
-fn widen(view: &TensorView<'_>, dtype: Dtype, to: &mut [u8]) -> Result<(), Error> {
-    match (dtype, view.dtype()) {
-        (Dtype::F16, ScalarType::Half) => {
-            let to: &mut [f32] = bytemuck::cast_slice_mut(to);
-            view.data::<f16>()?.iter().zip(to).for_each(|(from, to)| *to = from.to_f32());
-        }
-        (Dtype::Bf16, ScalarType::BFloat16) => {
-            let to: &mut [f32] = bytemuck::cast_slice_mut(to);
-            view.data::<bf16>()?.iter().zip(to).for_each(|(from, to)| *to = from.to_f32());
-        }
-        (Dtype::I32, ScalarType::Int) => to.copy_from_slice(view.bytes()),
-        (dtype, found) => {
-            let wanted = match dtype {
-                Dtype::F16 => ScalarType::Half,
-                Dtype::Bf16 => ScalarType::BFloat16,
-                _ => ScalarType::Int,
-            };
-            return Err(Error::DtypeMismatch { expected: wanted, found });
-        }
-    }
-    Ok(())
-}
-
-/// Results as an argument has them.
-fn narrow(from: &[u8], store: Store, out: &mut TensorMut<'_, '_>) -> Result<(), Error> {
-    match (store, out.dtype()) {
-        (Store::F32, ScalarType::Half) => {
-            let from: &[f32] = bytemuck::cast_slice(from);
-            let to = out.data_mut::<f16>()?;
-            from.iter().zip(to).for_each(|(from, to)| *to = f16::from_f32(*from));
-        }
-        (Store::F32, ScalarType::BFloat16) => {
-            let from: &[f32] = bytemuck::cast_slice(from);
-            let to = out.data_mut::<bf16>()?;
-            from.iter().zip(to).for_each(|(from, to)| *to = bf16::from_f32(*from));
-        }
-        (Store::I32, ScalarType::Long) => {
-            let from: &[i32] = bytemuck::cast_slice(from);
-            let to = out.data_mut::<i64>()?;
-            from.iter().zip(to).for_each(|(from, to)| *to = i64::from(*from));
-        }
-        (store, found) if scalar(store) == found => {
-            let to = out.bytes_mut()?;
-            if to.len() != from.len() {
-                return Err(MISFIT);
-            }
-            to.copy_from_slice(from);
-        }
-        (store, found) => return Err(Error::DtypeMismatch { expected: scalar(store), found }),
-    }
-    Ok(())
 }

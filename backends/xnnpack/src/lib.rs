@@ -1,43 +1,68 @@
-//! Runs the parts of programs that were compiled for XNNPACK, on our own kernels.
+//! Backend `XnnpackBackend`: runs programs that ExecuTorch exported for XNNPACK on the kernels of
+//! `afferent-simd`. It needs only a CPU.
 //!
-//! It needs nothing but the processor. The compiled blob is a graph of nodes over tensors whose
-//! channels lie together; it is checked, compiled to steps with packed weights, and run.
+//! A compiled blob contains a subgraph of nodes over NHWC tensors. The backend checks it, compiles
+//! it to a plan of operators with packed weights, and runs the plan. Start with `backend`, then
+//! follow the table from top to bottom.
 //!
-//! | file          | holds                                                              |
-//! |---------------|--------------------------------------------------------------------|
-//! | `backend`     | the entry of the list of backends                                  |
-//! | `blob`        | bytes → a checked graph                                            |
-//! | `graph`       | that graph: values and nodes                                       |
-//! | `plan`        | a graph → steps, and where their results lie                       |
-//! | `delegate`    | the steps, run                                                     |
-//! | `op`          | what a step is, and one file for each kind of step                 |
-//! | `shape`       | sizes of tensors, windows over pictures                            |
+//! | module           | contents                                                     |
+//! |------------------|--------------------------------------------------------------|
+//! | `backend`        | availability and initialization                              |
+//! | `blob`           | parser: bytes to a checked subgraph                          |
+//! | `subgraph`       | the subgraph: values and nodes                               |
+//! | `plan`           | fusion, lowering to operators, memory planning               |
+//! | `delegate`       | hot path: reshapes and runs a plan                           |
+//! | `operator`       | the operator interface                                       |
+//! | `op`             | operators, one file each                                     |
+//! | `pack`           | packed weights and the weight cache                          |
+//! | `quantization`   | int8 quantization, static and dynamic                        |
+//! | `conv2d_params`, `indirection`, `pooling`, `window` | convolution and pooling   |
+//! | `loop_nest`, `shape`, `strided_copy` | sizes, and loops over two tensors        |
+//! | `error`, `memory` | shared errors, memory limit                                 |
 //!
-//! Weights of a fully connected layer that `bf16` or `f16` can hold are kept in 16 bits, whatever
-//! the program has them in. Who rounds a model before its export (in PyTorch
-//! `model.bfloat16().float()`) so halves the memory that its layers take and read. Of other large
-//! layers 24 bits are kept, an integer for each weight and a unit for each output: a weight moves by
-//! 2⁻²³ of the largest one of its output at most, which changes a sum no more than another order of
-//! its products does. Layers with outputs of which more than one weight in 128 is zero, or the largest
-//! far from the mean, stay as they are.
+//! # Weights
 //!
-//! What it does not run is an error at load that names the node or the value: scaled dot-product
-//! attention as one node, unsigned and packed integers, paddings that TensorFlow computes.
+//! The weights of a fully connected layer are stored in 16 bits if bf16 or f16 represents them
+//! exactly. To halve the memory and the bandwidth of a model, round its weights before the export
+//! (in PyTorch: `model.bfloat16().float()`).
 //!
-//! **Invariant:** no blob makes it panic, reach memory outside of its tensors, or allocate more
-//! than a fixed limit beyond what the blob and its data take.
+//! Other large layers are stored in 24 bits: an integer per weight and a scale per output channel.
+//! The rounding error is at most 2⁻²³ of the largest weight of the channel, which is comparable to
+//! the effect of another summation order. Layers in which more than one weight in 128 of a channel
+//! is zero, or the largest weight is far from the mean, stay in 32 bits.
+//!
+//! # Limits
+//!
+//! An unsupported node or value is an error at load that names its number and type: scaled
+//! dot-product attention as one node, unsigned and packed integers, TensorFlow SAME padding.
+//!
+//! **Invariant:** no blob causes a panic, an access outside of its tensors, or an allocation that
+//! exceeds blob and data by more than a fixed limit.
 //!
 //! Source: ExecuTorch `backends/xnnpack/serialization/schema.fbs`, file identifiers `XN00` and
-//! `XN01`, in a file by itself or behind the header `XH00`.
+//! `XN01`, alone or after the header `XH00`.
 
 #![forbid(unsafe_code)]
 
 mod backend;
 mod blob;
+mod conv2d_params;
 mod delegate;
-mod graph;
+mod error;
+mod indirection;
+mod loop_nest;
+mod memory;
 mod op;
+mod operator;
+mod pack;
 mod plan;
+mod pooling;
+mod quantization;
 mod shape;
+mod strided_copy;
+mod subgraph;
+#[cfg(test)]
+mod testing;
+mod window;
 
 pub use backend::{XNNPACK, Xnnpack};

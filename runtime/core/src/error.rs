@@ -84,18 +84,20 @@ pub enum Error {
         entry: BlobEntry,
         /// Index of the entry.
         index: u32,
-        /// Field of the entry.
+        /// Node type, or field of the entry.
         field: &'static str,
         /// Failed check.
         reason: &'static str,
     },
     /// A backend does not implement an entry of a compiled blob.
-    #[error("not supported in the compiled blob: {entry} {index}: {what}")]
+    #[error("not supported in the compiled blob: {entry} {index}: {field} {what}")]
     UnsupportedBlob {
         /// Kind of the entry.
         entry: BlobEntry,
         /// Index of the entry.
         index: u32,
+        /// Node type, or field of the entry.
+        field: &'static str,
         /// The missing feature.
         what: &'static str,
     },

@@ -1,6 +1,12 @@
-//! Numbers of the fields and unions of the schema.
+//! Field and type numbers of ExecuTorch `backends/xnnpack/serialization/schema.fbs`.
 
 use afferent_flatbuffer::Field;
+
+/// Value id that means "no value" (`XNN_INVALID_VALUE_ID`).
+pub(super) const INVALID_VALUE_ID: u32 = u32::MAX;
+
+/// Maximum number of arguments of a delegate.
+pub(super) const MAX_ARGUMENTS: usize = 4096;
 
 macro_rules! fields {
     ($($name:ident = $slot:literal $text:literal;)*) => {
@@ -11,8 +17,8 @@ macro_rules! fields {
 fields! {
     GRAPH_NODES = 1 "xnodes";
     GRAPH_VALUES = 2 "xvalues";
-    GRAPH_BUFFERS = 6 "constant_buffer";
-    GRAPH_CONSTANTS = 8 "constant_data";
+    GRAPH_CONSTANT_BUFFERS = 6 "constant_buffer";
+    GRAPH_CONSTANT_DATA = 8 "constant_data";
     BUFFER_STORAGE = 0 "storage";
     CONSTANT_OFFSET = 0 "offset";
     CONSTANT_SIZE = 1 "size";
@@ -29,9 +35,9 @@ fields! {
     VALUE_FLAGS = 5 "flags";
     VALUE_ID = 6 "id_out";
     VALUE_DYNAMIC = 7 "dq_datatype";
-    QUANTISED_VALUE = 0 "tensor_value";
-    QUANTISED_TYPE = 1 "quant_params type";
-    QUANTISED_PARAMS = 2 "quant_params";
+    QUANTIZED_VALUE = 0 "tensor_value";
+    QUANTIZED_TYPE = 1 "quant_params type";
+    QUANTIZED_PARAMS = 2 "quant_params";
     QUANT_SCALE = 0 "scale";
     QUANT_ZERO_POINT = 1 "zero_point";
     QUANT_DIM = 1 "channel_dim";
@@ -43,9 +49,9 @@ fields! {
     TOKEN_DIMS = 0 "num_nonbatch_dims";
 }
 
-/// Names of the nodes, at the number of each in the union.
-pub(super) const NODE_NAMES: [&str; 48] = [
-    "no node",
+/// Names of the node types, by their number in the union `XNodeUnion`.
+pub(super) const NODE_TYPES: [&str; 48] = [
+    "NONE",
     "XNNAdd",
     "XNNFullyConnected",
     "XNNSoftmax",
@@ -95,21 +101,8 @@ pub(super) const NODE_NAMES: [&str; 48] = [
     "XNNCos",
 ];
 
-/// Names of the datatypes, at the number of each.
+/// Names of the datatypes, by their number in the enum `XNNDatatype`.
 pub(super) const DATATYPES: [&str; 15] = [
-    "the datatype invalid",
-    "the datatype fp32",
-    "the datatype fp16",
-    "the datatype qint8",
-    "the datatype quint8",
-    "the datatype qint32",
-    "the datatype qcint8",
-    "the datatype qcint32",
-    "the datatype qcint4",
-    "the datatype qdint8",
-    "the datatype qbint4",
-    "the datatype qpint8",
-    "the datatype int32",
-    "the datatype pfp32",
-    "the datatype bf16",
+    "invalid", "fp32", "fp16", "qint8", "quint8", "qint32", "qcint8", "qcint32", "qcint4",
+    "qdint8", "qbint4", "qpint8", "int32", "pfp32", "bf16",
 ];

@@ -1,18 +1,29 @@
-//! Values of a graph.
+//! Parses the values of a subgraph.
 
 use afferent_core::{Error, bf16};
 use afferent_flatbuffer::{Field, Table};
 
-use super::{Entry, NONE, Reader, schema::*};
+use super::{
+    entry::Entry,
+    reader::Reader,
+    schema::{
+        CHANNEL_BUFFER, CHANNEL_COUNT, DATATYPES, GROUP_BUFFER, GROUP_COUNT, GROUP_SIZE,
+        INVALID_VALUE_ID, QUANT_DIM, QUANT_SCALE, QUANT_ZERO_POINT, QUANTIZED_PARAMS,
+        QUANTIZED_TYPE, QUANTIZED_VALUE, TOKEN_DIMS, UNION_TYPE, UNION_VALUE, VALUE_BUFFER,
+        VALUE_DATATYPE, VALUE_DIMS, VALUE_DYNAMIC, VALUE_EXTERNAL, VALUE_FLAGS, VALUE_ID,
+    },
+};
 use crate::{
-    graph::{Dtype, Quant, Role, Value},
-    shape::{MOST_DIMS, Shape},
+    shape::{MAX_TENSOR_DIMS, Shape},
+    subgraph::{Datatype, Quantization, Role, Value},
 };
 
+/// `XNN_VALUE_FLAG_EXTERNAL_INPUT`.
 const FLAG_INPUT: u32 = 1;
+/// `XNN_VALUE_FLAG_EXTERNAL_OUTPUT`.
 const FLAG_OUTPUT: u32 = 2;
 
-/// Reads a value and gives it its number.
+/// Reads a value and registers its id.
 pub(super) fn read<'a>(
     reader: &mut Reader<'a, '_>,
     at: Entry,
@@ -23,109 +34,123 @@ pub(super) fn read<'a>(
     let (tensor, params) = match at.read(table.scalar::<u8>(UNION_TYPE))? {
         1 => (union, None),
         2 => {
-            let tensor = at.read(union.table(QUANTISED_VALUE))?;
-            let kind = at.read(union.scalar::<u8>(QUANTISED_TYPE))?;
-            let params = at.read(union.table(QUANTISED_PARAMS))?;
-            let params = at.read(QUANTISED_PARAMS.required(params))?;
-            (at.read(QUANTISED_VALUE.required(tensor))?, Some((kind, params)))
+            let tensor = at.read(union.table(QUANTIZED_VALUE))?;
+            let kind = at.read(union.scalar::<u8>(QUANTIZED_TYPE))?;
+            let params = at.read(union.table(QUANTIZED_PARAMS))?;
+            let params = at.read(QUANTIZED_PARAMS.required(params))?;
+            (at.read(QUANTIZED_VALUE.required(tensor))?, Some((kind, params)))
         }
-        _ => return Err(at.fault(UNION_TYPE, "is of no known kind")),
+        _ => return Err(at.invalid(UNION_TYPE, "is not a known value type")),
     };
     let shape = shape(at, &tensor)?;
     let code = at.read(tensor.scalar::<i16>(VALUE_DATATYPE))?;
-    let dtype = dtype(at, code)?;
+    let datatype = datatype(at, code)?;
     let index = at.read(tensor.scalar::<u32>(VALUE_BUFFER))?;
-    let data = reader.constants.get(&mut reader.budget, at, VALUE_BUFFER, index)?;
-    let quant = match params {
-        Some((kind, params)) => quant(reader, at, kind, &params, &shape)?,
-        None => Quant::None,
+    let data = reader.constants.get(&mut reader.constant_use, at, VALUE_BUFFER, index)?;
+    let quantization = match params {
+        Some((kind, params)) => quantization(reader, at, kind, &params, &shape)?,
+        None => Quantization::None,
     };
-    at.expect(fits(dtype, &quant), QUANTISED_TYPE, "does not belong to the datatype")?;
+    at.expect(is_allowed(datatype, &quantization), QUANTIZED_TYPE, "does not match the datatype")?;
     let data = match data {
         Some(data) => {
-            let bytes = constant_bytes(dtype, &shape)?;
-            at.expect(reader.budget.pay(data), VALUE_BUFFER, "is used too often")?;
+            let bytes = constant_bytes(datatype, &shape)?;
+            let reason = "is shared by too many values";
+            at.expect(reader.constant_use.count(data), VALUE_BUFFER, reason)?;
             let bytes = data.get(..bytes);
-            Some(bytes.ok_or(at.fault(VALUE_BUFFER, "has fewer bytes than its dims say"))?)
+            Some(bytes.ok_or(at.invalid(VALUE_BUFFER, "has fewer bytes than `dims` requires"))?)
         }
         None => None,
     };
     let role = role(at, &tensor)?;
-    let is_inner = role == Role::Inner;
-    at.expect(data.is_none() || is_inner, VALUE_FLAGS, "make an argument of a constant")?;
-    if data.is_none() && dtype == Dtype::I4 {
-        return Err(at.unsupported("integers of 4 bits that are no constant"));
-    }
-    at.expect(
-        data.is_none() || dtype != Dtype::Dynamic,
-        VALUE_BUFFER,
-        "makes a constant of dynamic integers",
-    )?;
-    if dtype == Dtype::Dynamic && !is_inner {
-        return Err(at.unsupported("dynamically quantised arguments"));
-    }
+    check_role(at, datatype, data, role)?;
     let dynamic = at.read(tensor.scalar::<i16>(VALUE_DYNAMIC))?;
-    at.expect(matches!(dynamic, 0 | 3), VALUE_DYNAMIC, "is not qint8")?;
+    at.expect(matches!(dynamic, 0 | 3), VALUE_DYNAMIC, "must be qint8")?;
     at.expect(
-        dynamic == 0 || matches!((role, dtype), (Role::Input(_), Dtype::F32 | Dtype::F16)),
+        dynamic == 0
+            || matches!((role, datatype), (Role::Input(_), Datatype::Fp32 | Datatype::Fp16)),
         VALUE_DYNAMIC,
-        "is for inputs only",
+        "is set for a value that is not an fp32 or fp16 input",
     )?;
     let id = at.read(tensor.scalar::<u32>(VALUE_ID))?;
-    let place = reader.values.len();
-    at.expect(id != NONE && reader.ids.insert(id, place).is_none(), VALUE_ID, "is not unique")?;
-    Ok(Value { dtype, shape, data, quant, role, quantised: dynamic != 0 })
+    let index = reader.values.len();
+    let is_new = id != INVALID_VALUE_ID && reader.ids.insert(id, index).is_none();
+    at.expect(is_new, VALUE_ID, "is not unique")?;
+    let is_dynamically_quantized = dynamic != 0;
+    Ok(Value { datatype, shape, data, quantization, role, is_dynamically_quantized })
+}
+
+/// Checks the combinations of datatype, constant data and role.
+fn check_role(at: Entry, datatype: Datatype, data: Option<&[u8]>, role: Role) -> Result<(), Error> {
+    let is_internal = role == Role::Internal;
+    at.expect(data.is_none() || is_internal, VALUE_FLAGS, "make a constant an input or an output")?;
+    if data.is_none() && datatype == Datatype::Qint4 {
+        return Err(
+            at.unsupported("datatype", "qcint4 or qbint4 of a value that is not a constant")
+        );
+    }
+    at.expect(
+        data.is_none() || datatype != Datatype::Qdint8,
+        VALUE_BUFFER,
+        "is set for a value of datatype qdint8",
+    )?;
+    if datatype == Datatype::Qdint8 && !is_internal {
+        return Err(at.unsupported("datatype", "qdint8 of an input or an output"));
+    }
+    Ok(())
 }
 
 fn shape(at: Entry, tensor: &Table<'_>) -> Result<Shape, Error> {
     let dims = at.read(tensor.vector::<u32>(VALUE_DIMS))?;
-    let mut sizes = [0; MOST_DIMS];
+    let mut sizes = [0; MAX_TENSOR_DIMS];
     let mut rank = 0;
     for dim in dims.iter().flat_map(|dims| dims.iter()) {
-        at.expect(rank < MOST_DIMS, VALUE_DIMS, "are more than six")?;
+        at.expect(rank < MAX_TENSOR_DIMS, VALUE_DIMS, "has more than 6 sizes")?;
         sizes[rank] = dim as usize;
         rank += 1;
     }
     let shape = Shape::new(&sizes[..rank]).unwrap_or_default();
-    shape.numel().map_err(|_| at.fault(VALUE_DIMS, "are too large"))?;
+    shape.numel().map_err(|_| at.invalid(VALUE_DIMS, "is too large"))?;
     Ok(shape)
 }
 
-fn dtype(at: Entry, code: i16) -> Result<Dtype, Error> {
+fn datatype(at: Entry, code: i16) -> Result<Datatype, Error> {
     Ok(match code {
-        1 => Dtype::F32,
-        2 => Dtype::F16,
-        3 | 6 => Dtype::I8,
-        5 | 7 | 12 => Dtype::I32,
-        8 | 10 => Dtype::I4,
-        9 => Dtype::Dynamic,
-        14 => Dtype::Bf16,
+        1 => Datatype::Fp32,
+        2 => Datatype::Fp16,
+        3 | 6 => Datatype::Qint8,
+        5 | 7 | 12 => Datatype::Int32,
+        8 | 10 => Datatype::Qint4,
+        9 => Datatype::Qdint8,
+        14 => Datatype::Bf16,
         code => {
             let name = usize::try_from(code).ok().and_then(|code| DATATYPES.get(code));
-            return Err(at.unsupported(name.unwrap_or(&"an unknown datatype")));
+            return Err(at.unsupported("datatype", name.unwrap_or(&"of unknown number")));
         }
     })
 }
 
-/// Whether elements of this type can have these parameters.
-fn fits(dtype: Dtype, quant: &Quant) -> bool {
-    match dtype {
-        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => *quant == Quant::None,
-        Dtype::I8 => matches!(quant, Quant::Tensor { .. } | Quant::Channel { .. }),
-        Dtype::I32 => matches!(quant, Quant::None | Quant::Tensor { .. } | Quant::Channel { .. }),
-        Dtype::I4 => matches!(quant, Quant::Blocks { .. } | Quant::Channel { .. }),
-        Dtype::Dynamic => matches!(quant, Quant::Dynamic { .. }),
+/// Returns true if the datatype allows this quantization.
+fn is_allowed(datatype: Datatype, quantization: &Quantization) -> bool {
+    use Quantization::{Blockwise, Dynamic, None, PerChannel, PerTensor};
+    match datatype {
+        Datatype::Fp32 | Datatype::Fp16 | Datatype::Bf16 => *quantization == None,
+        Datatype::Qint8 => matches!(quantization, PerTensor { .. } | PerChannel { .. }),
+        Datatype::Int32 => matches!(quantization, None | PerTensor { .. } | PerChannel { .. }),
+        Datatype::Qint4 => matches!(quantization, Blockwise { .. } | PerChannel { .. }),
+        Datatype::Qdint8 => matches!(quantization, Dynamic { .. }),
     }
 }
 
 /// Bytes of a constant.
-fn constant_bytes(dtype: Dtype, shape: &Shape) -> Result<usize, Error> {
+fn constant_bytes(datatype: Datatype, shape: &Shape) -> Result<usize, Error> {
     let numel = shape.numel()?;
-    Ok(match dtype {
-        Dtype::F32 | Dtype::I32 => numel * 4,
-        Dtype::F16 | Dtype::Bf16 => numel * 2,
-        Dtype::I8 | Dtype::Dynamic => numel,
-        Dtype::I4 => {
+    Ok(match datatype {
+        Datatype::Fp32 | Datatype::Int32 => numel * 4,
+        Datatype::Fp16 | Datatype::Bf16 => numel * 2,
+        Datatype::Qint8 | Datatype::Qdint8 => numel,
+        // Each row starts at a byte.
+        Datatype::Qint4 => {
             let row = shape.last().copied().unwrap_or(1);
             numel.checked_div(row).unwrap_or(0) * row.div_ceil(2)
         }
@@ -135,102 +160,113 @@ fn constant_bytes(dtype: Dtype, shape: &Shape) -> Result<usize, Error> {
 fn role(at: Entry, tensor: &Table<'_>) -> Result<Role, Error> {
     let external = at.read(tensor.scalar::<u32>(VALUE_EXTERNAL))? as usize;
     match at.read(tensor.scalar::<u32>(VALUE_FLAGS))? {
-        0 => Ok(Role::Inner),
+        0 => Ok(Role::Internal),
         FLAG_INPUT => Ok(Role::Input(external)),
         FLAG_OUTPUT => Ok(Role::Output(external)),
-        _ => Err(at.fault(VALUE_FLAGS, "are neither of an input nor of an output")),
+        _ => Err(at.invalid(VALUE_FLAGS, "must be 0, 1 (input) or 2 (output)")),
     }
 }
 
-fn quant<'a>(
+/// Reads the quantization parameters of union type `kind`.
+fn quantization<'a>(
     reader: &mut Reader<'a, '_>,
     at: Entry,
     kind: u8,
     params: &Table<'a>,
     shape: &Shape,
-) -> Result<Quant, Error> {
+) -> Result<Quantization, Error> {
     match kind {
         1 => {
             let dim = at.read(params.scalar::<i32>(QUANT_DIM))?;
             let dim = usize::try_from(dim).ok().filter(|dim| *dim < shape.len());
-            let dim = dim.ok_or(at.fault(QUANT_DIM, "is no dimension"))?;
-            let buffer = (CHANNEL_BUFFER, CHANNEL_COUNT, false);
-            let scales = scales(reader, at, params, buffer, shape[dim])?;
-            Ok(Quant::Channel { scales, dim })
+            let dim = dim.ok_or(at.invalid(QUANT_DIM, "is not a dimension of the tensor"))?;
+            let fields =
+                ScaleFields { buffer: CHANNEL_BUFFER, count: CHANNEL_COUNT, is_bf16: false };
+            let scales = scales(reader, at, params, fields, shape[dim])?;
+            Ok(Quantization::PerChannel { scales, dim })
         }
         2 => {
             let scale = at.read(params.scalar::<f32>(QUANT_SCALE))?;
-            at.expect(is_scale(scale), QUANT_SCALE, "is not a positive number")?;
+            let is_positive = scale.is_finite() && scale > 0.0;
+            at.expect(is_positive, QUANT_SCALE, "must be a positive number")?;
             let zero_point = at.read(params.scalar::<i32>(QUANT_ZERO_POINT))?;
-            let fits = i8::try_from(zero_point).is_ok();
-            at.expect(fits, QUANT_ZERO_POINT, "is outside of the range of int8")?;
-            Ok(Quant::Tensor { scale, zero_point })
+            let is_int8 = i8::try_from(zero_point).is_ok();
+            at.expect(is_int8, QUANT_ZERO_POINT, "must be between -128 and 127")?;
+            Ok(Quantization::PerTensor { scale, zero_point })
         }
         3 => {
             let dims = at.read(params.scalar::<i32>(TOKEN_DIMS))?;
             let dims = usize::try_from(dims).ok().filter(|dims| (1..=shape.len()).contains(dims));
-            Ok(Quant::Dynamic { dims: dims.ok_or(at.fault(TOKEN_DIMS, "is no count of dims"))? })
+            let reason = "must be between 1 and the rank of the tensor";
+            Ok(Quantization::Dynamic { dims: dims.ok_or(at.invalid(TOKEN_DIMS, reason))? })
         }
         4 => {
             let size = at.read(params.scalar::<i32>(GROUP_SIZE))?;
             let &[rows, cols] = &**shape else {
-                return Err(at.fault(VALUE_DIMS, "are not rows and columns"));
+                return Err(at.invalid(VALUE_DIMS, "must have 2 sizes for blockwise quantization"));
             };
             let size = usize::try_from(size)
                 .ok()
                 .filter(|size| *size > 0 && size.is_multiple_of(2) && cols.is_multiple_of(*size));
-            let size = size.ok_or(at.fault(GROUP_SIZE, "does not divide a row"))?;
-            let count = rows.checked_mul(cols / size);
-            let count = count.ok_or(at.fault(VALUE_DIMS, "are too large"))?;
-            let scales = scales(reader, at, params, (GROUP_BUFFER, GROUP_COUNT, true), count)?;
-            Ok(Quant::Blocks { scales, size })
+            let reason = "must be even and divide the input channels";
+            let block_size = size.ok_or(at.invalid(GROUP_SIZE, reason))?;
+            let count = rows.checked_mul(cols / block_size);
+            let count = count.ok_or(at.invalid(VALUE_DIMS, "is too large"))?;
+            let fields = ScaleFields { buffer: GROUP_BUFFER, count: GROUP_COUNT, is_bf16: true };
+            let scales = scales(reader, at, params, fields, count)?;
+            Ok(Quantization::Blockwise { scales, block_size })
         }
-        _ => Err(at.fault(QUANTISED_TYPE, "is of no known kind")),
+        _ => Err(at.invalid(QUANTIZED_TYPE, "is not a known quantization")),
     }
 }
 
-fn is_scale(scale: f32) -> bool {
-    scale.is_finite() && scale > 0.0
+/// Fields that locate scales outside of the table.
+struct ScaleFields {
+    buffer: Field,
+    count: Field,
+    /// True if scales are bf16, false if they are f32.
+    is_bf16: bool,
 }
 
-/// `count` scales: of the list, or of a constant of `f32` or `bf16`.
+/// Reads `count` scales from a constant, or from the list in the table if there is no constant.
 fn scales<'a>(
     reader: &mut Reader<'a, '_>,
     at: Entry,
     params: &Table<'a>,
-    (buffer, number, is_half): (Field, Field, bool),
+    ScaleFields { buffer, count: count_field, is_bf16 }: ScaleFields,
     count: usize,
 ) -> Result<Vec<f32>, Error> {
+    const SHARED: &str = "is shared by too many values";
     let index = at.read(params.scalar::<u32>(buffer))?;
-    let scales: Vec<f32> = match reader.constants.get(&mut reader.budget, at, buffer, index)? {
-        Some(bytes) => {
-            let width = if is_half { 2 } else { 4 };
-            let stated = at.read(params.scalar::<u32>(number))? as usize;
-            at.expect(stated == count, number, "differs from the dims")?;
-            let bytes = count.checked_mul(width).and_then(|len| bytes.get(..len));
-            let bytes = bytes.ok_or(at.fault(buffer, "has fewer scales than the dims say"))?;
-            at.expect(reader.budget.pay(bytes), buffer, "is used too often")?;
-            if is_half {
-                let (halves, _) = bytes.as_chunks();
-                halves.iter().map(|half| bf16::from_le_bytes(*half).to_f32()).collect()
-            } else {
-                let (words, _) = bytes.as_chunks();
-                words.iter().map(|word| f32::from_le_bytes(*word)).collect()
-            }
-        }
-        None => {
-            let place = at.read(params.vector_bytes(QUANT_SCALE, 4))?;
-            let bytes = place.map_or(&[][..], |(_, bytes)| bytes);
-            at.expect(bytes.len() / 4 == count, QUANT_SCALE, "has another length than the dims")?;
-            at.expect(reader.budget.pay(bytes), QUANT_SCALE, "is used too often")?;
+    let constant = reader.constants.get(&mut reader.constant_use, at, buffer, index)?;
+    let scales: Vec<f32> = if let Some(bytes) = constant {
+        let width = if is_bf16 { 2 } else { 4 };
+        let stated = at.read(params.scalar::<u32>(count_field))? as usize;
+        at.expect(stated == count, count_field, "does not match `dims`")?;
+        let bytes = count.checked_mul(width).and_then(|len| bytes.get(..len));
+        let bytes = bytes.ok_or(at.invalid(buffer, "has fewer scales than `dims` requires"))?;
+        at.expect(reader.constant_use.count(bytes), buffer, SHARED)?;
+        if is_bf16 {
+            let (halves, _) = bytes.as_chunks();
+            halves.iter().map(|half| bf16::from_le_bytes(*half).to_f32()).collect()
+        } else {
             let (words, _) = bytes.as_chunks();
-            let scales = words.iter().map(|word| f32::from_le_bytes(*word));
-            scales
-                .map(|scale| if is_half { bf16::from_f32(scale).to_f32() } else { scale })
-                .collect()
+            words.iter().map(|word| f32::from_le_bytes(*word)).collect()
         }
+    } else {
+        let list = at.read(params.vector_bytes(QUANT_SCALE, 4))?;
+        let bytes = list.map_or(&[][..], |(_, bytes)| bytes);
+        at.expect(
+            bytes.len() / 4 == count,
+            QUANT_SCALE,
+            "has a length that does not match `dims`",
+        )?;
+        at.expect(reader.constant_use.count(bytes), QUANT_SCALE, SHARED)?;
+        let (words, _) = bytes.as_chunks();
+        let scales = words.iter().map(|word| f32::from_le_bytes(*word));
+        scales.map(|scale| if is_bf16 { bf16::from_f32(scale).to_f32() } else { scale }).collect()
     };
-    let fine = scales.iter().all(|scale| scale.is_finite());
-    at.expect(fine, QUANT_SCALE, "holds what is no number")?;
+    let are_finite = scales.iter().all(|scale| scale.is_finite());
+    at.expect(are_finite, QUANT_SCALE, "must be finite numbers")?;
     Ok(scales)
 }

@@ -1,115 +1,143 @@
-//! Functions of two numbers, with broadcasting and bounds.
+//! Binary elementwise operators with broadcasting, f32.
 
 use afferent_core::Error;
 use afferent_simd::{Isa, Routine, Simd, math};
 
-use super::{Cx, Input, Op, both, elements, unary::bound};
+use super::unary::clamp_slice;
 use crate::{
-    graph::Binary,
-    shape::{MISFIT, MOST_DIMS, Room, Shape, advance},
+    error::SHAPE_MISMATCH,
+    loop_nest::{Loop, advance},
+    memory::MemoryBudget,
+    operator::{Input, Operator, RunContext, binary_inputs, output_as},
+    shape::{MAX_TENSOR_DIMS, Shape},
+    subgraph::BinaryOperator,
 };
 
-/// A function of two numbers.
-pub(crate) struct Combine {
-    function: Binary,
+pub(crate) struct Binary {
+    operator: BinaryOperator,
     clamp: (f32, f32),
-    /// Sizes of the loops, the innermost last, and steps of both operands.
-    loops: [(usize, [usize; 2]); MOST_DIMS],
+    broadcast: Broadcast,
 }
 
-impl Combine {
-    pub(crate) fn new(function: Binary, clamp: (f32, f32)) -> Self {
-        Self { function, clamp, loops: [(1, [0; 2]); MOST_DIMS] }
+impl Binary {
+    pub(crate) fn new(operator: BinaryOperator, clamp: (f32, f32)) -> Self {
+        Self { operator, clamp, broadcast: Broadcast::default() }
     }
 }
 
-impl Op for Combine {
-    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
-        let [a, b] = both(inputs)?;
-        let rank = a.len().max(b.len());
-        let size = |shape: &Shape, dim: usize| {
-            (dim + shape.len()).checked_sub(rank).map_or(1, |dim| shape[dim])
-        };
-        let mut out = [0; MOST_DIMS];
-        self.loops = [(1, [0; 2]); MOST_DIMS];
-        let (mut steps, mut depth) = ([1, 1], MOST_DIMS);
-        for dim in (0..rank).rev() {
-            let (m, n) = (size(a, dim), size(b, dim));
-            if m != n && m != 1 && n != 1 {
-                return Err(MISFIT);
-            }
-            out[dim] = if m == 1 { n } else { m };
-            let here = [if m == 1 { 0 } else { steps[0] }, if n == 1 { 0 } else { steps[1] }];
-            steps = [steps[0] * m, steps[1] * n];
-            if out[dim] == 1 {
-                continue;
-            }
-            // Dimensions that both operands walk through alike are one loop.
-            if let Some((len, inner)) = self.loops.get_mut(depth)
-                && here[0] == inner[0] * *len
-                && here[1] == inner[1] * *len
-            {
-                *len *= out[dim];
-                continue;
-            }
-            depth -= 1;
-            self.loops[depth] = (out[dim], here);
-        }
-        let out = Shape::new(&out[..rank]).ok_or(MISFIT)?;
-        out.numel()?;
-        Ok(out)
+impl Operator for Binary {
+    fn reshape(&mut self, inputs: &[Shape], _: &mut MemoryBudget) -> Result<Shape, Error> {
+        let [a, b] = binary_inputs(inputs)?;
+        self.broadcast.reshape(a, b)
     }
 
-    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
-        let [a, b] = both(inputs)?;
+    fn run(
+        &self,
+        cx: &mut RunContext<'_>,
+        inputs: &[Input<'_>],
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let [a, b] = binary_inputs(inputs)?;
         let (a, b) = (a.data::<f32>()?, b.data::<f32>()?);
-        operands(self, a, b, elements(out)?, |a, b, out| {
-            combine(cx.isa, self.function, a, b, out);
-            bound(cx.isa, self.clamp, out);
+        self.broadcast.for_each_row(a, b, output_as(out)?, |a, b, out| {
+            compute_row(cx.isa, self.operator, a, b, out);
+            clamp_slice(cx.isa, self.clamp, out);
         })
     }
 }
 
-/// Calls `row` with the operands of each row of `out`; an operand that is shorter is repeated.
-pub(crate) fn operands<T, O>(
-    of: &Combine,
-    a: &[T],
-    b: &[T],
-    out: &mut [O],
-    row: impl Fn(&[T], &[T], &mut [O]),
-) -> Result<(), Error> {
-    let (len, steps) = of.loops[MOST_DIMS - 1];
-    if out.is_empty() {
-        return Ok(());
-    }
-    let mut lens = steps.map(|step| if step == 0 { 1 } else { len });
-    let (mut len, mut depth) = (len, MOST_DIMS - 1);
-    // Rows that one operand has in common are one row of the other.
-    let (rows, around) = of.loops[depth - 1];
-    if steps == [1, 1] && (around == [0, len] || around == [len, 0]) {
-        lens = around.map(|step| if step == 0 { len } else { rows * len });
-        (len, depth) = (rows * len, depth - 1);
-    }
-    let mut at = [0; MOST_DIMS - 1];
-    let mut start = [0_usize; 2];
-    for out in out.chunks_exact_mut(len) {
-        let a = a.get(start[0]..).and_then(|a| a.get(..lens[0])).ok_or(MISFIT)?;
-        let b = b.get(start[1]..).and_then(|b| b.get(..lens[1])).ok_or(MISFIT)?;
-        row(a, b, out);
-        advance(&of.loops[..depth], &mut at[..depth], &mut start);
-    }
-    Ok(())
+/// Loops over the operands of a binary operator, outermost first. The strides are those of both
+/// operands; 0 for a broadcast dimension.
+pub(crate) struct Broadcast {
+    loops: [Loop; MAX_TENSOR_DIMS],
 }
 
-/// `f` of both operands of a row; one that is shorter is repeated.
-pub(crate) struct Each<'d, T, O, F> {
+impl Default for Broadcast {
+    fn default() -> Self {
+        Self { loops: [Loop::ONCE; MAX_TENSOR_DIMS] }
+    }
+}
+
+impl Broadcast {
+    /// Returns the broadcast shape and prepares the loops.
+    pub(crate) fn reshape(&mut self, a: &Shape, b: &Shape) -> Result<Shape, Error> {
+        let rank = a.len().max(b.len());
+        let size = |shape: &Shape, dim: usize| {
+            (dim + shape.len()).checked_sub(rank).map_or(1, |dim| shape[dim])
+        };
+        let mut out = [0; MAX_TENSOR_DIMS];
+        self.loops = [Loop::ONCE; MAX_TENSOR_DIMS];
+        let (mut dense, mut depth) = ([1, 1], MAX_TENSOR_DIMS);
+        for dim in (0..rank).rev() {
+            let (m, n) = (size(a, dim), size(b, dim));
+            if m != n && m != 1 && n != 1 {
+                return Err(SHAPE_MISMATCH);
+            }
+            out[dim] = if m == 1 { n } else { m };
+            let strides = [if m == 1 { 0 } else { dense[0] }, if n == 1 { 0 } else { dense[1] }];
+            dense = [dense[0] * m, dense[1] * n];
+            if out[dim] == 1 {
+                continue;
+            }
+            // Dimensions that both operands traverse alike are merged into one loop.
+            if let Some(inner) = self.loops.get_mut(depth)
+                && strides[0] == inner.strides[0] * inner.len
+                && strides[1] == inner.strides[1] * inner.len
+            {
+                inner.len *= out[dim];
+                continue;
+            }
+            depth -= 1;
+            self.loops[depth] = Loop { len: out[dim], strides };
+        }
+        let out = Shape::new(&out[..rank]).ok_or(SHAPE_MISMATCH)?;
+        out.numel()?;
+        Ok(out)
+    }
+
+    /// Calls `compute` with the operands of each row of `out`. An operand that is shorter than the
+    /// row is repeated.
+    pub(crate) fn for_each_row<T, O>(
+        &self,
+        a: &[T],
+        b: &[T],
+        out: &mut [O],
+        compute: impl Fn(&[T], &[T], &mut [O]),
+    ) -> Result<(), Error> {
+        let Loop { len, strides } = self.loops[MAX_TENSOR_DIMS - 1];
+        if out.is_empty() {
+            return Ok(());
+        }
+        let mut lens = strides.map(|stride| if stride == 0 { 1 } else { len });
+        let (mut len, mut depth) = (len, MAX_TENSOR_DIMS - 1);
+        // An operand that is the same for all iterations of the next loop is repeated within one
+        // long row.
+        let Loop { len: rows, strides: outer } = self.loops[depth - 1];
+        if strides == [1, 1] && (outer == [0, len] || outer == [len, 0]) {
+            lens = outer.map(|stride| if stride == 0 { len } else { rows * len });
+            (len, depth) = (rows * len, depth - 1);
+        }
+        let mut indices = [0; MAX_TENSOR_DIMS - 1];
+        let mut offsets = [0_usize; 2];
+        for out in out.chunks_exact_mut(len) {
+            let a = a.get(offsets[0]..).and_then(|a| a.get(..lens[0])).ok_or(SHAPE_MISMATCH)?;
+            let b = b.get(offsets[1]..).and_then(|b| b.get(..lens[1])).ok_or(SHAPE_MISMATCH)?;
+            compute(a, b, out);
+            advance(&self.loops[..depth], &mut indices[..depth], &mut offsets);
+        }
+        Ok(())
+    }
+}
+
+/// Applies `f` to the operands of a row. A shorter operand is repeated.
+pub(crate) struct MapRow<'d, T, O, F> {
     pub(crate) a: &'d [T],
     pub(crate) b: &'d [T],
     pub(crate) out: &'d mut [O],
     pub(crate) f: F,
 }
 
-impl<T: Copy, O: Copy, F: Fn(T, T) -> O> Routine for Each<'_, T, O, F> {
+impl<T: Copy, O: Copy, F: Fn(T, T) -> O> Routine for MapRow<'_, T, O, F> {
     type Output = ();
 
     #[inline(always)]
@@ -122,7 +150,7 @@ impl<T: Copy, O: Copy, F: Fn(T, T) -> O> Routine for Each<'_, T, O, F> {
             _ => {
                 let len = a.len().min(b.len());
                 for (row, out) in out.chunks_exact_mut(len).enumerate() {
-                    let (a, b) = (row_of(a, row, len), row_of(b, row, len));
+                    let (a, b) = (repeated_row(a, row, len), repeated_row(b, row, len));
                     a.iter().zip(b).zip(out).for_each(|((a, b), out)| *out = f(*a, *b));
                 }
             }
@@ -130,37 +158,37 @@ impl<T: Copy, O: Copy, F: Fn(T, T) -> O> Routine for Each<'_, T, O, F> {
     }
 }
 
-/// A row of an operand, which is the only one if it is repeated.
+/// Row of an operand; the only one if the operand is repeated.
 #[inline(always)]
-fn row_of<T>(all: &[T], row: usize, len: usize) -> &[T] {
+fn repeated_row<T>(all: &[T], row: usize, len: usize) -> &[T] {
     let start = if all.len() > len { row * len } else { 0 };
     &all[start..][..len]
 }
 
-/// One row; an operand that is shorter is repeated.
-fn combine(isa: Isa, function: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
-    macro_rules! each {
+/// Computes one row. A shorter operand is repeated.
+fn compute_row(isa: Isa, operator: BinaryOperator, a: &[f32], b: &[f32], out: &mut [f32]) {
+    macro_rules! map {
         ($f:expr) => {
-            isa.run(Each { a, b, out, f: $f })
+            isa.run(MapRow { a, b, out, f: $f })
         };
     }
-    match function {
-        Binary::Add => each!(|a: f32, b: f32| a + b),
-        Binary::Divide => each!(|a: f32, b: f32| a / b),
-        Binary::Gate => gate(isa, a, b, out),
-        Binary::Maximum => each!(|a: f32, b: f32| if a > b || a.is_nan() { a } else { b }),
-        Binary::Minimum => each!(|a: f32, b: f32| if a < b || a.is_nan() { a } else { b }),
-        Binary::Multiply => each!(|a: f32, b: f32| a * b),
-        Binary::Prelu => each!(|a: f32, b: f32| if a < 0.0 { a * b } else { a }),
-        Binary::Subtract => each!(|a: f32, b: f32| a - b),
+    match operator {
+        BinaryOperator::Add => map!(|a: f32, b: f32| a + b),
+        BinaryOperator::Divide => map!(|a: f32, b: f32| a / b),
+        BinaryOperator::Maximum => map!(|a: f32, b: f32| if a > b || a.is_nan() { a } else { b }),
+        BinaryOperator::Minimum => map!(|a: f32, b: f32| if a < b || a.is_nan() { a } else { b }),
+        BinaryOperator::Multiply => map!(|a: f32, b: f32| a * b),
+        BinaryOperator::Prelu => map!(|a: f32, b: f32| if a < 0.0 { a * b } else { a }),
+        BinaryOperator::SiluMultiply => silu_multiply(isa, a, b, out),
+        BinaryOperator::Subtract => map!(|a: f32, b: f32| a - b),
     }
 }
 
-/// Silu of `a` times `b`; an operand that is shorter is repeated.
-fn gate(isa: Isa, a: &[f32], b: &[f32], out: &mut [f32]) {
+/// `silu(a) * b`. A shorter operand is repeated.
+fn silu_multiply(isa: Isa, a: &[f32], b: &[f32], out: &mut [f32]) {
     let len = a.len().min(b.len());
     for (row, out) in out.chunks_exact_mut(len).enumerate() {
-        math::silu_mul(isa, row_of(a, row, len), row_of(b, row, len), out);
+        math::silu_mul(isa, repeated_row(a, row, len), repeated_row(b, row, len), out);
     }
 }
 
@@ -168,31 +196,29 @@ fn gate(isa: Isa, a: &[f32], b: &[f32], out: &mut [f32]) {
 mod tests {
     use super::*;
     use crate::{
-        graph::{OPEN, Unary},
-        op::{
-            trial::{computed_of, numbers},
-            unary::map,
-        },
+        op::unary::compute_unary,
+        subgraph::{UNCLAMPED, UnaryOperator},
+        testing::{floats, run_inputs},
     };
 
     #[test]
-    fn a_gate_is_silu_and_a_product() {
+    fn silu_multiply_matches_silu_then_multiply() {
         for (left, right) in
             [([3, 40], [3, 40]), ([1, 40], [3, 40]), ([3, 1], [3, 40]), ([3, 40], [1, 1])]
         {
             let shapes = [left, right].map(|sizes| Shape::new(&sizes).unwrap());
-            let [a, b] = shapes.map(|shape| numbers(shape.numel().unwrap()));
+            let [a, b] = shapes.map(|shape| floats(shape.numel().unwrap()));
             let mut silu = vec![0.0; a.len()];
-            map(Isa::best(), Unary::Silu, OPEN, &a, &mut silu);
-            let product = |function, a: &[f32]| {
-                let mut op = Combine::new(function, (-0.2, 0.2));
-                let to = op.shape(&shapes, &mut Room::of(usize::MAX)).unwrap();
+            compute_unary(Isa::best(), UnaryOperator::Silu, UNCLAMPED, &a, &mut silu);
+            let compute = |operator, a: &[f32]| {
+                let mut op = Binary::new(operator, (-0.2, 0.2));
+                let to = op.reshape(&shapes, &mut MemoryBudget::new(usize::MAX)).unwrap();
                 let operands = [a, &b].map(bytemuck::cast_slice);
                 let inputs = [0, 1].map(|at| Input { shape: &shapes[at], bytes: operands[at] });
-                computed_of(&op, &inputs, to, f32::NAN, 1)
+                run_inputs(&op, &inputs, to, f32::NAN, 1)
             };
-            let expected = product(Binary::Multiply, &silu);
-            assert_eq!(product(Binary::Gate, &a), expected, "{left:?} {right:?}");
+            let expected = compute(BinaryOperator::Multiply, &silu);
+            assert_eq!(compute(BinaryOperator::SiluMultiply, &a), expected, "{left:?} {right:?}");
         }
     }
 }

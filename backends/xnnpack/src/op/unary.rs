@@ -1,73 +1,83 @@
-//! Functions of one number, and softmax along the last dimension.
+//! Unary elementwise operators, f32.
 //!
-//! Tolerance: a few units in the last place.
+//! Tolerance: a few ulp.
 
 use afferent_core::Error;
 use afferent_simd::{
     Float, Isa, Mask, Simd,
     math::{self, Function},
-    softmax::{Axis, softmax},
 };
 
-use super::{Cx, Input, Op, elements, only};
 use crate::{
-    graph::{OPEN, Unary},
-    shape::{Room, Shape},
+    memory::MemoryBudget,
+    operator::{Input, Operator, RunContext, output_as, unary_input},
+    shape::Shape,
+    subgraph::{UNCLAMPED, UnaryOperator},
 };
 
-/// A function of one number, within bounds.
-pub(crate) struct Map {
-    pub(crate) function: Unary,
+pub(crate) struct Unary {
+    pub(crate) operator: UnaryOperator,
     pub(crate) clamp: (f32, f32),
 }
 
-impl Op for Map {
-    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
-        only(inputs).copied()
+impl Operator for Unary {
+    fn reshape(&mut self, inputs: &[Shape], _: &mut MemoryBudget) -> Result<Shape, Error> {
+        unary_input(inputs).copied()
     }
 
-    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
-        let (from, to) = (only(inputs)?.data::<f32>()?, elements::<f32>(out)?);
-        map(cx.isa, self.function, self.clamp, from, to);
+    fn run(
+        &self,
+        cx: &mut RunContext<'_>,
+        inputs: &[Input<'_>],
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let (from, to) = (unary_input(inputs)?.data::<f32>()?, output_as::<f32>(out)?);
+        compute_unary(cx.isa, self.operator, self.clamp, from, to);
         Ok(())
     }
 }
 
-/// Applies the function and its bounds.
-pub(crate) fn map(isa: Isa, function: Unary, clamp: (f32, f32), from: &[f32], to: &mut [f32]) {
-    /// An ordinary loop, compiled for the instruction set.
-    macro_rules! each {
+/// Applies an operator and clamps the results.
+pub(crate) fn compute_unary(
+    isa: Isa,
+    operator: UnaryOperator,
+    clamp: (f32, f32),
+    from: &[f32],
+    to: &mut [f32],
+) {
+    /// Scalar loop, compiled for the instruction set.
+    macro_rules! map {
         ($f:expr) => {
             isa.call(|| from.iter().zip(&mut *to).for_each(|(x, to)| *to = $f(*x)))
         };
     }
-    match function {
-        Unary::Abs => each!(f32::abs),
-        Unary::Ceiling => each!(f32::ceil),
-        Unary::Clamp | Unary::Copy => to.copy_from_slice(from),
-        Unary::Cos => each!(libm::cosf),
-        Unary::Elu(alpha) => math::map(isa, Elu(alpha), from, to),
-        Unary::Exp => math::map(isa, math::Exp, from, to),
-        Unary::Floor => each!(f32::floor),
-        Unary::Gelu => math::map(isa, math::Gelu, from, to),
-        Unary::Hardswish => math::map(isa, math::Hardswish, from, to),
-        Unary::LeakyRelu(slope) => each!(|x| if x < 0.0 { x * slope } else { x }),
-        Unary::Log => math::map(isa, math::Ln, from, to),
-        Unary::Negate => each!(|x: f32| -x),
-        Unary::ReciprocalSquareRoot => each!(|x: f32| 1.0 / x.sqrt()),
-        Unary::Sigmoid => math::map(isa, math::Sigmoid, from, to),
-        Unary::Silu => math::map(isa, math::Silu, from, to),
-        Unary::Sin => each!(libm::sinf),
-        Unary::Square => each!(|x| x * x),
-        Unary::SquareRoot => each!(f32::sqrt),
-        Unary::Tanh => math::map(isa, math::Tanh, from, to),
+    match operator {
+        UnaryOperator::Abs => map!(f32::abs),
+        UnaryOperator::Ceiling => map!(f32::ceil),
+        UnaryOperator::Clamp | UnaryOperator::Copy => to.copy_from_slice(from),
+        UnaryOperator::Cosine => map!(libm::cosf),
+        UnaryOperator::Elu(alpha) => math::map(isa, Elu { alpha }, from, to),
+        UnaryOperator::Exp => math::map(isa, math::Exp, from, to),
+        UnaryOperator::Floor => map!(f32::floor),
+        UnaryOperator::Gelu => math::map(isa, math::Gelu, from, to),
+        UnaryOperator::Hardswish => math::map(isa, math::Hardswish, from, to),
+        UnaryOperator::LeakyRelu(slope) => map!(|x| if x < 0.0 { x * slope } else { x }),
+        UnaryOperator::Log => math::map(isa, math::Ln, from, to),
+        UnaryOperator::Negate => map!(|x: f32| -x),
+        UnaryOperator::ReciprocalSquareRoot => map!(|x: f32| 1.0 / x.sqrt()),
+        UnaryOperator::Sigmoid => math::map(isa, math::Sigmoid, from, to),
+        UnaryOperator::Silu => math::map(isa, math::Silu, from, to),
+        UnaryOperator::Sine => map!(libm::sinf),
+        UnaryOperator::Square => map!(|x| x * x),
+        UnaryOperator::SquareRoot => map!(f32::sqrt),
+        UnaryOperator::Tanh => math::map(isa, math::Tanh, from, to),
     }
-    bound(isa, clamp, to);
+    clamp_slice(isa, clamp, to);
 }
 
-/// Keeps numbers within bounds; NaN stays.
-pub(crate) fn bound(isa: Isa, (low, high): (f32, f32), data: &mut [f32]) {
-    if (low, high) != OPEN {
+/// Clamps numbers; NaN stays NaN.
+pub(crate) fn clamp_slice(isa: Isa, (low, high): (f32, f32), data: &mut [f32]) {
+    if (low, high) != UNCLAMPED {
         isa.call(|| {
             for x in data {
                 let bounded = if *x < low { low } else { *x };
@@ -77,37 +87,21 @@ pub(crate) fn bound(isa: Isa, (low, high): (f32, f32), data: &mut [f32]) {
     }
 }
 
+/// `x < 0 ? alpha * (exp(x) - 1) : x`.
 #[derive(Clone, Copy)]
-struct Elu(f32);
+struct Elu {
+    alpha: f32,
+}
 
 impl Function for Elu {
     #[inline(always)]
     fn apply<S: Simd>(self, simd: S, x: S::F32) -> S::F32 {
         let one = simd.splat(1.0);
-        let below = (math::exp(simd, x) - one) * simd.splat(self.0);
-        // Near zero the difference would lose its digits: x + x²/2 + x³/6.
+        let below = (math::exp(simd, x) - one) * simd.splat(self.alpha);
+        // The difference cancels near zero: use the series x + x²/2 + x³/6 there.
         let series = x * x.mul_add(x.mul_add(simd.splat(1.0 / 6.0), simd.splat(0.5)), one);
-        let near = x.abs().lt(simd.splat(0.02));
-        let below = near.select(series * simd.splat(self.0), below);
+        let is_small = x.abs().lt(simd.splat(0.02));
+        let below = is_small.select(series * simd.splat(self.alpha), below);
         x.lt(simd.zero()).select(below, x)
-    }
-}
-
-/// Softmax along the last dimension.
-pub(crate) struct Softmax;
-
-impl Op for Softmax {
-    fn shape(&mut self, inputs: &[Shape], _: &mut Room) -> Result<Shape, Error> {
-        only(inputs).copied()
-    }
-
-    fn run(&self, cx: &mut Cx<'_>, inputs: &[Input<'_>], out: &mut [u8]) -> Result<(), Error> {
-        let input = only(inputs)?;
-        let (from, to) = (input.data::<f32>()?, elements::<f32>(out)?);
-        let len = input.shape.last().copied().unwrap_or(1);
-        if len > 0 && !from.is_empty() {
-            softmax(cx.isa, Axis { outer: from.len() / len, len, inner: 1 }, from, to);
-        }
-        Ok(())
     }
 }

@@ -1,0 +1,133 @@
+//! Lowers convolutions and fully connected layers.
+
+use std::borrow::Cow;
+
+use afferent_core::Error;
+use afferent_simd::igemm::WeightShape;
+
+use super::{gemm_q8, node::NodeContext};
+use crate::{
+    conv2d_params::{Conv2dKind, Conv2dParams},
+    op::{
+        batch_matrix_multiply::BatchMatrixMultiply,
+        conv2d::Conv2d,
+        conv2d_few_channels::{self, Conv2dFewChannels},
+        depthwise_conv2d::DepthwiseConv2d,
+        fully_connected::FullyConnected,
+    },
+    operator::Operator,
+    pack::{
+        constant::dequantize,
+        depthwise::DepthwiseF32,
+        f32::{FullyConnectedFilter, PackedF32},
+    },
+    plan::value::ComputeType,
+    subgraph::Datatype,
+};
+
+/// Returns the operator of a fully connected layer, and the number of inputs that it reads at run
+/// time.
+pub(super) fn lower_fully_connected(
+    cx: &NodeContext<'_, '_>,
+    transposed: bool,
+) -> Result<(Box<dyn Operator>, usize), Error> {
+    let (input, filter) = (cx.input(0), cx.input(1));
+    let &[m, n] = &*filter.shape else {
+        return Err(cx.invalid("needs a filter with 2 dimensions"));
+    };
+    let (inner, cols) = if transposed { (m, n) } else { (n, m) };
+    if filter.data.is_none() {
+        return Ok((lower_computed_filter(cx, transposed, cols)?, 2));
+    }
+    if m.min(n) == 0 {
+        return Err(cx.invalid("has an empty filter"));
+    }
+    if is_quantized_gemm(cx) {
+        return Ok((gemm_q8::lower_fully_connected(cx, transposed, (inner, cols))?, 1));
+    }
+    cx.expect_f32()?;
+    let (weights, bias) = (dequantize(filter)?, cx.bias(cols)?);
+    let (max_rows, ..) = input.shape.split_around(input.shape.len().saturating_sub(1));
+    let shape = WeightShape { inner, cols };
+    let filter = FullyConnectedFilter { weights: &weights, transposed, shape, max_rows };
+    let packed = PackedF32::pack_fully_connected(&cx.packer(), filter, bias.as_deref())?;
+    Ok((Box::new(FullyConnected { packed, activation: cx.node.activation() }), 1))
+}
+
+/// Lowers a fully connected layer whose filter is not a constant.
+fn lower_computed_filter(
+    cx: &NodeContext<'_, '_>,
+    transposed: bool,
+    cols: usize,
+) -> Result<Box<dyn Operator>, Error> {
+    if cx.input_type(0) != ComputeType::F32
+        || cx.input_type(1) != ComputeType::F32
+        || cx.output_type() != ComputeType::F32
+    {
+        return Err(cx.unsupported("with a quantized filter that is not a constant"));
+    }
+    let bias = cx.bias(cols)?.map(Cow::into_owned);
+    cx.packer().reserve::<f32>(bias.as_ref().map_or(0, Vec::len))?;
+    Ok(Box::new(BatchMatrixMultiply::fully_connected(!transposed, bias, cx.node.clamp)))
+}
+
+pub(super) fn lower_conv2d(
+    cx: &NodeContext<'_, '_>,
+    params: Conv2dParams,
+) -> Result<Box<dyn Operator>, Error> {
+    if cx.input(1).data.is_none() {
+        return Err(cx.unsupported("with a filter that is not a constant"));
+    }
+    expect_filter_shape(cx, params)?;
+    if is_quantized_gemm(cx) {
+        return gemm_q8::lower_conv2d(cx, params);
+    }
+    if params.kind == Conv2dKind::Depthwise && params.group_output_channels == 1 {
+        return Ok(Box::new(lower_depthwise_f32(cx, params)?));
+    }
+    let conv = lower_conv2d_f32(cx, params)?;
+    Ok(if conv2d_few_channels::is_supported(&params) {
+        Box::new(Conv2dFewChannels::new(conv))
+    } else {
+        Box::new(conv)
+    })
+}
+
+/// Lowers an f32 convolution.
+pub(super) fn lower_conv2d_f32(
+    cx: &NodeContext<'_, '_>,
+    params: Conv2dParams,
+) -> Result<Conv2d, Error> {
+    expect_filter_shape(cx, params)?;
+    cx.expect_f32()?;
+    let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
+    Conv2d::new(&cx.packer(), params, &filter, bias.as_deref(), cx.node.activation())
+}
+
+/// Lowers an f32 depthwise convolution without depth multiplier.
+pub(super) fn lower_depthwise_f32(
+    cx: &NodeContext<'_, '_>,
+    params: Conv2dParams,
+) -> Result<DepthwiseConv2d, Error> {
+    expect_filter_shape(cx, params)?;
+    cx.expect_f32()?;
+    let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
+    let packed = DepthwiseF32::new(&cx.packer(), &params, &filter, bias.as_deref())?;
+    Ok(DepthwiseConv2d { params, packed, activation: cx.node.activation() })
+}
+
+fn expect_filter_shape(cx: &NodeContext<'_, '_>, params: Conv2dParams) -> Result<(), Error> {
+    if params.filter_shape() != Some(cx.input(1).shape) {
+        let reason = "has a filter whose shape does not match its kernel, groups and channels";
+        return Err(cx.invalid(reason));
+    }
+    Ok(())
+}
+
+/// True if the GEMM multiplies integers.
+fn is_quantized_gemm(cx: &NodeContext<'_, '_>) -> bool {
+    let (input, filter) = (cx.input(0), cx.input(1));
+    let is_dynamic = input.datatype == Datatype::Qdint8 || input.is_dynamically_quantized;
+    matches!(filter.datatype, Datatype::Qint8 | Datatype::Qint4)
+        && (is_dynamic || input.datatype == Datatype::Qint8)
+}
