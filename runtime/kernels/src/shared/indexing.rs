@@ -148,7 +148,7 @@ impl AdvancedIndex {
         let mut dim = 0;
         for item in 0..list.len() {
             let Some(index) = list.opt(item)? else {
-                Self::keep(&mut rest, tensor, dim)?;
+                Self::push_unindexed(&mut rest, tensor, dim)?;
                 dim += 1;
                 continue;
             };
@@ -168,7 +168,7 @@ impl AdvancedIndex {
             indexed += rank;
         }
         for dim in dim..tensor.sizes.len() {
-            Self::keep(&mut rest, tensor, dim)?;
+            Self::push_unindexed(&mut rest, tensor, dim)?;
         }
         let first = first.filter(|first| last - first == indexed).unwrap_or(0);
         let mut sizes = rest.sizes;
@@ -178,7 +178,12 @@ impl AdvancedIndex {
         Ok(Self { index_sizes, first, rest, sizes })
     }
 
-    fn keep(rest: &mut StridedView, tensor: &StridedView, dim: usize) -> Result<(), Error> {
+    /// Adds dimension `dim` of `tensor` to the dimensions that are not indexed.
+    fn push_unindexed(
+        rest: &mut StridedView,
+        tensor: &StridedView,
+        dim: usize,
+    ) -> Result<(), Error> {
         let too_many = wrong("no more indices than dimensions");
         rest.sizes.push(*tensor.sizes.get(dim).ok_or(too_many)?)?;
         rest.strides.push(*tensor.strides.get(dim).ok_or(too_many)?)
@@ -231,6 +236,7 @@ impl AdvancedIndex {
         Ok(())
     }
 
+    /// Adds the offsets of the true elements of `mask`, an index of dimensions with `strides`.
     fn add_mask_offsets(
         &self,
         mask: &TensorView<'_>,
@@ -257,11 +263,11 @@ impl AdvancedIndex {
     /// the broadcast index.
     pub(crate) fn split_strides(&self, strides: &Dims) -> Result<(Dims, Dims), Error> {
         let mut kept = *strides;
-        let mut index_sizes = self.index_sizes;
-        for stride in index_sizes.iter_mut() {
+        let mut index_strides = self.index_sizes;
+        for stride in index_strides.iter_mut() {
             *stride = *kept.get(self.first).ok_or(OUT_OF_BOUNDS)?;
             kept.remove(self.first);
         }
-        Ok((kept, index_sizes))
+        Ok((kept, index_strides))
     }
 }

@@ -74,7 +74,7 @@ impl<'a> AffineQuantizer<'a> {
         param_strides[axis] = 1;
         let zero_points =
             if needs_zero_points { Some(args.tensor(2)?) } else { args.opt_tensor(2)? };
-        Self::with(x, args.tensor(1)?, zero_points, param_strides, x.sizes()[axis])
+        Self::with_params(x, args.tensor(1)?, zero_points, param_strides, x.sizes()[axis])
     }
 
     /// Reads a tensor (argument 0), its scales (1) and its zero points (2), one per token. A token
@@ -91,10 +91,11 @@ impl<'a> AffineQuantizer<'a> {
             tokens = tokens.saturating_mul(size.max(1));
         }
         let tokens = numel(leading).unwrap_or(usize::MAX);
-        Self::with(x, args.tensor(1)?, Some(args.tensor(2)?), param_strides, tokens)
+        Self::with_params(x, args.tensor(1)?, Some(args.tensor(2)?), param_strides, tokens)
     }
 
-    fn with(
+    /// Checks the numbers of scales and zero points, `count` each.
+    fn with_params(
         x: TensorView<'a>,
         scales: TensorView<'a>,
         zero_points: Option<TensorView<'a>>,

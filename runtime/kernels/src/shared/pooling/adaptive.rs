@@ -9,9 +9,10 @@ use crate::shared::{
     pooling::{last_three, plane_loops, spatial_sizes, with_spatial_sizes},
 };
 
-/// Rows shorter than this are summed sequentially, as in PyTorch. The average of quantized values
-/// is often a rounding tie, which the order of the additions decides.
-const SEQUENTIAL_SUM_MAX_LEN: usize = 16;
+/// Minimum length of rows that [`sum`] adds in lanes. Shorter rows are added sequentially, as in
+/// PyTorch: the average of quantized values is often a rounding tie, which the order of additions
+/// decides.
+const LANE_SUM_MIN_LEN: usize = 16;
 
 /// Spatial sizes of the input and the output.
 struct AdaptivePool {
@@ -86,7 +87,7 @@ fn avg_pool_in<A: Accumulator>(args: &mut Args<'_>, spatial_dims: usize) -> Resu
                 let at = from + dot([depth, row, first], strides.from);
                 x.for_each_chunk(at, strides.from[2], end - first, |chunk| {
                     total = match chunk.len() {
-                        ..SEQUENTIAL_SUM_MAX_LEN => {
+                        ..LANE_SUM_MIN_LEN => {
                             chunk.iter().fold(total, |total, value| total.add(*value))
                         }
                         _ => total.add(sum(chunk)),
