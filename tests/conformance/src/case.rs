@@ -1,11 +1,11 @@
-//! The JSON of a case, and tensors compared within tolerance.
+//! JSON of a case, and comparison of tensors within a tolerance.
 
 use std::{fs, path::Path};
 
 use afferent_core::{CONTIGUOUS_DIM_ORDER, ScalarType, Tensor, TensorView, bf16, f16};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-/// How far a result may be from the expected value: `atol + rtol * |expected|`.
+/// Tolerance of a result: `atol + rtol * |expected|`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub struct Tolerance {
     /// Absolute part.
@@ -16,10 +16,10 @@ pub struct Tolerance {
     pub rtol: f64,
 }
 
-/// A value of a case: an argument, an input or an expected output.
+/// Value of a case: an argument, an input or an expected output.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the README beside the data describes each of them")]
+#[expect(missing_docs, reason = "the README describes each of them")]
 pub enum Value {
     Tensor(TensorJson),
     Tensors(Vec<Option<TensorJson>>),
@@ -40,32 +40,32 @@ pub enum Value {
     Outs(Vec<TensorJson>),
 }
 
-/// A tensor of a case. An output to be written has neither `data` nor `file`.
+/// Tensor of a case. An output argument has neither `data` nor `file`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct TensorJson {
     /// Short name of the dtype.
     pub dtype: String,
-    /// Extent of each dimension.
+    /// Sizes.
     pub sizes: Vec<usize>,
-    /// Order in memory, row-major when absent.
+    /// Dim order, row-major by default.
     pub dim_order: Option<Vec<u8>>,
-    /// The elements in the order of memory, as hexadecimal bytes.
+    /// Elements in memory order, as hexadecimal bytes.
     pub data: Option<String>,
-    /// NPY file with the elements in the order of memory.
+    /// NPY file with the elements in memory order.
     pub file: Option<String>,
-    /// Instead of the elements of a long output, the sums of sixteen that lie together: `f32`,
-    /// in the order of memory, as hexadecimal bytes.
+    /// Sums of blocks of 16 elements that are contiguous in memory, in place of the elements of a
+    /// long output: `f32`, in memory order, as hexadecimal bytes.
     pub sums: Option<String>,
 }
 
-/// Elements of a long output that share one expected number.
-const BLOCK: usize = 16;
+/// Elements of a long output in each of its sums.
+const SUM_BLOCK: usize = 16;
 
 impl TensorJson {
-    /// The tensor; of zeros when the case gives no elements. Files are in `folder`.
+    /// Creates the tensor, of zeros if the case has no elements. Files are in `folder`.
     ///
     /// # Panics
-    /// When the data of the case is broken.
+    /// Panics if the data of the case is malformed.
     pub fn tensor(&self, folder: &Path) -> Tensor {
         let dtype = ScalarType::from_name(&self.dtype).expect("the dtype is known");
         let rank = self.sizes.len();
@@ -78,16 +78,15 @@ impl TensorJson {
         Tensor::from_bytes(dtype, &self.sizes, &order, &bytes).expect("the data fits the sizes")
     }
 
-    /// Whether it is given by sums.
+    /// Returns true if the case has sums in place of the elements.
     #[cfg(test)]
     pub(crate) fn is_summed(&self) -> bool {
         self.sums.is_some()
     }
 
-    /// How many elements of a result are further away than `tolerance`; of one that is given by
-    /// sums none is known.
+    /// Number of elements of a result that exceed `tolerance`; 0 if the case has sums only.
     #[cfg(test)]
-    pub(crate) fn count_far(
+    pub(crate) fn count_outliers(
         &self,
         found: &TensorView<'_>,
         folder: &Path,
@@ -98,14 +97,14 @@ impl TensorJson {
         }
         let expected = to_f64(&self.tensor(folder).view());
         let pairs = to_f64(found).into_iter().zip(expected);
-        let far = |a: f64, b: f64| (a - b).abs() > tolerance.atol + tolerance.rtol * b.abs();
-        pairs.filter(|(a, b)| far(*a, *b)).count()
+        let exceeds = |a: f64, b: f64| (a - b).abs() > tolerance.atol + tolerance.rtol * b.abs();
+        pairs.filter(|(a, b)| exceeds(*a, *b)).count()
     }
 
-    /// Compares a result with this expected one; says where they differ. Files are in `folder`.
+    /// Compares a result with this expected output. Files are in `folder`.
     ///
     /// # Errors
-    /// A sentence with the first difference.
+    /// Describes the first difference.
     pub fn compare(
         &self,
         found: &TensorView<'_>,
@@ -114,25 +113,25 @@ impl TensorJson {
     ) -> Result<(), String> {
         let expected = self.tensor(folder);
         let Some(sums) = &self.sums else { return compare(found, &expected.view(), tolerance) };
-        same_shape(found, &expected.view())?;
+        check_shape(found, &expected.view())?;
         let sums = from_hex(sums);
         let sums =
             sums.chunks_exact(4).map(|sum| f32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]));
         let elements = to_f64(found);
-        if elements.len().div_ceil(BLOCK) != sums.len() {
+        if elements.len().div_ceil(SUM_BLOCK) != sums.len() {
             return Err(format!("{} sums for {} elements", sums.len(), elements.len()));
         }
-        for (at, (block, expected)) in elements.chunks(BLOCK).zip(sums).enumerate() {
+        for (at, (block, expected)) in elements.chunks(SUM_BLOCK).zip(sums).enumerate() {
             let (sum, expected) = (block.iter().sum::<f64>(), f64::from(expected));
             let magnitude: f64 = block.iter().map(|x| x.abs()).sum();
-            let allowed = BLOCK as f64 * tolerance.atol + (tolerance.rtol + 1e-7) * magnitude;
-            let equal = sum == expected || (sum.is_nan() && expected.is_nan());
-            let near = (sum - expected).abs() <= allowed;
-            if !equal && !near {
+            let allowed = SUM_BLOCK as f64 * tolerance.atol + (tolerance.rtol + 1e-7) * magnitude;
+            let is_equal = sum == expected || (sum.is_nan() && expected.is_nan());
+            let is_close = (sum - expected).abs() <= allowed;
+            if !is_equal && !is_close {
                 return Err(format!(
-                    "elements {} to {} in memory sum to {sum}, not {expected}",
-                    at * BLOCK,
-                    at * BLOCK + block.len()
+                    "the sum of elements {} to {} in memory is {sum}, expected {expected}",
+                    at * SUM_BLOCK,
+                    at * SUM_BLOCK + block.len()
                 ));
             }
         }
@@ -140,6 +139,7 @@ impl TensorJson {
     }
 }
 
+/// Deserializes a number, or the string of a value without a JSON representation.
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -153,74 +153,78 @@ fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     }
 }
 
+/// Deserializes a list like [`number`].
 fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
     #[derive(Deserialize)]
     struct Number(#[serde(deserialize_with = "number")] f64);
     Ok(Vec::<Number>::deserialize(deserializer)?.into_iter().map(|number| number.0).collect())
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 ///
 /// # Panics
-/// When a character is no such digit.
+/// Panics on any other character.
 pub(crate) fn from_hex(hex: &str) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).expect("a hexadecimal digit") as u8;
     hex.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
-/// The elements of an NPY file; sizes and dtype stand in the case.
+/// Elements of an NPY file. The case has the sizes and the dtype.
 fn npy_elements(path: &Path) -> Vec<u8> {
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    assert!(bytes.starts_with(b"\x93NUMPY\x01\x00"), "{} is an NPY file", path.display());
+    assert!(bytes.starts_with(b"\x93NUMPY\x01\x00"), "{} is not an NPY file", path.display());
     let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     bytes[10 + header..].to_vec()
 }
 
-/// Compares a result with what was expected; says where they differ.
+/// Compares a result with the expected tensor.
 ///
 /// # Errors
-/// A sentence with the first difference.
+/// Describes the first difference.
 pub fn compare(
     found: &TensorView<'_>,
     expected: &TensorView<'_>,
     tolerance: Tolerance,
 ) -> Result<(), String> {
-    same_shape(found, expected)?;
+    check_shape(found, expected)?;
     let (found, expected) = (to_f64(found), to_f64(expected));
     for (at, (&a, &b)) in found.iter().zip(&expected).enumerate() {
-        let equal = a == b || (a.is_nan() && b.is_nan());
-        let near = (a - b).abs() <= tolerance.atol + tolerance.rtol * b.abs();
-        if !equal && !near {
-            return Err(format!("element {at} in memory is {a}, not {b}"));
+        let is_equal = a == b || (a.is_nan() && b.is_nan());
+        let is_close = (a - b).abs() <= tolerance.atol + tolerance.rtol * b.abs();
+        if !is_equal && !is_close {
+            return Err(format!("element {at} in memory is {a}, expected {b}"));
         }
     }
     Ok(())
 }
 
-/// Compares dtype, sizes and dim order.
-fn same_shape(found: &TensorView<'_>, expected: &TensorView<'_>) -> Result<(), String> {
+/// Compares dtypes, sizes and dim orders.
+fn check_shape(found: &TensorView<'_>, expected: &TensorView<'_>) -> Result<(), String> {
     if found.dtype() != expected.dtype() || found.sizes() != expected.sizes() {
         let shape = |view: &TensorView<'_>| format!("{}{:?}", view.dtype(), view.sizes());
-        return Err(format!("{} instead of {}", shape(found), shape(expected)));
+        return Err(format!("found {}, expected {}", shape(found), shape(expected)));
     }
-    // The order of dimensions of size one means nothing.
-    let long = |view: &TensorView<'_>| -> Vec<u8> {
+    // The order of dimensions of size 1 is irrelevant.
+    let order = |view: &TensorView<'_>| -> Vec<u8> {
         let sizes = view.sizes();
         let order = view.dim_order().iter().copied();
         order.filter(|dim| sizes[usize::from(*dim)] != 1).collect()
     };
-    if found.numel() > 1 && long(found) != long(expected) {
-        return Err(format!("dim order {:?}, not {:?}", found.dim_order(), expected.dim_order()));
+    if found.numel() > 1 && order(found) != order(expected) {
+        return Err(format!(
+            "dim order {:?}, expected {:?}",
+            found.dim_order(),
+            expected.dim_order()
+        ));
     }
     Ok(())
 }
 
-/// The elements as `f64`; integers of 64 bits lose nothing below 2^53, and larger ones are compared
-/// by their halves.
+/// Elements as `f64`. 64-bit integers are split into two 32-bit halves, which are exact.
 fn to_f64(view: &TensorView<'_>) -> Vec<f64> {
     macro_rules! convert {
         ($rust:ty, $convert:expr) => {
-            view.data::<$rust>().expect("the dtype was asked").iter().map($convert).collect()
+            view.data::<$rust>().expect("the dtype was matched").iter().map($convert).collect()
         };
     }
     match view.dtype() {
@@ -253,7 +257,7 @@ fn to_f64(view: &TensorView<'_>) -> Vec<f64> {
 }
 
 #[test]
-fn sums_show_one_wrong_element() {
+fn sums_reveal_one_wrong_element() {
     let long = |numbers: &[f32]| Tensor::new(&[numbers.len()], numbers).unwrap();
     let json = TensorJson {
         dtype: "f32".into(),

@@ -1,21 +1,24 @@
-//! Programs and operators with expected outputs from PyTorch, run on every kernel list.
+//! Programs and operator calls with expected outputs from PyTorch, run with every kernel list.
 //!
-//! | module      | holds                                                   |
-//! |-------------|---------------------------------------------------------|
-//! | `case`      | the JSON of a case, and tensors compared within tolerance |
-//! | `archive`   | compressed lists of cases                                 |
-//! | `official`  | operators and dtypes of the official runtime, `data/official.json` |
-//! | `operators` | single calls of kernels, `data/operators`                 |
-//! | `program`   | one exported program and its cases                        |
-//! | `programs`  | programs of every kind, each in its folder of `data/programs` |
-//! | `rows`      | programs of which one row is wanted: how many are computed |
-//! | `suite`     | the official operator suite, `data/suite`, and whole models, `data/models` |
+//! | module       | content                                                                   |
+//! |--------------|---------------------------------------------------------------------------|
+//! | `case`       | JSON of a case, comparison of tensors                                     |
+//! | `archive`    | archives of cases                                                         |
+//! | `official`   | operators and dtypes of the official runtime, `data/official.json`        |
+//! | `operators`  | kernel calls, `data/operators`                                            |
+//! | `program`    | one exported program and its cases                                        |
+//! | `programs`   | programs for all features of the format, `data/programs`                  |
+//! | `last_token` | last-token slicing: rows that a program computes                          |
+//! | `suite`      | ExecuTorch's operator suite and whole models, the other folders of `data` |
 //!
-//! `cargo test -p afferent-tests-conformance -- --nocapture` prints the tables.
+//! `cargo test -p afferent-tests-conformance -- --nocapture` prints the tables. Begin with
+//! `operators` for a kernel and with `programs` for the runtime.
 
 #[cfg(test)]
 mod archive;
 mod case;
+#[cfg(test)]
+mod last_token;
 #[cfg(test)]
 mod official;
 #[cfg(test)]
@@ -25,8 +28,6 @@ mod program;
 #[cfg(test)]
 mod programs;
 #[cfg(test)]
-mod rows;
-#[cfg(test)]
 mod suite;
 
 use std::path::PathBuf;
@@ -34,10 +35,10 @@ use std::path::PathBuf;
 use afferent_core::KernelLists;
 use afferent_kernels::{Isa, with_isa};
 
-/// Kernels under test, and what they compute with.
+/// Kernel list under test and its instruction set.
 #[derive(Debug, Clone)]
 pub struct List {
-    /// Its name in the tables.
+    /// Name in the tables.
     pub name: String,
     /// The kernels.
     pub kernels: KernelLists<'static>,
@@ -45,14 +46,14 @@ pub struct List {
 }
 
 impl List {
-    /// Runs `f` with the arithmetic of this list.
+    /// Runs `f` with the instruction set of this list.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         with_isa(self.isa, f)
     }
 }
 
-/// The kernel lists under test: portable code alone, as without the feature `std`, then vectors of
-/// each instruction set that this processor has, the slowest first.
+/// Kernel lists under test: portable code, as without the feature `std`, then each instruction set
+/// of this processor, slowest first.
 pub fn kernel_lists() -> Vec<List> {
     let mut sets: Vec<_> = Isa::available().map(Some).collect();
     sets.push(None);
@@ -61,7 +62,7 @@ pub fn kernel_lists() -> Vec<List> {
     sets.into_iter().rev().map(list).collect()
 }
 
-/// The folder with the data.
+/// Folder of the data.
 pub fn data() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data")
 }

@@ -1,4 +1,4 @@
-//! The operators of the official runtime, and the dtypes that each takes, against our lists.
+//! Operators of the official runtime and their dtypes, compared with our kernel lists.
 
 use std::{collections::BTreeMap, fs};
 
@@ -13,18 +13,19 @@ use crate::{
     operators::{OperatorJson, call},
 };
 
-/// The operators of each list of the official runtime, and the dtypes of their first tensor.
+/// Operators of each kernel list of the official runtime, with the dtypes of their first tensor.
 fn official() -> BTreeMap<String, BTreeMap<String, String>> {
     let text = fs::read_to_string(data().join("official.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
+/// Splits an operator into name and overload.
 fn split(operator: &str) -> (&str, &str) {
     operator.split_once('.').unwrap_or((operator, ""))
 }
 
 #[test]
-fn every_official_operator_is_in_our_lists() {
+fn every_official_operator_has_a_kernel() {
     let mut missing = Vec::new();
     for (path, operators) in official() {
         let found = |operator: &&String| {
@@ -38,9 +39,10 @@ fn every_official_operator_is_in_our_lists() {
     assert!(missing.is_empty(), "operators without a kernel: {missing:?}");
 }
 
-/// Whether the call takes `to` where a tensor of the case has the dtype `from`: as all, as the
-/// tensors that are read, or as the first tensor only.
-fn takes(operator: &str, args: &[Value], from: &str, to: &str) -> Result<(), Error> {
+/// Calls the operator with dtype `to` in place of `from`, in three variants: in all tensors, in the
+/// inputs only, and in the first tensor only. Returns the error of the last variant if each of them
+/// rejects the dtype.
+fn try_dtype(operator: &str, args: &[Value], from: &str, to: &str) -> Result<(), Error> {
     let (name, overload) = split(operator);
     let kernel = find_kernel(KERNELS, name, overload).ok_or(Error::NotSupported { what: "" })?;
     let mut result = Ok(());
@@ -50,7 +52,7 @@ fn takes(operator: &str, args: &[Value], from: &str, to: &str) -> Result<(), Err
         for arg in &mut args {
             let mut change = |tensor: &mut TensorJson| {
                 if tensor.dtype == from && (variant < 2 || is_first) {
-                    // Zeros stand for the elements, whose bytes are of another dtype.
+                    // The elements are bytes of another dtype: use zeros.
                     (tensor.dtype, tensor.data) = (to.to_owned(), None);
                 }
                 is_first = false;
@@ -77,39 +79,41 @@ fn takes(operator: &str, args: &[Value], from: &str, to: &str) -> Result<(), Err
 }
 
 #[test]
-fn every_official_dtype_is_taken() {
+fn every_official_dtype_is_supported() {
     let mut cases: BTreeMap<String, Vec<Vec<Value>>> = BTreeMap::new();
     for operator in archives("operators").iter().flat_map(|file| read::<OperatorJson>(file)) {
         let args = operator.cases.into_iter().map(|case| case.args);
         cases.entry(operator.operator).or_default().extend(args);
     }
-    let (mut taken, mut refused, mut untried) = (0, Vec::new(), Vec::new());
+    let (mut supported, mut rejected, mut untested) = (0, Vec::new(), Vec::new());
     for (operator, dtypes) in official().into_values().flatten() {
         let Some(cases) = cases.get(&operator) else {
-            untried.push(operator);
+            untested.push(operator);
             continue;
         };
         for dtype in dtypes.split(' ').filter(|dtype| ScalarType::from_name(dtype).is_some()) {
             let mut last = Ok(());
-            let is_taken = cases.iter().any(|args| {
+            let is_supported = cases.iter().any(|args| {
                 let first = args.iter().find_map(|arg| match arg {
                     Value::Tensor(tensor) | Value::Out(tensor) => Some(tensor),
                     Value::Tensors(list) => list.iter().flatten().next(),
                     _ => None,
                 });
                 let Some(first) = first else { return true };
-                last = takes(&operator, args, &first.dtype, dtype);
+                last = try_dtype(&operator, args, &first.dtype, dtype);
                 last.is_ok()
             });
-            if is_taken {
-                taken += 1;
+            if is_supported {
+                supported += 1;
             } else {
-                refused.push(format!("{operator} {dtype}: {last:?}"));
+                rejected.push(format!("{operator} {dtype}: {last:?}"));
             }
         }
     }
-    println!("{taken} operators with a dtype are taken; without a case: {untried:?}");
-    refused.iter().for_each(|line| println!("{line}"));
-    assert!(refused.is_empty(), "{} operators with a dtype are refused", refused.len());
-    assert!(taken > 1000, "the operators are here");
+    println!(
+        "{supported} pairs of operator and dtype pass; operators without a case: {untested:?}"
+    );
+    rejected.iter().for_each(|line| println!("{line}"));
+    assert!(rejected.is_empty(), "{} pairs of operator and dtype are rejected", rejected.len());
+    assert!(supported > 1000, "the data has too few operators");
 }

@@ -1,4 +1,4 @@
-//! Single calls of kernels, compared with PyTorch.
+//! Kernel calls, compared with PyTorch.
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
@@ -28,9 +28,10 @@ pub(crate) struct CaseJson {
     tolerance: Tolerance,
 }
 
-/// Cases that are known to differ, with the reason; everything else must pass.
+/// Cases that are known to differ, with the reason. All others must pass.
 const SKIPPED: &[(&str, &str)] = &[];
 
+/// Scalar argument of a value.
 fn scalar(value: &Value) -> Option<Scalar> {
     match value {
         Value::Int(value) => Some(Scalar::Int(*value)),
@@ -46,22 +47,22 @@ fn scalar(value: &Value) -> Option<Scalar> {
     }
 }
 
-/// Owned tensors of the arguments of `kernel`, in order: those to read and those to write.
-fn tensors(kernel: &Kernel, args: &[Value], read: &mut Vec<Tensor>, written: &mut Vec<Tensor>) {
-    let here = Path::new("");
+/// Creates the tensor arguments of `kernel` in order: inputs and outputs.
+fn tensors(kernel: &Kernel, args: &[Value], inputs: &mut Vec<Tensor>, outputs: &mut Vec<Tensor>) {
+    let folder = Path::new("");
     for (arg, kind) in args.iter().zip(kernel.args) {
         match arg {
-            Value::Tensor(json) if *kind == Arg::InOut => written.push(json.tensor(here)),
-            Value::Tensor(json) => read.push(json.tensor(here)),
-            Value::Tensors(list) => read.extend(list.iter().flatten().map(|t| t.tensor(here))),
-            Value::Out(json) => written.push(json.tensor(here)),
-            Value::Outs(list) => written.extend(list.iter().map(|json| json.tensor(here))),
+            Value::Tensor(json) if *kind == Arg::InOut => outputs.push(json.tensor(folder)),
+            Value::Tensor(json) => inputs.push(json.tensor(folder)),
+            Value::Tensors(list) => inputs.extend(list.iter().flatten().map(|t| t.tensor(folder))),
+            Value::Out(json) => outputs.push(json.tensor(folder)),
+            Value::Outs(list) => outputs.extend(list.iter().map(|json| json.tensor(folder))),
             _ => {}
         }
     }
 }
 
-/// Calls `kernel`; what it wrote.
+/// Calls `kernel` and returns its outputs.
 pub(crate) fn call(kernel: &Kernel, args: &[Value]) -> Result<Vec<Tensor>, Error> {
     let (mut read, mut written) = (Vec::new(), Vec::new());
     tensors(kernel, args, &mut read, &mut written);
@@ -94,6 +95,7 @@ pub(crate) fn call(kernel: &Kernel, args: &[Value]) -> Result<Vec<Tensor>, Error
     Ok(written)
 }
 
+/// Runs a case and compares its outputs.
 fn check_case(kernel: &Kernel, case: &CaseJson) -> Result<(), String> {
     let written = call(kernel, &case.args).map_err(|error| error.to_string())?;
     for (at, (found, expected)) in written.iter().zip(&case.expected).enumerate() {
@@ -103,7 +105,7 @@ fn check_case(kernel: &Kernel, case: &CaseJson) -> Result<(), String> {
     Ok(())
 }
 
-/// Dtype of the first tensor of a case, which is what the table sorts by.
+/// Dtype of the first tensor of a case, the key of its column in the table.
 fn dtype(case: &CaseJson) -> &str {
     let first = case.args.iter().find_map(|arg| match arg {
         Value::Tensor(json) | Value::Out(json) => Some(json),
@@ -113,16 +115,17 @@ fn dtype(case: &CaseJson) -> &str {
     first.map_or("-", |json| &json.dtype)
 }
 
-/// The cases of one operator and dtype: how many passed, of how many, and the widest tolerance.
+/// Cases of one operator and dtype: passed, total, skipped, and the largest tolerance.
 #[derive(Default)]
 struct Cell {
     passed: usize,
-    all: usize,
+    total: usize,
     skipped: usize,
     tolerance: Tolerance,
 }
 
 impl Cell {
+    /// Extends the largest tolerance.
     fn widen(&mut self, tolerance: Tolerance) {
         self.tolerance.atol = self.tolerance.atol.max(tolerance.atol);
         self.tolerance.rtol = self.tolerance.rtol.max(tolerance.rtol);
@@ -132,8 +135,8 @@ impl Cell {
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.passed)?;
-        if self.passed + self.skipped < self.all {
-            write!(f, " of {}", self.all)?;
+        if self.passed + self.skipped < self.total {
+            write!(f, " of {}", self.total)?;
         }
         if self.skipped > 0 {
             write!(f, " ({} skipped)", self.skipped)?;
@@ -143,35 +146,35 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Runs all cases of one operator, prints its faults and its row; returns what passed and what
-/// failed.
+/// Runs all cases of one operator and prints its failures and its row. Returns the numbers of
+/// passed and failed cases.
 fn check_operator(list: &str, kernel: &Kernel, operator: &OperatorJson) -> (usize, usize) {
     let mut table: BTreeMap<&str, Cell> = BTreeMap::new();
     for (at, case) in operator.cases.iter().enumerate() {
-        let place = format!("{}#{at}", operator.operator);
+        let case_name = format!("{}#{at}", operator.operator);
         let cell = table.entry(dtype(case)).or_default();
-        cell.all += 1;
-        if SKIPPED.iter().any(|(skipped, _)| *skipped == place) {
+        cell.total += 1;
+        if SKIPPED.iter().any(|(skipped, _)| *skipped == case_name) {
             cell.skipped += 1;
             continue;
         }
         cell.widen(case.tolerance);
         match check_case(kernel, case) {
             Ok(()) => cell.passed += 1,
-            Err(reason) => println!("{list}: {place}: {reason} [{}]", case.note),
+            Err(reason) => println!("{list}: {case_name}: {reason} [{}]", case.note),
         }
     }
     let row: Vec<_> = table.iter().map(|(dtype, cell)| format!("{dtype} {cell}")).collect();
     println!("{list:<10} {:<46} {}", operator.operator, row.join("  "));
     let passed = table.values().map(|cell| cell.passed).sum();
-    let failed: usize = table.values().map(|cell| cell.all - cell.skipped).sum();
-    (passed, failed - passed)
+    let run: usize = table.values().map(|cell| cell.total - cell.skipped).sum();
+    (passed, run - passed)
 }
 
 #[test]
-fn operators_give_what_pytorch_gives() {
+fn operators_match_pytorch() {
     let files = archives("operators");
-    assert!(files.len() >= 80, "the operators are here");
+    assert!(files.len() >= 80, "the data has too few operators");
     let operators: Vec<_> = files.iter().flat_map(|file| read::<OperatorJson>(file)).collect();
     for list in kernel_lists() {
         let (mut passed, mut failed, mut missing) = (0, 0, Vec::new());
@@ -182,15 +185,15 @@ fn operators_give_what_pytorch_gives() {
                 missing.push(&operator.operator);
                 continue;
             };
-            let (good, bad) = list.run(|| check_operator(&list.name, kernel, operator));
-            passed += good;
-            failed += bad;
+            let (ok, broken) = list.run(|| check_operator(&list.name, kernel, operator));
+            passed += ok;
+            failed += broken;
         }
-        for (place, reason) in SKIPPED {
-            println!("skipped: {place}: {reason}");
+        for (case_name, reason) in SKIPPED {
+            println!("skipped: {case_name}: {reason}");
         }
         println!(
-            "operators: {}: {} lists of cases, {passed} cases passed, {failed} failed; no kernel: {missing:?}",
+            "{}: {} operators, {passed} cases passed, {failed} failed; no kernel: {missing:?}",
             list.name,
             operators.len()
         );

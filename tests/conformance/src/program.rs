@@ -1,4 +1,4 @@
-//! One exported program and its cases: inputs in, outputs as PyTorch gives them.
+//! One exported program and its cases.
 
 use std::{path::Path, sync::Arc};
 
@@ -12,20 +12,21 @@ use crate::{
     case::{TensorJson, from_hex},
 };
 
-/// The backends under test.
+/// Backends under test.
 const BACKENDS: &[&dyn Backend] = &[&Xnnpack];
 
-/// Of so many results of static quantisation one may be further than one quantum away.
-const FAR: usize = 1000;
+/// In a result of static quantization, one in this many elements may differ by more than one
+/// quantization step.
+const ELEMENTS_PER_OUTLIER: usize = 1000;
 
-/// A program and its cases.
+/// Program and its cases.
 #[derive(Deserialize)]
 pub(crate) struct Program {
-    /// Its name.
+    /// Name.
     pub(crate) program: String,
-    /// Why the exporter refuses it; then it has no cases.
+    /// Export error; a program with an export error has no cases.
     pub(crate) refused: Option<String>,
-    /// The file in hexadecimal digits; without it `model.pte` lies in the folder.
+    /// The file in hexadecimal; if absent, it is `model.pte` in the folder.
     pte: Option<String>,
     #[serde(default)]
     cases: Vec<CaseJson>,
@@ -42,13 +43,13 @@ struct CaseJson {
     inputs: Vec<Value>,
     expected: Option<Vec<Value>>,
     error: Option<String>,
-    /// The step of results that were quantised.
+    /// Quantization step of the results of a quantized program.
     quantum: Option<f64>,
     #[serde(flatten)]
     tolerance: Tolerance,
 }
 
-/// ExecuTorch's number for an error by its name.
+/// Error code of ExecuTorch for an error name.
 fn code(name: &str) -> u32 {
     match name {
         "NotSupported" => 0x10,
@@ -58,25 +59,25 @@ fn code(name: &str) -> u32 {
         "NotFound" => 0x20,
         "InvalidProgram" => 0x23,
         "InvalidExternalData" => 0x24,
-        other => panic!("no number is known for the error {other}"),
+        other => panic!("the error {other} has no known code"),
     }
 }
 
-/// What a program did.
+/// Outcome of the cases of a program.
 pub(crate) enum Verdict {
-    /// So many cases ran, with these faults.
+    /// Number of cases that ran, and failures.
     Ran(usize, Vec<String>),
-    /// No kernel list has these operators.
-    Lacks(Vec<String>),
+    /// Operators without a kernel.
+    MissingKernels(Vec<String>),
 }
 
 impl Program {
-    /// The test of a suite that makes this program, one of several perhaps.
+    /// Name of the suite's test that exports this program. A test may export several programs.
     pub(crate) fn test(&self) -> &str {
         self.program.split('#').next().unwrap_or(&self.program)
     }
 
-    /// An instance; files are in `folder`.
+    /// Opens an instance. Files are in `folder`.
     pub(crate) fn open(
         &self,
         folder: &Path,
@@ -91,8 +92,8 @@ impl Program {
         Ok(Model::new(file, ModelOptions::new(kernels).with_backend(Xnnpack)))
     }
 
-    /// The operators of its methods that no list has.
-    fn lacking(model: &Model, kernels: KernelLists<'static>) -> Vec<String> {
+    /// Operators of its methods without a kernel.
+    fn missing_kernels(model: &Model, kernels: KernelLists<'static>) -> Vec<String> {
         let program = model.file().program();
         let plans = program.method_names().filter_map(|name| program.method(name));
         let operators = plans.flat_map(|plan| plan.operators());
@@ -103,23 +104,23 @@ impl Program {
         names
     }
 
-    /// Runs every case.
+    /// Runs all cases.
     pub(crate) fn check(&self, folder: &Path, kernels: KernelLists<'static>) -> Verdict {
         let is_known = |name: &str| BACKENDS.iter().any(|backend| backend.name() == name);
         let unknown = self.backend.as_deref().filter(|name| !is_known(name));
         let needs_backend = unknown.map(|_| "NotFound".to_owned());
         if let Some(name) = self.load_error.clone().or(needs_backend) {
-            return Verdict::Ran(1, self.check_refused(folder, kernels, &name));
+            return Verdict::Ran(1, self.check_load_error(folder, kernels, &name));
         }
         let mut model = match self.open(folder, kernels) {
             Ok(model) => model,
             Err(error) => return Verdict::Ran(1, vec![error.to_string()]),
         };
-        let lacking = Self::lacking(&model, kernels);
-        if !lacking.is_empty() {
-            return Verdict::Lacks(lacking);
+        let missing = Self::missing_kernels(&model, kernels);
+        if !missing.is_empty() {
+            return Verdict::MissingKernels(missing);
         }
-        let mut faults = Vec::new();
+        let mut failures = Vec::new();
         for (at, case) in self.cases.iter().enumerate() {
             if case.fresh && at > 0 {
                 model = match self.open(folder, kernels) {
@@ -127,15 +128,15 @@ impl Program {
                     Err(error) => return Verdict::Ran(at, vec![error.to_string()]),
                 };
             }
-            if let Err(fault) = check_case(&mut model, case, folder) {
-                faults.push(format!("case {at}: {fault}"));
+            if let Err(failure) = check_case(&mut model, case, folder) {
+                failures.push(format!("case {at}: {failure}"));
             }
         }
-        Verdict::Ran(self.cases.len(), faults)
+        Verdict::Ran(self.cases.len(), failures)
     }
 
-    /// Loads a program that must be refused with the error `name`.
-    fn check_refused(
+    /// Loads a program that must fail with the error `name`.
+    fn check_load_error(
         &self,
         folder: &Path,
         kernels: KernelLists<'static>,
@@ -147,14 +148,15 @@ impl Program {
         });
         match loaded {
             Err(error) if error.code() == code(name) => vec![],
-            Err(error) => vec![format!("{error} ({:#x}), not {name}", error.code())],
-            Ok(()) => vec![format!("it loads, instead of {name}")],
+            Err(error) => vec![format!("{error} ({:#x}), expected {name}", error.code())],
+            Ok(()) => vec![format!("loaded, expected {name}")],
         }
     }
 }
 
-/// Compares a result; one of static quantisation with the official runtime's, from which it is no
-/// further away than two quanta, and seldom further than one.
+/// Compares a result. A result of static quantization is compared with that of the official
+/// runtime: all elements must be within two quantization steps, and all but one in
+/// [`ELEMENTS_PER_OUTLIER`] within one.
 fn compare(
     expected: &TensorJson,
     found: &TensorView<'_>,
@@ -164,18 +166,20 @@ fn compare(
     let Some(quantum) = case.quantum else {
         return expected.compare(found, folder, case.tolerance);
     };
-    // The sums of a long result are of many elements, of which few are off.
-    let quanta = if expected.is_summed() { 1.0 / 8.0 } else { 2.01 };
-    let wide = Tolerance { atol: case.tolerance.atol + quanta * quantum, ..case.tolerance };
+    // In a sum of many elements, few differ.
+    let steps = if expected.is_summed() { 1.0 / 8.0 } else { 2.01 };
+    let wide = Tolerance { atol: case.tolerance.atol + steps * quantum, ..case.tolerance };
     expected.compare(found, folder, wide)?;
     let near = Tolerance { atol: case.tolerance.atol + 1.01 * quantum, ..case.tolerance };
-    let far = expected.count_far(found, folder, near);
-    if far * FAR > found.numel() {
-        return Err(format!("{far} of {} elements are more than one quantum away", found.numel()));
+    let outliers = expected.count_outliers(found, folder, near);
+    if outliers * ELEMENTS_PER_OUTLIER > found.numel() {
+        let numel = found.numel();
+        return Err(format!("{outliers} of {numel} elements differ by more than one step"));
     }
     Ok(())
 }
 
+/// Runs a case and compares its outputs or its error.
 fn check_case(model: &mut Model, case: &CaseJson, folder: &Path) -> Result<(), String> {
     let tensors: Vec<Option<Tensor>> = case
         .inputs
@@ -198,27 +202,27 @@ fn check_case(model: &mut Model, case: &CaseJson, folder: &Path) -> Result<(), S
     if let Some(name) = &case.error {
         return match result {
             Err(error) if error.code() == code(name) => Ok(()),
-            Err(error) => Err(format!("{error} ({:#x}) instead of {name}", error.code())),
-            Ok(_) => Err(format!("it ran, instead of {name}")),
+            Err(error) => Err(format!("{error} ({:#x}), expected {name}", error.code())),
+            Ok(_) => Err(format!("ran, expected {name}")),
         };
     }
     let outputs = result.map_err(|error| error.to_string())?;
     let expected = case.expected.as_deref().unwrap_or_default();
     if outputs.len() != expected.len() {
-        return Err(format!("{} outputs instead of {}", outputs.len(), expected.len()));
+        return Err(format!("{} outputs, expected {}", outputs.len(), expected.len()));
     }
     for (at, expected) in expected.iter().enumerate() {
         let output = outputs.get(at).map_err(|error| format!("output {at}: {error}"))?;
-        let same = match (output, expected) {
+        let comparison = match (output, expected) {
             (Output::Tensor(view), Value::Tensor(json)) => compare(json, &view, folder, case),
             (Output::Int(a), Value::Int(b)) if a == *b => Ok(()),
             (Output::Double(a), Value::Double(b)) if (a - b).abs() <= 1e-12 * b.abs() => Ok(()),
             (Output::Bool(a), Value::Bool(b)) if a == *b => Ok(()),
             (Output::Str(a), Value::Str(b)) if a == b => Ok(()),
             (Output::None, Value::None(_)) => Ok(()),
-            (found, expected) => Err(format!("{found:?} instead of {expected:?}")),
+            (found, expected) => Err(format!("found {found:?}, expected {expected:?}")),
         };
-        same.map_err(|reason| format!("output {at}: {reason}"))?;
+        comparison.map_err(|reason| format!("output {at}: {reason}"))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Programs of which one row is wanted: how many rows are computed on the way.
+//! Last-token slicing: programs that return one row compute only the rows that they need.
 
 use std::cell::Cell;
 
@@ -11,30 +11,31 @@ use afferent_runtime::{Input, Output};
 use crate::{data, program::Verdict, programs::read};
 
 thread_local! {
-    /// Rows that `sigmoid` has seen since it was asked.
-    static SEEN: Cell<usize> = const { Cell::new(0) };
-    /// Whether its next call fails.
-    static FAILS: Cell<bool> = const { Cell::new(false) };
+    /// Rows that `sigmoid` computed since the last reset.
+    static COMPUTED_ROWS: Cell<usize> = const { Cell::new(0) };
+    /// True if the next call of `sigmoid` fails.
+    static FAILS_NEXT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A `sigmoid` that counts rows, before all other kernels.
+/// Kernels with a `sigmoid` that counts rows.
 const COUNTING: KernelLists<'static> = &[
-    &[&[Kernel::new("aten::sigmoid.out", &[Arg::Tensor, Arg::Out], counting)
+    &[&[Kernel::new("aten::sigmoid.out", &[Arg::Tensor, Arg::Out], counting_sigmoid)
         .with_pattern(OpPattern::Elementwise)]],
     KERNELS[0],
 ];
 
-fn counting(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    SEEN.set(SEEN.get() + args.tensor(0)?.sizes()[1]);
-    if FAILS.take() {
+/// Counts the rows of its input and calls the portable `sigmoid`.
+fn counting_sigmoid(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    COMPUTED_ROWS.set(COMPUTED_ROWS.get() + args.tensor(0)?.sizes()[1]);
+    if FAILS_NEXT.take() {
         return Err(Error::Canceled);
     }
     (find_kernel(KERNELS, "aten::sigmoid", "out").unwrap().run)(cx, args)
 }
 
 #[test]
-fn rows_that_nobody_reads_are_not_computed() {
-    // Cases have 9, 1 and 4 rows; those of the first row 5 and 5, those of the second 9, 2 and 4.
+fn unused_rows_are_not_computed() {
+    // Rows of the cases: 9, 1 and 4; for `first_row` 5 and 5; for `second_row` 9, 2 and 4.
     for (name, rows) in [
         ("last_row", 3),
         ("last_row_and_inner", 14),
@@ -45,29 +46,29 @@ fn rows_that_nobody_reads_are_not_computed() {
         ("second_row", 15),
     ] {
         let folder = data().join("programs").join(name);
-        let Verdict::Ran(2.., faults) = read(&folder).check(&folder, COUNTING) else {
-            panic!("{name} runs");
+        let Verdict::Ran(2.., failures) = read(&folder).check(&folder, COUNTING) else {
+            panic!("{name} lacks a kernel or cases");
         };
-        assert!(faults.is_empty(), "{name}: {faults:?}");
-        assert_eq!(SEEN.take(), rows, "{name}");
+        assert!(failures.is_empty(), "{name}: {failures:?}");
+        assert_eq!(COMPUTED_ROWS.take(), rows, "{name}");
     }
 }
 
 #[test]
-fn all_rows_are_there_again_after_an_error() {
+fn an_error_does_not_affect_the_next_run() {
     let folder = data().join("programs/last_row");
     let mut model = read(&folder).open(&folder, COUNTING).unwrap();
     let numbers: Vec<f32> = (0..24_u8).map(|at| (f32::from(at) * 0.7).sin()).collect();
     let x = Tensor::new(&[1, 6, 4], &numbers).unwrap();
     let mut run = |fails| {
-        FAILS.set(fails);
+        FAILS_NEXT.set(fails);
         let outputs = model.run("forward", &[Input::Tensor(x.view())]).ok()?;
-        let Ok(Output::Tensor(y)) = outputs.get(0) else { panic!("a tensor") };
+        let Ok(Output::Tensor(y)) = outputs.get(0) else { panic!("the output is not a tensor") };
         Some(y.data::<f32>().unwrap().to_vec())
     };
     let expected = run(false);
     assert!(expected.is_some());
     assert_eq!(run(true), None);
     assert_eq!(run(false), expected);
-    assert_eq!(SEEN.take(), 3);
+    assert_eq!(COMPUTED_ROWS.take(), 3);
 }
