@@ -1,7 +1,7 @@
-"""Writes data/official.json, the operators of the official runtime and the dtypes that each takes: export_official.py SOURCES
+"""Writes data/official.json, the operators of the official runtime with their dtypes: export_official.py SOURCES
 
-SOURCES is a checkout of ExecuTorch: its yaml files name the operators, and the type switches of the kernels their dtypes.
-A dtype stands for the first tensor of a call. A kernel without a switch copies bytes and takes every dtype.
+SOURCES is a checkout of ExecuTorch. The operators come from its yaml files, the dtypes from the type switches of its kernels.
+A dtype is that of the first tensor of a call. A kernel without a type switch copies bytes and supports all dtypes.
 """
 
 import json
@@ -23,8 +23,8 @@ PATTERNS = {
     "comparison_": "REALHBBF16", "logical_tensor": "REALHBBF16", "bitwise_": "INTB", "UNARY_UFUNC_REALHBBF16": "REALHBBF16", "UNARY_UFUNC_REALHBF16": "REALHBF16",
     "unary_ufunc_realhbbf16": "REALHBBF16", "unary_ufunc_realhbf16": "REALHBF16", "realhbbf16_to_floathbf16": "REALHBBF16",
 }
-# What the first tensor is where a file switches on others too, or on none that its name tells.
-GIVEN = {
+# Dtypes of the first tensor for files that also switch on other tensors, or without a recognizable switch.
+OVERRIDES = {
     "add": {"quantized": "INT"}, "quantize": {"quantized": "FLOATH"}, "embedding": {"portable": "ANY", "quantized": "BYTES"}, "embedding_byte": {"quantized": "BYTES"},
     "bitwise_not": {"portable": "INTB"}, "repeat_interleave": {"portable": "INDICES"}, "index_select": {"portable": "ANY"}, "arange": {"portable": "REALHBF16"}, "view_as_real_copy": {"portable": "COMPLEXH"},
     "fft_r2c": {"optimized": "FLOAT"}, "fft_c2r": {"optimized": "COMPLEX"}, "choose_qparams": {"quantized": "SINGLE"}, "dequantize": {"quantized": "STORED"},
@@ -39,12 +39,12 @@ GIVEN = {
 }
 GROUPS |= {"BYTES": ["u8", "i8"], "BYTE": ["u8"], "INDICES": ["i32", "i64"], "SINGLE": ["f32"], "STORED": ["u8", "i8", "i16", "i32", "u16"], "MIXED": ["f16", "f32"], "LONG": ["i64"], "CONDITION": ["u8", "bool"]}
 
-# Of these only the overload `.out` takes complex numbers.
+# Only the overload `.out` of these supports complex dtypes.
 COMPLEX_OUT = ("aten::add", "aten::mul", "aten::div")
 
 
 def names(path: Path) -> dict[str, str]:
-    """The operators of a yaml file and the C++ function of each."""
+    """Operators of a yaml file with their C++ functions."""
     found = {}
     for entry in yaml.safe_load(path.read_text()):
         name = entry.get("op") or entry["func"].split("(")[0]
@@ -54,32 +54,32 @@ def names(path: Path) -> dict[str, str]:
 
 
 def dtypes(file: Path) -> list[str]:
-    """The dtypes that the kernels of a C++ file take."""
+    """Dtypes that the kernels of a C++ file support."""
     part, base, text = file.parts[-3], file.stem.removeprefix("op_"), file.read_text()
-    given = GIVEN.get(base, {}).get(part)
-    if given:
-        groups = given if isinstance(given, list) else [given]
+    override = OVERRIDES.get(base, {}).get(part)
+    if override:
+        groups = override if isinstance(override, list) else [override]
     else:
         groups = re.findall(r"(?:ET_SWITCH_|SupportedTensorDtypes::)([A-Z0-9]+?)(?:_TYPES)?\b", text)
         groups += [group for pattern, group in PATTERNS.items() if pattern in text]
-    taken = {dtype for group in groups for dtype in GROUPS.get(group, [])}
-    return [dtype for dtype in GROUPS["ANY"] if dtype in taken or not taken]
+    supported = {dtype for group in groups for dtype in GROUPS.get(group, [])}
+    return [dtype for dtype in GROUPS["ANY"] if dtype in supported or not supported]
 
 
 def main(sources: str) -> None:
-    """Reads the lists in the order of their names."""
+    """Writes the operators of all kernel lists."""
     kernels, result = Path(sources) / "kernels", {}
     for path in LISTS:
         files = {file: file.read_text() for file in sorted((kernels / path).parent.glob("cpu/op_*.cpp"))}
         result[path] = {}
         for name, function in sorted(names(kernels / path).items()):
-            homes = [file for file, text in files.items() if re.search(rf"\b{function}\(", text)]
+            candidates = [file for file, text in files.items() if re.search(rf"\b{function}\(", text)]
             base = name.split("::")[1].split(".")[0]
-            homes = homes or [file for file in files if file.stem == f"op_{base}"]
-            homes.sort(key=lambda file: -len(re.findall(rf"\b{function}\(", files[file])))
-            taken = dtypes(homes[0]) if homes else []
+            candidates = candidates or [file for file in files if file.stem == f"op_{base}"]
+            candidates.sort(key=lambda file: -len(re.findall(rf"\b{function}\(", files[file])))
+            supported = dtypes(candidates[0]) if candidates else []
             is_real = name.split(".")[0] in COMPLEX_OUT and not name.endswith(".out")
-            result[path][name] = " ".join(dtype for dtype in taken if not (is_real and dtype in COMPLEX))
+            result[path][name] = " ".join(dtype for dtype in supported if not (is_real and dtype in COMPLEX))
     lists = [f'"{path}": {{\n' + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items()) + "\n}" for path, found in result.items()]
     OUTPUT.write_text("{\n" + ",\n".join(lists) + "\n}\n")
     print({path: len(found) for path, found in result.items()})

@@ -1,4 +1,4 @@
-"""Writes the operator cases to data/operators and prints what they hold: export_operators.py [NAME]..."""
+"""Writes the operator cases to data/operators and prints a table of them: export_operators.py [NAME]..."""
 
 import re
 import shutil
@@ -24,13 +24,13 @@ LANGUAGE_MODELS = {
 
 
 def registered() -> set[str]:
-    """The names that ExecuTorch's functions.yaml registers, and those of its optimized kernels and of its extension for language models."""
+    """Operators of ExecuTorch's functions.yaml, of its optimized kernels and of its extension for language models."""
     text = (Path(list(executorch.__path__)[0]) / "kernels/portable/functions.yaml").read_text()
     return set(re.findall(r"^- (?:op: |func: dim_order_ops::)([\w.]+)", text, re.MULTILINE)) | OPTIMIZED_ONLY | LANGUAGE_MODELS
 
 
 def main(bases: list[str]) -> None:
-    """Collects all families, so that each case is the same whatever was asked for, and writes the asked operators."""
+    """Collects all families, which keeps the cases independent of `bases`, and writes the operators in `bases`, or all."""
     torch.set_num_threads(1)
     collector = Collector(registered())
     for family in FAMILIES:
@@ -44,9 +44,9 @@ def main(bases: list[str]) -> None:
         if base_name(name) in sizes:
             print(f"| {name} | {len(cases)} | {sizes[base_name(name)]} |")
     print(f"\n{sum(sizes.values())} bytes in {len(sizes)} files, {sum(map(len, collector.cases.values()))} cases")
-    print("left out, not registered:", ", ".join(sorted(collector.missing)))
-    for name, why in sorted(collector.refused.items()):
-        print(f"some dtypes refused by PyTorch: {name}: {why}")
+    print("skipped, not registered:", ", ".join(sorted(collector.missing)))
+    for name, why in sorted(collector.rejected.items()):
+        print(f"some dtypes rejected by PyTorch: {name}: {why}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Exports the conformance programs to data/programs and prints what they hold: export_programs.py [NAME]..."""
+"""Exports the conformance programs to data/programs and prints a table of them: export_programs.py [NAME]..."""
 
 import logging
 import sys
@@ -15,7 +15,7 @@ OUTPUT = Path(__file__).parent / "data" / "programs"
 
 
 def summary(built: Program) -> str:
-    """One line of the table: size, instruction kinds, operators."""
+    """Row of the table: size, instruction kinds, operators."""
     kinds, operators = set(), set()
     for plan in built.lowered.executorch_program.execution_plan:
         kinds |= {type(i.instr_args).__name__ for c in plan.chains for i in c.instructions}
@@ -31,7 +31,7 @@ def main(names: list[str]) -> int:
     for name in names or list(BUILDERS):
         try:
             built = build(name)
-            differing = run_official(built)
+            differences = run_official(built)
             write(built, OUTPUT / name)
         except Exception as error:
             failed += 1
@@ -40,7 +40,7 @@ def main(names: list[str]) -> int:
                 raise
             continue
         print(summary(built), flush=True)
-        for number, text in differing.items():
+        for number, text in differences.items():
             print(f"| | | OFFICIAL RUNTIME DIFFERS, case {number} | {text} |", flush=True)
     return failed
 

@@ -1,4 +1,4 @@
-"""Writes the cases of exporter/recorded.py to data/operators and prints how many there are: export_recorded.py"""
+"""Writes the cases of exporter/recorded.py to data/operators and prints their numbers: export_recorded.py [FAMILY]..."""
 
 import sys
 import warnings
@@ -14,7 +14,7 @@ FAMILIES = [recorded.quantize, recorded.choose, recorded.embedding, recorded.ari
 
 
 def main(names: list[str]) -> None:
-    """Records the named families or all, each from its own seed."""
+    """Records the named families, or all, each with its own seed."""
     torch.set_num_threads(1)
     recorder = Recorder(recorded.NAMES)
     for seed, family in enumerate(FAMILIES):

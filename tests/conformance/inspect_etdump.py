@@ -1,7 +1,7 @@
-"""Opens an ETDump of `afferent model run --profile` with the official Inspector and prints its table: inspect_etdump.py FILE.etdp [--etrecord FILE]
+"""Opens an ETDump of `afferent model run --profile` with ExecuTorch's Inspector and prints its table: inspect_etdump.py FILE.etdp [--etrecord FILE]
 
-Checks what the Inspector makes of it: a block of loading and one of running, one event for each operator call with
-as many times as there were runs, and no negative time. Ends with status 1 where something is missing.
+Checks the result: one block for loading and one for execution, one event per operator call with one duration per run, and
+no negative durations. The exit status is 1 if a check fails.
 """
 
 import argparse
@@ -11,6 +11,7 @@ from executorch.devtools import Inspector
 
 
 def main() -> int:
+    """Prints the table and the failed checks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("etdump")
     parser.add_argument("--etrecord", default=None)
@@ -20,18 +21,18 @@ def main() -> int:
     faults = []
     names = [block.name for block in inspector.event_blocks]
     if "Default" not in names or "Execute" not in names:
-        faults.append(f"blocks are {names}, not Default and Execute")
+        faults.append(f"blocks are {names}, expected Default and Execute")
     for block in inspector.event_blocks:
         runs = {len(event.perf_data.raw) for event in block.events if event.perf_data}
         if len(runs) != 1:
-            faults.append(f"events of block {block.name} were seen {sorted(runs)} times")
+            faults.append(f"events of block {block.name} have {sorted(runs)} durations, expected the same number")
         if any(time < 0 for event in block.events for time in event.perf_data.raw):
-            faults.append(f"an event of block {block.name} ends before it begins")
+            faults.append(f"an event of block {block.name} has a negative duration")
         print(f"{block.name}: {len(block.events)} events, {runs} runs each")
     calls = [event.name for block in inspector.event_blocks for event in block.events if event.name.startswith("native_call_")]
     if not calls:
-        faults.append("there is no call of an operator")
-    print("\n".join(f"FAULT: {fault}" for fault in faults) or "the Inspector reads it")
+        faults.append("no operator call")
+    print("\n".join(f"FAULT: {fault}" for fault in faults) or "all checks passed")
     return 1 if faults else 0
 
 

@@ -1,1 +1,1 @@
-"""Makes the conformance data: programs and operator cases, with expected values from eager PyTorch."""
+"""Exports the conformance data: programs and operator cases with expected values from eager PyTorch."""

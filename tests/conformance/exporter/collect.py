@@ -1,4 +1,4 @@
-"""Collects operator cases: arguments in the order of the `.out` schema, expected values from the functional operator."""
+"""Operator cases: arguments in the order of the `.out` schema, expected values from the functional operator."""
 
 import json
 import zlib
@@ -13,7 +13,7 @@ NAMESPACES = (torch.ops.aten, torch.ops.dim_order_ops)
 
 
 def packet(name: str):
-    """The operator packet of a name as functions.yaml writes it."""
+    """Namespace and operator packet of a name in functions.yaml."""
     space, _, base = name.split(".")[0].rpartition("::")
     if not space:
         space = "dim_order_ops" if base in ("_to_dim_order_copy", "_clone_dim_order", "_empty_dim_order") else "aten"
@@ -21,20 +21,20 @@ def packet(name: str):
 
 
 def base_name(name: str) -> str:
-    """The name without namespace and overload."""
+    """Name without namespace and overload."""
     return name.split("::")[-1].split(".")[0]
 
 
 def overload(name: str):
-    """The operator that a name such as `add.out` or `copy_` stands for."""
+    """Namespace and overload of a name such as `add.out` or `copy_`."""
     space, found = packet(name)
     return space, getattr(found, name.partition(".")[2] or "default")
 
 
 def functional(name: str):
-    """The overload of the same operator that takes the same inputs and returns new tensors; none for factories."""
-    _, wanted = overload(name)
-    inputs = [(a.name, str(a.type)) for a in wanted._schema.arguments if not a.is_out]
+    """Functional overload of the same operator with the same inputs; None for factories."""
+    _, given = overload(name)
+    inputs = [(a.name, str(a.type)) for a in given._schema.arguments if not a.is_out]
     for other in packet(name)[1].overloads():
         schema = getattr(packet(name)[1], other)._schema
         arguments = [(a.name, str(a.type)) for a in schema.arguments]
@@ -44,7 +44,7 @@ def functional(name: str):
 
 
 def encode(kind: str, value):
-    """One argument in JSON, by the type that the schema gives it."""
+    """JSON of one argument of the schema type `kind`."""
     if kind.startswith("Optional["):
         return {"none": True} if value is None else encode(kind[9:-1], value)
     if kind == "Tensor":
@@ -67,28 +67,28 @@ def encode(kind: str, value):
 
 
 def number(value) -> dict:
-    """A Python number as int, double or bool."""
+    """JSON of a Python number."""
     if isinstance(value, bool):
         return {"bool": value}
     return {"int": value} if isinstance(value, int) else {"double": double(value)}
 
 
 class Collector:
-    """The cases of all operators, by operator, and the seed and helpers to make their inputs."""
+    """Cases of all operators, by operator, with the random generator for their inputs."""
 
     def __init__(self, registered: set[str]):
         self.registered = registered
         self.cases: dict[str, list[dict]] = {}
         self.missing: set[str] = set()
-        self.refused: dict[str, str] = {}
+        self.rejected: dict[str, str] = {}
         self.generator = torch.Generator()
 
     def __call__(self, name: str, *args, out=None, order=None, atol=None, rtol=None, note="", loose=False, capacity=None, result=None, written=(), **kwargs):
         """Adds one case.
 
-        `out` is the dtype of a factory's output, `order` the dim order of the outputs, `result` a given result, or a tuple of them;
-        `written` is what the call leaves in the tensors that it reads and writes;
-        `loose` and `capacity` make an output's capacity larger than its result.
+        `out` is the dtype of a factory's output, `order` the dim order of the outputs, and `result` a given result or a tuple of results.
+        `written` has the values of mutable arguments after the call.
+        `loose` and `capacity` make the capacity of an output larger than its result.
         """
         if name not in self.registered:
             self.missing.add(name)
@@ -113,7 +113,7 @@ class Collector:
         self.cases.setdefault(name, []).append(case)
 
     def run(self, name: str, op, args: tuple, kwargs: dict, out) -> list:
-        """What PyTorch returns, as a list with one entry for each output argument."""
+        """Results of PyTorch, one for each output argument."""
         if not any(a.is_out for a in op._schema.arguments):
             target = args[0].clone()
             op(target, *args[1:], **kwargs)
@@ -127,7 +127,7 @@ class Collector:
         return list(returned) if count > 1 else [returned]
 
     def laid_out(self, tensor: torch.Tensor, order) -> torch.Tensor:
-        """The tensor in the asked dim order, the plain one if none is."""
+        """Tensor in dim order `order`, contiguous if it is None."""
         tensor = tensor.detach().resolve_conj().contiguous()
         if order is None or tensor.dim() != len(order):
             return tensor
@@ -135,7 +135,7 @@ class Collector:
         return tensor.permute(order).contiguous().permute(inverse)
 
     def output(self, tensor, order, loose: bool, capacity) -> dict:
-        """The description of an output argument, or of a list of them."""
+        """JSON of an output argument or of an output list."""
         if isinstance(tensor, (list, tuple)):
             return {"outs": [self.output(x, order, loose, capacity)["out"] for x in tensor]}
         plain = list(range(tensor.dim()))
@@ -147,25 +147,25 @@ class Collector:
         return {"out": described}
 
     def attempt(self, name: str, *args, **kwargs):
-        """Adds a case unless PyTorch refuses it, as it does for some dtypes."""
+        """Adds a case unless PyTorch rejects it, as for some dtypes."""
         try:
             self(name, *args, **kwargs)
         except (RuntimeError, NotImplementedError, IndexError) as error:
-            self.refused.setdefault(name, str(error).splitlines()[0])
+            self.rejected.setdefault(name, str(error).splitlines()[0])
 
     def into(self, dtype, name: str, *args, **kwargs):
-        """Adds a case whose output has a dtype of its own, unless PyTorch refuses to convert the result."""
+        """Adds a case with output dtype `dtype`, unless PyTorch rejects the cast of the result."""
         result = torch.empty(0, dtype=dtype)
         try:
             overload(name)[1](*args, **kwargs, out=result)
         except RuntimeError as error:
-            self.refused.setdefault(name, str(error).splitlines()[0])
+            self.rejected.setdefault(name, str(error).splitlines()[0])
             return
         atol, rtol = max(TOLERANCES[torch.float32], TOLERANCES.get(dtype, (0, 0)))  # PyTorch computes in f32 and converts
         self(name, *args, **kwargs, result=result, atol=atol, rtol=rtol, note=f"written as {DTYPES[dtype]}")
 
     def accepts(self, name: str, dtype) -> bool:
-        """Whether PyTorch takes two tensors of this dtype."""
+        """True if PyTorch accepts two tensors of this dtype."""
         try:
             self.run(name, overload(name)[1], (torch.ones(1, dtype=dtype), torch.ones(1, dtype=dtype)), {}, None)
         except RuntimeError:
@@ -173,7 +173,7 @@ class Collector:
         return True
 
     def random(self, shape, dtype=torch.float32, low=-3.0, high=3.0) -> torch.Tensor:
-        """Random numbers; integers from a range that fits the dtype."""
+        """Random tensor; integers in a range that fits the dtype."""
         if dtype == torch.bool:
             return torch.rand(shape, generator=self.generator) < 0.5
         if dtype.is_floating_point:
@@ -182,11 +182,11 @@ class Collector:
         return torch.randint(low, int(high * 10) + 1, shape, generator=self.generator).to(dtype)
 
     def seed(self, text: str):
-        """Starts the random numbers of one family."""
+        """Seeds the random generator for one family."""
         self.generator.manual_seed(zlib.crc32(text.encode()))
 
     def write(self, folder: Path, bases: set[str] | None = None) -> dict[str, int]:
-        """Writes one compressed file for each operator name; returns their sizes."""
+        """Writes one archive for each operator name. Returns their sizes in bytes."""
         files: dict[str, list[str]] = {}
         for name, cases in self.cases.items():
             if bases and base_name(name) not in bases:

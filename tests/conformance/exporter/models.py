@@ -1,4 +1,4 @@
-"""Whole models: the modules of ExecuTorch's own tests, its small examples, and narrow forms of the models of its test suite."""
+"""Whole models: the modules of ExecuTorch's tests, its examples, and the models of its test suite with fewer channels."""
 
 import zlib
 from functools import partial
@@ -14,11 +14,11 @@ from torchvision.models import convnext, efficientnet, maxvit, regnet, swin_tran
 from . import runtime_models
 from .exported import WEIGHT_STEP, export
 
-REPEATED = 1024  # weights beyond so many repeat, so that archives stay small
+UNIQUE_WEIGHTS = 1024  # longer weights repeat, which keeps the archives small
 
 
 class Encoder(torch.nn.Module):
-    """The encoder of the tests' transformer."""
+    """Encoder of the tests' transformer."""
 
     def __init__(self):
         super().__init__()
@@ -52,7 +52,7 @@ def narrow_maxvit():
     return maxvit.MaxVit((32, 32), 8, 4, [16, 32], [1, 1], 8, 0.0, num_classes=10)
 
 
-PICTURES = {
+IMAGE_MODELS = {
     "convnext": (narrow_convnext, 32, True),
     "densenet": (lambda: vision.DenseNet(4, (2, 2, 2, 2), 8, num_classes=10), 32, True),
     "efficientnet": (narrow_efficientnet, 32, True),
@@ -63,7 +63,7 @@ PICTURES = {
     "regnet": (narrow_regnet, 32, True),
     "shufflenet_v2": (lambda: vision.ShuffleNetV2([2, 2, 2], [8, 16, 32, 64, 128], 10), 32, True),
     "squeezenet": (lambda: vision.squeezenet1_1(num_classes=10), 48, True),
-    "swin_v2": (narrow_swin, 32, False),  # with sizes to choose the exporter plans views of other lengths than their sources
+    "swin_v2": (narrow_swin, 32, False),  # with dynamic sizes, the exporter plans views with other lengths than their sources
     "vit": (lambda: vision.VisionTransformer(32, 8, 2, 2, 16, 32, num_classes=10), 32, False),
 }
 
@@ -77,7 +77,7 @@ TINY = {"deep_autoencoder": mlperf_tiny.DeepAutoEncoderModel, "ds_cnn": mlperf_t
 
 
 def seeded(name: str, make):
-    """What `make` returns with random numbers of its own; long weights repeat, and statistics of batches are not trivial."""
+    """Result of `make` with its own seed. Long weights repeat, and batch norms get random statistics."""
     torch.manual_seed(zlib.crc32(name.encode()))
     made = make()
     for module in made.modules() if isinstance(made, torch.nn.Module) else []:
@@ -86,14 +86,14 @@ def seeded(name: str, make):
             module.running_var.copy_(0.5 + torch.rand_like(module.running_var))
     with torch.no_grad():
         for weight in made.parameters() if isinstance(made, torch.nn.Module) else []:
-            if weight.numel() > REPEATED:
-                flat = ((weight.flatten()[:REPEATED] / WEIGHT_STEP).round() * WEIGHT_STEP).repeat(-(-weight.numel() // REPEATED))
+            if weight.numel() > UNIQUE_WEIGHTS:
+                flat = ((weight.flatten()[:UNIQUE_WEIGHTS] / WEIGHT_STEP).round() * WEIGHT_STEP).repeat(-(-weight.numel() // UNIQUE_WEIGHTS))
                 weight.copy_(flat[:weight.numel()].reshape(weight.shape))
     return made
 
 
 def of_tests() -> list[dict]:
-    """The modules of ExecuTorch's tests."""
+    """Modules of ExecuTorch's tests."""
     made = []
     for make in OF_TESTS:
         name = getattr(make, "func", make).__name__ + ("" if not isinstance(make, partial) else "".join(f"_{x}" for x in make.args))
@@ -118,40 +118,40 @@ def of_examples() -> list[dict]:
 
 
 def of_exir() -> list[dict]:
-    """The parts of the models of `exir`'s tests."""
+    """Parts of the models of `exir`'s tests."""
     x, y = torch.randn(4, 6), torch.randn(2, 3, 4)
-    wanted = [("Identity", models.Identity, (x,)), ("Reshape", models.Reshape, (x, (3, 8))), ("Transpose", models.Transpose, (x, 0, 1)), ("NoOp", models.NoOp, (x,)),
+    parts = [("Identity", models.Identity, (x,)), ("Reshape", models.Reshape, (x, (3, 8))), ("Transpose", models.Transpose, (x, 0, 1)), ("NoOp", models.NoOp, (x,)),
               ("BatchMatrixMultiplication", models.BatchMatrixMultiplication, (y, torch.randn(2, 4, 5))),
               ("BatchMatrixMultiplication_True", partial(models.BatchMatrixMultiplication, True), (y, torch.randn(2, 5, 4))),
               ("TensorSplit", models.TensorSplit, (x, 3)), ("TensorSplitWithSizes", models.TensorSplitWithSizes, (x, 4, 1)),
               ("FeedForwardBlock", partial(models.FeedForwardBlock, 6, 12), (x,)), ("MultiLayerPerceptron", partial(models.MultiLayerPerceptron, 6, 12, 16, 8, 3), (x,)),
               ("BatchNormModel", dynamic_shape_models.BatchNormModel, (torch.randn(2, 3, 5, 5),)),
               ("MultiplePoolsToyModel", test_memory_planning.MultiplePoolsToyModel, (torch.ones(1),))]
-    return [export(name, seeded(name, make).eval(), inputs, False) for name, make, inputs in wanted]
+    return [export(name, seeded(name, make).eval(), inputs, False) for name, make, inputs in parts]
 
 
 def of_runtime() -> list[dict]:
-    """The modules of the tests of ExecuTorch's runtime."""
+    """Modules of the tests of ExecuTorch's runtime."""
     return [export(name, seeded(name, make), inputs, False, shapes) for name, make, inputs, shapes in runtime_models.all_of_them()]
 
 
 def tiny(name: str) -> list[dict]:
-    """One of the models of MLPerf Tiny."""
+    """Model of MLPerf Tiny."""
     eager = seeded(name, TINY[name])
     return [export(name, seeded(name, eager.get_eager_model), eager.get_example_inputs(), False)]
 
 
-def picture(name: str) -> list[dict]:
-    """A narrow form of a model of the test suite, with a fixed size and with sizes to choose."""
-    make, size, is_dynamic = PICTURES[name]
+def image_model(name: str) -> list[dict]:
+    """Model of the test suite with fewer channels, with a fixed image size and with dynamic sizes."""
+    make, size, is_dynamic = IMAGE_MODELS[name]
     inputs = (torch.randn(1, 3, size, size),)
     made = [export(name, seeded(name, make).eval(), inputs, False)]
     if is_dynamic:
-        side = {2: 16 * Dim("height", min=1, max=4), 3: 16 * Dim("width", min=1, max=4)}
-        made.append(export(f"{name}, dynamic", seeded(name, make).eval(), inputs, False, (side,)))
+        sizes = {2: 16 * Dim("height", min=1, max=4), 3: 16 * Dim("width", min=1, max=4)}
+        made.append(export(f"{name}, dynamic", seeded(name, make).eval(), inputs, False, (sizes,)))
     return made
 
 
-# The archives of models, and what makes each.
+# Archives of models, with the functions that export them.
 ARCHIVES = {"of_tests": of_tests, "of_exir": of_exir, "of_runtime": of_runtime, "of_examples": of_examples}
-ARCHIVES |= {name: partial(tiny, name) for name in TINY} | {name: partial(picture, name) for name in PICTURES}
+ARCHIVES |= {name: partial(tiny, name) for name in TINY} | {name: partial(image_model, name) for name in IMAGE_MODELS}

@@ -1,4 +1,4 @@
-"""Runs a conformance program on the official ExecuTorch runtime and says where it differs from eager PyTorch."""
+"""Runs a conformance program on the official runtime and describes the differences from eager PyTorch."""
 
 import torch
 from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer, _load_program_from_buffer
@@ -8,13 +8,13 @@ from .program import Case, Program
 
 
 def difference(case: Case, outputs: list) -> str:
-    """What is wrong with the outputs of one case; empty when nothing is."""
+    """Describes how the outputs of one case differ; empty if they do not."""
     if len(outputs) != len(case.expected):
-        return f"{len(outputs)} outputs, not {len(case.expected)}"
+        return f"{len(outputs)} outputs, expected {len(case.expected)}"
     for number, (actual, expected) in enumerate(zip(outputs, case.expected)):
         if not isinstance(expected, torch.Tensor):
             if actual != expected and not abs(actual - expected) <= case.atol:
-                return f"output {number} is {actual!r}, not {expected!r}"
+                return f"output {number} is {actual!r}, expected {expected!r}"
             continue
         try:
             torch.testing.assert_close(actual, expected, atol=case.atol, rtol=case.rtol, equal_nan=True)
@@ -24,7 +24,7 @@ def difference(case: Case, outputs: list) -> str:
 
 
 class Instance:
-    """A loaded program; without external data its methods share their memory."""
+    """Loaded program. Without external data, its methods share memory."""
 
     def __init__(self, built: Program):
         self.ptd = next(iter(built.ptd.values()), None)
@@ -32,7 +32,7 @@ class Instance:
         self.methods = {}
 
     def run(self, case: Case) -> list:
-        """Calls one method, which is loaded at first use."""
+        """Runs a method. It is loaded on first use."""
         inputs = tuple(pytree.tree_leaves((case.inputs, case.kwargs), is_leaf=lambda x: x is None))
         if self.ptd:
             return self.loaded.run_method(case.method, inputs)
@@ -42,17 +42,17 @@ class Instance:
 
 
 def run_official(built: Program) -> dict[int, str]:
-    """Runs all cases in order, notes in each where the official runtime differs, and returns those."""
+    """Runs all cases in order, sets `official` of those that differ, and returns these."""
     instance = None
     for case in built.cases:
-        wanted = case.error or built.load_error
+        error_expected = case.error or built.load_error
         try:
             if case.fresh:
                 instance = Instance(built)
             outputs = instance.run(case)
         except Exception as error:
-            if not wanted:
+            if not error_expected:
                 case.official = str(error).splitlines()[0]
             continue
-        case.official = f"accepted instead of {wanted}" if wanted else difference(case, outputs)
+        case.official = f"accepted, expected {error_expected}" if error_expected else difference(case, outputs)
     return {number: case.official for number, case in enumerate(built.cases) if case.official}

@@ -1,4 +1,4 @@
-"""Makes a program of one kernel call from an operator case, so that the official runtime can be asked too."""
+"""Program of one kernel call from an operator case, for the official runtime."""
 
 import math
 
@@ -17,7 +17,7 @@ TORCH = {name: dtype for dtype, name in DTYPES.items()}
 
 
 def tensor_of(described: dict) -> torch.Tensor:
-    """The tensor that an operator case describes."""
+    """Tensor of an operator case."""
     dtype = TORCH[described["dtype"]]
     order = described.get("dim_order", list(range(len(described["sizes"]))))
     data = torch.from_numpy(numpy.frombuffer(bytearray(bytes.fromhex(described["data"])), dtype=numpy.uint8)) if described["data"] else torch.empty(0, dtype=torch.uint8)
@@ -26,7 +26,7 @@ def tensor_of(described: dict) -> torch.Tensor:
 
 
 class OneCall:
-    """A program of one instruction; tensors that are read become its inputs."""
+    """Program of one instruction. Input tensors become its inputs."""
 
     def __init__(self, operator: str, args: list[dict]):
         self.values, self.inputs, self.tensors, self.outputs = [], [], [], []
@@ -46,7 +46,7 @@ class OneCall:
         self.pte = bytes(_serialize_pte_binary(_PTEFile(program=program, mutable_data=None, named_data=None)))
 
     def returned(self, ids: list[int]) -> int:
-        """The value that the exporter repeats at the end: the output, or a list of them, or the first argument."""
+        """Last value of the kernel call, as the exporter writes it: the output, the list of outputs, or the first argument."""
         if not self.outputs:
             self.outputs.append(ids[0])
         if len(self.outputs) == 1:
@@ -54,28 +54,28 @@ class OneCall:
         return self.add(TensorList(list(self.outputs)))
 
     def add(self, value) -> int:
-        """Appends a value to the table."""
+        """Appends a value and returns its index."""
         self.values.append(EValue(value))
         return len(self.values) - 1
 
     def planned(self, described: dict, dynamism) -> int:
-        """Appends a tensor with planned memory of its own."""
+        """Appends a tensor with its own planned memory."""
         dtype = TORCH[described["dtype"]]
         order = described.get("dim_order", list(range(len(described["sizes"]))))
-        place = AllocationDetails(memory_id=1, memory_offset_low=self.used, memory_offset_high=0)
+        allocation = AllocationDetails(memory_id=1, memory_offset_low=self.used, memory_offset_high=0)
         self.used += math.ceil(max(math.prod(described["sizes"]) * dtype.itemsize, 1) / 16) * 16
         return self.add(Tensor(scalar_type=scalar_type_enum(dtype), storage_offset=0, sizes=described["sizes"], dim_order=order, requires_grad=False,
-                               layout=0, data_buffer_idx=0, allocation_info=place, shape_dynamism=dynamism))
+                               layout=0, data_buffer_idx=0, allocation_info=allocation, shape_dynamism=dynamism))
 
     def tensor(self, described: dict) -> int:
-        """Appends a tensor to read."""
+        """Appends an input tensor."""
         index = self.planned(described, TensorShapeDynamism.STATIC)
         self.inputs.append(index)
         self.tensors.append(tensor_of(described))
         return index
 
     def argument(self, arg: dict) -> int:
-        """Appends one argument of a case."""
+        """Appends an argument of a case."""
         ((kind, value),) = arg.items()
         if kind == "scalar":
             return self.argument(value)

@@ -1,4 +1,4 @@
-"""The description of a conformance program and its cases, and how it is written to a folder."""
+"""Conformance programs with their cases, and their output folders."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ from .values import filed_value
 
 @dataclass
 class Case:
-    """One call: inputs, and either what eager PyTorch returns, or given values, or an error."""
+    """One call: inputs, and either the results of eager PyTorch, given values, or an error."""
 
     inputs: tuple = ()
     kwargs: dict = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Case:
 
 @dataclass
 class Program:
-    """An exported program, the eager functions that it came from, and its cases in order."""
+    """Exported program, its eager module, and its cases in order."""
 
     note: str
     eager: torch.nn.Module | None
@@ -48,7 +48,7 @@ class Program:
     name: str = ""
 
     def plan(self, method: str):
-        """The execution plan of one method."""
+        """Execution plan of a method."""
         plans = self.lowered.executorch_program.execution_plan
         return next(plan for plan in plans if plan.name == method)
 
@@ -57,13 +57,13 @@ BUILDERS: dict[str, Callable[[], Program]] = {}
 
 
 def program(build: Callable[[], Program]) -> Callable[[], Program]:
-    """Registers a function under its own name as the builder of one program."""
+    """Decorator: registers a function as the builder of the program with its name."""
     BUILDERS[build.__name__] = build
     return build
 
 
 def lower(model, inputs, *, kwargs=None, shapes=None, config=None, compile_config=None, passes=None, strict=False, methods=None):
-    """Exports a module, or a dictionary of exported programs, for the portable kernels."""
+    """Lowers a module, or a dictionary of exported programs, for the portable kernels."""
     if not isinstance(model, dict):
         model = export(model, inputs, kwargs or {}, dynamic_shapes=shapes, strict=strict)
     edge = to_edge(model, constant_methods=methods, compile_config=compile_config)
@@ -73,7 +73,7 @@ def lower(model, inputs, *, kwargs=None, shapes=None, config=None, compile_confi
 
 
 def module(function: Callable) -> torch.nn.Module:
-    """Wraps a function of tensors as a module."""
+    """Module with `function` as its forward."""
 
     class Wrapped(torch.nn.Module):
         def forward(self, *args):
@@ -83,7 +83,7 @@ def module(function: Callable) -> torch.nn.Module:
 
 
 def simple(note: str, model, *inputs: tuple, atol=1e-5, rtol=1e-5, notes=(), **options) -> Program:
-    """A program of one method, exported with the first inputs and tried with all."""
+    """Program of one method, exported with the first inputs, with one case for each of `inputs`."""
     if not isinstance(model, torch.nn.Module):
         model = module(model)
         options["shapes"] = options.get("shapes") and (options["shapes"],)
@@ -95,7 +95,7 @@ def simple(note: str, model, *inputs: tuple, atol=1e-5, rtol=1e-5, notes=(), **o
 
 
 def build(name: str) -> Program:
-    """Builds one program with a seed of its own and fills in its bytes and expected outputs."""
+    """Builds a program with its own seed, its bytes and its expected outputs."""
     torch.manual_seed(zlib.crc32(name.encode()))
     built = BUILDERS[name]()
     built.name = name
@@ -107,7 +107,7 @@ def build(name: str) -> Program:
 
 
 def run_eager(built: Program) -> None:
-    """Fills in what eager PyTorch returns for the cases without given outputs."""
+    """Sets the expected outputs of the cases without given ones, by eager PyTorch."""
     instance = None
     for number, case in enumerate(built.cases):
         case.fresh = case.fresh or number == 0
@@ -122,7 +122,7 @@ def run_eager(built: Program) -> None:
 
 
 def orders(plan, indices: list[int]) -> list[list[int] | None]:
-    """The dim orders that a method declares for some of its values."""
+    """Dim orders of values of a method."""
     found = []
     for index in indices:
         value = plan.values[index].val
@@ -163,7 +163,7 @@ def write(built: Program, folder: Path) -> None:
 
 
 def values(items: list, declared: list, folder: Path, stem: str) -> list[dict]:
-    """Describes inputs or outputs; tensors go to `stem`_N.npy in the folder."""
+    """JSON of inputs or outputs. Tensors are written to `stem`_N.npy in the folder."""
     if len(items) != len(declared):
         raise ValueError(f"{stem}: {len(items)} values, but the method declares {len(declared)}")
     return [filed_value(x, folder / f"{stem}_{i}.npy", order) for i, (x, order) in enumerate(zip(items, declared))]

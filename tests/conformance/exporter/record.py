@@ -1,4 +1,4 @@
-"""Records operator cases whose arguments are given as they stand in the schema, outputs included."""
+"""Operator cases with explicit arguments of the schema, outputs included."""
 
 import json
 from pathlib import Path
@@ -9,20 +9,20 @@ from .values import compressed, dim_order, double, inline_tensor, tensor_json
 
 
 class Out:
-    """An output argument and the value that it must get."""
+    """Output argument with its expected value."""
 
     def __init__(self, value: torch.Tensor, order: list[int] | None = None):
         self.value = value.detach().resolve_conj().resolve_neg()
         self.order = order or list(range(value.dim()))
 
     def expected(self) -> dict:
-        """The value in the dim order of the output."""
+        """JSON of the value in the dim order of the output."""
         inverse = [self.order.index(d) for d in range(len(self.order))]
         return inline_tensor(self.value.permute(self.order).contiguous().permute(inverse))
 
 
 def argument(value, names: dict) -> dict:
-    """One argument in JSON."""
+    """JSON of one argument."""
     if isinstance(value, Out):
         return {"out": tensor_json(value.value, value.order)}
     if isinstance(value, torch.Tensor):
@@ -43,7 +43,7 @@ def argument(value, names: dict) -> dict:
 
 
 class Recorder:
-    """The cases of all operators, by operator with its namespace."""
+    """Cases of all operators, by operator with its namespace."""
 
     def __init__(self, names: dict):
         self.names = names
@@ -56,7 +56,7 @@ class Recorder:
         self.cases.setdefault(operator, []).append(case)
 
     def write(self, folder: Path) -> None:
-        """Writes one compressed file for each operator without its overload, and prints what it holds."""
+        """Writes one archive for each operator without its overload, and prints the number of its cases."""
         files: dict[str, list[str]] = {}
         for operator, cases in self.cases.items():
             lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)

@@ -19,7 +19,7 @@ SPECIAL = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 0.
 
 
 def random(*shape, dtype=F32, low=-3.0, high=3.0):
-    """Random numbers."""
+    """Random tensor."""
     if dtype.is_complex:
         return torch.complex(random(*shape, dtype=F64), random(*shape, dtype=F64)).to(dtype)
     if dtype.is_floating_point:
@@ -29,11 +29,11 @@ def random(*shape, dtype=F32, low=-3.0, high=3.0):
 
 
 def quantize(c: Recorder):
-    """quantize_* and dequantize_*, by tensor, channel and token."""
+    """quantize_* and dequantize_*, per tensor, per channel and per token."""
     name = "quantized_decomposed::quantize_per_"
     for dtype, (low, high) in RANGES.items():
         safe = (low, min(high, 2**24))
-        # What NaN becomes as i32 differs between processors.
+        # The cast of NaN to i32 depends on the processor.
         x = torch.cat([random(20, low=-9, high=9), SPECIAL[dtype == I32 :]])
         for scale, zero, source in [(0.1, 3, F32), (0.5, 0, F16), (0.037, 11, BF16)]:
             args = (x.to(source), scale, zero, *safe, dtype)
@@ -79,7 +79,7 @@ def choose(c: Recorder):
 
 
 def embedding(c: Recorder):
-    """Embeddings of 8, 4 and 2 bits."""
+    """Embeddings with 8, 4 and 2 bits."""
     for name, dtype, bits in [("embedding_byte", I8, 8), ("embedding_byte", U8, 8), ("embedding_4bit", U8, 4), ("embedding_2bit", U8, 2)]:
         low, high = (0, 255) if dtype == U8 and bits == 8 else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         for groups, params in [(1, F32), (2, F32), (4, F16), (1, BF16)]:
@@ -99,7 +99,7 @@ def embedding(c: Recorder):
 
 
 def arithmetic(c: Recorder):
-    """add, mixed_mm and mixed_linear, which PyTorch only defines: their meaning in numbers."""
+    """add, mixed_mm and mixed_linear, computed from their definitions: PyTorch has only the schemas."""
     for dtype, shapes in itertools.product((U8, I8, I16, I32, I64), [((5,), (5,)), ((2, 3), (3,))]):
         a, b = (random(*shape, dtype=I8 if dtype == I64 else dtype).abs().to(dtype) % 100 for shape in shapes)
         total = (a.double() - 3).mul(0.5).float() + (b.double() - 1).mul(0.25).float()
@@ -135,7 +135,7 @@ def fourier(c: Recorder):
 
 
 def complex_numbers(c: Recorder):
-    """Arithmetic of complex numbers."""
+    """Arithmetic with complex numbers."""
     for dtype, part in ((C64, F32), (C128, F64)):
         a, b, tolerance = random(2, 3, dtype=dtype), random(3, dtype=dtype), TOLERANCE[part]
         c("aten::add.out", a, b, 2, Out(a + 2 * b), **tolerance)
@@ -153,7 +153,7 @@ def complex_numbers(c: Recorder):
 
 
 def pools(c: Recorder):
-    """Pools over one and three dimensions, adaptive ones, and the gradient of a max pool."""
+    """1-D, 3-D and adaptive pools, and the gradient of a max pool."""
     for kernel, stride, pad, ceil, count in [(2, [], 0, False, True), (3, [2], 1, False, False), (3, [2], 1, True, True)]:
         for shape in ((2, 9), (1, 2, 8)):
             x = random(*shape)
@@ -164,23 +164,23 @@ def pools(c: Recorder):
                 y = ATEN.avg_pool3d(x, [kernel], stride, [pad], ceil, count, divisor)
                 c("aten::avg_pool3d.out", x, [kernel], stride, [pad], ceil, count, divisor, Out(y), **TOLERANCE[dtype])
             for dilation in (1, 2) if kernel == 2 else (1,):
-                y, places = ATEN.max_pool3d_with_indices(x, [kernel], stride, [pad], [dilation], ceil)
-                c("aten::max_pool3d_with_indices.out", x, [kernel], stride, [pad], [dilation], ceil, Out(y), Out(places))
+                y, indices = ATEN.max_pool3d_with_indices(x, [kernel], stride, [pad], [dilation], ceil)
+                c("aten::max_pool3d_with_indices.out", x, [kernel], stride, [pad], [dilation], ceil, Out(y), Out(indices))
         for shape, dtype in (((2, 7, 8), F32), ((1, 2, 6, 7), F32), ((1, 1, 5, 5), F16), ((1, 1, 5, 5), F64)):
             x = random(*shape, dtype=dtype)
-            y, places = ATEN.max_pool2d_with_indices(x, [kernel], stride, [pad], [1], ceil)
+            y, indices = ATEN.max_pool2d_with_indices(x, [kernel], stride, [pad], [1], ceil)
             grad = random(*y.shape, dtype=dtype)
-            args = (grad, x, [kernel], stride, [pad], [1], ceil, places)
+            args = (grad, x, [kernel], stride, [pad], [1], ceil, indices)
             c("aten::max_pool2d_with_indices_backward.grad_input", *args, Out(ATEN.max_pool2d_with_indices_backward(*args)), **TOLERANCE[dtype])
     for shape, sizes in [((2, 3, 4, 5), ([1, 1, 1], [2, 3, 2], [3, 4, 5], [4, 5, 7])), ((1, 2, 4, 4, 6), ([2, 2, 2],))]:
         for size in sizes:
             x = random(*shape)
             c("aten::_adaptive_avg_pool3d.out", x, size, Out(ATEN._adaptive_avg_pool3d(x, size)), atol=1e-6, rtol=1e-6)
-            y, places = ATEN.adaptive_max_pool3d(x, size)
-            c("aten::adaptive_max_pool3d.out", x, size, Out(y), Out(places))
+            y, indices = ATEN.adaptive_max_pool3d(x, size)
+            c("aten::adaptive_max_pool3d.out", x, size, Out(y), Out(indices))
             x = random(*shape[1:])
-            y, places = ATEN.adaptive_max_pool2d(x, size[1:])
-            c("aten::adaptive_max_pool2d.out", x, size[1:], Out(y), Out(places))
+            y, indices = ATEN.adaptive_max_pool2d(x, size[1:])
+            c("aten::adaptive_max_pool2d.out", x, size[1:], Out(y), Out(indices))
             x = random(*shape[2:])
             c("aten::adaptive_avg_pool1d.out", x, size[2:], Out(ATEN.adaptive_avg_pool1d(x, size[2:])), atol=1e-6, rtol=1e-6)
 

@@ -1,4 +1,4 @@
-"""Cases of operators and overloads that no other family has: bags of embeddings, shifts, numbers on the left, copies between devices."""
+"""Cases of the remaining operators and overloads: embedding bags, shifts, scalars as first operands, device copies."""
 
 import itertools
 
@@ -13,7 +13,7 @@ LEAST = torch.tensor([-(2**31), -128, -1, 0, 1, 127, 2**31 - 1])
 
 
 def bags(c: Recorder):
-    """_embedding_bag: modes, offsets, weights of samples, the last offset, padding, and the edges of each."""
+    """_embedding_bag: modes, offsets, per-sample weights, the last offset, padding, and edge cases."""
     indices = torch.tensor([1, 2, 4, 5, 4, 0, 3, 3])
     for dtype, mode, last, padding in itertools.product(FLOATS, (0, 1, 2), (False, True), (-1, 4)):
         weight = random(6, 3, dtype=dtype)
@@ -25,22 +25,22 @@ def bags(c: Recorder):
         bag(c, random(6, 3), indices.to(kinds[0]), torch.tensor([0, 3], dtype=kinds[1]), 1)
     for mode in (0, 1, 2):
         bag(c, random(6, 150), indices, torch.tensor([0, 5]), mode, note="a long row")
-        bag(c, random(3, 6).t(), indices, torch.tensor([0, 5]), mode, note="columns lie together")
+        bag(c, random(3, 6).t(), indices, torch.tensor([0, 5]), mode, note="contiguous columns")
         bag(c, random(6, 3), indices[:0], torch.tensor([0, 0]), mode, note="empty bags")
         bag(c, random(6, 0), indices, torch.tensor([0, 5]), mode, note="empty rows")
         bag(c, SPECIAL[:, None].clone(), torch.tensor([0, 1, 1, 0, 2, 5, 1, 2, 8, 8]), torch.tensor([0, 2, 4, 6, 8]), mode, note="special values")
 
 
-def bag(c: Recorder, weight, indices, offsets, mode, shares=None, last=False, padding=-1, note=""):
-    """One call of _embedding_bag, with its four results."""
-    args = (weight, indices, offsets, False, mode, False, shares, last, padding)
-    # PyTorch adds half types one by one where it leaves a row out.
+def bag(c: Recorder, weight, indices, offsets, mode, sample_weights=None, last=False, padding=-1, note=""):
+    """Case of _embedding_bag with its four results."""
+    args = (weight, indices, offsets, False, mode, False, sample_weights, last, padding)
+    # With skipped rows, PyTorch accumulates half types sequentially.
     tolerance = TOLERANCE[weight.dtype] | ({"atol": 0.05} if weight.dtype == BF16 else {"atol": 0.01} if weight.dtype == F16 else {})
     c("aten::_embedding_bag.out", *args, *map(Out, ATEN._embedding_bag(*args)), **tolerance, note=note)
 
 
 def shifts(c: Recorder):
-    """Shifts of both directions, by amounts of every kind."""
+    """Shifts in both directions, by all kinds of amounts."""
     for name in ("bitwise_left_shift", "bitwise_right_shift"):
         op = getattr(ATEN, name)
         pairs = [(a, a) for a in INTS] + [(I32, I64), (I64, I8), (U8, I8), (I16, U8)]
@@ -59,7 +59,7 @@ def shifts(c: Recorder):
 
 
 def numbers(c: Recorder):
-    """Overloads with a number, or with a tensor where others have a number."""
+    """Overloads with a scalar, or with a tensor where others have a scalar."""
     for dtype in (*INTS, torch.bool):
         x = torch.tensor([0, 1, 2, 63, 85, 127]).to(dtype)
         for name, number in itertools.product(("bitwise_and", "bitwise_or", "bitwise_xor"), (0, 6, True)):
@@ -104,7 +104,7 @@ def functions(c: Recorder):
 
 
 def medians(c: Recorder):
-    """median, of all and along a dimension; no two elements of a line are equal, because the index is open there."""
+    """median over all elements and along a dimension. Elements are distinct, because the index of equal ones is unspecified."""
     for dtype in (*INTS, *FLOATS):
         for shape, dim, keep in itertools.product(((7,), (3, 4), (2, 5, 3)), (0, -1), (False, True)):
             x = (torch.randperm(torch.Size(shape).numel()) - 5).to(dtype).reshape(shape)
@@ -121,7 +121,7 @@ def medians(c: Recorder):
 
 
 def copies(c: Recorder):
-    """Copies between devices, complex numbers as pairs, and sizes of random tensors, whose numbers are not PyTorch's."""
+    """Device copies, complex numbers as pairs, and random tensors, whose sizes only are defined."""
     for dtype, shape in itertools.product((*INTS, *FLOATS, torch.bool), ((), (2, 3), (0, 2))):
         x = random(*shape, dtype=I8).to(dtype)
         c("et_copy::_h2d_copy.out", x, Out(x))

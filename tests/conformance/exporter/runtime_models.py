@@ -1,53 +1,53 @@
-"""Modules like those that ExecuTorch exports for the tests of its runtime (`test/models`), which its package leaves out."""
+"""Modules like those of the tests of ExecuTorch's runtime (`test/models`), which its package omits."""
 
 import torch
 from torch.export import Dim
 
 
 class Basic(torch.nn.Module):
-    """The largest sine."""
+    """Maximum of the sine."""
 
     def forward(self, x):
         return x.sin().max()
 
 
 class Index(torch.nn.Module):
-    """An index with a hole."""
+    """Advanced indexing with a slice."""
 
     def forward(self, x):
         return x[1::2, torch.tensor([1, 2])]
 
 
 class IntBool(torch.nn.Module):
-    """Numbers among the inputs."""
+    """Scalars among the inputs."""
 
     def forward(self, x, y: int, z: bool):
         return x + y + int(z)
 
 
 class NoOp(torch.nn.Module):
-    """Inputs that are outputs."""
+    """Inputs as outputs."""
 
     def forward(self, x, y):
         return x, y
 
 
 class Add(torch.nn.Module):
-    """A sum with a factor."""
+    """Sum with a factor."""
 
     def forward(self, x, y, alpha: float):
         return torch.add(x, y, alpha=alpha)
 
 
 class DynamicCat(torch.nn.Module):
-    """Rows in front of a constant one."""
+    """Concatenation with a constant row."""
 
     def forward(self, x):
         return torch.cat((x, torch.ones(1, 4)))
 
 
 class AddMul(torch.nn.Module):
-    """A product and a sum with constants."""
+    """Product and sum with constants."""
 
     def __init__(self):
         super().__init__()
@@ -58,7 +58,7 @@ class AddMul(torch.nn.Module):
 
 
 class Tokens(torch.nn.Module):
-    """A layer on tokens, and positions that are added as whole numbers."""
+    """Linear layer on tokens, with integer positions added."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class Tokens(torch.nn.Module):
 
 
 class Loss(torch.nn.Module):
-    """A layer and its loss."""
+    """Linear layer with a loss."""
 
     def __init__(self):
         super().__init__()
@@ -80,7 +80,7 @@ class Loss(torch.nn.Module):
 
 
 def all_of_them() -> list[tuple]:
-    """Name, module, inputs, dynamic shapes of each."""
+    """Name, module, inputs and dynamic shapes of each module."""
     square, half = (torch.randn(2, 2), torch.randn(2, 2)), (torch.randn(2, 2).half(), torch.randn(2, 2).half())
     tokens = torch.tensor([[7, 93, 41]])
     return [

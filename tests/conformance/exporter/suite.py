@@ -1,4 +1,4 @@
-"""Walks the official operator suite: every test of a flow, every program of a test."""
+"""Programs of ExecuTorch's operator suite: all tests of a flow, all programs of a test."""
 
 import importlib
 import itertools
@@ -22,24 +22,24 @@ DELEGATED = [
 
 
 class Runner:
-    """Stands for the suite's own runner: it exports what a test hands over, and goes on after a failure."""
+    """Replacement of the suite's runner: exports the programs of a test, and continues after a failure."""
 
     def __init__(self, name: str, flow):
         self.name, self._flow, self.made = name, flow, []
 
     def lower_and_run_model(self, model, inputs, generate_random_test_inputs=True, dynamic_shapes=None):
-        """Exports one program of the test."""
+        """Exports a program of the test."""
         name = f"{self.name}#{len(self.made)}"
         self.made.append(export(name, model, inputs, generate_random_test_inputs, dynamic_shapes, self._flow))
 
 
 def modules() -> list[str]:
-    """The files of the suite."""
+    """Files of the suite."""
     return sorted(module.name for module in pkgutil.iter_modules(operators.__path__))
 
 
 def axis(mark) -> list[tuple[str, dict]]:
-    """The values of one `parametrize` mark, with the label that pytest gives each."""
+    """Values of a `parametrize` mark with their pytest labels."""
     names = [name.strip() for name in mark.args[0].split(",")] if isinstance(mark.args[0], str) else list(mark.args[0])
     ids, found = mark.kwargs.get("ids"), []
     for number, given in enumerate(mark.args[1]):
@@ -50,7 +50,7 @@ def axis(mark) -> list[tuple[str, dict]]:
 
 
 def tests(module: str):
-    """The tests of a file: name with parameters, function, parameters."""
+    """Tests of a file: name with parameters, function, parameters."""
     found = vars(importlib.import_module(f"{operators.__name__}.{module}"))
     for name, function in sorted(found.items()):
         if not name.startswith("test") or not callable(function):
@@ -62,7 +62,7 @@ def tests(module: str):
 
 
 def collect(module: str, flow=PORTABLE_TEST_FLOW) -> list[dict]:
-    """Exports every program of a file."""
+    """Exports all programs of a file."""
     made = []
     for name, function, parameters in tests(module):
         torch.manual_seed(zlib.crc32(name.encode()))
@@ -77,6 +77,6 @@ def collect(module: str, flow=PORTABLE_TEST_FLOW) -> list[dict]:
 
 
 def collect_delegated(module: str, flow) -> list[dict]:
-    """Exports every program of a file, and keeps those of which something is delegated, and quantised if the flow does that."""
+    """Exports the programs of a file that have a delegate and, in a quantizing flow, are quantized."""
     changed = (x for x in collect(module, flow) if "unchanged" not in x)
     return [x for x in changed if "failed" in x or delegates(x["pte"])]

@@ -1,4 +1,4 @@
-"""Turns Python and PyTorch values into the JSON values and NPY files of the conformance data."""
+"""JSON values and NPY files of Python and PyTorch values."""
 
 import gzip
 import math
@@ -26,12 +26,12 @@ DTYPES = {
 
 
 def compressed(text: str) -> bytes:
-    """The text in gzip's format, the same bytes for the same text."""
+    """Text compressed by gzip; deterministic."""
     return gzip.compress(text.encode(), 9, mtime=0)
 
 
 def double(value: float):
-    """A JSON number, or the string that stands for a value JSON lacks."""
+    """JSON number, or the string for a value without a JSON representation."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
@@ -40,14 +40,14 @@ def double(value: float):
 
 
 def dim_order(tensor: torch.Tensor) -> list[int]:
-    """The dimensions from outermost to innermost in memory; a tie keeps the plain order."""
+    """Dim order of a tensor: dimensions from outermost to innermost in memory. A contiguous tensor has the default order."""
     if tensor.is_contiguous() or tensor.numel() == 0:
         return list(range(tensor.dim()))
     return list(tensor.dim_order())
 
 
 def memory_array(tensor: torch.Tensor, order: list[int]) -> numpy.ndarray:
-    """The elements in memory order, bf16 and complex halves as their raw bits."""
+    """Elements in memory order; bf16 and complex32 as raw bits."""
     tensor = tensor.detach().permute(order).contiguous()
     if tensor.dtype == torch.bfloat16:
         tensor = tensor.view(torch.uint16)
@@ -57,7 +57,7 @@ def memory_array(tensor: torch.Tensor, order: list[int]) -> numpy.ndarray:
 
 
 def tensor_json(tensor: torch.Tensor, order: list[int]) -> dict:
-    """The description of a tensor without its data."""
+    """JSON of a tensor without its data."""
     described = {"dtype": DTYPES[tensor.dtype], "sizes": list(tensor.shape)}
     if order != list(range(tensor.dim())):
         described["dim_order"] = order
@@ -65,13 +65,13 @@ def tensor_json(tensor: torch.Tensor, order: list[int]) -> dict:
 
 
 def inline_tensor(tensor: torch.Tensor) -> dict:
-    """A tensor with its bytes, little endian and in memory order, as hexadecimal digits."""
+    """JSON of a tensor with its bytes, little endian and in memory order, in hexadecimal."""
     order = dim_order(tensor)
     return {**tensor_json(tensor, order), "data": memory_array(tensor, order).tobytes().hex()}
 
 
 def filed_value(value, path: Path, order: list[int] | None = None) -> dict:
-    """A program's input or output: a tensor goes to the NPY file `path`, anything else stands in the JSON."""
+    """JSON of an input or output of a program. A tensor is written to the NPY file `path`."""
     if isinstance(value, torch.Tensor):
         order = order or dim_order(value)
         numpy.save(path, memory_array(value, order))

@@ -1,4 +1,4 @@
-"""Programs for XNNPACK of types and sizes that the official suite does not try: weights of 4 bits, by channel and in groups, fp16, and kernels of one pixel."""
+"""Programs for XNNPACK with types and sizes that the suite lacks: 4-bit weights per channel and per group, fp16, and 1x1 convolutions."""
 
 import zlib
 
@@ -16,21 +16,21 @@ from torchao.utils import unwrap_tensor_subclass
 
 from .exported import export
 
-# Rows, inputs, outputs, group, bias.
+# Rows, inputs, outputs, group size, bias.
 LINEARS = [(1, 32, 2, 32, True), (2, 32, 17, 32, False), (17, 64, 92, 32, True), (31, 128, 128, 64, False), (1, 96, 70, 96, True), (5, 256, 33, 32, True)]
 
 
 class DynamicTester(Tester):
-    """Hands to XNNPACK what is quantised dynamically."""
+    """Delegates dynamically quantized operators to XNNPACK."""
 
     def to_edge_transform_and_lower(self):
-        """The stage with the partitioner for dynamic quantisation."""
+        """Lowers with the partitioner for dynamic quantization."""
         partitioner = XnnpackPartitioner(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT, per_op_mode=True)
         return super().to_edge_transform_and_lower(ToEdgeTransformAndLower([partitioner]))
 
 
 def grouped(group: int) -> TestFlow:
-    """Linear layers with weights of 4 bits, each group of which has a scale."""
+    """Flow for linear layers with 4-bit weights and one scale per group."""
 
     def tester(model, inputs):
         quantize_(model, Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(group)))
@@ -41,13 +41,13 @@ def grouped(group: int) -> TestFlow:
 
 
 def by_channel() -> TestFlow:
-    """Linear layers with weights of 4 bits, each output of which has a scale."""
+    """Flow for linear layers with 4-bit weights and one scale per output channel."""
     config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True, weight_qmin=-8, weight_qmax=7)
     return TestFlow("xnnpack", backend="xnnpack", tester_factory=DynamicTester, quantize=True, quantize_stage_factory=lambda: Quantize(quantization_config=config))
 
 
 def linears(name: str, flow_of) -> list[dict]:
-    """Linear layers of some sizes."""
+    """Linear layers of several sizes."""
     made = []
     for rows, inputs, outputs, group, bias in LINEARS:
         case = f"{name}_{rows}x{inputs}x{outputs}_{group}"
@@ -77,7 +77,7 @@ def halves() -> list[dict]:
 
 
 def pixels() -> list[dict]:
-    """Dynamically quantised convolutions whose kernel is one pixel: XNNPACK gives each pixel a scale of its own, but not all of them."""
+    """Dynamically quantized 1x1 convolutions. XNNPACK quantizes the input of some of them per pixel."""
     modules = {
         "plain": nn.Conv2d(6, 4, 1),
         "dilation": nn.Conv2d(6, 4, 1, dilation=2),

@@ -1,4 +1,4 @@
-"""The operator cases, by family."""
+"""Operator cases, by family."""
 
 from . import compare, binary, convolution, create, image, index, llama, matrix, norm, pad, pool, reduce, select, shape, sweep, unary
 

@@ -1,4 +1,4 @@
-"""Cases of arithmetic on two tensors, or a tensor and a number."""
+"""Cases of arithmetic with two tensors, or a tensor and a scalar."""
 
 import torch
 
@@ -9,7 +9,7 @@ SHAPES = [((2, 3), (3,)), ((2, 1), (1, 3)), ((), (4,)), ((2, 0), (2, 1)), ((1,),
 
 
 def pairs(c, op, options=({},), ints=True, nonzero=False, specials=True):
-    """The usual pairs: shapes, dtypes, mixed dtypes, special values."""
+    """Common pairs: shapes, dtypes, mixed dtypes, special values."""
     def other(shape, dtype):
         value = c.random(shape, dtype)
         return value + (value == 0).to(dtype) if nonzero and dtype != BOOL else value
@@ -65,7 +65,7 @@ def collect(c):
 
 
 def scalars(c, op, nonzero=False):
-    """A tensor and a number."""
+    """A tensor and a scalar."""
     for value in (2, -3, 0.5, -1.5, True, 1e10) + (() if nonzero else (0, float("nan"), float("inf"))):
         c.attempt(op, c.random((2, 3)), value)
         c.attempt(op, c.random((4,), I32), value)
@@ -88,7 +88,7 @@ def integers(c, name):
 
 
 def powers(c):
-    """pow with a tensor, or a number, on either side."""
+    """pow with a tensor or a scalar as base and exponent."""
     for dtype in FLOATS:
         c("pow.Tensor_Tensor_out", c.random((2, 3), dtype, low=0.1), c.random((3,), dtype))
         for exponent in (2, 3, 0.5, -1, 0, -2.0, 1.7):
@@ -96,8 +96,8 @@ def powers(c):
         c("pow.Scalar_out", 2, c.random((4,), dtype))
     c("pow.Tensor_Tensor_out", SPECIAL.repeat_interleave(5), torch.tensor([0.0, -1.0, float("nan"), 2.0, 0.5]).repeat(len(SPECIAL)), note="special values")
     for exponent in (2, 3, -1, 0.5):
-        strange = SPECIAL if exponent != 0.5 else SPECIAL[(SPECIAL > -1e30) & (SPECIAL != 0)]  # there pow and sqrt differ
-        c("pow.Tensor_Scalar_out", strange, exponent, note="special values")
+        values = SPECIAL if exponent != 0.5 else SPECIAL[(SPECIAL > -1e30) & (SPECIAL != 0)]  # pow and sqrt differ for the others
+        c("pow.Tensor_Scalar_out", values, exponent, note="special values")
     for dtype in INTS:
         c("pow.Tensor_Tensor_out", c.random((4,), dtype), torch.tensor([0, 1, 2, 3], dtype=dtype))
         c("pow.Tensor_Scalar_out", c.random((4,), dtype), 3)
@@ -109,7 +109,7 @@ def powers(c):
 
 
 def where(c):
-    """A choice between two tensors."""
+    """where."""
     for a, b in [(F32, F32), (F64, F64), (F16, F16), (BF16, BF16), (I64, I64), (I8, I8), (U8, U8), (BOOL, BOOL), (I32, F32), (F16, F32), (BOOL, I16)]:
         c("where.self_out", c.random((2, 3), BOOL), c.random((2, 3), a), c.random((2, 3), b))
         c("where.self_out", c.random((2, 1), BOOL), c.random((3,), a), c.random((), b))

@@ -4,18 +4,18 @@ from .data import BF16, CHANNELS_LAST, F16, F64, channels_last
 
 
 def conv(c, x, w, bias=True, stride=1, padding=0, dilation=1, transposed=False, output_padding=0, groups=1, **options):
-    """One convolution; numbers stand for lists of as many as there are dimensions."""
+    """Case of a convolution. A number applies to all dimensions."""
     rank = x.dim() - 2
-    def spread(value):
+    def per_dim(value):
         return list(value) if isinstance(value, tuple) else [value] * rank
     channels = w.shape[1] * groups if transposed else w.shape[0]
     b = c.random((channels,), x.dtype) if bias else None
     options.setdefault("atol", 1e-5)
-    c("convolution.out", x, w, b, spread(stride), spread(padding), spread(dilation), transposed, spread(output_padding), groups, **options)
+    c("convolution.out", x, w, b, per_dim(stride), per_dim(padding), per_dim(dilation), transposed, per_dim(output_padding), groups, **options)
 
 
 def collect(c):
-    """One and two dimensions, plain and transposed."""
+    """1-D and 2-D convolutions, forward and transposed."""
     for bias in (True, False):
         conv(c, c.random((1, 2, 8)), c.random((3, 2, 3)), bias)
         conv(c, c.random((2, 3, 5, 6)), c.random((4, 3, 3, 3)), bias)

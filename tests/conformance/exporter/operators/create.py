@@ -1,4 +1,4 @@
-"""Cases of new tensors, conversions and orders."""
+"""Cases of factories, casts, topk and sort."""
 
 import torch
 
@@ -51,7 +51,7 @@ def aranges(c):
 
 
 def conversions(c):
-    """_to_copy and the operators of dim order: every dtype to every other."""
+    """_to_copy and the dim_order operators: all pairs of dtypes."""
     fractions = torch.tensor([0.0, -0.0, 1.0, -1.0, 1.5, -2.5, 100.25, 0.1])
     for source in ALL:
         positive = source == U8
@@ -64,23 +64,23 @@ def conversions(c):
     convert(c, "_to_copy.out", SPECIAL, BF16, None)
     convert(c, "_to_copy.out", SPECIAL, BOOL, None)
     convert(c, "_to_copy.out", torch.tensor([300, -129, 256, 2**31]), I8, None)
-    picture = c.random((2, 3, 2, 4))
+    image = c.random((2, 3, 2, 4))
     for op in ("_to_dim_order_copy.out", "_clone_dim_order.out"):
-        convert(c, op, picture, F32, CHANNELS_LAST, dim_order=CHANNELS_LAST)
-        convert(c, op, channels_last(picture), F32, None, dim_order=[0, 1, 2, 3])
-        convert(c, op, channels_last(picture), F32, CHANNELS_LAST, dim_order=CHANNELS_LAST)
+        convert(c, op, image, F32, CHANNELS_LAST, dim_order=CHANNELS_LAST)
+        convert(c, op, channels_last(image), F32, None, dim_order=[0, 1, 2, 3])
+        convert(c, op, channels_last(image), F32, CHANNELS_LAST, dim_order=CHANNELS_LAST)
         convert(c, op, c.random(()), F32, None, dim_order=[])
         convert(c, op, c.random((0, 3)), F32, None, dim_order=[0, 1])
         convert(c, op, c.random((2, 3)), F32, None, dim_order=[0, 1], loose=True)
-        convert(c, op, picture, F32, None, dim_order=None)
-        convert(c, op, channels_last(picture), F32, CHANNELS_LAST, dim_order=None, note="no dim order given: the input's is kept")
-    convert(c, "_to_dim_order_copy.out", picture, F16, CHANNELS_LAST, dim_order=CHANNELS_LAST)
+        convert(c, op, image, F32, None, dim_order=None)
+        convert(c, op, channels_last(image), F32, CHANNELS_LAST, dim_order=None, note="no dim order given: the input's is kept")
+    convert(c, "_to_dim_order_copy.out", image, F16, CHANNELS_LAST, dim_order=CHANNELS_LAST)
     for dtype in ALL:
         convert(c, "_clone_dim_order.out", c.random((2, 3), dtype), dtype, None, dim_order=[0, 1])
 
 
 def convert(c, op, x, target, order, **options):
-    """One conversion, computed by PyTorch's own `to`."""
+    """Case of a cast, computed by `to` of PyTorch."""
     c(op, x, result=x.to(target), order=order, **options)
 
 

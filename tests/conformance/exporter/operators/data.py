@@ -1,4 +1,4 @@
-"""Element types and special values that the operator cases share."""
+"""Dtypes and special values of the operator cases."""
 
 import torch
 
@@ -15,11 +15,11 @@ CHANNELS_LAST = [0, 2, 3, 1]
 
 
 def channels_last(tensor: torch.Tensor) -> torch.Tensor:
-    """The same picture with channels innermost."""
+    """The same tensor in channels_last format."""
     return tensor.contiguous(memory_format=torch.channels_last)
 
 
 def limits(dtype: torch.dtype) -> torch.Tensor:
-    """The smallest and largest integers of a type and what lies around zero."""
+    """Smallest and largest integers of a dtype, 0 and 1."""
     info = torch.iinfo(dtype)
     return torch.tensor([info.min, info.min + 1, 0, 1, info.max - 1, info.max], dtype=dtype)

@@ -1,4 +1,4 @@
-"""Cases of resampling and rearranging pictures."""
+"""Cases of image resampling and pixel shuffling."""
 
 from .data import ALL, BF16, CHANNELS_LAST, F16, F32, F64, I64, channels_last
 
@@ -23,7 +23,7 @@ def collect(c):
 
 
 def others(c):
-    """pixel_unshuffle, antialiased upsampling, sampling on a grid."""
+    """pixel_unshuffle, antialiased upsampling, grid_sampler."""
     for dtype in ALL:
         c("pixel_unshuffle.out", c.random((1, 2, 4, 6), dtype), 2)
     for shape, factor in [((1, 4, 4), 4), ((2, 3, 3, 6), 3), ((2, 2, 1, 2, 2), 2)]:
@@ -32,10 +32,10 @@ def others(c):
         for corners in (True, False):
             c("_upsample_bilinear2d_aa.out", c.random((1, 2, 5, 7)), size, corners)
     c("_upsample_bilinear2d_aa.out", c.random((1, 1, 4, 4)), [8, 8], False, 2.0, 2.0)
-    where = c.random((1, 3, 4, 2), low=-1.3, high=1.3)
+    grid = c.random((1, 3, 4, 2), low=-1.3, high=1.3)
     for interpolation in (0, 1, 2):
         for padding in (0, 1, 2):
             for corners in (True, False):
-                c("grid_sampler_2d.out", c.random((1, 2, 4, 5)), where, interpolation, padding, corners, atol=1e-5)
+                c("grid_sampler_2d.out", c.random((1, 2, 4, 5)), grid, interpolation, padding, corners, atol=1e-5)
     c("grid_sampler_2d.out", c.random((2, 1, 3, 3), F64), c.random((2, 2, 2, 2), F64, low=-1.0, high=1.0), 0, 0, False)
     c("grid_sampler_2d.out", c.random((0, 1, 3, 3)), c.random((0, 2, 2, 2)), 0, 0, False)

@@ -1,4 +1,4 @@
-"""Cases of the operators of language models, and of tiles of a picture."""
+"""Cases of the operators of language models, and of tile_crop."""
 
 import torch
 
@@ -15,7 +15,7 @@ def collect(c):
     for dtype in (F32, F64, F16):
         for shape in [(1,), (3, 8), (2, 2, 32), (2, 28), (1, 112)]:
             x = c.random(shape, dtype)
-            if dtype == F16:  # the official kernel rounds every sum
+            if dtype == F16:  # the official kernel rounds every partial sum
                 c("llama::fast_hadamard_transform.out", x, result=torch.ops.llama.fast_hadamard_transform(x.float()).half())
             else:
                 c.attempt("llama::fast_hadamard_transform.out", x, atol=1e-5)
@@ -30,11 +30,11 @@ def collect(c):
 
 
 def reference(q, k, v, start, mask=None, causal=False, scale=None):
-    """PyTorch's attention over the keys that count; positions are the second dimension."""
-    seen = k.shape[1] if mask is not None else start + q.shape[1]
+    """PyTorch's attention over the keys in use; positions are the second dimension."""
+    used = k.shape[1] if mask is not None else start + q.shape[1]
     if causal:
-        mask = torch.full((q.shape[1], seen), -INF).triu(start + 1)
-    heads = [x.transpose(1, 2).float() for x in (q, k[:, :seen], v[:, :seen])]
+        mask = torch.full((q.shape[1], used), -INF).triu(start + 1)
+    heads = [x.transpose(1, 2).float() for x in (q, k[:, :used], v[:, :used])]
     repeat = heads[0].shape[1] // heads[1].shape[1]
     heads[1:] = [x.repeat_interleave(repeat, 1) for x in heads[1:]]
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -48,9 +48,9 @@ SHAPES = [(1, 1, 5, 2, 2, 4), (2, 3, 7, 4, 2, 8), (1, 20, 24, 2, 1, 3), (1, 1, 1
 def sdpa(c):
     """custom_sdpa and sdpa_with_kv_cache."""
     op = "llama::custom_sdpa.out"
-    for batch, queries, keys, heads, key_heads, width in SHAPES:
-        q = c.random((batch, queries, heads, width))
-        k, v = (c.random((batch, keys, key_heads, width)) for _ in range(2))
+    for batch, queries, keys, heads, key_heads, head_dim in SHAPES:
+        q = c.random((batch, queries, heads, head_dim))
+        k, v = (c.random((batch, keys, key_heads, head_dim)) for _ in range(2))
         for start in {0, keys - queries}:
             for causal in (False, True):
                 c(op, q, k, v, start, None, 0.0, causal, None, result=reference(q, k, v, start, None, causal), rtol=1e-4, atol=1e-5)
@@ -78,11 +78,11 @@ def sdpa(c):
 def quantized_sdpa(c):
     """custom_quantized_sdpa, in both layouts."""
     for heads_first in (False, True):
-        for batch, queries, keys, heads, key_heads, width in SHAPES[:3]:
+        for batch, queries, keys, heads, key_heads, head_dim in SHAPES[:3]:
             shapes = [(batch, queries, heads), (batch, keys, key_heads), (batch, keys, key_heads)]
             if heads_first:
                 shapes = [(b, h, n) for b, n, h in shapes]
-            numbers = [c.random((*s, width), I8, low=-12, high=12) for s in shapes]
+            numbers = [c.random((*s, head_dim), I8, low=-12, high=12) for s in shapes]
             zeros = [c.random((*s, 1), I8, low=-1, high=1) for s in shapes]
             scales = [c.random((*s, 1), low=0.002, high=0.02) for s in shapes]
             plain = [(n.float() - z.float()) * s for n, z, s in zip(numbers, zeros, scales, strict=True)]
@@ -109,7 +109,7 @@ def caches(c):
 
 
 def delta_rule(c):
-    """gated_delta_rule under both names, decays of both ranks, shared keys, and more than one chunk of 32."""
+    """gated_delta_rule under both names, with decays of both ranks, shared keys, and more than one chunk of 32."""
     for op in ("llama::gated_delta_rule.out", "llama::channelwise_gated_delta_rule.out"):
         for batch, heads, key_heads, time, k, v in [(1, 1, 1, 1, 2, 3), (2, 4, 2, 5, 3, 2), (1, 2, 2, 35, 4, 4), (1, 1, 1, 0, 2, 2)]:
             query, key = c.random((batch, heads, time, k), low=-1, high=1), c.random((batch, key_heads, time, k), low=-1, high=1)
@@ -122,21 +122,21 @@ def delta_rule(c):
 
 
 def recurrence(query, key, value, decay, beta, state):
-    """The rule in float64, one time after the other."""
+    """The delta rule in float64, step by step."""
     query, key, value, decay, beta, state = (x.double() for x in (query, key, value, decay, beta, state))
     decay, group = decay if decay.dim() == 4 else decay.unsqueeze(-1), query.shape[1] // key.shape[1]
     out = torch.zeros(*query.shape[:3], value.shape[3], dtype=torch.float64)
     for t in range(query.shape[2]):
         state = state * decay[:, :, t, :, None]
-        rest = (value[:, :, t] - torch.einsum("bhkv,bhk->bhv", state, key[:, :, t])) * beta[:, :, t, None]
-        state = state + torch.einsum("bhk,bhv->bhkv", key[:, :, t], rest)
+        error = (value[:, :, t] - torch.einsum("bhkv,bhk->bhv", state, key[:, :, t])) * beta[:, :, t, None]
+        state = state + torch.einsum("bhk,bhv->bhkv", key[:, :, t], error)
         out[:, :, t] = torch.einsum("bhkv,bhk->bhv", state.repeat_interleave(group, 1), query[:, :, t])
     return [out.float(), state.float()]
 
 
 def experts(c):
-    """quantized_moe_ffn with both scorings, widths and numbers of bits."""
-    for bits, (tokens, count, chosen, hidden, dim, group) in [(4, (3, 4, 2, 32, 32, 32)), (8, (1, 3, 1, 16, 32, 16)), (4, (2, 2, 2, 48, 16, 16))]:
+    """quantized_moe_ffn with both score functions and several sizes and bit widths."""
+    for bits, (tokens, count, activated, hidden, dim, group) in [(4, (3, 4, 2, 32, 32, 32)), (8, (1, 3, 1, 16, 32, 16)), (4, (2, 2, 2, 48, 16, 16))]:
         x, gate = c.random((tokens, dim)), c.random((count, dim), low=-0.5, high=0.5)
         up, up_packed = weights(c, count, 2 * hidden, dim, group, bits)
         down, down_packed = weights(c, count, dim, hidden, group, bits)
@@ -144,22 +144,22 @@ def experts(c):
             scores = x @ gate.T
             if scoring == "sigmoid":
                 scores = scores.sigmoid()
-                best = (scores + bias if bias.numel() else scores).topk(chosen).indices
-                shares = scores.gather(1, best)
-                shares = shares / shares.sum(1, keepdim=True) * 2.5
+                best = (scores + bias if bias.numel() else scores).topk(activated).indices
+                expert_weights = scores.gather(1, best)
+                expert_weights = expert_weights / expert_weights.sum(1, keepdim=True) * 2.5
             else:
-                best = scores.topk(chosen).indices
-                shares = scores.gather(1, best).softmax(1)
+                best = scores.topk(activated).indices
+                expert_weights = scores.gather(1, best).softmax(1)
             out = torch.zeros(tokens, dim)
             for token in range(tokens):
-                for share, expert in zip(shares[token], best[token], strict=True):
+                for weight, expert in zip(expert_weights[token], best[token], strict=True):
                     u, g = (up[expert] @ x[token]).chunk(2)
-                    out[token] += share * (down[expert] @ (torch.nn.functional.silu(u) * g))
-            c("llama::quantized_moe_ffn.out", x, gate, bias, up_packed, down_packed, chosen, count, hidden, dim, group, bits, scoring, 2.5, result=out, atol=1e-4, rtol=1e-4)
+                    out[token] += weight * (down[expert] @ (torch.nn.functional.silu(u) * g))
+            c("llama::quantized_moe_ffn.out", x, gate, bias, up_packed, down_packed, activated, count, hidden, dim, group, bits, scoring, 2.5, result=out, atol=1e-4, rtol=1e-4)
 
 
 def weights(c, count, rows, columns, group, bits):
-    """Quantized matrices, and the same in torchao's packed form for 8 rows, 16 columns and 2 halves."""
+    """Dequantized matrices, and the same matrices in torchao's packed format (8 rows, 16 columns, 2 halves)."""
     numbers = c.random((count, rows, columns), I8, low=-0.8, high=0.7)
     scales = c.random((count, rows, columns // group), low=0.01, high=0.05)
     blobs = []

@@ -35,7 +35,7 @@ def collect(c):
 
 
 def batch_statistics(c):
-    """_native_batch_norm_legit: with given statistics, and with those of the batch."""
+    """_native_batch_norm_legit with running statistics and with the statistics of the batch."""
     for shape in [(2, 3), (2, 3, 4), (1, 3, 2, 5)]:
         for weight, bias in [(c.random((3,)), c.random((3,))), (None, None)]:
             x, mean, variance = c.random(shape), c.random((3,)), c.random((3,), low=0.1)
@@ -59,7 +59,7 @@ def layer_norms(c):
 
 
 def batch_norms(c):
-    """_native_batch_norm_legit_no_training; the last two outputs are empty."""
+    """_native_batch_norm_legit_no_training, with two empty outputs."""
     op = "_native_batch_norm_legit_no_training.out"
     for shape in [(2, 3), (2, 3, 4), (1, 3, 2, 5), (0, 3, 2)]:
         for affine in (True, False):

@@ -1,4 +1,4 @@
-"""Cases of padding by what stands at the edge."""
+"""Cases of reflection and replication padding."""
 
 from .data import ALL, BOOL, channels_last
 
@@ -6,7 +6,7 @@ PADS = {1: ([1, 2], [0, 1], [2, 0], [0, 0]), 2: ([1, 2, 1, 0], [0, 0, 2, 1], [2,
 
 
 def collect(c):
-    """reflection_pad and replication_pad in one to three dimensions."""
+    """reflection_pad and replication_pad over one to three dimensions."""
     for kind in ("reflection", "replication"):
         for rank, pads in PADS.items():
             op = f"{kind}_pad{rank}d.out"

@@ -54,14 +54,14 @@ def sums(c):
 
 def extremes(c):
     """amax, amin, max, min, argmax, argmin."""
-    strange = torch.tensor([[1.0, NAN, 2.0], [INF, -INF, 0.0], [-0.0, 0.0, -0.0], [5.0, 5.0, 5.0]])
+    special = torch.tensor([[1.0, NAN, 2.0], [INF, -INF, 0.0], [-0.0, 0.0, -0.0], [5.0, 5.0, 5.0]])
     for name in ("amax", "amin"):
         for dim in ([0], [1], [-1], [0, 2], []):
             for keepdim in (False, True):
                 c(name + ".out", c.random((2, 3, 4)), dim, keepdim)
         for dtype in ALL[1:]:
             c(name + ".out", c.random((3, 4), dtype), [1])
-        c(name + ".out", strange, [1], note="special values")
+        c(name + ".out", special, [1], note="special values")
         c(name + ".out", c.random(()), [])
         c(name + ".out", c.random((0, 3)), [1])
     for name in ("max", "min"):
@@ -72,13 +72,13 @@ def extremes(c):
         for dtype in ALL[1:]:
             c(op, c.random((2, 4), dtype), 1)
             c(f"{name}.unary_out", c.random((2, 4), dtype))
-        c(op, strange, 1, note="NaN wins; the first of equals is found")
+        c(op, special, 1, note="NaN wins; the first of equals is found")
         c(op, c.random(()), 0)
         c(op, c.random((0, 3)), 1)
-        c(f"{name}.unary_out", strange)
+        c(f"{name}.unary_out", special)
         c(f"{name}.unary_out", c.random(()))
-        c(f"{name}.unary_out", strange[1:])
-        c(f"arg{name}.out", strange, 1, note="NaN wins; the first of equals is found")
+        c(f"{name}.unary_out", special[1:])
+        c(f"arg{name}.out", special, 1, note="NaN wins; the first of equals is found")
         for dim in (None, 0, 1, -1):
             for keepdim in (False, True):
                 c(f"arg{name}.out", c.random((3, 4)), dim, keepdim)

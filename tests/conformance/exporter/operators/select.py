@@ -1,4 +1,4 @@
-"""Cases of parts of a tensor chosen by position, stride or mask."""
+"""Cases of selection by index, stride or mask."""
 
 import torch
 
@@ -33,11 +33,11 @@ def collect(c):
 
 
 def masks(c):
-    """Masks that broadcast, take all and take nothing."""
+    """Masks that broadcast, and masks of all or no elements."""
     for shape, mask in [((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((), (2,)), ((0, 3), (3,)), ((4,), (4,))]:
-        room = [torch.Size(torch.broadcast_shapes(shape, mask)).numel()]
-        c("masked_select.out", c.random(shape), c.random(mask, BOOL), capacity=room)
-        c("masked_select.out", c.random(shape), torch.zeros(mask, dtype=BOOL), capacity=room)
+        capacity = [torch.Size(torch.broadcast_shapes(shape, mask)).numel()]
+        c("masked_select.out", c.random(shape), c.random(mask, BOOL), capacity=capacity)
+        c("masked_select.out", c.random(shape), torch.zeros(mask, dtype=BOOL), capacity=capacity)
         c("masked_scatter.out", c.random(shape), c.random(mask, BOOL), c.random((12,)))
     for x in (torch.tensor(3.0), torch.tensor(0.0), torch.zeros(0, 2), torch.zeros(2, 3), torch.ones(5), torch.tensor([float("nan"), -0.0, 1e-45])):
         c("nonzero.out", x, capacity=[max(x.numel(), 1), x.dim()])

@@ -1,4 +1,4 @@
-"""Cases of copies that move elements without computing."""
+"""Cases of data movement."""
 
 import torch
 
@@ -39,7 +39,7 @@ def collect(c):
 
 
 def wholes(c):
-    """Copies of the whole tensor."""
+    """Copies of a whole tensor."""
     for name in WHOLE:
         for shape in [(), (4,), (0, 2)]:
             c(name + ".out", c.random(shape))
@@ -56,7 +56,7 @@ def wholes(c):
 
 
 def views(c):
-    """Shapes and orders of dimensions."""
+    """Reshapes, permutations and expansions."""
     for shape, size in [((2, 6), [3, 4]), ((2, 6), [-1]), ((12,), [2, -1, 3]), ((), [1, 1]), ((1,), []), ((0, 3), [3, 0]), ((2, 3), [2, 3])]:
         c("view_copy.out", c.random(shape), size, loose=size == [3, 4])
     for shape, dims in [((2, 3, 4), [2, 0, 1]), ((2, 3, 4), [0, 2, 1]), ((2, 3, 4), [-1, 0, -2]), ((), []), ((5,), [0]), ((2, 3, 2, 2), [0, 2, 3, 1]), ((0, 2), [1, 0]), ((9, 17), [1, 0])]:
@@ -74,7 +74,7 @@ def views(c):
 
 
 def slices(c):
-    """Parts of a tensor, read or replaced."""
+    """Slices and selections, and their scatters."""
     for dim, start, end, step in [(0, 1, 3, 1), (0, None, None, 2), (1, -2, None, 1), (-1, 0, 100, 3), (0, -100, 2, 1), (0, 3, 1, 1), (1, 1, -1, 1), (0, 4, 9, 1), (0, 0, 2**63 - 1, 1)]:
         x = c.random((4, 5))
         c("slice_copy.Tensor_out", x, dim, start, end, step)
@@ -84,10 +84,10 @@ def slices(c):
         c("slice_scatter.out", c.random((4, 3), dtype), c.random((2, 3), dtype), 0, 1, 3)
         c("select_scatter.out", c.random((4, 3), dtype), c.random((4,), dtype), 1, 2)
     c("slice_scatter.out", c.random((4, 3)), c.random((1, 3)).expand(2, 3), 0, 1, 3)
-    for shape, dim, place in [((3, 4), 0, 2), ((3, 4), 1, -1), ((2, 3, 4), -2, 1), ((4,), 0, 0)]:
+    for shape, dim, index in [((3, 4), 0, 2), ((3, 4), 1, -1), ((2, 3, 4), -2, 1), ((4,), 0, 0)]:
         x = c.random(shape)
-        c("select_copy.int_out", x, dim, place)
-        c("select_scatter.out", x, c.random(x.select(dim, place).shape), dim, place)
+        c("select_copy.int_out", x, dim, index)
+        c("select_scatter.out", x, c.random(x.select(dim, index).shape), dim, index)
     c("slice_copy.Tensor_out", c.random((0, 3)), 0, 0, 2)
     c("select_copy.int_out", c.random((3, 0)), 0, 1)
 

@@ -1,11 +1,11 @@
-"""Cases of every elementwise operator: each dtype and pair of dtypes, each layout, lengths with a vector tail, special values."""
+"""Cases of all elementwise operators: dtypes, pairs of dtypes, dim orders, lengths with a vector tail, special values."""
 
 import torch
 
 from .data import ALL, BOOL, CHANNELS_LAST, F16, F32, F64, I32, I64, SPECIAL, U8, channels_last, limits
 from .unary import BOOL_RESULT, FLOAT_RESULT, LIMITED, SAME_RESULT
 
-TAIL = 67  # four vectors of sixteen and three elements more
+TAIL = 67  # four vectors of 16 elements, and 3 elements
 LONG = 1031
 INNER_FIRST = [2, 0, 1]
 
@@ -16,18 +16,18 @@ DIVISIONS = [("div.out", {}), ("div.out_mode", {"rounding_mode": "floor"}), ("di
 
 
 def grid(c, shape, dtype=F32):
-    """Random numbers on a grid of 1/16, so that long cases compress; integers as usual."""
+    """Random tensor. Floating-point elements are multiples of 1/16, which makes long cases compressible."""
     value = c.random(shape, dtype)
     return ((value * 16).round() / 16).to(dtype) if dtype.is_floating_point else value
 
 
 def inner_first(tensor: torch.Tensor) -> torch.Tensor:
-    """The same tensor of three dimensions with the last one outermost in memory."""
+    """The same 3-D tensor with the last dimension outermost in memory."""
     return tensor.permute(2, 0, 1).contiguous().permute(1, 2, 0)
 
 
 def collect(c):
-    """Functions of one tensor, then of two, then choices between tensors."""
+    """Unary operators, binary operators, outputs of other dtypes, where and clamp."""
     for name in FLOAT_RESULT + SAME_RESULT + BOOL_RESULT:
         unary(c, name)
     for name in PLAIN:
@@ -40,7 +40,7 @@ def collect(c):
 
 
 def unary(c, name):
-    """One function: every dtype in a length with a tail, its extremes, three layouts, one long case."""
+    """Unary operator: all dtypes with a vector tail, extremes, three dim orders, a long case."""
     op = name + ".out"
     for dtype in ALL:
         c.attempt(op, grid(c, (TAIL,), dtype))
@@ -57,7 +57,7 @@ def unary(c, name):
 
 
 def operand(c, shape, dtype, nonzero):
-    """The second operand; a divisor is not zero, and not -1, which has no quotient of the smallest integer."""
+    """Second operand. With `nonzero`, integers are positive: no division by zero, no overflow by -1."""
     value = grid(c, shape, dtype)
     if not nonzero:
         return value
@@ -69,7 +69,7 @@ def operand(c, shape, dtype, nonzero):
 
 
 def binary(c, op, options, nonzero):
-    """One function: every pair of dtypes, the first operand also without dimensions; layouts; one long case."""
+    """Binary operator: all pairs of dtypes, also with a 0-D first operand, dim orders, a long case."""
     power = op.startswith("pow")
     for a in ALL:
         for b in ALL:
@@ -91,7 +91,7 @@ def binary(c, op, options, nonzero):
 
 
 def outputs(c):
-    """Results that are written into another dtype than their own."""
+    """Outputs with another dtype than the result."""
     for op in ("add.out", "mul.out", "sub.out", "maximum.out", "minimum.out"):
         for a in (F32, I32, U8, BOOL):
             for out in (F64, F32, F16, torch.bfloat16, I64, I32, torch.int16):
@@ -112,7 +112,7 @@ def outputs(c):
 
 
 def choices(c):
-    """where over every pair of dtypes, clamp with tensors over every dtype and some pairs."""
+    """where with all pairs of dtypes, clamp with tensors of all dtypes and some pairs."""
     condition = torch.tensor([True, False, True])
     for a in ALL:
         for b in ALL:

@@ -1,4 +1,4 @@
-"""Cases of functions of one tensor, element by element."""
+"""Cases of unary elementwise operators."""
 
 from .data import ALL, BF16, CHANNELS_LAST, F16, F32, F64, FLOATS, I32, INTS, SPECIAL, channels_last, limits
 
@@ -15,7 +15,7 @@ def special(name):
 
 
 def collect(c):
-    """All functions over all dtypes; then the activations with parameters."""
+    """All operators with all dtypes, then activations with parameters."""
     for name in FLOAT_RESULT + SAME_RESULT + BOOL_RESULT:
         op = name + ".out"
         for shape in [(2, 3), (), (0, 3), (33,)]:
@@ -52,7 +52,7 @@ def activations(c):
         c.attempt("hardtanh.out", c.random((6,), dtype), min_val=-3, max_val=9)
     for eps in (None, 0.1, 0.0):
         for dtype in FLOATS:
-            c("logit.out", c.random((7,), dtype, low=-0.2, high=1.2), eps, **({"atol": 2e-3} if dtype == F16 else {}))  # which PyTorch rounds on the way
+            c("logit.out", c.random((7,), dtype, low=-0.2, high=1.2), eps, **({"atol": 2e-3} if dtype == F16 else {}))  # PyTorch rounds intermediate results
         c("logit.out", SPECIAL, eps, note="special values")
     c.attempt("logit.out", c.random((4,), I32))
     for bounds in [(-1.0, 1.0), (None, 0.5), (0, None), (-1, 2), (2.0, -2.0)]:

@@ -1,5 +1,5 @@
-"""The conformance programs, by what they prove."""
+"""Conformance programs, by tested feature."""
 
-from . import arguments, control, dtypes, files, layers, methods, rows, shapes, state
+from . import arguments, control, dtypes, files, last_token, layers, methods, shapes, state
 
-__all__ = ["arguments", "control", "dtypes", "files", "layers", "methods", "rows", "shapes", "state"]
+__all__ = ["arguments", "control", "dtypes", "files", "last_token", "layers", "methods", "shapes", "state"]

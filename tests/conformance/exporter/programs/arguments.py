@@ -1,4 +1,4 @@
-"""Programs whose operators take lists, options, several outputs and numbers."""
+"""Programs with lists, optional arguments, several outputs and scalars."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from ..program import Case, Program, lower, program, simple
 
 @program
 def lists():
-    """Lists of tensors in and out."""
+    """Tensor lists as inputs and outputs."""
     def compute(x, y, z):
         a, b, c = x.split([1, 2, 3], dim=1)
         u, v = y.unbind(0)
@@ -19,7 +19,7 @@ def lists():
 
 @program
 def optional_lists():
-    """Index lists with holes."""
+    """Index lists with null entries."""
     def compute(x, i):
         return x[:, i], x[i, :, i], x[:, :, i] * 2
     return simple("aten::index.Tensor_out with None in its list", compute, (torch.randn(3, 4, 5), torch.tensor([2, 0, 1])))
@@ -27,16 +27,16 @@ def optional_lists():
 
 @program
 def two_outputs():
-    """Operators with two results."""
+    """Operators with two outputs."""
     def compute(x):
-        values, places = x.max(dim=1)
+        values, indices = x.max(dim=1)
         top, order = x.topk(2, dim=0)
-        return values, places, top, order, x.min(dim=0)[1], x.argmax()
-    return simple("max, min and topk with values and places", compute, (torch.randn(4, 5),))
+        return values, indices, top, order, x.min(dim=0)[1], x.argmax()
+    return simple("max, min and topk with values and indices", compute, (torch.randn(4, 5),))
 
 
 class Nested(nn.Module):
-    """Takes and returns nested containers."""
+    """Nested containers as inputs and outputs."""
 
     def forward(self, pair, named, *, scale):
         x, (y, z) = pair
@@ -69,13 +69,13 @@ def same_output():
 
 @program
 def no_instruction():
-    """A method that returns its input."""
+    """Method that returns its input."""
     return simple("identity: no instruction at all", lambda x: x, (torch.randn(3),), (torch.randn(3),))
 
 
 @program
 def number_inputs():
-    """Numbers as inputs that the exporter keeps."""
+    """Scalar inputs that are fixed at export."""
     def compute(x, n, f, b):
         return (x + f) * n if b else x
     built = simple("int, float and bool inputs are fixed at export", compute, (torch.randn(3), 2, 1.5, True))
@@ -85,7 +85,7 @@ def number_inputs():
 
 @program
 def int_input():
-    """A number as input that may vary."""
+    """Dynamic scalar input."""
     def compute(x, n):
         return x * n, x + (n - 1), n + 3
     return simple("a symbolic int input", compute, (torch.randn(3), 5), (torch.randn(3), 2), (torch.randn(3), 1000), shapes=({}, Dim.DYNAMIC))
@@ -93,7 +93,7 @@ def int_input():
 
 @program
 def item():
-    """A number read out of a tensor."""
+    """Scalar read from a tensor."""
     def compute(x, n):
         size = n.item()
         torch._check(size >= 1)
@@ -104,7 +104,7 @@ def item():
 
 @program
 def sizes():
-    """Arithmetic of sizes."""
+    """Arithmetic with sizes."""
     def compute(x):
         n = x.shape[0]
         return n, n * 2 - 1, n // 2, n % 3, x.reshape(1, n * 2).repeat(1, 2), x.new_full((n + 1,), n / 2)
@@ -114,6 +114,6 @@ def sizes():
 
 @program
 def string_argument():
-    """A string among the arguments of an operator."""
+    """String argument."""
     return simple("gelu(tanh) and div with a rounding mode", lambda x, y: (nn.functional.gelu(x, approximate="tanh"), torch.div(x, y, rounding_mode="floor"), torch.div(x, y, rounding_mode="trunc")),
                   (torch.randn(6), torch.randn(6)))

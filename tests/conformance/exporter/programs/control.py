@@ -22,7 +22,7 @@ def cond():
 
 @program
 def cond_input():
-    """A condition that is an input, with two results."""
+    """Condition from an input, with two results."""
     def choose(flag, x, y):
         return torch.cond(flag, lambda x, y: (x + y, x - y), lambda x, y: (x * y, y.clone()), [x, y])
     x, y = torch.randn(4), torch.randn(4)
@@ -31,7 +31,7 @@ def cond_input():
 
 @program
 def cond_nested():
-    """A condition within a branch, its result used afterwards."""
+    """Nested condition with a result that is used after it."""
     def choose(x):
         def inner(x):
             return torch.cond(x.sum() > 10, lambda x: x - 10, lambda x: x + 1, [x])
@@ -49,7 +49,7 @@ def cond_dynamic():
 
 @program
 def cond_twice():
-    """Two conditions whose results are both used afterwards."""
+    """Two conditions with results that are used after both."""
     def choose(x):
         a = torch.cond(x.sum() > 0, lambda x: x + x, lambda x: x * x, [x])
         b = torch.cond(x.sum() > 10, lambda x: x - x, lambda x: x * 3, [x])
@@ -60,7 +60,7 @@ def cond_twice():
 
 @program
 def map_rows():
-    """A loop over rows."""
+    """Loop over rows."""
     def each(xs, y):
         return torch_map(lambda x, y: x + y * 2, xs, y) + xs
     return simple("a loop with a backward jump and et_copy_index", each, (torch.randn(4, 3), torch.randn(3)), (torch.randn(4, 3), torch.randn(3)),
@@ -69,7 +69,7 @@ def map_rows():
 
 @program
 def map_dynamic():
-    """A loop over a number of rows that varies."""
+    """Loop over a dynamic number of rows."""
     def each(xs, y):
         return torch_map(lambda x, y: torch.tanh(x) + y, xs, y)
     return simple("a loop of 2 to 6 turns", each, (torch.randn(6, 3), torch.randn(3)), (torch.randn(2, 3), torch.randn(3)), (torch.randn(5, 3), torch.randn(3)),
@@ -77,7 +77,7 @@ def map_dynamic():
 
 
 class Scan(nn.Module):
-    """A running sum with the steps."""
+    """Running sum with all intermediate results."""
 
     def forward(self, xs):
         def step(carry, x):
@@ -88,5 +88,5 @@ class Scan(nn.Module):
 
 @program
 def scan():
-    """A loop with a carried value."""
+    """Loop with a carried value."""
     return simple("scan: aten::copy_ carries a value from turn to turn", Scan(), (torch.randn(5, 3),), (torch.randn(5, 3),), compile_config=LOOSE, strict=True)

@@ -1,4 +1,4 @@
-"""Programs of every element type."""
+"""Programs with all dtypes."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from ..program import program, simple
 
 
 def float_program(dtype, atol, rtol):
-    """The same small network in one float type."""
+    """Small network with one floating-point dtype."""
     model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 4), nn.Softmax(dim=-1)).to(dtype)
     return simple(f"a small network in {dtype}", model, (torch.randn(3, 6).to(dtype),), atol=atol, rtol=rtol)
 
@@ -31,7 +31,7 @@ def network_f64():
 
 
 def integers(dtype):
-    """Arithmetic of one integer type, wrapping over."""
+    """Wrapping arithmetic with one integer dtype."""
     def compute(x, y):
         return x + y, x * y - 3, torch.maximum(x, y), x.sum(), x > y, torch.where(x > y, x, y), x.to(torch.float32) / 3, x // 3
     low, high = (0, 256) if dtype == torch.uint8 else (-128, 128)

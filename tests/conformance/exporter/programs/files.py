@@ -1,4 +1,4 @@
-"""Programs that prove how files are laid out: segments, external data, delegates."""
+"""Programs for the file format: segments, external data, delegates."""
 
 import copy
 
@@ -32,14 +32,14 @@ def external_constants():
 @program
 def external_partly():
     """Some constants in a PTD file, some in the program."""
-    def place(node):
+    def external_file(node):
         return "model" if "weight" in node.name else None
-    return simple("weights in model.ptd, biases in the program", network(), (torch.randn(3, 4),), config=ExecutorchBackendConfig(external_constants=place))
+    return simple("weights in model.ptd, biases in the program", network(), (torch.randn(3, 4),), config=ExecutorchBackendConfig(external_constants=external_file))
 
 
 @program
 def same_constants():
-    """Equal constants are stored once, and an empty one takes no bytes."""
+    """Equal constants are stored once. An empty constant has no bytes."""
     class Twice(nn.Module):
         def __init__(self):
             super().__init__()
@@ -64,7 +64,7 @@ def constant_buffer():
 
 @program
 def aligned_segments():
-    """Segments at larger alignments."""
+    """Segments with larger alignments."""
     return simple("segment_alignment=4096, constant_tensor_alignment=64", network(), (torch.randn(3, 4),),
                   config=ExecutorchBackendConfig(segment_alignment=4096, constant_tensor_alignment=64))
 
@@ -109,7 +109,7 @@ def xnnpack_inline():
 
 @program
 def unknown_backend():
-    """A delegate of a backend that no runtime has."""
+    """Delegate of an unknown backend."""
     built = delegated("one delegate of the backend NoSuchBackend")
     built.backend, built.load_error = "", "NotFound"
     file = _deserialize_pte_binary(bytes(built.lowered.buffer))
@@ -120,7 +120,7 @@ def unknown_backend():
 
 @program
 def unknown_operator():
-    """A kernel call of an operator that no runtime has."""
+    """Kernel call of an unknown operator."""
     built = simple("one call of aten::no_such_operator.out", network(), (torch.randn(3, 4),))
     built.load_error = "OperatorMissing"
     file = _deserialize_pte_binary(bytes(built.lowered.buffer))
@@ -131,7 +131,7 @@ def unknown_operator():
 
 @program
 def dynamic_unbound():
-    """A tensor that nobody plans, freed after its last use."""
+    """Tensor without planned memory, freed after its last use."""
     built = simple("shape_dynamism DYNAMIC_UNBOUND and FreeCall, which today's exporter does not write", network(), (torch.randn(3, 4),))
     file = _deserialize_pte_binary(bytes(built.lowered.buffer))
     plan = file.program.execution_plan[0]

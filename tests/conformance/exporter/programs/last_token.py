@@ -1,4 +1,4 @@
-"""Programs of which one row is wanted: what comes before need not compute the others."""
+"""Programs for last-token slicing: they return one row, and need not compute the others."""
 
 import torch
 from executorch.exir import EdgeCompileConfig
@@ -11,7 +11,7 @@ ROWS = Dim("rows", min=1, max=9)
 
 
 class Gated(nn.Module):
-    """The end of a transformer's layer, behind something that mixes rows."""
+    """End of a transformer layer, after an operator that mixes rows."""
 
     def __init__(self, result):
         super().__init__()
@@ -28,7 +28,7 @@ class Gated(nn.Module):
 
 
 def gated(note, result, batch=1, rows=(9, 1, 4)):
-    """A program of `Gated` for each number of rows."""
+    """Program of `Gated` with one case for each number of rows."""
     inputs = [(torch.randn(batch, count, 4),) for count in rows]
     config = EdgeCompileConfig(preserve_ops=[torch.ops.aten.linear.default])
     return simple(note, Gated(result), *inputs, shapes={"x": {1: ROWS}}, compile_config=config)
@@ -36,25 +36,25 @@ def gated(note, result, batch=1, rows=(9, 1, 4)):
 
 @program
 def last_row():
-    """The last row, as of a language model."""
+    """The last row, as in a language model."""
     return gated("the last of up to nine rows", lambda y, inner: y[:, -1])
 
 
 @program
 def last_row_and_inner():
-    """A value on the way is a result too."""
+    """An intermediate value is an output too."""
     return gated("the last row, and all rows of a value before it", lambda y, inner: (y[:, -1], inner))
 
 
 @program
 def last_row_and_all():
-    """All rows are a result too."""
+    """All rows are an output too."""
     return gated("the last row and all rows", lambda y, inner: (y[:, -1], y))
 
 
 @program
 def last_row_of_two():
-    """Last rows that do not lie at the end of memory."""
+    """Last rows of a batch, not at the end of memory."""
     return gated("the last row of each of two", lambda y, inner: y[:, -1], batch=2)
 
 
@@ -65,27 +65,27 @@ def last_row_mixed():
 
 
 class Normal(nn.Module):
-    """The end of a network that tells pictures apart, behind something that mixes rows."""
+    """End of an image classifier, after an operator that mixes rows."""
 
     def __init__(self):
         super().__init__()
-        self.before, self.behind, self.layer = nn.LayerNorm(4), nn.LayerNorm(4), nn.Linear(4, 4)
-        self.places = nn.Parameter(torch.randn(1, 5, 4))
+        self.norm_in, self.norm_out, self.layer = nn.LayerNorm(4), nn.LayerNorm(4), nn.Linear(4, 4)
+        self.positions = nn.Parameter(torch.randn(1, 5, 4))
 
     def forward(self, x):
         x = x.cumsum(1)
-        y = nn.functional.gelu(torch.sigmoid(self.layer(self.before(x))))
-        return self.behind(x + self.places + y)[:, 0]
+        y = nn.functional.gelu(torch.sigmoid(self.layer(self.norm_in(x))))
+        return self.norm_out(x + self.positions + y)[:, 0]
 
 
 @program
 def first_row():
-    """The first row of sizes that do not change, and a constant for each row."""
+    """The first row, with static sizes and a constant for each row."""
     config = EdgeCompileConfig(preserve_ops=[torch.ops.aten.linear.default])
     return simple("the first of five rows", Normal(), *[(torch.randn(1, 5, 4),) for _ in range(2)], compile_config=config)
 
 
 @program
 def second_row():
-    """Another row than the last."""
+    """A row other than the last."""
     return gated("the second of up to nine rows", lambda y, inner: y[:, 1], rows=(9, 2, 4))

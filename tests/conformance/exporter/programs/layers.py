@@ -1,4 +1,4 @@
-"""Programs of ordinary layers: the operators that small networks are made of."""
+"""Programs of common layers."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from ..program import program, simple
 
 @program
 def add():
-    """One kernel call, for the overhead of a call."""
+    """One kernel call, to measure its overhead."""
     return simple("one aten::add.out on four numbers", lambda x, y: x + y, (torch.randn(4), torch.randn(4)))
 
 
@@ -27,7 +27,7 @@ def linear_no_bias():
 
 @program
 def mlp():
-    """Layers with the usual activations and norms."""
+    """Linear layers with common activations and norms."""
     model = nn.Sequential(
         nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 8),
         nn.GELU(approximate="tanh"), nn.SiLU(), nn.Linear(8, 4), nn.Softmax(dim=-1),
@@ -36,7 +36,7 @@ def mlp():
 
 
 class ConvNet(nn.Module):
-    """Convolutions of several forms, norms and pools."""
+    """Several kinds of convolutions, norms and pools."""
 
     def __init__(self):
         super().__init__()
@@ -61,13 +61,13 @@ class ConvNet(nn.Module):
 
 @program
 def conv_net():
-    """A small network for pictures."""
+    """Small network for images."""
     return simple("conv2d (stride, padding, dilation, groups), batch norm, pools, mean", ConvNet(), (torch.randn(2, 3, 16, 20),))
 
 
 @program
 def conv1d():
-    """Sound-like convolutions."""
+    """1-D convolutions, as for audio."""
     model = nn.Sequential(
         nn.Conv1d(2, 6, 5, stride=2, padding=2), nn.ELU(), nn.Conv1d(6, 6, 3, dilation=3, padding=3, groups=3), nn.LeakyReLU(0.1),
         nn.ConvTranspose1d(6, 3, 4, stride=2, padding=1, output_padding=1), nn.GroupNorm(3, 3), nn.Tanh(),
@@ -92,12 +92,12 @@ def lstm():
 
 @program
 def gru():
-    """A two-way recurrent layer."""
+    """Bidirectional recurrent layer."""
     return simple("two-way nn.GRU over four steps", nn.GRU(3, 5, bidirectional=True), (torch.randn(4, 2, 3),))
 
 
 class Attention(nn.Module):
-    """A transformer's block with a causal mask."""
+    """Transformer block with a causal mask."""
 
     def __init__(self):
         super().__init__()
@@ -119,7 +119,7 @@ def attention():
 
 
 class Lookup(nn.Module):
-    """Rows of tables, by index."""
+    """Lookup of table rows by index."""
 
     def __init__(self):
         super().__init__()

@@ -25,7 +25,7 @@ class Coder(nn.Module):
 
 
 class Method(nn.Module):
-    """Exports one method of a module as if it were its forward."""
+    """Module with a method of another module as its forward."""
 
     def __init__(self, owner: nn.Module, name: str):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Programs with sizes that are known only when they run."""
+"""Programs with dynamic shapes, views and dim orders."""
 
 import torch
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
@@ -10,7 +10,7 @@ from ..program import Case, program, simple
 
 
 class Dynamic(nn.Module):
-    """Mixes rows whose number varies."""
+    """Network with a dynamic number of rows."""
 
     def __init__(self):
         super().__init__()
@@ -44,7 +44,7 @@ def dynamic_two():
 
 @program
 def dynamic_conv():
-    """A picture of any size up to a bound."""
+    """Image of dynamic size with an upper bound."""
     model = nn.Sequential(nn.Conv2d(1, 2, 3, stride=2, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     h, w = Dim("h", min=4, max=12), Dim("w", min=4, max=12)
     return simple("height and width from 4 to 12", model, (torch.randn(1, 1, 12, 12),), (torch.randn(1, 1, 4, 9),), (torch.randn(1, 1, 11, 5),),
@@ -53,14 +53,14 @@ def dynamic_conv():
 
 @program
 def nonzero():
-    """A shape that depends on the data, bounded by the number of elements."""
+    """Data-dependent shape, bounded by the number of elements."""
     return simple("nonzero; the exporter gives its result the dim order (1, 0)", torch.nonzero,
                   (torch.tensor([[1, 0, 2], [0, 0, 3]]),), (torch.zeros(2, 3, dtype=torch.int64),), (torch.ones(2, 3, dtype=torch.int64),))
 
 
 @program
 def nonzero_add():
-    """Arithmetic on a tensor of dim order (1, 0) and a number."""
+    """Arithmetic with a tensor of dim order (1, 0) and a scalar."""
     return simple("the official runtime refuses the add: its dim orders differ", lambda x: torch.nonzero(x) + 1,
                   (torch.tensor([[1, 0, 2], [0, 0, 3]]),), (torch.zeros(2, 3, dtype=torch.int64),), (torch.ones(2, 3, dtype=torch.int64),))
 
@@ -104,7 +104,7 @@ def dim_order_copy():
 
 @program
 def dim_order_number():
-    """A channels_last tensor times a number."""
+    """A channels_last tensor times a scalar."""
     return simple("the number is a 0-D tensor, whose dim order is empty", lambda x: x * 2, (torch.randn(1, 3, 4, 2).to(memory_format=torch.channels_last),))
 
 
@@ -116,7 +116,7 @@ def legacy_dim_order():
 
 
 def unplanned(alloc_input: bool, alloc_output: bool):
-    """The settings for inputs and outputs that the caller owns."""
+    """Config for inputs and outputs in memory of the caller."""
     return ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(alloc_graph_input=alloc_input, alloc_graph_output=alloc_output))
 
 
@@ -135,6 +135,6 @@ def unplanned_output():
 
 @program
 def unplanned_both():
-    """Neither inputs nor outputs planned."""
+    """Inputs and outputs without planned memory."""
     return simple("alloc_graph_input=False and alloc_graph_output=False", Dynamic(), (torch.randn(8, 4),), (torch.randn(3, 4),),
                   shapes={"x": {0: Dim("rows", min=1, max=8)}}, config=unplanned(False, False))

@@ -1,4 +1,4 @@
-"""Programs that keep values between calls in mutable buffers."""
+"""Programs with state in mutable buffers."""
 
 import copy
 
@@ -14,7 +14,7 @@ from .methods import Method
 
 
 class Counter(nn.Module):
-    """Adds up its inputs."""
+    """Sums its inputs over calls."""
 
     def __init__(self, start=0.0):
         super().__init__()
@@ -31,7 +31,7 @@ class Counter(nn.Module):
 
 
 def stateful(note, model, calls, **options):
-    """A program that is called in order, then once more from a fresh instance."""
+    """Program with calls in order, then one call of a fresh instance."""
     cases = [Case(args) for args in calls] + [Case(calls[0], fresh=True, note="a fresh instance starts over")]
     return Program(note, copy.deepcopy(model), lower(model, calls[0], **options), cases)
 
@@ -51,7 +51,7 @@ def counter_initialized():
 
 @program
 def counter_named():
-    """Buffers that carry their names."""
+    """Buffers with names."""
     return stateful("emit_mutable_buffer_names: fully_qualified_name is set", Counter(), [(torch.randn(3),) for _ in range(2)],
                     config=ExecutorchBackendConfig(emit_mutable_buffer_names=True))
 
@@ -71,7 +71,7 @@ def returned_buffer():
 
 
 class Cache(nn.Module):
-    """A key-value cache that is written by position."""
+    """KV cache that is written by position."""
 
     def __init__(self, whole=False):
         super().__init__()
@@ -97,7 +97,7 @@ def kv_cache():
 
 
 class SliceCache(nn.Module):
-    """Shifts a window: slice_scatter into buffers."""
+    """Sliding window: slice_scatter into buffers."""
 
     def __init__(self):
         super().__init__()
@@ -120,7 +120,7 @@ def sliding_window():
 
 
 class Shared(nn.Module):
-    """Writes its state in one method and reads it in another."""
+    """State that one method writes and another one reads."""
 
     def __init__(self):
         super().__init__()
@@ -141,7 +141,7 @@ def shared_state():
     x = torch.randn(3)
     exported = {name: export(Method(model, name), (x,)) for name in ("forward", "peek")}
     config = ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(share_mutable_buffers=True), emit_mutable_buffer_names=True)
-    note = "share_mutable_buffers: the state lies in a memory of its own, at the same place in both methods"
+    note = "share_mutable_buffers: the state has its own memory, at the same offset in both methods"
     calls = [Case((x,)), Case((x,), method="peek"), Case((x,)), Case((x,), method="peek"), Case((x,), method="peek", fresh=True)]
     return Program(note, model, lower(exported, None, config=config), calls)
 
