@@ -8,12 +8,12 @@
 //! | module | holds |
 //! |---|---|
 //! | `app` | the builder |
-//! | `run`, `replay`, `test`, `top`, `graph`, `nodes`, `new`, `model` | one command each |
+//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
 //! | `output`, `table`, `npy` | files and text that commands write |
 
 mod app;
-mod graph;
+mod graph_file;
 mod model;
 mod new;
 mod nodes;
@@ -34,8 +34,11 @@ use std::{
 
 pub use afferent_core as core;
 pub use afferent_engine as engine;
-pub use afferent_graph as graph_core;
+pub use afferent_graph as graph;
+pub use afferent_messages as messages;
 pub use afferent_runtime as runtime;
+pub use afferent_spec as spec;
+pub use afferent_text as text;
 pub use app::App;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
@@ -59,9 +62,9 @@ enum Command {
     /// Show live what a graph does that was started with --serve
     Top(top::TopArgs),
     /// Show every fault of a graph; exit with 0 only if it would start
-    Check(graph::CheckArgs),
+    Check(graph_file::CheckArgs),
     /// Draw a graph
-    Graph(graph::GraphArgs),
+    Graph(graph_file::GraphArgs),
     /// List the nodes that graphs can use, or show the contract of one
     Nodes(nodes::NodesArgs),
     /// Write the beginnings of something new
@@ -81,8 +84,8 @@ impl App {
             Command::Replay(args) => replay::replay(self, &args),
             Command::Test(args) => test::test(&self, &args),
             Command::Top(args) => top::top(&args),
-            Command::Check(args) => graph::check(self, &args),
-            Command::Graph(args) => graph::draw(self, &args),
+            Command::Check(args) => graph_file::check(self, &args),
+            Command::Graph(args) => graph_file::draw(self, &args),
             Command::Nodes(args) => nodes::nodes(&self, &args),
             Command::New(command) => new::new(&command),
             Command::Model(command) => model::model(&self, &command),

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::{
     App,
-    graph::GraphFile,
+    graph_file::GraphFile,
     run::{ended, stop_on_ctrl_c},
     table::aligned,
 };

@@ -19,7 +19,7 @@ use clap::Args;
 
 use crate::{
     App,
-    graph::GraphFile,
+    graph_file::GraphFile,
     output::{Output, cannot_write},
     say,
     serve::{ADDRESS, Figures, bind},

@@ -119,6 +119,23 @@ impl From<&Port> for PortSpec {
 }
 
 impl PortSpec {
+    /// Port of a payload type that is known at run time. Its index is set at registration.
+    pub fn new(kind: PortKind, name: &str, ty: &str) -> Self {
+        Self {
+            id: PortId::UNRESOLVED,
+            kind,
+            name: name.into(),
+            ty: ty.into(),
+            on_full: OnFull::Block,
+            optional: false,
+            many: false,
+            interpolates: false,
+            in_step: false,
+            codec: None,
+            help: "".into(),
+        }
+    }
+
     /// True if packets of an output of type `ty` may enter this input.
     pub fn accepts(&self, ty: &str) -> bool {
         &*self.ty == Port::ANY || &*self.ty == ty

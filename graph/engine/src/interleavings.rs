@@ -256,7 +256,7 @@ impl Stage {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> crate::threading::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> crate::sys::threading::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -39,6 +39,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tests/*", ANYTHING),
 ];
 
+/// Folders of the table.
+pub(crate) fn folders() -> impl Iterator<Item = &'static str> {
+    ARROWS.iter().map(|(folder, _)| *folder)
+}
+
 const ANYTHING: &[&str] =
     &["runtime/*", "backends/*", "graph/*", "nodes/*", "launch", "tools/*", "tests/*"];
 

@@ -7,6 +7,9 @@
 //! | `licences`  | where dependencies come from, and under which terms                            |
 //! | `files`     | length, header, name and size of a file                                        |
 //! | `lists`     | a kernel and a node stand in the list of their folder                          |
+//! | `language`  | standard terms, US spelling, first sentences of doc comments                   |
+//! | `imports`   | no circular imports between the files of a crate                               |
+//! | `documents` | length of the documents, and that they agree with the workspace                |
 //! | `words`     | no unfinished work, no skipped tests, no paths of one machine                  |
 //! | `unsafety`  | which files may opt out of safe Rust, and why                                  |
 //!
@@ -18,7 +21,13 @@ mod arrows;
 #[cfg(test)]
 mod code;
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod files;
+#[cfg(test)]
+mod imports;
+#[cfg(test)]
+mod language;
 #[cfg(test)]
 mod licences;
 #[cfg(test)]

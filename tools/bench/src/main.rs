@@ -11,6 +11,7 @@ mod call;
 mod callgrind;
 mod conversation;
 mod damaged;
+mod document;
 mod echo;
 mod figures;
 mod flow;
@@ -31,6 +32,8 @@ mod timing;
 mod tts;
 mod vad;
 
+use std::path::{Path, PathBuf};
+
 use clap::{Parser, Subcommand};
 
 /// Measures Afferent.
@@ -46,6 +49,9 @@ struct Cli {
     /// Print JSON instead of tables.
     #[arg(long, global = true)]
     json: bool,
+    /// Write the output to the section of this command in a Markdown file too.
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "json")]
+    update: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -85,32 +91,60 @@ fn main() -> anyhow::Result<()> {
         Command::Call(options) => call::run(&options)?,
         Command::Damaged(options) => damaged::run(&options)?,
         Command::DamagedOnce(options) => return damaged::once(&options),
-        Command::Conversation(options) => return show(conversation::run(&options, cli.json)?),
+        Command::Conversation(options) => {
+            return show(conversation::run(&options, cli.json)?, cli.update.as_deref());
+        }
         Command::Echo(options) => echo::run(&options)?,
-        Command::Flow(options) => return show(flow::run(&options, cli.json)?),
+        Command::Flow(options) => {
+            return show(flow::run(&options, cli.json)?, cli.update.as_deref());
+        }
         Command::Gemm(options) => gemm::run(&options)?,
         Command::Generate(options) => generate::run(&options)?,
-        Command::Hop(options) => return show(hop::run(&options, cli.json)?),
+        Command::Hop(options) => return show(hop::run(&options, cli.json)?, cli.update.as_deref()),
         Command::Load(options) => load::run(&options)?,
         Command::LoadOnce(options) => return load::once(&options),
         Command::Models(options) => models::run(&options)?,
         Command::Operators(options) => operators::run(&options)?,
         Command::Packages(options) => packages::run(&options)?,
-        Command::Soak(options) => return show(soak::run(&options, cli.json)?),
+        Command::Soak(options) => {
+            return show(soak::run(&options, cli.json)?, cli.update.as_deref());
+        }
         Command::Tts(options) => tts::run(&options)?,
-        Command::Vad(options) => return show(vad::run(&options, cli.json)?),
+        Command::Vad(options) => return show(vad::run(&options, cli.json)?, cli.update.as_deref()),
         Command::Loop(options) => return callgrind::run_loop(&options),
     };
     if cli.json {
         println!("{:#}", table::to_json(&tables));
-    } else {
-        tables.iter().for_each(|table| println!("{table}"));
+        return Ok(());
     }
-    Ok(())
+    let text: String = tables.iter().map(|table| format!("{table}\n")).collect();
+    show((text, Ok(())), cli.update.as_deref())
 }
 
-/// Prints figures, then says whether they are good.
-fn show((text, verdict): (String, anyhow::Result<()>)) -> anyhow::Result<()> {
+/// Prints figures, writes them to a document, and fails if a bar is missed.
+fn show(
+    (text, verdict): (String, anyhow::Result<()>),
+    update: Option<&Path>,
+) -> anyhow::Result<()> {
     print!("{text}");
+    if let Some(path) = update {
+        document::update(path, &command_line(), &text)?;
+    }
     verdict
+}
+
+/// This command without the paths of this machine: options keep their names only.
+fn command_line() -> String {
+    let mut words = vec!["afferent-bench".to_owned()];
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        if arg == "--update" {
+            args.next();
+        } else if arg.contains('/') {
+            words.push("PATH".to_owned());
+        } else {
+            words.push(arg);
+        }
+    }
+    words.join(" ")
 }

@@ -1,0 +1,179 @@
+//! The checks of continuous integration, in their order.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    command::{self, cargo, is_installed, program},
+    embedding, readme,
+};
+
+/// One check.
+struct Step {
+    name: &'static str,
+    /// Printed by `ci --list` and as the heading.
+    what: &'static str,
+    /// Part of the fast lane.
+    is_fast: bool,
+    run: fn() -> Result<()>,
+}
+
+/// Every check. A failure ends the run.
+const STEPS: &[Step] = &[
+    Step { name: "format", what: "rustfmt", is_fast: true, run: format },
+    Step { name: "lints", what: "clippy, warnings are errors", is_fast: true, run: lints },
+    Step { name: "tidy", what: "rules of the repository", is_fast: true, run: tidy },
+    Step { name: "core", what: "tests of graph/core and runtime/core", is_fast: true, run: core },
+    Step { name: "tests", what: "all tests", is_fast: false, run: tests },
+    Step { name: "deny", what: "licenses, sources, duplicates", is_fast: false, run: deny },
+    Step { name: "model", what: "thread interleavings (shuttle)", is_fast: false, run: model },
+    Step { name: "sanitizer", what: "AddressSanitizer", is_fast: false, run: sanitizer },
+    Step { name: "docs", what: "documentation, warnings are errors", is_fast: false, run: docs },
+    Step {
+        name: "readme",
+        what: "commands of the README, a broken graph, record and replay",
+        is_fast: false,
+        run: readme::check,
+    },
+    Step { name: "scenarios", what: "pipelines/scenarios", is_fast: false, run: scenarios },
+    Step {
+        name: "embedding",
+        what: "programs outside of the workspace, `afferent new node`",
+        is_fast: false,
+        run: embedding::check,
+    },
+    Step { name: "no_std", what: "runtime crates without std", is_fast: false, run: no_std },
+    Step { name: "bare-metal", what: "Cortex-M builds", is_fast: false, run: bare_metal },
+    Step { name: "arm", what: "64-bit ARM under QEMU", is_fast: false, run: arm },
+    Step { name: "firmware", what: "Cortex-M firmware under QEMU", is_fast: false, run: firmware },
+];
+
+/// Prints the checks.
+pub(crate) fn list() -> Result<()> {
+    for Step { name, what, is_fast, .. } in STEPS {
+        println!("{name:<12} {what}{}", if *is_fast { " (fast)" } else { "" });
+    }
+    Ok(())
+}
+
+/// Runs every check, the fast ones (`fast`), or those with these names; prints how long each took.
+pub(crate) fn run(names: &[&str]) -> Result<()> {
+    let start = Instant::now();
+    for step in chosen(names)? {
+        println!("\n=== {}: {}", step.name, step.what);
+        let begin = Instant::now();
+        (step.run)().with_context(|| step.name.to_owned())?;
+        println!("--- {}: {} s", step.name, begin.elapsed().as_secs());
+    }
+    println!("\nAll checks passed: {} s", start.elapsed().as_secs());
+    Ok(())
+}
+
+fn chosen(names: &[&str]) -> Result<Vec<&'static Step>> {
+    match names {
+        [] => Ok(STEPS.iter().collect()),
+        ["fast"] => Ok(STEPS.iter().filter(|step| step.is_fast).collect()),
+        names => names.iter().map(|name| step(name)).collect(),
+    }
+}
+
+fn step(name: &str) -> Result<&'static Step> {
+    let found = STEPS.iter().find(|step| step.name == name);
+    found.with_context(|| format!("there is no step {name}; `cargo xtask ci --list` shows them"))
+}
+
+fn format() -> Result<()> {
+    command::run(&mut cargo("fmt --all -- --check"))
+}
+
+fn lints() -> Result<()> {
+    command::run(&mut cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
+    command::run(&mut cargo(
+        "clippy -p afferent -p afferent-nodes-device --features audio-device --all-targets \
+         --locked -- -D warnings",
+    ))
+}
+
+fn tidy() -> Result<()> {
+    command::run(&mut cargo("test --locked -p afferent-tests-tidy"))
+}
+
+fn core() -> Result<()> {
+    command::run(&mut cargo("test --locked -p afferent-core -p afferent-graph"))
+}
+
+fn tests() -> Result<()> {
+    command::run(&mut cargo("test --workspace --locked"))?;
+    command::run(&mut cargo("test -p afferent-nodes-device --features audio-device --locked"))
+}
+
+/// Advisories need a database from the network, so they are checked only where it is there.
+fn deny() -> Result<()> {
+    if !is_installed("cargo-deny") {
+        println!("skipped: cargo-deny is not installed (`cargo install --locked cargo-deny`)");
+        return Ok(());
+    }
+    command::run(&mut cargo("deny --offline check --hide-inclusion-graph licenses bans sources"))?;
+    if command::run(&mut cargo("deny fetch db")).is_err() {
+        println!("skipped: advisories, because their database cannot be fetched");
+        return Ok(());
+    }
+    command::run(&mut cargo("deny check advisories"))
+}
+
+fn model() -> Result<()> {
+    script("model", "")
+}
+
+/// The graph, where a toolchain with the sanitizer is installed; `.ci/sanitize` runs everything.
+fn sanitizer() -> Result<()> {
+    if command::run(&mut program("rustc", "+nightly --version")).is_err() {
+        println!("skipped: no nightly toolchain");
+        return Ok(());
+    }
+    script("sanitize", "--package=afferent-graph --package=afferent-engine")
+}
+
+fn docs() -> Result<()> {
+    let mut doc = cargo("doc --workspace --no-deps --locked");
+    command::run(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
+}
+
+fn scenarios() -> Result<()> {
+    command::run(&mut cargo("run --release --locked -- test pipelines/scenarios"))
+}
+
+fn no_std() -> Result<()> {
+    command::run(&mut cargo(
+        "check --locked --no-default-features -p afferent-core -p afferent-program \
+         -p afferent-simd -p afferent-kernels -p afferent-runtime",
+    ))
+}
+
+fn bare_metal() -> Result<()> {
+    script("bare-metal", "")
+}
+
+fn arm() -> Result<()> {
+    script("arm", "")
+}
+
+fn firmware() -> Result<()> {
+    script("firmware", "")
+}
+
+/// A script of `.ci`.
+fn script(name: &str, args: &str) -> Result<()> {
+    command::run(&mut program(&format!(".ci/{name}"), args))
+}
+
+/// Fails unless `found` is as expected.
+pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    found: T,
+    expected: T,
+) -> Result<()> {
+    ensure!(found == expected, "{what}: expected {expected:?}, got {found:?}");
+    Ok(())
+}

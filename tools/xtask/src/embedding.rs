@@ -1,0 +1,69 @@
+//! Programs outside of the workspace that use the library.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::command::{capture, cargo, root, run};
+
+/// Builds and runs `tests/embedding` in another folder, and a crate of generated nodes.
+pub(crate) fn check() -> Result<()> {
+    embedding()?;
+    generated_nodes()?;
+    run(&mut cargo(
+        "run --release --locked --example custom_node -- run launch/examples/custom_node.yaml",
+    ))
+}
+
+/// A node, a payload type and a backend of a program; the graph runs, is watched and stopped.
+fn embedding() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let from = root().join("tests/embedding");
+    fs::create_dir(folder.path().join("src"))?;
+    for file in ["src/main.rs", "meter.yaml"] {
+        let text = fs::read_to_string(from.join(file)).context(file)?;
+        let text = text.replace("../../pipelines", &root().join("pipelines").display().to_string());
+        fs::write(folder.path().join(file), text)?;
+    }
+    let manifest = fs::read_to_string(from.join("Cargo.toml"))?;
+    let launch = root().join("launch").display().to_string();
+    fs::write(folder.path().join("Cargo.toml"), manifest.replace("../../launch", &launch))?;
+    fs::copy(root().join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
+    let mut command = outside(folder.path(), "run");
+    let (is_success, output) = capture(command.args(["--", "meter.yaml"]))?;
+    ensure!(is_success, "the program failed");
+    let calls = output.split_once("metered ").and_then(|(_, rest)| rest.split(' ').next());
+    let calls: u64 = calls.and_then(|calls| calls.parse().ok()).context("no line `metered N`")?;
+    ensure!(calls > 0 && output.contains("Stopped"), "the graph did not run and stop: {output}");
+    Ok(())
+}
+
+/// What `afferent new node` writes compiles and passes its tests.
+fn generated_nodes() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    fs::create_dir(folder.path().join("src"))?;
+    fs::write(folder.path().join("src/lib.rs"), "//! Nodes.\n")?;
+    let root = root();
+    let root = root.display();
+    let manifest = format!(
+        "[package]\nname = \"own-nodes\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\n\
+         afferent-core = {{ path = \"{root}/runtime/core\" }}\n\
+         afferent-graph = {{ path = \"{root}/graph/core\" }}\n\
+         afferent-messages = {{ path = \"{root}/graph/messages\" }}\n[workspace]\n"
+    );
+    fs::write(folder.path().join("Cargo.toml"), manifest)?;
+    fs::copy(crate::command::root().join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
+    for shape in ["source", "step", "sink"] {
+        let new = format!("run --release --locked -- new node my_{shape} --shape {shape} --crate");
+        run(cargo(&new).arg(folder.path()))?;
+    }
+    run(outside(folder.path(), "test").env("RUSTFLAGS", "-Dwarnings"))
+}
+
+/// `cargo` in a folder outside, without the network.
+fn outside(folder: &Path, command: &str) -> Command {
+    let mut cargo = cargo("");
+    cargo.args([command, "--offline"]).current_dir(folder);
+    cargo.env("CARGO_TARGET_DIR", root().join("target/outside"));
+    cargo
+}
