@@ -4,6 +4,8 @@
 //! cargo run --release --example embed_graph -- pipelines/wake_word.yaml
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
+
 use std::time::Duration;
 
 use afferent::{

@@ -5,6 +5,8 @@
 //!     runtime/text/tests/data/robot.pte runtime/text/tests/data/robot.json $'Q: go on from march\nA:'
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
+
 use std::io::Write;
 
 use afferent::{

@@ -4,6 +4,8 @@
 //! cargo run --release --example run_program -- pipelines/models/vad/vad_xnnpack.pte
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
+
 use afferent::{
     App,
     core::Tensor,
@@ -20,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             return Err(format!("{path}: an input is not a tensor").into());
         };
         let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
-        tensors.push(Tensor::zeros(meta.layout.dtype, &sizes)?);
+        tensors.push(Tensor::zeros(meta.layout.dtype, &sizes));
     }
     let inputs: Vec<_> = tensors.iter().map(|tensor| Input::Tensor(tensor.view())).collect();
     let outputs = model.run("forward", &inputs)?;

@@ -150,7 +150,7 @@ fn a_mismatch_of_dynamic_ports_is_reported_with_line_and_caret() {
     let faults = app(&Arc::default()).load(&path).unwrap_err().to_string();
     let expected = "takes geometry_msgs/msg/Twist, but \"a.message\" sends std_msgs/msg/String";
     assert!(faults.contains(expected), "{faults}");
-    assert!(faults.contains("graph.yaml:4:") && faults.contains("^^^^^^^^^"), "{faults}");
+    assert!(faults.contains("graph.yaml:4:") && faults.contains("^^^^^^^"), "{faults}");
 }
 
 #[test]

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use crate::{
-    Asked, Caller, Cx, DynNode, Header, In, Inbound, Joined, Node, NodeDef, NodeError, NodeSpec,
-    OpenCx, Outbox, Packet, ParamValues, Payload, Pool, PortId, PortKind, Resume, Surroundings,
-    Timestamp, Typed,
+    CallInfo, CallRequest, Cx, DynNode, Header, In, InputInfo, Joined, Node, NodeContext, NodeDef,
+    NodeError, NodeSpec, OpenCx, Outbox, Packet, ParamValues, Payload, Pool, PortId, PortKind,
+    Resume, Timestamp, Typed,
 };
 
 /// Context of the calls of one node.
 struct Harness {
     spec: Arc<NodeSpec>,
-    around: Surroundings,
-    asked: Asked,
+    context: NodeContext,
+    asked: CallRequest,
 }
 
 type Call = fn(&mut dyn DynNode, &mut Cx<'_>) -> Result<(), NodeError>;
@@ -20,8 +20,8 @@ type Call = fn(&mut dyn DynNode, &mut Cx<'_>) -> Result<(), NodeError>;
 impl Harness {
     fn new(spec: Arc<NodeSpec>) -> Self {
         let outputs = spec.outputs.iter().map(|port| (port.name.clone(), Pool::new(8))).collect();
-        let around = Surroundings { outputs, ..Surroundings::default() };
-        Self { spec, around, asked: Asked::default() }
+        let context = NodeContext { outputs, ..NodeContext::default() };
+        Self { spec, context, asked: CallRequest::default() }
     }
 
     fn name_of_input(&self, port: PortId) -> Arc<str> {
@@ -29,11 +29,11 @@ impl Harness {
     }
 
     fn join(&mut self, port: PortId, packet: Packet) {
-        match self.around.joined.iter_mut().find(|joined| joined.port == port) {
+        match self.context.joined.iter_mut().find(|joined| joined.port == port) {
             Some(joined) => joined.packets.push(packet),
             None => {
                 let name = self.name_of_input(port);
-                self.around.joined.push(Joined { port, name, packets: vec![packet] });
+                self.context.joined.push(Joined { port, name, packets: vec![packet] });
             }
         }
     }
@@ -48,18 +48,18 @@ impl Harness {
     ) -> Result<Vec<(PortId, Packet)>, NodeError> {
         let mut sent = Outbox::default();
         let origin = Header { at: now, ..Header::default() };
-        self.around.origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
+        self.context.origin = input.as_ref().map_or(origin, |(_, packet)| packet.header);
         let mut input = input.map(|(port, packet)| {
             let name = self.name_of_input(port);
-            (Inbound { port, name, source: String::new() }, packet)
+            (InputInfo { port, name, source: String::new() }, packet)
         });
-        let caller = Caller { now, real_ns: 0, restarted: false, around: &self.around };
+        let caller = CallInfo { now, real_ns: 0, restarted: false, context: &self.context };
         let input = input.as_mut().map(|(inbound, packet)| (&*inbound, packet));
         let mut cx = Cx::new(caller, input, &mut sent);
         call(node, &mut cx)?;
-        let asked = cx.asked();
+        let asked = cx.request();
         assert!(
-            self.spec.timed || self.spec.is_source() || asked == Asked::default(),
+            self.spec.timed || self.spec.is_source() || asked == CallRequest::default(),
             "{} asks for calls without a packet, so it must set Node::TIMED",
             self.spec.name
         );
@@ -79,7 +79,7 @@ impl Harness {
     ) -> Result<Vec<(PortId, Packet)>, NodeError> {
         let at = packet.header.at;
         let called = self.run(node, at, Some((port, packet)), |node, cx| node.process(cx));
-        self.around.joined.clear();
+        self.context.joined.clear();
         called
     }
 
@@ -89,7 +89,7 @@ impl Harness {
         node: &mut dyn DynNode,
         now: Timestamp,
     ) -> Result<(Vec<(PortId, Packet)>, Resume), NodeError> {
-        self.asked = Asked::default();
+        self.asked = CallRequest::default();
         let sent = self.run(node, now, None, |node, cx| node.process(cx))?;
         let default = if self.spec.is_source() { Resume::Now } else { Resume::Done };
         Ok((sent, self.asked.resume.unwrap_or(default)))
@@ -250,7 +250,7 @@ impl<N: Node> NodeBench<N> {
     }
 
     /// The calls that the node asked for.
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> CallRequest {
         self.harness.asked
     }
 
@@ -267,7 +267,7 @@ impl<N: Node> NodeBench<N> {
     /// # Errors
     /// Those of the node.
     pub fn cancel(&mut self, now: Timestamp) -> Result<Sent, NodeError> {
-        self.harness.asked = Asked::default();
+        self.harness.asked = CallRequest::default();
         Ok(named::<N>(self.harness.run(&mut self.node, now, None, |node, cx| node.cancel(cx))?))
     }
 }

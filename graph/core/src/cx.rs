@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{Flight, Header, In, Loan, Out, Outbox, Packet, Payload, Pool, PortId, Timestamp};
+use crate::{CreditGuard, Header, In, Loan, Out, Outbox, Packet, Payload, Pool, PortId, Timestamp};
 
 /// When a node wants to be called again before it takes another packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Resume {
 
 /// The calls without a packet that a node asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Asked {
+pub struct CallRequest {
     /// Before another packet; `None` is [`Resume::Now`] for a source, [`Resume::Done`] for others.
     pub resume: Option<Resume>,
     /// At this time, while packets go on.
@@ -43,7 +43,7 @@ pub struct Joined {
 
 /// Where a packet comes in.
 #[derive(Debug, Clone)]
-pub struct Inbound {
+pub struct InputInfo {
     /// The input port.
     pub port: PortId,
     /// Its name.
@@ -52,9 +52,9 @@ pub struct Inbound {
     pub source: String,
 }
 
-/// What all calls of a node have around them.
+/// What all calls of a node have context them.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct NodeContext {
     /// Handed down to what is sent where the call has no packet.
     pub origin: Header,
     /// Output ports of the node by their [`PortId`], and for each the pool of its values.
@@ -69,42 +69,42 @@ pub struct Surroundings {
 
 /// What a node is told about a call beside its packet.
 #[derive(Clone, Copy)]
-pub struct Caller<'c> {
+pub struct CallInfo<'c> {
     /// The time on the clock of the session.
     pub now: Timestamp,
     /// The real clock at the begin of the call, in nanoseconds since the start of the session.
     pub real_ns: u64,
     /// Whether the node that sent the packet was restarted since its packet before this one.
     pub restarted: bool,
-    /// What every call of the node has around it.
-    pub around: &'c Surroundings,
+    /// What every call of the node has context it.
+    pub context: &'c NodeContext,
 }
 
 /// The packet of one call, and where what the node sends goes.
 ///
 /// The engine makes one for each call; the tests of a node use a [`NodeBench`].
 pub struct Cx<'c> {
-    caller: Caller<'c>,
+    caller: CallInfo<'c>,
     /// Where the packet came in, and the packet; `None` for a source and in `finish`. It holds no
     /// value any more once the node took it.
-    input: Option<(&'c Inbound, &'c mut Packet)>,
+    input: Option<(&'c InputInfo, &'c mut Packet)>,
     sent: &'c mut Outbox,
-    asked: Asked,
+    asked: CallRequest,
     model_ns: u64,
 }
 
 impl<'c> Cx<'c> {
     /// The context of one call.
     ///
-    /// `sent` takes what the node sends: the place of the output in [`Surroundings::outputs`], and
+    /// `sent` takes what the node sends: the place of the output in [`NodeContext::outputs`], and
     /// the packet.
     #[inline]
     pub fn new(
-        caller: Caller<'c>,
-        input: Option<(&'c Inbound, &'c mut Packet)>,
+        caller: CallInfo<'c>,
+        input: Option<(&'c InputInfo, &'c mut Packet)>,
         sent: &'c mut Outbox,
     ) -> Self {
-        Self { caller, input, sent, asked: Asked::default(), model_ns: 0 }
+        Self { caller, input, sent, asked: CallRequest::default(), model_ns: 0 }
     }
 
     /// The time on the clock of the session: real, or virtual in replays and tests.
@@ -129,12 +129,12 @@ impl<'c> Cx<'c> {
     /// with [`NodeError::Cancelled`](crate::NodeError::Cancelled) or without.
     #[inline]
     pub fn cancelled(&self) -> bool {
-        self.caller.around.cancel.load(Ordering::Relaxed)
+        self.caller.context.cancel.load(Ordering::Relaxed)
     }
 
     /// What [`Cx::cancelled`] looks at, for a model that runs for long.
     pub fn cancel_flag(&self) -> &'c AtomicBool {
-        &self.caller.around.cancel
+        &self.caller.context.cancel
     }
 
     /// The name of the input that the packet of this call came in by.
@@ -181,7 +181,7 @@ impl<'c> Cx<'c> {
     /// All values on `port` that accompany the packet of this call, with their times: several where
     /// the graph joins a window, otherwise one or none.
     pub fn all<T: Payload>(&self, port: In<T>) -> impl Iterator<Item = (Timestamp, &T)> {
-        let here = self.caller.around.joined.iter();
+        let here = self.caller.context.joined.iter();
         let here = here.filter(move |j| is(j.port, &j.name, port.id(), port.name()));
         let packets = here.flat_map(|joined| &joined.packets);
         packets.filter_map(|packet| Some((packet.header.at, packet.get()?)))
@@ -194,7 +194,7 @@ impl<'c> Cx<'c> {
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
         match &mut self.input {
             Some((inbound, packet)) if is(inbound.port, &inbound.name, port.id(), port.name()) => {
-                packet.take(|| self.caller.around.outputs.first().map(|(_, pool)| pool))
+                packet.take(|| self.caller.context.outputs.first().map(|(_, pool)| pool))
             }
             _ => None,
         }
@@ -203,7 +203,7 @@ impl<'c> Cx<'c> {
     /// A value for `port`, to fill. It may hold what an earlier packet held.
     pub fn loan<T: Payload>(&self, port: Out<T>) -> Loan<T> {
         match self.output(port.id(), port.name()) {
-            Some(output) => self.caller.around.outputs[output].1.loan(),
+            Some(output) => self.caller.context.outputs[output].1.loan(),
             None => Loan::new(T::default()),
         }
     }
@@ -218,12 +218,12 @@ impl<'c> Cx<'c> {
     #[inline(always)]
     pub fn send_at<T: Payload>(&mut self, port: Out<T>, at: Timestamp, value: impl IntoLoan<T>) {
         let Some(output) = self.output(port.id(), port.name()) else { return };
-        let loan = value.into_loan(&self.caller.around.outputs[output].1);
-        let (header, flight) = (self.header(at), self.flight());
+        let loan = value.into_loan(&self.caller.context.outputs[output].1);
+        let (header, credit) = (self.header(at), self.credit());
         let packet = self.sent.slot(output);
         packet.header = header;
-        if flight.is_some() {
-            packet.flight = flight;
+        if credit.is_some() {
+            packet.credit = credit;
         }
         loan.seal(packet);
     }
@@ -232,7 +232,7 @@ impl<'c> Cx<'c> {
     pub fn send_packet(&mut self, port: PortId, mut packet: Packet) {
         let Some(output) = self.output(port, "") else { return };
         packet.header = self.header(packet.header.at);
-        packet.flight = self.flight();
+        packet.credit = self.credit();
         self.sent.push(output, packet);
     }
 
@@ -251,13 +251,13 @@ impl<'c> Cx<'c> {
         self.sent.push(output, packet);
     }
 
-    /// Index of an output in [`Surroundings::outputs`].
+    /// Index of an output in [`NodeContext::outputs`].
     #[inline]
     fn output(&self, id: PortId, name: &str) -> Option<usize> {
         let index = id.index();
-        if index < self.caller.around.outputs.len() {
+        if index < self.caller.context.outputs.len() {
             debug_assert!(
-                name.is_empty() || *self.caller.around.outputs[index].0 == *name,
+                name.is_empty() || *self.caller.context.outputs[index].0 == *name,
                 "the output {name} belongs to another node"
             );
             return Some(index);
@@ -270,26 +270,26 @@ impl<'c> Cx<'c> {
     fn undeclared(&self, id: PortId, name: &str) -> Option<usize> {
         if id == PortId::UNRESOLVED
             && let Some(index) =
-                self.caller.around.outputs.iter().position(|(known, _)| **known == *name)
+                self.caller.context.outputs.iter().position(|(known, _)| **known == *name)
         {
             return Some(index);
         }
         debug_assert!(false, "the node has no output {name} (index {})", id.index());
-        self.caller.around.undeclared.fetch_add(1, Ordering::Relaxed);
+        self.caller.context.undeclared.fetch_add(1, Ordering::Relaxed);
         None
     }
 
     /// What is sent descends from this.
     #[inline]
     fn origin(&self) -> &Header {
-        self.input.as_ref().map_or(&self.caller.around.origin, |(_, packet)| &packet.header)
+        self.input.as_ref().map_or(&self.caller.context.origin, |(_, packet)| &packet.header)
     }
 
     /// What is sent is under way as the packet of the call is.
     #[inline]
-    fn flight(&self) -> Option<Flight> {
+    fn credit(&self) -> Option<CreditGuard> {
         match &self.input {
-            Some((_, packet)) if packet.flight.is_some() => packet.flight.clone(),
+            Some((_, packet)) if packet.credit.is_some() => packet.credit.clone(),
             _ => None,
         }
     }
@@ -297,7 +297,7 @@ impl<'c> Cx<'c> {
     /// What is sent with the time `at` has this header, until the engine completes it.
     #[inline]
     fn header(&self, at: Timestamp) -> Header {
-        let origin = self.origin().handed_down();
+        let origin = self.origin().inherited();
         Header { at, model_ns: origin.model_ns + self.model_ns, ..origin }
     }
 
@@ -337,7 +337,7 @@ impl<'c> Cx<'c> {
 
     /// The calls that the node asked for.
     #[inline]
-    pub fn asked(&self) -> Asked {
+    pub fn request(&self) -> CallRequest {
         self.asked
     }
 

@@ -6,7 +6,7 @@
 //! |-----------|--------------------------------------------------------------------------|
 //! | `time`    | time stamps on the clock of the session                                  |
 //! | `packet`  | a value on its way, with its header; values that are being made; cells   |
-//! | `flight`  | what is still under way of a packet, for limits                          |
+//! | `credit`  | credits of edges with an in-flight limit                                 |
 //! | `payload` | what may travel, and how it describes itself to logs                     |
 //! | `codec`   | how values are written to recordings                                     |
 //! | `port`    | typed, named ends of a stream                                            |
@@ -21,9 +21,9 @@
 mod bench;
 mod catalog;
 mod codec;
+mod credit;
 mod cx;
 mod factory;
-mod flight;
 mod node;
 mod outbox;
 mod packet;
@@ -40,9 +40,9 @@ pub use afferent_core::{Service, ServiceMissing, Services};
 pub use bench::{DynBench, NodeBench, Sent};
 pub use catalog::{Catalog, PayloadConflict};
 pub use codec::{Codec, RecordCodec};
-pub use cx::{Asked, Caller, Cx, Inbound, IntoLoan, Joined, Resume, Surroundings};
+pub use credit::{Credit, CreditGuard};
+pub use cx::{CallInfo, CallRequest, Cx, InputInfo, IntoLoan, Joined, NodeContext, Resume};
 pub use factory::{NodeDef, NodeEntry, NodeFactory, NodeSpec, ParamSpec, PortSpec, Typed};
-pub use flight::{Flight, Seat};
 pub use node::{DynNode, Node, NodeError, OpenCx, Weight};
 pub use outbox::Outbox;
 pub use packet::{Header, Loan, Packet, Pool};

@@ -1,53 +1,53 @@
-//! What a node sent in one call.
+//! Packets that a node sent and the engine has not delivered yet.
 
 use std::mem;
 
 use crate::Packet;
 
-/// What a node sent and not everybody has yet, in the order of sending: places of outputs, and
-/// packets.
+/// Packets that a node sent and the engine has not delivered yet, in the order of sending, each with
+/// the index of its output.
 ///
-/// Its slots are used again, and a packet is written where it stays until it is handed on.
+/// Slots are reused. A packet is written into its slot and stays there until it is delivered.
 #[derive(Debug, Default)]
 pub struct Outbox {
     slots: Vec<(usize, Packet)>,
-    /// Slots from `first` up to `end` are in use; the other ones hold empty packets.
+    /// First slot in use; slots from `first` up to `end` are in use, the others hold empty packets.
     first: usize,
     end: usize,
 }
 
 impl Outbox {
-    /// An empty one with so many slots; it gets more when they are needed.
+    /// Empty outbox with `slots` slots. It grows if more are needed.
     pub fn new(slots: usize) -> Self {
         let slots = (0..slots).map(|_| (0, Packet::default())).collect();
         Self { slots, first: 0, end: 0 }
     }
 
-    /// Sends a packet by the output at `output`, which is filled by the caller.
+    /// Appends an empty packet for the output at index `output`; the caller fills it.
     #[inline]
     pub(crate) fn slot(&mut self, output: usize) -> &mut Packet {
         let end = self.end;
         self.end += 1;
-        let (place, packet) = match end < self.slots.len() {
+        let (index, packet) = match end < self.slots.len() {
             true => &mut self.slots[end],
             false => self.grow(),
         };
-        *place = output;
+        *index = output;
         packet
     }
 
-    /// One slot more.
+    /// Appends a slot.
     #[cold]
     fn grow(&mut self) -> &mut (usize, Packet) {
         self.slots.push_mut((0, Packet::default()))
     }
 
-    /// Sends `packet` by the output at `output`.
+    /// Appends `packet` for the output at index `output`.
     pub fn push(&mut self, output: usize, packet: Packet) {
         *self.slot(output) = packet;
     }
 
-    /// Takes the first packet out.
+    /// Removes the first packet.
     pub fn pop(&mut self) -> Option<(usize, Packet)> {
         let (output, packet) = self.slots[..self.end].get_mut(self.first)?;
         let taken = (*output, mem::take(packet));
@@ -58,14 +58,14 @@ impl Outbox {
         Some(taken)
     }
 
-    /// Puts the packet back that was taken out last.
+    /// Puts back the packet that was removed last.
     pub fn put_back(&mut self, output: usize, packet: Packet) {
         match self.first.checked_sub(1) {
             Some(first) => {
                 self.first = first;
                 self.slots[first] = (output, packet);
             }
-            // It was the only one, and its slot is free again.
+            // It was the only packet, and its slot is free again.
             None if self.is_empty() => self.push(output, packet),
             None => {
                 self.slots.insert(0, (output, packet));
@@ -74,34 +74,34 @@ impl Outbox {
         }
     }
 
-    /// The only packet, when there is one, and its output.
+    /// The packet and its output, if it is the only one.
     #[inline]
     pub fn only(&mut self) -> Option<(usize, &mut Packet)> {
         let (output, packet) = self.slots.get_mut(self.first)?;
         (self.end == self.first + 1).then_some((*output, packet))
     }
 
-    /// What is in it, the first one first.
+    /// Packets with their outputs, in the order of sending.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Packet)> {
         let slots = self.slots.get(self.first..self.end).unwrap_or_default();
         slots.iter().map(|(output, packet)| (*output, packet))
     }
 
-    /// The same, to change the packets.
+    /// As [`Outbox::iter`], with mutable packets.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Packet)> {
         let slots = self.slots.get_mut(self.first..self.end).unwrap_or_default();
         slots.iter_mut().map(|(output, packet)| (*output, packet))
     }
 
-    /// Changes the packets, and drops those of which `keep` says no.
+    /// Calls `keep` on each packet and drops those for which it returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(usize, &mut Packet) -> bool) {
         let mut kept = self.first;
-        for place in self.first..self.end {
-            let (output, packet) = &mut self.slots[place];
+        for index in self.first..self.end {
+            let (output, packet) = &mut self.slots[index];
             if keep(*output, packet) {
-                self.slots.swap(kept, place);
+                self.slots.swap(kept, index);
                 kept += 1;
             } else {
                 packet.empty();
@@ -113,7 +113,7 @@ impl Outbox {
         }
     }
 
-    /// Drops the packet that [`Outbox::only`] gives.
+    /// Drops the packet that [`Outbox::only`] returned.
     #[inline]
     pub fn drop_only(&mut self) {
         if let Some((_, packet)) = self.slots.get_mut(self.first) {
@@ -122,7 +122,7 @@ impl Outbox {
         self.reuse();
     }
 
-    /// Has its slots used again, as [`Outbox::drop_only`] does, when the only packet is empty already.
+    /// Resets the slots, as [`Outbox::drop_only`] does, after the only packet has been emptied.
     #[inline]
     pub fn reuse(&mut self) {
         (self.first, self.end) = (0, 0);
@@ -135,13 +135,13 @@ impl Outbox {
         self.reuse();
     }
 
-    /// How many packets there are.
+    /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
         self.end - self.first
     }
 
-    /// Whether there are none.
+    /// True if there are no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.first == self.end
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_goes_back_to_the_front() {
+    fn a_refused_packet_returns_to_the_front() {
         let mut outbox = Outbox::new(0);
         (0..3).for_each(|number| outbox.push(0, packet(number)));
         for _ in 0..3 {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_refused_again_and_again_needs_no_more_slots() {
+    fn a_packet_refused_many_times_needs_one_slot() {
         let mut outbox = Outbox::new(1);
         outbox.push(2, packet(5));
         for _ in 0..100 {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_dropped() {
+    fn retain_drops_the_other_packets() {
         let mut outbox = Outbox::new(4);
         (0..6).for_each(|number| outbox.push(number, packet(number as u64)));
         outbox.pop();

@@ -1,4 +1,4 @@
-//! A value on its way between nodes.
+//! Packets, loans and pools.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 
 use crossbeam::queue::ArrayQueue;
 
-use crate::{AnyPayload, Flight, Payload, Timestamp, threading::AtomicUsize};
+use crate::{AnyPayload, CreditGuard, Payload, Timestamp, threading::AtomicUsize};
 
 mod cell;
 #[cfg(all(test, shuttle))]
@@ -16,122 +16,122 @@ mod interleavings;
 
 use cell::{Idle, Shared, Unique};
 
-/// What the engine knows about a packet without looking inside.
+/// Metadata of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
-    /// When the first sample, row or event of the value happened.
+    /// Capture time of the first sample, row or event of the value.
     pub at: Timestamp,
-    /// Place in its stream, from zero, without gaps where it was sent.
+    /// Sequence number in its stream, from zero, without gaps at the sender.
     pub sequence: u64,
-    /// The epoch in which it came to a node that can be interrupted, or what it descends from did;
-    /// zero before. Each interrupt begins an epoch, and makes packets of earlier ones obsolete.
+    /// Epoch in which the packet, or its ancestor, reached the first node that can be interrupted;
+    /// zero before that. Each interrupt starts an epoch and makes packets of earlier ones obsolete.
     pub epoch: u32,
-    /// How often its sender has been restarted.
+    /// Number of restarts of its sender.
     pub restarts: u32,
-    /// The packet of a source that it descends from; zero for none.
+    /// Trace id: the packet of a source from which it derives; zero for none.
     pub trace: u64,
-    /// When that packet left its source, in nanoseconds of the real clock since the start.
+    /// Real time at which that packet left its source, in nanoseconds since the session start.
     pub entered_ns: u64,
-    /// How long models have run for it since then, in nanoseconds.
+    /// Model time spent on it since then, in nanoseconds.
     pub model_ns: u64,
 }
 
 impl Header {
-    /// What is handed down to packets that descend from this one.
+    /// Header that derived packets inherit.
     ///
-    /// Field by field, because what was just written in parts is slow to read as a whole.
+    /// Copied field by field: a wide read right after narrow writes would stall on store forwarding.
     #[inline]
-    pub fn handed_down(&self) -> Self {
+    pub fn inherited(&self) -> Self {
         let Self { at, epoch, trace, entered_ns, model_ns, .. } = *self;
         Self { at, epoch, trace, entered_ns, model_ns, ..Self::default() }
     }
 }
 
-/// A shared, immutable value with its header. Cloning copies no value.
+/// A shared, immutable value with its header. Cloning does not copy the value.
 ///
-/// The default holds none.
+/// The default packet holds no value.
 #[derive(Default)]
 pub struct Packet {
-    /// What the engine knows about it.
+    /// Metadata.
     pub header: Header,
-    /// Present while an edge counts what is under way behind it, and this belongs to it.
-    pub flight: Option<Flight>,
+    /// Credit of an edge with an in-flight limit; `None` without one.
+    pub credit: Option<CreditGuard>,
     /// Present until the value is taken or the packet is dropped.
     cell: Option<Shared>,
 }
 
-/// Memory for the values of one stream: cells whose packets are gone, ready for new values.
+/// Pool of the values of one stream: cells whose packets were dropped, ready for new values.
 #[derive(Debug, Clone)]
 pub struct Pool(Arc<Cells>);
 
-/// The free cells of a pool.
+/// Free cells of a pool.
 struct Cells {
     free: ArrayQueue<Idle>,
-    made: AtomicUsize,
+    allocated: AtomicUsize,
 }
 
-/// A value that is being made and that nobody else sees yet.
+/// A value under construction, with a single holder.
 ///
-/// It comes out of a pool and may hold what an earlier packet held; unless it is sent, it goes
-/// back there.
+/// It comes from a pool and may hold data of an earlier packet. If it is not sent, it returns to
+/// the pool.
 pub struct Loan<T: Payload> {
     /// Present until the loan is sealed or dropped.
     cell: Option<Unique<T>>,
 }
 
 impl Pool {
-    /// A pool that keeps at most `capacity` unused values.
+    /// Pool that keeps at most `capacity` unused values.
     pub fn new(capacity: usize) -> Self {
         let free = ArrayQueue::new(capacity.max(1));
-        Self(Arc::new(Cells { free, made: AtomicUsize::new(0) }))
+        Self(Arc::new(Cells { free, allocated: AtomicUsize::new(0) }))
     }
 
-    /// How many unused values it keeps at most.
+    /// Largest number of unused values that it keeps.
     pub fn capacity(&self) -> usize {
         self.0.free.capacity()
     }
 
-    /// How many values it has made.
+    /// Number of values that it has allocated.
     pub fn made(&self) -> usize {
-        self.0.made.load(Ordering::Relaxed)
+        self.0.allocated.load(Ordering::Relaxed)
     }
 
-    /// How many values wait to be filled again.
+    /// Number of unused values.
     pub fn free(&self) -> usize {
         self.0.free.len()
     }
 
-    /// A value to fill: one that came back, or a new one.
+    /// Value to fill: a returned one, or a new one.
     pub fn loan<T: Payload>(&self) -> Loan<T> {
         while let Some(idle) = self.0.free.pop() {
             if let Some(cell) = idle.into_unique() {
                 return Loan { cell: Some(cell) };
             }
         }
-        self.0.made.fetch_add(1, Ordering::Relaxed);
+        self.0.allocated.fetch_add(1, Ordering::Relaxed);
         Loan::of(T::default(), Arc::downgrade(&self.0))
     }
 }
 
 impl<T: Payload> Loan<T> {
-    /// A value outside any pool.
+    /// Value without a pool.
     pub fn new(value: T) -> Self {
         Self::of(value, Weak::new())
     }
 
-    fn of(value: T, home: Weak<Cells>) -> Self {
-        Self { cell: Some(Unique::new(value, home)) }
+    fn of(value: T, pool: Weak<Cells>) -> Self {
+        Self { cell: Some(Unique::new(value, pool)) }
     }
 
-    /// Seals the value; from now on it does not change.
+    /// Seals the value into a packet. It does not change any more.
     #[inline]
     pub fn into_packet(self, header: Header) -> Packet {
-        let mut packet = Packet { header, flight: None, cell: None };
+        let mut packet = Packet { header, credit: None, cell: None };
         self.seal(&mut packet);
         packet
     }
 
-    /// The same in a packet that holds no value.
+    /// Seals the value into a packet that holds none.
     #[inline]
     pub(crate) fn seal(mut self, packet: &mut Packet) {
         packet.cell = self.cell.take().map(Unique::share);
@@ -154,42 +154,42 @@ impl<T: Payload> DerefMut for Loan<T> {
     }
 }
 
-/// What a loan relies on: sealing and dropping consume it.
+/// Invariant of a loan: sealing and dropping consume it.
 const UNSEALED: &str = "a loan has a value until it is sealed or dropped";
 
 impl<T: Payload> Drop for Loan<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
-            go_home(cell.into_idle());
+            return_to_pool(cell.into_idle());
         }
     }
 }
 
 impl Packet {
-    /// A packet with `value`, outside any pool.
+    /// Packet with `value`, without a pool.
     pub fn new<T: Payload>(value: T, header: Header) -> Self {
         Loan::new(value).into_packet(header)
     }
 
-    /// The value, when it is a `T`.
+    /// The value, if it is a `T`.
     #[inline]
     pub fn get<T: Payload>(&self) -> Option<&T> {
         self.cell.as_ref()?.get()
     }
 
-    /// The value; `None` once it was taken.
+    /// The value; `None` after it was taken.
     #[inline]
     pub fn payload(&self) -> Option<&dyn AnyPayload> {
         self.cell.as_ref().map(Shared::payload)
     }
 
-    /// The value, when it is a `T`, to change it: in place when nobody else holds it, otherwise a
-    /// copy, in memory of `pool` where there is one.
+    /// Mutable value, if it is a `T`: in place for the last holder, otherwise a copy in a loan of
+    /// `pool`.
     pub fn into_loan<T: Payload>(mut self, pool: Option<&Pool>) -> Option<Loan<T>> {
         self.take(|| pool)
     }
 
-    /// The same, of which only the header is left then.
+    /// As [`Packet::into_loan`]; the header stays.
     #[inline]
     pub(crate) fn take<'p, T: Payload>(
         &mut self,
@@ -201,7 +201,7 @@ impl Packet {
         }
     }
 
-    /// A copy of the value in `cell`, which this packet has held, when it is a `T`.
+    /// Copies the value in `cell`, which this packet has held, if it is a `T`.
     #[cold]
     fn copy<T: Payload>(&mut self, cell: Shared, pool: Option<&Pool>) -> Option<Loan<T>> {
         let value = self.cell.insert(cell).get::<T>()?;
@@ -211,30 +211,30 @@ impl Packet {
         Some(copy)
     }
 
-    /// A clone that is under way as this one is, for another edge.
+    /// Clone for another edge. It holds the same credit.
     pub fn share(&self) -> Self {
         let mut shared = self.clone();
-        shared.flight.clone_from(&self.flight);
+        shared.credit.clone_from(&self.credit);
         shared
     }
 
-    /// Lets go of the value; the header stays.
+    /// Releases the value and the credit; the header stays.
     #[inline]
     pub fn empty(&mut self) {
-        if self.flight.is_some() {
-            self.flight = None;
+        if self.credit.is_some() {
+            self.credit = None;
         }
         if let Some(cell) = self.cell.take() {
-            let_go(cell);
+            release(cell);
         }
     }
 }
 
 impl Clone for Packet {
-    /// The same value and header. A clone is not under way: a node may keep it.
+    /// The same value and header, without the credit: a node may keep a clone.
     #[inline]
     fn clone(&self) -> Self {
-        Self { header: self.header, flight: None, cell: self.cell.clone() }
+        Self { header: self.header, credit: None, cell: self.cell.clone() }
     }
 }
 
@@ -245,23 +245,23 @@ impl Drop for Packet {
     }
 }
 
-fn let_go(cell: Shared) {
+fn release(cell: Shared) {
     if let Some(idle) = cell.release() {
-        go_home(idle);
+        return_to_pool(idle);
     }
 }
 
-/// Takes a cell that nobody holds to its pool.
-fn go_home(idle: Idle) {
-    if let Some(home) = idle.home().upgrade() {
-        // A full pool has enough; the value is freed.
-        drop(home.free.push(idle));
+/// Returns a cell without holders to its pool.
+fn return_to_pool(idle: Idle) {
+    if let Some(pool) = idle.pool().upgrade() {
+        // If the pool is full, the value is freed.
+        drop(pool.free.push(idle));
     }
 }
 
 impl fmt::Debug for Cells {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} free", self.free.len(), self.made.load(Ordering::Relaxed))
+        write!(f, "{} of {} free", self.free.len(), self.allocated.load(Ordering::Relaxed))
     }
 }
 
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_packet_is_copied_for_who_changes_it() {
+    fn a_shared_packet_is_copied_on_write() {
         let pool = Pool::new(4);
         let (packet, address) = packet(&pool);
         let other = packet.clone();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_comes_back_to_the_pool() {
+    fn memory_returns_to_the_pool() {
         let pool = Pool::new(4);
         let (first, address) = packet(&pool);
         let second = first.clone();

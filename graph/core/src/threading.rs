@@ -1,4 +1,4 @@
-//! Atomics: those of the standard library, or those of the model checker.
+//! Atomics of the standard library, or of the model checker.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::AtomicUsize;
@@ -6,7 +6,7 @@ pub(crate) use std::sync::atomic::AtomicUsize;
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic::AtomicUsize;
 
-/// Where another thread may come in between that the model checker does not see by itself.
+/// Scheduling point that the model checker does not see by itself.
 #[inline(always)]
 pub(crate) fn step() {
     #[cfg(shuttle)]

@@ -1,4 +1,4 @@
-//! Time on the clock of a session.
+//! Timestamps of the session clock.
 
 use std::{
     fmt,
@@ -8,20 +8,20 @@ use std::{
 
 use serde::Serialize;
 
-/// Nanoseconds on the clock of the session. Within a stream it only grows.
+/// Nanoseconds of the session clock. Within a stream, timestamps do not decrease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash, Serialize)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The start of the session.
+    /// Start of the session.
     pub const ZERO: Self = Self(0);
 
-    /// As seconds.
+    /// Seconds since the start of the session.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The time since `earlier`; zero when that is later.
+    /// Duration since `earlier`; zero if `earlier` is later.
     #[inline]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -47,7 +47,7 @@ impl Sub<Duration> for Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// Seconds with three digits behind the point.
+    /// Seconds with three decimal places.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} s", self.as_secs_f64())
     }

@@ -136,7 +136,7 @@ pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCod
     let model = args.cache.load(args.program.open()?, "forward", of_model)?;
     let generator = Generator::new(model)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
-    let mut asked = Asked { tokenizer, generator, options: answer_options, load_ms };
+    let mut asked = CallRequest { tokenizer, generator, options: answer_options, load_ms };
     if let Some(prompt) = &args.prompt {
         answers.store(true, Ordering::Relaxed);
         let measured = asked.answer(prompt, !args.json)?;
@@ -163,14 +163,14 @@ pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCod
 const INTERRUPTED: i32 = 130;
 
 /// A model that is asked, once or again and again.
-struct Asked {
+struct CallRequest {
     tokenizer: Tokenizer,
     generator: Generator,
     options: GenerationOptions,
     load_ms: f64,
 }
 
-impl Asked {
+impl CallRequest {
     /// The answer to `prompt` alone, printed as it comes if it is `shown`.
     fn answer(&mut self, prompt: &str, shown: bool) -> anyhow::Result<Measured> {
         let Self { tokenizer, generator, options, load_ms } = self;

@@ -257,7 +257,8 @@ impl Node for AudioMixer {
 #[cfg(test)]
 mod tests {
     use afferent_graph::{
-        Caller, Header, Inbound, NodeBench, Outbox, Packet, ParamValue, Params, Pool, Surroundings,
+        CallInfo, Header, InputInfo, NodeBench, NodeContext, Outbox, Packet, ParamValue, Params,
+        Pool,
     };
 
     use super::*;
@@ -302,16 +303,16 @@ mod tests {
         restarted: bool,
     ) -> Sent {
         let outputs = vec![("audio".into(), Pool::new(4))];
-        let around = Surroundings { outputs, ..Surroundings::default() };
+        let around = NodeContext { outputs, ..NodeContext::default() };
         let mut sent = Outbox::default();
         let header = Header { at: ms(at), ..Header::default() };
         let mut packet = Packet::new(block(16_000, &vec![level; 16 * len]), header);
-        let inbound = Inbound {
+        let inbound = InputInfo {
             port: AudioMixer::AUDIO.id(),
             name: "audio".into(),
             source: source.to_owned(),
         };
-        let caller = Caller { now: ms(now), real_ns: 0, restarted, around: &around };
+        let caller = CallInfo { now: ms(now), real_ns: 0, restarted, context: &around };
         let mut cx = Cx::new(caller, Some((&inbound, &mut packet)), &mut sent);
         mixer.process(&mut cx).unwrap();
         let mut all = Vec::new();

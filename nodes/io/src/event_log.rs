@@ -276,7 +276,7 @@ fn write_json(
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use afferent_graph::{Caller, Inbound, Outbox, Payload, Surroundings, Timestamp};
+    use afferent_graph::{CallInfo, InputInfo, NodeContext, Outbox, Payload, Timestamp};
     use afferent_messages::{AudioBlock, KeywordEvent, SpeechEvent};
 
     use super::*;
@@ -308,9 +308,9 @@ mod tests {
 
     fn call(log: &mut EventLog, mut packet: Packet, real_ns: u64) -> Result<(), NodeError> {
         let origin = packet.header;
-        let around = Surroundings { origin, ..Surroundings::default() };
-        let caller = Caller { now: origin.at, real_ns, restarted: false, around: &around };
-        let inbound = Inbound {
+        let context = NodeContext { origin, ..NodeContext::default() };
+        let caller = CallInfo { now: origin.at, real_ns, restarted: false, context: &context };
+        let inbound = InputInfo {
             port: EventLog::EVENTS.id(),
             name: EventLog::EVENTS.name().into(),
             source: "wake".to_owned(),

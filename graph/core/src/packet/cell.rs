@@ -1,10 +1,9 @@
-//! The memory of one value, and who holds it.
+//! Reference-counted memory of one value.
 //!
-//! A cell is held by one [`Unique`] or [`Idle`], or by any number of [`Shared`], which count
-//! themselves. Whoever finds itself alone owns it, so that a value can be changed in place and its
-//! memory used again; nothing is asked of the allocator, and nothing is counted while there is one
-//! holder.
-#![expect(unsafe_code, reason = "holders of one allocation, whose type is known at run time")]
+//! A cell is held by one [`Unique`] or one [`Idle`], or by any number of [`Shared`] with a common
+//! reference count. The last holder owns the cell: it may change the value in place and reuse the
+//! memory. A single holder costs no atomic update.
+#![expect(unsafe_code, reason = "reference-counted cells whose type is known at run time")]
 
 use std::{
     any::TypeId,
@@ -20,32 +19,32 @@ use crate::{
     threading::{AtomicUsize, step},
 };
 
-/// What is known of a cell whatever the type of its value.
+/// Type-erased part of a cell.
 struct Head {
-    /// How many hold it: one where it is a [`Unique`] or an [`Idle`].
+    /// Reference count; one for a [`Unique`] or an [`Idle`].
     holders: AtomicUsize,
-    /// Of the value.
+    /// Type of the value.
     type_id: TypeId,
     methods: &'static Methods,
-    /// The pool that it returns to.
-    home: Weak<Cells>,
+    /// Pool that the cell returns to.
+    pool: Weak<Cells>,
 }
 
-/// What depends on the type of the value.
+/// Functions that depend on the type of the value.
 struct Methods {
     /// Frees the cell.
     ///
     /// # Safety
-    /// It is one of that type, and nobody else holds it.
+    /// The cell has that type, and the caller is its only holder.
     free: unsafe fn(NonNull<Head>),
-    /// The value in the cell.
+    /// Returns the value in the cell.
     ///
     /// # Safety
-    /// It is one of that type, and nobody changes it meanwhile.
+    /// The cell has that type, and no holder changes it during the call.
     payload: unsafe fn(NonNull<Head>) -> NonNull<dyn AnyPayload>,
 }
 
-/// A cell. The head comes first, so that a pointer to it is one to the cell.
+/// A cell. The head is the first field, so a pointer to the head is a pointer to the cell.
 #[repr(C)]
 struct Cell<T> {
     head: Head,
@@ -54,23 +53,23 @@ struct Cell<T> {
 
 impl<T: Payload> Cell<T> {
     const METHODS: &'static Methods = &Methods {
-        // SAFETY: the cell was made by `Box`, of this type, and the caller is its only holder.
+        // SAFETY: the cell was allocated by `Box` with this type, and the caller is its only holder.
         free: |head| drop(unsafe { Box::from_raw(head.cast::<Self>().as_ptr()) }),
-        // SAFETY: the cell is of this type, and lives while the caller holds it.
+        // SAFETY: the cell has this type and lives while the caller holds it.
         payload: |head| NonNull::from(unsafe { &head.cast::<Self>().as_ref().value }),
     };
 }
 
-/// The only holder of a cell whose type is known.
+/// Only holder of a cell of a known type.
 pub(super) struct Unique<T: Payload>(NonNull<Cell<T>>);
 
-/// One of the holders of a cell.
+/// One of several holders of a cell.
 pub(super) struct Shared(NonNull<Head>);
 
-/// The only holder of a cell whose type is not known.
+/// Only holder of a cell of an unknown type.
 pub(super) struct Idle(NonNull<Head>);
 
-// SAFETY: the value is `Send` and `Sync`, as is the head; holders count themselves atomically.
+// SAFETY: value and head are `Send` and `Sync`; the reference count is atomic.
 unsafe impl<T: Payload> Send for Unique<T> {}
 // SAFETY: as above.
 unsafe impl<T: Payload> Sync for Unique<T> {}
@@ -84,19 +83,19 @@ unsafe impl Send for Idle {}
 unsafe impl Sync for Idle {}
 
 impl<T: Payload> Unique<T> {
-    pub(super) fn new(value: T, home: Weak<Cells>) -> Self {
+    pub(super) fn new(value: T, pool: Weak<Cells>) -> Self {
         let (holders, type_id) = (AtomicUsize::new(1), TypeId::of::<T>());
-        let head = Head { holders, type_id, methods: Cell::<T>::METHODS, home };
+        let head = Head { holders, type_id, methods: Cell::<T>::METHODS, pool };
         Self(NonNull::from(Box::leak(Box::new(Cell { head, value }))))
     }
 
-    /// The same, to be shared.
+    /// Converts to a shared holder.
     #[inline]
     pub(super) fn share(self) -> Shared {
         Shared(self.into_idle().into_head())
     }
 
-    /// The same, whatever its type.
+    /// Erases the type.
     #[inline]
     pub(super) fn into_idle(self) -> Idle {
         let head = self.0.cast();
@@ -110,7 +109,7 @@ impl<T: Payload> Deref for Unique<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the cell lives while it is held, and changes only through this holder.
+        // SAFETY: the cell lives while it is held and changes only through this holder.
         unsafe { &self.0.as_ref().value }
     }
 }
@@ -118,7 +117,7 @@ impl<T: Payload> Deref for Unique<T> {
 impl<T: Payload> DerefMut for Unique<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above; it is the only holder, and borrowed for it.
+        // SAFETY: as above; this is the only holder, and it is borrowed mutably.
         unsafe { &mut self.0.as_mut().value }
     }
 }
@@ -132,35 +131,35 @@ impl<T: Payload> Drop for Unique<T> {
 impl Shared {
     #[inline]
     fn head(&self) -> &Head {
-        // SAFETY: the cell lives while it is held, and its head is not changed but by atomics.
+        // SAFETY: the cell lives while it is held; its head changes only through atomics.
         unsafe { self.0.as_ref() }
     }
 
-    /// The value, when it is a `T`.
+    /// The value, if it is a `T`.
     #[inline]
     pub(super) fn get<T: Payload>(&self) -> Option<&T> {
-        // SAFETY: the type was asked for, and nobody changes a value that is shared.
+        // SAFETY: the type was compared, and a shared value is not changed.
         (self.head().type_id == TypeId::of::<T>())
             .then(|| unsafe { &self.0.cast::<Cell<T>>().as_ref().value })
     }
 
     pub(super) fn payload(&self) -> &dyn AnyPayload {
-        // SAFETY: the methods are those of the cell, and nobody changes a value that is shared.
+        // SAFETY: the methods belong to the type of the cell, and a shared value is not changed.
         let payload = unsafe { (self.head().methods.payload)(self.0) };
         // SAFETY: the cell lives while it is held.
         unsafe { payload.as_ref() }
     }
 
-    /// Whether nobody else holds it, and what others did to it is seen here.
+    /// True for the last holder. Acquires the writes of earlier holders.
     #[inline]
     fn is_alone(&self) -> bool {
         self.head().holders.load(Ordering::Acquire) == 1
     }
 
-    /// The only holder, when the value is a `T` and nobody else holds it.
+    /// Converts the last holder of a `T`.
     ///
     /// # Errors
-    /// Gives the holder back.
+    /// Returns `self` if the type differs or there are other holders.
     #[inline]
     pub(super) fn into_unique<T: Payload>(self) -> Result<Unique<T>, Self> {
         if self.head().type_id != TypeId::of::<T>() || !self.is_alone() {
@@ -171,19 +170,19 @@ impl Shared {
         Ok(Unique(head.cast()))
     }
 
-    /// Lets go of it; gives it to the last holder.
+    /// Releases this holder; returns the cell if it was the last one.
     #[inline]
     pub(super) fn release(self) -> Option<Idle> {
-        // Only a holder makes others, so that who is alone stays alone.
-        let is_last = self.is_alone() || self.leave();
+        // Only a holder can be cloned, so a single holder stays single.
+        let is_last = self.is_alone() || self.decrement();
         let head = self.0;
         mem::forget(self);
         is_last.then(|| Idle(head))
     }
 
-    /// Counts one holder less; whether it was the last one, and is now the only one.
+    /// Decrements the reference count. Returns true for the last holder, which then owns the cell.
     #[cold]
-    fn leave(&self) -> bool {
+    fn decrement(&self) -> bool {
         step();
         let holders = &self.head().holders;
         let is_last = holders.fetch_sub(1, Ordering::AcqRel) == 1;
@@ -216,13 +215,13 @@ impl Idle {
         head
     }
 
-    /// The pool that it returns to.
-    pub(super) fn home(&self) -> &Weak<Cells> {
+    /// Pool that the cell returns to.
+    pub(super) fn pool(&self) -> &Weak<Cells> {
         // SAFETY: the cell lives while it is held.
-        unsafe { &self.0.as_ref().home }
+        unsafe { &self.0.as_ref().pool }
     }
 
-    /// The same, when its value is a `T`.
+    /// Restores the type, if the value is a `T`.
     pub(super) fn into_unique<T: Payload>(self) -> Option<Unique<T>> {
         // SAFETY: the cell lives while it is held.
         let is_of_type = unsafe { self.0.as_ref() }.type_id == TypeId::of::<T>();
@@ -234,7 +233,7 @@ impl Drop for Idle {
     fn drop(&mut self) {
         // SAFETY: the cell lives while it is held.
         let methods = unsafe { self.0.as_ref() }.methods;
-        // SAFETY: the methods are those of the cell, and this is its only holder.
+        // SAFETY: the methods belong to the type of the cell, and this is its only holder.
         unsafe { (methods.free)(self.0) };
     }
 }

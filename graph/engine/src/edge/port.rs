@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use afferent_graph::{Header, Inbound, Packet, Timestamp};
+use afferent_graph::{Header, InputInfo, Packet, Timestamp};
 
 use crate::{
     clock::generation,
@@ -13,7 +13,7 @@ use crate::{
 /// An input stream. What every packet needs stands together.
 #[repr(C)]
 pub(crate) struct Input {
-    pub(crate) inbound: Inbound,
+    pub(crate) inbound: InputInfo,
     /// Time of the last packet that the node was called with.
     pub(crate) last_at: Timestamp,
     /// How often the sender of that packet had been restarted.

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, mem, time::Duration};
 
-use afferent_graph::{Flight, OnFull, Packet, Seat, Timestamp};
+use afferent_graph::{Credit, CreditGuard, OnFull, Packet, Timestamp};
 
 use crate::{EdgeCounts, InterruptHandle, clock::generation::Bound};
 use afferent_spec::EdgePolicy;
@@ -32,7 +32,7 @@ pub(crate) struct Queue {
     /// It leads back, and what waits here is not under way any more.
     lands: bool,
     /// Packets that may be under way behind the edge; any number when there are none.
-    seats: Box<[Seat]>,
+    credits: Box<[Credit]>,
     /// Present when the receiver can be interrupted.
     interrupt: Option<InterruptHandle>,
     max_age: Option<Duration>,
@@ -63,7 +63,7 @@ impl Queue {
             max_age,
             is_plain: interrupt.is_none() && max_age.is_none(),
             interrupt,
-            seats: Box::default(),
+            credits: Box::default(),
             lands: false,
             bound: Bound::NONE,
             ended: false,
@@ -75,8 +75,8 @@ impl Queue {
     }
 
     /// The same with a limit of packets under way behind the edge.
-    pub(crate) fn with_seats(self, seats: Box<[Seat]>) -> Self {
-        Self { is_plain: self.is_plain && seats.is_empty(), seats, ..self }
+    pub(crate) fn with_credits(self, credits: Box<[Credit]>) -> Self {
+        Self { is_plain: self.is_plain && credits.is_empty(), credits, ..self }
     }
 
     /// The same of a stream that may lead back. Behind it nobody is kept waiting for what waits here,
@@ -113,7 +113,7 @@ impl Queue {
             packet.header.epoch = interrupt.epoch();
         }
         if self.lands {
-            packet.flight = None;
+            packet.credit = None;
         }
         self.packets.push_back(mem::take(packet));
         self.counts.peak = self.counts.peak.max(self.packets.len());
@@ -167,8 +167,8 @@ impl Queue {
             // The next one comes to the same place in memory, which is near.
             self.packets.clear();
         }
-        if let Some(flight) = self.take_off() {
-            place.flight = Some(flight);
+        if let Some(credit) = self.take_credit() {
+            place.credit = Some(credit);
         }
         Taken::Next(())
     }
@@ -179,7 +179,7 @@ impl Queue {
         match self.packets.front() {
             // The receiver has to hear of the interrupt before it.
             Some(packet) if self.interrupt.is_some() && packet.header.epoch > epoch => Taken::Empty,
-            Some(_) if !self.seats.is_empty() && !self.seats.iter().any(Seat::is_free) => {
+            Some(_) if !self.credits.is_empty() && !self.credits.iter().any(Credit::is_free) => {
                 Taken::Empty
             }
             Some(packet) => Taken::Next(packet.header.at),
@@ -253,8 +253,8 @@ impl Queue {
         frees
     }
 
-    fn take_off(&self) -> Option<Flight> {
-        self.seats.iter().find_map(Seat::take)
+    fn take_credit(&self) -> Option<CreditGuard> {
+        self.credits.iter().find_map(Credit::take)
     }
 
     pub(crate) fn counts(&self) -> EdgeCounts {
@@ -346,11 +346,11 @@ mod tests {
         for lands in [false, true] {
             let policy = EdgePolicy { on_full: OnFull::DropOldest, queue: 8, max_age: None };
             let mut queue = Queue::new(policy, None).leading_back(lands);
-            let seat = Seat::new(|| ());
+            let credit = Credit::new(|| ());
             let mut packet = packet(0, 0);
-            packet.flight = seat.take();
+            packet.credit = credit.take();
             assert!(queue.offer(&mut packet));
-            assert_eq!(seat.is_free(), lands);
+            assert_eq!(credit.is_free(), lands);
         }
     }
 

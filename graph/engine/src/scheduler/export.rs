@@ -35,7 +35,7 @@ pub(crate) fn figures(
             measured,
             latency,
         }));
-        for (port, pool) in &runner.around.outputs {
+        for (port, pool) in &runner.context.outputs {
             let pool = PoolReport {
                 output: format!("{}.{port}", runner.name),
                 values: pool.capacity(),
@@ -61,7 +61,7 @@ fn node(thread: usize, runner: &Runner) -> NodeReport {
         packets_in: stats.packets_in(),
         packets_out: stats.packets_out,
         timestamp_faults: stats.timestamp_faults,
-        undeclared: runner.around.undeclared.load(Ordering::Relaxed),
+        undeclared: runner.context.undeclared.load(Ordering::Relaxed),
         errors: stats.errors,
         overruns: stats.overruns,
         restarts: stats.restarts.into(),

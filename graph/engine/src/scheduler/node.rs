@@ -9,7 +9,8 @@ use std::{
 };
 
 use afferent_graph::{
-    Asked, Caller, Cx, DynNode, Header, NodeError, Outbox, Packet, Resume, Surroundings, Timestamp,
+    CallInfo, CallRequest, Cx, DynNode, Header, NodeContext, NodeError, Outbox, Packet, Resume,
+    Timestamp,
 };
 
 use crate::{
@@ -84,7 +85,7 @@ pub(crate) struct Runner {
     pub(crate) bound: Bound,
     /// What its calls see; the origin is the header of the last packet, which what `finish` sends
     /// descends from.
-    pub(crate) around: Surroundings,
+    pub(crate) context: NodeContext,
     pub(crate) on_error: OnError,
     /// How long a call may take.
     pub(crate) deadline_ns: u64,
@@ -151,10 +152,10 @@ impl Runner {
         let follows = !self.is_source && self.stats.packets_in() > 0;
         if !follows || matches!(call, Call::Cancel) {
             let (epoch, entered_ns) = (self.epoch, start.real_ns);
-            self.around.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
+            self.context.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
         } else if matches!(call, Call::Due) && self.resume == Resume::Done {
             // What is said of a packet by and by has its time, what waited for a time has that.
-            self.around.origin.at = self.around.origin.at.max(start.now);
+            self.context.origin.at = self.context.origin.at.max(start.now);
         }
         self.invoke(shared, watch, method, None)
     }
@@ -189,20 +190,20 @@ impl Runner {
             let input = &self.inputs[*place];
             // What a node says when it is time does not descend from what came back, unless it still
             // has something to say of that.
-            before = input.feedback.then_some(self.around.origin);
+            before = input.feedback.then_some(self.context.origin);
             input.marks.iter().for_each(|mark| mark.pass(packet.header.trace, start.real_ns));
             if let Some(join) = self.join.as_deref_mut() {
                 join.mark(&self.inputs, start.real_ns);
-                mem::swap(&mut self.around.joined, &mut join.joined);
+                mem::swap(&mut self.context.joined, &mut join.joined);
             }
         }
         let leads = self.join.is_some() || self.inputs.len() == 1;
         let (from, packet) = input.unzip();
-        let Self { node, inputs, outputs, rewinds, around, outbox, place: number, .. } = self;
+        let Self { node, inputs, outputs, rewinds, context, outbox, place: number, .. } = self;
         let input = from.and_then(|from| inputs.get_mut(from));
         let number = *number;
         let done = node.as_deref_mut().map(|node| {
-            let site = Site { node, input, outputs, rewinds, around, number };
+            let site = Site { node, input, outputs, rewinds, context, number };
             call(site, watch, packet, leads, outbox, |node, cx| {
                 catch_unwind(AssertUnwindSafe(|| {
                     let result = match method {
@@ -215,14 +216,14 @@ impl Runner {
             })
         });
         if let Some(join) = self.join.as_deref_mut().filter(|_| place.is_some()) {
-            mem::swap(&mut self.around.joined, &mut join.joined);
+            mem::swap(&mut self.context.joined, &mut join.joined);
         }
         let Some((ended, asked, model_ns)) = done else { return Ok(()) };
         if self.is_timed {
             self.resume = asked.resume.unwrap_or(self.first_resume());
             self.wake = asked.wake.or(self.wake);
             // What it says next of the same packet has had that, too.
-            self.around.origin.model_ns += model_ns;
+            self.context.origin.model_ns += model_ns;
         }
         let end = watch.read(&shared.clock);
         let busy_ns = end.real_ns - start.real_ns;
@@ -239,13 +240,13 @@ impl Runner {
         }
         self.stats.count_call(busy_ns, model_ns);
         if let Some(place) = place {
-            let Header { at, trace, entered_ns, .. } = self.around.origin;
+            let Header { at, trace, entered_ns, .. } = self.context.origin;
             let is_sampled = is_sampled(trace);
             self.inputs[place].count_age(start.now, at, is_sampled);
             self.count_packet(is_sampled, end.real_ns.saturating_sub(entered_ns));
         }
         if let Some(origin) = before.filter(|_| self.resume == Resume::Done) {
-            self.around.origin = origin;
+            self.context.origin = origin;
         }
         match failure {
             None => Ok(()),
@@ -279,7 +280,7 @@ impl Runner {
     #[inline]
     pub(crate) fn count_path(&mut self, latency_ns: u64) {
         if self.is_sink
-            && let Some(source) = generation::source_of(self.around.origin.trace)
+            && let Some(source) = generation::source_of(self.context.origin.trace)
         {
             self.stats.count_path(source, latency_ns);
         }
@@ -363,7 +364,7 @@ impl Runner {
         self.outbox.clear();
         for (place, output) in self.outputs.iter().enumerate() {
             if let Some(mut packet) = output.last.clone() {
-                packet.header = self.around.origin;
+                packet.header = self.context.origin;
                 self.outbox.push(place, packet);
             }
         }
@@ -392,11 +393,11 @@ impl Runner {
     /// Completes the headers of what was sent, and drops what is older than its stream.
     #[inline(always)]
     pub(crate) fn stamp(&mut self, sent: Moment, is_virtual: bool) {
-        let Self { outbox, outputs, stats, rewinds, on_time_fault, around, is_source, .. } = self;
+        let Self { outbox, outputs, stats, rewinds, on_time_fault, context, is_source, .. } = self;
         let first = stats.packets_out;
         stamp_all(outbox, outputs, stats, rewinds, on_time_fault, || Made {
             now: (!is_virtual).then_some(sent.now),
-            of: around.origin.at,
+            of: context.origin.at,
             by_source: *is_source,
         });
         if self.is_source {
@@ -439,14 +440,14 @@ impl Runner {
             shared.interrupt.interrupt();
         }
         let sent = self.outbox.iter().next().filter(|_| self.is_source);
-        let trace = sent.map_or(self.around.origin.trace, |(_, packet)| packet.header.trace);
+        let trace = sent.map_or(self.context.origin.trace, |(_, packet)| packet.header.trace);
         let (node, real_ns) = (self.name.as_str(), (start.real_ns, end.real_ns));
         let is_called_with_input = input.is_some();
         let input = input.map(|place| &*self.inputs[place].inbound.name);
         let span = CallSpan { node, thread, input, trace, real_ns, model_ns };
         shared.observers.iter().for_each(|observer| observer.called(&span));
         if self.tells && is_called_with_input {
-            self.advance(Bound::behind(&self.around.origin));
+            self.advance(Bound::behind(&self.context.origin));
         }
     }
 
@@ -575,7 +576,7 @@ impl Runner {
                         Taken::Next(()) => {
                             let Header { at, trace, .. } = packet.header;
                             input.count_age(now, at, is_sampled(trace));
-                            packet.flight = None;
+                            packet.credit = None;
                             companion.push(packet);
                         }
                         Taken::Empty => {
@@ -614,7 +615,7 @@ impl Runner {
                     let at = packet.header.at;
                     join.waiting.push_front((packet, since));
                     // What they wait for may have to be let in first.
-                    join.waiting.iter_mut().for_each(|(packet, _)| packet.flight = None);
+                    join.waiting.iter_mut().for_each(|(packet, _)| packet.credit = None);
                     // Time may pass for what needs later packets, and not for what is on its way.
                     join.stuck = patient && verdict == Verdict::Wait;
                     *held = (patient && verdict == Verdict::Settle).then_some(at);
@@ -671,7 +672,7 @@ pub(crate) struct Site<'r> {
     pub(crate) input: Option<&'r mut Input>,
     pub(crate) outputs: &'r mut [Output],
     pub(crate) rewinds: &'r mut u32,
-    pub(crate) around: &'r mut Surroundings,
+    pub(crate) context: &'r mut NodeContext,
     /// In the nodes of the graph.
     pub(crate) number: usize,
 }
@@ -688,25 +689,25 @@ pub(crate) fn call<R>(
     leads: bool,
     sent: &mut Outbox,
     run: impl FnOnce(&mut dyn DynNode, &mut Cx<'_>) -> R,
-) -> (R, Asked, u64) {
-    let Site { node, input, outputs, rewinds, around, number } = site;
+) -> (R, CallRequest, u64) {
+    let Site { node, input, outputs, rewinds, context, number } = site;
     watch.calling.store(number, Ordering::Relaxed);
     let Moment { now, real_ns } = watch.moment;
     let (mut inbound, mut restarted) = (None, false);
     if let (Some(input), Some(packet)) = (input, &packet) {
         let begins_anew;
-        (restarted, begins_anew) = input.receive(&packet.header, &around.origin);
+        (restarted, begins_anew) = input.receive(&packet.header, &context.origin);
         if begins_anew && leads {
             begin_anew(outputs, rewinds);
         }
         inbound = Some(&input.inbound);
     }
-    let caller = Caller { now, real_ns, restarted, around };
+    let caller = CallInfo { now, real_ns, restarted, context };
     let mut cx = Cx::new(caller, inbound.zip(packet.as_deref_mut()), sent);
     let result = run(node, &mut cx);
-    let (asked, model_ns) = (cx.asked(), cx.model_ns());
+    let (asked, model_ns) = (cx.request(), cx.model_ns());
     if let Some(packet) = packet {
-        around.origin = packet.header.handed_down();
+        context.origin = packet.header.inherited();
     }
     (result, asked, model_ns)
 }

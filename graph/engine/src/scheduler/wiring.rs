@@ -6,8 +6,8 @@ use std::{
 };
 
 use afferent_graph::{
-    DynNode, Header, Inbound, Joined, OnFull, OpenCx, Outbox, Pool, PortId, PortKind, PortSpec,
-    Resume, Seat, Surroundings, Timestamp,
+    Credit, DynNode, Header, InputInfo, Joined, NodeContext, OnFull, OpenCx, Outbox, Pool, PortId,
+    PortKind, PortSpec, Resume, Timestamp,
 };
 
 use crate::{
@@ -196,7 +196,7 @@ impl Wiring<'_> {
         let receiver = edges[index].to.0;
         let interrupt = self.graph.nodes[receiver].cancelled.then(|| self.interrupt.clone());
         let queue = Queue::new(effective(&edges[index], self.options.clock), interrupt)
-            .with_seats(self.seats(index, &wakers[to.0]))
+            .with_credits(self.credits(index, &wakers[to.0]))
             .leading_back(edges[index].feedback);
         if from.0 == to.0 {
             let input = edges[..index].iter().filter(|other| other.to.0 == receiver).count();
@@ -208,21 +208,21 @@ impl Wiring<'_> {
     }
 
     /// The packets of the edge that may be under way behind it.
-    fn seats(&self, index: usize, receiver: &Arc<Waker>) -> Box<[Seat]> {
+    fn credits(&self, index: usize, receiver: &Arc<Waker>) -> Box<[Credit]> {
         let limit = self.graph.edges[index].in_flight.unwrap_or(0);
         let is_real = self.options.clock == ClockKind::Real;
-        let seat = |_| {
+        let credit = |_| {
             let receiver = receiver.clone();
-            Seat::new(move || receiver.ring())
+            Credit::new(move || receiver.ring())
         };
-        (0..limit).filter(|_| is_real).map(seat).collect()
+        (0..limit).filter(|_| is_real).map(credit).collect()
     }
 
     fn input(&self, index: usize, inlet: Inlet) -> Input {
         let edge = &self.graph.edges[index];
         let end = End { node: edge.to.0, port: edge.to.1, kind: PortKind::Input };
         Input {
-            inbound: Inbound {
+            inbound: InputInfo {
                 port: edge.to.1,
                 name: self.graph.nodes[edge.to.0]
                     .def
@@ -310,7 +310,7 @@ impl Wiring<'_> {
             turn: 0,
             held: None,
             granted: false,
-            around: Surroundings {
+            context: NodeContext {
                 origin: Header::default(),
                 outputs: outputs().map(pool).collect(),
                 joined: Vec::new(),

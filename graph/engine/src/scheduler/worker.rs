@@ -270,7 +270,7 @@ impl Group {
     fn cancel(&mut self, place: usize) {
         let runner = &mut self.runners[place];
         runner.epoch = self.shared.interrupt.answer(runner.place);
-        runner.around.origin.epoch = runner.epoch;
+        runner.context.origin.epoch = runner.epoch;
         runner.stats.interrupts += 1;
         // Its streams may begin anew, also in time: sound that was made ahead is not.
         // What stands in for results of a call that fails is as obsolete as they are.

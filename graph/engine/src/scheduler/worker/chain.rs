@@ -165,9 +165,9 @@ impl Group {
             // A panic leaves the chain: it has to know whose it was.
             *called = receiver;
             let at = packet.header.at;
-            let Runner { outputs, rewinds, around, place: number, .. } = runner;
+            let Runner { outputs, rewinds, context, place: number, .. } = runner;
             let (node, input) = (&mut **node, Some(input));
-            let site = Site { node, input, outputs, rewinds, around, number: *number };
+            let site = Site { node, input, outputs, rewinds, context, number: *number };
             let (result, _, model_ns) =
                 call(site, watch, Some(&mut *packet), true, next, |node, cx| {
                     node.process(cx).map_err(Box::new)
@@ -206,7 +206,7 @@ impl Group {
         let end = self.watch.read(&self.shared.clock).real_ns;
         self.rows.untold_ns[self.receiver] += end - start;
         let last = &mut self.runners[self.receiver];
-        last.count_path(end.saturating_sub(last.around.origin.entered_ns));
+        last.count_path(end.saturating_sub(last.context.origin.entered_ns));
     }
 
     /// What a call needs that went wrong in the lane. Where hops were not timed, it gets the time of
@@ -220,11 +220,11 @@ impl Group {
             mem::swap(packet, sent);
         }
         if let Some((_, packet)) = packet.only() {
-            runner.around.origin = packet.header.handed_down();
+            runner.context.origin = packet.header.inherited();
         }
         packet.clear();
         mem::swap(sent, &mut runner.outbox);
-        let at = runner.around.origin.at;
+        let at = runner.context.origin.at;
         self.hops.push(Hop { place: receiver, ticks, at, model_ns: 0 });
         self.count_hops();
         let runner = &mut self.runners[receiver];
@@ -239,7 +239,7 @@ impl Group {
     fn count_hops(&mut self) {
         let Self { hops, rows, runners, watch, shared, receiver, .. } = self;
         // What is made of a packet keeps its trace.
-        let Header { trace, entered_ns, .. } = runners[*receiver].around.origin;
+        let Header { trace, entered_ns, .. } = runners[*receiver].context.origin;
         let is_sampled = is_sampled(trace);
         let mut start = watch.moment.real_ns;
         let row = start;

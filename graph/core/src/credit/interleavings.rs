@@ -15,10 +15,10 @@ const PACKETS: usize = 5;
 /// How many packets are under way.
 type Aboard = Arc<Mutex<usize>>;
 
-/// What is made of a packet, with the seat of it.
+/// What is made of a packet, with the credit of it.
 struct Made {
     aboard: Arc<Passenger>,
-    flight: Flight,
+    credit: CreditGuard,
 }
 
 /// A packet; dropped with the last that was made of it.
@@ -30,16 +30,16 @@ impl Drop for Passenger {
     }
 }
 
-/// One thread lets packets in, each into a free seat, and waits for one where there is none, as a
+/// One thread lets packets in, each into a free credit, and waits for one where there is none, as a
 /// receiver does; two others work on them and on what was made of them.
 fn fly() {
     let (ring, rung) = channel();
     let ring = Arc::new(Mutex::new(ring));
     let landings = Arc::new(Mutex::new(0));
-    let seats: Vec<_> = (0..SEATS)
+    let credits: Vec<_> = (0..SEATS)
         .map(|_| {
             let (ring, landings) = (ring.clone(), landings.clone());
-            Seat::new(move || {
+            Credit::new(move || {
                 *landings.lock().unwrap() += 1;
                 // Whoever would wait is gone at the end.
                 let _ = ring.lock().unwrap().send(());
@@ -49,11 +49,11 @@ fn fly() {
     let aboard = Aboard::default();
     let (workers, threads): (Vec<_>, Vec<_>) = (0..2)
         .map(|_| {
-            let (send, flights) = channel::<Made>();
+            let (send, packets) = channel::<Made>();
             let work = move || {
-                for Made { aboard, flight } in flights {
-                    let made = Made { aboard, flight: flight.clone() };
-                    drop(flight);
+                for Made { aboard, credit } in packets {
+                    let made = Made { aboard, credit: credit.clone() };
+                    drop(credit);
                     step();
                     drop(made);
                 }
@@ -62,26 +62,26 @@ fn fly() {
         })
         .unzip();
     for packet in 0..PACKETS {
-        let flight = loop {
-            match seats.iter().find_map(Seat::take) {
-                Some(flight) => break flight,
+        let credit = loop {
+            match credits.iter().find_map(Credit::take) {
+                Some(credit) => break credit,
                 // A landing that came before the look is still heard of.
-                None => rung.recv().expect("seats ring"),
+                None => rung.recv().expect("credits ring"),
             }
         };
         *aboard.lock().unwrap() += 1;
         assert!(*aboard.lock().unwrap() <= SEATS);
         let passenger = Arc::new(Passenger(aboard.clone()));
         for worker in workers.iter().take(1 + packet % 2) {
-            let (aboard, flight) = (passenger.clone(), flight.clone());
-            worker.send(Made { aboard, flight }).expect("it works");
+            let (aboard, credit) = (passenger.clone(), credit.clone());
+            worker.send(Made { aboard, credit }).expect("it works");
         }
-        drop((passenger, flight));
+        drop((passenger, credit));
     }
     drop(workers);
     threads.into_iter().for_each(|thread| thread.join().expect("no worker panics"));
-    assert!(seats.iter().all(Seat::is_free));
-    assert_eq!(*landings.lock().unwrap(), PACKETS, "each seat was left once for each packet");
+    assert!(credits.iter().all(Credit::is_free));
+    assert_eq!(*landings.lock().unwrap(), PACKETS, "each credit was left once for each packet");
 }
 
 #[test]
