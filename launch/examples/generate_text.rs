@@ -12,7 +12,7 @@ use std::io::Write;
 use afferent::{
     App,
     runtime::Model,
-    text::{AnswerOptions, Generator, Tokenizer},
+    text::{GenerationOptions, Generator, Tokenizer},
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,8 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tokenizer = Tokenizer::open(tokenizer)?;
     let mut generator = Generator::new(Model::open(model, App::new().models().clone())?)?;
     let prompt = generator.encode(&tokenizer, prompt)?;
-    for piece in generator.answer(&tokenizer, &prompt, &AnswerOptions::default())? {
-        print!("{}", piece?.text);
+    for token in generator.generate(&tokenizer, &prompt, &GenerationOptions::default())? {
+        print!("{}", token?.text);
         std::io::stdout().flush()?;
     }
     println!();

@@ -14,7 +14,7 @@ use afferent::{
     engine::{RunEnd, RunOptions},
     graph::{
         Cx, DynNode, Dynamic, In, Loan, NodeDef, NodeError, NodeFactory, NodeSpec, OnFull, OpenCx,
-        Out, ParamKind, ParamSpec, ParamValue, ParamValues, Payload, PayloadType, PortId, PortKind,
+        Out, ParamKind, ParamSpec, ParamValue, ParamValues, Payload, PayloadType, PortKind,
         PortSpec, Timestamp,
     },
 };
@@ -83,7 +83,7 @@ struct Source {
 
 impl DynNode for Source {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let out = Out::resolved(PortId::at(0), "message");
+        let out = Out::at(0, "message");
         let mut message: Loan<Dynamic> = cx.loan(out);
         message.ty = Some(self.ty.clone());
         message.bytes.resize(16, 1);
@@ -111,7 +111,7 @@ struct Sink {
 
 impl DynNode for Sink {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let message: Option<&Dynamic> = cx.get(In::resolved(PortId::at(0), "message"));
+        let message: Option<&Dynamic> = cx.get(In::at(0, "message"));
         assert_eq!(message.map(Payload::ty), Some(&*self.ty.name));
         self.received.fetch_add(1, Ordering::Relaxed);
         Ok(())
