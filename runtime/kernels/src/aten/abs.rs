@@ -21,8 +21,8 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn abs_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    if let Some(parts) = component_dtype(dtype) {
-        check_dtype(args.out(1)?.dtype(), parts, 1)?;
+    if let Some(component) = component_dtype(dtype) {
+        check_dtype(args.out(1)?.dtype(), component, 1)?;
         return with_complex!(dtype, A => map::<A, 1>(args, 1, |[[re, im]]| {
             [A::from_double(libm::hypot(re.to_double(), im.to_double())), 0.0]
         }));

@@ -19,7 +19,7 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn acosh_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();
-    // `Libm` gives numbers below the domain.
+    // `libm` returns numbers for some `x` below the domain.
     let acosh = floats!(F => |[x]| if x < 1.0 { F::NAN } else { Libm::<F>::acosh(x) });
     call.run(args, 1, acosh)
 }

@@ -38,13 +38,13 @@ fn add_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
         check_dtype(args.out(3)?.dtype(), dtype, 3)?;
         let alpha = args.double(2)?;
         return with_complex!(dtype, A => map::<A, 2>(args, 3, |[a, b]| {
-            add(a, b.map(|part| part * A::from_double(alpha)))
+            add(a, b.map(|component| component * A::from_double(alpha)))
         }));
     }
-    let sum = Pointwise::new(inputs)?.with_unrounded_scalars();
+    let call = Pointwise::new(inputs)?.with_unrounded_scalars();
     let alpha = args.scalar(2)?;
-    let int = integer_scalar(alpha, sum.dtype(), 2)?;
-    sum.run(
+    let int = integer_scalar(alpha, call.dtype(), 2)?;
+    call.run(
         args,
         3,
         numbers!(
@@ -64,7 +64,7 @@ mod tests {
     const ONE: Value = Value::Scalar(Scalar::Int(1));
 
     #[test]
-    fn dtypes_meet() {
+    fn dtypes_are_promoted() {
         let floats = tensor(&[1.0_f32, f32::NAN]);
         check(&KERNELS[0], [floats, tensor(&[2_i64, 3]), ONE], Ok(&[3.0_f32, f32::NAN]));
         check(&KERNELS[0], [tensor(&[200_u8]), tensor(&[100_u8]), ONE], Ok(&[44_u8]));
@@ -75,25 +75,25 @@ mod tests {
     }
 
     #[test]
-    fn a_number_keeps_the_type_of_the_tensor_unless_fractional() {
-        let number = |scalar| [tensor(&[1_i8, 2]), Value::Scalar(scalar), ONE];
-        check(&KERNELS[1], number(Scalar::Int(300)), Ok(&[45_i8, 46]));
-        check(&KERNELS[1], number(Scalar::Double(0.5)), Ok(&[1.5_f32, 2.5]));
+    fn scalars_promote_only_across_categories() {
+        let inputs = |scalar| [tensor(&[1_i8, 2]), Value::Scalar(scalar), ONE];
+        check(&KERNELS[1], inputs(Scalar::Int(300)), Ok(&[45_i8, 46]));
+        check(&KERNELS[1], inputs(Scalar::Double(0.5)), Ok(&[1.5_f32, 2.5]));
         let error = Error::InvalidType { index: 3, found: afferent_core::ScalarType::Char };
-        check::<i8, 3>(&KERNELS[1], number(Scalar::Double(0.5)), Err(error));
+        check::<i8, 3>(&KERNELS[1], inputs(Scalar::Double(0.5)), Err(error));
     }
 
     #[test]
-    fn empty_tensors_may_have_any_other_size() {
+    fn empty_tensors_may_have_huge_sizes() {
         let empty = shaped::<f32>(&[1 << 40, 1 << 40, 0], &[]);
         check(&KERNELS[0], [empty, tensor(&[1_i32]), ONE], Ok::<&[f32], _>(&[]));
     }
 
     #[test]
-    fn alpha_scales_the_second() {
-        let alpha = |scalar| [tensor(&[1_i32]), tensor(&[3_i32]), Value::Scalar(scalar)];
-        check(&KERNELS[0], alpha(Scalar::Int(-2)), Ok(&[-5_i32]));
+    fn alpha_scales_other() {
+        let inputs = |scalar| [tensor(&[1_i32]), tensor(&[3_i32]), Value::Scalar(scalar)];
+        check(&KERNELS[0], inputs(Scalar::Int(-2)), Ok(&[-5_i32]));
         let error = Error::InvalidArgument { index: 2, expected: "an integer for integer results" };
-        check::<i32, 3>(&KERNELS[0], alpha(Scalar::Double(2.0)), Err(error));
+        check::<i32, 3>(&KERNELS[0], inputs(Scalar::Double(2.0)), Err(error));
     }
 }

@@ -41,13 +41,13 @@ fn addmm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<
     let &[rows, inner] = a.sizes() else {
         return Err(Error::InvalidArgument { index: 1, expected: "a matrix" });
     };
-    let &[same, cols] = b.sizes() else {
+    let &[b_rows, cols] = b.sizes() else {
         return Err(Error::InvalidArgument { index: 2, expected: "a matrix" });
     };
-    if same != inner {
+    if b_rows != inner {
         return Err(Error::InvalidArgument {
             index: 2,
-            expected: "as many rows as columns before",
+            expected: "as many rows as `mat1` has columns",
         });
     }
     let beta = T::Acc::from_arg(args.scalar(3)?);
@@ -55,41 +55,40 @@ fn addmm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<
     let addend = broadcast::<T>(&addend, rows, cols)?;
     let mut out = args.out(5)?;
     out.resize(&[rows, cols])?;
-    let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
+    let (a_strides, b_strides, to_strides) = (strides_of(&a), strides_of(&b), out_strides(&out));
     let product = Matmul {
-        a: Matrix { data: elements::<T>(&a)?, row_stride: a_steps[0], col_stride: a_steps[1] },
-        b: Matrix { data: elements(&b)?, row_stride: b_steps[0], col_stride: b_steps[1] },
+        a: Matrix { data: elements::<T>(&a)?, row_stride: a_strides[0], col_stride: a_strides[1] },
+        b: Matrix { data: elements(&b)?, row_stride: b_strides[0], col_stride: b_strides[1] },
         rows,
         inner,
         cols,
         alpha,
         addend: Some((addend, beta)).filter(|_| beta != T::Acc::default()),
     };
-    product.write(cx, elements_mut(&mut out)?, steps[0], steps[1])
+    product.write(cx, elements_mut(&mut out)?, to_strides[0], to_strides[1])
 }
 
-/// The tensor as a matrix of `rows` and `cols`, repeated where its sizes are one.
+/// Broadcasts `tensor`, argument 0, to a `rows` × `cols` matrix.
 fn broadcast<'a, T: Operand>(
     tensor: &TensorView<'a>,
     rows: usize,
     cols: usize,
 ) -> Result<Matrix<'a, T>, Error> {
     let (sizes, strides) = (tensor.sizes(), strides_of(tensor));
-    let step = |from_the_end: usize, wanted: usize| {
-        let Some(dim) = sizes.len().checked_sub(from_the_end) else { return Some(0) };
+    let stride = |dim_from_end: usize, expected: usize| {
+        let Some(dim) = sizes.len().checked_sub(dim_from_end) else { return Some(0) };
         match sizes[dim] {
             1 => Some(0),
-            size => Some(strides[dim]).filter(|_| size == wanted),
+            size => Some(strides[dim]).filter(|_| size == expected),
         }
     };
-    match (step(2, rows), step(1, cols)) {
+    match (stride(2, rows), stride(1, cols)) {
         (Some(row_stride), Some(col_stride)) if sizes.len() <= 2 => {
             Ok(Matrix { data: elements(tensor)?, row_stride, col_stride })
         }
-        _ => Err(Error::InvalidArgument {
-            index: 0,
-            expected: "a shape that broadcasts to the product",
-        }),
+        _ => {
+            Err(Error::InvalidArgument { index: 0, expected: "a shape that broadcasts to [n, m]" })
+        }
     }
 }
 

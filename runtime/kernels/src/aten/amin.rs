@@ -50,12 +50,12 @@ mod tests {
         ];
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
         assert_eq!(out.sizes(), expected.0);
-        let same = |(a, b): (&f32, &f32)| a == b || (a.is_nan() && b.is_nan());
-        assert!(out.data().unwrap().iter().zip(expected.1).all(same), "{:?}", out.data::<f32>());
+        let is_same = |(a, b): (&f32, &f32)| a == b || (a.is_nan() && b.is_nan());
+        assert!(out.data().unwrap().iter().zip(expected.1).all(is_same), "{:?}", out.data::<f32>());
     }
 
     #[test]
-    fn values_with_nan() {
+    fn nan_propagates() {
         check(&[0], true, (&[1, 3], &[1.0, f32::NAN, -7.0]));
         check(&[1], false, (&[2], &[-2.0, f32::NAN]));
         check(&[], false, (&[], &[f32::NAN]));

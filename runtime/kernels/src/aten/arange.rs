@@ -40,7 +40,7 @@ fn arange(args: &mut Args<'_>, index: u8, range: [Scalar; 3]) -> Result<(), Erro
     } else {
         float_len(range.map(Scalar::to_f64))
     };
-    let expected = "a finite range with a step towards its end";
+    let expected = "a finite range with a step toward `end`";
     let len = len.ok_or(Error::InvalidArgument { index: 0, expected })?;
     out.resize(&[len])?;
     let [start, _, step] = range;
@@ -48,8 +48,8 @@ fn arange(args: &mut Args<'_>, index: u8, range: [Scalar; 3]) -> Result<(), Erro
         let data = out.data_mut::<T>()?;
         if dtype.is_float() {
             let (start, step) = (start.to_f64(), step.to_f64());
-            for (at, element) in data.iter_mut().enumerate() {
-                *element = T::from_f64(start + at as f64 * step);
+            for (i, element) in data.iter_mut().enumerate() {
+                *element = T::from_f64(start + i as f64 * step);
             }
         } else {
             let (mut next, step) = (start.to_i64(), step.to_i64());
@@ -64,16 +64,18 @@ fn arange(args: &mut Args<'_>, index: u8, range: [Scalar; 3]) -> Result<(), Erro
 
 fn float_len([start, end, step]: [f64; 3]) -> Option<usize> {
     let len = libm::ceil((end - start) / step);
-    let towards = (step > 0.0 && end >= start) || (step < 0.0 && end <= start);
-    // Beyond 2⁵³ the length is not exact, and no memory holds it.
-    (towards && (0.0..=9e15).contains(&len)).then(|| usize::try_from(len as u64).ok()).flatten()
+    let is_toward_end = (step > 0.0 && end >= start) || (step < 0.0 && end <= start);
+    // Above 2⁵³ the length is not exact, and exceeds any memory.
+    (is_toward_end && (0.0..=9e15).contains(&len))
+        .then(|| usize::try_from(len as u64).ok())
+        .flatten()
 }
 
 fn int_len([start, end, step]: [i64; 3]) -> Option<usize> {
-    let towards = (step > 0 && end >= start) || (step < 0 && end <= start);
+    let is_toward_end = (step > 0 && end >= start) || (step < 0 && end <= start);
     let distance = (i128::from(end) - i128::from(start)).unsigned_abs();
     let len = distance.div_ceil(i128::from(step).unsigned_abs().max(1));
-    towards.then(|| usize::try_from(len).ok()).flatten()
+    is_toward_end.then(|| usize::try_from(len).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -94,16 +96,16 @@ mod tests {
         run([Double(0.0), Double(2.5), Int(1)], Ok((&[3], &[0, 1, 2])));
         run([Int(3), Int(3), Int(1)], Ok((&[0], &[])));
         check(&KERNELS[0], vec![Argument::Scalar(Int(2))], Ok((&[2], &[0, 1])));
-        let expected = "a finite range with a step towards its end";
-        let wrong = Err(Error::InvalidArgument { index: 0, expected });
-        run([Int(0), Int(3), Int(0)], wrong);
-        run([Int(0), Int(3), Int(-1)], wrong);
-        run([Int(0), Double(f64::INFINITY), Int(1)], wrong);
-        run([Int(0), Double(f64::NAN), Int(1)], wrong);
+        let expected = "a finite range with a step toward `end`";
+        let invalid = Err(Error::InvalidArgument { index: 0, expected });
+        run([Int(0), Int(3), Int(0)], invalid);
+        run([Int(0), Int(3), Int(-1)], invalid);
+        run([Int(0), Double(f64::INFINITY), Int(1)], invalid);
+        run([Int(0), Double(f64::NAN), Int(1)], invalid);
     }
 
     #[test]
-    fn integers_of_64_bits_are_exact() {
+    fn i64_ranges_are_exact() {
         assert_eq!(int_len([i64::MIN, i64::MAX, i64::MAX]), Some(3));
         assert_eq!(int_len([i64::MAX - 2, i64::MAX, 1]), Some(2));
         assert_eq!(int_len([i64::MAX, i64::MIN, i64::MIN]), Some(2));

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn first_of_equals() {
+    fn first_of_equal_elements() {
         check(&[1.0, 3.0, 1.0, 2.0, 0.0, 2.0], &[2, 3], Some(1), &[0, 1]);
         check(&[1.0, 3.0, 1.0, 2.0, 0.0, 2.0], &[2, 3], Some(-2), &[0, 1, 0]);
         check(&[1.0, 3.0, 1.0, 2.0, 0.0, 2.0], &[2, 3], None, &[4]);

@@ -28,11 +28,11 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn as_strided_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let (sizes, strides) = (sizes_arg(args, 1)?, sizes_arg(args, 2)?);
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let offset = usize::try_from(args.opt_int(3)?.unwrap_or(0));
-    let offset = offset.map_err(|_| wrong(3, "an offset that is not negative"))?;
+    let offset = offset.map_err(|_| invalid(3, "an offset that is not negative"))?;
     if sizes.len() != strides.len() {
-        return Err(wrong(2, "as many strides as sizes"));
+        return Err(invalid(2, "as many strides as sizes"));
     }
     if !sizes.contains(&0) {
         let mut pairs = sizes.iter().zip(strides.iter());
@@ -40,7 +40,7 @@ fn as_strided_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
             last.checked_add((size - 1).checked_mul(stride)?)
         });
         if last.is_none_or(|last| last >= input.numel()) {
-            return Err(wrong(2, "strides that stay inside the tensor"));
+            return Err(invalid(2, "a view within the tensor"));
         }
     }
     materialize(&mut args.out(4)?, 4, &input, &StridedView { sizes, strides, offset })
@@ -67,10 +67,10 @@ mod tests {
         run(&[2, 2], &[1, 2], 1, Ok((&[2, 2], &[1, 3, 2, 4])));
         run(&[3], &[0], 5, Ok((&[3], &[5, 5, 5])));
         run(&[0], &[9], 9, Ok((&[0], &[])));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(&[2], &[5], 1, wrong(2, "strides that stay inside the tensor"));
-        run(&[i64::MAX, 9], &[i64::MAX, 1], 1, wrong(2, "strides that stay inside the tensor"));
-        run(&[1], &[], 0, wrong(2, "as many strides as sizes"));
-        run(&[1], &[1], -1, wrong(3, "an offset that is not negative"));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[2], &[5], 1, invalid(2, "a view within the tensor"));
+        run(&[i64::MAX, 9], &[i64::MAX, 1], 1, invalid(2, "a view within the tensor"));
+        run(&[1], &[], 0, invalid(2, "as many strides as sizes"));
+        run(&[1], &[1], -1, invalid(3, "an offset that is not negative"));
     }
 }

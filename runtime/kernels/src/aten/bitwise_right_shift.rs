@@ -37,9 +37,9 @@ pub(crate) const KERNELS: &[Kernel] = &[
 fn bitwise_right_shift_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let inputs = [Input::arg(args, 0)?, Input::arg(args, 1)?];
     let call = Pointwise::new(inputs)?.reject_float()?.reject_bool()?;
-    let bits = 8 * call.dtype().size() as i64;
-    // The amount that leaves nothing but the sign.
-    let last = bits - i64::from(!is_unsigned(call.dtype()));
+    let bit_width = 8 * call.dtype().size() as i64;
+    // Shifting by `last` leaves only the sign bit.
+    let last = bit_width - i64::from(!is_unsigned(call.dtype()));
     let shifts = 0..last;
     let last = last.min(63);
     call.run(args, 2, integers!(|[a, b]| if shifts.contains(&b) { a >> b } else { a >> last }))

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_refused() {
+    fn float_is_rejected() {
         let error = Error::InvalidType { index: 0, found: ScalarType::Float };
         check::<f32, 2>(&KERNELS[0], [tensor(&[1.0_f32]), tensor(&[1_i32])], Err(error));
     }

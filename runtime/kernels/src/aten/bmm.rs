@@ -27,15 +27,16 @@ fn bmm_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error>
     let dtype = args.tensor(0)?.dtype();
     check_dtype(args.tensor(1)?.dtype(), dtype, 1)?;
     check_dtype(args.out(2)?.dtype(), dtype, 2)?;
-    let sizes = sizes(args)?;
+    let sizes = resize_out(args)?;
     if common_complex(&[dtype]).is_some() {
         return with_complex!(dtype, A => complex::bmm::<A>(args, sizes));
     }
     with_operand!(dtype, 0, T => bmm::<T>(cx, args, sizes))
 }
 
-/// Rows, inner size and columns of the matrices, after the output got its sizes.
-fn sizes(args: &mut Args<'_>) -> Result<[usize; 3], Error> {
+/// Checks the sizes and resizes the output. Returns the rows, inner size and columns of the
+/// matrices.
+fn resize_out(args: &mut Args<'_>) -> Result<[usize; 3], Error> {
     let (a, b) = (args.tensor(0)?, args.tensor(1)?);
     let &[batch, rows, inner] = a.sizes() else {
         return Err(Error::InvalidArgument { index: 0, expected: "a batch of matrices" });
@@ -46,7 +47,7 @@ fn sizes(args: &mut Args<'_>) -> Result<[usize; 3], Error> {
     if (b_batch, b_rows) != (batch, inner) {
         return Err(Error::InvalidArgument {
             index: 1,
-            expected: "matrices that fit those before",
+            expected: "a batch of matrices that matches `self`",
         });
     }
     let mut out = args.out(2)?;
@@ -64,23 +65,23 @@ fn bmm<T: Operand>(
     if out.numel() == 0 {
         return Ok(());
     }
-    let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
+    let (a_strides, b_strides, to_strides) = (strides_of(&a), strides_of(&b), out_strides(&out));
     let (a, b, out) = (elements::<T>(&a)?, elements(&b)?, elements_mut(&mut out)?);
-    let outside = Error::Internal { reason: "batches lie inside their tensors" };
+    let out_of_bounds = Error::Internal { reason: "a matrix is out of bounds" };
     for item in 0..batch {
-        let a = a.get(item * a_steps[0]..).ok_or(outside)?;
-        let b = b.get(item * b_steps[0]..).ok_or(outside)?;
+        let a = a.get(item * a_strides[0]..).ok_or(out_of_bounds)?;
+        let b = b.get(item * b_strides[0]..).ok_or(out_of_bounds)?;
         let product = Matmul {
-            a: Matrix { data: a, row_stride: a_steps[1], col_stride: a_steps[2] },
-            b: Matrix { data: b, row_stride: b_steps[1], col_stride: b_steps[2] },
+            a: Matrix { data: a, row_stride: a_strides[1], col_stride: a_strides[2] },
+            b: Matrix { data: b, row_stride: b_strides[1], col_stride: b_strides[2] },
             rows,
             inner,
             cols,
             alpha: T::Acc::ONE,
             addend: None,
         };
-        let out = out.get_mut(item * steps[0]..).ok_or(outside)?;
-        product.write(cx, out, steps[1], steps[2])?;
+        let out = out.get_mut(item * to_strides[0]..).ok_or(out_of_bounds)?;
+        product.write(cx, out, to_strides[1], to_strides[2])?;
     }
     Ok(())
 }
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn no_columns_of_many_rows() {
+    fn empty_output_with_huge_sizes() {
         for dtype in [ScalarType::Float, ScalarType::ComplexFloat] {
             let a = Tensor::zeros(dtype, &[1 << 40, 1 << 40, 0]);
             let b = Tensor::zeros(dtype, &[1 << 40, 0, 0]);

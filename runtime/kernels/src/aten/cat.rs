@@ -21,40 +21,40 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::cat.out", &[Arg::TensorList, Arg::Int, Arg::Out], cat)];
 
 fn cat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let wrong = |expected| Error::InvalidArgument { index: 0, expected };
+    let invalid = |expected| Error::InvalidArgument { index: 0, expected };
     let tensors = args.tensor_list(0)?;
-    let mut joined: Option<(Dims, usize)> = None;
+    let mut concatenated: Option<(Dims, usize)> = None;
     for item in 0..tensors.len() {
         let tensor = tensors.get(item)?;
         if is_skipped(&tensor) {
             continue;
         }
         let sizes = tensor.sizes();
-        let Some((all, dim)) = &mut joined else {
+        let Some((total, dim)) = &mut concatenated else {
             let dim = existing_dim_arg(args, 1, tensor.rank())?;
-            let sizes = Dims::new(sizes).ok_or(wrong("at most 16 dimensions"))?;
-            joined = Some((sizes, dim));
+            let sizes = Dims::new(sizes).ok_or(invalid("at most 16 dimensions"))?;
+            concatenated = Some((sizes, dim));
             continue;
         };
-        let (before, dim) = (all[*dim], *dim);
-        all[dim] = sizes.get(dim).copied().unwrap_or(0);
-        if **all != *sizes {
-            return Err(wrong("tensors whose sizes differ in one dimension only"));
+        let (size_so_far, dim) = (total[*dim], *dim);
+        total[dim] = sizes.get(dim).copied().unwrap_or(0);
+        if **total != *sizes {
+            return Err(invalid("tensors whose sizes differ only in `dim`"));
         }
-        all[dim] = all[dim].checked_add(before).ok_or(wrong("tensors that fit memory"))?;
+        total[dim] = total[dim].checked_add(size_so_far).ok_or(invalid("smaller tensors"))?;
     }
     if tensors.is_empty() {
-        return Err(wrong("at least one tensor"));
+        return Err(invalid("at least one tensor"));
     }
     let mut out = args.out(2)?;
-    let Some((sizes, dim)) = joined else { return out.resize(&[0]) };
+    let Some((sizes, dim)) = concatenated else { return out.resize(&[0]) };
     out.resize(&sizes)?;
-    let whole = StridedView::of_out(&out);
+    let out_view = StridedView::of_out(&out);
     let mut start = 0;
     for item in 0..tensors.len() {
         let tensor = tensors.get(item)?;
         if !is_skipped(&tensor) {
-            let mut view = whole;
+            let mut view = out_view;
             let len = tensor.sizes()[dim];
             view.slice(dim, start, len, 1);
             copy_view(&mut out, &view, &tensor, &StridedView::of(&tensor))?;
@@ -64,7 +64,7 @@ fn cat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether `tensor` is one of those without elements that join whatever the others are.
+/// Returns true for tensors of shape `[0]`, which `cat` accepts next to any other shape.
 fn is_skipped(tensor: &TensorView<'_>) -> bool {
     *tensor.sizes() == [0]
 }
@@ -88,15 +88,15 @@ mod tests {
         run(&[&a, &b], 1, Ok((&[2, 3], &[0, 1, 0, 2, 3, 1])));
         run(&[&b, &iota(&[0]), &b], -2, Ok((&[4, 1], &[0, 1, 0, 1])));
         run(&[&iota(&[0]), &iota(&[0])], 5, Ok((&[0], &[])));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(&[&a, &b], 0, wrong(0, "tensors whose sizes differ in one dimension only"));
-        run(&[&a, &iota(&[2])], 1, wrong(0, "tensors whose sizes differ in one dimension only"));
-        run(&[&a], 2, wrong(1, "a dimension of the tensor"));
-        run(&[], 0, wrong(0, "at least one tensor"));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[&a, &b], 0, invalid(0, "tensors whose sizes differ only in `dim`"));
+        run(&[&a, &iota(&[2])], 1, invalid(0, "tensors whose sizes differ only in `dim`"));
+        run(&[&a], 2, invalid(1, "a dimension of the tensor"));
+        run(&[], 0, invalid(0, "at least one tensor"));
     }
 
     #[test]
-    fn elements_are_converted() {
+    fn elements_are_cast() {
         let (a, b) = (Tensor::from_slice(&[1.5_f32]), Tensor::from_slice(&[7_u8]));
         run(&[&a, &b], 0, Ok((&[2], &[1, 7])));
     }

@@ -36,20 +36,20 @@ fn cdist_forward_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
 
 fn cdist<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let (a, b, p) = (args.tensor(0)?, args.tensor(1)?, args.double(2)?);
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let &[ref a_batch @ .., rows, len] = a.sizes() else {
-        return Err(wrong(0, "a list of vectors"));
+        return Err(invalid(0, "a tensor [..., vectors, elements]"));
     };
     let &[ref b_batch @ .., cols, b_len] = b.sizes() else {
-        return Err(wrong(1, "a list of vectors"));
+        return Err(invalid(1, "a tensor [..., vectors, elements]"));
     };
     if b_len != len {
-        return Err(wrong(1, "vectors as long as those before"));
+        return Err(invalid(1, "vectors of the length of those of `x1`"));
     }
     if p.is_nan() || p < 0.0 {
-        return Err(wrong(2, "a number that is not negative"));
+        return Err(invalid(2, "a number that is not negative"));
     }
-    let batch = broadcast_shapes(a_batch, b_batch).ok_or(wrong(1, "sizes that broadcast"))?;
+    let batch = broadcast_shapes(a_batch, b_batch).ok_or(invalid(1, "sizes that broadcast"))?;
     let mut sizes = batch;
     sizes.push(rows)?;
     sizes.push(cols)?;
@@ -58,30 +58,32 @@ fn cdist<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     if out.numel() == 0 {
         return Ok(());
     }
-    let (a_steps, b_steps, to) = (strides_of(&a), strides_of(&b), out_strides(&out));
+    let (a_strides, b_strides) = (strides_of(&a), strides_of(&b));
+    let to_strides = out_strides(&out);
     let mut loops = LoopNest::new();
     for (dim, &size) in batch.iter().enumerate() {
-        let steps =
-            [repeated(&a, &a_steps, dim, batch.len()), repeated(&b, &b_steps, dim, batch.len())];
-        loops.push(size, [steps[0], steps[1], to[dim]])?;
+        let a_stride = batch_stride(&a, &a_strides, dim, batch.len());
+        let b_stride = batch_stride(&b, &b_strides, dim, batch.len());
+        loops.push(size, [a_stride, b_stride, to_strides[dim]])?;
     }
     let (a_rank, b_rank, rank) = (a.rank(), b.rank(), sizes.len());
-    loops.push(rows, [a_steps[a_rank - 2], 0, to[rank - 2]])?;
-    loops.push(cols, [0, b_steps[b_rank - 2], to[rank - 1]])?;
+    loops.push(rows, [a_strides[a_rank - 2], 0, to_strides[rank - 2]])?;
+    loops.push(cols, [0, b_strides[b_rank - 2], to_strides[rank - 1]])?;
     let (a, b) = (Reader::<A>::new(a, 0)?, Reader::<A>::new(b, 1)?);
     let mut out = Writer::new(&mut out, 4)?;
-    loops.for_each([0; 3], |[a_at, b_at, to]| {
-        let a = Vector { data: &a, start: a_at, stride: a_steps[a_rank - 1] };
-        let b = Vector { data: &b, start: b_at, stride: b_steps[b_rank - 1] };
+    loops.for_each([0; 3], |[a_offset, b_offset, to]| {
+        let a = Vector { data: &a, start: a_offset, stride: a_strides[a_rank - 1] };
+        let b = Vector { data: &b, start: b_offset, stride: b_strides[b_rank - 1] };
         out.set(to, distance(a, b, len, p));
     });
     Ok(())
 }
 
-/// The step of a list of vectors in dimension `dim` of `rank` common ones; zero where it repeats.
-fn repeated(x: &TensorView<'_>, strides: &Dims, dim: usize, rank: usize) -> usize {
-    let own = (dim + x.rank() - 2).checked_sub(rank);
-    own.filter(|&dim| x.sizes()[dim] != 1).map_or(0, |dim| strides[dim])
+/// Stride of `x` in dimension `dim` of the `batch_rank` broadcast batch dimensions; zero where `x`
+/// is broadcast.
+fn batch_stride(x: &TensorView<'_>, strides: &Dims, dim: usize, batch_rank: usize) -> usize {
+    let x_dim = (dim + x.rank() - 2).checked_sub(batch_rank);
+    x_dim.filter(|&dim| x.sizes()[dim] != 1).map_or(0, |dim| strides[dim])
 }
 
 #[cfg(test)]

@@ -36,19 +36,19 @@ pub(crate) const KERNELS: &[Kernel] = &[
 fn clamp_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = Input::arg(args, 0)?;
     match (Input::opt_arg(args, 1)?, Input::opt_arg(args, 2)?) {
-        (None, None) => Err(Error::InvalidArgument { index: 1, expected: "a limit" }),
+        (None, None) => Err(Error::InvalidArgument { index: 1, expected: "`min` or `max`" }),
         (Some(min), None) => {
-            let call = checked([x, min], [(1, min)])?;
-            let raise = numbers!(|[x, min]| nan_max(x, min), F => |[x, min]| nan_max(x, min));
-            call.run(args, 3, raise)
+            let call = bounded([x, min], [(1, min)])?;
+            let clamp_min = numbers!(|[x, min]| nan_max(x, min), F => |[x, min]| nan_max(x, min));
+            call.run(args, 3, clamp_min)
         }
         (None, Some(max)) => {
-            let call = checked([x, max], [(2, max)])?;
-            let lower = numbers!(|[x, max]| nan_min(x, max), F => |[x, max]| nan_min(x, max));
-            call.run(args, 3, lower)
+            let call = bounded([x, max], [(2, max)])?;
+            let clamp_max = numbers!(|[x, max]| nan_min(x, max), F => |[x, max]| nan_min(x, max));
+            call.run(args, 3, clamp_max)
         }
         (Some(min), Some(max)) => {
-            let call = checked([x, min, max], [(1, min), (2, max)])?;
+            let call = bounded([x, min, max], [(1, min), (2, max)])?;
             let clamp = numbers!(
                 |[x, min, max]| nan_min(nan_max(x, min), max),
                 F => |[x, min, max]| nan_min(nan_max(x, min), max)
@@ -58,19 +58,21 @@ fn clamp_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     }
 }
 
-/// A call of the argument 0 and `limits`, with their places; the common dtype can hold the numbers
-/// among them.
-fn checked<'a, const K: usize, const L: usize>(
+/// Pointwise call on `self` and `bounds`, each with its argument index.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for a scalar bound that the common dtype cannot represent.
+fn bounded<'a, const K: usize, const L: usize>(
     inputs: [Input<'a>; K],
-    limits: [(u8, Input<'a>); L],
+    bounds: [(u8, Input<'a>); L],
 ) -> Result<Pointwise<'a, K>, Error> {
-    let mut places = [0; K];
-    for (place, (index, _)) in places.iter_mut().skip(1).zip(limits) {
-        *place = index;
+    let mut indices = [0; K];
+    for (to, (index, _)) in indices.iter_mut().skip(1).zip(bounds) {
+        *to = index;
     }
-    let call = Pointwise::new(inputs)?.at_args(places);
-    for (index, limit) in limits {
-        if let Input::Scalar(scalar) = limit {
+    let call = Pointwise::new(inputs)?.at_args(indices);
+    for (index, bound) in bounds {
+        if let Input::Scalar(scalar) = bound {
             check_range(scalar, call.dtype(), index)?;
         }
     }
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn scalar_bounds() {
         let x = || tensor(&[-2.0_f32, 0.5, 2.0, f32::NAN]);
         check(&KERNELS[0], [x(), number(-1.0), number(1.0)], Ok(&[-1.0_f32, 0.5, 1.0, f32::NAN]));
         check(&KERNELS[0], [x(), number(0.0), Value::None], Ok(&[0.0_f32, 0.5, 2.0, f32::NAN]));
@@ -99,16 +101,16 @@ mod tests {
     }
 
     #[test]
-    fn tensors() {
+    fn tensor_bounds() {
         let (x, min) = (shaped(&[2, 1], &[1_i32, 4]), tensor(&[2_i64, 3]));
         check(&KERNELS[1], [x, min, tensor(&[3_i32])], Ok(&[2_i64, 3, 3, 3]));
     }
 
     #[test]
-    fn bad_limits() {
+    fn invalid_bounds_are_rejected() {
         let error = |index, expected| Err(Error::InvalidArgument { index, expected });
         let x = || tensor(&[1_u8]);
-        check::<u8, 3>(&KERNELS[0], [x(), Value::None, Value::None], error(1, "a limit"));
+        check::<u8, 3>(&KERNELS[0], [x(), Value::None, Value::None], error(1, "`min` or `max`"));
         let max = Value::Scalar(Scalar::Int(300));
         let range = error(2, "a number that the dtype can represent");
         check::<u8, 3>(&KERNELS[0], [x(), Value::None, max], range);

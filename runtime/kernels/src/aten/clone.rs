@@ -14,15 +14,15 @@ use afferent_core::{Arg, Kernel};
 
 use crate::shared::strided_view::clone_arg;
 
-const PLAIN: &[Arg] = &[Arg::Tensor, Arg::Out];
+const ARGS: &[Arg] = &[Arg::Tensor, Arg::Out];
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::clone.out", &[Arg::Tensor, Arg::Ignored, Arg::Out], |_, args| {
         clone_arg(args, 2)
     }),
-    Kernel::new("aten::alias_copy.out", PLAIN, |_, args| clone_arg(args, 1)),
-    Kernel::new("aten::detach_copy.out", PLAIN, |_, args| clone_arg(args, 1)),
-    Kernel::new("aten::lift_fresh_copy.out", PLAIN, |_, args| clone_arg(args, 1)),
+    Kernel::new("aten::alias_copy.out", ARGS, |_, args| clone_arg(args, 1)),
+    Kernel::new("aten::detach_copy.out", ARGS, |_, args| clone_arg(args, 1)),
+    Kernel::new("aten::lift_fresh_copy.out", ARGS, |_, args| clone_arg(args, 1)),
 ];
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_stay_when_the_layout_changes() {
+    fn dim_order_of_out_is_kept() {
         let x = iota(&[2, 2]);
         let mut out = Tensor::zeros(ScalarType::Int, &[2, 2]);
         out.set_dim_order(&[1, 0]).unwrap();

@@ -33,7 +33,7 @@ fn constant_pad_nd(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     let mut out = args.out(3)?;
     check_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(&sizes)?;
-    // Where every position is copied, nothing remains to be filled.
+    // Without padding, all elements are copied and none is filled.
     if segments.iter().zip(sizes.iter()).any(|(segments, &size)| segments[0].len < size) {
         fill(out.bytes_mut()?, input.dtype(), value)?;
     }
@@ -59,10 +59,10 @@ mod tests {
         run(&[], Ok((&[2, 2], &[0, 1, 2, 3])));
         run(&[-1, 1], Ok((&[2, 2], &[1, 9, 3, 9])));
         run(&[0, 0, -2, 1], Ok((&[1, 2], &[9, 9])));
-        let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
-        run(&[1], wrong("a pair of paddings for each of the last dimensions"));
-        run(&[0; 6], wrong("a pair of paddings for each of the last dimensions"));
-        run(&[-3, 9], wrong("padding that the size and the mode allow"));
-        run(&[i64::MIN, i64::MAX], wrong("padding that the size and the mode allow"));
+        let invalid = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        run(&[1], invalid("a pair of paddings for each of the last dimensions"));
+        run(&[0; 6], invalid("a pair of paddings for each of the last dimensions"));
+        run(&[-3, 9], invalid("padding that the size and the mode allow"));
+        run(&[i64::MIN, i64::MAX], invalid("padding that the size and the mode allow"));
     }
 }

@@ -57,33 +57,34 @@ fn convolution_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<()
 fn convolution<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (g, sizes) = conv::geometry(args, 0)?;
     if args.opt_tensor(2)?.is_some_and(|bias| *bias.sizes() != [sizes[1]]) {
-        let expected = "a number for each output channel";
+        let expected = "one element per output channel";
         return Err(Error::InvalidArgument { index: 2, expected });
     }
-    let (tensors, is_transposed) = (Operands::<T>::new(args)?, args.bool(6)?);
+    let (operands, is_transposed) = (Operands::<T>::new(args)?, args.bool(6)?);
     let mut out = args.out(9)?;
     out.resize(&sizes)?;
     if out.numel() == 0 {
         return Ok(());
     }
-    let to = conv::out_steps(&out);
+    let to_strides = conv::out_steps(&out);
     let out = elements_mut(&mut out)?;
-    if !is_transposed && let Some(written) = simd::conv::try_convolution(cx, &g, &tensors, out, to)
+    if !is_transposed
+        && let Some(written) = simd::conv::try_convolution(cx, &g, &operands, out, to_strides)
     {
         return written;
     }
     if is_transposed {
-        direct::transposed(&g, &tensors, out, to);
+        direct::transposed(&g, &operands, out, to_strides);
     } else if g.in_channels == 1
         && g.out_channels == 1
         && g.groups > 1
-        && (tensors.x_strides.channel, to.channel) == (1, 1)
+        && (operands.x_strides.channel, to_strides.channel) == (1, 1)
     {
-        direct::channels_last_depthwise(cx, &g, &tensors, out, to)?;
-    } else if g.out_channels >= 4 && im2col::supports(&g, &tensors, to) {
-        im2col::forward(cx, &g, &tensors, out, to)?;
+        direct::channels_last_depthwise(cx, &g, &operands, out, to_strides)?;
+    } else if g.out_channels >= 4 && im2col::supports(&g, &operands, to_strides) {
+        im2col::forward(cx, &g, &operands, out, to_strides)?;
     } else {
-        direct::forward(&g, &tensors, out, to);
+        direct::forward(&g, &operands, out, to_strides);
     }
     Ok(())
 }
@@ -94,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    struct Settings {
+    struct Params {
         stride: i64,
         padding: i64,
         dilation: i64,
@@ -102,10 +103,10 @@ mod tests {
         groups: i64,
     }
 
-    const PLAIN: Settings =
-        Settings { stride: 1, padding: 0, dilation: 1, transposed: false, groups: 1 };
+    const DEFAULT: Params =
+        Params { stride: 1, padding: 0, dilation: 1, transposed: false, groups: 1 };
 
-    fn run(x: &Tensor, weight: &Tensor, s: &Settings) -> Result<Tensor, Error> {
+    fn run(x: &Tensor, weight: &Tensor, s: &Params) -> Result<Tensor, Error> {
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
         let mut arguments = [
             Argument::Tensor(x),
@@ -123,13 +124,14 @@ mod tests {
         Ok(out)
     }
 
-    /// One input channel 1, 2, 3, 4 and a kernel 1, 10 for each of `channels` outputs.
+    /// Convolves the input 1, 2, 3, 4 (one channel) with the kernel 1, 10 for each of `channels`
+    /// output channels.
     #[track_caller]
-    fn check(channels: usize, settings: &Settings, expected: &[f32]) {
+    fn check(channels: usize, params: &Params, expected: &[f32]) {
         let x = Tensor::new(&[1, 1, 4], &[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
         let weight = [1.0_f32, 10.0].repeat(channels);
-        let sizes = if settings.transposed { [1, channels, 2] } else { [channels, 1, 2] };
-        let out = run(&x, &Tensor::new(&sizes, &weight).unwrap(), settings).unwrap();
+        let sizes = if params.transposed { [1, channels, 2] } else { [channels, 1, 2] };
+        let out = run(&x, &Tensor::new(&sizes, &weight).unwrap(), params).unwrap();
         assert_eq!(out.sizes(), [1, channels, expected.len()]);
         assert_eq!(out.data::<f32>().unwrap(), expected.repeat(channels));
     }
@@ -137,40 +139,40 @@ mod tests {
     #[test]
     fn values() {
         for channels in [1, 5] {
-            check(channels, &PLAIN, &[21.0, 32.0, 43.0]);
-            check(channels, &Settings { padding: 1, ..PLAIN }, &[10.0, 21.0, 32.0, 43.0, 4.0]);
-            check(channels, &Settings { stride: 2, padding: 1, ..PLAIN }, &[10.0, 32.0, 4.0]);
-            check(channels, &Settings { dilation: 3, ..PLAIN }, &[41.0]);
-            let transposed = Settings { transposed: true, ..PLAIN };
+            check(channels, &DEFAULT, &[21.0, 32.0, 43.0]);
+            check(channels, &Params { padding: 1, ..DEFAULT }, &[10.0, 21.0, 32.0, 43.0, 4.0]);
+            check(channels, &Params { stride: 2, padding: 1, ..DEFAULT }, &[10.0, 32.0, 4.0]);
+            check(channels, &Params { dilation: 3, ..DEFAULT }, &[41.0]);
+            let transposed = Params { transposed: true, ..DEFAULT };
             check(channels, &transposed, &[1.0, 12.0, 23.0, 34.0, 40.0]);
             let expected = [1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0];
-            check(channels, &Settings { stride: 2, ..transposed }, &expected);
+            check(channels, &Params { stride: 2, ..transposed }, &expected);
         }
     }
 
     #[test]
-    fn what_is_passed_over_takes_no_memory() {
-        check(1, &Settings { stride: 1 << 29, padding: 1, ..PLAIN }, &[10.0]);
-        let far = Settings { padding: 1 << 28, dilation: 1 << 29, ..PLAIN };
-        check(1, &far, &[0.0; 4]);
+    fn large_strides_and_dilations_need_no_memory() {
+        check(1, &Params { stride: 1 << 29, padding: 1, ..DEFAULT }, &[10.0]);
+        let large = Params { padding: 1 << 28, dilation: 1 << 29, ..DEFAULT };
+        check(1, &large, &[0.0; 4]);
     }
 
     #[test]
-    fn hostile_settings_are_refused() {
+    fn invalid_parameters_are_rejected() {
         let x = Tensor::zeros(ScalarType::Float, &[1, 2, 4]);
         let weight = Tensor::zeros(ScalarType::Float, &[2, 2, 2]);
-        for settings in [
-            Settings { stride: 0, ..PLAIN },
-            Settings { padding: -1, ..PLAIN },
-            Settings { dilation: i64::MIN, ..PLAIN },
-            Settings { dilation: i64::MAX, ..PLAIN },
-            Settings { padding: i64::MAX, ..PLAIN },
-            Settings { groups: 0, ..PLAIN },
-            Settings { groups: 2, ..PLAIN },
-            Settings { stride: i64::MAX, transposed: true, ..PLAIN },
-            Settings { padding: 9, transposed: true, ..PLAIN },
+        for params in [
+            Params { stride: 0, ..DEFAULT },
+            Params { padding: -1, ..DEFAULT },
+            Params { dilation: i64::MIN, ..DEFAULT },
+            Params { dilation: i64::MAX, ..DEFAULT },
+            Params { padding: i64::MAX, ..DEFAULT },
+            Params { groups: 0, ..DEFAULT },
+            Params { groups: 2, ..DEFAULT },
+            Params { stride: i64::MAX, transposed: true, ..DEFAULT },
+            Params { padding: 9, transposed: true, ..DEFAULT },
         ] {
-            assert!(run(&x, &weight, &settings).is_err());
+            assert!(run(&x, &weight, &params).is_err());
         }
     }
 }

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn gradients_of_another_size_are_refused() {
+    fn mismatched_grad_output_is_rejected() {
         assert!(run(&[1.0], 1, false).is_err());
         assert!(run(&[1.0], 0, false).is_err());
     }

@@ -42,16 +42,16 @@ fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     let slices = DimSlices::new(&x, &out, dim)?;
     if out.dtype().is_float() {
         let (x, mut out) = (Reader::<f64>::new(x, 0)?, Writer::new(&mut out, 3)?);
-        slices.for_each(|at| run(&x, &mut out, at, &slices));
+        slices.for_each(|at| cumsum_slice(&x, &mut out, at, &slices));
     } else {
         let (x, mut out) = (Reader::<i64>::new(x, 0)?, Writer::new(&mut out, 3)?);
-        slices.for_each(|at| run(&x, &mut out, at, &slices));
+        slices.for_each(|at| cumsum_slice(&x, &mut out, at, &slices));
     }
     Ok(())
 }
 
-/// Adds up the line that begins at `from` and writes every partial sum.
-fn run<A: Accumulator>(
+/// Writes the cumulative sum of the slice at offset `from` to the slice at offset `to`.
+fn cumsum_slice<A: Accumulator>(
     x: &Reader<'_, A>,
     out: &mut Writer<'_, A>,
     [from, mut to]: [usize; 2],

@@ -31,14 +31,14 @@ fn diagonal_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     let rows = existing_dim_arg(args, 2, input.rank())?;
     let columns = existing_dim_arg(args, 3, input.rank())?;
     if rows == columns {
-        return Err(Error::InvalidArgument { index: 3, expected: "another dimension than dim1" });
+        return Err(Error::InvalidArgument { index: 3, expected: "a dimension other than `dim1`" });
     }
     let mut view = StridedView::of(&input);
     let skip = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
-    let skipped = if offset < 0 { rows } else { columns };
-    let kept = view.sizes[skipped].saturating_sub(skip);
-    let skip = if kept == 0 { 0 } else { skip };
-    view.slice(skipped, skip, kept, 1);
+    let skip_dim = if offset < 0 { rows } else { columns };
+    let rest = view.sizes[skip_dim].saturating_sub(skip);
+    let skip = if rest == 0 { 0 } else { skip };
+    view.slice(skip_dim, skip, rest, 1);
     let len = view.sizes[rows].min(view.sizes[columns]);
     let stride = view.strides[rows].wrapping_add(view.strides[columns]);
     view.select(rows.max(columns), 0);
@@ -67,7 +67,7 @@ mod tests {
         run(-1, 0, 1, Ok((&[1], &[3])));
         run(1, 1, 0, Ok((&[1], &[3])));
         run(i64::MIN, 0, -1, Ok((&[0], &[])));
-        let expected = "another dimension than dim1";
+        let expected = "a dimension other than `dim1`";
         run(0, 1, -1, Err(Error::InvalidArgument { index: 3, expected }));
     }
 }

@@ -43,12 +43,12 @@ fn div_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
         check_dtype(args.out(2)?.dtype(), dtype, 2)?;
         return with_complex!(dtype, A => map::<A, 2>(args, 2, |[a, b]| div(a, b)));
     }
-    exact(args, 2)
+    true_divide(args, 2)
 }
 
 fn div_mode_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(mode) = args.opt_str(2)? else {
-        return exact(args, 3);
+        return true_divide(args, 3);
     };
     let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?.reject_bool()?;
     let zero = ZeroDivisor::default();
@@ -77,7 +77,7 @@ fn div_mode_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
     zero.check()
 }
 
-fn exact(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
+fn true_divide(args: &mut Args<'_>, out: usize) -> Result<(), Error> {
     let inputs = [Input::arg(args, 0)?, Input::arg(args, 1)?];
     let call = Pointwise::new(inputs)?.promoting_ints_to_float().with_unrounded_scalars();
     call.run(args, out, floats!(F => |[a, b]| a / b))
@@ -91,7 +91,7 @@ mod tests {
     use crate::shared::pointwise::testing::{Value, check, tensor};
 
     #[test]
-    fn quotients_are_floats() {
+    fn integers_are_promoted_to_float() {
         check(
             &KERNELS[0],
             [tensor(&[7_i32, -1]), tensor(&[2_i32, 0])],
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding() {
+    fn rounding_modes() {
         let check = |mode, expected: [i32; 2]| {
             let (a, b) = (tensor(&[7_i32, -7]), tensor(&[2_i32, 2]));
             check(&KERNELS[2], [a, b, Value::Str(mode)], Ok(&expected));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments() {
+    fn invalid_arguments_are_rejected() {
         let error = |index, expected| Error::InvalidArgument { index, expected };
         let call = |other, mode| [tensor(&[1_i32]), Value::Scalar(Scalar::Int(other)), mode];
         let zero = error(1, "no integer divisor that is zero");

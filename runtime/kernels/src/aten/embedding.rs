@@ -30,37 +30,38 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn embedding_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (weight, indices) = (args.tensor(0)?, args.tensor(1)?);
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
-    let &[rows, len] = weight.sizes() else { return Err(wrong(0, "a matrix")) };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
+    let &[rows, row_len] = weight.sizes() else { return Err(invalid(0, "a matrix")) };
     if !matches!(indices.dtype(), ScalarType::Int | ScalarType::Long) {
         return Err(Error::InvalidType { index: 1, found: indices.dtype() });
     }
     let reader = Reader::<i64>::new(indices, 1)?;
-    let row_at = |at| usize::try_from(reader.get(at)).ok().filter(|&row| row < rows);
-    if (0..indices.numel()).any(|at| row_at(at).is_none()) {
-        return Err(wrong(1, "indices in range"));
+    let row_at = |offset| usize::try_from(reader.get(offset)).ok().filter(|&row| row < rows);
+    if (0..indices.numel()).any(|offset| row_at(offset).is_none()) {
+        return Err(invalid(1, "indices in range"));
     }
-    let mut sizes = Dims::new(indices.sizes()).ok_or(wrong(1, "fewer dimensions"))?;
-    sizes.push(len)?;
+    let mut sizes = Dims::new(indices.sizes()).ok_or(invalid(1, "fewer dimensions"))?;
+    sizes.push(row_len)?;
     let mut out = args.out(5)?;
     check_dtype(out.dtype(), weight.dtype(), 5)?;
     out.resize(&sizes)?;
     if out.numel() == 0 {
         return Ok(());
     }
-    let (at_steps, to, from) = (strides_of(&indices), out_strides(&out), strides_of(&weight));
-    let mut places = LoopNest::new();
+    let (index_strides, weight_strides) = (strides_of(&indices), strides_of(&weight));
+    let to_strides = out_strides(&out);
+    let mut index_loops = LoopNest::new();
     for (dim, &size) in indices.sizes().iter().enumerate() {
-        places.push(size, [at_steps[dim], to[dim]])?;
+        index_loops.push(size, [index_strides[dim], to_strides[dim]])?;
     }
     let mut row = LoopNest::new();
-    row.push(len, [from[1], to[indices.rank()]])?;
-    let (width, source, target) = (weight.dtype().size(), weight.bytes(), out.bytes_mut()?);
-    places.for_each([0, 0], |[at, to]| {
-        let first = row_at(at).unwrap_or(0) * from[0] * width;
-        let source = source.get(first..).unwrap_or(&[]);
-        let target = target.get_mut(to * width..).unwrap_or(&mut []);
-        copy_elements(row, source, target, width);
+    row.push(row_len, [weight_strides[1], to_strides[indices.rank()]])?;
+    let (element_size, source, target) = (weight.dtype().size(), weight.bytes(), out.bytes_mut()?);
+    index_loops.for_each([0, 0], |[index, to]| {
+        let from = row_at(index).unwrap_or(0) * weight_strides[0];
+        let source = source.get(from * element_size..).unwrap_or(&[]);
+        let target = target.get_mut(to * element_size..).unwrap_or(&mut []);
+        copy_elements(row, source, target, element_size);
     });
     Ok(())
 }
@@ -88,11 +89,11 @@ mod tests {
     }
 
     #[test]
-    fn rows() {
+    fn values() {
         assert_eq!(run(&[2, 0]), Ok(vec![5, 6, 1, 2]));
         assert_eq!(run(&[]), Ok(vec![]));
-        for outside in [-1, 3, i64::MIN] {
-            assert!(run(&[outside]).is_err());
+        for out_of_range in [-1, 3, i64::MIN] {
+            assert!(run(&[out_of_range]).is_err());
         }
     }
 }

@@ -77,25 +77,25 @@ struct Bags<'a> {
 impl<'a> Bags<'a> {
     /// The bags of a call, of a table with so many rows.
     fn new(args: &Args<'a>, rows: usize, stops_early: bool) -> Result<Self, Error> {
-        let wrong = |index, expected| Error::InvalidArgument { index, expected };
+        let invalid = |index, expected| Error::InvalidArgument { index, expected };
         let (indices, offsets) = (args.tensor(1)?, args.tensor(2)?);
         for (tensor, index) in [(&indices, 1), (&offsets, 2)] {
             whole(tensor.dtype(), index)?;
             if tensor.rank() != 1 {
-                return Err(wrong(index, "a vector"));
+                return Err(invalid(index, "a vector"));
             }
         }
         let (len, given) = (indices.numel(), offsets.numel());
         let is_last_given = args.bool(7)?;
         let count = given.checked_sub(usize::from(is_last_given));
-        let count = count.ok_or(wrong(2, "the last offset, if it is included"))?;
+        let count = count.ok_or(invalid(2, "the last offset, if it is included"))?;
         let padding = usize::try_from(args.int(8)?).ok();
         let (indices, offsets) = (Reader::new(indices, 1)?, Reader::new(offsets, 2)?);
         let mut bags = Self { indices, len, offsets, count, end: len, padding };
         let mut before = 0;
         for at in 0..given {
             let offset = bags.offset(at).filter(|&offset| before <= offset && offset <= len);
-            before = offset.filter(|&offset| at > 0 || offset == 0).ok_or(wrong(
+            before = offset.filter(|&offset| at > 0 || offset == 0).ok_or(invalid(
                 2,
                 "offsets that begin with zero and rise up to the number of indices",
             ))?;
@@ -104,7 +104,7 @@ impl<'a> Bags<'a> {
             bags.end = before;
         }
         if (0..len).any(|at| bags.row(at).is_none_or(|row| row >= rows)) {
-            return Err(wrong(1, "indices in range"));
+            return Err(invalid(1, "indices in range"));
         }
         Ok(bags)
     }
@@ -188,21 +188,21 @@ fn whole(found: ScalarType, index: u8) -> Result<(), Error> {
 }
 
 fn embedding_bag<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let (weight, shares) = (args.tensor(0)?, args.opt_tensor(6)?);
-    let &[rows, width] = weight.sizes() else { return Err(wrong(0, "a matrix")) };
+    let &[rows, width] = weight.sizes() else { return Err(invalid(0, "a matrix")) };
     let mode = match args.int(4)? {
         0 => Mode::Sum,
         1 => Mode::Mean,
         2 => Mode::Max,
-        _ => return Err(wrong(4, "0, 1 or 2")),
+        _ => return Err(invalid(4, "0, 1 or 2")),
     };
     let from = strides_of(&weight);
     let lies_in_rows = from[1] == 1 || width == 0;
     let is_quick = weight.dtype() != ScalarType::Double && lies_in_rows && args.int(8)? < 0;
     let bags = Bags::new(args, rows, is_quick && mode != Mode::Max)?;
     if shares.is_some_and(|shares| mode != Mode::Sum || *shares.sizes() != [bags.len]) {
-        return Err(wrong(6, "a weight of each index, of a sum only"));
+        return Err(invalid(6, "a weight of each index, of a sum only"));
     }
     let shares = shares.map(|shares| Reader::new(shares, 6)).transpose()?;
     let table =
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn invalid_arguments_are_rejected() {
         for offsets in [&[1_i64, 3][..], &[0, 3, 2], &[0, 5], &[0, -1]] {
             assert!(run(&Case { offsets, ..PLAIN }).is_err(), "{offsets:?}");
         }

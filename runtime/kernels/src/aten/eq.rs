@@ -38,13 +38,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_the_precision_of_the_tensor() {
+    fn scalar_is_rounded_to_tensor_dtype() {
         let (tenth, number) = (f16::from_f32(0.1), Value::Scalar(Scalar::Double(0.1)));
         check(&KERNELS[1], [tensor(&[tenth]), number], Ok(&bools(&[true])));
     }
 
     #[test]
-    fn a_number_has_the_type_of_the_tensor_unless_fractional() {
+    fn scalars_promote_only_across_categories() {
         let other = |scalar| [tensor(&[0_u8, 1, 2]), Value::Scalar(scalar)];
         check(&KERNELS[1], other(Scalar::Int(257)), Ok(&bools(&[false, true, false])));
         check(&KERNELS[1], other(Scalar::Double(1.5)), Ok(&bools(&[false, false, false])));

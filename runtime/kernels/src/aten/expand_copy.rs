@@ -23,14 +23,14 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn expand_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let wrong = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
-    let wanted = args.int_list(1)?;
-    let added = wanted.len().checked_sub(input.rank()).ok_or(wrong)?;
+    let invalid = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
+    let requested = args.int_list(1)?;
+    let added = requested.len().checked_sub(input.rank()).ok_or(invalid)?;
     let mut sizes = Dims::filled(0, 0);
-    for (dim, size) in wanted.iter().enumerate() {
-        let own = dim.checked_sub(added).and_then(|dim| input.sizes().get(dim)).copied();
-        let size = if size == -1 { own } else { usize::try_from(size).ok() };
-        sizes.push(size.ok_or(wrong)?)?;
+    for (dim, size) in requested.iter().enumerate() {
+        let input_size = dim.checked_sub(added).and_then(|dim| input.sizes().get(dim)).copied();
+        let size = if size == -1 { input_size } else { usize::try_from(size).ok() };
+        sizes.push(size.ok_or(invalid)?)?;
     }
     let mut view = StridedView::of(&input);
     view.expand(&sizes, 1)?;
@@ -53,9 +53,9 @@ mod tests {
         run(&[-1, 3], Ok((&[2, 3], &[0, 0, 0, 1, 1, 1])));
         run(&[2, 2, -1], Ok((&[2, 2, 1], &[0, 1, 0, 1])));
         run(&[2, 0], Ok((&[2, 0], &[])));
-        let wrong = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
-        run(&[-1, 2, 1], Err(wrong));
-        run(&[3, 1], Err(wrong));
-        run(&[1], Err(wrong));
+        let invalid = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
+        run(&[-1, 2, 1], Err(invalid));
+        run(&[3, 1], Err(invalid));
+        run(&[1], Err(invalid));
     }
 }

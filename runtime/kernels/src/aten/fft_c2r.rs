@@ -77,8 +77,8 @@ fn transform<A: Float + Element>(
         return Ok(());
     }
     let (from, to) = (strides_of(&x), out_strides(&out));
-    let wrong = |_| Error::Internal { reason: "a complex number has two parts" };
-    let mut data: &[Complex<A>] = bytemuck::try_cast_slice(x.bytes()).map_err(wrong)?;
+    let invalid = |_| Error::Internal { reason: "a complex number has two parts" };
+    let mut data: &[Complex<A>] = bytemuck::try_cast_slice(x.bytes()).map_err(invalid)?;
     let copied = if others.is_empty() { 0 } else { data.len() };
     let (copy, memory) = scratch::<A>(cx, copied, dims.iter().map(|&dim| sizes[dim]))?;
     if !others.is_empty() {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_mean_nothing_are_refused() {
+    fn invalid_arguments_are_rejected() {
         for len in [0, -1, 6, i64::MAX] {
             assert!(run(&[1.0; 6], len, 0).is_err());
         }

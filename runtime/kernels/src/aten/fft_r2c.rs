@@ -69,8 +69,8 @@ fn transform<A: Float + Element>(
     let (from, to) = (strides_of(&x), out_strides(&out));
     let (_, memory) = scratch::<A>(cx, 0, dims.iter().map(|&dim| x.sizes()[dim]))?;
     let data: &[A] = x.data()?;
-    let wrong = |_| Error::Internal { reason: "a complex number has two parts" };
-    let out: &mut [Complex<A>] = bytemuck::try_cast_slice_mut(out.bytes_mut()?).map_err(wrong)?;
+    let invalid = |_| Error::Internal { reason: "a complex number has two parts" };
+    let out: &mut [Complex<A>] = bytemuck::try_cast_slice_mut(out.bytes_mut()?).map_err(invalid)?;
     let mut lines = LoopNest::<2>::new();
     for (dim, &size) in sizes.iter().enumerate() {
         if dim != last {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_mean_nothing_are_refused() {
+    fn invalid_arguments_are_rejected() {
         let x = Tensor::from_slice(&[1.0_f32, 2.0]);
         assert!(run(&x, &[], 0, true).is_err());
         assert!(run(&x, &[0, -1], 0, true).is_err());

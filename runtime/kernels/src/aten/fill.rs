@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_has_no_dimensions() {
+    fn value_must_be_0d() {
         let error = Error::InvalidArgument { index: 1, expected: "a 0-d tensor" };
         check::<i32, 2>(&KERNELS[1], [tensor(&[0_i32]), tensor(&[1_i32])], Err(error));
     }

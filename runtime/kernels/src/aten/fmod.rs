@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_divisor_of_zero_is_refused() {
+    fn integer_division_by_zero_is_rejected() {
         let error =
             Error::InvalidArgument { index: 1, expected: "no integer divisor that is zero" };
         let zero = Value::Scalar(Scalar::Int(0));

@@ -36,10 +36,10 @@ fn gather(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     check_dtype(out.dtype(), input.dtype(), 4)?;
     out.resize(index.sizes())?;
     let (to, from) = (StridedView::of_out(&out), StridedView::of(&input));
-    let along = IndexedDim { index, arg: 2, dim, values_arg: 2 };
+    let indexed_dim = IndexedDim { index, arg: 2, dim, values_arg: 2 };
     with_element_size!(input.dtype().size(), N => {
         let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
-        for_each_index(along, &to, &from, |to, from| {
+        for_each_index(indexed_dim, &to, &from, |to, from| {
             *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *src.get(from).ok_or(OUT_OF_BOUNDS)?;
             Ok(())
         })
@@ -64,9 +64,9 @@ mod tests {
         };
         run(0, &[1, 3], &[1, 0, 1], Ok((&[1, 3], &[3, 1, 5])));
         run(1, &[2, 2], &[2, 0, 1, 1], Ok((&[2, 2], &[2, 0, 4, 4])));
-        let wrong = |expected| Err(Error::InvalidArgument { index: 2, expected });
-        run(1, &[2, 1], &[3, 0], wrong("indices in range"));
-        run(1, &[2, 1], &[-1, 0], wrong("indices in range"));
-        run(1, &[3, 1], &[0, 0, 0], wrong("an index no larger than the indexed tensor"));
+        let invalid = |expected| Err(Error::InvalidArgument { index: 2, expected });
+        run(1, &[2, 1], &[3, 0], invalid("indices in range"));
+        run(1, &[2, 1], &[-1, 0], invalid("indices in range"));
+        run(1, &[3, 1], &[0, 0, 0], invalid("an index no larger than the indexed tensor"));
     }
 }

@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_the_type_of_the_tensor_unless_fractional() {
+    fn scalars_promote_only_across_categories() {
         let other = |scalar| [tensor(&[0_u8, 1, 2]), Value::Scalar(scalar)];
         check(&KERNELS[1], other(Scalar::Int(257)), Ok(&bools(&[false, true, true])));
         check(&KERNELS[1], other(Scalar::Double(1.5)), Ok(&bools(&[false, false, true])));

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_approximation() {
+    fn unknown_approximation_is_rejected() {
         let error = Error::InvalidArgument { index: 1, expected: "\"none\" or \"tanh\"" };
         check::<f32, 2>(&KERNELS[0], [tensor(&[1.0_f32]), Value::Str("cubic")], Err(error));
     }

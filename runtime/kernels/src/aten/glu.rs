@@ -25,7 +25,8 @@ fn glu_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     let dim = args.int(1)?;
     let dim = if dim < 0 { dim.checked_add(x.rank() as i64) } else { Some(dim) };
     let dim = dim.and_then(|dim| usize::try_from(dim).ok()).filter(|&dim| dim < x.rank());
-    let dim = dim.ok_or(Error::InvalidArgument { index: 1, expected: "a dimension of `self`" })?;
+    let dim =
+        dim.ok_or(Error::InvalidArgument { index: 1, expected: "a dimension of the tensor" })?;
     let size = x.sizes()[dim];
     if size % 2 != 0 {
         return Err(Error::InvalidArgument { index: 0, expected: "an even size along `dim`" });
@@ -50,8 +51,12 @@ mod tests {
         check(&KERNELS[0], [x(), dim(0)], Ok(&[0.5_f32, 2.0]));
         check(&KERNELS[0], [x(), dim(-1)], Ok(&[0.880_797_1_f32, 0.0]));
         let error = |index, expected| Err(Error::InvalidArgument { index, expected });
-        for out in [2, -3, i64::MIN] {
-            check::<f32, 2>(&KERNELS[0], [x(), dim(out)], error(1, "a dimension of `self`"));
+        for out_of_range in [2, -3, i64::MIN] {
+            check::<f32, 2>(
+                &KERNELS[0],
+                [x(), dim(out_of_range)],
+                error(1, "a dimension of the tensor"),
+            );
         }
         let odd = tensor(&[1.0_f32]);
         check::<f32, 2>(&KERNELS[0], [odd, dim(0)], error(0, "an even size along `dim`"));

@@ -60,27 +60,27 @@ fn grid_sampler_2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
 
 fn grid_sampler_2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let (x, grid) = (args.tensor(0)?, args.tensor(1)?);
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let &[batch, channels, height, width] = x.sizes() else {
-        return Err(wrong(0, "a batch of pictures"));
+        return Err(invalid(0, "a batch of pictures"));
     };
     let &[grid_batch, rows, columns, 2] = grid.sizes() else {
-        return Err(wrong(1, "pairs of coordinates for each picture"));
+        return Err(invalid(1, "pairs of coordinates for each picture"));
     };
     if grid_batch != batch || height == 0 || width == 0 {
-        return Err(wrong(1, "as many grids as pictures, which are not empty"));
+        return Err(invalid(1, "as many grids as pictures, which are not empty"));
     }
     let interpolation = match args.int(2)? {
         0 => Interpolation::Bilinear,
         1 => Interpolation::Nearest,
         2 => Interpolation::Bicubic,
-        _ => return Err(wrong(2, "0, 1 or 2")),
+        _ => return Err(invalid(2, "0, 1 or 2")),
     };
     let padding = match args.int(3)? {
         0 => Padding::Zeros,
         1 => Padding::Border,
         2 => Padding::Reflection,
-        _ => return Err(wrong(3, "0, 1 or 2")),
+        _ => return Err(invalid(3, "0, 1 or 2")),
     };
     let aligned = args.bool(4)?;
     let mut out = args.out(5)?;
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_outside() {
+    fn padding_modes() {
         let check = |padding, aligned, place: f32, expected: f32| {
             assert_eq!(Axis { size: 4, padding, aligned }.inside(place), expected, "{place}");
         };
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_add_up_to_one() {
+    fn cubic_weights_sum_to_one() {
         for t in [0.0_f64, 0.3, 0.5, 0.99] {
             assert!((cubic(t).iter().sum::<f64>() - 1.0).abs() < 1e-12);
         }

@@ -53,11 +53,11 @@ mod tests {
 
     #[test]
     fn values() {
-        let limits = |min, max| [min, max].map(|limit| Value::Scalar(Scalar::Double(limit)));
-        let [min, max] = limits(-1.0, 1.0);
+        let bounds = |min, max| [min, max].map(|bound| Value::Scalar(Scalar::Double(bound)));
+        let [min, max] = bounds(-1.0, 1.0);
         let x = tensor(&[-2.0_f32, 0.5, 2.0, f32::NAN]);
         check(&KERNELS[0], [x, min, max], Ok(&[-1.0_f32, 0.5, 1.0, f32::NAN]));
-        let [min, max] = limits(-1.5, 1.5);
+        let [min, max] = bounds(-1.5, 1.5);
         check(&KERNELS[0], [tensor(&[-2_i8, 2]), min, max], Ok(&[-1_i8, 1]));
     }
 }

@@ -35,14 +35,14 @@ fn index(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if out.numel() == 0 {
         return Ok(());
     }
-    let places = cx.scratch(selection.count()?)?;
-    selection.write_offsets(list, &from, places)?;
-    let (kept, picked) = selection.split_strides(&out.strides())?;
+    let offsets = cx.scratch(selection.count()?)?;
+    selection.write_offsets(list, &from, offsets)?;
+    let (kept, indexed) = selection.split_strides(&out.strides())?;
     let copy = StridedCopy::new(&selection.rest.sizes, &kept, &selection.rest.strides)?;
     let (size, dst) = (input.dtype().size(), out.bytes_mut()?);
-    let strides = [&*contiguous_strides(&selection.index_sizes), &*picked];
-    for_each_position(&selection.index_sizes, [0, 0], strides, |[place, to]| {
-        let from = *places.get(place).ok_or(OUT_OF_BOUNDS)?;
+    let strides = [&*contiguous_strides(&selection.index_sizes), &*indexed];
+    for_each_position(&selection.index_sizes, [0, 0], strides, |[nth, to]| {
+        let from = *offsets.get(nth).ok_or(OUT_OF_BOUNDS)?;
         copy.run(size, (dst, to), (input.bytes(), from))
     })
 }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn integers() {
+    fn integer_indices() {
         let x = iota(&[2, 3]);
         let (a, b) = (Tensor::from_slice(&[1_i64, -2]), Tensor::from_slice(&[2_i32, 0]));
         run(&x, &[Some(&a)], Ok((&[2, 3], &[3, 4, 5, 0, 1, 2])));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn separate_dimensions_move_to_the_front() {
+    fn nonadjacent_indices_move_to_the_front() {
         let x = iota(&[2, 2, 2]);
         let (a, b) = (Tensor::from_slice(&[1_i64, 1, 0]), Tensor::from_slice(&[0_i64]));
         run(&x, &[Some(&a), None, Some(&b)], Ok((&[3, 2], &[4, 6, 4, 6, 0, 2])));
@@ -97,16 +97,16 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_indices_are_rejected() {
         let x = iota(&[2, 3]);
-        let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        let invalid = |expected| Err(Error::InvalidArgument { index: 1, expected });
         let at = |index: i64| Tensor::from_slice(&[index]);
         let three = Tensor::from_slice(&[true; 3].map(Bool::from));
-        run(&x, &[Some(&at(2))], wrong("indices in range"));
-        run(&x, &[Some(&at(i64::MIN))], wrong("indices in range"));
-        run(&x, &[Some(&three)], wrong("masks with the sizes of the dimensions that they index"));
-        run(&x, &[None, None, Some(&at(0))], wrong("no more indices than dimensions"));
+        run(&x, &[Some(&at(2))], invalid("indices in range"));
+        run(&x, &[Some(&at(i64::MIN))], invalid("indices in range"));
+        run(&x, &[Some(&three)], invalid("masks with the sizes of the dimensions that they index"));
+        run(&x, &[None, None, Some(&at(0))], invalid("no more indices than dimensions"));
         let (two, three) = (Tensor::from_slice(&[0_i64; 2]), Tensor::from_slice(&[0_i64; 3]));
-        run(&x, &[Some(&two), Some(&three)], wrong("indices that broadcast"));
+        run(&x, &[Some(&two), Some(&three)], invalid("indices that broadcast"));
     }
 }

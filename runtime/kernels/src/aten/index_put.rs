@@ -41,8 +41,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
 ];
 
-/// Puts the values into the argument `index`, which gets the elements of `input` first, if there is
-/// one.
+/// Assigns the values to argument `index`. With `input`, first copies `input` to it.
 fn index_put(
     cx: &mut KernelContext<'_>,
     args: &mut Args<'_>,
@@ -64,9 +63,9 @@ fn index_put(
     let mut from = StridedView::of(&values);
     from.expand(&selection.sizes, 2)?;
     let is_empty = from.sizes.contains(&0);
-    let places = cx.scratch(if is_empty { 0 } else { selection.count()? })?;
+    let offsets = cx.scratch(if is_empty { 0 } else { selection.count()? })?;
     if !is_empty {
-        selection.write_offsets(list, &to, places)?;
+        selection.write_offsets(list, &to, offsets)?;
     }
     if let Some(input) = &input {
         copy_tensor(&mut out, input)?;
@@ -74,12 +73,12 @@ fn index_put(
     if is_empty {
         return Ok(());
     }
-    let (kept, picked) = selection.split_strides(&from.strides)?;
+    let (kept, indexed) = selection.split_strides(&from.strides)?;
     let copy = StridedCopy::new(&selection.rest.sizes, &selection.rest.strides, &kept)?;
     let dst = out.bytes_mut()?;
-    let strides = [&*contiguous_strides(&selection.index_sizes), &*picked];
-    for_each_position(&selection.index_sizes, [0, 0], strides, |[place, from]| {
-        let to = *places.get(place).ok_or(OUT_OF_BOUNDS)?;
+    let strides = [&*contiguous_strides(&selection.index_sizes), &*indexed];
+    for_each_position(&selection.index_sizes, [0, 0], strides, |[nth, from]| {
+        let to = *offsets.get(nth).ok_or(OUT_OF_BOUNDS)?;
         if accumulate {
             add_strided(&copy, dtype, (dst, to), (values.bytes(), from))
         } else {
@@ -129,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
-        let (row, outside) = (iota(&[2]), Tensor::from_slice(&[2_i64]));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(&[Some(&outside)], &iota(&[1]), false, wrong(1, "indices in range"));
-        run(&[Some(&outside)], &row, false, wrong(2, "a shape that broadcasts"));
+    fn invalid_arguments_are_rejected() {
+        let (row, out_of_range) = (iota(&[2]), Tensor::from_slice(&[2_i64]));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[Some(&out_of_range)], &iota(&[1]), false, invalid(1, "indices in range"));
+        run(&[Some(&out_of_range)], &row, false, invalid(2, "a shape that broadcasts"));
         let floats = Tensor::from_slice(&[1.0_f32]);
         let error = Error::InvalidType { index: 2, found: floats.dtype() };
-        run(&[Some(&outside)], &floats, false, Err(error));
+        run(&[Some(&out_of_range)], &floats, false, Err(error));
     }
 }

@@ -27,11 +27,11 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn index_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, index) = (args.tensor(0)?, args.tensor(2)?);
     let dim = dim_arg(args, 1, input.rank())?;
-    let wrong = |expected| Error::InvalidArgument { index: 2, expected };
+    let invalid = |expected| Error::InvalidArgument { index: 2, expected };
     let indices = Indices::new(&index, 2)?;
     let (mut from, count) = (StridedView::of(&input), index.numel());
     if index.rank() > 1 || (input.rank() == 0 && count != 1) {
-        return Err(wrong("a row of indices, or one for a tensor without dimensions"));
+        return Err(invalid("at most 1 dimension, and one index for a 0-d tensor"));
     }
     let (mut size, mut stride) = (1, 0);
     let mut out = args.out(3)?;
@@ -49,7 +49,7 @@ fn index_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     }
     let copy = StridedCopy::new(&to.sizes, &to.strides, &from.strides)?;
     for at in 0..count {
-        let position = indices.get_in_range(at, size).ok_or(wrong("indices in range"))?;
+        let position = indices.get_in_range(at, size).ok_or(invalid("indices in range"))?;
         let (to, from) = (at.wrapping_mul(step), position.wrapping_mul(stride));
         let dst = (out.bytes_mut()?, to);
         copy.run(input.dtype().size(), dst, (input.bytes(), from))?;

@@ -41,10 +41,16 @@ fn linear<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
         return Err(Error::InvalidArgument { index: 1, expected: "a matrix" });
     };
     let Some((&last, leading)) = x.sizes().split_last().filter(|(last, _)| **last == inner) else {
-        return Err(Error::InvalidArgument { index: 0, expected: "a last dimension as of weight" });
+        return Err(Error::InvalidArgument {
+            index: 0,
+            expected: "a last dimension that matches `weight`",
+        });
     };
     if bias.is_some_and(|bias| *bias.sizes() != [cols]) {
-        return Err(Error::InvalidArgument { index: 2, expected: "a bias for each row of weight" });
+        return Err(Error::InvalidArgument {
+            index: 2,
+            expected: "one element per row of `weight`",
+        });
     }
     let mut sizes =
         Dims::new(leading).ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })?;
@@ -54,14 +60,15 @@ fn linear<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     if out.numel() == 0 {
         return Ok(());
     }
-    let (from, to, w) = (strides_of(&x), out_strides(&out), strides_of(&weight));
+    let (x_strides, w_strides) = (strides_of(&x), strides_of(&weight));
+    let to_strides = out_strides(&out);
     let mut outer = LoopNest::new();
     for (dim, &size) in leading.iter().enumerate() {
-        // An empty input has no strides, and nothing is read then.
-        outer.push(size, [if last == 0 { 0 } else { from[dim] }, to[dim]])?;
+        // `x` has no elements if `last` is 0: its strides are not used.
+        outer.push(size, [if last == 0 { 0 } else { x_strides[dim] }, to_strides[dim]])?;
     }
-    let (rows, [from_row, to_row]) = outer.pop();
-    let (from_col, to_col) = (from[leading.len()], to[leading.len()]);
+    let (rows, [x_row_stride, to_row_stride]) = outer.pop();
+    let (x_col_stride, to_col_stride) = (x_strides[leading.len()], to_strides[leading.len()]);
     let (x, weight, out) = (elements::<T>(&x)?, elements(&weight)?, elements_mut(&mut out)?);
     let addend = match bias {
         Some(bias) => {
@@ -74,18 +81,18 @@ fn linear<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
         let product = Matmul {
             a: Matrix {
                 data: x.get(from..).unwrap_or(&[]),
-                row_stride: from_row,
-                col_stride: from_col,
+                row_stride: x_row_stride,
+                col_stride: x_col_stride,
             },
-            b: Matrix { data: weight, row_stride: w[1], col_stride: w[0] },
+            b: Matrix { data: weight, row_stride: w_strides[1], col_stride: w_strides[0] },
             rows,
             inner,
             cols,
             alpha: T::Acc::ONE,
             addend,
         };
-        let written = product.write(cx, out.get_mut(to..).unwrap_or(&mut []), to_row, to_col);
-        result = result.and(written);
+        let out = out.get_mut(to..).unwrap_or(&mut []);
+        result = result.and(product.write(cx, out, to_row_stride, to_col_stride));
     });
     result
 }

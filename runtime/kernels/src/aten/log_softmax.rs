@@ -29,26 +29,26 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn log_softmax_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let along = dim_arg(args, 1, x.rank())?;
+    let dim = dim_arg(args, 1, x.rank())?;
     if args.bool(2)? {
         return Err(Error::InvalidArgument { index: 2, expected: "false" });
     }
     let mut out = args.out(3)?;
     out.resize(x.sizes())?;
-    if let Some((isa, along, from, to)) = simd::softmax_operands(&x, along, &mut out) {
-        afferent_simd::softmax::log_softmax(isa, along, from, to);
+    if let Some((isa, sizes, from, to)) = simd::softmax_operands(&x, dim, &mut out) {
+        afferent_simd::softmax::log_softmax(isa, sizes, from, to);
         return Ok(());
     }
     with_float_accumulator!(out.dtype(), 3, A => {
         with_float_accumulator!(x.dtype(), 0, _B => Ok(()))?;
-        map_slices::<A>(cx, x, along, &mut out, 3, log_softmax)
+        map_slices::<A>(cx, x, dim, &mut out, 3, log_softmax)
     })
 }
 
-fn log_softmax<A: Float>(line: &mut [A]) {
-    let max = line.iter().fold(A::LOWEST, |max, &x| if x > max { x } else { max });
-    let log = sum_of(line, |x| (x - max).exp()).ln();
-    line.iter_mut().for_each(|x| *x = *x - max - log);
+fn log_softmax<A: Float>(slice: &mut [A]) {
+    let max = slice.iter().fold(A::LOWEST, |max, &x| if x > max { x } else { max });
+    let log = sum_of(slice, |x| (x - max).exp()).ln();
+    slice.iter_mut().for_each(|x| *x = *x - max - log);
 }
 
 #[cfg(test)]
@@ -56,11 +56,11 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(line: &[f32], expected: &[f32]) {
-        let mut line = line.to_vec();
-        log_softmax(&mut line);
-        let near = |(&a, &b): (&f32, &f32)| a == b || (a - b).abs() < 1e-6;
-        assert!(line.iter().zip(expected).all(near), "{line:?}");
+    fn check(slice: &[f32], expected: &[f32]) {
+        let mut slice = slice.to_vec();
+        log_softmax(&mut slice);
+        let is_close = |(&a, &b): (&f32, &f32)| a == b || (a - b).abs() < 1e-6;
+        assert!(slice.iter().zip(expected).all(is_close), "{slice:?}");
     }
 
     #[test]

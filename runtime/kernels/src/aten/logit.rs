@@ -20,12 +20,12 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn logit_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();
-    // As in PyTorch, a negative number stands for none.
+    // As in PyTorch, a negative `eps` means none.
     let eps = args.opt_double(1)?.filter(|&eps| eps >= 0.0);
     let logit = floats!(F => {
-        let limits = eps.map(|eps| (eps as F, 1.0 - eps as F));
+        let bounds = eps.map(|eps| (eps as F, 1.0 - eps as F));
         move |[x]| {
-            let x = match limits {
+            let x = match bounds {
                 Some((min, _)) if x < min => min,
                 Some((_, max)) if x > max => max,
                 _ => x,

@@ -53,19 +53,19 @@ mod tests {
     #[test]
     fn values() {
         let mask = || tensor(&bools(&[true, false]));
-        let number = |value| Value::Scalar(Scalar::Double(value));
+        let scalar = |value| Value::Scalar(Scalar::Double(value));
         let expected = [f32::NEG_INFINITY, 2.0];
         check(
             &KERNELS[0],
-            [tensor(&[1.0_f32, 2.0]), mask(), number(-f64::INFINITY)],
+            [tensor(&[1.0_f32, 2.0]), mask(), scalar(-f64::INFINITY)],
             Ok(&expected),
         );
-        check(&KERNELS[0], [tensor(&[7_u8]), mask(), number(2.5)], Ok(&[2_u8, 7]));
+        check(&KERNELS[0], [tensor(&[7_u8]), mask(), scalar(2.5)], Ok(&[2_u8, 7]));
         check(&KERNELS[1], [tensor(&[7_i64, 8]), mask(), shaped(&[], &[3_i32])], Ok(&[3_i64, 8]));
     }
 
     #[test]
-    fn a_fraction_is_true() {
+    fn fractional_value_is_true_in_bool_tensor() {
         let (x, mask) = (|| tensor(&bools(&[false; 2])), || tensor(&bools(&[true, false])));
         let expected = bools(&[true, false]);
         for number in [0.5, f64::NAN] {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments() {
+    fn invalid_arguments_are_rejected() {
         let value = || Value::Scalar(Scalar::Int(300));
         let x = || tensor(&[1_u8]);
         let error = Error::InvalidType { index: 1, found: ScalarType::Byte };

@@ -33,29 +33,29 @@ fn masked_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
     if source.dtype() != input.dtype() {
         return Err(Error::InvalidType { index: 2, found: source.dtype() });
     }
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let sizes = broadcast_shapes(input.sizes(), mask.sizes());
-    let sizes = sizes.ok_or(wrong(1, "a shape that broadcasts"))?;
+    let sizes = sizes.ok_or(invalid(1, "a shape that broadcasts"))?;
     let mut out = args.out(3)?;
     check_dtype(out.dtype(), input.dtype(), 3)?;
     out.resize(&sizes)?;
-    let (mut from, mut view) = (StridedView::of(&input), StridedView::of(&mask));
+    let (mut from, mut mask_view) = (StridedView::of(&input), StridedView::of(&mask));
     from.expand(&sizes, 0)?;
-    view.expand(&sizes, 1)?;
+    mask_view.expand(&sizes, 1)?;
     copy_from_view(&mut out, &input, &from)?;
     let mut next = 0;
-    let elements = StridedView::of(&source);
-    let strides = [&*view.strides, &*out.strides()];
+    let source_view = StridedView::of(&source);
+    let strides = [&*mask_view.strides, &*out.strides()];
     with_element_size!(input.dtype().size(), N => {
         let dst = out.bytes_mut()?.as_chunks_mut::<N>().0;
         let src = source.bytes().as_chunks::<N>().0;
-        for_each_position(&sizes, [0, 0], strides, |[at, to]| {
-            if *mask.bytes().get(at).ok_or(OUT_OF_BOUNDS)? == 0 {
+        for_each_position(&sizes, [0, 0], strides, |[mask_offset, to]| {
+            if *mask.bytes().get(mask_offset).ok_or(OUT_OF_BOUNDS)? == 0 {
                 return Ok(());
             }
-            let from = if source.is_contiguous() { next } else { offset_of(&elements, next) };
+            let from = if source.is_contiguous() { next } else { offset_of(&source_view, next) };
             let element = (next < src.len()).then(|| src.get(from)).flatten();
-            let element = element.ok_or(wrong(2, "an element for each that is true"))?;
+            let element = element.ok_or(invalid(2, "at least one element per true element of `mask`"))?;
             *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *element;
             next += 1;
             Ok(())
@@ -79,7 +79,7 @@ mod tests {
         };
         run([false, true], &[7, 8, 9], Ok((&[2, 2], &[0, 7, 2, 8])));
         run([false, false], &[], Ok((&[2, 2], &[0, 1, 2, 3])));
-        let expected = "an element for each that is true";
+        let expected = "at least one element per true element of `mask`";
         run([true, false], &[7], Err(Error::InvalidArgument { index: 2, expected }));
     }
 }

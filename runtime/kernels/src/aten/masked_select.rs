@@ -25,26 +25,26 @@ pub(crate) const KERNELS: &[Kernel] =
 fn masked_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (input, mask) = (args.tensor(0)?, args.tensor(1)?);
     check_mask(&mask, 1)?;
-    let wrong = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
-    let sizes = broadcast_shapes(input.sizes(), mask.sizes()).ok_or(wrong)?;
-    let (mut from, mut where_) = (StridedView::of(&input), StridedView::of(&mask));
+    let invalid = Error::InvalidArgument { index: 1, expected: "a shape that broadcasts" };
+    let sizes = broadcast_shapes(input.sizes(), mask.sizes()).ok_or(invalid)?;
+    let (mut from, mut mask_view) = (StridedView::of(&input), StridedView::of(&mask));
     from.expand(&sizes, 0)?;
-    where_.expand(&sizes, 1)?;
+    mask_view.expand(&sizes, 1)?;
     let mut out = args.out(2)?;
     check_dtype(out.dtype(), input.dtype(), 2)?;
-    // An element of the mask counts as often as it is repeated.
+    // Each mask element counts once per broadcast copy.
     let selected = mask.bytes().iter().filter(|&&byte| byte != 0).count();
-    let repeats = numel(&sizes).map(|all| all.checked_div(mask.numel()).unwrap_or(0));
-    out.resize(&[repeats.and_then(|repeats| repeats.checked_mul(selected)).ok_or(wrong)?])?;
+    let repeats = numel(&sizes).map(|numel| numel.checked_div(mask.numel()).unwrap_or(0));
+    out.resize(&[repeats.and_then(|repeats| repeats.checked_mul(selected)).ok_or(invalid)?])?;
     if selected == 0 {
         return Ok(());
     }
     let mut to = 0;
-    let strides = [&*where_.strides, &*from.strides];
+    let strides = [&*mask_view.strides, &*from.strides];
     with_element_size!(input.dtype().size(), N => {
         let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
-        for_each_position(&sizes, [0, 0], strides, |[at, from]| {
-            if *mask.bytes().get(at).ok_or(OUT_OF_BOUNDS)? != 0 {
+        for_each_position(&sizes, [0, 0], strides, |[mask_offset, from]| {
+            if *mask.bytes().get(mask_offset).ok_or(OUT_OF_BOUNDS)? != 0 {
                 *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *src.get(from).ok_or(OUT_OF_BOUNDS)?;
                 to += 1;
             }

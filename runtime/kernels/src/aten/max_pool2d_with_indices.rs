@@ -64,21 +64,21 @@ mod tests {
         let x = Tensor::new(&[1, 2, 4], &[1.0_f32, 2.0, 5.0, 5.0, 3.0, 0.0, 5.0, 1.0]).unwrap();
         check(&x, 2, 0, (&[3.0, 5.0], &[4, 2]));
         check(&x, 2, 1, (&[1.0, 5.0, 5.0, 3.0, 5.0, 1.0], &[0, 2, 3, 4, 6, 7]));
-        let nothing = Tensor::new(&[1, 1, 1], &[f32::NEG_INFINITY]).unwrap();
-        check(&nothing, 1, 0, (&[f32::NEG_INFINITY], &[0]));
+        let lowest = Tensor::new(&[1, 1, 1], &[f32::NEG_INFINITY]).unwrap();
+        check(&lowest, 1, 0, (&[f32::NEG_INFINITY], &[0]));
     }
 
     #[test]
-    fn windows_of_nothing_but_padding_take_no_time() {
-        const WIDE: i64 = 1 << 50;
+    fn huge_padding_takes_no_time() {
+        const HUGE: i64 = 1 << 50;
         let x = Tensor::new(&[1, 1, 2], &[1.0_f32, 2.0]).unwrap();
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
         let mut indices = Tensor::zeros(ScalarType::Long, &[0, 0, 0]);
         let mut arguments = [
             Argument::Tensor(&x),
-            Argument::Ints(vec![1, 2 * WIDE]),
-            Argument::Ints(vec![1, WIDE + 1]),
-            Argument::Ints(vec![0, WIDE]),
+            Argument::Ints(vec![1, 2 * HUGE]),
+            Argument::Ints(vec![1, HUGE + 1]),
+            Argument::Ints(vec![0, HUGE]),
             Argument::Ints(vec![1]),
             Argument::Scalar(Scalar::Bool(true)),
             Argument::Out(&mut out),

@@ -134,20 +134,20 @@ mod tests {
     }
 
     #[test]
-    fn gradients_add_up() {
+    fn gradients_accumulate() {
         assert_eq!(run([4, 4]), Ok(vec![0.0, 0.0, 0.0, 0.0, 11.0, 0.0]));
         assert_eq!(run([0, 5]), Ok(vec![1.0, 0.0, 0.0, 0.0, 0.0, 10.0]));
     }
 
     #[test]
-    fn places_outside_are_refused() {
+    fn indices_out_of_range_are_rejected() {
         for outside in [-1, 6, i64::MAX, i64::MIN] {
             assert!(run([0, outside]).is_err());
         }
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_its_number() {
+    fn errors_name_the_argument() {
         let check = |x: &[usize], settings, index, expected| {
             let x = Tensor::zeros(ScalarType::Float, x);
             let grad = Tensor::zeros(ScalarType::Float, &[1, 3, 1]);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn middles() {
+    fn values() {
         let nan = f32::NAN;
         let x = Tensor::new(&[2, 4], &[3.0, 1.0, 4.0, 2.0, 5.0, nan, 0.0, nan]).unwrap();
         check(&x, 1, true, (&[2, 1], &[2.0, nan], &[3, 1]));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn invalid_dims_are_rejected() {
         let x = Tensor::zeros(ScalarType::Float, &[0, 3]);
         for dim in [0, 2] {
             let (mut values, mut places) =

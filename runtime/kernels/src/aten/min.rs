@@ -48,28 +48,30 @@ mod tests {
     #[test]
     fn values_and_indices() {
         let x = Tensor::new(&[2, 3], &[3_i32, 1, 3, -4, 7, -4]).unwrap();
-        let (mut best, mut places) = (Tensor::from_slice(&[0_i32]), Tensor::from_slice(&[0_i64]));
+        let (mut values, mut indices) =
+            (Tensor::from_slice(&[0_i32]), Tensor::from_slice(&[0_i64]));
         let mut arguments = [
             Argument::Tensor(&x),
             Argument::Scalar(Scalar::Int(-1)),
             Argument::Scalar(Scalar::Bool(false)),
-            Argument::Out(&mut best),
-            Argument::Out(&mut places),
+            Argument::Out(&mut values),
+            Argument::Out(&mut indices),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
-        assert_eq!(best.data::<i32>(), Ok(&[1, -4][..]));
-        assert_eq!(places.data::<i64>(), Ok(&[1, 0][..]));
+        assert_eq!(values.data::<i32>(), Ok(&[1, -4][..]));
+        assert_eq!(indices.data::<i64>(), Ok(&[1, 0][..]));
 
-        let mut best = Tensor::new(&[], &[0_i32]).unwrap();
-        let mut arguments = [Argument::Tensor(&x), Argument::Out(&mut best)];
+        let mut values = Tensor::new(&[], &[0_i32]).unwrap();
+        let mut arguments = [Argument::Tensor(&x), Argument::Out(&mut values)];
         Call::new(&KERNELS[1]).run(&mut arguments).unwrap();
-        assert_eq!(best.data::<i32>(), Ok(&[-4][..]));
+        assert_eq!(values.data::<i32>(), Ok(&[-4][..]));
     }
 
     #[test]
-    fn nothing_to_choose_from() {
-        let (x, mut best) = (Tensor::from_slice::<f32>(&[]), Tensor::new(&[], &[0.0_f32]).unwrap());
-        let mut arguments = [Argument::Tensor(&x), Argument::Out(&mut best)];
+    fn empty_reduction_is_rejected() {
+        let (x, mut values) =
+            (Tensor::from_slice::<f32>(&[]), Tensor::new(&[], &[0.0_f32]).unwrap());
+        let mut arguments = [Argument::Tensor(&x), Argument::Out(&mut values)];
         assert!(Call::new(&KERNELS[1]).run(&mut arguments).is_err());
     }
 }

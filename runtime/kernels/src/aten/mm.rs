@@ -34,28 +34,28 @@ fn mm<T: Operand>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     let &[rows, inner] = a.sizes() else {
         return Err(Error::InvalidArgument { index: 0, expected: "a matrix" });
     };
-    let &[same, cols] = b.sizes() else {
+    let &[b_rows, cols] = b.sizes() else {
         return Err(Error::InvalidArgument { index: 1, expected: "a matrix" });
     };
-    if same != inner {
+    if b_rows != inner {
         return Err(Error::InvalidArgument {
             index: 1,
-            expected: "as many rows as columns before",
+            expected: "as many rows as `self` has columns",
         });
     }
     let mut out = args.out(2)?;
     out.resize(&[rows, cols])?;
-    let (a_steps, b_steps, steps) = (strides_of(&a), strides_of(&b), out_strides(&out));
+    let (a_strides, b_strides, to_strides) = (strides_of(&a), strides_of(&b), out_strides(&out));
     let product = Matmul {
-        a: Matrix { data: elements::<T>(&a)?, row_stride: a_steps[0], col_stride: a_steps[1] },
-        b: Matrix { data: elements(&b)?, row_stride: b_steps[0], col_stride: b_steps[1] },
+        a: Matrix { data: elements::<T>(&a)?, row_stride: a_strides[0], col_stride: a_strides[1] },
+        b: Matrix { data: elements(&b)?, row_stride: b_strides[0], col_stride: b_strides[1] },
         rows,
         inner,
         cols,
         alpha: T::Acc::ONE,
         addend: None,
     };
-    product.write(cx, elements_mut(&mut out)?, steps[0], steps[1])
+    product.write(cx, elements_mut(&mut out)?, to_strides[0], to_strides[1])
 }
 
 #[cfg(test)]

@@ -50,13 +50,13 @@ mod tests {
     }
 
     #[test]
-    fn bools_are_a_conjunction() {
+    fn bool_product_is_logical_and() {
         let (a, b) = (bools(&[true, true, false]), bools(&[true, false, false]));
         check(&KERNELS[0], [tensor(&a), tensor(&b)], Ok(&bools(&[true, false, false])));
     }
 
     #[test]
-    fn shapes_that_do_not_broadcast_are_refused() {
+    fn shapes_that_do_not_broadcast_are_rejected() {
         let expected = "a tensor that broadcasts with the others";
         let error = Error::InvalidArgument { index: 1, expected };
         check::<f32, 2>(&KERNELS[0], [tensor(&[1.0_f32; 3]), tensor(&[1.0_f32; 2])], Err(error));

@@ -29,14 +29,15 @@ fn narrow_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     let input = args.tensor(0)?;
     let dim = existing_dim_arg(args, 1, input.rank())?;
     let size = input.sizes()[dim];
-    let wrong = |index| Error::InvalidArgument { index, expected: "positions of the dimension" };
-    // A start behind the last position is fine, as long as nothing is taken from there.
+    let invalid =
+        |index| Error::InvalidArgument { index, expected: "a range within the dimension" };
+    // `start` may be the size of the dimension, with length 0.
     let start = args.int(2)?;
-    let end = usize::try_from(start).ok().filter(|&start| start == size);
-    let start = end.or_else(|| wrap_index(start, size)).ok_or(wrong(2))?;
+    let at_end = usize::try_from(start).ok().filter(|&start| start == size);
+    let start = at_end.or_else(|| wrap_index(start, size)).ok_or(invalid(2))?;
     let len = usize::try_from(args.int(3)?).ok().filter(|&len| len <= size - start);
     let mut view = StridedView::of(&input);
-    view.slice(dim, start, len.ok_or(wrong(3))?, 1);
+    view.slice(dim, start, len.ok_or(invalid(3))?, 1);
     materialize(&mut args.out(4)?, 4, &input, &view)
 }
 
@@ -58,10 +59,10 @@ mod tests {
         run(1, 2, Ok((&[2, 2], &[1, 2, 4, 5])));
         run(-1, 1, Ok((&[2, 1], &[2, 5])));
         run(3, 0, Ok((&[2, 0], &[])));
-        let wrong =
-            |index| Error::InvalidArgument { index, expected: "positions of the dimension" };
-        run(4, 0, Err(wrong(2)));
-        run(2, 2, Err(wrong(3)));
-        run(2, i64::MIN, Err(wrong(3)));
+        let invalid =
+            |index| Error::InvalidArgument { index, expected: "a range within the dimension" };
+        run(4, 0, Err(invalid(2)));
+        run(2, 2, Err(invalid(3)));
+        run(2, i64::MIN, Err(invalid(3)));
     }
 }

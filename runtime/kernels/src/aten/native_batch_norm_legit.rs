@@ -63,22 +63,25 @@ fn legit_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     let dtype = args.tensor(0)?.dtype();
     check_dtype(args.out(8)?.dtype(), dtype, 8)?;
     if args.bool(5)? {
-        return Err(Error::NotSupported { what: "batch normalisation in training" });
+        return Err(Error::NotSupported { what: "batch normalization in training" });
     }
     args.opt_tensor(3)?.ok_or(Error::InvalidArgument { index: 3, expected: "a tensor" })?;
     args.opt_tensor(4)?.ok_or(Error::InvalidArgument { index: 4, expected: "a tensor" })?;
-    let places = ArgIndices { running: Some(3), eps: 7, out: 8 };
-    with_float_accumulator!(dtype, 0, A => batch_norm::<A>(args, places))
+    let arg_indices = ArgIndices { running: Some(3), eps: 7, out: 8 };
+    with_float_accumulator!(dtype, 0, A => batch_norm::<A>(args, arg_indices))
 }
 
 fn no_stats_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     check_dtype(args.out(6)?.dtype(), dtype, 6)?;
     if !args.bool(3)? {
-        return Err(Error::InvalidArgument { index: 3, expected: "true without statistics" });
+        return Err(Error::InvalidArgument {
+            index: 3,
+            expected: "true without running statistics",
+        });
     }
-    let places = ArgIndices { running: None, eps: 5, out: 6 };
-    with_float_accumulator!(dtype, 0, A => batch_norm::<A>(args, places))
+    let arg_indices = ArgIndices { running: None, eps: 5, out: 6 };
+    with_float_accumulator!(dtype, 0, A => batch_norm::<A>(args, arg_indices))
 }
 
 #[cfg(test)]
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measured_statistics() {
+    fn batch_statistics() {
         let x = Tensor::new(&[2, 1, 1], &[1.0_f32, 3.0]).unwrap();
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
         let mut saved = [[0]; 2].map(|sizes| Tensor::zeros(ScalarType::Float, &sizes));

@@ -43,8 +43,8 @@ fn no_training_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(
     check_dtype(args.out(7)?.dtype(), dtype, 7)?;
     args.opt_tensor(3)?.ok_or(Error::InvalidArgument { index: 3, expected: "a tensor" })?;
     args.opt_tensor(4)?.ok_or(Error::InvalidArgument { index: 4, expected: "a tensor" })?;
-    let places = ArgIndices { running: Some(3), eps: 6, out: 7 };
-    with_float_accumulator!(dtype, 0, A => batch_norm::<A>(args, places))
+    let arg_indices = ArgIndices { running: Some(3), eps: 6, out: 7 };
+    with_float_accumulator!(dtype, 0, A => batch_norm::<A>(args, arg_indices))
 }
 
 #[cfg(test)]

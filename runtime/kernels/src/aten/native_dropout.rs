@@ -34,17 +34,17 @@ fn native_dropout_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resul
         0.0 => true,
         _ if !train => true,
         1.0 => false,
-        _ => return Err(Error::NotSupported { what: "random numbers" }),
+        _ => return Err(Error::NotSupported { what: "dropout with random numbers" }),
     };
-    // Both are sized before either is written.
+    // Resizes both outputs before it writes one.
     for (index, tensor) in [args.tensor(0)?; 2].into_iter().enumerate() {
         args.out(3 + index)?.resize(tensor.sizes())?;
     }
-    let scaled = numbers!(
+    let output = numbers!(
         |[x]| if keep { x } else { 0 },
         F => |[x]| if keep { x } else { 0.0 }
     );
-    Pointwise::new([input])?.run(args, 3, scaled)?;
+    Pointwise::new([input])?.run(args, 3, output)?;
     let mask = numbers!(|_| i64::from(keep), F => |_| F::from(keep));
     Pointwise::new([input])?.with_bool_result().run(args, 4, mask)
 }
@@ -76,7 +76,7 @@ mod tests {
         for train in [Some(true), None] {
             assert_eq!(dropout(0.0, train), kept);
             assert_eq!(dropout(1.0, train), Ok((vec![0.0, 0.0], bools(&[false, false]))));
-            let random = Error::NotSupported { what: "random numbers" };
+            let random = Error::NotSupported { what: "dropout with random numbers" };
             assert_eq!(dropout(0.5, train), Err(random));
         }
     }

@@ -51,22 +51,22 @@ fn native_group_norm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Re
 
 fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let &[batch, channels, ref space @ ..] = x.sizes() else {
-        return Err(wrong(0, "a tensor [batch, channels, ...]"));
+        return Err(invalid(0, "a tensor [batch, channels, ...]"));
     };
     let area = space.iter().fold(1_usize, |area, &size| area.saturating_mul(size));
     for (index, size) in [(3, batch), (4, channels), (5, area)] {
         if usize::try_from(args.int(usize::from(index))?).ok() != Some(size) {
-            return Err(wrong(index, "the size of the input"));
+            return Err(invalid(index, "the size of the input"));
         }
     }
     let groups = usize::try_from(args.int(6)?).ok().filter(|&groups| groups > 0);
     let groups = groups.filter(|&groups| channels.is_multiple_of(groups));
-    let groups = groups.ok_or(wrong(6, "a divisor of the number of channels"))?;
+    let groups = groups.ok_or(invalid(6, "a divisor of the number of channels"))?;
     let affine = |index: u8| match args.opt_tensor(usize::from(index))? {
         Some(tensor) if *tensor.sizes() != [channels] => {
-            Err(wrong(index, "one element per channel"))
+            Err(invalid(index, "one element per channel"))
         }
         Some(tensor) => Reader::new(tensor, index).map(Some),
         None => Ok(None),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_without_elements_have_statistics() {
+    fn empty_groups_have_statistics() {
         for sizes in [[1, 1 << 40, 0], [1, 0, 1 << 40]] {
             let [out, mean, rstd] = run(&Tensor::zeros(ScalarType::Float, &sizes), None);
             assert_eq!((out, mean), (vec![], vec![0.0; 2]));

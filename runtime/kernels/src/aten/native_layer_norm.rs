@@ -48,13 +48,13 @@ fn native_layer_norm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Re
 
 fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let shape = args.int_list(1)?.to_dims().filter(|shape| !shape.is_empty());
     let shape = shape.filter(|shape| x.sizes().ends_with(shape));
-    let shape = shape.ok_or(wrong(1, "the last sizes of the input"))?;
+    let shape = shape.ok_or(invalid(1, "the last sizes of the input"))?;
     let affine = |index: u8| match args.opt_tensor(usize::from(index))? {
-        Some(tensor) if *tensor.sizes() != *shape => Err(wrong(index, "the normalised sizes")),
-        Some(tensor) if !tensor.is_contiguous() => Err(wrong(index, "a row-major tensor")),
+        Some(tensor) if *tensor.sizes() != *shape => Err(invalid(index, "the normalised sizes")),
+        Some(tensor) if !tensor.is_contiguous() => Err(invalid(index, "a row-major tensor")),
         Some(tensor) => Reader::new(tensor, index).map(Some),
         None => Ok(None),
     };

@@ -20,25 +20,25 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn nonzero(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
-    let is_set = is_nonzero(input.dtype())?;
+    let is_nonzero = nonzero_predicate(input.dtype())?;
     let bytes = input.bytes();
     let elements = bytes.chunks_exact(input.dtype().size());
-    let count = elements.filter(|element| is_set(element)).count();
+    let count = elements.filter(|element| is_nonzero(element)).count();
     let mut out = args.out(1)?;
     out.resize(&[count, input.rank()])?;
-    let (row, column) = match *out.strides() {
-        [row, column] => (row, column),
+    let (row_stride, col_stride) = match *out.strides() {
+        [row_stride, col_stride] => (row_stride, col_stride),
         _ => return Err(OUT_OF_BOUNDS),
     };
     let (size, sizes) = (input.dtype().size(), input.sizes());
     let dst = out.data_mut::<i64>()?;
     let (mut found, mut position) = (0_usize, 0_usize);
-    for_each_position(sizes, [0], [&input.strides()], |[at]| {
-        let element = bytes.get(at * size..(at + 1) * size).ok_or(OUT_OF_BOUNDS)?;
-        if is_set(element) {
+    for_each_position(sizes, [0], [&input.strides()], |[offset]| {
+        let element = bytes.get(offset * size..(offset + 1) * size).ok_or(OUT_OF_BOUNDS)?;
+        if is_nonzero(element) {
             let mut rest = position;
             for (dim, &size) in sizes.iter().enumerate().rev() {
-                let to = found.wrapping_mul(row).wrapping_add(dim.wrapping_mul(column));
+                let to = found.wrapping_mul(row_stride).wrapping_add(dim.wrapping_mul(col_stride));
                 *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = i64::try_from(rest % size).unwrap_or(0);
                 rest /= size;
             }
@@ -49,8 +49,8 @@ fn nonzero(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> 
     })
 }
 
-/// Tells whether the bytes of an element of `dtype` are not zero.
-fn is_nonzero(dtype: ScalarType) -> Result<fn(&[u8]) -> bool, Error> {
+/// Predicate on the bytes of an element of `dtype`: true if it is nonzero.
+fn nonzero_predicate(dtype: ScalarType) -> Result<fn(&[u8]) -> bool, Error> {
     with_dtype!(all, dtype, 0, T => Ok(|bytes: &[u8]| {
         bytemuck::try_from_bytes::<T>(bytes).is_ok_and(|&element| element != T::default())
     }))

@@ -33,17 +33,17 @@ fn pdist_forward_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
 
 fn pdist<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let (x, p) = (args.tensor(0)?, args.double(1)?);
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
-    let &[rows, len] = x.sizes() else { return Err(wrong(0, "a matrix")) };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
+    let &[rows, len] = x.sizes() else { return Err(invalid(0, "a matrix")) };
     if p.is_nan() || p < 0.0 {
-        return Err(wrong(1, "a number that is not negative"));
+        return Err(invalid(1, "a number that is not negative"));
     }
-    let pairs = rows.checked_mul(rows.saturating_sub(1)).ok_or(wrong(0, "fewer rows"))? / 2;
+    let pairs = rows.checked_mul(rows.saturating_sub(1)).ok_or(invalid(0, "fewer rows"))? / 2;
     let mut out = args.out(2)?;
     out.resize(&[pairs])?;
-    let steps = strides_of(&x);
+    let strides = strides_of(&x);
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 2)?);
-    let row = |at: usize| Vector { data: &x, start: at * steps[0], stride: steps[1] };
+    let row = |i: usize| Vector { data: &x, start: i * strides[0], stride: strides[1] };
     let mut to = 0;
     for i in 0..rows {
         for j in i + 1..rows {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs() {
+    fn values() {
         let x = Tensor::new(&[3, 2], &[0.0_f32, 0.0, 3.0, -4.0, 0.0, 1.0]).unwrap();
         let mut out = Tensor::from_slice::<f32>(&[]);
         let mut arguments =

@@ -24,15 +24,15 @@ fn permute_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     let input = args.tensor(0)?;
     let dims = args.int_list(1)?;
     let expected = "no dimension twice";
-    let set = dim_mask(dims, input.rank(), 1)?;
-    if dims.len() != input.rank() || set.count_ones() as usize != input.rank() {
+    let mask = dim_mask(dims, input.rank(), 1)?;
+    if dims.len() != input.rank() || mask.count_ones() as usize != input.rank() {
         return Err(Error::InvalidArgument { index: 1, expected });
     }
-    let whole = StridedView::of(&input);
-    let mut view = whole;
+    let input_view = StridedView::of(&input);
+    let mut view = input_view;
     for (to, dim) in dims.iter().enumerate() {
         let from = wrap_dim(dim, input.rank(), 1)?;
-        (view.sizes[to], view.strides[to]) = (whole.sizes[from], whole.strides[from]);
+        (view.sizes[to], view.strides[to]) = (input_view.sizes[from], input_view.strides[from]);
     }
     materialize(&mut args.out(2)?, 2, &input, &view)
 }

@@ -25,38 +25,38 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn pixel_shuffle_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let factor = usize::try_from(args.int(1)?).ok().filter(|&factor| factor > 0);
-    let factor = factor.ok_or(wrong(1, "a positive factor"))?;
-    let square = factor.checked_mul(factor).ok_or(wrong(1, "a smaller factor"))?;
+    let factor = factor.ok_or(invalid(1, "a positive factor"))?;
+    let square = factor.checked_mul(factor).ok_or(invalid(1, "a smaller factor"))?;
     let &[ref leading @ .., channels, height, width] = x.sizes() else {
-        return Err(wrong(0, "channels of pictures"));
+        return Err(invalid(0, "a tensor [..., c, h, w]"));
     };
     if !channels.is_multiple_of(square) {
-        return Err(wrong(0, "channels that the square of the factor divides"));
+        return Err(invalid(0, "channels that are a multiple of r²"));
     }
-    let (channels, large) = (channels / square, wrong(1, "a smaller factor"));
-    let mut sizes = Dims::new(leading).ok_or(large)?;
+    let (channels, too_large) = (channels / square, invalid(1, "a smaller factor"));
+    let mut sizes = Dims::new(leading).ok_or(too_large)?;
     sizes.push(channels)?;
-    sizes.push(height.checked_mul(factor).ok_or(large)?)?;
-    sizes.push(width.checked_mul(factor).ok_or(large)?)?;
+    sizes.push(height.checked_mul(factor).ok_or(too_large)?)?;
+    sizes.push(width.checked_mul(factor).ok_or(too_large)?)?;
     let mut out = args.out(2)?;
     check_dtype(out.dtype(), x.dtype(), 2)?;
     out.resize(&sizes)?;
     if out.numel() == 0 {
         return Ok(());
     }
-    let (from, to) = (strides_of(&x), out_strides(&out));
-    let at = leading.len();
+    let (x_strides, to_strides) = (strides_of(&x), out_strides(&out));
+    let c = leading.len();
     let mut loops = LoopNest::new();
     for (dim, &size) in leading.iter().enumerate() {
-        loops.push(size, [from[dim], to[dim]])?;
+        loops.push(size, [x_strides[dim], to_strides[dim]])?;
     }
-    loops.push(channels, [square * from[at], to[at]])?;
-    loops.push(height, [from[at + 1], factor * to[at + 1]])?;
-    loops.push(factor, [factor * from[at], to[at + 1]])?;
-    loops.push(width, [from[at + 2], factor * to[at + 2]])?;
-    loops.push(factor, [from[at], to[at + 2]])?;
+    loops.push(channels, [square * x_strides[c], to_strides[c]])?;
+    loops.push(height, [x_strides[c + 1], factor * to_strides[c + 1]])?;
+    loops.push(factor, [factor * x_strides[c], to_strides[c + 1]])?;
+    loops.push(width, [x_strides[c + 2], factor * to_strides[c + 2]])?;
+    loops.push(factor, [x_strides[c], to_strides[c + 2]])?;
     copy_elements(loops, x.bytes(), out.bytes_mut()?, x.dtype().size());
     Ok(())
 }

@@ -26,19 +26,20 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn pixel_unshuffle_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let factor = usize::try_from(args.int(1)?).ok().filter(|&factor| factor > 0);
-    let factor = factor.ok_or(wrong(1, "a positive factor"))?;
-    let square = factor.checked_mul(factor).ok_or(wrong(1, "a smaller factor"))?;
+    let factor = factor.ok_or(invalid(1, "a positive factor"))?;
+    let square = factor.checked_mul(factor).ok_or(invalid(1, "a smaller factor"))?;
     let &[ref leading @ .., channels, height, width] = x.sizes() else {
-        return Err(wrong(0, "channels of pictures"));
+        return Err(invalid(0, "a tensor [..., c, h, w]"));
     };
     if !height.is_multiple_of(factor) || !width.is_multiple_of(factor) {
-        return Err(wrong(0, "pictures whose height and width the factor divides"));
+        return Err(invalid(0, "a height and width that are multiples of r"));
     }
-    let (height, width, large) = (height / factor, width / factor, wrong(1, "a smaller factor"));
-    let mut sizes = Dims::new(leading).ok_or(large)?;
-    sizes.push(channels.checked_mul(square).ok_or(large)?)?;
+    let (height, width) = (height / factor, width / factor);
+    let too_large = invalid(1, "a smaller factor");
+    let mut sizes = Dims::new(leading).ok_or(too_large)?;
+    sizes.push(channels.checked_mul(square).ok_or(too_large)?)?;
     sizes.push(height)?;
     sizes.push(width)?;
     let mut out = args.out(2)?;
@@ -47,17 +48,17 @@ fn pixel_unshuffle_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     if out.numel() == 0 {
         return Ok(());
     }
-    let (from, to) = (strides_of(&x), out_strides(&out));
-    let at = leading.len();
+    let (x_strides, to_strides) = (strides_of(&x), out_strides(&out));
+    let c = leading.len();
     let mut loops = LoopNest::new();
     for (dim, &size) in leading.iter().enumerate() {
-        loops.push(size, [from[dim], to[dim]])?;
+        loops.push(size, [x_strides[dim], to_strides[dim]])?;
     }
-    loops.push(channels, [from[at], square * to[at]])?;
-    loops.push(factor, [from[at + 1], factor * to[at]])?;
-    loops.push(factor, [from[at + 2], to[at]])?;
-    loops.push(height, [factor * from[at + 1], to[at + 1]])?;
-    loops.push(width, [factor * from[at + 2], to[at + 2]])?;
+    loops.push(channels, [x_strides[c], square * to_strides[c]])?;
+    loops.push(factor, [x_strides[c + 1], factor * to_strides[c]])?;
+    loops.push(factor, [x_strides[c + 2], to_strides[c]])?;
+    loops.push(height, [factor * x_strides[c + 1], to_strides[c + 1]])?;
+    loops.push(width, [factor * x_strides[c + 2], to_strides[c + 2]])?;
     copy_elements(loops, x.bytes(), out.bytes_mut()?, x.dtype().size());
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 fn pow_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?;
-    call.run(args, 2, numbers!(|[a, b]| power(a, b), F => |[a, b]| Libm::<F>::pow(a, b)))
+    call.run(args, 2, numbers!(|[a, b]| int_pow(a, b), F => |[a, b]| Libm::<F>::pow(a, b)))
 }
 
 fn pow_scalar_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -36,11 +36,11 @@ fn pow_scalar_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     let inputs = [Input::arg(args, 0)?, exponent.into()];
     let call = Pointwise::new(inputs)?;
     if !call.dtype().is_float() && exponent.to_i64() < 0 {
-        let expected = "an exponent of integers that is not negative";
+        let expected = "an exponent that is not negative for integers";
         return Err(Error::InvalidArgument { index: 1, expected });
     }
     check_range(exponent, call.dtype(), 1)?;
-    // PyTorch computes these exponents so, and they are common.
+    // Special cases of PyTorch, for the same results and speed.
     match exponent.to_f64() {
         2.0 => call.run(args, 2, numbers!(|[a, _]| a.wrapping_mul(a), F => |[a, _]| a * a)),
         0.5 => call.run(args, 2, numbers!(|[a, _]| a, F => |[a, _]| Libm::<F>::sqrt(a))),
@@ -49,9 +49,9 @@ fn pow_scalar_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     }
 }
 
-/// Of a negative exponent, what is left of the fraction when it is truncated.
-fn power(base: i64, exponent: i64) -> i64 {
-    let Ok(mut left) = u64::try_from(exponent) else {
+/// Integer power with wrap-around. A negative exponent gives the fraction truncated toward zero.
+fn int_pow(base: i64, exponent: i64) -> i64 {
+    let Ok(mut exponent_bits) = u64::try_from(exponent) else {
         return match base {
             1 => 1,
             -1 if exponent % 2 == 0 => 1,
@@ -60,12 +60,12 @@ fn power(base: i64, exponent: i64) -> i64 {
         };
     };
     let (mut result, mut square) = (1_i64, base);
-    while left > 0 {
-        if left % 2 == 1 {
+    while exponent_bits > 0 {
+        if exponent_bits % 2 == 1 {
             result = result.wrapping_mul(square);
         }
         square = square.wrapping_mul(square);
-        left /= 2;
+        exponent_bits /= 2;
     }
     result
 }
@@ -95,10 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn exponents_out_of_range() {
+    fn exponents_out_of_range_are_rejected() {
         let error = |expected| Err(Error::InvalidArgument { index: 1, expected });
         let call = |exponent| [tensor(&[2_i8]), Value::Scalar(Scalar::Int(exponent))];
-        let negative = "an exponent of integers that is not negative";
+        let negative = "an exponent that is not negative for integers";
         check::<i8, 2>(&KERNELS[1], call(-1), error(negative));
         check::<i8, 2>(&KERNELS[1], call(300), error("a number that the dtype can represent"));
     }

@@ -21,15 +21,15 @@ use crate::shared::{
 const ARGS: &[Arg] = &[Arg::IntList, Arg::Out];
 
 pub(crate) const KERNELS: &[Kernel] = &[
-    Kernel::new("aten::rand.out", ARGS, |_, args| random(args, Random::uniform)),
-    Kernel::new("aten::randn.out", ARGS, |_, args| random(args, Random::normal)),
+    Kernel::new("aten::rand.out", ARGS, |_, args| random(args, SplitMix64::uniform)),
+    Kernel::new("aten::randn.out", ARGS, |_, args| random(args, SplitMix64::normal)),
 ];
 
-fn random(args: &mut Args<'_>, next: fn(&mut Random) -> f64) -> Result<(), Error> {
+fn random(args: &mut Args<'_>, next: fn(&mut SplitMix64) -> f64) -> Result<(), Error> {
     let sizes = sizes_arg(args, 0)?;
     let mut out = args.out(1)?;
     out.resize(&sizes)?;
-    let mut generator = Random { state: 0 };
+    let mut generator = SplitMix64 { state: 0 };
     with_dtype!(float, out.dtype(), 1, T => {
         for element in out.data_mut::<T>()? {
             *element = T::from_f64(next(&mut generator));
@@ -38,31 +38,31 @@ fn random(args: &mut Args<'_>, next: fn(&mut Random) -> f64) -> Result<(), Error
     })
 }
 
-/// The generator SplitMix64.
-struct Random {
+/// SplitMix64 generator.
+struct SplitMix64 {
     state: u64,
 }
 
-impl Random {
-    fn bits(&mut self) -> u64 {
+impl SplitMix64 {
+    fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 
-    /// Uniform in [0, 1): so few bits that even the shortest float holds them without rounding up.
+    /// Uniform in [0, 1). It has 8 bits, so that `bf16` represents it without rounding up to 1.
     fn uniform(&mut self) -> f64 {
-        (self.bits() >> 56) as f64 / 256.0
+        (self.next_u64() >> 56) as f64 / 256.0
     }
 
-    /// Standard normal.
+    /// Standard normal, by the Box–Muller transform.
     fn normal(&mut self) -> f64 {
         const SCALE: f64 = 1.0 / (1_u64 << 53) as f64;
-        // In (0, 1], so that the logarithm is finite.
-        let radius = ((self.bits() >> 11) + 1) as f64 * SCALE;
-        let angle = (self.bits() >> 11) as f64 * SCALE * core::f64::consts::TAU;
-        libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(angle)
+        // In (0, 1]: the logarithm is finite.
+        let uniform = ((self.next_u64() >> 11) + 1) as f64 * SCALE;
+        let angle = (self.next_u64() >> 11) as f64 * SCALE * core::f64::consts::TAU;
+        libm::sqrt(-2.0 * libm::log(uniform)) * libm::cos(angle)
     }
 }
 

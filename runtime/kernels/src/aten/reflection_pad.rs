@@ -31,21 +31,21 @@ mod tests {
     use crate::shared::testing::{check, ints, iota};
 
     #[test]
-    fn one_dimension() {
+    fn pad1d() {
         let x = iota(&[2, 3]);
         let run = |padding, expected| {
             check(&KERNELS[0], vec![Argument::Tensor(&x), ints(padding)], expected);
         };
         run(&[2, 1], Ok((&[2, 6], &[2, 1, 0, 1, 2, 1, 5, 4, 3, 4, 5, 4])));
         run(&[-1, 0], Ok((&[2, 2], &[1, 2, 4, 5])));
-        let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
-        run(&[3, 0], wrong("padding that the size and the mode allow"));
-        run(&[1], wrong("a pair of paddings for each of the last dimensions"));
-        run(&[i64::MAX, i64::MAX], wrong("padding that the size and the mode allow"));
+        let invalid = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        run(&[3, 0], invalid("padding that the size and the mode allow"));
+        run(&[1], invalid("a pair of paddings for each of the last dimensions"));
+        run(&[i64::MAX, i64::MAX], invalid("padding that the size and the mode allow"));
     }
 
     #[test]
-    fn two_dimensions() {
+    fn pad2d() {
         let x = iota(&[1, 3, 3]);
         let inputs = vec![Argument::Tensor(&x), ints(&[2, 1, 2, 0])];
         let expected = [

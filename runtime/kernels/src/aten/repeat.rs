@@ -23,10 +23,10 @@ pub(crate) const KERNELS: &[Kernel] =
 fn repeat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let repeats = sizes_arg(args, 1)?;
-    let wrong = |expected| Error::InvalidArgument { index: 1, expected };
+    let invalid = |expected| Error::InvalidArgument { index: 1, expected };
     let mut view = StridedView::of(&input);
     if repeats.len() < input.rank() {
-        return Err(wrong("a number for each dimension"));
+        return Err(invalid("at least one value per dimension"));
     }
     while view.sizes.len() < repeats.len() {
         view.sizes.insert(0, 1)?;
@@ -34,7 +34,7 @@ fn repeat(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let mut sizes = view.sizes;
     for (size, &times) in sizes.iter_mut().zip(repeats.iter()) {
-        *size = size.checked_mul(times).ok_or(wrong("sizes that fit memory"))?;
+        *size = size.checked_mul(times).ok_or(invalid("smaller sizes"))?;
     }
     let mut out = args.out(2)?;
     check_dtype(out.dtype(), input.dtype(), 2)?;
@@ -65,9 +65,9 @@ mod tests {
         run(&[2, 3], Ok((&[4, 3], &[0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1])));
         run(&[2, 1, 1], Ok((&[2, 2, 1], &[0, 1, 0, 1])));
         run(&[0, i64::MAX], Ok((&[0, i64::MAX as usize], &[])));
-        let wrong = |expected| Err(Error::InvalidArgument { index: 1, expected });
-        run(&[1], wrong("a number for each dimension"));
-        run(&[1, -1], wrong("up to 16 sizes that are not negative"));
+        let invalid = |expected| Err(Error::InvalidArgument { index: 1, expected });
+        run(&[1], invalid("at least one value per dimension"));
+        run(&[1, -1], invalid("up to 16 sizes that are not negative"));
         run(&[i64::MAX, 4], Err(Error::InvalidTensor { reason: "the number of bytes overflows" }));
     }
 }

@@ -27,26 +27,26 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 
 fn repeat_interleave(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let repeats = args.tensor(0)?;
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     if repeats.rank() != 1 {
-        return Err(wrong(0, "one dimension"));
+        return Err(invalid(0, "a 1-d tensor"));
     }
-    let indices = Indices::new(&repeats, 0)?;
-    let times = |at| indices.get(at).and_then(|times| usize::try_from(times).ok());
-    let sum = (0..repeats.numel()).try_fold(0_usize, |sum, at| sum.checked_add(times(at)?));
-    let sum = sum.ok_or(wrong(0, "repeats that are not negative"))?;
+    let counts = Indices::new(&repeats, 0)?;
+    let count = |i| counts.get(i).and_then(|count| usize::try_from(count).ok());
+    let sum = (0..repeats.numel()).try_fold(0_usize, |sum, i| sum.checked_add(count(i)?));
+    let sum = sum.ok_or(invalid(0, "repeats that are not negative"))?;
     if args.opt_int(1)?.is_some_and(|size| usize::try_from(size) != Ok(sum)) {
-        return Err(wrong(1, "the sum of the repeats"));
+        return Err(invalid(1, "the sum of the repeats"));
     }
     let mut out = args.out(2)?;
     check_dtype(out.dtype(), repeats.dtype(), 2)?;
     out.resize(&[sum])?;
     let (dtype, mut bytes) = (out.dtype(), out.bytes_mut()?);
-    for at in 0..repeats.numel() {
-        let index = Scalar::Int(i64::try_from(at).unwrap_or(i64::MAX));
-        let len = times(at).unwrap_or(0).saturating_mul(dtype.size());
-        let (these, rest) = bytes.split_at_mut_checked(len).ok_or(OUT_OF_BOUNDS)?;
-        fill(these, dtype, scalar_bytes(index, dtype, 2)?)?;
+    for i in 0..repeats.numel() {
+        let index = Scalar::Int(i64::try_from(i).unwrap_or(i64::MAX));
+        let len = count(i).unwrap_or(0).saturating_mul(dtype.size());
+        let (chunk, rest) = bytes.split_at_mut_checked(len).ok_or(OUT_OF_BOUNDS)?;
+        fill(chunk, dtype, scalar_bytes(index, dtype, 2)?)?;
         bytes = rest;
     }
     Ok(())
@@ -68,8 +68,8 @@ mod tests {
         };
         run(&[2, 0, 1], None, Ok((&[3], &[0, 0, 2])));
         run(&[], Some(0), Ok((&[0], &[])));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(&[1, -1], None, wrong(0, "repeats that are not negative"));
-        run(&[1], Some(2), wrong(1, "the sum of the repeats"));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[1, -1], None, invalid(0, "repeats that are not negative"));
+        run(&[1], Some(2), invalid(1, "the sum of the repeats"));
     }
 }

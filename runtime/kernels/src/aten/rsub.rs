@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn bool_is_refused() {
+    fn bool_is_rejected() {
         let flags = || tensor(&bools(&[true]));
         let error = Error::InvalidType { index: 0, found: ScalarType::Bool };
         let one = Value::Scalar(Scalar::Int(1));

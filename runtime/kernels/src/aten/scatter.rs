@@ -53,7 +53,7 @@ fn scatter_value(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     scatter(args, &value[..dtype.size()], &view)
 }
 
-/// Puts the part `from` of `src` into a copy of `self`.
+/// Copies `self` to `out`, then scatters the view `from` of `src` into it.
 fn scatter(args: &mut Args<'_>, src: &[u8], from: &StridedView) -> Result<(), Error> {
     let (input, index) = (args.tensor(0)?, args.tensor(2)?);
     let dim = dim_arg(args, 1, input.rank())?;
@@ -88,7 +88,7 @@ mod tests {
             check(&KERNELS[0], inputs(Argument::Tensor(&y)), expected);
             check(&KERNELS[1], inputs(Argument::Scalar(Scalar::Double(6.5))), filled);
         };
-        let (sizes, wrong) =
+        let (sizes, invalid) =
             (&[2, 3], |expected| Err(Error::InvalidArgument { index: 2, expected }));
         run(
             &[2, 2],
@@ -99,8 +99,8 @@ mod tests {
         run(&[1, 1], &[1], Ok((sizes, &[0, 7, 2, 3, 4, 5])), Ok((sizes, &[0, 6, 2, 3, 4, 5])));
         run(&[0, 9], &[], Ok((sizes, &[0, 1, 2, 3, 4, 5])), Ok((sizes, &[0, 1, 2, 3, 4, 5])));
         let expected = "indices in range";
-        run(&[1, 1], &[3], wrong(expected), wrong(expected));
+        run(&[1, 1], &[3], invalid(expected), invalid(expected));
         let expected = "an index no larger than the indexed tensor";
-        run(&[3, 1], &[0; 3], wrong(expected), wrong(expected));
+        run(&[3, 1], &[0; 3], invalid(expected), invalid(expected));
     }
 }

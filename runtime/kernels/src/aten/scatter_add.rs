@@ -39,10 +39,10 @@ fn scatter_add(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     clone_arg(args, 4)?;
     let mut out = args.out(4)?;
     let (to, from) = (StridedView::of_out(&out), StridedView::of(&source));
-    let (one, dtype) = (StridedCopy::scalar(), input.dtype());
+    let (element, dtype) = (StridedCopy::scalar(), input.dtype());
     let dst = out.bytes_mut()?;
     for_each_index(IndexedDim { index, arg: 2, dim, values_arg: 3 }, &from, &to, |from, to| {
-        add_strided(&one, dtype, (dst, to), (source.bytes(), from))
+        add_strided(&element, dtype, (dst, to), (source.bytes(), from))
     })
 }
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_elements_are_the_fault_of_their_argument() {
+    fn too_small_src_is_rejected() {
         let (x, index) = (iota(&[2, 3]), Tensor::new(&[2, 2], &[0_i64; 4]).unwrap());
         for source in [iota(&[2, 1]), iota(&[4])] {
             let dim = Argument::Scalar(Scalar::Int(1));

@@ -35,7 +35,10 @@ fn select_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
     select_args(args, 2, &mut view)?;
     let from = StridedView::of(&source);
     if from.sizes != view.sizes {
-        return Err(Error::InvalidArgument { index: 1, expected: "the sizes of one position" });
+        return Err(Error::InvalidArgument {
+            index: 1,
+            expected: "the sizes of the selected slice",
+        });
     }
     let mut out = args.out(4)?;
     copy_tensor(&mut out, &input)?;
@@ -57,8 +60,8 @@ mod tests {
             check(&KERNELS[0], vec![Argument::Tensor(&x), Argument::Tensor(&y), dim, at], expected);
         };
         run(1, -1, Ok((&[2, 3], &[0, 1, 0, 3, 4, 1])));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(0, 0, wrong(1, "the sizes of one position"));
-        run(1, 3, wrong(3, "an index of the dimension"));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(0, 0, invalid(1, "the sizes of the selected slice"));
+        run(1, 3, invalid(3, "an index of the dimension"));
     }
 }

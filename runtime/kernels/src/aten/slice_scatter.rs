@@ -63,8 +63,8 @@ mod tests {
         };
         run(1, i64::MAX, 1, Ok((&[2, 3], &[0, 0, 1, 3, 2, 3])));
         run(0, 3, 2, Ok((&[2, 3], &[0, 1, 1, 2, 4, 3])));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(0, 3, 1, wrong(1, "the sizes of the slice"));
-        run(0, 3, i64::MIN, wrong(5, "a positive step"));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(0, 3, 1, invalid(1, "the sizes of the slice"));
+        run(0, 3, i64::MIN, invalid(5, "a positive step"));
     }
 }

@@ -26,13 +26,13 @@ fn split_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Erro
     let input = args.tensor(0)?;
     let dim = existing_dim_arg(args, 2, input.rank())?;
     let size = input.sizes()[dim];
-    let piece = usize::try_from(args.int(1)?).ok().filter(|&piece| piece > 0 || size == 0);
-    let piece = piece.ok_or(Error::InvalidArgument { index: 1, expected: "a positive size" })?;
-    let count = if size == 0 { 1 } else { size.div_ceil(piece) };
+    let chunk = usize::try_from(args.int(1)?).ok().filter(|&chunk| chunk > 0 || size == 0);
+    let chunk = chunk.ok_or(Error::InvalidArgument { index: 1, expected: "a positive size" })?;
+    let count = if size == 0 { 1 } else { size.div_ceil(chunk) };
     if args.out_list_len(3)? != count {
-        return Err(Error::InvalidArgument { index: 3, expected: "one tensor for each piece" });
+        return Err(Error::InvalidArgument { index: 3, expected: "one tensor per chunk" });
     }
-    split_arg(args, 3, &input, dim, |item| piece.min(size.saturating_sub(item * piece)))
+    split_arg(args, 3, &input, dim, |item| chunk.min(size.saturating_sub(item * chunk)))
 }
 
 #[cfg(test)]
@@ -42,11 +42,11 @@ mod tests {
     use super::*;
     use crate::shared::testing::iota;
 
-    /// Sizes and elements.
-    type Piece<'a> = (&'a [usize], &'a [i32]);
+    /// Sizes and elements of an output.
+    type Chunk<'a> = (&'a [usize], &'a [i32]);
 
     #[track_caller]
-    fn run(size: i64, expected: Result<[Piece<'_>; 2], Error>) {
+    fn run(size: i64, expected: Result<[Chunk<'_>; 2], Error>) {
         let x = iota(&[2, 3]);
         let mut outs = [iota(&[1; 2][..2]), iota(&[1; 2][..2])];
         let list = Argument::Outs(outs.iter_mut().collect());
@@ -64,10 +64,10 @@ mod tests {
     #[test]
     fn values() {
         run(2, Ok([(&[2, 2], &[0, 1, 3, 4]), (&[2, 1], &[2, 5])]));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(1, wrong(3, "one tensor for each piece"));
-        run(i64::MAX, wrong(3, "one tensor for each piece"));
-        run(0, wrong(1, "a positive size"));
-        run(i64::MIN, wrong(1, "a positive size"));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(1, invalid(3, "one tensor per chunk"));
+        run(i64::MAX, invalid(3, "one tensor per chunk"));
+        run(0, invalid(1, "a positive size"));
+        run(i64::MIN, invalid(1, "a positive size"));
     }
 }

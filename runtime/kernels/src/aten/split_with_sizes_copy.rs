@@ -24,19 +24,19 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn split_with_sizes_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let dim = existing_dim_arg(args, 2, input.rank())?;
-    let pieces = args.int_list(1)?;
-    let sum = pieces.iter().try_fold(0_usize, |sum, piece| {
-        usize::try_from(piece).ok().and_then(|piece| sum.checked_add(piece))
+    let chunks = args.int_list(1)?;
+    let sum = chunks.iter().try_fold(0_usize, |sum, chunk| {
+        usize::try_from(chunk).ok().and_then(|chunk| sum.checked_add(chunk))
     });
     if sum != Some(input.sizes()[dim]) {
-        let expected = "sizes that add up to that of the dimension";
+        let expected = "sizes whose sum is the size of the dimension";
         return Err(Error::InvalidArgument { index: 1, expected });
     }
-    if args.out_list_len(3)? != pieces.len() {
-        return Err(Error::InvalidArgument { index: 3, expected: "one tensor for each piece" });
+    if args.out_list_len(3)? != chunks.len() {
+        return Err(Error::InvalidArgument { index: 3, expected: "one tensor per chunk" });
     }
     split_arg(args, 3, &input, dim, |item| {
-        pieces.get(item).and_then(|piece| usize::try_from(piece).ok()).unwrap_or(0)
+        chunks.get(item).and_then(|chunk| usize::try_from(chunk).ok()).unwrap_or(0)
     })
 }
 
@@ -47,11 +47,11 @@ mod tests {
     use super::*;
     use crate::shared::testing::{ints, iota};
 
-    /// Sizes and elements.
-    type Piece<'a> = (&'a [usize], &'a [i32]);
+    /// Sizes and elements of an output.
+    type Chunk<'a> = (&'a [usize], &'a [i32]);
 
     #[track_caller]
-    fn run(sizes: &[i64], expected: Result<[Piece<'_>; 2], Error>) {
+    fn run(sizes: &[i64], expected: Result<[Chunk<'_>; 2], Error>) {
         let x = iota(&[2, 3]);
         let mut outs = [iota(&[1; 2][..2]), iota(&[1; 2][..2])];
         let list = Argument::Outs(outs.iter_mut().collect());
@@ -67,9 +67,9 @@ mod tests {
     fn values() {
         run(&[1, 2], Ok([(&[2, 1], &[0, 3]), (&[2, 2], &[1, 2, 4, 5])]));
         run(&[0, 3], Ok([(&[2, 0], &[]), (&[2, 3], &[0, 1, 2, 3, 4, 5])]));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(&[3], wrong(3, "one tensor for each piece"));
-        run(&[4, -1], wrong(1, "sizes that add up to that of the dimension"));
-        run(&[i64::MAX, i64::MAX, 5], wrong(1, "sizes that add up to that of the dimension"));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[3], invalid(3, "one tensor per chunk"));
+        run(&[4, -1], invalid(1, "sizes whose sum is the size of the dimension"));
+        run(&[i64::MAX, i64::MAX, 5], invalid(1, "sizes whose sum is the size of the dimension"));
     }
 }

@@ -21,26 +21,26 @@ pub(crate) const KERNELS: &[Kernel] =
     &[Kernel::new("aten::stack.out", &[Arg::TensorList, Arg::Int, Arg::Out], stack)];
 
 fn stack(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let wrong = |expected| Error::InvalidArgument { index: 0, expected };
+    let invalid = |expected| Error::InvalidArgument { index: 0, expected };
     let tensors = args.tensor_list(0)?;
     if tensors.is_empty() {
-        return Err(wrong("at least one tensor"));
+        return Err(invalid("at least one tensor"));
     }
     let first = tensors.get(0)?;
     let dim = dim_arg(args, 1, first.rank() + 1)?;
     for item in 1..tensors.len() {
         if tensors.get(item)?.sizes() != first.sizes() {
-            return Err(wrong("tensors of the same sizes"));
+            return Err(invalid("tensors of the same sizes"));
         }
     }
     let mut sizes = StridedView::of(&first).sizes;
     sizes.insert(dim, tensors.len())?;
     let mut out = args.out(2)?;
     out.resize(&sizes)?;
-    let whole = StridedView::of_out(&out);
+    let out_view = StridedView::of_out(&out);
     for item in 0..tensors.len() {
         let tensor = tensors.get(item)?;
-        let mut view = whole;
+        let mut view = out_view;
         view.select(dim, item);
         copy_view(&mut out, &view, &tensor, &StridedView::of(&tensor))?;
     }
@@ -63,9 +63,9 @@ mod tests {
         };
         run(&[&a, &a], 0, Ok((&[2, 2], &[0, 1, 0, 1])));
         run(&[&b, &b], -1, Ok((&[3, 2], &[0, 0, 1, 1, 2, 2])));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(&[&a, &b], 0, wrong(0, "tensors of the same sizes"));
-        run(&[&a], 2, wrong(1, "a dimension of the tensor"));
-        run(&[], 0, wrong(0, "at least one tensor"));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(&[&a, &b], 0, invalid(0, "tensors of the same sizes"));
+        run(&[&a], 2, invalid(1, "a dimension of the tensor"));
+        run(&[], 0, invalid(0, "at least one tensor"));
     }
 }

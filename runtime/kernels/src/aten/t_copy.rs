@@ -23,7 +23,7 @@ fn t_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         0 | 1 => {}
         2 => view.transpose(0, 1),
         _ => {
-            let expected = "a tensor of at most two dimensions";
+            let expected = "at most 2 dimensions";
             return Err(Error::InvalidArgument { index: 0, expected });
         }
     }
@@ -45,7 +45,7 @@ mod tests {
             Ok((&[3, 2], &[0, 3, 1, 4, 2, 5])),
         );
         check(&KERNELS[0], vec![Argument::Tensor(&iota(&[3]))], Ok((&[3], &[0, 1, 2])));
-        let expected = "a tensor of at most two dimensions";
+        let expected = "at most 2 dimensions";
         let error = Error::InvalidArgument { index: 0, expected };
         check(&KERNELS[0], vec![Argument::Tensor(&iota(&[1, 1, 1]))], Err(error));
     }

@@ -29,7 +29,7 @@ mod tests {
     use crate::shared::testing::{check, iota};
 
     #[test]
-    fn elements_are_converted() {
+    fn elements_are_cast() {
         let run = |x: &Tensor, expected| {
             let inputs = vec![Argument::Tensor(x), Argument::None, Argument::None];
             check(&KERNELS[0], inputs, Ok((&[3], expected)));
@@ -62,13 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn what_no_integer_is_becomes_what_x86_makes_of_it() {
-        for none in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30] {
-            check_one(none, i64::MIN);
-            check_one(none, i32::MIN);
-            check_one(none, 0_i16);
-            check_one(none, 0_u32);
-            check_one(f64::from(none), 0_i8);
+    fn out_of_range_floats_are_cast_as_on_x86() {
+        for x in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30] {
+            check_one(x, i64::MIN);
+            check_one(x, i32::MIN);
+            check_one(x, 0_i16);
+            check_one(x, 0_u32);
+            check_one(f64::from(x), 0_i8);
         }
         check_one(3e9_f64, i32::MIN);
         check_one(3e9_f64, 3_000_000_000_u32);

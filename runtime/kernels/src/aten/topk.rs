@@ -46,13 +46,13 @@ fn topk_values(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
 fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let dim = dim_arg(args, 2, x.rank())?;
-    let wrong = Error::InvalidArgument { index: 1, expected: "at most as many as there are" };
+    let invalid = Error::InvalidArgument { index: 1, expected: "at most as many as there are" };
     let len = x.sizes().get(dim).copied().unwrap_or(1);
-    let k = usize::try_from(args.int(1)?).ok().filter(|&k| k <= len).ok_or(wrong)?;
+    let k = usize::try_from(args.int(1)?).ok().filter(|&k| k <= len).ok_or(invalid)?;
     // The one element of a tensor without dimensions is always taken, as in PyTorch.
     let k = if x.rank() == 0 { 1 } else { k };
     let largest = args.bool(3)?;
-    let mut sizes = Dims::new(x.sizes()).ok_or(wrong)?;
+    let mut sizes = Dims::new(x.sizes()).ok_or(invalid)?;
     if let Some(size) = sizes.get_mut(dim) {
         *size = k;
     }
@@ -69,7 +69,7 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     let reader = Reader::<A>::new(x, 0)?;
     let (mut values, mut indices) = (Writer::new(&mut values, 5)?, Writer::new(&mut indices, 6)?);
     // One word a position, then one an element, of which it fills all or half.
-    let scratch = cx.scratch::<u64>(len.checked_mul(2).ok_or(wrong)?)?;
+    let scratch = cx.scratch::<u64>(len.checked_mul(2).ok_or(invalid)?)?;
     let (places, line) = scratch.split_at_mut(len);
     let line: &mut [A] = bytemuck::cast_slice_mut(line);
     let line = &mut line[..len];
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn places() {
+    fn indices() {
         check(4, true, &[2, 3, 0, 4]);
         check(3, false, &[1, 0, 4]);
         check(5, false, &[1, 0, 4, 3, 2]);

@@ -28,7 +28,7 @@ fn triangle(args: &mut Args<'_>, upper: bool) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let diagonal = args.int(1)?;
     let [.., rows, columns] = *input.sizes() else {
-        return Err(Error::InvalidArgument { index: 0, expected: "at least two dimensions" });
+        return Err(Error::InvalidArgument { index: 0, expected: "at least 2 dimensions" });
     };
     let mut out = args.out(2)?;
     check_dtype(out.dtype(), input.dtype(), 2)?;
@@ -40,11 +40,11 @@ fn triangle(args: &mut Args<'_>, upper: bool) -> Result<(), Error> {
     let (to, from) = (StridedView::of_out(&out), StridedView::of(&input));
     let last = input.rank() - 1;
     for row in 0..rows {
-        // The lower triangle ends before this column, the upper one begins there.
-        let at = i64::try_from(row).unwrap_or(i64::MAX).saturating_add(diagonal);
-        let at = if upper { at } else { at.saturating_add(1) };
-        let at = usize::try_from(at.max(0)).unwrap_or(usize::MAX).min(columns);
-        let (start, len) = if upper { (at, columns - at) } else { (0, at) };
+        // First column after the lower triangle, or of the upper one.
+        let column = i64::try_from(row).unwrap_or(i64::MAX).saturating_add(diagonal);
+        let column = if upper { column } else { column.saturating_add(1) };
+        let column = usize::try_from(column.max(0)).unwrap_or(usize::MAX).min(columns);
+        let (start, len) = if upper { (column, columns - column) } else { (0, column) };
         let (mut to, mut from) = (to, from);
         for view in [&mut to, &mut from] {
             view.slice(last, start, len, 1);

@@ -26,18 +26,21 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn unbind_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let dim = existing_dim_arg(args, 1, input.rank())?;
-    let whole = StridedView::of(&input);
-    let count = whole.sizes[dim];
+    let input_view = StridedView::of(&input);
+    let count = input_view.sizes[dim];
     if args.out_list_len(2)? != count {
-        return Err(Error::InvalidArgument { index: 2, expected: "one tensor for each position" });
+        return Err(Error::InvalidArgument {
+            index: 2,
+            expected: "one tensor per index of the dimension",
+        });
     }
-    let mut sizes = whole.sizes;
+    let mut sizes = input_view.sizes;
     sizes.remove(dim);
     for item in 0..count {
         args.out_list(2, item)?.resize(&sizes)?;
     }
     for item in 0..count {
-        let mut view = whole;
+        let mut view = input_view;
         view.select(dim, item);
         materialize(&mut args.out_list(2, item)?, 2, &input, &view)?;
     }
@@ -51,11 +54,11 @@ mod tests {
     use super::*;
     use crate::shared::testing::iota;
 
-    /// Sizes and elements.
-    type Piece<'a> = (&'a [usize], &'a [i32]);
+    /// Sizes and elements of an output.
+    type Slice<'a> = (&'a [usize], &'a [i32]);
 
     #[track_caller]
-    fn run(dim: i64, expected: Result<[Piece<'_>; 2], Error>) {
+    fn run(dim: i64, expected: Result<[Slice<'_>; 2], Error>) {
         let x = iota(&[2, 3]);
         let mut outs = [iota(&[1; 2][..1]), iota(&[1; 2][..1])];
         let list = Argument::Outs(outs.iter_mut().collect());
@@ -69,8 +72,8 @@ mod tests {
     #[test]
     fn values() {
         run(0, Ok([(&[3], &[0, 1, 2]), (&[3], &[3, 4, 5])]));
-        let wrong = |index, expected| Err(Error::InvalidArgument { index, expected });
-        run(1, wrong(2, "one tensor for each position"));
-        run(2, wrong(1, "a dimension of the tensor"));
+        let invalid = |index, expected| Err(Error::InvalidArgument { index, expected });
+        run(1, invalid(2, "one tensor per index of the dimension"));
+        run(2, invalid(1, "a dimension of the tensor"));
     }
 }

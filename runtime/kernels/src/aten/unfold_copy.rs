@@ -29,15 +29,16 @@ fn unfold_copy(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     let input = args.tensor(0)?;
     let dim = dim_arg(args, 1, input.rank())?;
     let mut view = StridedView::of(&input);
-    let length = view.sizes.get(dim).copied().unwrap_or(1);
-    let size = usize::try_from(args.int(2)?).ok().filter(|&size| size <= length);
-    let wrong = Error::InvalidArgument { index: 2, expected: "a window inside the dimension" };
-    let size = size.ok_or(wrong)?;
+    let dim_size = view.sizes.get(dim).copied().unwrap_or(1);
+    let size = usize::try_from(args.int(2)?).ok().filter(|&size| size <= dim_size);
+    let invalid =
+        Error::InvalidArgument { index: 2, expected: "at most the size of the dimension" };
+    let size = size.ok_or(invalid)?;
     let step = usize::try_from(args.int(3)?).ok().filter(|&step| step > 0);
     let step = step.ok_or(Error::InvalidArgument { index: 3, expected: "a positive step" })?;
     let stride = view.strides.get(dim).copied().unwrap_or(1);
     if dim < input.rank() {
-        view.slice(dim, 0, ((length - size) / step).saturating_add(1), step);
+        view.slice(dim, 0, ((dim_size - size) / step).saturating_add(1), step);
     }
     view.sizes.push(size)?;
     view.strides.push(stride)?;
@@ -61,7 +62,7 @@ mod tests {
         };
         run(3, 2, Ok((&[2, 3], &[0, 1, 2, 2, 3, 4])));
         run(0, i64::MAX, Ok((&[1, 0], &[])));
-        let expected = "a window inside the dimension";
+        let expected = "at most the size of the dimension";
         run(6, 1, Err(Error::InvalidArgument { index: 2, expected }));
         run(1, 0, Err(Error::InvalidArgument { index: 3, expected: "a positive step" }));
     }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_stays_is_not_interpolated() {
+    fn unchanged_size_is_not_interpolated() {
         let nan = f32::NAN;
         let x = Tensor::new(&[1, 1, 1, 3], &[0.0_f32, 1.0, 2.0]).unwrap();
         let factors = Argument::Doubles(vec![1.0, 1.3]);

@@ -41,14 +41,14 @@ fn upsample_bilinear2d_aa_out(
 
 fn upsample<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
-    let wrong = |index, expected| Error::InvalidArgument { index, expected };
+    let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let &[_, _, height, width] = x.sizes() else {
-        return Err(wrong(0, "a batch of pictures"));
+        return Err(invalid(0, "a batch of pictures"));
     };
-    let sizes = args.int_list(1)?.to_dims().ok_or(wrong(1, "a height and a width"))?;
-    let &[rows, columns] = &*sizes else { return Err(wrong(1, "a height and a width")) };
+    let sizes = args.int_list(1)?.to_dims().ok_or(invalid(1, "a height and a width"))?;
+    let &[rows, columns] = &*sizes else { return Err(invalid(1, "a height and a width")) };
     if [height, width, rows, columns].contains(&0) {
-        return Err(wrong(0, "sizes that give a non-empty output"));
+        return Err(invalid(0, "sizes that give a non-empty output"));
     }
     let (aligned, scales) = (args.bool(2)?, [args.opt_double(3)?, args.opt_double(4)?]);
     let mut out = args.out(5)?;
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn halves_a_line() {
+    fn downscale_by_two() {
         let x = Tensor::new(&[1, 1, 1, 4], &[0.0_f32, 7.0, 7.0, 14.0]).unwrap();
         // Shares ¾, ¾, ¼ of the first three pixels, and the mirror image.
         check(&x, [1, 2], &[4.0, 10.0]);
     }
 
     #[test]
-    fn a_size_that_stays_is_copied() {
+    fn unchanged_size_is_copied() {
         let nan = f32::NAN;
         let special = [1.0_f32, nan, f32::INFINITY];
         check(&Tensor::new(&[1, 1, 1, 3], &special).unwrap(), [1, 3], &special);

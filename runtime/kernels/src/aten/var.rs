@@ -41,14 +41,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
 ];
 
-/// What is left out, what is divided by, and what stays.
-struct Options {
+/// Parameters of a variance.
+struct VarParams {
     reduced: ReducedDims,
     correction: f64,
     keepdim: bool,
 }
 
-impl Options {
+impl VarParams {
     fn new(args: &Args<'_>, correction: f64) -> Result<Self, Error> {
         let reduced = ReducedDims::list_or_all(args.opt_int_list(1)?, args.tensor(0)?.rank(), 1)?;
         Ok(Self { reduced, correction, keepdim: args.bool(3)? })
@@ -56,27 +56,28 @@ impl Options {
 }
 
 fn var_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::new(args, f64::from(u8::from(args.bool(2)?)))?;
+    let params = VarParams::new(args, f64::from(u8::from(args.bool(2)?)))?;
     let x = args.tensor(0)?;
-    moments(&x, &options, &mut args.out(4)?, None)
+    var_mean(&x, &params, &mut args.out(4)?, None)
 }
 
 fn var_correction_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::new(args, args.opt_double(2)?.unwrap_or(1.0))?;
+    let params = VarParams::new(args, args.opt_double(2)?.unwrap_or(1.0))?;
     let x = args.tensor(0)?;
-    moments(&x, &options, &mut args.out(4)?, None)
+    var_mean(&x, &params, &mut args.out(4)?, None)
 }
 
 fn var_mean_correction_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::new(args, args.opt_double(2)?.unwrap_or(1.0))?;
+    let params = VarParams::new(args, args.opt_double(2)?.unwrap_or(1.0))?;
     let x = args.tensor(0)?;
     let [mut var, mut mean] = args.outs([4, 5])?;
-    moments(&x, &options, &mut var, Some(&mut mean))
+    var_mean(&x, &params, &mut var, Some(&mut mean))
 }
 
-fn moments(
+/// Writes the variance of `x` to `var`, and its mean to `mean` if given.
+fn var_mean(
     x: &TensorView<'_>,
-    options: &Options,
+    params: &VarParams,
     var: &mut TensorMut<'_, '_>,
     mean: Option<&mut TensorMut<'_, '_>>,
 ) -> Result<(), Error> {
@@ -85,20 +86,20 @@ fn moments(
             return Err(Error::InvalidType { index, found });
         }
     }
-    let sizes = options.reduced.out_sizes(x.sizes(), options.keepdim)?;
-    let count = options.reduced.count(x.sizes()) as f64;
+    let sizes = params.reduced.out_sizes(x.sizes(), params.keepdim)?;
+    let count = params.reduced.count(x.sizes()) as f64;
     let reader = Reader::<f64>::new(*x, 0)?;
     let mean_at = |reduction: &Reduction, from| reduction.sum(&reader, from, sum) / count;
     if let Some(mean) = mean {
         check_dtype(mean.dtype(), var.dtype(), 5)?;
         mean.resize(&sizes)?;
-        let reduction = Reduction::new(x, options.reduced, options.keepdim, mean)?;
+        let reduction = Reduction::new(x, params.reduced, params.keepdim, mean)?;
         let mut mean = Writer::new(mean, 5)?;
         reduction.for_each(|from, to| mean.set(to, mean_at(&reduction, from)));
     }
     var.resize(&sizes)?;
-    let reduction = Reduction::new(x, options.reduced, options.keepdim, var)?;
-    let divisor = (count - options.correction).max(0.0);
+    let reduction = Reduction::new(x, params.reduced, params.keepdim, var)?;
+    let divisor = (count - params.correction).max(0.0);
     let mut var = Writer::new(var, 4)?;
     reduction.for_each(|from, to| {
         let mean = mean_at(&reduction, from);
@@ -138,8 +139,8 @@ mod tests {
         check(&[], None, f32::NAN);
     }
 
-    /// Variance and mean of the rows of `x`, as tensors of `dtypes`.
-    fn of_rows(x: &Tensor, dtypes: [ScalarType; 2]) -> Result<[Tensor; 2], Error> {
+    /// Variance and mean of the rows of `x`, in outputs of `dtypes`.
+    fn row_var_mean(x: &Tensor, dtypes: [ScalarType; 2]) -> Result<[Tensor; 2], Error> {
         let [mut var, mut mean] = dtypes.map(|dtype| Tensor::zeros(dtype, &[0]));
         let mut arguments = [
             Argument::Tensor(x),
@@ -154,22 +155,22 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_that_f32_does_not_have() {
+    fn mean_is_not_rounded_to_f32() {
         let x = Tensor::new(&[2, 2], &[16_777_216.0_f32, 16_777_218.0, 1.0, 3.0]).unwrap();
-        let [var, mean] = of_rows(&x, [ScalarType::Float; 2]).unwrap();
+        let [var, mean] = row_var_mean(&x, [ScalarType::Float; 2]).unwrap();
         assert_eq!(var.data(), Ok(&[2.0_f32, 2.0][..]));
         assert_eq!(mean.data(), Ok(&[16_777_216.0_f32, 2.0][..]));
     }
 
     #[test]
-    fn other_dtypes_are_refused() {
-        let refused = |x, dtypes, index| {
-            let found = of_rows(&Tensor::zeros(x, &[2, 2]), dtypes).map(|_| ());
+    fn other_dtypes_are_rejected() {
+        let check = |x, dtypes, index| {
+            let found = row_var_mean(&Tensor::zeros(x, &[2, 2]), dtypes).map(|_| ());
             assert_eq!(found, Err(Error::InvalidType { index, found: ScalarType::Long }));
         };
         let (float, long) = (ScalarType::Float, ScalarType::Long);
-        refused(long, [float; 2], 0);
-        refused(float, [long; 2], 4);
-        refused(float, [float, long], 5);
+        check(long, [float; 2], 0);
+        check(float, [long; 2], 4);
+        check(float, [float, long], 5);
     }
 }

@@ -47,14 +47,15 @@ mod tests {
 
     #[test]
     fn values() {
-        let parts: &[f32] = &[1.0, -2.0, 3.0, 4.0];
-        let bytes: Vec<u8> = parts.iter().flat_map(|view| view.to_ne_bytes()).collect();
+        let components: &[f32] = &[1.0, -2.0, 3.0, 4.0];
+        let bytes: Vec<u8> =
+            components.iter().flat_map(|component| component.to_ne_bytes()).collect();
         let x = Tensor::from_bytes(ScalarType::ComplexFloat, &[2], &[0], &bytes).unwrap();
         let mut out = Tensor::zeros(ScalarType::Float, &[1, 2]);
         let mut arguments = [Argument::Tensor(&x), Argument::Out(&mut out)];
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
-        assert_eq!((out.sizes(), out.data().unwrap()), (&[2, 2][..], parts));
-        let floats = Tensor::from_slice(parts);
+        assert_eq!((out.sizes(), out.data().unwrap()), (&[2, 2][..], components));
+        let floats = Tensor::from_slice(components);
         let mut arguments = [Argument::Tensor(&floats), Argument::Out(&mut out)];
         let error = Error::InvalidType { index: 0, found: ScalarType::Float };
         assert_eq!(Call::new(&KERNELS[0]).run(&mut arguments), Err(error));

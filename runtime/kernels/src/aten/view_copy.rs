@@ -43,10 +43,10 @@ mod tests {
         };
         run(&[3, -1], Ok((&[3, 2], &[0, 1, 2, 3, 4, 5])));
         run(&[6], Ok((&[6], &[0, 1, 2, 3, 4, 5])));
-        let wrong =
+        let invalid =
             Error::InvalidArgument { index: 1, expected: "sizes with the same number of elements" };
         for size in [&[4, -1][..], &[-1, -1], &[0, -1], &[5], &[-2], &[i64::MAX, i64::MAX]] {
-            run(size, Err(wrong));
+            run(size, Err(invalid));
         }
         check(
             &KERNELS[0],
@@ -56,19 +56,19 @@ mod tests {
     }
 
     #[test]
-    fn an_output_of_another_dtype_is_refused_by_its_number() {
+    fn mismatched_out_dtype_is_rejected() {
         let x = Tensor::zeros(ScalarType::Float, &[2]);
         let error = Error::InvalidType { index: 2, found: ScalarType::Int };
         check(&KERNELS[0], vec![Argument::Tensor(&x), ints(&[2])], Err(error));
     }
 
     #[test]
-    fn elements_keep_their_order_in_any_layout() {
-        // Sizes 2 × 3 laid out column by column.
-        let columns = |x: &Tensor| {
+    fn row_major_order_is_kept_in_any_dim_order() {
+        // Sizes 2 × 3 in column-major order.
+        let column_major = |x: &Tensor| {
             Tensor::from_bytes(ScalarType::Int, &[2, 3], &[1, 0], x.view().bytes()).unwrap()
         };
-        let x = columns(&iota(&[6]));
+        let x = column_major(&iota(&[6]));
         let inputs = vec![Argument::Tensor(&x), ints(&[6])];
         check(&KERNELS[0], inputs, Ok((&[6], &[0, 2, 4, 1, 3, 5])));
         let mut out = Tensor::zeros(ScalarType::Int, &[3, 2]);

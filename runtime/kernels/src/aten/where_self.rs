@@ -28,11 +28,11 @@ fn where_self_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<()
         return Err(Error::InvalidType { index: 0, found: condition.dtype() });
     }
     let dtype = result_type(&[a, b])?;
-    let choose = numbers!(
+    let select = numbers!(
         |[condition, a, b]| if condition != 0 { a } else { b },
         F => |[condition, a, b]| if condition != 0.0 { a } else { b }
     );
-    Pointwise::in_dtype([condition, a, b], dtype).run(args, 3, choose)
+    Pointwise::in_dtype([condition, a, b], dtype).run(args, 3, select)
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_a_truth_value() {
+    fn condition_must_be_bool() {
         let error = Error::InvalidType { index: 0, found: ScalarType::Float };
         let x = || tensor(&[1.0_f32]);
         check::<f32, 3>(&KERNELS[0], [x(), x(), x()], Err(error));
