@@ -10,8 +10,8 @@
 //! - *As `x`*: the dtype of `x` in the column "type", its sizes in the column "shape".
 //! - *Scratch*: memory that the kernel requests from its context.
 //!
-//! Inputs and outputs may have any dim order unless stated. A kernel resizes its outputs. Error indices are positions
-//! in the argument list of the schema.
+//! Inputs and outputs may have any dim order unless stated. A kernel resizes its outputs. Error
+//! indices are positions in the argument list of the schema.
 
 use afferent_core::Kernel;
 

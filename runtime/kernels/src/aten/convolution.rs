@@ -106,18 +106,18 @@ mod tests {
     const DEFAULT: Params =
         Params { stride: 1, padding: 0, dilation: 1, transposed: false, groups: 1 };
 
-    fn run(x: &Tensor, weight: &Tensor, s: &Params) -> Result<Tensor, Error> {
+    fn run(x: &Tensor, weight: &Tensor, params: &Params) -> Result<Tensor, Error> {
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
         let mut arguments = [
             Argument::Tensor(x),
             Argument::Tensor(weight),
             Argument::None,
-            Argument::Ints(vec![s.stride]),
-            Argument::Ints(vec![s.padding]),
-            Argument::Ints(vec![s.dilation]),
-            Argument::Scalar(Scalar::Bool(s.transposed)),
+            Argument::Ints(vec![params.stride]),
+            Argument::Ints(vec![params.padding]),
+            Argument::Ints(vec![params.dilation]),
+            Argument::Scalar(Scalar::Bool(params.transposed)),
             Argument::Ints(vec![0]),
-            Argument::Scalar(Scalar::Int(s.groups)),
+            Argument::Scalar(Scalar::Int(params.groups)),
             Argument::Out(&mut out),
         ];
         Call::with_memory_limit(&KERNELS[0], 1 << 20).run(&mut arguments)?;

@@ -60,158 +60,172 @@ fn convolution_backward_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) ->
     for index in [0, 2] {
         check_dtype(args.tensor(usize::from(index))?.dtype(), dtype, index)?;
     }
-    let &[of_input, of_weight, of_bias] = args.bool_list(10)? else {
-        return Err(Error::InvalidArgument { index: 10, expected: "three truth values" });
+    let &[has_input, has_weight, has_bias] = args.bool_list(10)? else {
+        return Err(Error::InvalidArgument { index: 10, expected: "three bools" });
     };
     let (geometry, sizes) = conv::geometry(args, 1)?;
     let (grad, input, weight) = (args.tensor(0)?, args.tensor(1)?, args.tensor(2)?);
     if grad.sizes() != &*sizes {
-        return Err(Error::InvalidArgument { index: 0, expected: "the sizes of the convolution" });
+        return Err(Error::InvalidArgument {
+            index: 0,
+            expected: "the output sizes of the convolution",
+        });
     }
-    let wanted = [of_input, of_weight, of_bias].map(|wanted| wanted != 0);
+    let output_mask = [has_input, has_weight, has_bias].map(|is_set| is_set != 0);
     let shapes = [input.sizes(), weight.sizes(), &sizes[1..2]];
-    for ((index, wanted), shape) in (11_u8..).zip(wanted).zip(shapes) {
-        if wanted {
+    for ((index, is_set), shape) in (11_u8..).zip(output_mask).zip(shapes) {
+        if is_set {
             let mut out = args.out(usize::from(index))?;
             check_dtype(out.dtype(), dtype, index)?;
             out.resize(shape)?;
         }
     }
-    with_dtype!(float, dtype, 1, T => gradients::<T>(args, &geometry, wanted))
+    with_dtype!(float, dtype, 1, T => write_gradients::<T>(args, &geometry, output_mask))
 }
 
-/// Writes the gradients that are wanted.
-fn gradients<T: Operand>(
+/// Writes the gradients in the output mask.
+fn write_gradients<T: Operand>(
     args: &mut Args<'_>,
     g: &Geometry,
-    [of_input, of_weight, of_bias]: [bool; 3],
+    [has_input, has_weight, has_bias]: [bool; 3],
 ) -> Result<(), Error> {
     let is_transposed = args.bool(7)?;
     let (grad, input, weight) = (args.tensor(0)?, args.tensor(1)?, args.tensor(2)?);
-    let (grad_steps, input_steps) = (conv::steps(&grad), conv::steps(&input));
-    // The input of a convolution takes the place of the output, and the other way round.
-    let back = Geometry {
+    let (grad_strides, input_strides) = (conv::steps(&grad), conv::steps(&input));
+    // Geometry with input and output swapped: of the convolution from `grad` to `input`.
+    let backward = Geometry {
         in_channels: g.out_channels,
         out_channels: g.in_channels,
         input: g.output,
         output: g.input,
         ..*g
     };
-    if of_input {
+    if has_input {
         let operands = Operands {
             x: elements::<T>(&grad)?,
-            x_strides: grad_steps,
+            x_strides: grad_strides,
             weight: elements(&weight)?,
             weight_strides: conv::steps(&weight),
             bias: None,
         };
         let mut out = args.out(11)?;
-        let to = conv::out_steps(&out);
+        let to_strides = conv::out_steps(&out);
         let out = elements_mut(&mut out)?;
         match (out.is_empty(), is_transposed) {
             (true, _) => {}
-            (_, true) => direct::forward(&back, &operands, out, to),
-            (_, false) => direct::transposed(&back, &operands, out, to),
+            (_, true) => direct::forward(&backward, &operands, out, to_strides),
+            (_, false) => direct::transposed(&backward, &operands, out, to_strides),
         }
     }
-    if of_weight {
+    if has_weight {
         let mut out = args.out(12)?;
-        let to = conv::out_steps(&out);
-        let (grad, input) = ((elements::<T>(&grad)?, grad_steps), (elements(&input)?, input_steps));
-        // A forward convolution reads the larger side, a transposed one writes it.
-        let (sides, g) = if is_transposed { ([input, grad], &back) } else { ([grad, input], g) };
-        weight_gradient(g, sides, elements_mut(&mut out)?, to);
+        let to_strides = conv::out_steps(&out);
+        let grad = Strided { data: elements::<T>(&grad)?, strides: grad_strides };
+        let input = Strided { data: elements(&input)?, strides: input_strides };
+        // A transposed convolution is the gradient of a forward one from `grad` to `input`.
+        let (g, input, output) =
+            if is_transposed { (&backward, grad, input) } else { (g, input, grad) };
+        weight_gradient(g, input, output, elements_mut(&mut out)?, to_strides);
     }
-    if of_bias {
+    if has_bias {
         bias_gradient::<T>(args)?;
     }
     Ok(())
 }
 
-/// Writes for each element of the kernel the sum of products of what it connects: elements of the
-/// side that `g` writes, the first, and of the side that it reads.
+/// Elements of a tensor and their strides.
+#[derive(Clone, Copy)]
+struct Strided<'a, T> {
+    data: &'a [T],
+    strides: Strides,
+}
+
+/// Writes the weight gradient of the forward convolution `g`: for each kernel element, the sum over
+/// all outputs of the output times the input that the kernel element connects to it.
 fn weight_gradient<T: Operand>(
     g: &Geometry,
-    [(small, small_steps), (large, large_steps)]: [(&[T], Strides); 2],
+    input: Strided<'_, T>,
+    output: Strided<'_, T>,
     out: &mut [T],
-    to: Strides,
+    to_strides: Strides,
 ) {
     if out.is_empty() {
         return;
     }
-    for channel in 0..g.groups * g.out_channels {
-        for of_group in 0..g.in_channels {
-            let from = channel / g.out_channels.max(1) * g.in_channels + of_group;
-            for tap in taps(g) {
-                let places: [_; 3] = core::array::from_fn(|dim| places(g, dim, tap[dim]));
+    for out_channel in 0..g.groups * g.out_channels {
+        for group_channel in 0..g.in_channels {
+            let in_channel = out_channel / g.out_channels.max(1) * g.in_channels + group_channel;
+            for tap in kernel_elements(g) {
+                let ranges: [_; 3] = core::array::from_fn(|dim| output_range(g, dim, tap[dim]));
                 let mut sum = T::Acc::default();
                 for item in 0..g.batch {
-                    let at = [
-                        item * small_steps.outer + channel * small_steps.channel,
-                        item * large_steps.outer + from * large_steps.channel,
-                    ];
-                    for depth in places[0].clone() {
-                        for row in places[1].clone() {
-                            for column in places[2].clone() {
-                                let place = [depth, row, column];
-                                let [mut a, mut b] = at;
+                    let output_start =
+                        item * output.strides.outer + out_channel * output.strides.channel;
+                    let input_start =
+                        item * input.strides.outer + in_channel * input.strides.channel;
+                    for depth in ranges[0].clone() {
+                        for row in ranges[1].clone() {
+                            for column in ranges[2].clone() {
+                                let position = [depth, row, column];
+                                let (mut a, mut b) = (output_start, input_start);
                                 for dim in 0..3 {
-                                    a += place[dim] * small_steps.spatial[dim];
-                                    let met =
-                                        place[dim] * g.stride[dim] + tap[dim] * g.dilation[dim];
-                                    b += (met - g.padding[dim]) * large_steps.spatial[dim];
+                                    a += position[dim] * output.strides.spatial[dim];
+                                    let padded =
+                                        position[dim] * g.stride[dim] + tap[dim] * g.dilation[dim];
+                                    b += (padded - g.padding[dim]) * input.strides.spatial[dim];
                                 }
-                                if let (Some(a), Some(b)) = (small.get(a), large.get(b)) {
+                                if let (Some(a), Some(b)) = (output.data.get(a), input.data.get(b))
+                                {
                                     sum = sum.add(a.widen().mul(b.widen()));
                                 }
                             }
                         }
                     }
                 }
-                let at = channel * to.outer
-                    + of_group * to.channel
-                    + (0..3).map(|dim| tap[dim] * to.spatial[dim]).sum::<usize>();
-                if let Some(place) = out.get_mut(at) {
-                    *place = sum.to_element();
+                let to = out_channel * to_strides.outer
+                    + group_channel * to_strides.channel
+                    + (0..3).map(|dim| tap[dim] * to_strides.spatial[dim]).sum::<usize>();
+                if let Some(element) = out.get_mut(to) {
+                    *element = sum.to_element();
                 }
             }
         }
     }
 }
 
-/// The elements of the kernel.
-fn taps(g: &Geometry) -> impl Iterator<Item = [usize; 3]> {
+/// Positions of the kernel elements.
+fn kernel_elements(g: &Geometry) -> impl Iterator<Item = [usize; 3]> {
     let [depths, rows, columns] = g.kernel;
     (0..depths).flat_map(move |depth| {
         (0..rows).flat_map(move |row| (0..columns).map(move |column| [depth, row, column]))
     })
 }
 
-/// The outputs along `dim` for which the kernel element `tap` lies inside the input.
-fn places(g: &Geometry, dim: usize, tap: usize) -> core::ops::Range<usize> {
+/// Outputs in dimension `dim` for which the kernel element `tap` is inside the input.
+fn output_range(g: &Geometry, dim: usize, tap: usize) -> core::ops::Range<usize> {
     let offset = tap * g.dilation[dim];
     let first = g.padding[dim].saturating_sub(offset).div_ceil(g.stride[dim]);
     let end = (g.input[dim] + g.padding[dim]).saturating_sub(offset).div_ceil(g.stride[dim]);
     first..end.min(g.output[dim])
 }
 
-/// Writes for each channel the sum of its gradients.
+/// Writes the bias gradient: the sum of the output gradients of each channel.
 fn bias_gradient<T: Operand>(args: &mut Args<'_>) -> Result<(), Error> {
     let grad = args.tensor(0)?;
     let (strides, data) = (strides_of(&grad), elements::<T>(&grad)?);
-    let mut places = LoopNest::<1>::new();
+    let mut loops = LoopNest::<1>::new();
     for (dim, &size) in grad.sizes().iter().enumerate() {
         if dim != 1 {
-            places.push(size, [strides[dim]])?;
+            loops.push(size, [strides[dim]])?;
         }
     }
     let mut out = args.out(13)?;
-    for (channel, place) in elements_mut::<T>(&mut out)?.iter_mut().enumerate() {
+    for (channel, element) in elements_mut::<T>(&mut out)?.iter_mut().enumerate() {
         let mut sum = T::Acc::default();
-        places.for_each([channel * strides[1]], |[at]| {
-            sum = sum.add(data.get(at).map_or(T::Acc::default(), |&x| x.widen()));
+        loops.for_each([channel * strides[1]], |[offset]| {
+            sum = sum.add(data.get(offset).map_or(T::Acc::default(), |&x| x.widen()));
         });
-        *place = sum.to_element();
+        *element = sum.to_element();
     }
     Ok(())
 }
@@ -222,14 +236,14 @@ mod tests {
 
     use super::*;
 
-    /// The gradients for the input 1, 2, 3 and the kernel 1, 10 of one channel each.
+    /// Gradients for the input 1, 2, 3 and the kernel 1, 10, each with one channel.
     fn run(grad: &[f32], stride: i64, transposed: bool) -> Result<[Vec<f32>; 3], Error> {
         let input = Tensor::new(&[1, 1, 3], &[1.0_f32, 2.0, 3.0]).unwrap();
         let weight = Tensor::new(&[1, 1, 2], &[1.0_f32, 10.0]).unwrap();
         let grad = Tensor::new(&[1, 1, grad.len()], grad).unwrap();
         let mut outs =
             [[0; 3].as_slice(), &[0; 3], &[0]].map(|sizes| Tensor::zeros(ScalarType::Float, sizes));
-        let [of_input, of_weight, of_bias] = &mut outs;
+        let [grad_input, grad_weight, grad_bias] = &mut outs;
         let mut arguments = [
             Argument::Tensor(&grad),
             Argument::Tensor(&input),
@@ -242,9 +256,9 @@ mod tests {
             Argument::Ints(vec![0]),
             Argument::Scalar(Scalar::Int(1)),
             Argument::Bools(vec![true; 3]),
-            Argument::Out(of_input),
-            Argument::Out(of_weight),
-            Argument::Out(of_bias),
+            Argument::Out(grad_input),
+            Argument::Out(grad_weight),
+            Argument::Out(grad_bias),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments)?;
         Ok(outs.map(|out| out.data().unwrap().to_vec()))

@@ -63,103 +63,107 @@ enum Mode {
     Max,
 }
 
-/// The rows of each bag.
+/// Bags as ranges of `indices`.
 struct Bags<'a> {
     indices: Reader<'a, i64>,
+    /// Number of indices.
     len: usize,
     offsets: Reader<'a, i64>,
+    /// Number of bags.
     count: usize,
-    /// Where the last bag stops.
-    end: usize,
-    padding: Option<usize>,
+    /// End of the last bag in sums and means.
+    last_end: usize,
+    padding_idx: Option<usize>,
 }
 
 impl<'a> Bags<'a> {
-    /// The bags of a call, of a table with so many rows.
-    fn new(args: &Args<'a>, rows: usize, stops_early: bool) -> Result<Self, Error> {
+    /// Bags of the arguments, for a table of `rows` rows. With `ends_at_last_offset`, an included
+    /// last offset is the end of the last bag.
+    fn new(args: &Args<'a>, rows: usize, ends_at_last_offset: bool) -> Result<Self, Error> {
         let invalid = |index, expected| Error::InvalidArgument { index, expected };
         let (indices, offsets) = (args.tensor(1)?, args.tensor(2)?);
         for (tensor, index) in [(&indices, 1), (&offsets, 2)] {
-            whole(tensor.dtype(), index)?;
+            check_index_dtype(tensor.dtype(), index)?;
             if tensor.rank() != 1 {
-                return Err(invalid(index, "a vector"));
+                return Err(invalid(index, "a 1-d tensor"));
             }
         }
-        let (len, given) = (indices.numel(), offsets.numel());
-        let is_last_given = args.bool(7)?;
-        let count = given.checked_sub(usize::from(is_last_given));
-        let count = count.ok_or(invalid(2, "the last offset, if it is included"))?;
-        let padding = usize::try_from(args.int(8)?).ok();
+        let (len, num_offsets) = (indices.numel(), offsets.numel());
+        let include_last_offset = args.bool(7)?;
+        let count = num_offsets.checked_sub(usize::from(include_last_offset));
+        let count = count.ok_or(invalid(2, "at least one offset with `include_last_offset`"))?;
+        let padding_idx = usize::try_from(args.int(8)?).ok();
         let (indices, offsets) = (Reader::new(indices, 1)?, Reader::new(offsets, 2)?);
-        let mut bags = Self { indices, len, offsets, count, end: len, padding };
-        let mut before = 0;
-        for at in 0..given {
-            let offset = bags.offset(at).filter(|&offset| before <= offset && offset <= len);
-            before = offset.filter(|&offset| at > 0 || offset == 0).ok_or(invalid(
+        let mut bags = Self { indices, len, offsets, count, last_end: len, padding_idx };
+        let mut previous = 0;
+        for i in 0..num_offsets {
+            let offset = bags.offset(i).filter(|&offset| previous <= offset && offset <= len);
+            previous = offset.filter(|&offset| i > 0 || offset == 0).ok_or(invalid(
                 2,
-                "offsets that begin with zero and rise up to the number of indices",
+                "offsets from 0 that do not decrease or exceed the number of indices",
             ))?;
         }
-        if is_last_given && stops_early {
-            bags.end = before;
+        if include_last_offset && ends_at_last_offset {
+            bags.last_end = previous;
         }
-        if (0..len).any(|at| bags.row(at).is_none_or(|row| row >= rows)) {
+        if (0..len).any(|i| bags.row(i).is_none_or(|row| row >= rows)) {
             return Err(invalid(1, "indices in range"));
         }
         Ok(bags)
     }
 
-    fn offset(&self, at: usize) -> Option<usize> {
-        usize::try_from(self.offsets.get(at)).ok()
+    fn offset(&self, bag: usize) -> Option<usize> {
+        usize::try_from(self.offsets.get(bag)).ok()
     }
 
-    fn row(&self, at: usize) -> Option<usize> {
-        usize::try_from(self.indices.get(at)).ok()
+    fn row(&self, i: usize) -> Option<usize> {
+        usize::try_from(self.indices.get(i)).ok()
     }
 
-    /// The indices of a bag, where the last one stops at `end`.
-    fn range(&self, bag: usize, end: usize) -> Range<usize> {
+    /// Range of `indices` of a bag. The last bag ends at `last_end`.
+    fn range(&self, bag: usize, last_end: usize) -> Range<usize> {
         let next = if bag + 1 < self.count { self.offset(bag + 1) } else { None };
-        self.offset(bag).unwrap_or(0)..next.unwrap_or(end)
+        self.offset(bag).unwrap_or(0)..next.unwrap_or(last_end)
     }
 
-    /// The indices that a bag reads and their rows, without the padding.
-    fn rows(&self, bag: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
-        let rows = self.range(bag, end).filter_map(|at| Some((at, self.row(at)?)));
-        rows.filter(|&(_, row)| Some(row) != self.padding)
+    /// Positions in `indices` of a bag and their table rows, without the padding row.
+    fn rows(&self, bag: usize, last_end: usize) -> impl Iterator<Item = (usize, usize)> {
+        let rows = self.range(bag, last_end).filter_map(|i| Some((i, self.row(i)?)));
+        rows.filter(|&(_, row)| Some(row) != self.padding_idx)
     }
 }
 
-/// The table, and what is taken of it.
+/// Embedding table and the reduction of its rows.
 struct Table<'a, A> {
     weight: Reader<'a, A>,
-    steps: [usize; 2],
-    shares: Option<Reader<'a, A>>,
+    strides: [usize; 2],
+    per_sample_weights: Option<Reader<'a, A>>,
     mode: Mode,
 }
 
 impl<A: Float> Table<'_, A> {
-    /// Writes what a bag gives to the columns from `start` on, and the rows of the largest elements
-    /// to `places`.
-    fn gather(
+    /// Reduces the rows of a bag in the columns from `start` on: adds them to `values`, or writes
+    /// their maxima to `values` and the rows of the maxima to `max_rows`.
+    fn reduce_bag(
         &self,
         bags: &Bags<'_>,
         bag: usize,
         start: usize,
-        best: &mut [A],
-        places: &mut [i64],
+        values: &mut [A],
+        max_rows: &mut [i64],
     ) {
         let mut buffer = [A::default(); CHUNK];
-        let part = &mut buffer[..best.len()];
+        let elements = &mut buffer[..values.len()];
         let mut is_first = true;
-        for (at, row) in bags.rows(bag, bags.end) {
-            self.weight.read(row * self.steps[0] + start * self.steps[1], self.steps[1], part);
-            let share = self.shares.map_or(A::ONE, |shares| shares.get(at));
-            for ((best, place), &x) in best.iter_mut().zip(&mut *places).zip(&*part) {
+        for (i, row) in bags.rows(bag, bags.last_end) {
+            let offset = row * self.strides[0] + start * self.strides[1];
+            self.weight.read(offset, self.strides[1], elements);
+            let sample_weight = self.per_sample_weights.map_or(A::ONE, |weights| weights.get(i));
+            for ((value, max_row), &x) in values.iter_mut().zip(&mut *max_rows).zip(&*elements) {
                 if self.mode != Mode::Max {
-                    *best = *best + x * share;
-                } else if is_first || x > *best {
-                    (*best, *place) = (x, i64::try_from(row).unwrap_or(i64::MAX));
+                    *value = *value + x * sample_weight;
+                } else if is_first || x > *value {
+                    (*value, *max_row) = (x, i64::try_from(row).unwrap_or(i64::MAX));
                 }
             }
             is_first = false;
@@ -169,18 +173,18 @@ impl<A: Float> Table<'_, A> {
 
 fn embedding_bag_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
-    if let Some(shares) = args.opt_tensor(6)? {
-        check_dtype(shares.dtype(), dtype, 6)?;
+    if let Some(weights) = args.opt_tensor(6)? {
+        check_dtype(weights.dtype(), dtype, 6)?;
     }
     check_dtype(args.out(9)?.dtype(), dtype, 9)?;
     for index in 10..13 {
-        whole(args.out(usize::from(index))?.dtype(), index)?;
+        check_index_dtype(args.out(usize::from(index))?.dtype(), index)?;
     }
     with_float_accumulator!(dtype, 0, A => embedding_bag::<A>(args))
 }
 
-/// Refuses any dtype but `i32` and `i64`.
-fn whole(found: ScalarType, index: u8) -> Result<(), Error> {
+/// Returns an error for argument `index` unless `found` is `i32` or `i64`.
+fn check_index_dtype(found: ScalarType, index: u8) -> Result<(), Error> {
     match found {
         ScalarType::Int | ScalarType::Long => Ok(()),
         _ => Err(Error::InvalidType { index, found }),
@@ -189,7 +193,7 @@ fn whole(found: ScalarType, index: u8) -> Result<(), Error> {
 
 fn embedding_bag<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let invalid = |index, expected| Error::InvalidArgument { index, expected };
-    let (weight, shares) = (args.tensor(0)?, args.opt_tensor(6)?);
+    let (weight, sample_weights) = (args.tensor(0)?, args.opt_tensor(6)?);
     let &[rows, width] = weight.sizes() else { return Err(invalid(0, "a matrix")) };
     let mode = match args.int(4)? {
         0 => Mode::Sum,
@@ -197,53 +201,54 @@ fn embedding_bag<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         2 => Mode::Max,
         _ => return Err(invalid(4, "0, 1 or 2")),
     };
-    let from = strides_of(&weight);
-    let lies_in_rows = from[1] == 1 || width == 0;
-    let is_quick = weight.dtype() != ScalarType::Double && lies_in_rows && args.int(8)? < 0;
-    let bags = Bags::new(args, rows, is_quick && mode != Mode::Max)?;
-    if shares.is_some_and(|shares| mode != Mode::Sum || *shares.sizes() != [bags.len]) {
-        return Err(invalid(6, "a weight of each index, of a sum only"));
+    let strides = strides_of(&weight);
+    let has_contiguous_rows = strides[1] == 1 || width == 0;
+    // Conditions of the fast path of ATen, whose results differ.
+    let is_fast_path =
+        weight.dtype() != ScalarType::Double && has_contiguous_rows && args.int(8)? < 0;
+    let bags = Bags::new(args, rows, is_fast_path && mode != Mode::Max)?;
+    if sample_weights.is_some_and(|weights| mode != Mode::Sum || *weights.sizes() != [bags.len]) {
+        return Err(invalid(6, "one weight per index, only with mode sum"));
     }
-    let shares = shares.map(|shares| Reader::new(shares, 6)).transpose()?;
-    let table =
-        Table { weight: Reader::<A>::new(weight, 0)?, steps: [from[0], from[1]], shares, mode };
+    let per_sample_weights = sample_weights.map(|weights| Reader::new(weights, 6)).transpose()?;
+    let weight = Reader::<A>::new(weight, 0)?;
+    let table = Table { weight, strides: [strides[0], strides[1]], per_sample_weights, mode };
 
-    let [mut out, mut homes, mut counts, mut places] = args.outs([9, 10, 11, 12])?;
+    let [mut out, mut offset2bag, mut bag_sizes, mut max_indices] = args.outs([9, 10, 11, 12])?;
     out.resize(&[bags.count, width])?;
-    homes.resize(&[if is_quick && mode == Mode::Sum { 0 } else { bags.len }])?;
-    counts.resize(&[bags.count])?;
+    offset2bag.resize(&[if is_fast_path && mode == Mode::Sum { 0 } else { bags.len }])?;
+    bag_sizes.resize(&[bags.count])?;
     let is_max = mode == Mode::Max;
-    places.resize(&[bags.count, width][..if is_max { 2 } else { 1 }])?;
-    let (to, places_to) = (out_strides(&out), out_strides(&places));
-    let homed = homes.numel();
-    let (mut out, mut homes) = (Writer::new(&mut out, 9)?, Writer::new(&mut homes, 10)?);
-    let (mut counts, mut places) = (Writer::new(&mut counts, 11)?, Writer::new(&mut places, 12)?);
-    (0..homed).for_each(|at| homes.set(at, 0));
+    max_indices.resize(&[bags.count, width][..if is_max { 2 } else { 1 }])?;
+    let (to_strides, max_strides) = (out_strides(&out), out_strides(&max_indices));
+    let offset2bag_len = offset2bag.numel();
+    let (mut out, mut offset2bag) = (Writer::new(&mut out, 9)?, Writer::new(&mut offset2bag, 10)?);
+    let mut bag_sizes = Writer::new(&mut bag_sizes, 11)?;
+    let mut max_indices = Writer::new(&mut max_indices, 12)?;
+    (0..offset2bag_len).for_each(|i| offset2bag.set(i, 0));
     for bag in 0..bags.count {
         let count = if mode == Mode::Sum { 0 } else { bags.rows(bag, bags.len).count() };
-        let counted = i64::try_from(count).unwrap_or(i64::MAX);
-        counts.set(bag, counted);
+        let bag_size = i64::try_from(count).unwrap_or(i64::MAX);
+        bag_sizes.set(bag, bag_size);
         if !is_max {
-            places.set(bag, counted);
+            max_indices.set(bag, bag_size);
         }
-        for at in bags.range(bag, bags.len).filter(|&at| at < homed) {
-            homes.set(at, i64::try_from(bag).unwrap_or(i64::MAX));
+        for i in bags.range(bag, bags.len).filter(|&i| i < offset2bag_len) {
+            offset2bag.set(i, i64::try_from(bag).unwrap_or(i64::MAX));
         }
         for start in (0..width).step_by(CHUNK) {
             let len = CHUNK.min(width - start);
-            let (mut best, mut found) = ([A::default(); CHUNK], [0; CHUNK]);
-            table.gather(&bags, bag, start, &mut best[..len], &mut found[..len]);
+            let (mut values, mut max_rows) = ([A::default(); CHUNK], [0; CHUNK]);
+            table.reduce_bag(&bags, bag, start, &mut values[..len], &mut max_rows[..len]);
             if mode == Mode::Mean {
                 let divisor = A::from_double(count.max(1) as f64);
-                best.iter_mut().for_each(|x| *x = *x / divisor);
+                values.iter_mut().for_each(|x| *x = *x / divisor);
             }
-            out.write(bag * to[0] + start * to[1], to[1], &best[..len]);
+            let to = bag * to_strides[0] + start * to_strides[1];
+            out.write(to, to_strides[1], &values[..len]);
             if is_max {
-                places.write(
-                    bag * places_to[0] + start * places_to[1],
-                    places_to[1],
-                    &found[..len],
-                );
+                let to = bag * max_strides[0] + start * max_strides[1];
+                max_indices.write(to, max_strides[1], &max_rows[..len]);
             }
         }
     }
@@ -256,30 +261,36 @@ mod tests {
 
     use super::*;
 
-    /// What a call gives.
-    type Given = (Vec<f32>, Vec<i64>, Vec<i64>, Vec<i64>);
+    /// Values of `out0` to `out3`.
+    type Outputs = (Vec<f32>, Vec<i64>, Vec<i64>, Vec<i64>);
 
     struct Case<'a> {
         mode: i64,
         offsets: &'a [i64],
-        shares: Option<&'a [f32]>,
-        is_last_given: bool,
-        padding: i64,
+        per_sample_weights: Option<&'a [f32]>,
+        include_last_offset: bool,
+        padding_idx: i64,
     }
 
-    const PLAIN: Case<'static> =
-        Case { mode: 0, offsets: &[0, 3], shares: None, is_last_given: false, padding: -1 };
+    const DEFAULT: Case<'static> = Case {
+        mode: 0,
+        offsets: &[0, 3],
+        per_sample_weights: None,
+        include_last_offset: false,
+        padding_idx: -1,
+    };
 
-    /// Takes the rows 2, 0, 2, 1 of three.
-    fn run(case: &Case<'_>) -> Result<Given, Error> {
+    /// Reduces the rows 2, 0, 2, 1 of a table of three rows.
+    fn run(case: &Case<'_>) -> Result<Outputs, Error> {
         let weight = Tensor::new(&[3, 2], &[1.0_f32, 8.0, 2.0, 16.0, 4.0, 4.0]).unwrap();
         let (indices, offsets) =
             (Tensor::from_slice(&[2_i64, 0, 2, 1]), Tensor::from_slice(case.offsets));
-        let shares = case.shares.map(Tensor::from_slice);
+        let weights = case.per_sample_weights.map(Tensor::from_slice);
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0]);
-        let [mut homes, mut counts] = [(); 2].map(|()| Tensor::zeros(ScalarType::Long, &[0]));
+        let [mut offset2bag, mut bag_sizes] =
+            [(); 2].map(|()| Tensor::zeros(ScalarType::Long, &[0]));
         let rank = if case.mode == 2 { 2 } else { 1 };
-        let mut places = Tensor::zeros(ScalarType::Long, &[0; 2][..rank]);
+        let mut max_indices = Tensor::zeros(ScalarType::Long, &[0; 2][..rank]);
         let mut arguments = [
             Argument::Tensor(&weight),
             Argument::Tensor(&indices),
@@ -287,58 +298,70 @@ mod tests {
             Argument::Scalar(Scalar::Bool(false)),
             Argument::Scalar(Scalar::Int(case.mode)),
             Argument::Scalar(Scalar::Bool(false)),
-            shares.as_ref().map_or(Argument::None, Argument::Tensor),
-            Argument::Scalar(Scalar::Bool(case.is_last_given)),
-            Argument::Scalar(Scalar::Int(case.padding)),
+            weights.as_ref().map_or(Argument::None, Argument::Tensor),
+            Argument::Scalar(Scalar::Bool(case.include_last_offset)),
+            Argument::Scalar(Scalar::Int(case.padding_idx)),
             Argument::Out(&mut out),
-            Argument::Out(&mut homes),
-            Argument::Out(&mut counts),
-            Argument::Out(&mut places),
+            Argument::Out(&mut offset2bag),
+            Argument::Out(&mut bag_sizes),
+            Argument::Out(&mut max_indices),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments)?;
-        let whole = |tensor: &Tensor| tensor.data::<i64>().unwrap().to_vec();
-        Ok((out.data().unwrap().to_vec(), whole(&homes), whole(&counts), whole(&places)))
+        let to_vec = |tensor: &Tensor| tensor.data::<i64>().unwrap().to_vec();
+        Ok((
+            out.data().unwrap().to_vec(),
+            to_vec(&offset2bag),
+            to_vec(&bag_sizes),
+            to_vec(&max_indices),
+        ))
     }
 
     #[track_caller]
-    fn check(case: &Case<'_>, out: &[f32], homes: &[i64], counts: &[i64], places: &[i64]) {
-        let expected = (out.to_vec(), homes.to_vec(), counts.to_vec(), places.to_vec());
+    fn check(
+        case: &Case<'_>,
+        out: &[f32],
+        offset2bag: &[i64],
+        bag_sizes: &[i64],
+        max_indices: &[i64],
+    ) {
+        let expected =
+            (out.to_vec(), offset2bag.to_vec(), bag_sizes.to_vec(), max_indices.to_vec());
         assert_eq!(run(case), Ok(expected));
     }
 
     #[test]
     fn modes() {
-        check(&PLAIN, &[9.0, 16.0, 2.0, 16.0], &[], &[0, 0], &[0, 0]);
-        let mean = Case { mode: 1, ..PLAIN };
+        check(&DEFAULT, &[9.0, 16.0, 2.0, 16.0], &[], &[0, 0], &[0, 0]);
+        let mean = Case { mode: 1, ..DEFAULT };
         check(&mean, &[3.0, 16.0 / 3.0, 2.0, 16.0], &[0, 0, 0, 1], &[3, 1], &[3, 1]);
-        let max = Case { mode: 2, ..PLAIN };
+        let max = Case { mode: 2, ..DEFAULT };
         check(&max, &[4.0, 8.0, 2.0, 16.0], &[0, 0, 0, 1], &[3, 1], &[2, 0, 1, 1]);
     }
 
     #[test]
     fn options() {
-        let shares = Case { shares: Some(&[1.0, 2.0, 0.5, -1.0]), ..PLAIN };
-        check(&shares, &[8.0, 22.0, -2.0, -16.0], &[], &[0, 0], &[0, 0]);
-        let padded = Case { mode: 2, offsets: &[0, 3, 3], padding: 2, ..PLAIN };
-        let (homes, places) = ([0, 0, 0, 2], [0, 0, 0, 0, 1, 1]);
-        check(&padded, &[1.0, 8.0, 0.0, 0.0, 2.0, 16.0], &homes, &[1, 0, 1], &places);
-        let early = Case { mode: 1, is_last_given: true, ..PLAIN };
-        check(&early, &[2.25, 4.0], &[0; 4], &[4], &[4]);
-        let padded = Case { is_last_given: true, padding: 7, ..PLAIN };
+        let weighted = Case { per_sample_weights: Some(&[1.0, 2.0, 0.5, -1.0]), ..DEFAULT };
+        check(&weighted, &[8.0, 22.0, -2.0, -16.0], &[], &[0, 0], &[0, 0]);
+        let padded = Case { mode: 2, offsets: &[0, 3, 3], padding_idx: 2, ..DEFAULT };
+        let (offset2bag, max_indices) = ([0, 0, 0, 2], [0, 0, 0, 0, 1, 1]);
+        check(&padded, &[1.0, 8.0, 0.0, 0.0, 2.0, 16.0], &offset2bag, &[1, 0, 1], &max_indices);
+        let last_offset = Case { mode: 1, include_last_offset: true, ..DEFAULT };
+        check(&last_offset, &[2.25, 4.0], &[0; 4], &[4], &[4]);
+        let padded = Case { include_last_offset: true, padding_idx: 7, ..DEFAULT };
         check(&padded, &[11.0, 32.0], &[0; 4], &[0], &[0]);
     }
 
     #[test]
     fn invalid_arguments_are_rejected() {
         for offsets in [&[1_i64, 3][..], &[0, 3, 2], &[0, 5], &[0, -1]] {
-            assert!(run(&Case { offsets, ..PLAIN }).is_err(), "{offsets:?}");
+            assert!(run(&Case { offsets, ..DEFAULT }).is_err(), "{offsets:?}");
         }
-        let shares = Some(&[1.0; 4][..]);
+        let weights = Some(&[1.0; 4][..]);
         for case in [
-            Case { mode: 3, ..PLAIN },
-            Case { mode: 1, shares, ..PLAIN },
-            Case { shares: Some(&[1.0; 3]), ..PLAIN },
-            Case { offsets: &[], is_last_given: true, ..PLAIN },
+            Case { mode: 3, ..DEFAULT },
+            Case { mode: 1, per_sample_weights: weights, ..DEFAULT },
+            Case { per_sample_weights: Some(&[1.0; 3]), ..DEFAULT },
+            Case { offsets: &[], include_last_offset: true, ..DEFAULT },
         ] {
             assert!(run(&case).is_err());
         }

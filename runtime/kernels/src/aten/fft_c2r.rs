@@ -46,20 +46,23 @@ fn fft_c2r_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     }
 }
 
-/// Sizes of the result.
+/// Reads and checks the output sizes.
 fn out_sizes(args: &Args<'_>, x: &TensorView<'_>, dims: &[usize]) -> Result<Dims, Error> {
     let mut sizes =
         Dims::new(x.sizes()).ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })?;
     let len = usize::try_from(args.int(3)?).ok().filter(|&len| len > 0);
     let len = len.ok_or(Error::InvalidArgument { index: 3, expected: "a positive size" })?;
-    let short = Error::InvalidArgument { index: 0, expected: "half of the signal and one more" };
+    let too_short = Error::InvalidArgument {
+        index: 0,
+        expected: "at least n / 2 + 1 elements in the last of `dim`",
+    };
     if let Some(&last) = dims.last() {
         sizes[last] = len;
         if x.sizes()[last] < len / 2 + 1 {
-            return Err(short);
+            return Err(too_short);
         }
     }
-    if dims.iter().any(|&dim| x.sizes()[dim] == 0) { Err(short) } else { Ok(sizes) }
+    if dims.iter().any(|&dim| x.sizes()[dim] == 0) { Err(too_short) } else { Ok(sizes) }
 }
 
 fn transform<A: Float + Element>(
@@ -69,54 +72,55 @@ fn transform<A: Float + Element>(
     let x = args.tensor(0)?;
     let dims = dims_arg(args, x.rank())?;
     let sizes = out_sizes(args, &x, &dims)?;
-    let factor = normalization_factor::<A>(args, &sizes, &dims)?;
-    let (&last, others) = dims.split_last().ok_or(Error::Internal { reason: "there are dims" })?;
+    let scale = normalization_factor::<A>(args, &sizes, &dims)?;
+    let no_dims = Error::Internal { reason: "an FFT has no dimensions" };
+    let (&last, others) = dims.split_last().ok_or(no_dims)?;
     let mut out = args.out(4)?;
     out.resize(&sizes)?;
     if out.numel() == 0 {
         return Ok(());
     }
-    let (from, to) = (strides_of(&x), out_strides(&out));
-    let invalid = |_| Error::Internal { reason: "a complex number has two parts" };
-    let mut data: &[Complex<A>] = bytemuck::try_cast_slice(x.bytes()).map_err(invalid)?;
-    let copied = if others.is_empty() { 0 } else { data.len() };
-    let (copy, memory) = scratch::<A>(cx, copied, dims.iter().map(|&dim| sizes[dim]))?;
+    let (x_strides, to_strides) = (strides_of(&x), out_strides(&out));
+    let misaligned = |_| Error::Internal { reason: "complex elements are misaligned" };
+    let mut data: &[Complex<A>] = bytemuck::try_cast_slice(x.bytes()).map_err(misaligned)?;
+    let copy_len = if others.is_empty() { 0 } else { data.len() };
+    let (copy, fft_scratch) = scratch::<A>(cx, copy_len, dims.iter().map(|&dim| sizes[dim]))?;
     if !others.is_empty() {
         copy.copy_from_slice(data);
         for &dim in others {
-            transform_dim(copy, (x.sizes(), &from), dim, Direction::Backward, memory)?;
+            transform_dim(copy, (x.sizes(), &x_strides), dim, Direction::Backward, fft_scratch)?;
         }
         data = copy;
     }
-    let mut lines = LoopNest::<2>::new();
+    let mut signals = LoopNest::<2>::new();
     for (dim, &size) in sizes.iter().enumerate() {
         if dim != last {
-            lines.push(size, [from[dim], to[dim]])?;
+            signals.push(size, [x_strides[dim], to_strides[dim]])?;
         }
     }
     let out: &mut [A] = out.data_mut()?;
-    let mut fft = Fft::new(sizes[last], Direction::Backward, memory);
-    lines.for_each([0, 0], |[source, target]| {
-        let numbers = data[source..].iter().step_by(from[last].max(1));
-        complete(fft.signal(), numbers.copied());
+    let mut fft = Fft::new(sizes[last], Direction::Backward, fft_scratch);
+    signals.for_each([0, 0], |[from, to]| {
+        let half = data[from..].iter().step_by(x_strides[last].max(1));
+        fill_hermitian(fft.signal(), half.copied());
         fft.run();
-        let places = out[target..].iter_mut().step_by(to[last].max(1));
-        for (place, [re, _]) in places.zip(fft.signal()) {
-            *place = *re * factor;
+        let elements = out[to..].iter_mut().step_by(to_strides[last].max(1));
+        for (element, [re, _]) in elements.zip(fft.signal()) {
+            *element = *re * scale;
         }
     });
     Ok(())
 }
 
-/// Fills `line` with the first half from `numbers` and, mirrored, their conjugates.
-fn complete<A: Float>(line: &mut [Complex<A>], numbers: impl Iterator<Item = Complex<A>>) {
-    let (len, zero) = (line.len(), A::default());
-    for (at, [re, im]) in numbers.take(len / 2 + 1).enumerate() {
-        if at == 0 || 2 * at == len {
-            line[at] = [re, zero];
+/// Fills `spectrum` from its first half by Hermitian symmetry.
+fn fill_hermitian<A: Float>(spectrum: &mut [Complex<A>], half: impl Iterator<Item = Complex<A>>) {
+    let (len, zero) = (spectrum.len(), A::default());
+    for (k, [re, im]) in half.take(len / 2 + 1).enumerate() {
+        if k == 0 || 2 * k == len {
+            spectrum[k] = [re, zero];
         } else {
-            line[at] = [re, im];
-            line[len - at] = [re, zero - im];
+            spectrum[k] = [re, im];
+            spectrum[len - k] = [re, zero - im];
         }
     }
 }

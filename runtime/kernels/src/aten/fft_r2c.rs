@@ -51,12 +51,13 @@ fn transform<A: Float + Element>(
     let x = args.tensor(0)?;
     let dims = dims_arg(args, x.rank())?;
     if dims.iter().any(|&dim| x.sizes()[dim] == 0) {
-        return Err(Error::InvalidArgument { index: 0, expected: "signals with elements" });
+        return Err(Error::InvalidArgument { index: 0, expected: "signals that are not empty" });
     }
-    let factor = normalization_factor::<A>(args, x.sizes(), &dims)?;
+    let scale = normalization_factor::<A>(args, x.sizes(), &dims)?;
     let mut sizes =
         Dims::new(x.sizes()).ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })?;
-    let (&last, others) = dims.split_last().ok_or(Error::Internal { reason: "there are dims" })?;
+    let no_dims = Error::Internal { reason: "an FFT has no dimensions" };
+    let (&last, others) = dims.split_last().ok_or(no_dims)?;
     let len = sizes[last];
     if args.bool(3)? {
         sizes[last] = len / 2 + 1;
@@ -66,31 +67,32 @@ fn transform<A: Float + Element>(
     if out.numel() == 0 {
         return Ok(());
     }
-    let (from, to) = (strides_of(&x), out_strides(&out));
-    let (_, memory) = scratch::<A>(cx, 0, dims.iter().map(|&dim| x.sizes()[dim]))?;
+    let (x_strides, to_strides) = (strides_of(&x), out_strides(&out));
+    let (_, fft_scratch) = scratch::<A>(cx, 0, dims.iter().map(|&dim| x.sizes()[dim]))?;
     let data: &[A] = x.data()?;
-    let invalid = |_| Error::Internal { reason: "a complex number has two parts" };
-    let out: &mut [Complex<A>] = bytemuck::try_cast_slice_mut(out.bytes_mut()?).map_err(invalid)?;
-    let mut lines = LoopNest::<2>::new();
+    let misaligned = |_| Error::Internal { reason: "complex elements are misaligned" };
+    let out: &mut [Complex<A>] =
+        bytemuck::try_cast_slice_mut(out.bytes_mut()?).map_err(misaligned)?;
+    let mut signals = LoopNest::<2>::new();
     for (dim, &size) in sizes.iter().enumerate() {
         if dim != last {
-            lines.push(size, [from[dim], to[dim]])?;
+            signals.push(size, [x_strides[dim], to_strides[dim]])?;
         }
     }
-    let mut fft = Fft::new(len, Direction::Forward, memory);
-    lines.for_each([0, 0], |[source, target]| {
-        let numbers = data[source..].iter().step_by(from[last].max(1));
-        for (element, &number) in fft.signal().iter_mut().zip(numbers) {
-            *element = [number, A::default()];
+    let mut fft = Fft::new(len, Direction::Forward, fft_scratch);
+    signals.for_each([0, 0], |[from, to]| {
+        let real = data[from..].iter().step_by(x_strides[last].max(1));
+        for (element, &re) in fft.signal().iter_mut().zip(real) {
+            *element = [re, A::default()];
         }
         fft.run();
-        let places = out[target..].iter_mut().step_by(to[last].max(1)).take(sizes[last]);
-        for (place, element) in places.zip(fft.signal()) {
-            *place = element.map(|part| part * factor);
+        let spectrum = out[to..].iter_mut().step_by(to_strides[last].max(1)).take(sizes[last]);
+        for (element, value) in spectrum.zip(fft.signal()) {
+            *element = value.map(|component| component * scale);
         }
     });
     for &dim in others {
-        transform_dim(out, (&sizes, &to), dim, Direction::Forward, memory)?;
+        transform_dim(out, (&sizes, &to_strides), dim, Direction::Forward, fft_scratch)?;
     }
     Ok(())
 }

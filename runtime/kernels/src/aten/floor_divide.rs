@@ -33,7 +33,10 @@ fn floor_divide_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<
     call.run(
         args,
         2,
-        numbers!(|[a, b]| a.floor_divide(zero.replace_zero(b)), F => |[a, b]| Divide::floor_divide(a, b)),
+        numbers!(
+            |[a, b]| a.floor_divide(zero.replace_zero(b)),
+            F => |[a, b]| Divide::floor_divide(a, b)
+        ),
     )?;
     zero.check()
 }

@@ -38,7 +38,8 @@ fn gather(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (to, from) = (StridedView::of_out(&out), StridedView::of(&input));
     let indexed_dim = IndexedDim { index, arg: 2, dim, values_arg: 2 };
     with_element_size!(input.dtype().size(), N => {
-        let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
+        let dst = out.bytes_mut()?.as_chunks_mut::<N>().0;
+        let src = input.bytes().as_chunks::<N>().0;
         for_each_index(indexed_dim, &to, &from, |to, from| {
             *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *src.get(from).ok_or(OUT_OF_BOUNDS)?;
             Ok(())

@@ -40,15 +40,15 @@ enum Padding {
     Reflection,
 }
 
-/// One dimension of the picture.
+/// Height or width of the image, and the sampling parameters.
 #[derive(Debug, Clone, Copy)]
-struct Axis {
+struct ImageDim {
     size: usize,
     padding: Padding,
-    aligned: bool,
+    align_corners: bool,
 }
 
-/// Up to four positions along one dimension, with their shares; those outside are none.
+/// Up to four pixels in one dimension with their weights; `None` outside the image.
 type Taps<A> = [(Option<usize>, A); 4];
 
 fn grid_sampler_2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -62,13 +62,13 @@ fn grid_sampler_2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let (x, grid) = (args.tensor(0)?, args.tensor(1)?);
     let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let &[batch, channels, height, width] = x.sizes() else {
-        return Err(invalid(0, "a batch of pictures"));
+        return Err(invalid(0, "a tensor [n, c, h, w]"));
     };
     let &[grid_batch, rows, columns, 2] = grid.sizes() else {
-        return Err(invalid(1, "pairs of coordinates for each picture"));
+        return Err(invalid(1, "a tensor [n, h, w, 2]"));
     };
     if grid_batch != batch || height == 0 || width == 0 {
-        return Err(invalid(1, "as many grids as pictures, which are not empty"));
+        return Err(invalid(1, "the batch size of `input`, whose images are not empty"));
     }
     let interpolation = match args.int(2)? {
         0 => Interpolation::Bilinear,
@@ -82,27 +82,31 @@ fn grid_sampler_2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         2 => Padding::Reflection,
         _ => return Err(invalid(3, "0, 1 or 2")),
     };
-    let aligned = args.bool(4)?;
+    let align_corners = args.bool(4)?;
     let mut out = args.out(5)?;
     out.resize(&[batch, channels, rows, columns])?;
     if out.numel() == 0 {
         return Ok(());
     }
-    let (from, at, to) = (strides_of(&x), strides_of(&grid), out_strides(&out));
+    let (x_strides, grid_strides) = (strides_of(&x), strides_of(&grid));
+    let to_strides = out_strides(&out);
     let (x, grid) = (Reader::<A>::new(x, 0)?, Reader::<A>::new(grid, 1)?);
     let mut out = Writer::new(&mut out, 5)?;
-    let [vertical, horizontal] = [height, width].map(|size| Axis { size, padding, aligned });
+    let [vertical, horizontal] =
+        [height, width].map(|size| ImageDim { size, padding, align_corners });
     for item in 0..batch {
         for row in 0..rows {
             for column in 0..columns {
-                let place = item * at[0] + row * at[1] + column * at[2];
-                let across = horizontal.taps(grid.get(place), interpolation);
-                let down = vertical.taps(grid.get(place + at[3]), interpolation);
+                let x_offset =
+                    item * grid_strides[0] + row * grid_strides[1] + column * grid_strides[2];
+                let y_offset = x_offset + grid_strides[3];
+                let columns = horizontal.taps(grid.get(x_offset), interpolation);
+                let rows = vertical.taps(grid.get(y_offset), interpolation);
                 for channel in 0..channels {
-                    let first = item * from[0] + channel * from[1];
-                    let sample = sample(&x, first, [from[2], from[3]], &down, &across);
-                    let to = item * to[0] + channel * to[1] + row * to[2] + column * to[3];
-                    out.set(to, sample);
+                    let from = item * x_strides[0] + channel * x_strides[1];
+                    let sample = sample(&x, from, [x_strides[2], x_strides[3]], &rows, &columns);
+                    let to = item * to_strides[0] + channel * to_strides[1];
+                    out.set(to + row * to_strides[2] + column * to_strides[3], sample);
                 }
             }
         }
@@ -110,101 +114,104 @@ fn grid_sampler_2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The sum of the pixels at the taps, each times its shares.
+/// Weighted sum of the pixels of the channel at offset `from` at all `rows` and `columns`.
 fn sample<A: Float>(
     x: &Reader<'_, A>,
-    first: usize,
-    steps: [usize; 2],
-    down: &Taps<A>,
-    across: &Taps<A>,
+    from: usize,
+    strides: [usize; 2],
+    rows: &Taps<A>,
+    columns: &Taps<A>,
 ) -> A {
     let mut total = A::default();
-    for &(row, row_share) in down {
+    for &(row, row_weight) in rows {
         let Some(row) = row else { continue };
         let mut sum = A::default();
-        for &(column, share) in across {
+        for &(column, weight) in columns {
             if let Some(column) = column {
-                sum = sum + x.get(first + row * steps[0] + column * steps[1]) * share;
+                sum = sum + x.get(from + row * strides[0] + column * strides[1]) * weight;
             }
         }
-        total = total + sum * row_share;
+        total = total + sum * row_weight;
     }
     total
 }
 
-impl Axis {
-    /// The pixels that make up the sample at `coordinate`.
+impl ImageDim {
+    /// Pixels and weights of the sample at `coordinate`, which is -1 to 1 inside the image.
     fn taps<A: Float>(&self, coordinate: A, interpolation: Interpolation) -> Taps<A> {
         let mut taps = [(None, A::default()); 4];
         let size = A::from_double(self.size as f64);
         let half = A::from_double(0.5);
-        let place = if self.aligned {
+        let position = if self.align_corners {
             (coordinate + A::ONE) * half * (size - A::ONE)
         } else {
             ((coordinate + A::ONE) * size - A::ONE) * half
         };
         match interpolation {
             Interpolation::Nearest => {
-                taps[0] = (self.pixel(round(self.inside(place))), A::ONE);
+                taps[0] = (self.pixel(round(self.pad(position))), A::ONE);
             }
             Interpolation::Bilinear => {
-                let place = self.inside(place);
-                let first = place.floor();
-                let share = place - first;
-                taps[0] = (self.pixel(first), A::ONE - share);
-                taps[1] = (self.pixel(first + A::ONE), share);
+                let position = self.pad(position);
+                let first = position.floor();
+                let weight = position - first;
+                taps[0] = (self.pixel(first), A::ONE - weight);
+                taps[1] = (self.pixel(first + A::ONE), weight);
             }
             Interpolation::Bicubic => {
-                let first = place.floor();
-                for ((offset, share), tap) in (-1_i8..).zip(cubic(place - first)).zip(&mut taps) {
-                    let place = first + A::from_double(f64::from(offset));
-                    *tap = (self.pixel(round(self.inside(place))), share);
+                let first = position.floor();
+                let weights = cubic_weights(position - first);
+                for ((offset, weight), tap) in (-1_i8..).zip(weights).zip(&mut taps) {
+                    let position = first + A::from_double(f64::from(offset));
+                    *tap = (self.pixel(round(self.pad(position))), weight);
                 }
             }
         }
         taps
     }
 
-    /// The pixel at `place`, if there is one.
-    fn pixel<A: Float>(&self, place: A) -> Option<usize> {
-        let inside = place >= A::default() && place < A::from_double(self.size as f64);
-        inside.then(|| place.to_double() as usize).filter(|&place| place < self.size)
+    /// Pixel at `position`; `None` outside the image.
+    fn pixel<A: Float>(&self, position: A) -> Option<usize> {
+        let is_inside = position >= A::default() && position < A::from_double(self.size as f64);
+        is_inside.then(|| position.to_double() as usize).filter(|&pixel| pixel < self.size)
     }
 
-    /// The place that stands for `place` where that lies outside.
-    fn inside<A: Float>(&self, place: A) -> A {
+    /// Applies the padding mode to `position`.
+    fn pad<A: Float>(&self, position: A) -> A {
         let last = A::from_double((self.size - 1) as f64);
-        let clip = |place: A| {
-            if place > last {
+        let clip = |position: A| {
+            if position > last {
                 last
-            } else if place < A::default() {
+            } else if position < A::default() {
                 A::default()
             } else {
-                place
+                position
             }
         };
         match self.padding {
-            Padding::Zeros => place,
-            Padding::Border => clip(place),
-            Padding::Reflection if self.aligned => clip(reflect(place, A::default(), last)),
-            Padding::Reflection => clip(reflect(place, A::from_double(-0.5), last + A::ONE)),
+            Padding::Zeros => position,
+            Padding::Border => clip(position),
+            Padding::Reflection if self.align_corners => {
+                clip(reflect(position, A::default(), last))
+            }
+            Padding::Reflection => clip(reflect(position, A::from_double(-0.5), last + A::ONE)),
         }
     }
 }
 
-/// `place` reflected at `low` and at `low + span` until it lies between.
-fn reflect<A: Float>(place: A, low: A, span: A) -> A {
+/// Reflects `position` at `low` and `low + span` until it is between them.
+fn reflect<A: Float>(position: A, low: A, span: A) -> A {
     if span == A::default() {
         return span;
     }
-    let distance = (place - low).abs();
+    let distance = (position - low).abs();
     let flips = (distance / span).floor();
     let rest = distance - flips * span;
     let is_even = (flips * A::from_double(0.5)).floor() * A::from_double(2.0) == flips;
     if is_even { rest + low } else { span - rest + low }
 }
 
-/// The nearest integer, the even one of two.
+/// Rounds to the nearest integer, ties to even.
 fn round<A: Float>(x: A) -> A {
     let (low, half) = (x.floor(), A::from_double(0.5));
     let rest = x - low;
@@ -212,8 +219,9 @@ fn round<A: Float>(x: A) -> A {
     if rest < half || (rest == half && is_even) { low } else { low + A::ONE }
 }
 
-/// The shares of four neighbours with cubic convolution, `a = -¾`.
-fn cubic<A: Float>(t: A) -> [A; 4] {
+/// Weights of four adjacent pixels in cubic convolution with `a = -¾`. `t` is the distance of the
+/// sample from the second pixel.
+fn cubic_weights<A: Float>(t: A) -> [A; 4] {
     let n = A::from_double;
     let a = n(-0.75);
     let near = |x: A| ((a + n(2.0)) * x - (a + n(3.0))) * x * x + A::ONE;
@@ -227,8 +235,9 @@ mod tests {
 
     #[test]
     fn padding_modes() {
-        let check = |padding, aligned, place: f32, expected: f32| {
-            assert_eq!(Axis { size: 4, padding, aligned }.inside(place), expected, "{place}");
+        let check = |padding, align_corners, position: f32, expected: f32| {
+            let dim = ImageDim { size: 4, padding, align_corners };
+            assert_eq!(dim.pad(position), expected, "{position}");
         };
         check(Padding::Zeros, false, -7.0, -7.0);
         check(Padding::Border, false, -7.0, 0.0);
@@ -242,7 +251,7 @@ mod tests {
     #[test]
     fn cubic_weights_sum_to_one() {
         for t in [0.0_f64, 0.3, 0.5, 0.99] {
-            assert!((cubic(t).iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            assert!((cubic_weights(t).iter().sum::<f64>() - 1.0).abs() < 1e-12);
         }
     }
 

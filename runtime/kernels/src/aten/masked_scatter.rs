@@ -55,7 +55,8 @@ fn masked_scatter(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), 
             }
             let from = if source.is_contiguous() { next } else { offset_of(&source_view, next) };
             let element = (next < src.len()).then(|| src.get(from)).flatten();
-            let element = element.ok_or(invalid(2, "at least one element per true element of `mask`"))?;
+            let too_few = invalid(2, "at least one element per true element of `mask`");
+            let element = element.ok_or(too_few)?;
             *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *element;
             next += 1;
             Ok(())

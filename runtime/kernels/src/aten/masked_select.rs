@@ -42,7 +42,8 @@ fn masked_select(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     let mut to = 0;
     let strides = [&*mask_view.strides, &*from.strides];
     with_element_size!(input.dtype().size(), N => {
-        let (dst, src) = (out.bytes_mut()?.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
+        let dst = out.bytes_mut()?.as_chunks_mut::<N>().0;
+        let src = input.bytes().as_chunks::<N>().0;
         for_each_position(&sizes, [0, 0], strides, |[mask_offset, from]| {
             if *mask.bytes().get(mask_offset).ok_or(OUT_OF_BOUNDS)? != 0 {
                 *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *src.get(from).ok_or(OUT_OF_BOUNDS)?;

@@ -39,60 +39,63 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
         Arg::Tensor,
         Arg::Out,
     ],
-    backward,
+    max_pool2d_backward,
 )];
 
-fn backward(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn max_pool2d_backward(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(1)?;
     check_dtype(args.tensor(0)?.dtype(), x.dtype(), 0)?;
     check_dtype(args.tensor(7)?.dtype(), ScalarType::Long, 7)?;
     check_dtype(args.out(8)?.dtype(), x.dtype(), 8)?;
-    let windows = PoolGeometry::new(args, (&x, 2), 2, Some(5), args.bool(6)?)?;
-    let sizes = windows.out_sizes(x.sizes())?;
+    let geometry = PoolGeometry::new(args, (&x, 2), 2, Some(5), args.bool(6)?)?;
+    let sizes = geometry.out_sizes(x.sizes())?;
     for index in [0, 7] {
         if args.tensor(usize::from(index))?.sizes() != &*sizes {
-            return Err(Error::InvalidArgument { index, expected: "the sizes of the pool" });
+            return Err(Error::InvalidArgument {
+                index,
+                expected: "the output sizes of the pooling",
+            });
         }
     }
-    with_dtype!(float, x.dtype(), 1, T => spread::<T>(args))
+    with_dtype!(float, x.dtype(), 1, T => accumulate_gradients::<T>(args))
 }
 
-/// Adds the gradients to where their indices say.
-fn spread<T: Number>(args: &mut Args<'_>) -> Result<(), Error> {
+/// Adds each output gradient to the input element at its index.
+fn accumulate_gradients<T: Number>(args: &mut Args<'_>) -> Result<(), Error> {
     let (grad, x, indices) = (args.tensor(0)?, args.tensor(1)?, args.tensor(7)?);
     let leading = x.rank() - 2;
     let &[height, width] = &x.sizes()[leading..] else { return Ok(()) };
     let mut out = args.out(8)?;
     out.resize(x.sizes())?;
     let strides = [strides_of(&grad), strides_of(&indices), out_strides(&out)];
-    let mut pictures = LoopNest::<3>::new();
+    let mut planes = LoopNest::<3>::new();
     for (dim, &size) in x.sizes()[..leading].iter().enumerate() {
-        pictures.push(size, strides.each_ref().map(|strides| strides[dim]))?;
+        planes.push(size, strides.each_ref().map(|strides| strides[dim]))?;
     }
-    let mut picture = LoopNest::<2>::new();
+    let mut outputs = LoopNest::<2>::new();
     for (dim, &size) in grad.sizes().iter().enumerate().skip(leading) {
-        picture.push(size, [strides[0][dim], strides[1][dim]])?;
+        outputs.push(size, [strides[0][dim], strides[1][dim]])?;
     }
-    let [row, column] = [strides[2][leading], strides[2][leading + 1]];
+    let [row_stride, col_stride] = [strides[2][leading], strides[2][leading + 1]];
     let (grad, indices) = (grad.data::<T>()?, indices.data::<i64>()?);
     let out = out.data_mut::<T>()?;
     out.fill(T::default());
-    let mut outside = false;
-    pictures.for_each([0; 3], |[from, index, to]| {
-        picture.for_each([from, index], |[from, index]| {
-            let place = indices.get(index).and_then(|&place| usize::try_from(place).ok());
-            // `PoolGeometry` refuses pictures without elements, so that the width is not zero.
-            let place = place.filter(|&place| place / width < height);
-            let sum = place
-                .and_then(|place| out.get_mut(to + place / width * row + place % width * column));
+    let mut is_out_of_range = false;
+    planes.for_each([0; 3], |[from, index_offset, to]| {
+        outputs.for_each([from, index_offset], |[from, index_offset]| {
+            let index = indices.get(index_offset).and_then(|&index| usize::try_from(index).ok());
+            // The width is not zero: `PoolGeometry` rejects empty spatial dimensions.
+            let index = index.filter(|&index| index / width < height);
+            let offset = |index| to + index / width * row_stride + index % width * col_stride;
+            let sum = index.and_then(|index| out.get_mut(offset(index)));
             match (sum, grad.get(from)) {
                 (Some(sum), Some(grad)) => *sum = T::from_f64(sum.to_f64() + grad.to_f64()),
-                _ => outside = true,
+                _ => is_out_of_range = true,
             }
         });
     });
-    if outside {
-        return Err(Error::InvalidArgument { index: 7, expected: "places of the picture" });
+    if is_out_of_range {
+        return Err(Error::InvalidArgument { index: 7, expected: "indices in range" });
     }
     Ok(())
 }
@@ -109,15 +112,15 @@ mod tests {
         backward(&x, [&[2], &[1], &[0]], &grad, &Tensor::new(&[1, 1, 2], &indices).unwrap())
     }
 
-    /// With kernel size, stride and padding.
+    /// Runs the kernel with `params`: kernel size, stride and padding.
     fn backward(
         x: &Tensor,
-        settings: [&[i64]; 3],
+        params: [&[i64]; 3],
         grad: &Tensor,
         indices: &Tensor,
     ) -> Result<Vec<f32>, Error> {
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
-        let [kernel, stride, padding] = settings.map(|setting| Argument::Ints(setting.to_vec()));
+        let [kernel, stride, padding] = params.map(|param| Argument::Ints(param.to_vec()));
         let mut arguments = [
             Argument::Tensor(grad),
             Argument::Tensor(x),
@@ -141,18 +144,18 @@ mod tests {
 
     #[test]
     fn indices_out_of_range_are_rejected() {
-        for outside in [-1, 6, i64::MAX, i64::MIN] {
-            assert!(run([0, outside]).is_err());
+        for out_of_range in [-1, 6, i64::MAX, i64::MIN] {
+            assert!(run([0, out_of_range]).is_err());
         }
     }
 
     #[test]
     fn errors_name_the_argument() {
-        let check = |x: &[usize], settings, index, expected| {
+        let check = |x: &[usize], params, index, expected| {
             let x = Tensor::zeros(ScalarType::Float, x);
             let grad = Tensor::zeros(ScalarType::Float, &[1, 3, 1]);
             let indices = Tensor::zeros(ScalarType::Long, &[1, 3, 1]);
-            let found = backward(&x, settings, &grad, &indices);
+            let found = backward(&x, params, &grad, &indices);
             assert_eq!(found, Err(Error::InvalidArgument { index, expected }));
         };
         check(&[1, 3, 0], [&[1, 2], &[1, 1], &[0, 1]], 1, "spatial sizes that are not zero");
@@ -163,7 +166,7 @@ mod tests {
             2,
             "one value, or one for each spatial dimension, not below its minimum",
         );
-        check(&[1, 3, 1], [&[1], &[i64::MAX], &[0]], 0, "the sizes of the pool");
+        check(&[1, 3, 1], [&[1], &[i64::MAX], &[0]], 0, "the output sizes of the pooling");
         check(&[1, 3, 1], [&[1], &[1], &[1]], 4, "at most half of the dilated kernel");
     }
 }

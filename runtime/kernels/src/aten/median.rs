@@ -39,34 +39,35 @@ fn median_dim(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     let (reduced, keepdim) = (ReducedDims::one(args.int(1)?, x.rank(), 1)?, args.bool(2)?);
     let len = reduced.count(x.sizes());
     if len == 0 {
-        return Err(Error::InvalidArgument { index: 1, expected: "a dimension with elements" });
+        return Err(Error::InvalidArgument { index: 1, expected: "a dimension that is not empty" });
     }
     let sizes = reduced.out_sizes(x.sizes(), keepdim)?;
-    let [mut values, mut places] = args.outs([3, 4])?;
+    let [mut values, mut indices] = args.outs([3, 4])?;
     values.resize(&sizes)?;
-    check_dtype(places.dtype(), ScalarType::Long, 4)?;
-    places.resize(&sizes)?;
-    if *out_strides(&values) != *out_strides(&places) {
+    check_dtype(indices.dtype(), ScalarType::Long, 4)?;
+    indices.resize(&sizes)?;
+    if *out_strides(&values) != *out_strides(&indices) {
         return Err(Error::NotSupported { what: "outputs with different dim orders" });
     }
-    write(cx, x, (reduced, len, keepdim), (values, 3), Some(places))
+    let reduction = (reduced, len, keepdim);
+    write_medians(cx, x, reduction, (values, 3), Some(indices))
 }
 
 fn median_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let mut out = args.out(1)?;
     out.resize(&[])?;
-    write(cx, x, (ReducedDims::ALL, x.numel(), false), (out, 1), None)
+    write_medians(cx, x, (ReducedDims::ALL, x.numel(), false), (out, 1), None)
 }
 
-/// Writes the median of each group of so many elements of `x` to `values`, the argument `index`,
-/// and its place among them to `places`.
-fn write(
+/// Writes the median of each reduction of `len` elements of `x` to `values`, argument `index`, and
+/// its index to `indices`.
+fn write_medians(
     cx: &mut KernelContext<'_>,
     x: TensorView<'_>,
     (reduced, len, keepdim): (ReducedDims, usize, bool),
     (mut values, index): (TensorMut<'_, '_>, u8),
-    mut places: Option<TensorMut<'_, '_>>,
+    mut indices: Option<TensorMut<'_, '_>>,
 ) -> Result<(), Error> {
     let dtype = x.dtype();
     if matches!(dtype, ScalarType::Bool | ScalarType::UInt64) {
@@ -83,45 +84,45 @@ fn write(
         }
         let reduction = Reduction::new(&x, reduced, keepdim, &values)?;
         let (x, mut values) = (Reader::<A>::new(x, 0)?, Writer::new(&mut values, index)?);
-        let mut places = match &mut places {
-            Some(places) => Some(Writer::<i64>::new(places, 4)?),
+        let mut indices = match &mut indices {
+            Some(indices) => Some(Writer::<i64>::new(indices, 4)?),
             None => None,
         };
-        // One word a position, then one an element, of which it fills all or half.
+        // One `u64` per index, then one per element, which takes all or half of it.
         let words = len.checked_mul(2).ok_or(Error::OutOfResources { bytes: usize::MAX })?;
-        let (order, line) = cx.scratch::<u64>(words)?.split_at_mut(len);
-        let line: &mut [A] = bytemuck::cast_slice_mut(line);
-        reduction.for_each(|from, at| {
+        let (order, elements) = cx.scratch::<u64>(words)?.split_at_mut(len);
+        let elements: &mut [A] = bytemuck::cast_slice_mut(elements);
+        reduction.for_each(|from, to| {
             let mut done = 0;
             reduction.for_each_chunk(&x, from, |chunk| {
-                for (to, &x) in line[..len].iter_mut().skip(done).zip(chunk) {
+                for (to, &x) in elements[..len].iter_mut().skip(done).zip(chunk) {
                     *to = x;
                 }
                 done += chunk.len();
             });
-            let place = middle(&line[..len], order);
-            values.set(at, line[place]);
-            if let Some(places) = &mut places {
-                places.set(at, i64::try_from(place).unwrap_or(i64::MAX));
+            let index = median_index(&elements[..len], order);
+            values.set(to, elements[index]);
+            if let Some(indices) = &mut indices {
+                indices.set(to, i64::try_from(index).unwrap_or(i64::MAX));
             }
         });
         Ok(())
     })
 }
 
-/// The place of the median of `line`, which is not empty; `order` is as long.
-fn middle<A: Accumulator>(line: &[A], order: &mut [u64]) -> usize {
-    if let Some(place) = line.iter().position(|x| x.is_nan()) {
-        return place;
+/// Index of the median of `elements`, which are not empty. `order` has the same length.
+fn median_index<A: Accumulator>(elements: &[A], order: &mut [u64]) -> usize {
+    if let Some(index) = elements.iter().position(|x| x.is_nan()) {
+        return index;
     }
-    for (at, place) in order.iter_mut().enumerate() {
-        *place = at as u64;
+    for (i, index) in order.iter_mut().enumerate() {
+        *index = i as u64;
     }
     let compare = |a: &u64, b: &u64| {
-        let [x, y] = [*a, *b].map(|place| line[place as usize]);
+        let [x, y] = [*a, *b].map(|index| elements[index as usize]);
         x.partial_cmp(&y).unwrap_or(Ordering::Equal).then(a.cmp(b))
     };
-    *order.select_nth_unstable_by((line.len() - 1) / 2, compare).1 as usize
+    *order.select_nth_unstable_by((elements.len() - 1) / 2, compare).1 as usize
 }
 
 #[cfg(test)]
@@ -133,19 +134,19 @@ mod tests {
     #[track_caller]
     fn check(x: &Tensor, dim: i64, keepdim: bool, expected: (&[usize], &[f32], &[i64])) {
         let zeros = |dtype| Tensor::zeros(dtype, &[0; 2][..expected.0.len()]);
-        let (mut values, mut places) = (zeros(ScalarType::Float), zeros(ScalarType::Long));
+        let (mut values, mut indices) = (zeros(ScalarType::Float), zeros(ScalarType::Long));
         let mut arguments = [
             Argument::Tensor(x),
             Argument::Scalar(Scalar::Int(dim)),
             Argument::Scalar(Scalar::Bool(keepdim)),
             Argument::Out(&mut values),
-            Argument::Out(&mut places),
+            Argument::Out(&mut indices),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(values.sizes(), expected.0);
         assert_eq!(bits(values.data().unwrap()), bits(expected.1));
-        assert_eq!(places.data::<i64>().unwrap(), expected.2);
+        assert_eq!(indices.data::<i64>().unwrap(), expected.2);
     }
 
     #[track_caller]
@@ -172,14 +173,14 @@ mod tests {
     fn invalid_dims_are_rejected() {
         let x = Tensor::zeros(ScalarType::Float, &[0, 3]);
         for dim in [0, 2] {
-            let (mut values, mut places) =
+            let (mut values, mut indices) =
                 (Tensor::from_slice(&[0.0_f32; 3]), Tensor::from_slice(&[0_i64; 3]));
             let mut arguments = [
                 Argument::Tensor(&x),
                 Argument::Scalar(Scalar::Int(dim)),
                 Argument::Scalar(Scalar::Bool(false)),
                 Argument::Out(&mut values),
-                Argument::Out(&mut places),
+                Argument::Out(&mut indices),
             ];
             assert!(Call::new(&KERNELS[0]).run(&mut arguments).is_err(), "{dim}");
         }

@@ -52,11 +52,11 @@ fn native_group_norm_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Re
 fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let invalid = |index, expected| Error::InvalidArgument { index, expected };
-    let &[batch, channels, ref space @ ..] = x.sizes() else {
+    let &[batch, channels, ref spatial @ ..] = x.sizes() else {
         return Err(invalid(0, "a tensor [batch, channels, ...]"));
     };
-    let area = space.iter().fold(1_usize, |area, &size| area.saturating_mul(size));
-    for (index, size) in [(3, batch), (4, channels), (5, area)] {
+    let spatial_size = spatial.iter().fold(1_usize, |product, &size| product.saturating_mul(size));
+    for (index, size) in [(3, batch), (4, channels), (5, spatial_size)] {
         if usize::try_from(args.int(usize::from(index))?).ok() != Some(size) {
             return Err(invalid(index, "the size of the input"));
         }
@@ -72,53 +72,58 @@ fn group_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
         None => Ok(None),
     };
     let affine = Affine::<A> { weight: affine(1)?, bias: affine(2)? };
-    let (eps, factors) = (A::from_double(args.double(7)?), simd::affine_params(args, [1, 2]));
+    let eps = A::from_double(args.double(7)?);
+    let simd_affine = simd::affine_params(args, [1, 2]);
 
     let [mut out, mut mean, mut rstd] = args.outs([8, 9, 10])?;
     out.resize(x.sizes())?;
     mean.resize(&[batch, groups])?;
     rstd.resize(&[batch, groups])?;
     if x.numel() == 0 {
-        // Groups without elements have the mean zero, as in PyTorch.
+        // As in PyTorch, the mean of an empty group is zero.
         let count = mean.numel();
         let (mut mean, mut rstd) = (Writer::new(&mut mean, 9)?, Writer::new(&mut rstd, 10)?);
-        for at in 0..count {
-            mean.set(at, A::default());
-            rstd.set(at, A::from_double(f64::NAN));
+        for i in 0..count {
+            mean.set(i, A::default());
+            rstd.set(i, A::from_double(f64::NAN));
         }
         return Ok(());
     }
-    let each = channels / groups;
-    if let Some([weight, bias]) = factors {
-        let (width, eps) = (each.saturating_mul(area), eps.to_double() as f32);
-        let norm = Norm { row_len: width, weight, bias, affine_run: area, eps };
+    let group_channels = channels / groups;
+    let group_size = group_channels.saturating_mul(spatial_size);
+    if let Some([weight, bias]) = simd_affine {
+        let eps = eps.to_double() as f32;
+        let norm = Norm { row_len: group_size, weight, bias, affine_run: spatial_size, eps };
         if simd::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
             return Ok(());
         }
     }
-    let (from, to) = (strides_of(&x), out_strides(&out));
-    let (mean_to, rstd_to) = (out_strides(&mean), out_strides(&rstd));
-    let space = || (2..x.rank()).map(|dim| (x.sizes()[dim], [from[dim], to[dim]]));
-    let group = Group::new(core::iter::once((each, [from[1], to[1]])).chain(space()))?;
-    let channel = Group::new(space())?;
+    let (x_strides, to_strides) = (strides_of(&x), out_strides(&out));
+    let (mean_strides, rstd_strides) = (out_strides(&mean), out_strides(&rstd));
+    let spatial_dims =
+        || (2..x.rank()).map(|dim| (x.sizes()[dim], [x_strides[dim], to_strides[dim]]));
+    let channel_dim = (group_channels, [x_strides[1], to_strides[1]]);
+    let group = Group::new(core::iter::once(channel_dim).chain(spatial_dims()))?;
+    let channel = Group::new(spatial_dims())?;
     let x = Reader::<A>::new(x, 0)?;
     let mut out = Writer::new(&mut out, 8)?;
     let (mut mean, mut rstd) = (Writer::new(&mut mean, 9)?, Writer::new(&mut rstd, 10)?);
     for item in 0..batch {
-        for place in 0..groups {
-            let first = item * from[0] + place * each * from[1];
-            let (group_mean, var) = group.mean_var(&x, first, each.saturating_mul(area));
-            let scale = A::ONE / (var + eps).sqrt();
-            for c in place * each..(place + 1) * each {
+        for g in 0..groups {
+            let from = item * x_strides[0] + g * group_channels * x_strides[1];
+            let (group_mean, var) = group.mean_var(&x, from, group_size);
+            let inv_std = A::ONE / (var + eps).sqrt();
+            for c in g * group_channels..(g + 1) * group_channels {
                 let (weight, bias) = affine.get(c);
-                let (scale, shift) = (scale * weight, bias);
-                let at = [item * from[0] + c * from[1], item * to[0] + c * to[1]];
-                channel.map(&x, &mut out, at, |part, _| {
-                    part.iter_mut().for_each(|x| *x = (*x - group_mean) * scale + shift);
+                let scale = inv_std * weight;
+                let from = item * x_strides[0] + c * x_strides[1];
+                let to = item * to_strides[0] + c * to_strides[1];
+                channel.map(&x, &mut out, [from, to], |chunk, _| {
+                    chunk.iter_mut().for_each(|x| *x = (*x - group_mean) * scale + bias);
                 });
             }
-            mean.set(item * mean_to[0] + place * mean_to[1], group_mean);
-            rstd.set(item * rstd_to[0] + place * rstd_to[1], scale);
+            mean.set(item * mean_strides[0] + g * mean_strides[1], group_mean);
+            rstd.set(item * rstd_strides[0] + g * rstd_strides[1], inv_std);
         }
     }
     Ok(())
@@ -130,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// The result, the means and the factors of `x` in two groups.
+    /// Output, mean and reciprocal standard deviation of `x` in two groups.
     fn run(x: &Tensor, bias: Option<&Tensor>) -> [Vec<f32>; 3] {
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0]);
         let mut stats = [[0, 0]; 2].map(|sizes| Tensor::zeros(ScalarType::Float, &sizes));

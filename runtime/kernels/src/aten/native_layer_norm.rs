@@ -53,49 +53,55 @@ fn layer_norm<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let shape = shape.filter(|shape| x.sizes().ends_with(shape));
     let shape = shape.ok_or(invalid(1, "the last sizes of the input"))?;
     let affine = |index: u8| match args.opt_tensor(usize::from(index))? {
-        Some(tensor) if *tensor.sizes() != *shape => Err(invalid(index, "the normalised sizes")),
+        Some(tensor) if *tensor.sizes() != *shape => {
+            Err(invalid(index, "the sizes of `normalized_shape`"))
+        }
         Some(tensor) if !tensor.is_contiguous() => Err(invalid(index, "a row-major tensor")),
         Some(tensor) => Reader::new(tensor, index).map(Some),
         None => Ok(None),
     };
     let affine = Affine { weight: affine(2)?, bias: affine(3)? };
-    let (eps, factors) = (A::from_double(args.double(4)?), simd::affine_params(args, [2, 3]));
+    let eps = A::from_double(args.double(4)?);
+    let simd_affine = simd::affine_params(args, [2, 3]);
 
     let leading = x.rank() - shape.len();
-    let mut ones = Dims::filled(x.rank(), 1);
-    ones[..leading].copy_from_slice(&x.sizes()[..leading]);
+    let mut stat_sizes = Dims::filled(x.rank(), 1);
+    stat_sizes[..leading].copy_from_slice(&x.sizes()[..leading]);
     let [mut out, mut mean, mut rstd] = args.outs([5, 6, 7])?;
     out.resize(x.sizes())?;
-    mean.resize(&ones)?;
-    rstd.resize(&ones)?;
+    mean.resize(&stat_sizes)?;
+    rstd.resize(&stat_sizes)?;
 
     let count = shape.iter().fold(1_usize, |count, &size| count.saturating_mul(size));
-    if let Some([weight, bias]) = factors {
-        let norm =
-            Norm { row_len: count, weight, bias, affine_run: 1, eps: eps.to_double() as f32 };
+    if let Some([weight, bias]) = simd_affine {
+        let eps = eps.to_double() as f32;
+        let norm = Norm { row_len: count, weight, bias, affine_run: 1, eps };
         if simd::normalize(norm, &x, [&mut out, &mut mean, &mut rstd]) {
             return Ok(());
         }
     }
-    let (from, to) = (strides_of(&x), out_strides(&out));
-    let (mean_to, rstd_to) = (out_strides(&mean), out_strides(&rstd));
+    let (x_strides, to_strides) = (strides_of(&x), out_strides(&out));
+    let (mean_strides, rstd_strides) = (out_strides(&mean), out_strides(&rstd));
     let mut rows = LoopNest::new();
     for dim in 0..leading {
-        rows.push(x.sizes()[dim], [from[dim], to[dim], mean_to[dim], rstd_to[dim]])?;
+        let strides = [x_strides[dim], to_strides[dim], mean_strides[dim], rstd_strides[dim]];
+        rows.push(x.sizes()[dim], strides)?;
     }
-    let group = Group::new((leading..x.rank()).map(|d| (x.sizes()[d], [from[d], to[d]])))?;
+    let group = Group::new(
+        (leading..x.rank()).map(|dim| (x.sizes()[dim], [x_strides[dim], to_strides[dim]])),
+    )?;
     let x = Reader::<A>::new(x, 0)?;
     let mut out = Writer::new(&mut out, 5)?;
     let (mut mean, mut rstd) = (Writer::new(&mut mean, 6)?, Writer::new(&mut rstd, 7)?);
     rows.for_each([0; 4], |[from, to, mean_to, rstd_to]| {
         let (row_mean, var) = group.mean_var(&x, from, count);
-        let scale = A::ONE / (var + eps).sqrt();
-        group.map(&x, &mut out, [from, to], |part, at| {
-            part.iter_mut().for_each(|x| *x = (*x - row_mean) * scale);
-            affine.apply(part, at);
+        let inv_std = A::ONE / (var + eps).sqrt();
+        group.map(&x, &mut out, [from, to], |chunk, index| {
+            chunk.iter_mut().for_each(|x| *x = (*x - row_mean) * inv_std);
+            affine.apply(chunk, index);
         });
         mean.set(mean_to, if count == 0 { A::default() } else { row_mean });
-        rstd.set(rstd_to, scale);
+        rstd.set(rstd_to, inv_std);
     });
     Ok(())
 }

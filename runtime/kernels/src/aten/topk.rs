@@ -46,10 +46,11 @@ fn topk_values(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
 fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let dim = dim_arg(args, 2, x.rank())?;
-    let invalid = Error::InvalidArgument { index: 1, expected: "at most as many as there are" };
+    let invalid =
+        Error::InvalidArgument { index: 1, expected: "at most the size of the dimension" };
     let len = x.sizes().get(dim).copied().unwrap_or(1);
     let k = usize::try_from(args.int(1)?).ok().filter(|&k| k <= len).ok_or(invalid)?;
-    // The one element of a tensor without dimensions is always taken, as in PyTorch.
+    // As in PyTorch, a 0-d tensor always returns its element.
     let k = if x.rank() == 0 { 1 } else { k };
     let largest = args.bool(3)?;
     let mut sizes = Dims::new(x.sizes()).ok_or(invalid)?;
@@ -68,33 +69,33 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     let slices = DimSlices::new(&x, &values, dim)?;
     let reader = Reader::<A>::new(x, 0)?;
     let (mut values, mut indices) = (Writer::new(&mut values, 5)?, Writer::new(&mut indices, 6)?);
-    // One word a position, then one an element, of which it fills all or half.
+    // One `u64` per index, then one per element, which takes all or half of it.
     let scratch = cx.scratch::<u64>(len.checked_mul(2).ok_or(invalid)?)?;
-    let (places, line) = scratch.split_at_mut(len);
-    let line: &mut [A] = bytemuck::cast_slice_mut(line);
-    let line = &mut line[..len];
+    let (order, slice) = scratch.split_at_mut(len);
+    let slice: &mut [A] = bytemuck::cast_slice_mut(slice);
+    let slice = &mut slice[..len];
     slices.for_each(|[from, to]| {
-        reader.read(from, slices.strides[0], line);
-        for (at, place) in places.iter_mut().enumerate() {
-            *place = at as u64;
+        reader.read(from, slices.strides[0], slice);
+        for (i, index) in order.iter_mut().enumerate() {
+            *index = i as u64;
         }
-        let order = |a: &u64, b: &u64| {
-            let [x, y] = [*a, *b].map(|place| line[place as usize]);
+        let compare = |a: &u64, b: &u64| {
+            let [x, y] = [*a, *b].map(|index| slice[index as usize]);
             if largest { descending(x, y) } else { descending(y, x) }.then(a.cmp(b))
         };
         if k < len {
-            places.select_nth_unstable_by(k - 1, order);
+            order.select_nth_unstable_by(k - 1, compare);
         }
-        places[..k].sort_unstable_by(order);
-        for (i, &place) in places[..k].iter().enumerate() {
-            values.set(to + i * slices.strides[1], line[place as usize]);
-            indices.set(to + i * slices.strides[1], place as i64);
+        order[..k].sort_unstable_by(compare);
+        for (i, &index) in order[..k].iter().enumerate() {
+            values.set(to + i * slices.strides[1], slice[index as usize]);
+            indices.set(to + i * slices.strides[1], index as i64);
         }
     });
     Ok(())
 }
 
-/// The order in which the larger comes first, and NaN before every number.
+/// Compares in descending order. NaN compares greater than any number.
 fn descending<A: Accumulator>(a: A, b: A) -> Ordering {
     b.is_nan().cmp(&a.is_nan()).then(b.partial_cmp(&a).unwrap_or(Ordering::Equal))
 }
@@ -122,8 +123,8 @@ mod tests {
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
         assert_eq!(indices.data::<i64>().unwrap(), expected);
         let x = x.data::<f32>().unwrap();
-        for (value, &place) in values.data::<f32>().unwrap().iter().zip(expected) {
-            assert_eq!(value.to_bits(), x[place as usize].to_bits());
+        for (value, &index) in values.data::<f32>().unwrap().iter().zip(expected) {
+            assert_eq!(value.to_bits(), x[index as usize].to_bits());
         }
     }
 

@@ -39,46 +39,50 @@ fn upsample_bilinear2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> 
 fn upsample_bilinear2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let &[_, _, height, width] = x.sizes() else {
-        return Err(Error::InvalidArgument { index: 0, expected: "a batch of pictures" });
+        return Err(Error::InvalidArgument { index: 0, expected: "a tensor [n, c, h, w]" });
     };
-    let (target, aligned) = (OutputSize::new(args, 3)?, args.bool(2)?);
+    let (target, align_corners) = (OutputSize::new(args, 3)?, args.bool(2)?);
     let mut out = args.out(4)?;
     out.resize(&with_spatial_sizes(x.sizes(), [1, target.sizes[0], target.sizes[1]], 2)?)?;
-    let (pictures, steps) = plane_loops(&x, &out, 2)?;
+    let (planes, strides) = plane_loops(&x, &out, 2)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 4)?);
-    let (vertical, horizontal) =
-        (Axis::new(&target, 0, height, aligned), Axis::new(&target, 1, width, aligned));
-    pictures.for_each([0, 0], |[from, to]| {
+    let vertical = Interpolation::new(&target, 0, height, align_corners);
+    let horizontal = Interpolation::new(&target, 1, width, align_corners);
+    planes.for_each([0, 0], |[from, to]| {
         for row in 0..target.sizes[0] {
-            let (top, bottom, down) = vertical.source(row);
-            let (top, bottom) = (from + top * steps.from[1], from + bottom * steps.from[1]);
+            let (top, bottom, bottom_weight) = vertical.source(row);
+            let (top, bottom) = (from + top * strides.from[1], from + bottom * strides.from[1]);
             for column in 0..target.sizes[1] {
-                let (left, right, along) = horizontal.source(column);
-                let (left, right) = (left * steps.from[2], right * steps.from[2]);
-                let up = mix(x.get(top + left), x.get(top + right), along);
-                let low = mix(x.get(bottom + left), x.get(bottom + right), along);
-                out.set(to + row * steps.to[1] + column * steps.to[2], mix(up, low, down));
+                let (left, right, right_weight) = horizontal.source(column);
+                let (left, right) = (left * strides.from[2], right * strides.from[2]);
+                let upper = lerp(x.get(top + left), x.get(top + right), right_weight);
+                let lower = lerp(x.get(bottom + left), x.get(bottom + right), right_weight);
+                let to = to + row * strides.to[1] + column * strides.to[2];
+                out.set(to, lerp(upper, lower, bottom_weight));
             }
         }
     });
     Ok(())
 }
 
-fn mix<A: Float>(a: A, b: A, share: A) -> A {
-    (A::ONE - share) * a + share * b
+/// Linear interpolation from `a` to `b`.
+fn lerp<A: Float>(a: A, b: A, weight: A) -> A {
+    (A::ONE - weight) * a + weight * b
 }
 
-/// How positions of the result lie in the input along one dimension.
-struct Axis<A> {
+/// Mapping of output pixels to input pixels in one dimension.
+struct Interpolation<A> {
     size: usize,
-    results: usize,
-    step: A,
+    out_size: usize,
+    /// Input pixels per output pixel.
+    scale: A,
+    /// Offset of a pixel center: ½, or 0 with aligned corners.
     half: A,
 }
 
-impl<A: Float> Axis<A> {
-    fn new(target: &OutputSize, dim: usize, size: usize, aligned: bool) -> Self {
-        let (step, half) = if !aligned {
+impl<A: Float> Interpolation<A> {
+    fn new(target: &OutputSize, dim: usize, size: usize, align_corners: bool) -> Self {
+        let (scale, half) = if !align_corners {
             (target.scale(dim, size), A::from_double(0.5))
         } else if target.sizes[dim] > 1 {
             let intervals = A::from_double((target.sizes[dim] - 1) as f64);
@@ -86,20 +90,20 @@ impl<A: Float> Axis<A> {
         } else {
             (A::default(), A::default())
         };
-        Self { size, results: target.sizes[dim], step, half }
+        Self { size, out_size: target.sizes[dim], scale, half }
     }
 
-    /// The two input positions between which output `at` lies, and the share of the second.
+    /// The two input pixels around output pixel `at`, and the weight of the second one.
     fn source(&self, at: usize) -> (usize, usize, A) {
-        if self.results == self.size {
+        if self.out_size == self.size {
             return (at, at, A::default());
         }
-        let place = (A::from_double(at as f64) + self.half) * self.step - self.half;
-        let place = if place > A::default() { place } else { A::default() };
-        let first = (place.to_double() as usize).min(self.size - 1);
-        let share = place - A::from_double(first as f64);
-        let share = if share < A::ONE { share } else { A::ONE };
-        (first, (first + 1).min(self.size - 1), share)
+        let position = (A::from_double(at as f64) + self.half) * self.scale - self.half;
+        let position = if position > A::default() { position } else { A::default() };
+        let first = (position.to_double() as usize).min(self.size - 1);
+        let weight = position - A::from_double(first as f64);
+        let weight = if weight < A::ONE { weight } else { A::ONE };
+        (first, (first + 1).min(self.size - 1), weight)
     }
 }
 
@@ -110,27 +114,32 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(x: &Tensor, [sizes, factors]: [Argument<'_>; 2], aligned: bool, expected: &[f32]) {
+    fn check(
+        x: &Tensor,
+        [sizes, factors]: [Argument<'_>; 2],
+        align_corners: bool,
+        expected: &[f32],
+    ) {
         let mut out = Tensor::zeros(ScalarType::Float, &[0, 0, 0, 0]);
         let mut arguments = [
             Argument::Tensor(x),
             sizes,
-            Argument::Scalar(Scalar::Bool(aligned)),
+            Argument::Scalar(Scalar::Bool(align_corners)),
             factors,
             Argument::Out(&mut out),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
-        // As text, in which every NaN is the same.
+        // Compared as text, where NaN equals NaN.
         assert_eq!(format!("{:?}", out.data::<f32>().unwrap()), format!("{expected:?}"));
     }
 
     #[test]
     fn values() {
         let x = Tensor::new(&[1, 1, 1, 2], &[0.0_f32, 4.0]).unwrap();
-        let wide = |width| [Argument::Ints(vec![1, width]), Argument::None];
-        check(&x, wide(4), false, &[0.0, 1.0, 3.0, 4.0]);
-        check(&x, wide(5), true, &[0.0, 1.0, 2.0, 3.0, 4.0]);
-        check(&x, wide(1), true, &[0.0]);
+        let size = |width| [Argument::Ints(vec![1, width]), Argument::None];
+        check(&x, size(4), false, &[0.0, 1.0, 3.0, 4.0]);
+        check(&x, size(5), true, &[0.0, 1.0, 2.0, 3.0, 4.0]);
+        check(&x, size(1), true, &[0.0]);
     }
 
     #[test]
@@ -139,13 +148,13 @@ mod tests {
         let x = Tensor::new(&[1, 1, 1, 3], &[0.0_f32, 1.0, 2.0]).unwrap();
         let factors = Argument::Doubles(vec![1.0, 1.3]);
         check(&x, [Argument::None, factors], false, &[0.0, 1.0, 2.0]);
-        for aligned in [false, true] {
+        for align_corners in [false, true] {
             let x = Tensor::new(&[1, 1, 1, 3], &[1.0_f32, nan, f32::INFINITY]).unwrap();
             let same = Argument::Ints(vec![1, 3]);
-            check(&x, [same, Argument::None], aligned, &[1.0, nan, nan]);
+            check(&x, [same, Argument::None], align_corners, &[1.0, nan, nan]);
             let x = Tensor::new(&[1, 1, 2, 1], &[1.0_f32, nan]).unwrap();
             let wider = Argument::Ints(vec![2, 2]);
-            check(&x, [wider, Argument::None], aligned, &[1.0, 1.0, nan, nan]);
+            check(&x, [wider, Argument::None], align_corners, &[1.0, 1.0, nan, nan]);
         }
     }
 }

@@ -43,91 +43,96 @@ fn upsample<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let &[_, _, height, width] = x.sizes() else {
-        return Err(invalid(0, "a batch of pictures"));
+        return Err(invalid(0, "a tensor [n, c, h, w]"));
     };
     let sizes = args.int_list(1)?.to_dims().ok_or(invalid(1, "a height and a width"))?;
     let &[rows, columns] = &*sizes else { return Err(invalid(1, "a height and a width")) };
     if [height, width, rows, columns].contains(&0) {
         return Err(invalid(0, "sizes that give a non-empty output"));
     }
-    let (aligned, scales) = (args.bool(2)?, [args.opt_double(3)?, args.opt_double(4)?]);
+    let (align_corners, scales) = (args.bool(2)?, [args.opt_double(3)?, args.opt_double(4)?]);
     let mut out = args.out(5)?;
     out.resize(&with_spatial_sizes(x.sizes(), [1, rows, columns], 2)?)?;
-    let (pictures, steps) = plane_loops(&x, &out, 2)?;
+    let (planes, strides) = plane_loops(&x, &out, 2)?;
     let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 5)?);
-    let vertical = Filter::<A>::new(height, rows, aligned, scales[0]);
-    let horizontal = Filter::<A>::new(width, columns, aligned, scales[1]);
-    pictures.for_each([0, 0], |[from, to]| {
+    let vertical = Filter::<A>::new(height, rows, align_corners, scales[0]);
+    let horizontal = Filter::<A>::new(width, columns, align_corners, scales[1]);
+    planes.for_each([0, 0], |[from, to]| {
         for row in 0..rows {
-            let (high, high_total) = vertical.range(row);
+            let (in_rows, row_weights) = vertical.window(row);
             for column in 0..columns {
-                let (wide, wide_total) = horizontal.range(column);
+                let (in_columns, column_weights) = horizontal.window(column);
                 let mut sum = A::default();
-                for y in high.clone() {
-                    let mut line = A::default();
-                    for column_at in wide.clone() {
-                        let pixel = x.get(from + y * steps.from[1] + column_at * steps.from[2]);
-                        line = line + pixel * horizontal.share(column, column_at);
+                for in_row in in_rows.clone() {
+                    let mut row_sum = A::default();
+                    for in_column in in_columns.clone() {
+                        let offset = in_row * strides.from[1] + in_column * strides.from[2];
+                        let weight = horizontal.weight(column, in_column);
+                        row_sum = row_sum + x.get(from + offset) * weight;
                     }
-                    sum = sum + line * vertical.share(row, y);
+                    sum = sum + row_sum * vertical.weight(row, in_row);
                 }
-                let to = to + row * steps.to[1] + column * steps.to[2];
-                out.set(to, sum / (high_total * wide_total));
+                let to = to + row * strides.to[1] + column * strides.to[2];
+                out.set(to, sum / (row_weights * column_weights));
             }
         }
     });
     Ok(())
 }
 
-/// The triangle along one dimension.
+/// Triangle filter in one dimension.
 struct Filter<A> {
+    /// Input size.
     size: usize,
-    step: A,
-    /// Half the width of the triangle, in pixels.
-    reach: A,
+    /// Input pixels per output pixel.
+    scale: A,
+    /// Half the width of the triangle, in input pixels.
+    half_width: A,
 }
 
 impl<A: Float> Filter<A> {
-    fn new(size: usize, results: usize, aligned: bool, scale: Option<f64>) -> Self {
+    fn new(size: usize, out_size: usize, align_corners: bool, factor: Option<f64>) -> Self {
         let n = |value: usize| A::from_double(value as f64);
-        let step = match scale.filter(|&scale| scale > 0.0) {
-            // A size that stays is not filtered, whatever the scale.
-            _ if size == results => A::ONE,
-            _ if aligned && results > 1 => n(size - 1) / n(results - 1),
-            _ if aligned => A::default(),
-            Some(scale) => A::from_double(1.0 / scale),
-            None => n(size) / n(results),
+        let scale = match factor.filter(|&factor| factor > 0.0) {
+            // An unchanged size is copied for any factor.
+            _ if size == out_size => A::ONE,
+            _ if align_corners && out_size > 1 => n(size - 1) / n(out_size - 1),
+            _ if align_corners => A::default(),
+            Some(factor) => A::from_double(1.0 / factor),
+            None => n(size) / n(out_size),
         };
-        let reach = if size == results {
-            // The triangle covers no pixel but its own.
+        let half_width = if size == out_size {
+            // The triangle covers only the pixel at its center.
             A::from_double(0.5)
-        } else if step > A::ONE {
-            step
+        } else if scale > A::ONE {
+            scale
         } else {
             A::ONE
         };
-        Self { size, step, reach }
+        Self { size, scale, half_width }
     }
 
+    /// Center of output pixel `at` in input coordinates.
     fn center(&self, at: usize) -> A {
-        (A::from_double(at as f64) + A::from_double(0.5)) * self.step
+        (A::from_double(at as f64) + A::from_double(0.5)) * self.scale
     }
 
-    /// The pixels under the triangle of result `at`, and the sum of their shares.
-    fn range(&self, at: usize) -> (Range<usize>, A) {
+    /// Input pixels in the window of output pixel `at`, and the sum of their weights.
+    fn window(&self, at: usize) -> (Range<usize>, A) {
         let (center, half) = (self.center(at), A::from_double(0.5));
-        let pixel = |place: A| (place.to_double() as usize).min(self.size);
-        let range = pixel(center - self.reach + half)..pixel(center + self.reach + half);
-        let total = range.clone().fold(A::default(), |total, x| total + self.share(at, x));
-        // Nothing lies under the triangle when the scale contradicts the sizes.
+        let pixel = |position: A| (position.to_double() as usize).min(self.size);
+        let start = pixel(center - self.half_width + half);
+        let range = start..pixel(center + self.half_width + half);
+        let total = range.clone().fold(A::default(), |total, x| total + self.weight(at, x));
+        // The window is empty if the factor does not match the sizes.
         (range, if total == A::default() { A::ONE } else { total })
     }
 
-    /// The share of the pixel `x` in result `at`.
-    fn share(&self, at: usize, x: usize) -> A {
+    /// Weight of input pixel `x` in output pixel `at`.
+    fn weight(&self, at: usize, x: usize) -> A {
         let distance = A::from_double(x as f64) - self.center(at) + A::from_double(0.5);
-        let share = A::ONE - distance.abs() / self.reach;
-        if share > A::default() { share } else { A::default() }
+        let weight = A::ONE - distance.abs() / self.half_width;
+        if weight > A::default() { weight } else { A::default() }
     }
 }
 
@@ -149,22 +154,22 @@ mod tests {
             Argument::Out(&mut out),
         ];
         Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
-        // As text, in which every NaN is the same.
+        // Compared as text, where NaN equals NaN.
         assert_eq!(format!("{:?}", out.data::<f32>().unwrap()), format!("{expected:?}"));
     }
 
     #[test]
     fn downscale_by_two() {
         let x = Tensor::new(&[1, 1, 1, 4], &[0.0_f32, 7.0, 7.0, 14.0]).unwrap();
-        // Shares ¾, ¾, ¼ of the first three pixels, and the mirror image.
+        // Weights ¾, ¾, ¼ for the first three pixels, and mirrored for the last three.
         check(&x, [1, 2], &[4.0, 10.0]);
     }
 
     #[test]
     fn unchanged_size_is_copied() {
         let nan = f32::NAN;
-        let special = [1.0_f32, nan, f32::INFINITY];
-        check(&Tensor::new(&[1, 1, 1, 3], &special).unwrap(), [1, 3], &special);
+        let data = [1.0_f32, nan, f32::INFINITY];
+        check(&Tensor::new(&[1, 1, 1, 3], &data).unwrap(), [1, 3], &data);
         let x = Tensor::new(&[1, 1, 2, 2], &[1.0_f32, 1.0, nan, nan]).unwrap();
         check(&x, [2, 1], &[1.0, nan]);
     }

@@ -33,7 +33,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let &[batch, channels, height, width] = x.sizes() else {
-        return Err(Error::InvalidArgument { index: 0, expected: "a batch of pictures" });
+        return Err(Error::InvalidArgument { index: 0, expected: "a tensor [n, c, h, w]" });
     };
     let target = OutputSize::new(args, 2)?;
     let mut out = args.out(3)?;
@@ -43,32 +43,34 @@ fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     if out.numel() == 0 {
         return Ok(());
     }
-    let (from, to) = (strides_of(&x), out_strides(&out));
-    let mut pixels = LoopNest::new();
-    pixels.push(batch, [from[0], to[0]])?;
-    pixels.push(channels, [from[1], to[1]])?;
-    let steps = [target.scale::<f32>(0, height), target.scale::<f32>(1, width)];
-    let (bytes, source, sink) = (x.dtype().size(), x.bytes(), out.bytes_mut()?);
+    let (x_strides, to_strides) = (strides_of(&x), out_strides(&out));
+    let mut planes = LoopNest::new();
+    planes.push(batch, [x_strides[0], to_strides[0]])?;
+    planes.push(channels, [x_strides[1], to_strides[1]])?;
+    let scales = [target.scale::<f32>(0, height), target.scale::<f32>(1, width)];
+    let (element_size, source, target) = (x.dtype().size(), x.bytes(), out.bytes_mut()?);
     for row in 0..rows {
-        let y = nearest(row, steps[0], (height, rows));
+        let in_row = source_index(row, scales[0], height, rows);
         for column in 0..columns {
-            let x = nearest(column, steps[1], (width, columns));
-            let source = source.get((y * from[2] + x * from[3]) * bytes..).unwrap_or(&[]);
-            let sink = sink.get_mut((row * to[2] + column * to[3]) * bytes..).unwrap_or(&mut []);
-            copy_elements(pixels, source, sink, bytes);
+            let in_column = source_index(column, scales[1], width, columns);
+            let from = in_row * x_strides[2] + in_column * x_strides[3];
+            let to = row * to_strides[2] + column * to_strides[3];
+            let source = source.get(from * element_size..).unwrap_or(&[]);
+            let target = target.get_mut(to * element_size..).unwrap_or(&mut []);
+            copy_elements(planes, source, target, element_size);
         }
     }
     Ok(())
 }
 
-/// The one of `size` pixels that is repeated in result `at` of `results`.
-fn nearest(at: usize, step: f32, (size, results): (usize, usize)) -> usize {
-    if results == size {
+/// Index of the input pixel, out of `size`, for output pixel `at` out of `out_size`.
+fn source_index(at: usize, scale: f32, size: usize, out_size: usize) -> usize {
+    if out_size == size {
         at
-    } else if results == 2 * size {
+    } else if out_size == 2 * size {
         at / 2
     } else {
-        (libm::floorf(at as f32 * step) as usize).min(size - 1)
+        (libm::floorf(at as f32 * scale) as usize).min(size - 1)
     }
 }
 
