@@ -122,7 +122,8 @@ fn write_gradients<T: Operand>(
         let to_strides = conv::out_steps(&out);
         let grad = Strided { data: elements::<T>(&grad)?, strides: grad_strides };
         let input = Strided { data: elements(&input)?, strides: input_strides };
-        // A transposed convolution is the gradient of a forward one from `grad` to `input`.
+        // The weight gradient of a transposed convolution is that of the forward convolution from
+        // `grad` to `input`.
         let (g, input, output) =
             if is_transposed { (&backward, grad, input) } else { (g, input, grad) };
         weight_gradient(g, input, output, elements_mut(&mut out)?, to_strides);
