@@ -32,8 +32,8 @@ A scenario says what a user does, and what a graph must do then:
       after: {event: asr.transcript, where: {event: final}, delay: 200ms}
       expect: [{event: asr.transcript, where: {text_contains: lights}, absent: true}]
 
-It runs on the virtual clock, twice, and both runs must send the same packets. All forms are in
-pipelines/README.md, examples in pipelines/scenarios.";
+It runs on the virtual clock, twice, and both runs must send the same packets. docs/scenarios.md
+describes the format; pipelines/scenarios has examples.";
 
 #[derive(Args)]
 #[command(after_long_help = EXAMPLE)]
