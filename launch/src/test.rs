@@ -67,7 +67,7 @@ pub(crate) struct TestArgs {
 pub(crate) fn test(app: &App, args: &TestArgs) -> anyhow::Result<ExitCode> {
     let Some(cases) = cases(args)? else { return Ok(ExitCode::FAILURE) };
     if args.list {
-        let lines = cases.iter().map(|case| format!("{}: {}\n", case.place.file(), case.name));
+        let lines = cases.iter().map(|case| format!("{}: {}\n", case.location.file(), case.name));
         crate::print(&lines.collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }

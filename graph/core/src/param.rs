@@ -535,8 +535,8 @@ macro_rules! choices {
 
             fn from_value(value: Option<&$crate::ParamValue>) -> Option<Self> {
                 let $crate::ParamValue::Text(text) = value? else { return None };
-                let place = <Self as $crate::Choice>::WORDS.iter().position(|word| word == text)?;
-                <Self as $crate::Choice>::VALUES.get(place).copied()
+                let index = <Self as $crate::Choice>::WORDS.iter().position(|word| word == text)?;
+                <Self as $crate::Choice>::VALUES.get(index).copied()
             }
         }
     };

@@ -107,9 +107,9 @@ impl Inlet {
         &mut self,
         now: Timestamp,
         epoch: u32,
-        place: &mut Packet,
+        node_index: &mut Packet,
     ) -> (Taken<()>, Option<usize>) {
-        self.receive(|queue| queue.take(now, epoch, place))
+        self.receive(|queue| queue.take(now, epoch, node_index))
     }
 
     /// See [`Queue::head`]; also the sender in this group that can go on after it.

@@ -35,11 +35,11 @@ impl Plan {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut words: Vec<(&str, usize)> = Vec::new();
         let mut group_of = vec![0; graph.nodes.len()];
-        for &place in &order {
-            let node = &graph.nodes[place];
+        for &node_index in &order {
+            let node = &graph.nodes[node_index];
             let word = node.schedule.thread.as_deref();
             let known = words.iter().find(|(other, _)| Some(*other) == word);
-            let before = graph.edges.iter().find(|edge| edge.to.0 == place && !edge.feedback);
+            let before = graph.edges.iter().find(|edge| edge.to.0 == node_index && !edge.feedback);
             let group = match (known, before) {
                 (Some((_, group)), _) => *group,
                 (None, Some(edge))
@@ -57,8 +57,8 @@ impl Plan {
             if let (Some(word), None) = (word, known) {
                 words.push((word, group));
             }
-            groups[group].push(place);
-            group_of[place] = group;
+            groups[group].push(node_index);
+            group_of[node_index] = group;
         }
         Ok(Self { order, groups })
     }
@@ -68,14 +68,15 @@ impl Plan {
     pub(crate) fn threads_behind(&self, graph: &CheckedGraph) -> Vec<Option<u32>> {
         let mut group_of = vec![0; graph.nodes.len()];
         for (group, members) in self.groups.iter().enumerate() {
-            members.iter().for_each(|place| group_of[*place] = group);
+            members.iter().for_each(|node_index| group_of[*node_index] = group);
         }
         let crosses = |edge: &Edge| group_of[edge.from.0] != group_of[edge.to.0];
         let mut behind = vec![0; graph.nodes.len()];
-        for &place in self.order.iter().rev() {
-            let edges = graph.edges.iter().filter(|edge| edge.from.0 == place && !edge.feedback);
+        for &node_index in self.order.iter().rev() {
+            let edges =
+                graph.edges.iter().filter(|edge| edge.from.0 == node_index && !edge.feedback);
             let most = edges.map(|edge| behind[edge.to.0] + u32::from(crosses(edge))).max();
-            behind[place] = most.unwrap_or(0);
+            behind[node_index] = most.unwrap_or(0);
         }
         let receives = |members: &[usize]| {
             graph.edges.iter().any(|edge| crosses(edge) && members.contains(&edge.to.0))
@@ -83,7 +84,7 @@ impl Plan {
         let groups = self.groups.iter();
         groups
             .map(|members| {
-                let most = members.iter().map(|place| behind[*place]).max();
+                let most = members.iter().map(|node_index| behind[*node_index]).max();
                 most.filter(|_| receives(members))
             })
             .collect()
@@ -95,11 +96,13 @@ fn senders_first(graph: &CheckedGraph) -> Result<Vec<usize>, Vec<usize>> {
     let mut order = Vec::with_capacity(graph.nodes.len());
     let mut left: Vec<usize> = (0..graph.nodes.len()).collect();
     while !left.is_empty() {
-        let waits = |place: usize| {
-            let forth = |edge: &&Edge| edge.to.0 == place && !edge.feedback;
+        let waits = |node_index: usize| {
+            let forth = |edge: &&Edge| edge.to.0 == node_index && !edge.feedback;
             graph.edges.iter().filter(forth).any(|edge| left.contains(&edge.from.0))
         };
-        let Some(next) = left.iter().position(|place| !waits(*place)) else { return Err(left) };
+        let Some(next) = left.iter().position(|node_index| !waits(*node_index)) else {
+            return Err(left);
+        };
         order.push(left.remove(next));
     }
     Ok(order)

@@ -74,9 +74,9 @@ impl Session {
     /// Every [`RunError`] but [`RunError::Failed`]; the nodes that were open are closed again.
     pub fn start(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Self, RunError> {
         wiring::check_ports(graph)?;
-        let plan = Plan::new(graph, options.threads).map_err(|places| {
-            let name = |place: usize| graph.nodes[place].name.clone();
-            RunError::Circle { nodes: places.into_iter().map(name).collect() }
+        let plan = Plan::new(graph, options.threads).map_err(|node_indices| {
+            let name = |node_index: usize| graph.nodes[node_index].name.clone();
+            RunError::Circle { nodes: node_indices.into_iter().map(name).collect() }
         })?;
         let nodes = wiring::open(graph, cx)?;
         for observer in &options.observers {
@@ -99,7 +99,8 @@ impl Session {
         let (notice, notices) = mpsc::channel();
         let behind = session.plan.threads_behind(graph);
         for (index, (runners, waker)) in groups.into_iter().zip(wakers).enumerate() {
-            let members = session.plan.groups[index].iter().map(|place| &graph.nodes[*place]);
+            let members =
+                session.plan.groups[index].iter().map(|node_index| &graph.nodes[*node_index]);
             let schedule = Schedule::merged(members.map(|node| &node.schedule));
             let shared = session.shared.clone();
             let group = Group::new(
@@ -171,9 +172,9 @@ impl Session {
             }
         }
         for (index, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_some()) {
-            let place = self.shared.calling[index].load(Ordering::Relaxed);
+            let node_index = self.shared.calling[index].load(Ordering::Relaxed);
             let message = "it did not return from a call; its thread is left behind".to_owned();
-            let node = self.shared.graph.nodes[place].name.clone();
+            let node = self.shared.graph.nodes[node_index].name.clone();
             let (kind, handled) = (FailureKind::Stuck, Handled::Stopped);
             self.shared.fail(Failure { node, kind, message, handled });
         }

@@ -331,8 +331,8 @@ impl Companion {
         self.counts.dropped += u64::from(!was_used);
     }
 
-    fn at(&self, place: usize) -> Option<Timestamp> {
-        self.buffer.get(place).map(|(packet, _)| packet.header.at)
+    fn at(&self, node_index: usize) -> Option<Timestamp> {
+        self.buffer.get(node_index).map(|(packet, _)| packet.header.at)
     }
 
     /// Lets go of what cannot belong to the leading packet with this header or a later one.
@@ -365,7 +365,7 @@ impl Companion {
 
     /// The packet that is nearest to `at`, after pruning; of two the earlier.
     fn nearest(&self, at: Timestamp, slop: Duration) -> Option<usize> {
-        let distance = |place: &usize| self.at(*place).map(|time| time.0.abs_diff(at.0));
+        let distance = |node_index: &usize| self.at(*node_index).map(|time| time.0.abs_diff(at.0));
         let nearest = (0..self.buffer.len()).min_by_key(distance)?;
         distance(&nearest)
             .filter(|distance| u128::from(*distance) <= slop.as_nanos())
@@ -415,8 +415,8 @@ impl Companion {
         let count = match self.sync {
             SyncPolicy::Exact => usize::from(self.at(0) == Some(at)),
             SyncPolicy::Approx { slop } => match self.nearest(at, slop) {
-                Some(place) => {
-                    (0..place).for_each(|_| self.pop());
+                Some(node_index) => {
+                    (0..node_index).for_each(|_| self.pop());
                     1
                 }
                 None => 0,

@@ -141,11 +141,11 @@ impl<const COPY: bool> Node for Pass<COPY> {
 
 /// A source and ten nodes; `threads` words, one per node in turn.
 fn check(pass: &NodeDef, words: &[&str], clock: ClockKind, threads: Threads) {
-    let node = |place: usize| {
-        let def = if place == 0 { NodeDef::of::<Source>() } else { pass.clone() };
-        let thread = words.get(place % words.len().max(1)).map(|word| (*word).to_owned());
+    let node = |node_index: usize| {
+        let def = if node_index == 0 { NodeDef::of::<Source>() } else { pass.clone() };
+        let thread = words.get(node_index % words.len().max(1)).map(|word| (*word).to_owned());
         let schedule = Schedule { thread, ..Schedule::default() };
-        CheckedNode { schedule, ..CheckedNode::new(place.to_string(), def) }
+        CheckedNode { schedule, ..CheckedNode::new(node_index.to_string(), def) }
     };
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
     let edge = |to: usize| Edge::new((to - 1, FIRST), (to, FIRST), policy);
@@ -185,10 +185,10 @@ impl Observer for Holder {
 fn check_branches(pass: &NodeDef, joins: bool, heavy: bool) {
     let sink = NodeDef::from_fn(NodeSpec::new("sink", SINK), |_| Ok(Box::new(Pass::<true>)));
     let defs = [NodeDef::of::<Source>(), pass.clone(), pass.clone(), pass.clone(), sink];
-    let node = |(place, def): (usize, NodeDef)| {
-        let thread = heavy.then(|| format!("t{}", place % 2));
+    let node = |(node_index, def): (usize, NodeDef)| {
+        let thread = heavy.then(|| format!("t{}", node_index % 2));
         let schedule = Schedule { thread, ..Schedule::default() };
-        CheckedNode { schedule, ..CheckedNode::new(place.to_string(), def) }
+        CheckedNode { schedule, ..CheckedNode::new(node_index.to_string(), def) }
     };
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
     let out = |to: usize| Edge::new((0, FIRST), (to, FIRST), policy);

@@ -146,10 +146,9 @@ impl Observer for Compare {
         // What is not of the type of its output differs from everything.
         let own = if let Some(Ok(())) = encoded { hash(at, bytes) } else { [0; 32] };
         all.update(own);
-        let expected = stream
-            .expected
-            .as_ref()
-            .map(|expected| usize::try_from(*packets).ok().and_then(|place| expected.get(place)));
+        let expected = stream.expected.as_ref().map(|expected| {
+            usize::try_from(*packets).ok().and_then(|node_index| expected.get(node_index))
+        });
         if expected.is_some_and(|expected| expected != Some(&own)) && difference.is_none() {
             *difference = Some(Difference { packet: *packets, at: Some(at) });
         }

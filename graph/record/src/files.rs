@@ -54,12 +54,12 @@ pub(crate) fn recorded(path: &Path) -> io::Result<BTreeMap<String, String>> {
 /// `node.parameter` with the SHA-256 of its content. What sources read and sinks write is left out,
 /// and so is what has no end, such as a device.
 pub(crate) fn hashes(graph: &CheckedGraph) -> BTreeMap<String, String> {
-    let is_step = |place| {
-        let sends = |edge: &Edge| edge.from.0 == place && !edge.feedback;
-        graph.edges.iter().any(|edge| edge.to.0 == place) && graph.edges.iter().any(sends)
+    let is_step = |node_index| {
+        let sends = |edge: &Edge| edge.from.0 == node_index && !edge.feedback;
+        graph.edges.iter().any(|edge| edge.to.0 == node_index) && graph.edges.iter().any(sends)
     };
     let mut hashes = BTreeMap::new();
-    for (_, node) in graph.nodes.iter().enumerate().filter(|(place, _)| is_step(*place)) {
+    for (_, node) in graph.nodes.iter().enumerate().filter(|(node_index, _)| is_step(*node_index)) {
         for param in node.def.params.iter().filter(|param| param.kind == ParamKind::Path) {
             let Some(ParamValue::Path(path)) = node.params.get(&*param.name) else { continue };
             let mut hash = Sha256::new();

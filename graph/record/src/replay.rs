@@ -165,14 +165,14 @@ impl Recording {
     /// [`ReplayError::Missing`] and [`ReplayError::Mismatch`].
     pub fn replace_sources(&self, graph: &mut CheckedGraph) -> Result<Vec<String>, ReplayError> {
         let mut replaced = Vec::new();
-        for place in 0..graph.nodes.len() {
-            let node = &graph.nodes[place];
+        for node_index in 0..graph.nodes.len() {
+            let node = &graph.nodes[node_index];
             if !node.def.is_source() {
                 continue;
             }
             let mut codecs = Vec::new();
             for port in &node.def.outputs {
-                let is_used = graph.edges.iter().any(|edge| edge.from == (place, port.id));
+                let is_used = graph.edges.iter().any(|edge| edge.from == (node_index, port.id));
                 match (self.stream(&node.name, &port.name), &port.codec) {
                     (Some(stream), Some(codec)) if stream.message == codec.message() => {
                         codecs.push((port.name.clone(), port.id, codec.clone()));
@@ -201,8 +201,8 @@ impl Recording {
             replaced.push(node.name.clone());
             let (path, name) = (self.path.clone(), node.name.clone());
             // The file is no better when it is read again from its start.
-            graph.nodes[place].on_error = OnError::Stop;
-            let replayed = graph.nodes[place].def.with_open(move |_| {
+            graph.nodes[node_index].on_error = OnError::Stop;
+            let replayed = graph.nodes[node_index].def.with_open(move |_| {
                 let source = Replay::open(&path, name.clone(), codecs.clone());
                 let source = source.map_err(|error| NodeError::File {
                     path: path.clone(),
@@ -210,7 +210,7 @@ impl Recording {
                 })?;
                 Ok(Box::new(source))
             });
-            graph.nodes[place].def = replayed;
+            graph.nodes[node_index].def = replayed;
         }
         Ok(replaced)
     }

@@ -138,8 +138,8 @@ impl Observer for Waterfall {
                 stages[0] = Some(reached);
                 state.open.push_back((header.trace, stages));
             }
-            Some(place) if stage == last => {
-                let Some((_, mut stages)) = state.open.remove(place) else { return };
+            Some(node_index) if stage == last => {
+                let Some((_, mut stages)) = state.open.remove(node_index) else { return };
                 stages[last] = Some(reached);
                 if state.done.len() == KEPT {
                     state.done.pop_front();
@@ -147,8 +147,8 @@ impl Observer for Waterfall {
                 }
                 state.done.push_back(stages);
             }
-            Some(place) => {
-                state.open[place].1[stage].get_or_insert(reached);
+            Some(node_index) => {
+                state.open[node_index].1[stage].get_or_insert(reached);
             }
             None => {}
         }
@@ -255,8 +255,8 @@ impl Waterfall {
 
 /// The value that a share of the sorted `values` does not exceed.
 fn quantile(values: &[f64], share: f64) -> f64 {
-    let place = (values.len() as f64 * share).ceil() as usize;
-    values.get(place.saturating_sub(1)).copied().unwrap_or(0.0)
+    let node_index = (values.len() as f64 * share).ceil() as usize;
+    values.get(node_index.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]

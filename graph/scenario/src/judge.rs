@@ -93,7 +93,7 @@ fn counted(count: usize, least: usize, most: Option<usize>, closed: bool) -> Ver
 
 fn ordered(state: &State, patterns: &[usize], window: Window, closed: bool) -> Verdict {
     let (mut since, mut used) = (window.from, Vec::new());
-    for (place, pattern) in patterns.iter().enumerate() {
+    for (location, pattern) in patterns.iter().enumerate() {
         let hits = hits(state, *pattern, Window { from: since, ..window });
         match hits.iter().find(|(_, event)| !used.contains(event)) {
             Some((at, event)) => {
@@ -101,7 +101,7 @@ fn ordered(state: &State, patterns: &[usize], window: Window, closed: bool) -> V
                 used.push(*event);
             }
             None if closed => {
-                let message = format!("number {} of {} did not come", place + 1, patterns.len());
+                let message = format!("number {} of {} did not come", location + 1, patterns.len());
                 return Verdict::Failed(message);
             }
             None => return Verdict::Waiting,
@@ -150,11 +150,11 @@ mod tests {
     }
 
     fn state(hits: &[&[i64]]) -> State {
-        let (mut place, mut state) = (0, State::default());
+        let (mut location, mut state) = (0, State::default());
         let hits = hits.iter().map(|times| {
             let hit = |time: &i64| {
-                place += 1;
-                (ms(*time), place)
+                location += 1;
+                (ms(*time), location)
             };
             times.iter().map(hit).collect()
         });

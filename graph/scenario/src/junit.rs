@@ -24,11 +24,11 @@ pub fn junit(outcomes: &[Outcome]) -> Result<String, String> {
         case.extra.insert("file".into(), outcome.file.as_str().into());
         case.extra.insert("line".into(), outcome.line.to_string().into());
         let known = suites.iter().position(|suite| suite.name.as_str() == outcome.file);
-        let place = known.unwrap_or_else(|| {
+        let location = known.unwrap_or_else(|| {
             suites.push(TestSuite::new(outcome.file.as_str()));
             suites.len() - 1
         });
-        suites[place].add_test_case(case);
+        suites[location].add_test_case(case);
     }
     let mut report = Report::new("afferent test");
     // The report counts what its suites have by then.

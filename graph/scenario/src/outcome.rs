@@ -64,8 +64,8 @@ impl Outcome {
     pub(crate) fn new(case: &Case) -> Self {
         Self {
             name: case.name.clone(),
-            file: case.place.file().to_owned(),
-            line: case.place.line(),
+            file: case.location.file().to_owned(),
+            line: case.location.line(),
             length: Duration::ZERO,
             real: Duration::ZERO,
             runs: 0,
@@ -119,13 +119,13 @@ impl Serialize for Outcome {
 
 impl Serialize for Fault {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Diagnostic { message, help, place, .. } = &self.diagnostic;
+        let Diagnostic { message, help, location, .. } = &self.diagnostic;
         let mut object = serializer.serialize_struct("Fault", 6)?;
         object.serialize_field("message", message)?;
         object.serialize_field("help", help)?;
-        object.serialize_field("file", &place.as_ref().map(|place| place.file()))?;
-        object.serialize_field("line", &place.as_ref().map(|place| place.line()))?;
-        object.serialize_field("column", &place.as_ref().map(|place| place.column()))?;
+        object.serialize_field("file", &location.as_ref().map(|location| location.file()))?;
+        object.serialize_field("line", &location.as_ref().map(|location| location.line()))?;
+        object.serialize_field("column", &location.as_ref().map(|location| location.column()))?;
         object.serialize_field("events", &self.events)?;
         object.end()
     }
@@ -151,35 +151,37 @@ pub(crate) fn nearest(prepared: &Prepared, state: &State, looked: &Looked) -> Ve
         }
         None => state.over.map_or(Duration::ZERO, |over| over.since(event.now)),
     };
-    let fits = |place: &usize| looked.fits.contains(place);
-    let kind = |place: &usize| {
-        let stream = state.log[*place].stream;
+    let fits = |location: &usize| looked.fits.contains(location);
+    let kind = |location: &usize| {
+        let stream = state.log[*location].stream;
         match looked.streams.contains(&stream) {
-            true => Some(usize::from(!fits(place))),
+            true => Some(usize::from(!fits(location))),
             false if prepared.streams[stream].is_bulk => None,
             false => Some(2),
         }
     };
     let mut chosen = Vec::new();
     for (number, most) in SHOWN.into_iter().enumerate() {
-        let places = 0..state.log.len();
-        let mut places: Vec<_> = places.filter(|place| kind(place) == Some(number)).collect();
-        places.sort_by_key(|place| distance(&state.log[*place]));
-        let within = places.partition_point(|place| distance(&state.log[*place]).is_zero());
+        let locations = 0..state.log.len();
+        let mut locations: Vec<_> =
+            locations.filter(|location| kind(location) == Some(number)).collect();
+        locations.sort_by_key(|location| distance(&state.log[*location]));
+        let within =
+            locations.partition_point(|location| distance(&state.log[*location]).is_zero());
         // Of many in its time, the first and the last.
         if within > most && looked.window.is_some() {
-            places.drain(most / 2..within - most / 2);
+            locations.drain(most / 2..within - most / 2);
         }
-        chosen.extend(places.into_iter().take(most));
+        chosen.extend(locations.into_iter().take(most));
     }
     chosen.sort_unstable();
-    let happened = |place: usize| {
-        let event = &state.log[place];
+    let happened = |location: usize| {
+        let event = &state.log[location];
         Happened {
             t_s: event.now.as_secs_f64(),
             event: prepared.streams[event.stream].name.clone(),
             fields: event.fields.iter().map(text_of).collect::<Vec<_>>().join("  "),
-            fits: fits(&place),
+            fits: fits(&location),
         }
     };
     chosen.into_iter().map(happened).collect()

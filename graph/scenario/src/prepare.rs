@@ -7,7 +7,7 @@ use afferent_graph::{
 };
 use afferent_messages::{AudioBlock, Features, Image, SampleRate};
 use afferent_spec::{
-    CheckedGraph, CheckedNode, Diagnostic, Edge, EdgePolicy, LoadOptions, Place, Reader,
+    CheckedGraph, CheckedNode, Diagnostic, Edge, EdgePolicy, LoadOptions, Location, Reader,
     load_and_check,
 };
 
@@ -61,7 +61,7 @@ impl Prepared {
         };
         let graph = match load_and_check(&case.graph, &options, catalog, services) {
             Ok(checked) => checked.graph,
-            Err(faults) => return Err(faults.iter().map(|fault| placed(fault, case)).collect()),
+            Err(faults) => return Err(faults.iter().map(|fault| located(fault, case)).collect()),
         };
         let mut prepared = Self {
             streams: Vec::new(),
@@ -87,10 +87,11 @@ impl Prepared {
         let is_interrupt = |turn: &&Turn| matches!(turn.act, Act::Interrupt);
         if let Some(turn) = case.turns.iter().find(is_interrupt) {
             if prepared.graph.interrupt.is_none() {
-                reader.error(&turn.place, "the graph has no \"interrupt\": nothing would happen");
+                reader
+                    .error(&turn.location, "the graph has no \"interrupt\": nothing would happen");
             } else if prepared.hearing.is_none() && prepared.senders.is_empty() {
                 let message = "nobody can do this in time: the graph has no source of sound";
-                reader.error(&turn.place, message);
+                reader.error(&turn.location, message);
             }
         }
         prepared.silence_logs();
@@ -98,7 +99,7 @@ impl Prepared {
     }
 
     fn list_streams(&mut self) {
-        for (place, node) in self.graph.nodes.iter().enumerate() {
+        for (node_index, node) in self.graph.nodes.iter().enumerate() {
             for port in &node.def.outputs {
                 let stream = self.streams.len();
                 let is_bulk = [AudioBlock::TYPE, Features::TYPE, Image::TYPE].contains(&&*port.ty);
@@ -108,7 +109,7 @@ impl Prepared {
                     .entry(node.name.clone())
                     .or_default()
                     .push((port.name.clone(), stream));
-                if self.graph.interrupt == Some((place, port.id)) {
+                if self.graph.interrupt == Some((node_index, port.id)) {
                     self.interrupting = Some(stream);
                 }
             }
@@ -129,12 +130,12 @@ impl Prepared {
         }
         if let Some(echo) = &case.source.echo {
             self.echo = self.stream(&echo.of, reader);
-            if let Some((place, port)) = self.port(&echo.of, reader, true)
+            if let Some((node_index, port)) = self.port(&echo.of, reader, true)
                 && *port.ty != *AudioBlock::TYPE
             {
-                let node = &self.graph.nodes[place].name;
+                let node = &self.graph.nodes[node_index].name;
                 let message = format!("{node}.{} is no sound, but {}", port.name, port.ty);
-                reader.error(&echo.of.place, message);
+                reader.error(&echo.of.location, message);
             }
         }
     }
@@ -143,8 +144,8 @@ impl Prepared {
         if output.name == INTERRUPT {
             return Some(self.interrupts);
         }
-        let (place, port) = self.port(output, reader, true)?;
-        let node = &self.graph.nodes[place].name;
+        let (node_index, port) = self.port(output, reader, true)?;
+        let node = &self.graph.nodes[node_index].name;
         let mut outputs = self.outputs.get(node).into_iter().flatten();
         outputs.find(|(name, _)| *name == port.name).map(|(_, stream)| *stream)
     }
@@ -157,31 +158,32 @@ impl Prepared {
         only_outputs: bool,
     ) -> Option<(usize, PortSpec)> {
         let (name, port) = output.name.split_once('.').unwrap_or((&output.name, ""));
-        let Some(place) = self.graph.nodes.iter().position(|node| node.name == name) else {
+        let Some(node_index) = self.graph.nodes.iter().position(|node| node.name == name) else {
             let names = self.graph.nodes.iter().map(|node| node.name.as_str());
             let message = format!("the graph has no node \"{name}\"");
-            reader.unknown(&output.place, message, name, names, "the nodes");
+            reader.unknown(&output.location, message, name, names, "the nodes");
             return None;
         };
-        let def = &self.graph.nodes[place].def;
+        let def = &self.graph.nodes[node_index].def;
         let known = || def.outputs.iter().chain(def.inputs.iter().filter(|_| !only_outputs));
         if port.is_empty() {
             if let [port] = def.outputs.as_slice() {
-                return Some((place, port.clone()));
+                return Some((node_index, port.clone()));
             }
             let names: Vec<_> = known().map(|port| format!("{name}.{}", port.name)).collect();
             let message = format!("node \"{name}\" has several ports: which is meant?");
-            let fault = Diagnostic::error(Some(&output.place), message);
+            let fault = Diagnostic::error(Some(&output.location), message);
             reader.faults.push(fault.help(Some(format!("write one of {}", names.join(", ")))));
             return None;
         }
-        let found = known().find(|known| *known.name == *port).map(|port| (place, port.clone()));
+        let found =
+            known().find(|known| *known.name == *port).map(|port| (node_index, port.clone()));
         if found.is_none() {
             let kind = if only_outputs { "output" } else { "port" };
             let message = format!("node \"{name}\" has no {kind} \"{port}\"");
             let names = known().map(|port| &*port.name).collect::<Vec<_>>();
             let what = format!("the {kind}s of \"{name}\"");
-            reader.unknown(&output.place, message, port, names.iter().copied(), &what);
+            reader.unknown(&output.location, message, port, names.iter().copied(), &what);
         }
         found
     }
@@ -189,33 +191,34 @@ impl Prepared {
     /// Finds the source that hears the user: the one that is named, or called "sound", or the only
     /// one with sound.
     fn hear(&mut self, case: &Case, reader: &mut Reader) {
-        let sound = |place: usize| {
-            let def = &self.graph.nodes[place].def;
+        let sound = |node_index: usize| {
+            let def = &self.graph.nodes[node_index].def;
             let port = def.outputs.iter().find(|port| *port.ty == *AudioBlock::TYPE)?;
-            def.is_source().then_some((place, port.id))
+            def.is_source().then_some((node_index, port.id))
         };
-        let places = 0..self.graph.nodes.len();
-        if let Some((name, place)) = &case.source.node {
+        let node_indices = 0..self.graph.nodes.len();
+        if let Some((name, location)) = &case.source.node {
             let found = self.graph.nodes.iter().position(|node| node.name == *name);
             self.hearing = found.and_then(sound);
             if self.hearing.is_none() {
-                let names = places.filter(|place| sound(*place).is_some());
+                let names = node_indices.filter(|node_index| sound(*node_index).is_some());
                 let names: Vec<_> =
-                    names.map(|place| self.graph.nodes[place].name.clone()).collect();
+                    names.map(|node_index| self.graph.nodes[node_index].name.clone()).collect();
                 let message = match found {
                     Some(_) => format!("node \"{name}\" is no source of sound"),
                     None => format!("the graph has no node \"{name}\""),
                 };
                 let names = names.iter().map(String::as_str);
-                reader.unknown(place, message, name, names, "the sources of sound");
+                reader.unknown(location, message, name, names, "the sources of sound");
             }
             return;
         }
         if case.turns.is_empty() {
             return;
         }
-        let sources: Vec<_> = places.filter_map(sound).collect();
-        let called = sources.iter().find(|(place, _)| self.graph.nodes[*place].name == "sound");
+        let sources: Vec<_> = node_indices.filter_map(sound).collect();
+        let called =
+            sources.iter().find(|(node_index, _)| self.graph.nodes[*node_index].name == "sound");
         self.hearing = called
             .or(match sources.as_slice() {
                 [only] => Some(only),
@@ -225,8 +228,10 @@ impl Prepared {
         let is_sound = |turn: &&Turn| matches!(turn.act, Act::Say(..) | Act::Play(..));
         let turn = case.turns.iter().find(is_sound).filter(|_| self.hearing.is_none());
         if let Some(turn) = turn {
-            let names: Vec<_> =
-                sources.iter().map(|(place, _)| self.graph.nodes[*place].name.as_str()).collect();
+            let names: Vec<_> = sources
+                .iter()
+                .map(|(node_index, _)| self.graph.nodes[*node_index].name.as_str())
+                .collect();
             let (message, help) = match names.as_slice() {
                 [] => ("the graph has no source of sound that could hear this", None),
                 names => (
@@ -234,7 +239,7 @@ impl Prepared {
                     Some(format!("write \"source:\" and one of {}", names.join(", "))),
                 ),
             };
-            reader.faults.push(Diagnostic::error(Some(&turn.place), message).help(help));
+            reader.faults.push(Diagnostic::error(Some(&turn.location), message).help(help));
         }
     }
 
@@ -264,7 +269,7 @@ impl Prepared {
                 Some((Action::Sound(sound), length))
             }
             Err(reason) => {
-                reader.error(&turn.place, reason);
+                reader.error(&turn.location, reason);
                 None
             }
         }
@@ -278,7 +283,7 @@ impl Prepared {
         let fields = send.fields.iter().map(|(name, text, _)| (name.clone(), text.clone()));
         let fields: Vec<_> = fields.collect();
         if let Err(reason) = (payload.make)(&Fields(&fields), Timestamp::ZERO) {
-            reader.error(&send.to.place, format!("a {} for {name}: {reason}", port.ty));
+            reader.error(&send.to.location, format!("a {} for {name}: {reason}", port.ty));
             return None;
         }
         let is_output = port.kind == PortKind::Output;
@@ -286,7 +291,7 @@ impl Prepared {
         let is_source = self.graph.nodes[node].def.is_source();
         if is_source && self.hearing.is_some_and(|(hearing, _)| hearing == node) {
             let message = format!("\"{name}\" belongs to the source that hears the user");
-            reader.error(&send.to.place, message);
+            reader.error(&send.to.location, message);
             return None;
         }
         let (sender, out) = match is_source {
@@ -317,7 +322,7 @@ impl Prepared {
         if let Some(known) = self.graph.nodes.iter().position(|node| node.name == source) {
             return Some(known);
         }
-        let place = self.graph.nodes.len();
+        let node_index = self.graph.nodes.len();
         let policy = EdgePolicy { on_full: OnFull::Block, queue: EdgePolicy::QUEUE, max_age: None };
         let ends: Vec<_> = match is_output {
             true => {
@@ -327,8 +332,10 @@ impl Prepared {
             false => vec![(node, port.id)],
         };
         if ends.is_empty() {
-            reader
-                .error(&send.to.place, format!("nothing follows {name}: nobody would hear of it"));
+            reader.error(
+                &send.to.location,
+                format!("nothing follows {name}: nobody would hear of it"),
+            );
             return None;
         }
         for end in ends {
@@ -336,10 +343,10 @@ impl Prepared {
                 let node = &self.graph.nodes[end.0].name;
                 let message =
                     format!("node \"{node}\" joins its inputs: nothing can be sent to it");
-                reader.error(&send.to.place, message);
+                reader.error(&send.to.location, message);
                 return None;
             }
-            self.graph.edges.push(Edge::new((place, PACKETS), end, policy));
+            self.graph.edges.push(Edge::new((node_index, PACKETS), end, policy));
         }
         let stream = if is_output {
             let mut outputs = self.outputs.get(&self.graph.nodes[node].name).into_iter().flatten();
@@ -354,7 +361,7 @@ impl Prepared {
             source,
             stream.map(|stream| (Arc::from("packets"), stream)).into_iter().collect(),
         );
-        Some(place)
+        Some(node_index)
     }
 
     /// Logs that would be printed are not.
@@ -404,11 +411,11 @@ impl Prepared {
         let turns = turns.filter(|turn| matches!(self.actions[*turn].0, Action::Interrupt));
         // One source sees to interrupts.
         let mut interrupts = Some(Interrupts { turns: turns.collect() });
-        if let Some((place, port)) = self.hearing {
+        if let Some((node_index, port)) = self.hearing {
             let (stage, source) = (stage.clone(), case.source.clone());
             let interrupts = interrupts.take().unwrap_or_default();
             let sounds = self.sounds.clone();
-            let def = graph.nodes[place].def.with_open(move |_| {
+            let def = graph.nodes[node_index].def.with_open(move |_| {
                 let (stage, interrupts) = (stage.clone(), interrupts.clone());
                 let hearing = Hearing::new(
                     stage,
@@ -420,28 +427,28 @@ impl Prepared {
                 )?;
                 Ok(Box::new(hearing))
             });
-            graph.nodes[place].def = def;
+            graph.nodes[node_index].def = def;
         }
-        for (place, packets) in &self.senders {
+        for (node_index, packets) in &self.senders {
             let (stage, packets) = (stage.clone(), packets.clone());
             let interrupts = interrupts.take().unwrap_or_default();
-            let def = graph.nodes[*place].def.with_open(move |_| {
+            let def = graph.nodes[*node_index].def.with_open(move |_| {
                 let (stage, packets) = (stage.clone(), packets.clone());
                 Ok(Box::new(Sender { stage, packets, interrupts: interrupts.clone() }))
             });
-            graph.nodes[*place].def = def;
+            graph.nodes[*node_index].def = def;
         }
         let witness = Witness::new(stage.clone(), self.outputs.clone(), self.interrupting);
         (graph, Arc::new(witness), stage)
     }
 }
 
-/// A fault of the graph, at the place of the scenario that it comes from where it has none.
-fn placed(fault: &Diagnostic, case: &Case) -> Diagnostic {
-    let at = |place: &Place| Diagnostic { place: Some(place.clone()), ..fault.clone() };
-    match (&fault.place, &case.profile) {
-        (None, _) => at(&case.graph_place),
-        (Some(place), Some((_, profile))) if place.file() == "--profile" => at(profile),
+/// Locates a fault of the graph in the scenario file if it has no location of its own.
+fn located(fault: &Diagnostic, case: &Case) -> Diagnostic {
+    let at = |location: &Location| Diagnostic { location: Some(location.clone()), ..fault.clone() };
+    match (&fault.location, &case.profile) {
+        (None, _) => at(&case.graph_location),
+        (Some(location), Some((_, profile))) if location.file() == "--profile" => at(profile),
         _ => fault.clone(),
     }
 }
@@ -456,15 +463,21 @@ fn sendable(
     let Some(payload) = TYPES.iter().find(|known| *known.ty == *port.ty) else {
         let known: Vec<_> = TYPES.iter().map(|known| known.ty).collect();
         let message = format!("{name} takes {}, which a scenario cannot send", port.ty);
-        let fault = Diagnostic::error(Some(&send.to.place), message);
+        let fault = Diagnostic::error(Some(&send.to.location), message);
         reader.faults.push(fault.help(Some(format!("what can be sent: {}", known.join(", ")))));
         return None;
     };
-    for (field, _, place) in &send.fields {
+    for (field, _, node_index) in &send.fields {
         if !payload.fields.contains(&field.as_str()) {
             let message = format!("{} has no field \"{field}\"", port.ty);
             let known = payload.fields.iter().copied();
-            reader.unknown(place, message, field, known, &format!("the fields of {}", port.ty));
+            reader.unknown(
+                node_index,
+                message,
+                field,
+                known,
+                &format!("the fields of {}", port.ty),
+            );
         }
     }
     Some(payload)

@@ -15,7 +15,7 @@ mod vary;
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use afferent_spec::{
-    Diagnostic, Diagnostics, Place, Reader, change_node,
+    Diagnostic, Diagnostics, Location, Reader, change_node,
     yaml::{Key, Map, Node, Value},
 };
 
@@ -82,28 +82,28 @@ fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) 
             if version != VERSION {
                 let message =
                     format!("version \"{version}\" of scenario files is not known; this is 1");
-                reader.error(&node.place, message);
+                reader.error(&node.location, message);
             }
         }
         None if meant.contains(&"afferent") => {}
         None => {
             let message = "the file does not begin with \"afferent: 1\", the version of its form";
-            reader.error(&tree.place, message);
+            reader.error(&tree.location, message);
         }
     }
     let name = tree.get("scenario").and_then(|node| {
         let text = reader.text(node, "\"scenario\"")?.to_owned();
-        Some((text, node.place.clone()))
+        Some((text, node.location.clone()))
     });
     if name.is_none() && tree.get("scenario").is_none() && !meant.contains(&"scenario") {
-        reader.error(&tree.place, "the file does not say its name: \"scenario\" is missing");
+        reader.error(&tree.location, "the file does not say its name: \"scenario\" is missing");
     }
-    let (name, place) = name.unwrap_or_else(|| (String::new(), tree.place.clone()));
+    let (name, location) = name.unwrap_or_else(|| (String::new(), tree.location.clone()));
     let base: Map =
         map.iter().filter(|(key, _)| CASE_KEYS.contains(&key.text.as_str())).cloned().collect();
-    let base = Node::leaf(tree.place.clone(), Value::Map(base));
+    let base = Node::leaf(tree.location.clone(), Value::Map(base));
     let Some(list) = tree.get("cases") else {
-        return varied(reader, &base, &name, &place, folder, cases);
+        return varied(reader, &base, &name, &location, folder, cases);
     };
     let Value::Seq(items) = &list.value else {
         return reader.wrong(list, "\"cases\"", "a list of cases");
@@ -114,18 +114,18 @@ fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) 
             continue;
         };
         reader.keys(map, &CASE_KEYS, &what);
-        let (own, place) = match item.get("name") {
+        let (own, location) = match item.get("name") {
             Some(node) => {
                 let text = reader.text(node, &format!("\"name\" of {what}")).unwrap_or_default();
-                (text.to_owned(), node.place.clone())
+                (text.to_owned(), node.location.clone())
             }
-            None => ((number + 1).to_string(), item.place.clone()),
+            None => ((number + 1).to_string(), item.location.clone()),
         };
         let mut tree = base.clone();
         for (key, value) in map {
             merge(&mut tree, key, value);
         }
-        varied(reader, &tree, &format!("{name}/{own}"), &place, folder, cases);
+        varied(reader, &tree, &format!("{name}/{own}"), &location, folder, cases);
     }
 }
 
@@ -151,13 +151,14 @@ fn varied(
     reader: &mut Reader,
     tree: &Node,
     name: &str,
-    place: &Place,
+    location: &Location,
     folder: &Path,
     cases: &mut Vec<Case>,
 ) {
     for params in vary::combinations(reader, tree.get("vary")) {
         if cases.len() >= MAX_CASES {
-            return reader.error(place, format!("a scenario file has at most {MAX_CASES} cases"));
+            return reader
+                .error(location, format!("a scenario file has at most {MAX_CASES} cases"));
         }
         let mut tree = tree.clone();
         tree.remove("vary");
@@ -174,7 +175,7 @@ fn varied(
             values => format!("{name} [{}]", values.join(", ")),
         };
         let case = Reading { reader, patterns: Vec::new(), names: BTreeMap::new() };
-        cases.extend(case.case(&tree, name, place, folder));
+        cases.extend(case.case(&tree, name, location, folder));
     }
 }
 
@@ -187,22 +188,28 @@ struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    fn case(mut self, tree: &Node, name: String, place: &Place, folder: &Path) -> Option<Case> {
+    fn case(
+        mut self,
+        tree: &Node,
+        name: String,
+        location: &Location,
+        folder: &Path,
+    ) -> Option<Case> {
         let faults = self.reader.faults.len();
         let graph = match tree.get("graph") {
             Some(node) => {
                 let path = self.reader.text(node, "\"graph\"").map(|text| folder.join(text));
-                path.map(|path| (path, node.place.clone()))
+                path.map(|path| (path, node.location.clone()))
             }
             None => {
                 let message = "the scenario does not say which \"graph\" it runs";
-                self.reader.error(place, message);
+                self.reader.error(location, message);
                 None
             }
         };
         let profile = tree.get("profile").filter(|node| !node.is_null()).and_then(|node| {
             let text = self.reader.text(node, "\"profile\"")?.to_owned();
-            Some((text, node.place.clone()))
+            Some((text, node.location.clone()))
         });
         let nodes = self.nodes(tree);
         let source = self.source(tree.get("source"));
@@ -211,15 +218,15 @@ impl Reading<'_> {
         let (turns, checks) = self.turns_and_checks(tree, folder);
         if ["turns", "expect"].iter().all(|key| tree.get(key).is_none_or(Node::is_null)) {
             let message = "the scenario has no \"turns\", and expects nothing";
-            self.reader.error(place, message);
+            self.reader.error(location, message);
         }
-        let (graph, graph_place) = graph.filter(|_| self.reader.faults.len() == faults)?;
-        let (patterns, place) = (self.patterns, place.clone());
+        let (graph, graph_location) = graph.filter(|_| self.reader.faults.len() == faults)?;
+        let (patterns, location) = (self.patterns, location.clone());
         Some(Case {
             name,
-            place,
+            location,
             graph,
-            graph_place,
+            graph_location,
             profile,
             nodes,
             source,
@@ -254,7 +261,7 @@ impl Reading<'_> {
     fn nodes(&mut self, tree: &Node) -> Option<Node> {
         let given = tree.get("nodes").filter(|node| !node.is_null());
         let set = tree.get("set").filter(|node| !node.is_null());
-        let mut nodes = given.or(set).map(|node| Node::empty_map(node.place.clone()))?;
+        let mut nodes = given.or(set).map(|node| Node::empty_map(node.location.clone()))?;
         if let Some(given) = given {
             let map = self.reader.map(given, "\"nodes\"", "changes of nodes by name")?;
             map.iter().for_each(|(key, value)| nodes.set(key.clone(), value.clone()));
@@ -263,11 +270,11 @@ impl Reading<'_> {
         for (key, value) in self.reader.map(set, "\"set\"", "values by \"node.param\"")? {
             let Some((name, param)) = key.text.split_once('.') else {
                 let message = format!("\"{}\" is not written \"node.param\"", key.text);
-                self.reader.error(&key.place, message);
+                self.reader.error(&key.location, message);
                 continue;
             };
-            let key = |text: &str| Key { text: text.to_owned(), place: key.place.clone() };
-            let empty = || Node::empty_map(key("").place);
+            let key = |text: &str| Key { text: text.to_owned(), location: key.location.clone() };
+            let empty = || Node::empty_map(key("").location);
             if nodes.get(name).is_none_or(Node::is_null) {
                 nodes.set(key(name), empty());
             }
@@ -293,7 +300,7 @@ impl Reading<'_> {
         };
         let Some(node) = node.filter(|node| !node.is_null()) else { return spec };
         if let Value::Scalar { text, .. } = &node.value {
-            spec.node = Some((text.clone(), node.place.clone()));
+            spec.node = Some((text.clone(), node.location.clone()));
             return spec;
         }
         let what = "\"source\"";
@@ -301,7 +308,7 @@ impl Reading<'_> {
         self.reader.keys(map, &SOURCE_KEYS, what);
         if let Some(name) = node.get("node") {
             let text = self.reader.text(name, "\"node\" of \"source\"").map(str::to_owned);
-            spec.node = text.map(|text| (text, name.place.clone()));
+            spec.node = text.map(|text| (text, name.location.clone()));
         }
         if let Some(rate) = node.get("rate") {
             let what = "\"rate\" of \"source\", in Hz,";
@@ -313,7 +320,7 @@ impl Reading<'_> {
             let range = Duration::from_millis(1)..=Duration::from_secs(1);
             match found {
                 Some(found) if range.contains(&found) => spec.block = found,
-                Some(_) => self.reader.error(&block.place, format!("{what} must be 1ms to 1s")),
+                Some(_) => self.reader.error(&block.location, format!("{what} must be 1ms to 1s")),
                 None => {}
             }
         }
@@ -334,7 +341,7 @@ impl Reading<'_> {
         let delay = delay.map(|node| self.reader.span(node, "\"delay\" of \"echo\""));
         let Some(of) = node.get("of") else {
             self.reader
-                .error(&node.place, format!("{what} does not say what it is an echo \"of\""));
+                .error(&node.location, format!("{what} does not say what it is an echo \"of\""));
             return None;
         };
         let of = self.output(of, "\"of\" of \"echo\"")?;
@@ -350,15 +357,15 @@ impl Reading<'_> {
         let name = self.reader.text(node, what)?.to_owned();
         if name.split('.').count() > 2 || name.split('.').any(str::is_empty) {
             let message = format!("{what} must be written \"node.port\", not \"{name}\"");
-            self.reader.error(&node.place, message);
+            self.reader.error(&node.location, message);
             return None;
         }
-        Some(Output { name, place: node.place.clone() })
+        Some(Output { name, location: node.location.clone() })
     }
 
     /// Notes a fault with help.
-    fn fault(&mut self, place: &Place, message: impl Into<String>, help: impl Into<String>) {
-        let fault = Diagnostic::error(Some(place), message);
+    fn fault(&mut self, location: &Location, message: impl Into<String>, help: impl Into<String>) {
+        let fault = Diagnostic::error(Some(location), message);
         self.reader.faults.push(fault.help(Some(help.into())));
     }
 }

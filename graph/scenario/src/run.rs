@@ -81,7 +81,7 @@ impl<'r> Runner<'r> {
                 Ok(run) => run,
                 Err(error) => {
                     let message = format!("the graph does not start: {error}");
-                    let fault = Diagnostic::error(Some(&case.graph_place), message);
+                    let fault = Diagnostic::error(Some(&case.graph_location), message);
                     return outcome.faults.push(fault.into());
                 }
             };
@@ -94,7 +94,7 @@ impl<'r> Runner<'r> {
             };
             if let Some(difference) = difference(prepared, &first.events, &run.events) {
                 let message = format!("run {number} is not as run 1: {difference}");
-                outcome.faults.push(Diagnostic::error(Some(&case.place), message).into());
+                outcome.faults.push(Diagnostic::error(Some(&case.location), message).into());
                 return;
             }
         }
@@ -128,7 +128,7 @@ impl<'r> Runner<'r> {
 /// Adds what was expected and did not happen.
 fn judge_run(case: &Case, prepared: &Prepared, run: &Run, outcome: &mut Outcome) {
     for failure in &run.failures {
-        let fault = Diagnostic::error(Some(&case.graph_place), failure.clone());
+        let fault = Diagnostic::error(Some(&case.graph_location), failure.clone());
         outcome.faults.push(fault.into());
     }
     let state = run.stage.close();
@@ -139,7 +139,7 @@ fn judge_run(case: &Case, prepared: &Prepared, run: &Run, outcome: &mut Outcome)
             let after = Timestamp::ZERO + run.length;
             let message =
                 format!("{} never began: the run ended at {after}", turn_words(case, number));
-            let mut fault = Fault::from(Diagnostic::error(Some(&turn.place), message));
+            let mut fault = Fault::from(Diagnostic::error(Some(&turn.location), message));
             fault.events = nearest(prepared, &state, &Looked::default());
             outcome.faults.push(fault);
         }
@@ -148,7 +148,7 @@ fn judge_run(case: &Case, prepared: &Prepared, run: &Run, outcome: &mut Outcome)
         let (verdict, window) = judge::verdict(&run.stage.script, &state, check, None);
         let Verdict::Failed(what) = verdict else { continue };
         let message = format!("{}: {what}", expectation(case, check, &state));
-        let mut fault = Fault::from(Diagnostic::error(Some(&check.place), message));
+        let mut fault = Fault::from(Diagnostic::error(Some(&check.location), message));
         fault.diagnostic.help = help(case, prepared, check, &state);
         fault.events = nearest(prepared, &state, &looked(prepared, check, window, &state));
         outcome.faults.push(fault);

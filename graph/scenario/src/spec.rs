@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_spec::{Place, yaml::Node};
+use afferent_spec::{Location, yaml::Node};
 
 /// One scenario: a graph, what a user does, and what must happen.
 #[derive(Debug, Clone)]
@@ -10,11 +10,11 @@ pub struct Case {
     /// Its name, with the values that it varies in brackets.
     pub name: String,
     /// Where it is written.
-    pub place: Place,
+    pub location: Location,
     pub(crate) graph: PathBuf,
     /// Where the graph is named.
-    pub(crate) graph_place: Place,
-    pub(crate) profile: Option<(String, Place)>,
+    pub(crate) graph_location: Location,
+    pub(crate) profile: Option<(String, Location)>,
     /// Changes of the graph's nodes.
     pub(crate) nodes: Option<Node>,
     pub(crate) source: SourceSpec,
@@ -32,7 +32,7 @@ pub struct Case {
 #[derive(Debug, Clone)]
 pub(crate) struct SourceSpec {
     /// The node, where it is named.
-    pub(crate) node: Option<(String, Place)>,
+    pub(crate) node: Option<(String, Location)>,
     pub(crate) rate: u32,
     pub(crate) block: Duration,
     /// Level of the noise that is always there.
@@ -54,7 +54,7 @@ pub(crate) struct Echo {
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) name: Option<String>,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     pub(crate) act: Act,
     pub(crate) when: When,
 }
@@ -99,14 +99,14 @@ pub(crate) struct Send {
     /// The port of the graph.
     pub(crate) to: Output,
     /// The fields of the payload.
-    pub(crate) fields: Vec<(String, String, Place)>,
+    pub(crate) fields: Vec<(String, String, Location)>,
 }
 
 /// A port as it is written: `node.port`, or `node` for the only one.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// When a turn begins.
@@ -158,7 +158,7 @@ pub(crate) enum Test {
 /// What must happen, or must not.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     /// The turn that it belongs to.
     pub(crate) turn: Option<usize>,
     pub(crate) goal: Goal,

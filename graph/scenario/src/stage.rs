@@ -196,8 +196,8 @@ impl Stage {
     fn begin_turns(&self, state: &mut State, now: Timestamp) {
         // A sound can begin in the block that is made now, everything else from now on.
         let heard = self.block_before(now);
-        for (place, turn) in self.script.turns.iter().enumerate() {
-            if state.times[place].is_some() {
+        for (location, turn) in self.script.turns.iter().enumerate() {
+            if state.times[location].is_some() {
                 continue;
             }
             let begin = match turn.when {
@@ -207,7 +207,7 @@ impl Stage {
             let Some(begin) = begin else { continue };
             let earliest = if matches!(turn.action, Action::Sound(_)) { heard } else { now };
             let begin = begin.max(earliest);
-            state.times[place] = Some((begin, begin + turn.length));
+            state.times[location] = Some((begin, begin + turn.length));
         }
     }
 
@@ -247,8 +247,8 @@ impl State {
                 if pattern.stream == event.stream && fits(&pattern.conditions, &event.fields) {
                     let time = if pattern.own_time { event.at } else { event.now };
                     // A packet of the scenario can come between.
-                    let place = hits.partition_point(|(other, _)| *other <= time);
-                    hits.insert(place, (time, self.log.len()));
+                    let location = hits.partition_point(|(other, _)| *other <= time);
+                    hits.insert(location, (time, self.log.len()));
                 }
             }
             self.log.push(event);

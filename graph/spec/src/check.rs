@@ -24,10 +24,10 @@ use afferent_graph::{Catalog, NodeDef, OpenCx, ParamValue, ParamValues, PortId};
 
 use crate::{
     CheckedBudget, CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, Graph, LoadOptions,
-    Loaded, OnError, Origin, Place,
+    Loaded, Location, OnError, Origin,
     load::{
         self,
-        places::{NodePlaces, Places},
+        locations::{Locations, NodeLocations},
     },
     suggest,
 };
@@ -84,7 +84,7 @@ pub fn check(
     let mut checker = Checker::new(loaded, catalog, &defs);
     for (node, error) in refused {
         let message = format!("node \"{}\": {error}", loaded.graph.nodes[node].name);
-        checker.error(checker.name_place(node), message, None);
+        checker.error(checker.name_location(node), message, None);
     }
     checker.names();
     let params: Vec<_> =
@@ -131,7 +131,7 @@ fn specialized(
 
 struct Checker<'a> {
     graph: &'a Graph,
-    places: &'a Places,
+    locations: &'a Locations,
     without_sources: bool,
     catalog: &'a Catalog,
     /// Of each node of the graph; `None` when its kind is not known.
@@ -143,7 +143,7 @@ struct Checker<'a> {
     budgets: Vec<CheckedBudget>,
     waterfall: Vec<(usize, PortId)>,
     /// Node to node, with those whose ports are faulty, and where the link is written.
-    links: Vec<(usize, usize, Option<Place>)>,
+    links: Vec<(usize, usize, Option<Location>)>,
     /// Nodes that receive something.
     fed: HashSet<usize>,
     /// Nodes with a stream whose port is not known, so that others are not missing.
@@ -159,7 +159,7 @@ impl<'a> Checker<'a> {
         let graph = &loaded.graph;
         Self {
             graph,
-            places: &loaded.places,
+            locations: &loaded.locations,
             without_sources: loaded.without_sources,
             defs: defs.iter().map(Option::as_ref).collect(),
             catalog,
@@ -177,52 +177,59 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn error(&mut self, place: Option<&Place>, message: String, help: Option<String>) {
-        self.faults.push(Diagnostic::error(place, message).help(help));
+    fn error(&mut self, location: Option<&Location>, message: String, help: Option<String>) {
+        self.faults.push(Diagnostic::error(location, message).help(help));
     }
 
-    fn node_places(&self, node: usize) -> Option<&'a NodePlaces> {
-        self.places.nodes.get(node)
+    fn node_locations(&self, node: usize) -> Option<&'a NodeLocations> {
+        self.locations.nodes.get(node)
     }
 
     /// Where the name of a node is written.
-    fn name_place(&self, node: usize) -> Option<&'a Place> {
-        self.node_places(node)?.name.as_ref()
+    fn name_location(&self, node: usize) -> Option<&'a Location> {
+        self.node_locations(node)?.name.as_ref()
     }
 
     /// Looks at the names and kinds of the nodes.
     fn names(&mut self) {
         let graph = self.graph;
         if graph.nodes.is_empty() && self.faults.is_empty() {
-            self.error(self.places.nodes_key.as_ref(), "the graph has no nodes".to_owned(), None);
+            self.error(
+                self.locations.nodes_key.as_ref(),
+                "the graph has no nodes".to_owned(),
+                None,
+            );
         }
         for (number, node) in graph.nodes.iter().enumerate() {
-            let (name, place) = (node.name.as_str(), self.name_place(number));
+            let (name, location) = (node.name.as_str(), self.name_location(number));
             // The nodes of a graph that is a node bear its name in front.
             if !name.split('/').all(is_identifier) {
                 let help = "a name is made of letters, digits and \"_\", and starts with a letter";
                 let message = format!("\"{name}\" cannot be the name of a node");
-                self.error(place, message, Some(help.to_owned()));
+                self.error(location, message, Some(help.to_owned()));
             }
             if self.index.insert(name, number).is_some() {
-                self.error(place, format!("there are two nodes \"{name}\""), None);
+                self.error(location, format!("there are two nodes \"{name}\""), None);
             }
             self.thread(number);
             let is_source = self.defs[number].is_some_and(|def| def.is_source());
             if is_source && matches!(node.on_error, OnError::Degrade(_)) {
-                let place = self.node_places(number).and_then(|places| places.on_error.as_ref());
+                let location =
+                    self.node_locations(number).and_then(|locations| locations.on_error.as_ref());
                 let message =
                     format!("source \"{name}\" cannot degrade: it has no packet to pass over");
-                self.error(place, message, Some("write \"on_error: restart\"".to_owned()));
+                self.error(location, message, Some("write \"on_error: restart\"".to_owned()));
             }
-            let reported = self.node_places(number).is_some_and(|places| places.reported.kind);
+            let reported =
+                self.node_locations(number).is_some_and(|locations| locations.reported.kind);
             if self.defs[number].is_none() && !reported {
                 let known = self.catalog.nodes().iter().map(|def| &*def.name);
                 let help = suggest::help(&self.faults, &node.kind, known, "the kinds of nodes");
                 let help = help.or_else(|| Some("`afferent nodes` lists the kinds".to_owned()));
-                let place = self.node_places(number).and_then(|places| places.kind.as_ref());
+                let location =
+                    self.node_locations(number).and_then(|locations| locations.kind.as_ref());
                 let message = format!("unknown kind \"{}\" of node \"{name}\"", node.kind);
-                self.error(place, message, help);
+                self.error(location, message, help);
             }
         }
     }
@@ -242,15 +249,15 @@ impl<'a> Checker<'a> {
                 node.name
             );
             let help = format!("write \"{setting}\" once, or give them different threads");
-            self.error(self.name_place(number), message, Some(help));
+            self.error(self.name_location(number), message, Some(help));
         }
     }
 
     /// The node called `name`; notes a fault when there is none.
-    fn find_node(&mut self, name: &str, place: Option<&Place>) -> Option<usize> {
+    fn find_node(&mut self, name: &str, location: Option<&Location>) -> Option<usize> {
         let found = self.index.get(name).copied();
         if found.is_none() {
-            let mut removed = self.places.removed.iter();
+            let mut removed = self.locations.removed.iter();
             let help = match removed.find(|(removed, _)| removed == name) {
                 Some((_, by)) => Some(format!("{by} removes it")),
                 None => {
@@ -258,7 +265,7 @@ impl<'a> Checker<'a> {
                     suggest::help(&self.faults, name, names, "the nodes")
                 }
             };
-            self.error(place, format!("unknown node \"{name}\""), help);
+            self.error(location, format!("unknown node \"{name}\""), help);
         }
         found
     }

@@ -22,7 +22,7 @@ impl Source {
 
 /// A part of a graph file or of a `--set`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     source: Arc<Source>,
     span: Range<usize>,
 }
@@ -46,7 +46,7 @@ pub struct Diagnostic {
     /// How to mend it.
     pub help: Option<String>,
     /// Where; `None` for a graph built in Rust.
-    pub place: Option<Place>,
+    pub location: Option<Location>,
 }
 
 /// The faults of a graph, sorted by place.
@@ -55,7 +55,7 @@ pub struct Diagnostic {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
-impl Place {
+impl Location {
     /// A part of `source`. A span that does not fit the text is made to.
     pub(crate) fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
         let start = source.text.floor_char_boundary(span.start);
@@ -127,14 +127,14 @@ impl Place {
 
 impl Diagnostic {
     /// An error.
-    pub fn error(place: Option<&Place>, message: impl Into<String>) -> Self {
-        let (message, place) = (message.into(), place.cloned());
-        Self { severity: Severity::Error, message, help: None, place }
+    pub fn error(location: Option<&Location>, message: impl Into<String>) -> Self {
+        let (message, location) = (message.into(), location.cloned());
+        Self { severity: Severity::Error, message, help: None, location }
     }
 
     /// A warning.
-    pub fn warning(place: Option<&Place>, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, ..Self::error(place, message) }
+    pub fn warning(location: Option<&Location>, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(location, message) }
     }
 
     /// The same with help.
@@ -149,10 +149,10 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let mut group = Group::with_title(level.primary_title(&self.message));
-        if let Some(place) = &self.place {
-            let (line, covered) = place.in_line();
+        if let Some(location) = &self.location {
+            let (line, covered) = location.in_line();
             let mark = AnnotationKind::Primary.span(covered);
-            let snippet = Snippet::source(line).line_start(place.line()).path(place.file());
+            let snippet = Snippet::source(line).line_start(location.line()).path(location.file());
             group = group.element(Element::from(snippet.annotation(mark)));
         }
         if let Some(help) = &self.help {
@@ -169,7 +169,7 @@ impl Diagnostics {
 
     /// Sorts `faults` by place and leaves out repetitions.
     pub fn new(mut faults: Vec<Diagnostic>) -> Self {
-        let key = |fault: &Diagnostic| fault.place.as_ref().map(Place::sort_key);
+        let key = |fault: &Diagnostic| fault.location.as_ref().map(Location::sort_key);
         faults.sort_by_key(key);
         let mut seen = std::collections::HashSet::new();
         faults.retain(|fault| seen.insert((key(fault), fault.message.clone())));
@@ -241,7 +241,7 @@ mod tests {
 
     fn fault(text: &str, span: Range<usize>) -> Diagnostic {
         let source = Arc::new(Source { name: "a.yaml".into(), text: text.into(), order: 0 });
-        Diagnostic::error(Some(&Place::new(&source, span)), "wrong")
+        Diagnostic::error(Some(&Location::new(&source, span)), "wrong")
     }
 
     #[test]
@@ -256,8 +256,8 @@ error: wrong
   |
   = help: mend it";
         assert_eq!(fault.render(false), expected);
-        let place = fault.place.as_ref().unwrap();
-        assert_eq!((place.line(), place.column(), place.text()), (2, 7, "treshold"));
+        let location = fault.location.as_ref().unwrap();
+        assert_eq!((location.line(), location.column(), location.text()), (2, 7, "treshold"));
         assert!(fault.render(true).contains("\u{1b}["));
         let both = Diagnostics::new(vec![fault.clone(), Diagnostic::error(None, "x"), fault]);
         assert!(both.to_string().starts_with("error: x\n\n"), "{both}");

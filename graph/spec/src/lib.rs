@@ -30,7 +30,7 @@ pub mod yaml;
 
 pub use check::{Checked, check, load_and_check};
 pub use checked::{CheckedBudget, CheckedGraph, CheckedNode, Edge, EdgePolicy, End};
-pub use diagnostic::{Diagnostic, Diagnostics, Place, Severity, counted};
+pub use diagnostic::{Diagnostic, Diagnostics, Location, Severity, counted};
 pub use draw::{DrawFormat, Labels, UnknownFormat, draw};
 pub use graph::{Budget, Graph, InputConfig, Interrupt, NodeConfig, PortRef};
 pub use load::{LoadOptions, Loaded, Reader, change_node, load, parse};

@@ -19,8 +19,8 @@
 mod carry;
 mod fill;
 mod include;
+pub(crate) mod locations;
 mod overlay;
-pub(crate) mod places;
 mod read;
 pub(crate) mod reader;
 mod schedule;
@@ -37,12 +37,12 @@ use std::{
     sync::Arc,
 };
 
+use locations::Locations;
 pub use overlay::change_node;
-use places::Places;
 pub use reader::Reader;
 
 use crate::{
-    Diagnostic, Graph, Origin, Place,
+    Diagnostic, Graph, Location, Origin,
     diagnostic::Source,
     yaml::{MAX_TEXT, Map, Node, Value},
 };
@@ -69,7 +69,7 @@ pub struct LoadOptions {
 pub struct Loaded {
     /// The graph, without the parts that could not be read.
     pub graph: Graph,
-    pub(crate) places: Places,
+    pub(crate) locations: Locations,
     pub(crate) faults: Vec<Diagnostic>,
     pub(crate) origin: Origin,
     /// [`LoadOptions::without_sources`].
@@ -121,7 +121,7 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     let Some(mut tree) = reader.tree(&source, 0..text.len()) else {
         return Loaded { faults: reader.faults, unreadable: true, ..Loaded::default() };
     };
-    let start = Place::new(&source, 0..0);
+    let start = Location::new(&source, 0..0);
     if tree.as_map().is_none() {
         let message = format!("a graph file is a map with the keys {}", read::KEYS.join(", "));
         reader.faults.push(Diagnostic::error(Some(&start), message));
@@ -149,13 +149,13 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
             reader.origin.params.insert(key.text, text.clone());
         }
     }
-    let (mut graph, mut places, _) = reader.graph(&tree, &start);
-    places.removed.extend(removed);
+    let (mut graph, mut locations, _) = reader.graph(&tree, &start);
+    locations.removed.extend(removed);
     graph.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     if graph.name.is_empty() {
         graph.name = path.file_stem().map(PathBuf::from).unwrap_or_default().display().to_string();
     }
     let without_sources = options.without_sources;
     let (faults, origin) = (reader.faults, reader.origin);
-    Loaded { graph, places, faults, origin, without_sources, unreadable: false }
+    Loaded { graph, locations, faults, origin, without_sources, unreadable: false }
 }

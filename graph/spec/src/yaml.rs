@@ -16,7 +16,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Span};
 pub(crate) use allowance::Allowance;
 pub use node::{Key, Map, Node, Value};
 
-use crate::{Diagnostic, Place, diagnostic::Source};
+use crate::{Diagnostic, Location, diagnostic::Source};
 
 /// Longest text in bytes.
 pub(crate) const MAX_TEXT: usize = 1 << 20;
@@ -38,7 +38,7 @@ pub(crate) fn parse(
     let text = source.text.get(span.clone())?;
     if text.len() > MAX_TEXT {
         let message = format!("the file is longer than {MAX_TEXT} bytes");
-        faults.push(Diagnostic::error(Some(&Place::new(source, 0..0)), message));
+        faults.push(Diagnostic::error(Some(&Location::new(source, 0..0)), message));
         return None;
     }
     let limit = MAX_DEPTH + 1;
@@ -49,8 +49,8 @@ pub(crate) fn parse(
         Builder { source, offset: span.start, faults, open: Vec::new(), anchors: HashMap::new() };
     let (mut root, mut values) = (None, 0);
     for event in Parser::new_from_str_with_options(text, options) {
-        let (event, place) = match event {
-            Ok((event, span)) => (event, builder.place(span)),
+        let (event, location) = match event {
+            Ok((event, span)) => (event, builder.location(span)),
             Err(error) => {
                 let at = builder.offset + error.marker().byte_offset().unwrap_or(0);
                 let message = format!("not valid YAML: {}", error.info());
@@ -59,13 +59,13 @@ pub(crate) fn parse(
                     source.text[before.rfind('\n').map_or(0, |end| end + 1)..].lines().next();
                 let help = line.filter(|line| line.contains("${"));
                 let help = help.map(|_| "within braces, write \"${…}\" in quotes".to_owned());
-                let fault = Diagnostic::error(Some(&Place::new(source, at..at + 1)), message);
+                let fault = Diagnostic::error(Some(&Location::new(source, at..at + 1)), message);
                 builder.faults.push(fault.help(help));
                 return None;
             }
         };
         let ends = matches!(event, Event::SequenceEnd | Event::MappingEnd);
-        let finished = match builder.handle(event, place) {
+        let finished = match builder.handle(event, location) {
             Ok(finished) => finished,
             Err(fault) => {
                 builder.faults.push(fault);
@@ -76,23 +76,23 @@ pub(crate) fn parse(
         values += if ends { 1 } else { node.size };
         if values > MAX_VALUES {
             let message = format!("the file holds more than {MAX_VALUES} values");
-            builder.faults.push(Diagnostic::error(Some(&node.place), message));
+            builder.faults.push(Diagnostic::error(Some(&node.location), message));
             return None;
         }
         // What lies in a list or a map has been paid for.
         let bytes = if ends { size_of::<Node>() } else { node.bytes() };
-        allowance.take(bytes, &node.place, builder.faults)?;
+        allowance.take(bytes, &node.location, builder.faults)?;
         match builder.open.last_mut() {
             Some(open) => open.push(node, builder.faults),
             None if root.is_some() => {
                 let message = "the file holds one document; this is a second one";
-                builder.faults.push(Diagnostic::error(Some(&node.place), message));
+                builder.faults.push(Diagnostic::error(Some(&node.location), message));
             }
             None => root = Some(node),
         }
     }
     let nothing = || Value::Scalar { text: String::new(), quoted: false };
-    Some(root.unwrap_or_else(|| Node::leaf(Place::new(source, span.clone()), nothing())))
+    Some(root.unwrap_or_else(|| Node::leaf(Location::new(source, span.clone()), nothing())))
 }
 
 struct Builder<'a> {
@@ -108,7 +108,7 @@ struct Builder<'a> {
 /// A list or map that has not ended.
 struct Open {
     anchor: usize,
-    place: Place,
+    location: Location,
     is_map: bool,
     entries: Map,
     items: Vec<Node>,
@@ -119,40 +119,40 @@ struct Open {
 }
 
 impl Builder<'_> {
-    fn place(&self, span: Span) -> Place {
+    fn location(&self, span: Span) -> Location {
         let range = span.byte_range().unwrap_or(0..0);
-        Place::new(self.source, self.offset + range.start..self.offset + range.end)
+        Location::new(self.source, self.offset + range.start..self.offset + range.end)
     }
 
     /// The value that ends with this event, if one does.
-    fn handle(&mut self, event: Event<'_>, place: Place) -> Result<Option<Node>, Diagnostic> {
+    fn handle(&mut self, event: Event<'_>, location: Location) -> Result<Option<Node>, Diagnostic> {
         if event.tag().is_some_and(|tag| !tag.is_yaml_core_schema()) {
             let message = "tags mean nothing here; quote a text that starts with \"!\"";
-            self.faults.push(Diagnostic::error(Some(&place), message));
+            self.faults.push(Diagnostic::error(Some(&location), message));
         }
         let (anchor, node) = match event {
             Event::Scalar(text, style, anchor, _) => {
                 let (text, quoted) = (text.into_owned(), style != ScalarStyle::Plain);
-                (anchor, Node::leaf(place, Value::Scalar { text, quoted }))
+                (anchor, Node::leaf(location, Value::Scalar { text, quoted }))
             }
-            Event::SequenceStart(_, anchor, _) => return Ok(self.start(anchor, place, false)),
-            Event::MappingStart(_, anchor, _) => return Ok(self.start(anchor, place, true)),
+            Event::SequenceStart(_, anchor, _) => return Ok(self.start(anchor, location, false)),
+            Event::MappingStart(_, anchor, _) => return Ok(self.start(anchor, location, true)),
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(open) = self.open.pop() else { return Ok(None) };
-                (open.anchor, open.end(&place))
+                (open.anchor, open.end(&location))
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
                 Some(node) => (0, node.clone()),
                 None => {
                     let message = "the alias stands inside of what it refers to";
-                    return Err(Diagnostic::error(Some(&place), message));
+                    return Err(Diagnostic::error(Some(&location), message));
                 }
             },
             _ => return Ok(None),
         };
         if self.open.len() + node.depth > MAX_DEPTH {
             let message = format!("the file nests deeper than {MAX_DEPTH} levels");
-            return Err(Diagnostic::error(Some(&node.place), message));
+            return Err(Diagnostic::error(Some(&node.location), message));
         }
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
@@ -160,11 +160,11 @@ impl Builder<'_> {
         Ok(Some(node))
     }
 
-    fn start(&mut self, anchor: usize, place: Place, is_map: bool) -> Option<Node> {
+    fn start(&mut self, anchor: usize, location: Location, is_map: bool) -> Option<Node> {
         let (entries, items) = (Map::new(), Vec::new());
         self.open.push(Open {
             anchor,
-            place,
+            location,
             is_map,
             entries,
             items,
@@ -192,29 +192,29 @@ impl Open {
     }
 
     fn new_key(&self, node: Node, faults: &mut Vec<Diagnostic>) -> Option<Key> {
-        let Node { place, value: Value::Scalar { text, .. }, .. } = node else {
+        let Node { location, value: Value::Scalar { text, .. }, .. } = node else {
             let message = format!("a key must be a word, not {}", node.kind());
-            faults.push(Diagnostic::error(Some(&node.place), message));
+            faults.push(Diagnostic::error(Some(&node.location), message));
             return None;
         };
         if text.len() > MAX_KEY {
             let message = format!("a key is longer than {MAX_KEY} bytes");
-            faults.push(Diagnostic::error(Some(&place), message));
+            faults.push(Diagnostic::error(Some(&location), message));
             return None;
         }
         if let Some((first, _)) = self.entries.iter().find(|(key, _)| key.text == text) {
             let message = format!("\"{text}\" is given twice");
-            let help = format!("the first one is in line {}", first.place.line());
-            faults.push(Diagnostic::error(Some(&place), message).help(help));
+            let help = format!("the first one is in line {}", first.location.line());
+            faults.push(Diagnostic::error(Some(&location), message).help(help));
             return None;
         }
-        Some(Key { text, place })
+        Some(Key { text, location })
     }
 
-    fn end(self, last: &Place) -> Node {
-        let place = self.place.to(last);
+    fn end(self, last: &Location) -> Node {
+        let location = self.location.to(last);
         let value = if self.is_map { Value::Map(self.entries) } else { Value::Seq(self.items) };
-        Node { place, value, depth: self.depth + 1, size: self.size + 1 }
+        Node { location, value, depth: self.depth + 1, size: self.size + 1 }
     }
 }
 
@@ -235,9 +235,9 @@ mod tests {
         assert!(faults.is_empty(), "{faults:?}");
         let node = node.unwrap();
         let quoted = node.get("ä").unwrap().get("b").unwrap();
-        assert_eq!((quoted.place.text(), quoted.place.column()), ("'c d'", 8));
-        assert_eq!(node.get("again").unwrap().place.text(), "[1, 2]");
-        assert_eq!(node.as_map().unwrap()[1].0.place.line(), 2);
+        assert_eq!((quoted.location.text(), quoted.location.column()), ("'c d'", 8));
+        assert_eq!(node.get("again").unwrap().location.text(), "[1, 2]");
+        assert_eq!(node.as_map().unwrap()[1].0.location.line(), 2);
     }
 
     #[test]

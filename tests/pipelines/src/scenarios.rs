@@ -40,7 +40,7 @@ fn what_is_played_is_heard_in_time_and_what_is_not_is_shown() {
         .faults
         .iter()
         .map(|fault| {
-            let place = fault.diagnostic.place.as_ref().expect("it is written somewhere");
+            let place = fault.diagnostic.location.as_ref().expect("it is written somewhere");
             (place.line(), place.column(), fault.diagnostic.message.as_str())
         })
         .collect();

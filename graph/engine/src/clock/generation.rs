@@ -13,9 +13,9 @@ const SOURCE: u32 = 48;
 const LIFE: u32 = 40;
 
 /// The trace of the packet `number` of the source at `place`, in its life `life`.
-pub(crate) fn trace(place: usize, life: u32, number: u64) -> u64 {
+pub(crate) fn trace(node_index: usize, life: u32, number: u64) -> u64 {
     let life = u64::from(life) & 0xFF;
-    (place as u64 + 1) << SOURCE | life << LIFE | number_of(number)
+    (node_index as u64 + 1) << SOURCE | life << LIFE | number_of(number)
 }
 
 /// The number of the packet, in all lives of its source.

@@ -152,7 +152,12 @@ impl Queue {
 
     /// Moves the next packet to `place`, past those that are too old or of an epoch before `epoch`,
     /// which is the last that the receiver has heard of.
-    pub(crate) fn take(&mut self, now: Timestamp, epoch: u32, place: &mut Packet) -> Taken<()> {
+    pub(crate) fn take(
+        &mut self,
+        now: Timestamp,
+        epoch: u32,
+        node_index: &mut Packet,
+    ) -> Taken<()> {
         if !self.is_plain
             && let Taken::Empty = self.head(now, epoch)
         {
@@ -161,14 +166,14 @@ impl Queue {
         let Some(packet) = self.packets.pop_front() else {
             return if self.ended { Taken::Over } else { Taken::Empty };
         };
-        *place = packet;
+        *node_index = packet;
         self.counts.delivered += 1;
         if self.packets.is_empty() {
             // The next one comes to the same place in memory, which is near.
             self.packets.clear();
         }
         if let Some(credit) = self.take_credit() {
-            place.credit = Some(credit);
+            node_index.credit = Some(credit);
         }
         Taken::Next(())
     }
@@ -278,9 +283,9 @@ mod tests {
 
     /// The next packet.
     fn next(queue: &mut Queue, now: i64, epoch: u32) -> Taken<Packet> {
-        let mut place = Packet::default();
-        match queue.take(Timestamp(now), epoch, &mut place) {
-            Taken::Next(()) => Taken::Next(place),
+        let mut node_index = Packet::default();
+        match queue.take(Timestamp(now), epoch, &mut node_index) {
+            Taken::Next(()) => Taken::Next(node_index),
             Taken::Empty => Taken::Empty,
             Taken::Over => Taken::Over,
         }

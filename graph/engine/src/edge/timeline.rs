@@ -57,12 +57,12 @@ impl Course {
 
     /// Counts a packet that is too far ahead, the one at `place` of its stream, which it takes or
     /// not if it is wrong; whether it is believed.
-    fn believes(&mut self, at: Timestamp, place: u64, takes_place: bool) -> bool {
+    fn believes(&mut self, at: Timestamp, node_index: u64, takes_place: bool) -> bool {
         let doubts = match self.doubted {
-            Some((before, doubts, next)) if next == place && at >= before => doubts + 1,
+            Some((before, doubts, next)) if next == node_index && at >= before => doubts + 1,
             _ => 1,
         };
-        let next = place + u64::from(takes_place);
+        let next = node_index + u64::from(takes_place);
         self.doubted = Some((at, doubts, next));
         doubts >= BELIEVED
     }

@@ -95,11 +95,11 @@ impl Times {
             // The smallest bucket that this share of the times does not exceed.
             let wanted = ((count as f64 * share).ceil() as u64).max(1);
             let mut seen = 0;
-            let place = self.buckets().position(|count| {
+            let node_index = self.buckets().position(|count| {
                 seen += count;
                 seen >= wanted
             });
-            place.map_or(0, |place| middle_of(place).min(self.max_ns))
+            node_index.map_or(0, |node_index| middle_of(node_index).min(self.max_ns))
         };
         Spread {
             p50_ns: quantile(0.5),
@@ -124,8 +124,8 @@ const FIRST: usize = ((f64::MAX_EXP - 1 + DIGITS as i32) as usize) << DIGITS;
 
 /// The largest time in a bucket.
 fn last_of(bucket: usize) -> u64 {
-    let (power, place) = (bucket >> DIGITS, bucket as u64 % OFFSET);
-    ((OFFSET + place + 1) << power) - 1 - OFFSET
+    let (power, node_index) = (bucket >> DIGITS, bucket as u64 % OFFSET);
+    ((OFFSET + node_index + 1) << power) - 1 - OFFSET
 }
 
 /// The time in the middle of a bucket, which is never above the largest.
@@ -182,9 +182,9 @@ mod tests {
 
     #[test]
     fn buckets_follow_each_other_without_gaps() {
-        for place in 0..bucket(LARGEST) {
-            assert_eq!(bucket(last_of(place)), place);
-            assert_eq!(bucket(last_of(place) + 1), place + 1);
+        for node_index in 0..bucket(LARGEST) {
+            assert_eq!(bucket(last_of(node_index)), node_index);
+            assert_eq!(bucket(last_of(node_index) + 1), node_index + 1);
         }
     }
 

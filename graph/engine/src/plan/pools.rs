@@ -23,8 +23,8 @@ pub struct PoolPlan {
 ///
 /// A node may pass on a value that it received, so everything behind an output counts.
 pub fn pools(graph: &CheckedGraph) -> Vec<PoolPlan> {
-    let outputs = graph.nodes.iter().enumerate().flat_map(|(place, node)| {
-        node.def.outputs.iter().map(move |port| ((place, port.id), port.ty.clone()))
+    let outputs = graph.nodes.iter().enumerate().flat_map(|(node_index, node)| {
+        node.def.outputs.iter().map(move |port| ((node_index, port.id), port.ty.clone()))
     });
     outputs
         .map(|(output, ty)| PoolPlan { output, ty, values: values(graph, output, &[]) })
@@ -55,13 +55,14 @@ pub(crate) fn values(
         }
     }
     // A value is held once by each observer, whichever node passes it on.
-    let passing = (0..seen.len()).filter(|place| seen[*place]);
-    let ports =
-        |place: usize| graph.nodes[place].def.outputs.iter().map(move |port| (place, port.id));
+    let passing = (0..seen.len()).filter(|node_index| seen[*node_index]);
+    let ports = |node_index: usize| {
+        graph.nodes[node_index].def.outputs.iter().map(move |port| (node_index, port.id))
+    };
     let outputs: Vec<_> = passing.flat_map(ports).chain([output]).collect();
     let held = observers.iter().map(|observer| {
-        let held = outputs.iter().map(|(place, port)| {
-            let node = &graph.nodes[*place];
+        let held = outputs.iter().map(|(node_index, port)| {
+            let node = &graph.nodes[*node_index];
             observer.holds(&node.name, &node.def.port_name(PortKind::Output, *port))
         });
         held.max().unwrap_or(0)

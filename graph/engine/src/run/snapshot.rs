@@ -47,8 +47,8 @@ pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> 
         .iter()
         .map(|node| NodeReport { name: node.name.clone(), ..NodeReport::default() })
         .collect();
-    for (place, node) in told().flat_map(|figures| &figures.nodes) {
-        nodes[*place] = node.clone();
+    for (node_index, node) in told().flat_map(|figures| &figures.nodes) {
+        nodes[*node_index] = node.clone();
     }
     let mut edges: Vec<_> = graph
         .edges
@@ -68,7 +68,7 @@ pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> 
         edge.rate_hz = if session_s > 0.0 { counts.delivered as f64 / session_s } else { 0.0 };
     }
     let mut pools: Vec<_> = told().flat_map(|figures| figures.pools.iter().cloned()).collect();
-    pools.sort_by_key(|(place, _)| *place);
+    pools.sort_by_key(|(node_index, _)| *node_index);
     let first = told().filter_map(|figures| figures.media).map(|(first, _)| first).min();
     let last = told().filter_map(|figures| figures.media).map(|(_, last)| last).max();
     let media_ns = first.zip(last).map_or(0, |(first, last)| nanos(last.since(first)));

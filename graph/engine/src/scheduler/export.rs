@@ -21,7 +21,7 @@ pub(crate) fn figures(
 ) -> Figures {
     let mut figures = Figures { last, ..Figures::default() };
     for runner in runners {
-        figures.nodes.push((runner.place, node(index, runner)));
+        figures.nodes.push((runner.node_index, node(index, runner)));
         for input in &runner.inputs {
             let (mut counts, age) = (input.inlet.counts(), input.ages.spread());
             // A node that is called untimed has no other input.
@@ -42,7 +42,7 @@ pub(crate) fn figures(
                 made: pool.made(),
                 free: pool.free(),
             };
-            figures.pools.push((runner.place, pool));
+            figures.pools.push((runner.node_index, pool));
         }
         if let Some((first, last)) = runner.stats.media {
             let (earliest, latest) = figures.media.unwrap_or((first, last));
@@ -79,8 +79,8 @@ fn node(thread: usize, runner: &Runner) -> NodeReport {
 /// Closes the nodes, each before those that it sends to.
 pub(crate) fn close(order: &[usize], groups: Vec<Option<Vec<Runner>>>) {
     let mut runners: Vec<Runner> = groups.into_iter().flatten().flatten().collect();
-    let rank = |place: usize| order.iter().position(|other| *other == place);
-    runners.sort_by_key(|runner| rank(runner.place));
+    let rank = |node_index: usize| order.iter().position(|other| *other == node_index);
+    runners.sort_by_key(|runner| rank(runner.node_index));
     for runner in runners {
         // A node that panics while it closes does not keep the others open.
         drop(catch_unwind(AssertUnwindSafe(|| drop(runner))));

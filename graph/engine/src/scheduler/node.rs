@@ -62,7 +62,7 @@ pub(crate) struct Runner {
     /// How often its streams began anew because of their times.
     pub(crate) rewinds: u32,
     /// In the nodes of the graph.
-    pub(crate) place: usize,
+    pub(crate) node_index: usize,
     /// In its group: the only receiver, where what it sends reaches it by a lane.
     pub(crate) lane: Option<usize>,
     /// How many edges have taken the first packet of the outbox.
@@ -184,10 +184,10 @@ impl Runner {
         method: Method,
         input: Option<(usize, &mut Packet)>,
     ) -> Result<(), Box<Failure>> {
-        let (start, place) = (watch.moment, input.as_ref().map(|(place, _)| *place));
+        let (start, node_index) = (watch.moment, input.as_ref().map(|(node_index, _)| *node_index));
         let mut before = None;
-        if let Some((place, packet)) = &input {
-            let input = &self.inputs[*place];
+        if let Some((node_index, packet)) = &input {
+            let input = &self.inputs[*node_index];
             // What a node says when it is time does not descend from what came back, unless it still
             // has something to say of that.
             before = input.feedback.then_some(self.context.origin);
@@ -199,7 +199,7 @@ impl Runner {
         }
         let leads = self.join.is_some() || self.inputs.len() == 1;
         let (from, packet) = input.unzip();
-        let Self { node, inputs, outputs, rewinds, context, outbox, place: number, .. } = self;
+        let Self { node, inputs, outputs, rewinds, context, outbox, node_index: number, .. } = self;
         let input = from.and_then(|from| inputs.get_mut(from));
         let number = *number;
         let done = node.as_deref_mut().map(|node| {
@@ -215,7 +215,7 @@ impl Runner {
                 }))
             })
         });
-        if let Some(join) = self.join.as_deref_mut().filter(|_| place.is_some()) {
+        if let Some(join) = self.join.as_deref_mut().filter(|_| node_index.is_some()) {
             mem::swap(&mut self.context.joined, &mut join.joined);
         }
         let Some((ended, asked, model_ns)) = done else { return Ok(()) };
@@ -233,16 +233,16 @@ impl Runner {
         }
         self.stamp(end, watch.is_virtual);
         if self.is_watched {
-            self.show(shared, watch.thread, place, (start, end), model_ns);
+            self.show(shared, watch.thread, node_index, (start, end), model_ns);
         }
         if self.sends_far {
             self.send_far();
         }
         self.stats.count_call(busy_ns, model_ns);
-        if let Some(place) = place {
+        if let Some(node_index) = node_index {
             let Header { at, trace, entered_ns, .. } = self.context.origin;
             let is_sampled = is_sampled(trace);
-            self.inputs[place].count_age(start.now, at, is_sampled);
+            self.inputs[node_index].count_age(start.now, at, is_sampled);
             self.count_packet(is_sampled, end.real_ns.saturating_sub(entered_ns));
         }
         if let Some(origin) = before.filter(|_| self.resume == Resume::Done) {
@@ -362,10 +362,10 @@ impl Runner {
         }
         self.stats.degraded += 1;
         self.outbox.clear();
-        for (place, output) in self.outputs.iter().enumerate() {
+        for (node_index, output) in self.outputs.iter().enumerate() {
             if let Some(mut packet) = output.last.clone() {
                 packet.header = self.context.origin;
-                self.outbox.push(place, packet);
+                self.outbox.push(node_index, packet);
             }
         }
     }
@@ -410,7 +410,7 @@ impl Runner {
         for ((_, packet), number) in self.outbox.iter_mut().zip(before..) {
             // The same in every run: no counter is shared between threads.
             let life = packet.header.restarts.wrapping_sub(self.stats.restarts);
-            packet.header.trace = generation::trace(self.place, life, number);
+            packet.header.trace = generation::trace(self.node_index, life, number);
             packet.header.entered_ns = sent.real_ns;
             self.stats.count_media(packet.header.at);
         }
@@ -443,7 +443,7 @@ impl Runner {
         let trace = sent.map_or(self.context.origin.trace, |(_, packet)| packet.header.trace);
         let (node, real_ns) = (self.name.as_str(), (start.real_ns, end.real_ns));
         let is_called_with_input = input.is_some();
-        let input = input.map(|place| &*self.inputs[place].inbound.name);
+        let input = input.map(|node_index| &*self.inputs[node_index].inbound.name);
         let span = CallSpan { node, thread, input, trace, real_ns, model_ns };
         shared.observers.iter().for_each(|observer| observer.called(&span));
         if self.tells && is_called_with_input {
@@ -468,7 +468,7 @@ impl Runner {
         now: Timestamp,
         patient: bool,
         mut freed: impl FnMut(usize),
-        place: &mut Packet,
+        node_index: &mut Packet,
     ) -> Taken<usize> {
         let epoch = self.epoch;
         if self.is_source {
@@ -480,7 +480,7 @@ impl Runner {
             return Taken::Empty;
         }
         if self.join.is_some() {
-            return self.take_joined(now, patient, freed, place);
+            return self.take_joined(now, patient, freed, node_index);
         }
         loop {
             let choice = match self.inputs.len() {
@@ -493,7 +493,7 @@ impl Runner {
                 Taken::Over => return Taken::Over,
             };
             let input = &mut self.inputs[choice];
-            let (taken, sender) = input.inlet.take(now, epoch, place);
+            let (taken, sender) = input.inlet.take(now, epoch, node_index);
             sender.map(&mut freed);
             match taken {
                 Taken::Next(()) => return Taken::Next(choice),
@@ -515,14 +515,14 @@ impl Runner {
         let epoch = self.epoch;
         // Of the streams that come from before, and of those that come back.
         let (mut earliest, mut missing, mut circles) = ([None; 2], false, false);
-        for (place, input) in self.inputs.iter_mut().enumerate() {
+        for (node_index, input) in self.inputs.iter_mut().enumerate() {
             let (head, sender) = input.inlet.head(now, epoch);
             sender.map(&mut freed);
             let earliest = &mut earliest[usize::from(input.feedback)];
             circles |= input.feedback;
             match head {
                 Taken::Next(at) if earliest.is_none_or(|(other, _)| at < other) => {
-                    *earliest = Some((at, place));
+                    *earliest = Some((at, node_index));
                 }
                 Taken::Empty => missing |= !input.feedback,
                 Taken::Next(_) | Taken::Over => {}
@@ -533,10 +533,10 @@ impl Runner {
         let first = [forth, back].into_iter().flatten().min();
         let granted = mem::take(&mut self.granted) || !patient;
         match (forth, first) {
-            (_, Some((_, place))) if granted => Taken::Next(place),
+            (_, Some((_, node_index))) if granted => Taken::Next(node_index),
             // What comes back waits until everything rests, so that it comes at the same moment in
             // every run.
-            (Some((_, place)), _) if !missing => Taken::Next(place),
+            (Some((_, node_index)), _) if !missing => Taken::Next(node_index),
             (_, Some((at, _))) => {
                 self.held = Some(at);
                 Taken::Empty
@@ -559,7 +559,7 @@ impl Runner {
         now: Timestamp,
         patient: bool,
         mut freed: impl FnMut(usize),
-        place: &mut Packet,
+        node_index: &mut Packet,
     ) -> Taken<usize> {
         let Self { join, inputs, epoch, granted, held, .. } = self;
         let Some(join) = join.as_deref_mut() else { return Taken::Empty };
@@ -607,7 +607,7 @@ impl Runner {
             let forced = mem::take(granted) || (!patient && is_full);
             match join.judge(&packet.header, now, since, forced, !patient) {
                 Verdict::Call => {
-                    *place = packet;
+                    *node_index = packet;
                     return Taken::Next(join.lead);
                 }
                 Verdict::Drop => {}
@@ -629,20 +629,20 @@ impl Runner {
     /// failed meanwhile.
     pub(crate) fn held(&self) -> Option<(Timestamp, usize)> {
         let takes = self.phase == Phase::Running && self.down.is_none() && self.outbox.is_empty();
-        self.held.filter(|_| takes).map(|at| (at, self.place))
+        self.held.filter(|_| takes).map(|at| (at, self.node_index))
     }
 
     /// The leading packet that waits for packets of later times.
     pub(crate) fn stuck(&self) -> Option<(Timestamp, usize)> {
         let join = self.join.as_ref().filter(|join| join.stuck)?;
-        join.waiting.front().map(|(packet, _)| (packet.header.at, self.place))
+        join.waiting.front().map(|(packet, _)| (packet.header.at, self.node_index))
     }
 
     /// What became of the packets of the stream at `edge` of the graph, if it is joined.
     pub(crate) fn join_counts(&self, edge: usize) -> Option<JoinCounts> {
         let join = self.join.as_ref()?;
-        let place = self.inputs.iter().position(|input| input.edge == edge)?;
-        let companion = join.companions.iter().find(|companion| companion.input == place);
+        let node_index = self.inputs.iter().position(|input| input.edge == edge)?;
+        let companion = join.companions.iter().find(|companion| companion.input == node_index);
         Some(companion.map_or(join.counts, |companion| companion.counts))
     }
 

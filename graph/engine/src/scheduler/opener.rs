@@ -19,9 +19,9 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    pub(crate) fn new(graph: &CheckedGraph, place: usize, cx: &OpenCx) -> Self {
-        let node = &graph.nodes[place];
-        let inputs = graph.edges.iter().filter(|edge| edge.to.0 == place);
+    pub(crate) fn new(graph: &CheckedGraph, node_index: usize, cx: &OpenCx) -> Self {
+        let node = &graph.nodes[node_index];
+        let inputs = graph.edges.iter().filter(|edge| edge.to.0 == node_index);
         let name = |id: PortId| Some(node.def.inputs.get(id.index())?.name.clone());
         let connected = inputs.filter_map(|edge| name(edge.to.1)).collect();
         let cx = OpenCx { name: node.name.clone(), connected, ..cx.clone() };

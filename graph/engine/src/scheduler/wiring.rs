@@ -40,13 +40,13 @@ use afferent_spec::{CheckedGraph, Edge, EdgePolicy, End, OnError};
 /// # Errors
 /// [`RunError::Open`] and [`RunError::OpenPanic`].
 pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynNode>>, RunError> {
-    (0..graph.nodes.len()).map(|place| Opener::new(graph, place, cx).open()).collect()
+    (0..graph.nodes.len()).map(|node_index| Opener::new(graph, node_index, cx).open()).collect()
 }
 
 /// The first edge that leads from or to a port that its node does not have.
 pub(crate) fn check_ports(graph: &CheckedGraph) -> Result<(), RunError> {
-    let has = |(place, port): (usize, PortId), kind: PortKind| {
-        let node = graph.nodes.get(place);
+    let has = |(node_index, port): (usize, PortId), kind: PortKind| {
+        let node = graph.nodes.get(node_index);
         node.is_some_and(|node| port.index() < node.def.ports(kind).len())
     };
     let (input, output) = (PortKind::Input, PortKind::Output);
@@ -65,7 +65,8 @@ pub(crate) fn interrupt(
 ) -> InterruptHandle {
     let cancelled: Vec<_> = graph.nodes.iter().map(|node| node.cancelled).collect();
     let groups = plan.groups.iter().zip(wakers);
-    let wakers = groups.filter(|(members, _)| members.iter().any(|place| cancelled[*place]));
+    let wakers =
+        groups.filter(|(members, _)| members.iter().any(|node_index| cancelled[*node_index]));
     let wakers = wakers.map(|(_, waker)| waker.clone()).collect();
     InterruptHandle::new(&cancelled, wakers, clock == ClockKind::Virtual)
 }
@@ -85,27 +86,27 @@ pub(crate) struct Wiring<'w> {
 /// Of each node: whether it joins streams, or passes on to one that does how far it has come.
 pub(crate) fn listens(graph: &CheckedGraph, plan: &Plan) -> Vec<bool> {
     let mut listens = vec![false; graph.nodes.len()];
-    for place in plan.order.iter().rev() {
-        let def = &graph.nodes[*place].def;
+    for node_index in plan.order.iter().rev() {
+        let def = &graph.nodes[*node_index].def;
         let in_step = |port: PortId| def.outputs.get(port.index()).is_some_and(|port| port.in_step);
-        let mut inputs = graph.edges.iter().filter(|edge| edge.to.0 == *place);
+        let mut inputs = graph.edges.iter().filter(|edge| edge.to.0 == *node_index);
         let joins = inputs.clone().any(|edge| edge.sync.is_some());
-        let mut outputs = graph.edges.iter().filter(|edge| edge.from.0 == *place);
+        let mut outputs = graph.edges.iter().filter(|edge| edge.from.0 == *node_index);
         let passes = inputs.nth(1).is_none()
             && outputs.any(|edge| in_step(edge.from.1) && listens[edge.to.0]);
-        listens[*place] = joins || passes;
+        listens[*node_index] = joins || passes;
     }
     listens
 }
 
 impl Wiring<'_> {
     /// How the node at `place` joins its inputs, which stand in the order of the edges.
-    fn join(&self, place: usize) -> Option<Join> {
+    fn join(&self, node_index: usize) -> Option<Join> {
         let graph = self.graph;
-        let inputs = graph.edges.iter().filter(|edge| edge.to.0 == place);
+        let inputs = graph.edges.iter().filter(|edge| edge.to.0 == node_index);
         let inputs: Vec<_> = inputs.collect();
         let lead = inputs.iter().position(|edge| edge.sync.is_none())?;
-        let port = |port: PortId| graph.nodes[place].def.inputs.get(port.index());
+        let port = |port: PortId| graph.nodes[node_index].def.inputs.get(port.index());
         let companions = inputs.iter().enumerate().filter_map(|(input, edge)| {
             let optional = port(edge.to.1).is_some_and(|port| port.optional);
             let limit = match self.options.clock {
@@ -148,14 +149,14 @@ impl Wiring<'_> {
     ) -> Vec<Vec<Runner>> {
         let graph = self.graph;
         let mut nodes: Vec<Option<_>> = nodes.into_iter().map(Some).collect();
-        let mut place_of = vec![(0, 0); graph.nodes.len()];
+        let mut index_of = vec![(0, 0); graph.nodes.len()];
         let mut groups = Vec::new();
         for (group, members) in self.plan.groups.iter().enumerate() {
             let mut runners = Vec::new();
-            for place in members {
-                let Some(node) = nodes[*place].take() else { continue };
-                place_of[*place] = (group, runners.len());
-                runners.push(self.runner(*place, node));
+            for node_index in members {
+                let Some(node) = nodes[*node_index].take() else { continue };
+                index_of[*node_index] = (group, runners.len());
+                runners.push(self.runner(*node_index, node));
             }
             groups.push(runners);
         }
@@ -165,7 +166,7 @@ impl Wiring<'_> {
         let (mut inlets, mut outlets) = (Vec::new(), Vec::new());
         for index in edges {
             let edge = &graph.edges[index];
-            let (from, to) = (place_of[edge.from.0], place_of[edge.to.0]);
+            let (from, to) = (index_of[edge.from.0], index_of[edge.to.0]);
             let (inlet, outlet) = self.edge(index, from, to, wakers);
             inlets.push((index, to, self.input(index, inlet)));
             outlets.push((from, edge.from.1, outlet));
@@ -242,12 +243,12 @@ impl Wiring<'_> {
         }
     }
 
-    fn runner(&self, place: usize, node: Box<dyn DynNode>) -> Runner {
+    fn runner(&self, node_index: usize, node: Box<dyn DynNode>) -> Runner {
         let graph = self.graph;
-        let checked = &graph.nodes[place];
+        let checked = &graph.nodes[node_index];
         let def = &checked.def;
         let tells = |port: PortId| {
-            let mut edges = graph.edges.iter().filter(|edge| edge.from == (place, port));
+            let mut edges = graph.edges.iter().filter(|edge| edge.from == (node_index, port));
             def.outputs.get(port.index()).is_some_and(|output| output.in_step)
                 && edges.any(|edge| self.listens[edge.to.0])
         };
@@ -255,16 +256,16 @@ impl Wiring<'_> {
             port: port.name.clone(),
             outlets: Vec::new(),
             timeline: Timeline::new(),
-            interrupts: graph.interrupt == Some((place, id)),
+            interrupts: graph.interrupt == Some((node_index, id)),
             tells: tells(id),
             last: None,
             marks: budget::marks(
                 &self.meters,
-                End { node: place, port: id, kind: PortKind::Output },
+                End { node: node_index, port: id, kind: PortKind::Output },
             ),
         };
         let pool = |(id, port): (PortId, &PortSpec)| {
-            let output = (place, id);
+            let output = (node_index, id);
             (port.name.clone(), Pool::new(pools::values(graph, output, &self.options.observers)))
         };
         let is_real = self.options.clock == ClockKind::Real;
@@ -272,15 +273,15 @@ impl Wiring<'_> {
         let tells_any = outputs().any(|(id, _)| tells(id));
         let is_watched = checked.cancelled
             || tells_any
-            || graph.interrupt.is_some_and(|(node, _)| node == place)
+            || graph.interrupt.is_some_and(|(node, _)| node == node_index)
             || matches!(checked.on_error, OnError::Degrade(_))
             || !self.options.observers.is_empty()
             || !self.meters.is_empty();
         Runner {
-            place,
+            node_index,
             name: checked.name.clone(),
             node: Some(node),
-            opener: Opener::new(graph, place, self.cx),
+            opener: Opener::new(graph, node_index, self.cx),
             on_error: checked.on_error,
             deadline_ns: checked.deadline.filter(|_| is_real).map_or(u64::MAX, |deadline| {
                 u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX)
@@ -290,9 +291,9 @@ impl Wiring<'_> {
             epoch: u32::from(checked.cancelled),
             is_source: def.is_source(),
             is_timed: def.is_source() || def.timed,
-            is_sink: !graph.edges.iter().any(|edge| edge.from.0 == place && !edge.feedback),
+            is_sink: !graph.edges.iter().any(|edge| edge.from.0 == node_index && !edge.feedback),
             inputs: Vec::new(),
-            join: self.join(place).map(Box::new),
+            join: self.join(node_index).map(Box::new),
             on_time_fault: checked.on_time_fault,
             rewinds: 0,
             is_watched,
@@ -314,7 +315,7 @@ impl Wiring<'_> {
                 origin: Header::default(),
                 outputs: outputs().map(pool).collect(),
                 joined: Vec::new(),
-                cancel: self.interrupt.flag(place).clone(),
+                cancel: self.interrupt.flag(node_index).clone(),
                 undeclared: AtomicU64::new(0),
             },
             stats: NodeStats::new(),

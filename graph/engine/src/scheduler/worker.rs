@@ -78,8 +78,8 @@ impl Group {
         spin: Option<Duration>,
     ) -> Self {
         let (mut ready, mut far) = (Ready::new(runners.len()), Ready::new(runners.len()));
-        for (place, runner) in runners.iter_mut().enumerate() {
-            ready.insert(place);
+        for (node_index, runner) in runners.iter_mut().enumerate() {
+            ready.insert(node_index);
             let mut outlets = runner.outputs.iter().flat_map(|output| &output.outlets);
             let sends_far = outlets.any(|outlet| matches!(outlet, Outlet::Far(_)));
             runner.sends_far = sends_far && runner.epoch == 0 && shared.clock.lockstep.is_none();
@@ -88,14 +88,15 @@ impl Group {
                 || sends_far
                 || runner.inputs.iter().any(|input| input.inlet.is_far() || input.limited)
             {
-                far.insert(place);
+                far.insert(node_index);
             }
         }
         let is_timed = |runner: &Runner| {
             let restarts = matches!(runner.on_error, OnError::Restart(_));
             runner.is_timed || runner.join.is_some() || restarts
         };
-        let timed = (0..runners.len()).filter(|place| is_timed(&runners[*place])).collect();
+        let timed =
+            (0..runners.len()).filter(|node_index| is_timed(&runners[*node_index])).collect();
         let receivers: Vec<_> = runners.iter().map(only_receiver).collect();
         // On the virtual clock there is nothing to gain.
         if shared.clock.lockstep.is_none() {
@@ -166,7 +167,7 @@ impl Group {
             }
             match self.ready.last() {
                 _ if self.is_cut() => return,
-                Some(place) => self.step(place),
+                Some(node_index) => self.step(node_index),
                 None if self.call_due() => {}
                 None => return,
             }
@@ -174,25 +175,25 @@ impl Group {
     }
 
     /// The next thing that the node at `place` has to do.
-    fn step(&mut self, place: usize) {
-        let runner = &mut self.runners[place];
+    fn step(&mut self, node_index: usize) {
+        let runner = &mut self.runners[node_index];
         if runner.is_behind(&self.shared) {
-            self.cancel(place);
+            self.cancel(node_index);
             return;
         }
         if !runner.outbox.is_empty() {
-            if !self.deliver(place) {
-                self.ready.remove(place);
+            if !self.deliver(node_index) {
+                self.ready.remove(node_index);
             }
             return;
         }
         if runner.has_news {
-            self.tell(place);
+            self.tell(node_index);
         }
-        let runner = &mut self.runners[place];
+        let runner = &mut self.runners[node_index];
         match runner.phase {
             // Until it is opened again, its inputs wait.
-            Phase::Running if runner.down.is_some() => self.ready.remove(place),
+            Phase::Running if runner.down.is_some() => self.ready.remove(node_index),
             Phase::Running => {
                 let now = self.watch.moment.now;
                 let patient = self.watch.is_virtual;
@@ -200,51 +201,51 @@ impl Group {
                 let mut packet = Packet::default();
                 match runner.take_input(now, patient, |sender| ready.insert(sender), &mut packet) {
                     Taken::Next(input) => {
-                        self.call(place, Call::Packet(input, &mut packet));
+                        self.call(node_index, Call::Packet(input, &mut packet));
                     }
                     // What waits belongs to an epoch that it has to hear of first.
                     Taken::Empty if runner.is_behind(&self.shared) => {}
                     Taken::Empty => {
-                        self.ready.remove(place);
-                        self.pass_bound(place);
+                        self.ready.remove(node_index);
+                        self.pass_bound(node_index);
                     }
                     // It waits for a time that it asked for.
-                    Taken::Over if runner.wake.is_some() => self.ready.remove(place),
+                    Taken::Over if runner.wake.is_some() => self.ready.remove(node_index),
                     Taken::Over => {
                         // Who joins does not wait for the end of what accompanies, and nobody for
                         // that of what comes back.
                         let open = |input: &Input| input.feedback;
                         if runner.join.is_some() || runner.inputs.iter().any(open) {
-                            self.close_inputs(place);
+                            self.close_inputs(node_index);
                         }
-                        self.call(place, Call::Finish);
-                        self.runners[place].phase = Phase::Finishing;
-                        self.ready.insert(place);
+                        self.call(node_index, Call::Finish);
+                        self.runners[node_index].phase = Phase::Finishing;
+                        self.ready.insert(node_index);
                     }
                 }
             }
-            Phase::Finishing => self.end(place),
-            Phase::Ended => self.ready.remove(place),
+            Phase::Finishing => self.end(node_index),
+            Phase::Ended => self.ready.remove(node_index),
         }
     }
 
     /// Calls the node at `place`, then those that its packets lead to at once.
-    fn call(&mut self, place: usize, call: Call<'_>) {
+    fn call(&mut self, node_index: usize, call: Call<'_>) {
         let last = matches!(call, Call::Finish);
-        let called = self.runners[place].call(&self.shared, &mut self.watch, call);
+        let called = self.runners[node_index].call(&self.shared, &mut self.watch, call);
         if let Err(failure) = called {
-            self.fail(place, *failure, last);
+            self.fail(node_index, *failure, last);
         }
-        self.hand_on(place);
+        self.hand_on(node_index);
     }
 
     /// Hands on what the node at `place` has just sent, from node to node: while it is one packet,
     /// and its only receiver is in this thread, has nothing else to do and can be called with it.
     /// The packet needs no queue and stays where its sender put it.
-    fn hand_on(&mut self, place: usize) {
-        let mut place = self.run_lane(place);
-        while let Some(receiver) = self.receivers[place] {
-            let runners = self.runners.get_disjoint_mut([place, receiver]);
+    fn hand_on(&mut self, node_index: usize) {
+        let mut node_index = self.run_lane(node_index);
+        while let Some(receiver) = self.receivers[node_index] {
+            let runners = self.runners.get_disjoint_mut([node_index, receiver]);
             let Ok([sender, runner]) = runners else { break };
             let Some((_, packet)) = sender.outbox.only() else { break };
             if sender.epoch != 0 || !runner.accepts() {
@@ -253,23 +254,23 @@ impl Group {
             let called = runner.call_with(&self.shared, &mut self.watch, 0, packet);
             sender.outbox.clear();
             if sender.has_more() {
-                self.ready.insert(place);
+                self.ready.insert(node_index);
             }
             if let Err(failure) = called {
                 self.fail(receiver, *failure, false);
             }
-            place = self.run_lane(receiver);
+            node_index = self.run_lane(receiver);
         }
-        if self.runners[place].has_more() {
-            self.ready.insert(place);
+        if self.runners[node_index].has_more() {
+            self.ready.insert(node_index);
         }
     }
 
     /// An interrupt has made the work of the node obsolete.
     #[cold]
-    fn cancel(&mut self, place: usize) {
-        let runner = &mut self.runners[place];
-        runner.epoch = self.shared.interrupt.answer(runner.place);
+    fn cancel(&mut self, node_index: usize) {
+        let runner = &mut self.runners[node_index];
+        runner.epoch = self.shared.interrupt.answer(runner.node_index);
         runner.context.origin.epoch = runner.epoch;
         runner.stats.interrupts += 1;
         // Its streams may begin anew, also in time: sound that was made ahead is not.
@@ -279,21 +280,21 @@ impl Group {
             output.last = None;
         }
         let epoch = runner.epoch;
-        self.discard_outbox(place, epoch, Queue::count_cancelled);
-        for input in &mut self.runners[place].inputs {
+        self.discard_outbox(node_index, epoch, Queue::count_cancelled);
+        for input in &mut self.runners[node_index].inputs {
             if let Some(sender) = input.inlet.purge(epoch) {
                 self.ready.insert(sender);
             }
         }
-        if let Some(join) = &mut self.runners[place].join {
+        if let Some(join) = &mut self.runners[node_index].join {
             join.clear();
         }
-        let runner = &mut self.runners[place];
+        let runner = &mut self.runners[node_index];
         if runner.phase == Phase::Running {
             runner.wake = None;
-            self.call(place, Call::Cancel);
+            self.call(node_index, Call::Cancel);
         }
-        self.ready.insert(place);
+        self.ready.insert(node_index);
     }
 
     /// Calls the node that has been due for longest, or opens one again; whether anything changed.
@@ -305,20 +306,20 @@ impl Group {
             self.shared.stop.stop();
         }
         let completes = self.waker.completes();
-        let due = |&place: &usize| {
-            let runner = &self.runners[place];
+        let due = |&node_index: &usize| {
+            let runner = &self.runners[node_index];
             let due = runner.due(now)?;
             // A source that is to end does not wait for its time.
             Some((
                 if completes && runner.is_source { now.min(due) } else { due },
                 runner.turn,
-                place,
+                node_index,
             ))
         };
         let next = self.timed.iter().filter_map(due).min();
         self.due = next.map(|(due, ..)| due);
-        let Some((due, _, place)) = next else { return false };
-        let runner = &mut self.runners[place];
+        let Some((due, _, node_index)) = next else { return false };
+        let runner = &mut self.runners[node_index];
         // What a node still has to say is let out.
         let has_more = !runner.is_source && runner.resume == Resume::Now;
         let is_over = self.waker.stops() || (completes && runner.is_source);
@@ -329,22 +330,22 @@ impl Group {
                 runner.granted = true;
             }
             if runner.down.take().is_some() {
-                self.give_up(place);
+                self.give_up(node_index);
             }
-            self.ready.insert(place);
+            self.ready.insert(node_index);
             return true;
         }
         if due > now {
             return false;
         }
         if runner.down.is_some() {
-            self.reopen(place);
+            self.reopen(node_index);
             return true;
         }
         if let Some(join) = runner.join.as_mut().filter(|join| join.due == Some(due)) {
             // The wait of its leading packet is over.
             join.due = None;
-            self.ready.insert(place);
+            self.ready.insert(node_index);
             return true;
         }
         self.turns += 1;
@@ -352,13 +353,13 @@ impl Group {
         if runner.resume == Resume::Done {
             runner.wake = None;
         }
-        self.call(place, Call::Due);
+        self.call(node_index, Call::Due);
         true
     }
 
     /// Hands the first packet of the outbox to the edges of its output; whether all had room.
-    fn deliver(&mut self, place: usize) -> bool {
-        let runner = &mut self.runners[place];
+    fn deliver(&mut self, node_index: usize) -> bool {
+        let runner = &mut self.runners[node_index];
         let Some((output, packet)) = runner.outbox.pop() else { return true };
         let outlets = runner.outputs[output].outlets.len();
         let mut packet = Some(packet);
@@ -367,19 +368,25 @@ impl Group {
             let last = outlet + 1 == outlets;
             let offered = if last { packet.take() } else { packet.as_ref().map(Packet::share) };
             let Some(mut offered) = offered else { break };
-            if !self.offer(place, output, outlet, &mut offered) {
-                let runner = &mut self.runners[place];
+            if !self.offer(node_index, output, outlet, &mut offered) {
+                let runner = &mut self.runners[node_index];
                 runner.outbox.put_back(output, packet.unwrap_or(offered));
                 runner.taken_by = outlet;
                 return false;
             }
         }
-        self.runners[place].taken_by = 0;
+        self.runners[node_index].taken_by = 0;
         true
     }
 
-    fn offer(&mut self, place: usize, output: usize, outlet: usize, packet: &mut Packet) -> bool {
-        match &self.runners[place].outputs[output].outlets[outlet] {
+    fn offer(
+        &mut self,
+        node_index: usize,
+        output: usize,
+        outlet: usize,
+        packet: &mut Packet,
+    ) -> bool {
+        match &self.runners[node_index].outputs[output].outlets[outlet] {
             Outlet::Far(edge) => edge.offer(packet),
             &Outlet::Near { receiver, input } => {
                 let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet
@@ -397,8 +404,8 @@ impl Group {
 
     /// Does about `failure` what the policy of the node says. What it has sent is still delivered.
     #[cold]
-    fn fail(&mut self, place: usize, mut failure: Failure, last: bool) {
-        let runner = &mut self.runners[place];
+    fn fail(&mut self, node_index: usize, mut failure: Failure, last: bool) {
+        let runner = &mut self.runners[node_index];
         failure.handled = runner.handle(self.watch.moment.now, last);
         let handled = failure.handled;
         self.shared.fail(failure);
@@ -409,18 +416,18 @@ impl Group {
                 // A node that panics while it closes is gone all the same.
                 drop(catch_unwind(AssertUnwindSafe(|| drop(node))));
             }
-            Handled::Stopped => self.give_up(place),
+            Handled::Stopped => self.give_up(node_index),
         }
     }
 
     /// Opens a node that is down.
     #[cold]
-    fn reopen(&mut self, place: usize) {
-        let runner = &mut self.runners[place];
+    fn reopen(&mut self, node_index: usize) {
+        let runner = &mut self.runners[node_index];
         runner.down = None;
         let opened = runner.opener.open();
         self.watch.read(&self.shared.clock);
-        self.ready.insert(place);
+        self.ready.insert(node_index);
         match opened {
             Ok(node) => {
                 runner.node = Some(node);
@@ -436,47 +443,47 @@ impl Group {
                 runner.stats.errors += 1;
                 runner.stats.last_error = Some(message.clone());
                 let (node, handled) = (runner.name.clone(), Handled::Stopped);
-                self.fail(place, Failure { node, kind, message, handled }, false);
+                self.fail(node_index, Failure { node, kind, message, handled }, false);
             }
         }
     }
 
     /// The node is not called again.
-    fn give_up(&mut self, place: usize) {
-        self.runners[place].phase = Phase::Finishing;
-        self.close_inputs(place);
+    fn give_up(&mut self, node_index: usize) {
+        self.runners[node_index].phase = Phase::Finishing;
+        self.close_inputs(node_index);
     }
 
     /// Tells who joins the streams of a node how far it has come.
-    fn tell(&mut self, place: usize) {
-        let bound = self.runners[place].bound;
-        self.runners[place].has_news = false;
-        for output in 0..self.runners[place].outputs.len() {
-            if self.runners[place].outputs[output].tells {
-                for outlet in 0..self.runners[place].outputs[output].outlets.len() {
-                    self.at_outlet(place, output, outlet, |queue| queue.advance(bound));
+    fn tell(&mut self, node_index: usize) {
+        let bound = self.runners[node_index].bound;
+        self.runners[node_index].has_news = false;
+        for output in 0..self.runners[node_index].outputs.len() {
+            if self.runners[node_index].outputs[output].tells {
+                for outlet in 0..self.runners[node_index].outputs[output].outlets.len() {
+                    self.at_outlet(node_index, output, outlet, |queue| queue.advance(bound));
                 }
             }
         }
     }
 
     /// A node in step that has nothing to do is as far as who sends to it.
-    fn pass_bound(&mut self, place: usize) {
-        let runner = &mut self.runners[place];
+    fn pass_bound(&mut self, node_index: usize) {
+        let runner = &mut self.runners[node_index];
         if let ([input], true) = (runner.inputs.as_slice(), runner.tells) {
             let Some(bound) = input.inlet.outlook() else { return };
             runner.advance(bound);
             if runner.has_news {
-                self.tell(place);
+                self.tell(node_index);
             }
         }
     }
 
-    fn close_inputs(&mut self, place: usize) {
-        if let Some(join) = &mut self.runners[place].join {
+    fn close_inputs(&mut self, node_index: usize) {
+        if let Some(join) = &mut self.runners[node_index].join {
             join.clear();
         }
-        for input in &mut self.runners[place].inputs {
+        for input in &mut self.runners[node_index].inputs {
             if let Some(sender) = input.inlet.close() {
                 self.ready.insert(sender);
             }
@@ -485,12 +492,12 @@ impl Group {
 
     /// Ends the streams that the node sends.
     #[cold]
-    fn end(&mut self, place: usize) {
-        self.runners[place].phase = Phase::Ended;
-        let is_sink = self.runners[place].is_sink;
-        for output in 0..self.runners[place].outputs.len() {
-            for outlet in 0..self.runners[place].outputs[output].outlets.len() {
-                self.at_outlet(place, output, outlet, Queue::end);
+    fn end(&mut self, node_index: usize) {
+        self.runners[node_index].phase = Phase::Ended;
+        let is_sink = self.runners[node_index].is_sink;
+        for output in 0..self.runners[node_index].outputs.len() {
+            for outlet in 0..self.runners[node_index].outputs[output].outlets.len() {
+                self.at_outlet(node_index, output, outlet, Queue::end);
             }
         }
         if is_sink {
@@ -500,12 +507,12 @@ impl Group {
 
     fn at_outlet(
         &mut self,
-        place: usize,
+        node_index: usize,
         output: usize,
         outlet: usize,
         change: impl FnOnce(&mut Queue),
     ) {
-        match &self.runners[place].outputs[output].outlets[outlet] {
+        match &self.runners[node_index].outputs[output].outlets[outlet] {
             Outlet::Far(edge) => edge.send(change),
             &Outlet::Near { receiver, input } => {
                 if let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet {
@@ -519,32 +526,32 @@ impl Group {
     /// Ends every node now: what is under way is dropped and counted.
     #[cold]
     fn cut(&mut self) {
-        for place in 0..self.runners.len() {
-            if self.runners[place].phase == Phase::Ended {
+        for node_index in 0..self.runners.len() {
+            if self.runners[node_index].phase == Phase::Ended {
                 continue;
             }
             self.shared.cut.store(true, Ordering::Relaxed);
-            self.discard_outbox(place, u32::MAX, Queue::count_unsent);
-            self.close_inputs(place);
-            if self.runners[place].phase == Phase::Running {
-                self.call(place, Call::Finish);
-                self.discard_outbox(place, u32::MAX, Queue::count_unsent);
+            self.discard_outbox(node_index, u32::MAX, Queue::count_unsent);
+            self.close_inputs(node_index);
+            if self.runners[node_index].phase == Phase::Running {
+                self.call(node_index, Call::Finish);
+                self.discard_outbox(node_index, u32::MAX, Queue::count_unsent);
             }
-            self.end(place);
+            self.end(node_index);
         }
     }
 
     /// Drops what waits in the outbox and belongs to an epoch before `epoch`.
-    fn discard_outbox(&mut self, place: usize, epoch: u32, count: fn(&mut Queue)) {
+    fn discard_outbox(&mut self, node_index: usize, epoch: u32, count: fn(&mut Queue)) {
         // Packets stand in the order of their calls, so those of earlier epochs go first.
-        while let Some((output, packet)) = self.runners[place].outbox.pop() {
+        while let Some((output, packet)) = self.runners[node_index].outbox.pop() {
             if packet.header.epoch >= epoch {
-                self.runners[place].outbox.put_back(output, packet);
+                self.runners[node_index].outbox.put_back(output, packet);
                 return;
             }
-            let first = std::mem::take(&mut self.runners[place].taken_by);
-            for outlet in first..self.runners[place].outputs[output].outlets.len() {
-                self.at_outlet(place, output, outlet, count);
+            let first = std::mem::take(&mut self.runners[node_index].taken_by);
+            for outlet in first..self.runners[node_index].outputs[output].outlets.len() {
+                self.at_outlet(node_index, output, outlet, count);
             }
         }
     }
@@ -560,10 +567,10 @@ impl Group {
             let stuck = self.runners.iter().filter_map(Runner::stuck).min();
             let sleep = Sleep { due, held, stuck };
             let granted = lockstep.sleep(self.watch.thread, sleep, left);
-            let granted = self.runners.iter().position(|runner| Some(runner.place) == granted);
-            if let Some(place) = granted {
-                self.runners[place].granted = true;
-                self.ready.insert(place);
+            let granted = self.runners.iter().position(|runner| Some(runner.node_index) == granted);
+            if let Some(node_index) = granted {
+                self.runners[node_index].granted = true;
+                self.ready.insert(node_index);
             }
         } else {
             let end = self.shared.end.filter(|_| deadline.is_none());

@@ -92,14 +92,14 @@ impl InterruptHandle {
     }
 
     /// Whether the present call of the node at `place` is obsolete.
-    pub(crate) fn flag(&self, place: usize) -> &Arc<Flag> {
-        &self.0.cancelled[place].1
+    pub(crate) fn flag(&self, node_index: usize) -> &Arc<Flag> {
+        &self.0.cancelled[node_index].1
     }
 
     /// The present epoch, of which the node at `place` has now heard.
-    pub(crate) fn answer(&self, place: usize) -> u32 {
+    pub(crate) fn answer(&self, node_index: usize) -> u32 {
         let _change = self.0.change.lock().unwrap_or_else(PoisonError::into_inner);
-        self.flag(place).store(false, Ordering::Release);
+        self.flag(node_index).store(false, Ordering::Release);
         self.epoch()
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         let waker = Arc::new(Waker::default());
         let interrupt = InterruptHandle::new(&[false, true], vec![waker.clone()], false);
         interrupt.interrupt();
-        let flags = [0, 1].map(|place| interrupt.flag(place).load(Ordering::Relaxed));
+        let flags = [0, 1].map(|node_index| interrupt.flag(node_index).load(Ordering::Relaxed));
         assert_eq!((flags, waker.rings()), ([false, true], true));
         assert_eq!(interrupt.answer(1), 2);
         assert!(!interrupt.flag(1).load(Ordering::Relaxed));

@@ -51,52 +51,52 @@ impl Reading<'_> {
             .into_iter()
             .filter_map(|key| Some((key, node.get(key)?)))
             .collect();
-        let (goal, place) = match others.as_slice() {
+        let (goal, location) = match others.as_slice() {
             [("event", _)] => {
-                let (goal, place) = self.count(node)?;
+                let (goal, location) = self.count(node)?;
                 if matches!(goal, Goal::Count { most: None, .. }) {
                     within = within.or(Some(WITHIN));
                 }
-                (goal, place)
+                (goal, location)
             }
             [("order", list)] => {
                 within = within.or(Some(WITHIN));
-                (self.order(list)?, &list.place)
+                (self.order(list)?, &list.location)
             }
-            [(_, budget)] => (self.budget(budget)?, &budget.place),
+            [(_, budget)] => (self.budget(budget)?, &budget.location),
             [] => {
                 if !meant.iter().any(|key| ["event", "order", "budget"].contains(key)) {
                     let message = format!("{what} has no \"event\", \"order\" or \"budget\"");
-                    self.reader.error(&node.place, message);
+                    self.reader.error(&node.location, message);
                 }
                 return None;
             }
             [_, (key, second), ..] => {
                 let message =
                     format!("\"{key}\" is another expectation: give it an item of its own");
-                self.reader.error(&second.place, message);
+                self.reader.error(&second.location, message);
                 return None;
             }
         };
         for key in ["where", "time", "absent", "count"] {
             if let Some(value) = node.get(key).filter(|_| node.get("event").is_none()) {
-                self.reader.error(&value.place, format!("\"{key}\" belongs to an \"event\""));
+                self.reader.error(&value.location, format!("\"{key}\" belongs to an \"event\""));
             }
         }
-        Some(Check { place: place.clone(), turn, goal, after, delay, within })
+        Some(Check { location: location.clone(), turn, goal, after, delay, within })
     }
 
     /// How often an event happens.
-    fn count<'n>(&mut self, node: &'n Node) -> Option<(Goal, &'n afferent_spec::Place)> {
+    fn count<'n>(&mut self, node: &'n Node) -> Option<(Goal, &'n afferent_spec::Location)> {
         let pattern = self.pattern(node)?;
-        let place = &node.get("event")?.place;
+        let location = &node.get("event")?.location;
         let absent = match node.get("absent") {
             Some(absent) => self.reader.flag(absent, "\"absent\"")?,
             None => false,
         };
         let (least, most) = match node.get("count") {
             Some(count) if absent => {
-                self.reader.error(&count.place, "what is \"absent\" has no \"count\"");
+                self.reader.error(&count.location, "what is \"absent\" has no \"count\"");
                 return None;
             }
             Some(count) if count.as_map().is_some() => {
@@ -115,7 +115,7 @@ impl Reading<'_> {
             None if absent => (0, Some(0)),
             None => (1, None),
         };
-        Some((Goal::Count { pattern, least, most }, place))
+        Some((Goal::Count { pattern, least, most }, location))
     }
 
     fn order(&mut self, node: &Node) -> Option<Goal> {
@@ -131,7 +131,7 @@ impl Reading<'_> {
             patterns.push(self.event(item, "an event of \"order\"")?);
         }
         if patterns.len() < 2 {
-            self.reader.error(&node.place, "\"order\" needs two events or more");
+            self.reader.error(&node.location, "\"order\" needs two events or more");
         }
         Some(Goal::Order(patterns))
     }
@@ -145,12 +145,13 @@ impl Reading<'_> {
             self.reader.duration(value, &format!("\"{key}\" of {what}"))
         });
         if !LIMITS.iter().any(|key| node.get(key).is_some() || meant.contains(key)) {
-            self.reader.error(&node.place, format!("{what} has no limit: {}", LIMITS.join(", ")));
+            self.reader
+                .error(&node.location, format!("{what} has no limit: {}", LIMITS.join(", ")));
         }
         let mut end = |key: &str| match node.get(key) {
             Some(value) => self.event(value, &format!("\"{key}\" of {what}")),
             None => {
-                self.reader.error(&node.place, format!("{what} has no \"{key}\""));
+                self.reader.error(&node.location, format!("{what} has no \"{key}\""));
                 None
             }
         };
@@ -173,7 +174,7 @@ impl Reading<'_> {
     /// The events that `event` and `where` of `node` mean.
     fn pattern(&mut self, node: &Node) -> Option<usize> {
         let Some(event) = node.get("event") else {
-            self.reader.error(&node.place, "\"event\" is missing: a node and its output");
+            self.reader.error(&node.location, "\"event\" is missing: a node and its output");
             return None;
         };
         let output = self.output(event, "\"event\"")?;
@@ -183,7 +184,7 @@ impl Reading<'_> {
                 "own" => true,
                 text => {
                     let message = format!("\"time\" must be sent or own, not \"{text}\"");
-                    self.reader.error(&time.place, message);
+                    self.reader.error(&time.location, message);
                     return None;
                 }
             },
@@ -200,7 +201,7 @@ impl Reading<'_> {
                     test.unwrap_or_else(|| (key.text.clone(), Some(Test::Is(text.to_owned()))));
                 let Some(test) = test else {
                     let message = format!("\"{}\" must be a number, not \"{text}\"", key.text);
-                    self.reader.error(&value.place, message);
+                    self.reader.error(&value.location, message);
                     return None;
                 };
                 conditions.push(Condition { field, test });
@@ -233,7 +234,7 @@ impl Reading<'_> {
                 _ => {
                     let message = format!("\"after: {text}\" is no moment that is known here");
                     let help = "write start, begin or end (of this turn), {begin: TURN}, {end: TURN} or {event: NODE.PORT}";
-                    self.fault(&node.place, message, help);
+                    self.fault(&node.location, message, help);
                     None
                 }
             };
@@ -250,7 +251,7 @@ impl Reading<'_> {
             let names: Vec<_> = self.names.keys().cloned().collect();
             let message = format!("there is no turn \"{name}\"");
             let names = names.iter().map(String::as_str);
-            self.reader.unknown(&value.place, message, name, names, "the turns with a \"name\"");
+            self.reader.unknown(&value.location, message, name, names, "the turns with a \"name\"");
             return None;
         }
         if node.get("event").is_none() {
@@ -258,7 +259,8 @@ impl Reading<'_> {
                 return Some(own);
             }
             if meant.is_empty() {
-                self.reader.error(&node.place, "\"after\" has no \"event\", \"begin\" or \"end\"");
+                self.reader
+                    .error(&node.location, "\"after\" has no \"event\", \"begin\" or \"end\"");
             }
             return None;
         }

@@ -15,10 +15,10 @@ fn read(body: &str) -> Result<Vec<Case>, Diagnostics> {
 fn faults(body: &str) -> Vec<String> {
     let Err(faults) = read(body) else { panic!("it was accepted: {body}") };
     let text = |fault: &Diagnostic| {
-        let place = fault.place.as_ref().unwrap();
+        let location = fault.location.as_ref().unwrap();
         let help = fault.help.as_ref().map(|help| format!(" | {help}")).unwrap_or_default();
-        let line = place.line().saturating_sub(HEAD.lines().count());
-        format!("{line}:{} {}{help}", place.column(), fault.message)
+        let line = location.line().saturating_sub(HEAD.lines().count());
+        format!("{line}:{} {}{help}", location.column(), fault.message)
     };
     faults.iter().map(text).collect()
 }

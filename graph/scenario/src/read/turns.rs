@@ -45,7 +45,7 @@ impl Reading<'_> {
             let Some(node) = item.get("name") else { continue };
             let Some(name) = self.reader.text(node, "\"name\" of a turn") else { continue };
             if self.names.insert(name.to_owned(), number).is_some() {
-                self.reader.error(&node.place, format!("there are two turns \"{name}\""));
+                self.reader.error(&node.location, format!("there are two turns \"{name}\""));
             }
         }
         for (number, item) in items.iter().enumerate() {
@@ -69,13 +69,13 @@ impl Reading<'_> {
                 if !meant.iter().any(|key| ACTS.contains(key)) {
                     let acts = ACTS.join(", ");
                     let message = format!("{what} does not say what the user does: one of {acts}");
-                    self.reader.error(&node.place, message);
+                    self.reader.error(&node.location, message);
                 }
                 return None;
             }
             [_, (second, _), ..] => {
                 let message = format!("{what} does two things: make two turns of it");
-                self.reader.error(&second.place, message);
+                self.reader.error(&second.location, message);
                 return None;
             }
         };
@@ -88,7 +88,7 @@ impl Reading<'_> {
             let meaning = meanings.iter().find(|(keys, _)| keys.contains(&shaping.text.as_str()));
             if meaning.is_some_and(|(_, acts)| !acts.contains(&key)) {
                 let message = format!("\"{}\" means nothing for \"{key}\"", shaping.text);
-                self.reader.error(&shaping.place, message);
+                self.reader.error(&shaping.location, message);
             }
         }
         let act = match key {
@@ -101,7 +101,8 @@ impl Reading<'_> {
             "silence" => Act::Silence(self.reader.span(value, "\"silence\"")?),
             _ => {
                 if !self.reader.flag(value, "\"interrupt\"")? {
-                    self.reader.error(&value.place, "\"interrupt\" is written \"interrupt: true\"");
+                    self.reader
+                        .error(&value.location, "\"interrupt\" is written \"interrupt: true\"");
                 }
                 Act::Interrupt
             }
@@ -111,7 +112,7 @@ impl Reading<'_> {
             Value::Scalar { text, .. } => Some(text.clone()),
             _ => None,
         });
-        Some(Turn { name, place: value.place.clone(), act, when })
+        Some(Turn { name, location: value.location.clone(), act, when })
     }
 
     fn speech(&mut self, node: &Node, text: &Node) -> Option<Speech> {
@@ -141,7 +142,7 @@ impl Reading<'_> {
             let map = self.reader.map(noise, "\"noise\"", "\"snr\"")?;
             self.reader.keys(map, &["snr"], "\"noise\"");
             let Some(snr) = noise.get("snr") else {
-                self.reader.error(&noise.place, "\"noise\" has no \"snr\"");
+                self.reader.error(&noise.location, "\"noise\" has no \"snr\"");
                 return None;
             };
             shape.snr_db = Some(self.decibels(snr, "\"snr\" of \"noise\"", -20.0..=90.0)?);
@@ -167,13 +168,13 @@ impl Reading<'_> {
             for (key, value) in payload {
                 let text = self.reader.text(value, &format!("field \"{}\"", key.text));
                 let Some(text) = text else { continue };
-                fields.push((key.text.clone(), text.to_owned(), value.place.clone()));
+                fields.push((key.text.clone(), text.to_owned(), value.location.clone()));
             }
         }
         let Some(to) = node.get("to") else {
             if !meant.contains(&"to") {
                 self.fault(
-                    &node.place,
+                    &node.location,
                     "\"send\" does not say where \"to\"",
                     "write a node and its port: \"to: asr.transcript\"",
                 );
@@ -196,7 +197,7 @@ impl Reading<'_> {
             (None, None) => Some(When::After(before, GAP)),
             (Some(_), Some(after)) => {
                 let message = "a turn begins \"at\" a time or \"after\" something, not both";
-                self.reader.error(&after.place, message);
+                self.reader.error(&after.location, message);
                 None
             }
             (None, Some(after)) if after.as_map().is_some() => {

@@ -21,7 +21,7 @@ impl Reading<'_> {
             _ => {
                 let (least, most) = (range.start(), range.end());
                 let message = format!("{what} must be {least} to {most} dB, not \"{text}\"");
-                self.reader.error(&node.place, message);
+                self.reader.error(&node.location, message);
                 None
             }
         }
@@ -40,7 +40,7 @@ impl Reading<'_> {
             _ => {
                 let (least, most) = (range.start(), range.end());
                 let message = format!("{what} must be {least} to {most}, not \"{text}\"");
-                self.reader.error(&node.place, message);
+                self.reader.error(&node.location, message);
                 None
             }
         }

@@ -27,7 +27,7 @@ pub(super) fn combinations(reader: &mut Reader, vary: Option<&Node>) -> Vec<Map>
             known
         };
         if all.len().saturating_mul(values.len()) > MAX_VALUES {
-            reader.error(&key.place, format!("\"vary\" gives more than {MAX_VALUES} cases"));
+            reader.error(&key.location, format!("\"vary\" gives more than {MAX_VALUES} cases"));
             return Vec::new();
         }
         all = all.iter().flat_map(|known| values.iter().map(|value| with(known, value))).collect();
@@ -40,7 +40,7 @@ fn values(reader: &mut Reader, key: &Key, list: &Node) -> Vec<Node> {
     match &list.value {
         Value::Seq(items) => {
             if items.is_empty() {
-                reader.error(&list.place, format!("{what} has no values"));
+                reader.error(&list.location, format!("{what} has no values"));
             }
             let scalar = |item: &&Node| matches!(item.value, Value::Scalar { .. });
             for item in items.iter().filter(|item| !scalar(item)) {
@@ -62,7 +62,7 @@ fn steps(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Node>> {
     reader.keys(map, &["from", "to", "step"], what);
     let mut part = |key: &str| {
         let Some(value) = node.get(key) else {
-            reader.error(&node.place, format!("{what} has no \"{key}\""));
+            reader.error(&node.location, format!("{what} has no \"{key}\""));
             return None;
         };
         let text = reader.text(value, &format!("\"{key}\" of {what}"))?.trim();
@@ -70,25 +70,28 @@ fn steps(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Node>> {
         match text[..text.len() - unit.len()].parse::<f64>() {
             Ok(number) if number.is_finite() => Some((number, unit.trim().to_owned())),
             _ => {
-                reader.error(&value.place, format!("\"{key}\" of {what} is no number: \"{text}\""));
+                reader.error(
+                    &value.location,
+                    format!("\"{key}\" of {what} is no number: \"{text}\""),
+                );
                 None
             }
         }
     };
     let ((from, unit), (to, last), (step, width)) = (part("from")?, part("to")?, part("step")?);
     if unit != last || unit != width {
-        reader.error(&node.place, format!("{what} has several units: write all in one"));
+        reader.error(&node.location, format!("{what} has several units: write all in one"));
         return None;
     }
     let count = ((to - from) / step + 1e-9).floor();
     if !(0.0..MAX_VALUES as f64).contains(&count) {
         let message = format!("{what} has no values, or more than {MAX_VALUES}");
-        reader.error(&node.place, message);
+        reader.error(&node.location, message);
         return None;
     }
     // Bounded above, and whole.
     let numbers = (0..=count as usize).map(|n| from + step * n as f64);
     let rounded = numbers.map(|number| (number * 1e6).round() / 1e6);
     let text = |number: f64| Value::Scalar { text: format!("{number}{unit}"), quoted: false };
-    Some(rounded.map(|number| Node::leaf(node.place.clone(), text(number))).collect())
+    Some(rounded.map(|number| Node::leaf(node.location.clone(), text(number))).collect())
 }

@@ -14,14 +14,14 @@ impl Checker<'_> {
         if all_known && cycles.is_empty() && !self.defs.iter().flatten().any(|def| def.is_source())
         {
             let message = "the graph has no source: none of its nodes makes packets of its own";
-            self.error(self.places.nodes_key.as_ref(), message.to_owned(), None);
+            self.error(self.locations.nodes_key.as_ref(), message.to_owned(), None);
         }
         self.idle_nodes();
         for (node, spec) in self.graph.nodes.iter().enumerate() {
             if !spec.inputs.is_empty() && spec.inputs.iter().all(|input| input.feedback) {
                 let message = format!("node \"{}\" has no input but \"feedback\"", spec.name);
                 let help = "nothing would tell it that the graph ends: leave out one \"feedback\"";
-                self.error(self.name_place(node), message, Some(help.to_owned()));
+                self.error(self.name_location(node), message, Some(help.to_owned()));
             }
         }
     }
@@ -37,27 +37,27 @@ impl Checker<'_> {
         let mut visited = vec![false; followers.len()];
         // The path that is being followed, each node with the number of its next follower.
         let mut path: Vec<(usize, usize)> = Vec::new();
-        let mut place_in_path = vec![None; followers.len()];
+        let mut location_in_path = vec![None; followers.len()];
         for start in 0..followers.len() {
             if !std::mem::replace(&mut visited[start], true) {
-                place_in_path[start] = Some(0);
+                location_in_path[start] = Some(0);
                 path.push((start, 0));
             }
             while let Some((node, next)) = path.last_mut() {
                 let Some(&follower) = followers[*node].get(*next) else {
-                    place_in_path[*node] = None;
+                    location_in_path[*node] = None;
                     path.pop();
                     continue;
                 };
                 *next += 1;
-                if let Some(first) = place_in_path[follower] {
+                if let Some(first) = location_in_path[follower] {
                     let cycle: Vec<_> = path[first..].iter().map(|(node, _)| *node).collect();
                     if !cycle.iter().any(|node| in_cycle.contains(node)) {
                         in_cycle.extend(&cycle);
                         cycles.push(cycle);
                     }
                 } else if !std::mem::replace(&mut visited[follower], true) {
-                    place_in_path[follower] = Some(path.len());
+                    location_in_path[follower] = Some(path.len());
                     path.push((follower, 0));
                 }
             }
@@ -74,10 +74,10 @@ impl Checker<'_> {
         let names = cycle.iter().chain([first]).map(|node| self.graph.nodes[*node].name.as_str());
         let message = format!("the graph has a cycle: {}", names.collect::<Vec<_>>().join(" → "));
         let closing = self.links.iter().find(|(from, to, _)| (from, to) == (last, first));
-        let place = closing.and_then(|(_, _, place)| place.clone());
+        let location = closing.and_then(|(_, _, location)| location.clone());
         let help = "packets flow one way; a stream that leads back is written \
                     {from: node.port, feedback: true}";
-        self.error(place.as_ref(), message, Some(help.to_owned()));
+        self.error(location.as_ref(), message, Some(help.to_owned()));
     }
 
     /// Warns of nodes that receive nothing, and of those whose outputs lead nowhere; not while
@@ -89,10 +89,10 @@ impl Checker<'_> {
         for (node, def) in self.defs.iter().enumerate() {
             let Some(def) = def else { continue };
             let name = &self.graph.nodes[node].name;
-            let place = self.name_place(node);
+            let location = self.name_location(node);
             if !def.is_source() && !self.fed.contains(&node) {
                 let message = format!("node \"{name}\" receives nothing: no input is connected");
-                self.faults.push(Diagnostic::warning(place, message));
+                self.faults.push(Diagnostic::warning(location, message));
             }
             let of_use = def
                 .outputs
@@ -104,7 +104,7 @@ impl Checker<'_> {
                 let outputs = outputs.collect::<Vec<_>>().join(", ");
                 let message =
                     format!("node \"{name}\" works for nothing: nobody receives {outputs}");
-                self.faults.push(Diagnostic::warning(place, message));
+                self.faults.push(Diagnostic::warning(location, message));
             }
         }
     }

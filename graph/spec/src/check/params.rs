@@ -6,7 +6,7 @@ use afferent_graph::{
     NodeDef, NodeError, OpenCx, ParamError, ParamKind, ParamSpec, ParamValue, ParamValues,
 };
 
-use crate::{Place, check::Checker, suggest};
+use crate::{Location, check::Checker, suggest};
 
 impl<'a> Checker<'a> {
     /// The settings of `node` with paths resolved; the node's own check runs when they are sound.
@@ -25,7 +25,7 @@ impl<'a> Checker<'a> {
                 None => meant.extend(self.unknown_param(node, def, name)),
             }
         }
-        let reported = self.node_places(node).map(|places| &places.reported);
+        let reported = self.node_locations(node).map(|locations| &locations.reported);
         for param in &def.params {
             if values.contains_key(&*param.name) {
                 continue;
@@ -36,7 +36,7 @@ impl<'a> Checker<'a> {
                 || self.graph.nodes[node].params.contains_key(&*param.name);
             match &param.default {
                 Some(path) if param.kind == ParamKind::Path => {
-                    let folder = self.folder(self.name_place(node));
+                    let folder = self.folder(self.name_location(node));
                     let path = ParamValue::Path(folder.join(&**path));
                     values.insert(param.name.to_string(), path);
                 }
@@ -58,7 +58,7 @@ impl<'a> Checker<'a> {
     fn param(&mut self, node: usize, param: &ParamSpec, value: &ParamValue) -> Option<ParamValue> {
         let error = match param.accept(value) {
             Ok(ParamValue::Path(path)) => {
-                let folder = self.folder(self.value_place(node, &param.name));
+                let folder = self.folder(self.value_location(node, &param.name));
                 return Some(ParamValue::Path(folder.join(path)));
             }
             Ok(value) => return Some(value),
@@ -72,13 +72,13 @@ impl<'a> Checker<'a> {
             _ => None,
         };
         let message = format!("{}: {error}", self.param_words(node, &param.name));
-        self.error(self.value_place(node, &param.name), message, help);
+        self.error(self.value_location(node, &param.name), message, help);
         None
     }
 
     /// The folder of the file in which `place` lies.
-    fn folder(&self, place: Option<&'a Place>) -> &'a Path {
-        place.and_then(Place::folder).unwrap_or(&self.graph.folder)
+    fn folder(&self, location: Option<&'a Location>) -> &'a Path {
+        location.and_then(Location::folder).unwrap_or(&self.graph.folder)
     }
 
     /// Notes an unknown setting; returns the one that was probably meant.
@@ -92,9 +92,9 @@ impl<'a> Checker<'a> {
             known.clone(),
             &format!("the parameters of {}", def.name),
         );
-        let place = self.node_places(node).and_then(|places| places.params.get(name));
-        let place = place.map_or_else(|| self.name_place(node), |(key, _)| Some(key));
-        self.error(place, message, help);
+        let location = self.node_locations(node).and_then(|locations| locations.params.get(name));
+        let location = location.map_or_else(|| self.name_location(node), |(key, _)| Some(key));
+        self.error(location, message, help);
         suggest::closest(name, known)
     }
 
@@ -104,15 +104,15 @@ impl<'a> Checker<'a> {
         let unit =
             if param.unit.is_empty() { String::new() } else { format!(" in {}", param.unit) };
         let meaning = format!("{}: {}{unit}. {}", param.name, param.kind, param.help.trim());
-        self.error(self.name_place(node), message, Some(meaning.trim().to_owned()));
+        self.error(self.name_location(node), message, Some(meaning.trim().to_owned()));
     }
 
     /// Notes what the node's own check found.
     fn refused(&mut self, node: usize, def: &NodeDef, values: &ParamValues, error: &NodeError) {
-        let (message, place) = match error {
+        let (message, location) = match error {
             NodeError::InvalidParam { name, reason } => {
-                let place = self.value_place(node, name);
-                (format!("{}: {reason}", self.param_words(node, name)), place)
+                let location = self.value_location(node, name);
+                (format!("{}: {reason}", self.param_words(node, name)), location)
             }
             NodeError::File { path, .. } | NodeError::Model { path, .. } => {
                 let is_path = |name: &str| match values.get(name) {
@@ -120,20 +120,20 @@ impl<'a> Checker<'a> {
                     _ => false,
                 };
                 let param = def.params.iter().find(|param| is_path(&param.name));
-                let place = param.map_or_else(
-                    || self.name_place(node),
-                    |param| self.value_place(node, &param.name),
+                let location = param.map_or_else(
+                    || self.name_location(node),
+                    |param| self.value_location(node, &param.name),
                 );
-                (format!("node \"{}\": {error}", self.graph.nodes[node].name), place)
+                (format!("node \"{}\": {error}", self.graph.nodes[node].name), location)
             }
             // What the node is may have been said elsewhere than its name, as in a profile.
             _ => {
-                let kind = self.node_places(node).and_then(|places| places.kind.as_ref());
+                let kind = self.node_locations(node).and_then(|locations| locations.kind.as_ref());
                 let message = format!("node \"{}\": {error}", self.graph.nodes[node].name);
-                (message, kind.or_else(|| self.name_place(node)))
+                (message, kind.or_else(|| self.name_location(node)))
             }
         };
-        self.error(place, message, None);
+        self.error(location, message, None);
     }
 
     fn param_words(&self, node: usize, name: &str) -> String {
@@ -141,8 +141,8 @@ impl<'a> Checker<'a> {
     }
 
     /// Where the value of a setting is written, or else the name of the node.
-    fn value_place(&self, node: usize, param: &str) -> Option<&'a Place> {
-        let place = self.node_places(node).and_then(|places| places.params.get(param));
-        place.map_or_else(|| self.name_place(node), |(_, value)| Some(value))
+    fn value_location(&self, node: usize, param: &str) -> Option<&'a Location> {
+        let location = self.node_locations(node).and_then(|locations| locations.params.get(param));
+        location.map_or_else(|| self.name_location(node), |(_, value)| Some(value))
     }
 }

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use afferent_graph::{NodeDef, OnFull, PortId, PortSpec};
 
 use crate::{
-    Edge, EdgePolicy, InputConfig, Place, SyncPolicy,
+    Edge, EdgePolicy, InputConfig, Location, SyncPolicy,
     check::Checker,
-    load::places::{InputPlaces, NodePlaces, PortPlaces},
+    load::locations::{InputLocations, NodeLocations, PortLocations},
     suggest,
 };
 
@@ -17,18 +17,19 @@ const MAX_QUEUE: usize = 65_536;
 impl<'a> Checker<'a> {
     pub(super) fn wiring(&mut self) {
         let graph = self.graph;
-        let nothing = InputPlaces::default();
+        let nothing = InputLocations::default();
         for (node, spec) in graph.nodes.iter().enumerate() {
-            let places = self.node_places(node);
-            let reported = places.is_some_and(|places| places.reported.inputs);
+            let locations = self.node_locations(node);
+            let reported = locations.is_some_and(|locations| locations.reported.inputs);
             let mut connected = HashSet::new();
             let mut all_known = !reported;
             for (number, input) in spec.inputs.iter().enumerate() {
-                let places =
-                    places.and_then(|places| places.inputs.get(number)).unwrap_or(&nothing);
-                all_known &= self.stream(node, input, places, &mut connected).is_some();
+                let locations = locations
+                    .and_then(|locations| locations.inputs.get(number))
+                    .unwrap_or(&nothing);
+                all_known &= self.stream(node, input, locations, &mut connected).is_some();
             }
-            self.joins(node, places);
+            self.joins(node, locations);
             let Some(def) = self.defs[node] else { continue };
             if !all_known {
                 // One of those that are missing may be meant.
@@ -40,28 +41,28 @@ impl<'a> Checker<'a> {
                 let message =
                     format!("input \"{}\" of node \"{}\" is not connected", port.name, spec.name);
                 let help = self.who_sends(node, port);
-                self.error(self.name_place(node), message, help);
+                self.error(self.name_location(node), message, help);
                 self.doubtful_inputs.insert(node);
             }
         }
     }
 
     /// Looks at how the streams into `node` accompany each other.
-    fn joins(&mut self, node: usize, places: Option<&NodePlaces>) {
+    fn joins(&mut self, node: usize, locations: Option<&NodeLocations>) {
         let spec = &self.graph.nodes[node];
-        let place = |number: usize| places.and_then(|places| places.inputs.get(number));
+        let location = |number: usize| locations.and_then(|locations| locations.inputs.get(number));
         for (number, input) in spec.inputs.iter().enumerate() {
             if input.timeout.is_some()
                 && input.sync.is_none()
-                && place(number).is_none_or(|place| place.sync.is_none())
+                && location(number).is_none_or(|location| location.sync.is_none())
             {
                 let message = format!(
                     "\"timeout\" of the stream from \"{}\" to \"{}\" has no \"sync\"",
                     input.from_node, spec.name
                 );
                 let help = "it says how long a packet of another stream waits for this one";
-                let place = place(number).and_then(|place| place.timeout.as_ref());
-                self.error(place, message, Some(help.to_owned()));
+                let location = location(number).and_then(|location| location.timeout.as_ref());
+                self.error(location, message, Some(help.to_owned()));
             }
         }
         let leads: Vec<_> = spec.inputs.iter().filter(|input| input.sync.is_none()).collect();
@@ -78,7 +79,7 @@ impl<'a> Checker<'a> {
             _ => (format!("but {names} all lead"), "give all but one a \"sync\""),
         };
         let message = format!("node \"{}\" joins streams, {message}", spec.name);
-        self.error(self.name_place(node), message, Some(help.to_owned()));
+        self.error(self.name_location(node), message, Some(help.to_owned()));
     }
 
     /// A sentence about outputs of the graph that could feed `port`.
@@ -99,39 +100,39 @@ impl<'a> Checker<'a> {
         &mut self,
         node: usize,
         input: &InputConfig,
-        places: &InputPlaces,
+        locations: &InputLocations,
         connected: &mut HashSet<PortId>,
     ) -> Option<()> {
-        let sender = self.find_node(&input.from_node, places.from.node.as_ref());
-        let to = self.input_port(node, input, places);
+        let sender = self.find_node(&input.from_node, locations.from.node.as_ref());
+        let to = self.input_port(node, input, locations);
         if to.is_none() || sender.is_none() {
             self.doubtful_inputs.insert(node);
         }
         let from =
-            sender.and_then(|sender| self.output_port(sender, &input.from_port, &places.from));
+            sender.and_then(|sender| self.output_port(sender, &input.from_port, &locations.from));
         if let Some(sender) = sender {
             self.fed.insert(node);
             if !input.feedback {
-                self.links.push((sender, node, places.from.node.clone()));
+                self.links.push((sender, node, locations.from.node.clone()));
             }
         }
-        let policy = self.policy(node, input, places, from);
+        let policy = self.policy(node, input, locations, from);
         let to = to?;
         if !connected.insert(to.id) && !to.many {
             let name = &self.graph.nodes[node].name;
             let message = format!("input \"{}\" of node \"{name}\" is connected twice", to.name);
             let help = "it takes one stream; a node that merges streams can stand before it";
-            self.error(places.from.node.as_ref(), message, Some(help.to_owned()));
+            self.error(locations.from.node.as_ref(), message, Some(help.to_owned()));
             return Some(());
         }
         let (Some(sender), Some(from)) = (sender, from) else { return Some(()) };
         if !to.accepts(&from.ty) {
-            self.mismatch((sender, from), (node, to), places);
+            self.mismatch((sender, from), (node, to), locations);
         } else if let Some(policy) = policy {
             if input.sync == Some(SyncPolicy::Interpolate) && !to.interpolates {
                 let message = format!("{} cannot be interpolated", from.ty);
                 let help = "write \"sync: {approx: 10ms}\" for the packet that is nearest";
-                self.error(places.sync.as_ref(), message, Some(help.to_owned()));
+                self.error(locations.sync.as_ref(), message, Some(help.to_owned()));
             }
             let (from, to) = ((sender, from.id), (node, to.id));
             let (sync, timeout) = (input.sync, input.timeout);
@@ -150,11 +151,11 @@ impl<'a> Checker<'a> {
         &mut self,
         node: usize,
         input: &InputConfig,
-        places: &InputPlaces,
+        locations: &InputLocations,
     ) -> Option<&'a PortSpec> {
         let def = self.defs[node]?;
         let name = &self.graph.nodes[node].name;
-        let place = places.port.as_ref().or(places.from.node.as_ref());
+        let location = locations.port.as_ref().or(locations.from.node.as_ref());
         let mut all = def.inputs.iter();
         let (message, help) = match (all.next(), all.next()) {
             (None, _) => {
@@ -180,7 +181,7 @@ impl<'a> Checker<'a> {
                 (format!("unknown input \"{}\" of node \"{name}\"", input.port), help)
             }
         };
-        self.error(place, message, help);
+        self.error(location, message, help);
         None
     }
 
@@ -189,7 +190,7 @@ impl<'a> Checker<'a> {
         &mut self,
         node: usize,
         port: &str,
-        places: &PortPlaces,
+        locations: &PortLocations,
     ) -> Option<&'a PortSpec> {
         let def = self.defs[node]?;
         let name = &self.graph.nodes[node].name;
@@ -219,7 +220,7 @@ impl<'a> Checker<'a> {
             }
             Err((message, help)) => {
                 self.doubtful_outputs.insert(node);
-                self.error(places.port.as_ref(), message, help);
+                self.error(locations.port.as_ref(), message, help);
                 None
             }
         }
@@ -229,7 +230,7 @@ impl<'a> Checker<'a> {
         &mut self,
         (sender, from): (usize, &PortSpec),
         (node, to): (usize, &PortSpec),
-        places: &InputPlaces,
+        locations: &InputLocations,
     ) {
         let nodes = &self.graph.nodes;
         let (from_node, to_node) = (&nodes[sender].name, &nodes[node].name);
@@ -249,7 +250,7 @@ impl<'a> Checker<'a> {
                 format!("a node {} between them turns {} into {}", def.name, from.ty, to.ty)
             }),
         };
-        self.error(places.from.port.as_ref(), message, help);
+        self.error(locations.from.port.as_ref(), message, help);
     }
 
     /// What the stream does under load; `None` when its sender is not known or it is faulty.
@@ -257,7 +258,7 @@ impl<'a> Checker<'a> {
         &mut self,
         node: usize,
         input: &InputConfig,
-        places: &InputPlaces,
+        locations: &InputLocations,
         from: Option<&PortSpec>,
     ) -> Option<EdgePolicy> {
         let what = format!(
@@ -266,25 +267,25 @@ impl<'a> Checker<'a> {
         );
         let before = self.faults.len();
         if input.feedback {
-            self.feedback(&what, input, places);
+            self.feedback(&what, input, locations);
         }
         let on_full = match input.on_full {
             // Whoever waits for it must not be waited for.
             None if input.feedback => Some(OnFull::DropOldest),
             on_full => on_full.or(from.map(|from| from.on_full)),
         };
-        let place: Option<&Place> = places.queue.as_ref();
+        let location: Option<&Location> = locations.queue.as_ref();
         let queue = match (input.queue, on_full) {
             (Some(queue), _) if !(1..=MAX_QUEUE).contains(&queue) => {
                 let message = format!("\"queue\" {what} must be between 1 and {MAX_QUEUE}");
-                self.error(place, message, None);
+                self.error(location, message, None);
                 queue
             }
             (None | Some(1), Some(OnFull::Latest)) => 1,
             (Some(queue), Some(OnFull::Latest)) => {
                 let message = format!("\"queue\" {what} must be 1 with \"latest\", not {queue}");
                 let help = "to keep more than the newest packet, write \"on_full: drop_oldest\"";
-                self.error(place, message, Some(help.to_owned()));
+                self.error(location, message, Some(help.to_owned()));
                 queue
             }
             (None, _) if input.feedback => EdgePolicy::FEEDBACK_QUEUE,
@@ -294,11 +295,11 @@ impl<'a> Checker<'a> {
         if input.in_flight.is_some_and(is_wrong) {
             let message =
                 format!("\"in_flight\" {what} must be between 1 and {MAX_QUEUE}, or unlimited");
-            self.error(places.in_flight.as_ref(), message, None);
+            self.error(locations.in_flight.as_ref(), message, None);
         }
         if input.max_age.is_some_and(|age| age.is_zero()) {
             let message = format!("\"max_age\" {what} must be longer than none");
-            self.error(places.max_age.as_ref(), message, None);
+            self.error(locations.max_age.as_ref(), message, None);
         }
         let on_full = on_full.filter(|_| self.faults.len() == before)?;
         Some(EdgePolicy { on_full, queue, max_age: input.max_age })
@@ -307,17 +308,17 @@ impl<'a> Checker<'a> {
 
 impl Checker<'_> {
     /// What a stream that leads back cannot do.
-    fn feedback(&mut self, what: &str, input: &InputConfig, places: &InputPlaces) {
+    fn feedback(&mut self, what: &str, input: &InputConfig, locations: &InputLocations) {
         if input.on_full == Some(OnFull::Block) {
             let message = format!("\"on_full: block\" {what} could wait for itself");
             let help = "a stream with \"feedback\" drops what it has no room for: write \
                         drop_oldest, drop_newest or latest";
-            self.error(places.on_full.as_ref(), message, Some(help.to_owned()));
+            self.error(locations.on_full.as_ref(), message, Some(help.to_owned()));
         }
         if input.sync.is_some() {
             let message = format!("\"sync\" {what} waits for what is made of its own packets");
             let help = "leave out \"sync\" or \"feedback\"";
-            self.error(places.sync.as_ref(), message, Some(help.to_owned()));
+            self.error(locations.sync.as_ref(), message, Some(help.to_owned()));
         }
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn layout(graph: &CheckedGraph, words: &Words, label_chars: usize) ->
         })
         .collect();
     let gap = label_chars as f64 * CHAR + 2.0 * SPACE;
-    let mut layout = place(&mut slots, &mut order, gap);
+    let mut layout = node_index(&mut slots, &mut order, gap);
     layout.boxes = slots.iter().filter(|slot| slot.node.is_some()).map(|slot| slot.rect).collect();
     layout.arrows = arrows(graph, &routes, &slots);
     layout
@@ -115,7 +115,7 @@ fn size(graph: &CheckedGraph, node: usize, lines: &[String]) -> Rect {
 }
 
 /// Orders the slots of each column by those that lead to them, and gives them their places.
-fn place(slots: &mut [Slot], order: &mut [Vec<usize>], gap: f64) -> Layout {
+fn node_index(slots: &mut [Slot], order: &mut [Vec<usize>], gap: f64) -> Layout {
     let mut x = SPACE;
     for column in order.iter_mut() {
         let middle = |slot: usize| {

@@ -4,20 +4,20 @@
 //! its own or that of one graph within; another one is refused.
 
 use crate::{
-    Diagnostic, Graph, Place, PortRef,
-    load::{places::Places, reader::Reader, subgraph::Subgraph},
+    Diagnostic, Graph, Location, PortRef,
+    load::{locations::Locations, reader::Reader, subgraph::Subgraph},
 };
 
 /// What a graph within measures and interrupts, by the names that its nodes have in the whole.
 pub(crate) struct Watched {
     /// Without nodes.
     graph: Graph,
-    places: Places,
+    locations: Locations,
 }
 
 impl Watched {
     /// What `graph`, which is the node `name`, measures and interrupts.
-    pub(crate) fn new(name: &str, mut graph: Graph, places: Places) -> Self {
+    pub(crate) fn new(name: &str, mut graph: Graph, locations: Locations) -> Self {
         let within = |node: &mut String| *node = format!("{name}/{node}");
         let port = |port: &mut PortRef| within(&mut port.node);
         for budget in &mut graph.budgets {
@@ -29,7 +29,7 @@ impl Watched {
             port(&mut interrupt.on);
             interrupt.cancels.iter_mut().for_each(within);
         }
-        Self { graph, places }
+        Self { graph, locations }
     }
 }
 
@@ -38,37 +38,43 @@ impl Reader {
     pub(crate) fn carry_over(
         &mut self,
         graph: &mut Graph,
-        places: &mut Places,
+        locations: &mut Locations,
         subgraphs: &mut [Subgraph],
     ) {
         for subgraph in subgraphs {
-            let Some(Watched { graph: inner, places: found }) = subgraph.watched.take() else {
+            let Some(Watched { graph: inner, locations: found }) = subgraph.watched.take() else {
                 continue;
             };
             let name = &subgraph.name;
             graph.budgets.extend(inner.budgets);
-            places.budgets.extend(found.budgets);
-            places
+            locations.budgets.extend(found.budgets);
+            locations
                 .removed
                 .extend(found.removed.into_iter().map(|(node, by)| (format!("{name}/{node}"), by)));
             if let Some(key) = found.waterfall_key
-                && self.is_only("waterfall", name, &key, places.waterfall_key.as_ref())
+                && self.is_only("waterfall", name, &key, locations.waterfall_key.as_ref())
             {
-                (graph.waterfall, places.waterfall) = (inner.waterfall, found.waterfall);
-                places.waterfall_key = Some(key);
+                (graph.waterfall, locations.waterfall) = (inner.waterfall, found.waterfall);
+                locations.waterfall_key = Some(key);
             }
             if let Some(key) = found.interrupt_key
-                && self.is_only("interrupt", name, &key, places.interrupt_key.as_ref())
+                && self.is_only("interrupt", name, &key, locations.interrupt_key.as_ref())
             {
-                (graph.interrupt, places.interrupt) = (inner.interrupt, found.interrupt);
-                places.interrupt_key = Some(key);
+                (graph.interrupt, locations.interrupt) = (inner.interrupt, found.interrupt);
+                locations.interrupt_key = Some(key);
             }
         }
     }
 
     /// Whether there is no `other` one of what a graph has once; `word` is its key at `key`, in the
     /// graph that is the node `name`.
-    fn is_only(&mut self, word: &str, name: &str, key: &Place, other: Option<&Place>) -> bool {
+    fn is_only(
+        &mut self,
+        word: &str,
+        name: &str,
+        key: &Location,
+        other: Option<&Location>,
+    ) -> bool {
         let Some(other) = other else { return true };
         let message =
             format!("\"{word}\" of graph \"{name}\" is a second one: a graph has one \"{word}\"");

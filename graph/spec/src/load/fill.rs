@@ -7,7 +7,7 @@
 use std::env;
 
 use crate::{
-    Diagnostic, Place,
+    Diagnostic, Location,
     load::reader::Reader,
     suggest,
     yaml::{Map, Node, Value},
@@ -24,12 +24,12 @@ impl Reader {
                 let given = whole.and_then(|name| params.iter().find(|(key, _)| key.text == name));
                 let given = given.filter(|(_, value)| !value.is_null());
                 match given {
-                    Some((_, value)) => match self.take(value.bytes(), &node.place) {
+                    Some((_, value)) => match self.take(value.bytes(), &node.location) {
                         Some(()) => *node = value.clone(),
                         None => node.value = Value::Faulty,
                     },
                     None => {
-                        let filled = self.filled(text, &node.place, params);
+                        let filled = self.filled(text, &node.location, params);
                         node.value = filled
                             .map_or(Value::Faulty, |text| Value::Scalar { text, quoted: true });
                     }
@@ -50,7 +50,7 @@ impl Reader {
     }
 
     /// `text` with its values put in.
-    fn filled(&mut self, text: &str, place: &Place, params: &Map) -> Option<String> {
+    fn filled(&mut self, text: &str, location: &Location, params: &Map) -> Option<String> {
         let mut filled = String::new();
         let mut rest = text;
         while let Some(at) = rest.find("${") {
@@ -65,11 +65,11 @@ impl Reader {
             let Some(end) = from.find('}') else {
                 let help = "for the characters themselves, write \"$${\"".to_owned();
                 let message = "\"${\" is not closed by \"}\"";
-                self.faults.push(Diagnostic::error(Some(place), message).help(help));
+                self.faults.push(Diagnostic::error(Some(location), message).help(help));
                 return None;
             };
-            let value = self.value_of(&from[2..end], place, params)?;
-            self.take(value.len(), place)?;
+            let value = self.value_of(&from[2..end], location, params)?;
+            self.take(value.len(), location)?;
             filled.push_str(&value);
             rest = &from[end + 1..];
         }
@@ -77,7 +77,7 @@ impl Reader {
         Some(filled)
     }
 
-    fn value_of(&mut self, name: &str, place: &Place, params: &Map) -> Option<String> {
+    fn value_of(&mut self, name: &str, location: &Location, params: &Map) -> Option<String> {
         if let Some(name) = name.strip_prefix("env:") {
             let (name, default) = match name.split_once(":-") {
                 Some((name, default)) => (name, Some(default.to_owned())),
@@ -90,7 +90,7 @@ impl Reader {
             if value.is_none() {
                 let message = format!("the environment variable \"{name}\" is not set");
                 let help = format!("with a default: \"${{env:{name}:-default}}\"");
-                self.faults.push(Diagnostic::error(Some(place), message).help(help));
+                self.faults.push(Diagnostic::error(Some(location), message).help(help));
             }
             let value = value?;
             self.origin.environment.insert(name.to_owned(), value.clone());
@@ -100,20 +100,20 @@ impl Reader {
         if found.is_some_and(|(_, value)| value.is_null()) {
             let message = format!("parameter \"{name}\" of the graph has no value");
             let help = format!("give it one: --set {name}=VALUE, or in \"params\"");
-            self.faults.push(Diagnostic::error(Some(place), message).help(help));
+            self.faults.push(Diagnostic::error(Some(location), message).help(help));
             return None;
         }
         match found.map(|(_, value)| &value.value) {
             Some(Value::Scalar { text, .. }) => return Some(text.clone()),
             Some(Value::Faulty) => {}
             Some(_) => {
-                self.error(place, format!("parameter \"{name}\" must be a single value here"))
+                self.error(location, format!("parameter \"{name}\" must be a single value here"))
             }
             None => {
                 let known = params.iter().map(|(key, _)| key.text.as_str());
                 let help = suggest::help(&self.faults, name, known, "the parameters of this graph");
                 let message = format!("unknown parameter \"{name}\" of the graph");
-                self.faults.push(Diagnostic::error(Some(place), message).help(help));
+                self.faults.push(Diagnostic::error(Some(location), message).help(help));
             }
         }
         None

@@ -13,7 +13,7 @@
 use std::{mem, path::Path, sync::Arc};
 
 use crate::{
-    Diagnostic, Place,
+    Diagnostic, Location,
     diagnostic::Source,
     load::{overlay::change_node, read::KEYS, read_file, reader::Reader},
     yaml::{Key, Node, Value},
@@ -27,9 +27,9 @@ const MAX_FILES: usize = 1000;
 impl Reader {
     /// The tree of the graph file that `file` names, with what it includes, and its start; `what`
     /// names the setting.
-    pub(crate) fn file(&mut self, file: &Node, what: &str) -> Option<(Node, Place)> {
+    pub(crate) fn file(&mut self, file: &Node, what: &str) -> Option<(Node, Location)> {
         let path = self.text(file, what)?;
-        let path = file.place.folder().unwrap_or(Path::new("")).join(path);
+        let path = file.location.folder().unwrap_or(Path::new("")).join(path);
         let excess = if self.depth >= MAX_DEPTH {
             let help = "a graph cannot be a part of itself";
             Some((format!("graph files nest deeper than {MAX_DEPTH} levels"), help))
@@ -42,7 +42,7 @@ impl Reader {
         if let Some((message, help)) = excess {
             // Once is enough: there may be thousands.
             if !mem::replace(&mut self.too_many, true) {
-                let fault = Diagnostic::error(Some(&file.place), message);
+                let fault = Diagnostic::error(Some(&file.location), message);
                 self.faults.push(fault.help(Some(help.to_owned())));
             }
             return None;
@@ -50,17 +50,17 @@ impl Reader {
         let text = match read_file(&path) {
             Ok(text) => text,
             Err(reason) => {
-                self.error(&file.place, format!("cannot read {}: {reason}", path.display()));
+                self.error(&file.location, format!("cannot read {}: {reason}", path.display()));
                 return None;
             }
         };
-        self.take(text.len(), &file.place)?;
+        self.take(text.len(), &file.location)?;
         self.files += 1;
         self.origin.read(path.clone(), &text);
         let (name, order) = (path.display().to_string(), Source::PARTS + self.files);
         let source = Arc::new(Source { name, text, order });
         let mut tree = self.tree(&source, 0..source.text.len())?;
-        let start = Place::new(&source, 0..0);
+        let start = Location::new(&source, 0..0);
         self.map(&tree, "a graph file", "its parts")?;
         self.include(&mut tree);
         Some((tree, start))
@@ -75,7 +75,7 @@ impl Reader {
             Value::Seq(items) => items.as_slice(),
             _ => std::slice::from_ref(&include),
         };
-        let own = mem::replace(tree, Node::empty_map(tree.place.clone()));
+        let own = mem::replace(tree, Node::empty_map(tree.location.clone()));
         for file in files {
             self.depth += 1;
             let included = self.file(file, "\"include\"");

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Diagnostic, Place,
+    Diagnostic, Location,
     diagnostic::Source,
     load::{include::MAX_DEPTH, reader::Reader, subgraph},
     suggest,
@@ -66,11 +66,11 @@ impl Reader {
                     node_names(tree).iter().map(|name| format!("{}{name}", self.within)).collect();
                 let known = known.iter().map(String::as_str);
                 let help = suggest::help(&self.faults, &name, known, "the nodes");
-                self.faults.push(Diagnostic::error(Some(&key.place), message).help(help));
+                self.faults.push(Diagnostic::error(Some(&key.location), message).help(help));
             }
             Some(known) if leads_nowhere(known, &change) => {
                 let message = format!("{by} {does} a node in \"{name}\", which is not a graph");
-                self.error(&key.place, message);
+                self.error(&key.location, message);
             }
             Some(known) if known.get("graph").is_some() && !is_new && !change.is_null() => {
                 let what = format!("node \"{name}\"");
@@ -92,15 +92,15 @@ impl Reader {
         }
         let message =
             format!("{by} sets parameter \"{}\", which the graph does not have", key.text);
-        self.unknown(&key.place, message, &key.text, known, "the parameters of the graph");
+        self.unknown(&key.location, message, &key.text, known, "the parameters of the graph");
     }
 
     /// Changes `tree` as the profile `name` of the command line says; returns the nodes that it
     /// removes.
     pub(crate) fn apply_profile(&mut self, tree: &mut Node, name: &str) -> Vec<(String, String)> {
         let source = Source { name: "--profile".into(), text: name.to_owned(), order: 1 };
-        let place = Place::new(&Arc::new(source), 0..name.len());
-        self.change_by_profile(tree, name, &place)
+        let location = Location::new(&Arc::new(source), 0..name.len());
+        self.change_by_profile(tree, name, &location)
     }
 
     /// The same for a profile whose name stands at `place`.
@@ -108,7 +108,7 @@ impl Reader {
         &mut self,
         tree: &mut Node,
         name: &str,
-        place: &Place,
+        location: &Location,
     ) -> Vec<(String, String)> {
         let profiles = tree.get("profiles").and_then(Node::as_map);
         let found = profiles.and_then(|all| all.iter().find(|(key, _)| key.text == name));
@@ -117,7 +117,7 @@ impl Reader {
                 profiles.iter().flat_map(|all| all.iter().map(|(key, _)| key.text.as_str()));
             let help = suggest::help(&self.faults, name, names, "the profiles");
             let message = format!("there is no profile \"{name}\"");
-            self.faults.push(Diagnostic::error(Some(place), message).help(help));
+            self.faults.push(Diagnostic::error(Some(location), message).help(help));
             return Vec::new();
         };
         let mut removed = Vec::new();
@@ -140,7 +140,7 @@ impl Reader {
     ///
     /// [`LoadOptions::nodes`]: crate::LoadOptions::nodes
     pub(crate) fn apply_nodes(&mut self, tree: &mut Node, nodes: &Node) -> Vec<(String, String)> {
-        let by = format!("the file \"{}\"", nodes.place.file());
+        let by = format!("the file \"{}\"", nodes.location.file());
         self.check_changes(tree, &by, nodes);
         change_nodes(tree, nodes.as_map().cloned().unwrap_or_default(), &by)
     }
@@ -152,7 +152,7 @@ impl Reader {
         let changes = self.map(nodes, &what, "nodes by name").cloned().unwrap_or_default();
         let mut removed = Vec::new();
         for (key, change) in changes {
-            let by = match key.place.file() {
+            let by = match key.location.file() {
                 "--set" => "--set".to_owned(),
                 file => format!("the file \"{file}\""),
             };
@@ -172,23 +172,23 @@ impl Reader {
             None => (None, path),
         };
         if node == Some("") || param.is_empty() || param.contains(['.', '/']) {
-            let whole = Place::new(&source, 0..set.len());
+            let whole = Location::new(&source, 0..set.len());
             let message =
                 format!("\"{set}\" is not written \"node.param=value\" or \"param=value\"");
             self.error(&whole, message);
             return;
         }
-        let place = Place::new(&source, path.len() - param.len()..path.len());
-        let param = Key { text: param.to_owned(), place };
+        let location = Location::new(&source, path.len() - param.len()..path.len());
+        let param = Key { text: param.to_owned(), location };
         let value = self.tree(&source, path.len() + 1..set.len());
         let Some(node) = node else {
             self.check_param(tree, "--set", &param);
             value.iter().for_each(|value| change_param(tree, &param, value));
             return;
         };
-        let place = Place::new(&source, 0..node.len());
-        let key = Key { text: node.to_owned(), place };
-        let mut change = Node::empty_map(key.place.clone());
+        let location = Location::new(&source, 0..node.len());
+        let key = Key { text: node.to_owned(), location };
+        let mut change = Node::empty_map(key.location.clone());
         value.into_iter().for_each(|value| set_param(&mut change, param.clone(), value));
         self.check_change(tree, "--set", &key, &change);
         change_nodes(tree, vec![(key, change)], "--set");
@@ -201,12 +201,12 @@ fn outermost(key: Key, change: Node) -> (Key, Node) {
     // A longer path leads to no node.
     let path = key.text.rsplit_once('/').filter(|_| key.text.matches('/').count() <= MAX_DEPTH);
     let Some((outer, inner)) = path else { return (key, change) };
-    let part = |text: &str, place| Key { text: text.to_owned(), place };
-    let mut nodes = Node::empty_map(key.place.clone());
-    nodes.set(part(inner, key.place.clone()), change);
-    let mut change = Node::empty_map(key.place.clone());
-    change.set(part("nodes", key.place.clone()), nodes);
-    outermost(part(outer, key.place.clone()), change)
+    let part = |text: &str, location| Key { text: text.to_owned(), location };
+    let mut nodes = Node::empty_map(key.location.clone());
+    nodes.set(part(inner, key.location.clone()), change);
+    let mut change = Node::empty_map(key.location.clone());
+    change.set(part("nodes", key.location.clone()), nodes);
+    outermost(part(outer, key.location.clone()), change)
 }
 
 /// Whether `change` is one of nodes in `node`, which is not a graph.
@@ -277,7 +277,7 @@ pub fn change_node(node: &mut Node, change: Node) {
 
 /// Sets one setting of `node`; nothing stands for its default.
 fn set_param(node: &mut Node, key: Key, value: Node) {
-    if let Some(params) = entries(node, "params", &key.place) {
+    if let Some(params) = entries(node, "params", &key.location) {
         params.set(key, value);
     }
 }
@@ -285,7 +285,7 @@ fn set_param(node: &mut Node, key: Key, value: Node) {
 /// Adds a change of the node `key` in the graph that `node` is, on top of those that it has.
 fn add_change(node: &mut Node, key: Key, change: Node) {
     let (key, change) = outermost(key, change);
-    let Some(nodes) = entries(node, "nodes", &key.place) else { return };
+    let Some(nodes) = entries(node, "nodes", &key.location) else { return };
     match nodes.get_mut(&key.text) {
         Some(known) if known.as_map().is_some() && change.as_map().is_some() => {
             change_node(known, change);
@@ -295,10 +295,10 @@ fn add_change(node: &mut Node, key: Key, change: Node) {
 }
 
 /// The map `key` of `node`, which gets one where it has none.
-fn entries<'n>(node: &'n mut Node, key: &str, place: &Place) -> Option<&'n mut Node> {
+fn entries<'n>(node: &'n mut Node, key: &str, location: &Location) -> Option<&'n mut Node> {
     if node.get(key).is_none_or(Node::is_null) {
-        let key = Key { text: key.to_owned(), place: place.clone() };
-        node.set(key, Node::empty_map(place.clone()));
+        let key = Key { text: key.to_owned(), location: location.clone() };
+        node.set(key, Node::empty_map(location.clone()));
     }
     node.get_mut(key)
 }

@@ -5,9 +5,9 @@ use std::mem;
 use afferent_graph::ParamValue;
 
 use crate::{
-    Graph, NodeConfig, Place,
+    Graph, Location, NodeConfig,
     load::{
-        places::{NodePlaces, Places},
+        locations::{Locations, NodeLocations},
         reader::Reader,
         subgraph::Subgraph,
     },
@@ -48,39 +48,43 @@ const MAX_NODES: usize = 1000;
 
 impl Reader {
     /// The graph in `tree`, which is a map that starts at `start`; and its nodes that are graphs.
-    pub(crate) fn graph(&mut self, tree: &Node, start: &Place) -> (Graph, Places, Vec<Subgraph>) {
+    pub(crate) fn graph(
+        &mut self,
+        tree: &Node,
+        start: &Location,
+    ) -> (Graph, Locations, Vec<Subgraph>) {
         let mut graph = Graph::default();
-        let mut places = Places::default();
+        let mut locations = Locations::default();
         let (keys, meant) = match tree.as_map() {
             Some(map) => (map.as_slice(), self.keys(map, &KEYS, "a graph")),
             None => (&[][..], Vec::new()),
         };
-        places.nodes_key = Some(start.clone());
+        locations.nodes_key = Some(start.clone());
         for (key, value) in keys {
             match key.text.as_str() {
                 "afferent" => self.version(value),
                 "name" => graph.name = self.text(value, "\"name\"").unwrap_or_default().to_owned(),
                 "nodes" => {
-                    places.nodes_key = Some(key.place.clone());
-                    self.nodes(value, &mut graph, &mut places);
+                    locations.nodes_key = Some(key.location.clone());
+                    self.nodes(value, &mut graph, &mut locations);
                 }
                 // Nothing takes away what an included file has.
                 "budget" | "waterfall" | "interrupt" if value.is_null() => {}
-                "budget" => self.budgets(value, &mut graph, &mut places),
+                "budget" => self.budgets(value, &mut graph, &mut locations),
                 "waterfall" => {
-                    places.waterfall_key = Some(key.place.clone());
-                    self.waterfall(value, &mut graph, &mut places);
+                    locations.waterfall_key = Some(key.location.clone());
+                    self.waterfall(value, &mut graph, &mut locations);
                 }
                 "interrupt" => {
-                    places.interrupt_key = Some(key.place.clone());
-                    self.interrupt(value, &mut graph, &mut places);
+                    locations.interrupt_key = Some(key.location.clone());
+                    self.interrupt(value, &mut graph, &mut locations);
                 }
                 _ => {}
             }
         }
         let mut subgraphs = mem::take(&mut self.subgraphs);
-        self.connect(&mut graph, &mut places, &mut subgraphs);
-        self.carry_over(&mut graph, &mut places, &mut subgraphs);
+        self.connect(&mut graph, &mut locations, &mut subgraphs);
+        self.carry_over(&mut graph, &mut locations, &mut subgraphs);
         for (key, lacks) in [
             ("afferent", "the file does not begin with \"afferent: 1\", the version of its form"),
             ("nodes", "the graph has no \"nodes\""),
@@ -89,7 +93,7 @@ impl Reader {
                 self.error(start, lacks);
             }
         }
-        (graph, places, subgraphs)
+        (graph, locations, subgraphs)
     }
 
     fn version(&mut self, node: &Node) {
@@ -97,36 +101,36 @@ impl Reader {
             Some(VERSION) | None => {}
             Some(other) => {
                 let message = format!("version \"{other}\" of graph files is not known; this is 1");
-                self.error(&node.place, message);
+                self.error(&node.location, message);
             }
         }
     }
 
-    fn nodes(&mut self, node: &Node, graph: &mut Graph, places: &mut Places) {
+    fn nodes(&mut self, node: &Node, graph: &mut Graph, locations: &mut Locations) {
         let Some(map) = self.map(node, "\"nodes\"", "nodes by name") else { return };
         if map.is_empty() {
-            self.error(&node.place, "the graph has no nodes");
+            self.error(&node.location, "the graph has no nodes");
         }
         if let Some((key, _)) = map.get(MAX_NODES) {
-            self.error(&key.place, format!("a graph holds at most {MAX_NODES} nodes"));
+            self.error(&key.location, format!("a graph holds at most {MAX_NODES} nodes"));
         }
         for (key, value) in map.iter().take(MAX_NODES) {
             if value.get("graph").is_some() {
                 // Those of the graph within have been connected by then.
                 let before = mem::take(&mut self.subgraphs);
-                let subgraph = self.subgraph(key, value, graph, places);
+                let subgraph = self.subgraph(key, value, graph, locations);
                 self.subgraphs = before;
                 self.subgraphs.push(subgraph);
                 if graph.nodes.len() > MAX_NODES {
                     let message = format!("a graph holds at most {MAX_NODES} nodes");
-                    self.error(&key.place, message);
+                    self.error(&key.location, message);
                     return;
                 }
                 continue;
             }
-            let (spec, node_places) = self.node(key, value, false);
+            let (spec, node_locations) = self.node(key, value, false);
             graph.nodes.push(spec);
-            places.nodes.push(node_places);
+            locations.nodes.push(node_locations);
         }
     }
 
@@ -136,44 +140,45 @@ impl Reader {
         key: &Key,
         node: &Node,
         partial: bool,
-    ) -> (NodeConfig, NodePlaces) {
+    ) -> (NodeConfig, NodeLocations) {
         let name = &key.text;
         let mut spec = NodeConfig { name: name.clone(), ..NodeConfig::default() };
-        let mut places = NodePlaces { name: Some(key.place.clone()), ..NodePlaces::default() };
+        let mut locations =
+            NodeLocations { name: Some(key.location.clone()), ..NodeLocations::default() };
         let what = format!("node \"{name}\"");
         let Some(map) = self.map(node, &what, "\"use\" and other keys") else {
-            places.reported.kind = true;
-            places.reported.inputs = true;
-            return (spec, places);
+            locations.reported.kind = true;
+            locations.reported.inputs = true;
+            return (spec, locations);
         };
         let meant = self.keys(map, &NODE_KEYS, &what);
         if meant.contains(&"params") {
-            places.reported.all_params = true;
+            locations.reported.all_params = true;
         }
         if let Some(value) = node.get("use") {
             spec.kind = self.text(value, &format!("\"use\" of {what}")).unwrap_or_default().into();
-            places.reported.kind = spec.kind.is_empty();
-            places.kind = Some(value.place.clone());
+            locations.reported.kind = spec.kind.is_empty();
+            locations.kind = Some(value.location.clone());
         } else {
-            places.reported.kind = true;
+            locations.reported.kind = true;
             if !partial && !meant.contains(&"use") {
                 self.error(
-                    &key.place,
+                    &key.location,
                     format!("{what} does not say what it is: \"use\" is missing"),
                 );
             }
         }
         let streams = node.get("in").map(|value| self.streams(value, name)).unwrap_or_default();
-        (spec.inputs, places.inputs) = (streams.specs, streams.places);
-        places.reported.inputs = streams.faulty || meant.contains(&"in");
+        (spec.inputs, locations.inputs) = (streams.specs, streams.locations);
+        locations.reported.inputs = streams.faulty || meant.contains(&"in");
         if let Some(value) = node.get("params") {
-            self.params(value, &mut spec, &mut places);
+            self.params(value, &mut spec, &mut locations);
         }
         spec.schedule = self.schedule(node, &what);
         if let Some(value) = node.get("on_error").filter(|value| !value.is_null()) {
             let policy = self.on_error(value, &format!("\"on_error\" of {what}"));
             spec.on_error = policy.unwrap_or_default();
-            places.on_error = Some(value.place.clone());
+            locations.on_error = Some(value.location.clone());
         }
         if let Some(value) = node.get("deadline").filter(|value| !value.is_null()) {
             spec.deadline = self.duration(value, &format!("\"deadline\" of {what}"));
@@ -182,16 +187,16 @@ impl Reader {
             let policy = self.on_time_fault(value, &format!("\"on_time_fault\" of {what}"));
             spec.on_time_fault = policy.unwrap_or_default();
         }
-        (spec, places)
+        (spec, locations)
     }
 
-    fn params(&mut self, node: &Node, spec: &mut NodeConfig, places: &mut NodePlaces) {
+    fn params(&mut self, node: &Node, spec: &mut NodeConfig, locations: &mut NodeLocations) {
         if node.is_null() {
             return;
         }
         let what = format!("\"params\" of node \"{}\"", spec.name);
         let Some(map) = self.map(node, &what, "parameters by name") else {
-            places.reported.all_params = true;
+            locations.reported.all_params = true;
             return;
         };
         for (key, value) in map {
@@ -201,12 +206,12 @@ impl Reader {
                 _ if value.is_null() => {}
                 Value::Scalar { text, .. } => {
                     spec.params.insert(name.clone(), ParamValue::Text(text.clone()));
-                    places.params.insert(name, (key.place.clone(), value.place.clone()));
+                    locations.params.insert(name, (key.location.clone(), value.location.clone()));
                 }
                 _ => {
                     let what = format!("parameter \"{name}\" of node \"{}\"", spec.name);
                     self.wrong(value, &what, "a single value");
-                    places.reported.params.insert(name);
+                    locations.reported.params.insert(name);
                 }
             }
         }

@@ -5,9 +5,9 @@ use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 use afferent_graph::read_duration;
 
 use crate::{
-    Diagnostic, Origin, Place, PortRef,
+    Diagnostic, Location, Origin, PortRef,
     diagnostic::Source,
-    load::{places::PortPlaces, read_file, subgraph::Subgraph},
+    load::{locations::PortLocations, read_file, subgraph::Subgraph},
     suggest,
     yaml::{self, Allowance, Map, Node, Value},
 };
@@ -58,13 +58,13 @@ impl Reader {
     }
 
     /// Takes `bytes` for what is put in at `place`; `None` when that is too much, which is told.
-    pub(crate) fn take(&mut self, bytes: usize, place: &Place) -> Option<()> {
-        self.allowance.take(bytes, place, &mut self.faults)
+    pub(crate) fn take(&mut self, bytes: usize, location: &Location) -> Option<()> {
+        self.allowance.take(bytes, location, &mut self.faults)
     }
 
     /// Notes an error at `place`.
-    pub fn error(&mut self, place: &Place, message: impl Into<String>) {
-        self.faults.push(Diagnostic::error(Some(place), message));
+    pub fn error(&mut self, location: &Location, message: impl Into<String>) {
+        self.faults.push(Diagnostic::error(Some(location), message));
     }
 
     /// Notes that `what` must be `expected`.
@@ -72,7 +72,7 @@ impl Reader {
         if matches!(node.value, Value::Faulty) {
             return;
         }
-        self.error(&node.place, format!("{what} must be {expected}, not {}", node.kind()));
+        self.error(&node.location, format!("{what} must be {expected}, not {}", node.kind()));
     }
 
     /// The entries of a map.
@@ -104,7 +104,7 @@ impl Reader {
             }
             let message = format!("unknown key \"{}\" of {what}", key.text);
             let keys = format!("the keys of {what}");
-            self.unknown(&key.place, message, &key.text, known.iter().copied(), &keys);
+            self.unknown(&key.location, message, &key.text, known.iter().copied(), &keys);
             meant.extend(suggest::closest(&key.text, known.iter().copied()));
         }
         meant
@@ -114,14 +114,14 @@ impl Reader {
     /// them when they are few, as `what`.
     pub fn unknown<'c>(
         &mut self,
-        place: &Place,
+        location: &Location,
         message: String,
         word: &str,
         candidates: impl IntoIterator<Item = &'c str> + Clone,
         what: &str,
     ) {
         let help = suggest::help(&self.faults, word, candidates, what);
-        self.faults.push(Diagnostic::error(Some(place), message).help(help));
+        self.faults.push(Diagnostic::error(Some(location), message).help(help));
     }
 
     /// A truth value.
@@ -130,7 +130,7 @@ impl Reader {
             "true" => Some(true),
             "false" => Some(false),
             text => {
-                self.error(&node.place, format!("{what} must be true or false, not \"{text}\""));
+                self.error(&node.location, format!("{what} must be true or false, not \"{text}\""));
                 None
             }
         }
@@ -140,7 +140,7 @@ impl Reader {
     pub fn duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let span = self.span(node, what)?;
         if span.is_zero() {
-            self.error(&node.place, format!("{what} must be longer than none"));
+            self.error(&node.location, format!("{what} must be longer than none"));
             return None;
         }
         Some(span)
@@ -150,21 +150,21 @@ impl Reader {
     pub fn span(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let text = self.text(node, what)?;
         if text.trim_start().starts_with('-') {
-            self.error(&node.place, format!("{what} must not be negative"));
+            self.error(&node.location, format!("{what} must not be negative"));
             return None;
         }
         match read_duration(text, None) {
             Ok(duration) => Some(duration),
             Err(error) => {
-                self.error(&node.place, format!("{what}: {error}"));
+                self.error(&node.location, format!("{what}: {error}"));
                 None
             }
         }
     }
 
     /// A port written `node.port`, or `node` for the only one.
-    pub(crate) fn port(&mut self, node: &Node, what: &str) -> Option<(PortRef, PortPlaces)> {
-        let place = &node.place;
+    pub(crate) fn port(&mut self, node: &Node, what: &str) -> Option<(PortRef, PortLocations)> {
+        let location = &node.location;
         let text = match &node.value {
             Value::Scalar { text, .. } if !node.is_null() => text,
             _ => {
@@ -176,14 +176,16 @@ impl Reader {
         let without_port = !text.contains('.');
         if name.is_empty() || port.contains('.') || (port.is_empty() && !without_port) {
             let message = format!("{what} must be written \"node.port\", not \"{text}\"");
-            self.error(place, message);
+            self.error(location, message);
             return None;
         }
         // The parts of a quoted or folded text are not where they seem to be.
-        let exact = place.text() == text;
-        let part = |span: Range<usize>| Some(if exact { place.part(span) } else { place.clone() });
+        let exact = location.text() == text;
+        let part =
+            |span: Range<usize>| Some(if exact { location.part(span) } else { location.clone() });
         let behind = if without_port { 0..name.len() } else { name.len() + 1..text.len() };
-        let places = PortPlaces { node: part(0..name.len()), port: part(behind), reported: false };
-        Some((PortRef { node: name.to_owned(), port: port.to_owned() }, places))
+        let locations =
+            PortLocations { node: part(0..name.len()), port: part(behind), reported: false };
+        Some((PortRef { node: name.to_owned(), port: port.to_owned() }, locations))
     }
 }

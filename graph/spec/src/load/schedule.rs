@@ -26,7 +26,7 @@ impl Reader {
             let priority = self.number::<u8>(value, &what, form);
             schedule.priority = priority.filter(|priority| (1..=99).contains(priority));
             if let (Some(priority), None) = (priority, schedule.priority) {
-                self.error(&value.place, format!("{what} must be {form}, not \"{priority}\""));
+                self.error(&value.location, format!("{what} must be {form}, not \"{priority}\""));
             }
         }
         if let Some(value) = given("spin") {
@@ -40,7 +40,7 @@ impl Reader {
         let text = self.text(node, what)?;
         let number = text.parse().ok();
         if number.is_none() {
-            self.error(&node.place, format!("{what} must be {form}, not \"{text}\""));
+            self.error(&node.location, format!("{what} must be {form}, not \"{text}\""));
         }
         number
     }

@@ -14,8 +14,8 @@
 use afferent_graph::OnFull;
 
 use crate::{
-    Diagnostic, InputConfig, Place,
-    load::{places::InputPlaces, reader::Reader},
+    Diagnostic, InputConfig, Location,
+    load::{locations::InputLocations, reader::Reader},
     suggest,
     yaml::{Node, Value},
 };
@@ -36,7 +36,7 @@ pub(crate) const ON_FULL: [(&str, OnFull); 4] = [
 #[derive(Default)]
 pub(crate) struct Streams {
     pub(crate) specs: Vec<InputConfig>,
-    pub(crate) places: Vec<InputPlaces>,
+    pub(crate) locations: Vec<InputLocations>,
     pub(crate) faulty: bool,
 }
 
@@ -50,7 +50,7 @@ impl Reader {
             Some(map) if !map.iter().any(|(key, _)| KEYS.contains(&key.text.as_str())) => {
                 for (key, value) in map {
                     let what = format!("input \"{}\" of node \"{name}\"", key.text);
-                    self.streams_into(value, &what, Some((&key.text, &key.place)), &mut streams);
+                    self.streams_into(value, &what, Some((&key.text, &key.location)), &mut streams);
                 }
             }
             _ => self.streams_into(node, &what, None, &mut streams),
@@ -62,7 +62,7 @@ impl Reader {
         &mut self,
         node: &Node,
         what: &str,
-        port: Option<(&str, &Place)>,
+        port: Option<(&str, &Location)>,
         streams: &mut Streams,
     ) {
         let items = match &node.value {
@@ -70,63 +70,63 @@ impl Reader {
             _ => std::slice::from_ref(node),
         };
         for item in items {
-            let Some((mut spec, mut places)) = self.stream(item, what) else {
+            let Some((mut spec, mut locations)) = self.stream(item, what) else {
                 streams.faulty = true;
                 continue;
             };
-            if let Some((name, place)) = port {
-                (spec.port, places.port) = (name.to_owned(), Some(place.clone()));
+            if let Some((name, location)) = port {
+                (spec.port, locations.port) = (name.to_owned(), Some(location.clone()));
             }
             streams.specs.push(spec);
-            streams.places.push(places);
+            streams.locations.push(locations);
         }
     }
 
-    fn stream(&mut self, node: &Node, what: &str) -> Option<(InputConfig, InputPlaces)> {
+    fn stream(&mut self, node: &Node, what: &str) -> Option<(InputConfig, InputLocations)> {
         let mut spec = InputConfig::default();
-        let mut places = InputPlaces::default();
+        let mut locations = InputLocations::default();
         let Some(map) = node.as_map() else {
             let (port, from) = self.port(node, what)?;
-            (spec.from_node, spec.from_port, places.from) = (port.node, port.port, from);
-            return Some((spec, places));
+            (spec.from_node, spec.from_port, locations.from) = (port.node, port.port, from);
+            return Some((spec, locations));
         };
         let meant = self.keys(map, &KEYS, what);
         if let Some(value) = node.get("on_full") {
             spec.on_full = self.on_full(value, what);
-            places.on_full = Some(value.place.clone());
+            locations.on_full = Some(value.location.clone());
         }
         if let Some(value) = node.get("queue") {
             spec.queue = self.queue(value, what);
-            places.queue = Some(value.place.clone());
+            locations.queue = Some(value.location.clone());
         }
         if let Some(value) = node.get("max_age") {
             spec.max_age = self.duration(value, &format!("\"max_age\" of {what}"));
-            places.max_age = Some(value.place.clone());
+            locations.max_age = Some(value.location.clone());
         }
         if let Some(value) = node.get("sync") {
             spec.sync = self.sync(value, &format!("\"sync\" of {what}"));
-            places.sync = Some(value.place.clone());
+            locations.sync = Some(value.location.clone());
         }
         if let Some(value) = node.get("timeout") {
             spec.timeout = self.duration(value, &format!("\"timeout\" of {what}"));
-            places.timeout = Some(value.place.clone());
+            locations.timeout = Some(value.location.clone());
         }
         if let Some(value) = node.get("in_flight") {
             spec.in_flight = self.in_flight(value, what);
-            places.in_flight = Some(value.place.clone());
+            locations.in_flight = Some(value.location.clone());
         }
         if let Some(value) = node.get("feedback") {
             spec.feedback = self.flag(value, &format!("\"feedback\" of {what}")).unwrap_or(false);
         }
         let Some(from) = node.get("from") else {
             if !meant.contains(&"from") {
-                self.error(&node.place, format!("{what} does not say where it comes \"from\""));
+                self.error(&node.location, format!("{what} does not say where it comes \"from\""));
             }
             return None;
         };
         let (port, from) = self.port(from, &format!("\"from\" of {what}"))?;
-        (spec.from_node, spec.from_port, places.from) = (port.node, port.port, from);
-        Some((spec, places))
+        (spec.from_node, spec.from_port, locations.from) = (port.node, port.port, from);
+        Some((spec, locations))
     }
 
     fn on_full(&mut self, node: &Node, what: &str) -> Option<OnFull> {
@@ -138,7 +138,7 @@ impl Reader {
             let message = format!("{what}: \"{text}\" is not one of {}", words.join(", "));
             let help =
                 suggest::closest(text, words).map(|word| format!("did you mean \"{word}\"?"));
-            self.faults.push(Diagnostic::error(Some(&node.place), message).help(help));
+            self.faults.push(Diagnostic::error(Some(&node.location), message).help(help));
         }
         found.map(|(_, policy)| *policy)
     }
@@ -152,7 +152,7 @@ impl Reader {
                 _ => {
                     let message =
                         format!("{what} must be a number from 1 on, or unlimited, not \"{text}\"");
-                    self.error(&node.place, message);
+                    self.error(&node.location, message);
                     None
                 }
             },
@@ -166,11 +166,14 @@ impl Reader {
             // What is too large for a queue is refused by `check`, as in graphs built in Rust.
             Ok(length) if length >= 0 => Some(usize::try_from(length).unwrap_or(usize::MAX)),
             Ok(_) => {
-                self.error(&node.place, format!("{what} must be at least 1, not {text}"));
+                self.error(&node.location, format!("{what} must be at least 1, not {text}"));
                 None
             }
             Err(_) => {
-                self.error(&node.place, format!("{what} must be a whole number, not \"{text}\""));
+                self.error(
+                    &node.location,
+                    format!("{what} must be a whole number, not \"{text}\""),
+                );
                 None
             }
         }

@@ -18,10 +18,10 @@
 use std::mem;
 
 use crate::{
-    Diagnostic, Graph, InputConfig, Place, PortRef,
+    Diagnostic, Graph, InputConfig, Location, PortRef,
     load::{
         carry::Watched,
-        places::{InputPlaces, NodePlaces, Places, PortPlaces},
+        locations::{InputLocations, Locations, NodeLocations, PortLocations},
         reader::Reader,
     },
     suggest,
@@ -38,12 +38,12 @@ type Exports = Vec<(String, Vec<PortRef>)>;
 pub(crate) struct Subgraph {
     pub(crate) name: String,
     /// What comes into it, and where that is written.
-    inputs: Vec<(InputConfig, InputPlaces)>,
+    inputs: Vec<(InputConfig, InputLocations)>,
     /// Its inputs and outputs; `None` when the file could not be read.
     ports: Option<[Exports; 2]>,
     /// What is measured and interrupted in it, until the graph around it has that.
     pub(crate) watched: Option<Watched>,
-    place: Place,
+    location: Location,
 }
 
 /// The memory that a port takes.
@@ -58,7 +58,7 @@ impl Reader {
         key: &Key,
         node: &Node,
         graph: &mut Graph,
-        places: &mut Places,
+        locations: &mut Locations,
     ) -> Subgraph {
         let what = format!("node \"{}\"", key.text);
         if let Some(map) = node.as_map() {
@@ -66,9 +66,9 @@ impl Reader {
         }
         let streams =
             node.get("in").map(|value| self.streams(value, &key.text)).unwrap_or_default();
-        let inputs = streams.specs.into_iter().zip(streams.places).collect();
-        let (ports, watched) = self.inner(key, node, graph, places).unzip();
-        Subgraph { name: key.text.clone(), inputs, ports, watched, place: key.place.clone() }
+        let inputs = streams.specs.into_iter().zip(streams.locations).collect();
+        let (ports, watched) = self.inner(key, node, graph, locations).unzip();
+        Subgraph { name: key.text.clone(), inputs, ports, watched, location: key.location.clone() }
     }
 
     fn inner(
@@ -76,7 +76,7 @@ impl Reader {
         key: &Key,
         node: &Node,
         graph: &mut Graph,
-        places: &mut Places,
+        locations: &mut Locations,
     ) -> Option<([Exports; 2], Watched)> {
         let file = node.get("graph")?;
         let (mut tree, start) = self.file(file, &format!("\"graph\" of node \"{}\"", key.text))?;
@@ -87,7 +87,7 @@ impl Reader {
         if let Some(profile) = node.get("profile").filter(|profile| !profile.is_null())
             && let Some(name) = self.text(profile, &format!("\"profile\" of node \"{}\"", key.text))
         {
-            removed = self.change_by_profile(&mut tree, name, &profile.place);
+            removed = self.change_by_profile(&mut tree, name, &profile.location);
         }
         let params = self.given(key, node.get("params"), &tree);
         self.fill_nodes(&mut tree, &params);
@@ -96,10 +96,10 @@ impl Reader {
             removed.extend(self.apply_outer(&mut tree, nodes));
         }
         self.depth += 1;
-        let (mut inner, mut inner_places, parts) = self.graph(&tree, &start);
+        let (mut inner, mut inner_locations, parts) = self.graph(&tree, &start);
         self.depth -= 1;
         self.within = outside;
-        inner_places.removed.extend(removed);
+        inner_locations.removed.extend(removed);
         let ports = [0, 1].map(|side| self.exports(&tree, side, &key.text, &inner, &parts));
         let name = |inner: &str| format!("{}/{inner}", key.text);
         for mut node in mem::take(&mut inner.nodes) {
@@ -107,8 +107,8 @@ impl Reader {
             node.inputs.iter_mut().for_each(|input| input.from_node = name(&input.from_node));
             graph.nodes.push(node);
         }
-        places.nodes.append(&mut inner_places.nodes);
-        Some((ports, Watched::new(&key.text, inner, inner_places)))
+        locations.nodes.append(&mut inner_locations.nodes);
+        Some((ports, Watched::new(&key.text, inner, inner_locations)))
     }
 
     /// The parameters of the graph `tree`: those that the node `key` gives, which have been filled by
@@ -127,7 +127,7 @@ impl Reader {
             let what = format!("the parameters of \"{}\"", key.text);
             let help = suggest::help(&self.faults, &name.text, known, &what);
             let message = format!("unknown parameter \"{}\" of graph \"{}\"", name.text, key.text);
-            self.faults.push(Diagnostic::error(Some(&name.place), message).help(help));
+            self.faults.push(Diagnostic::error(Some(&name.location), message).help(help));
         }
         for (name, value) in &mut params {
             match given.iter().find(|(given, _)| given.text == name.text) {
@@ -137,7 +137,7 @@ impl Reader {
             if value.is_null() {
                 let message =
                     format!("graph \"{}\" needs the parameter \"{}\"", key.text, name.text);
-                self.error(&key.place, message);
+                self.error(&key.location, message);
                 value.value = Value::Faulty; // Whoever uses it is not to blame.
             }
         }
@@ -175,16 +175,16 @@ impl Reader {
             let mut ports = Vec::new();
             for item in items {
                 let what = format!("\"{}\" of {what}", key.text);
-                let Some((port, places)) = self.port(item, &what) else { continue };
+                let Some((port, locations)) = self.port(item, &what) else { continue };
                 let within = |inner: PortRef| PortRef {
                     node: format!("{name}/{}", inner.node),
                     port: inner.port,
                 };
                 if let Some(part) = parts.iter().find(|part| part.name == port.node) {
-                    let place = places.port.as_ref().unwrap_or(&item.place);
-                    for port in self.inside(part, side, &port.port, place) {
+                    let location = locations.port.as_ref().unwrap_or(&item.location);
+                    for port in self.inside(part, side, &port.port, location) {
                         let port = within(port);
-                        if self.take(bytes(&port), &item.place).is_none() {
+                        if self.take(bytes(&port), &item.location).is_none() {
                             break;
                         }
                         ports.push(port);
@@ -197,7 +197,8 @@ impl Reader {
                     let names = nodes.chain(parts.iter().map(|part| part.name.as_str()));
                     let help = suggest::help(&self.faults, &port.node, names, "the nodes");
                     let message = format!("unknown node \"{}\"", port.node);
-                    self.faults.push(Diagnostic::error(places.node.as_ref(), message).help(help));
+                    self.faults
+                        .push(Diagnostic::error(locations.node.as_ref(), message).help(help));
                     continue;
                 }
                 ports.push(within(port));
@@ -211,37 +212,41 @@ impl Reader {
     pub(crate) fn connect(
         &mut self,
         graph: &mut Graph,
-        places: &mut Places,
+        locations: &mut Locations,
         subgraphs: &mut [Subgraph],
     ) {
         // What comes into a graph goes to its nodes.
         for subgraph in subgraphs.iter_mut() {
-            for (input, input_places) in mem::take(&mut subgraph.inputs) {
-                let place = input_places.port.clone().or(input_places.from.node.clone());
-                let place = place.unwrap_or_else(|| subgraph.place.clone());
-                for port in self.inside(subgraph, 0, &input.port, &place) {
+            for (input, input_locations) in mem::take(&mut subgraph.inputs) {
+                let location = input_locations.port.clone().or(input_locations.from.node.clone());
+                let location = location.unwrap_or_else(|| subgraph.location.clone());
+                for port in self.inside(subgraph, 0, &input.port, &location) {
                     let Some(node) = graph.nodes.iter().position(|node| node.name == port.node)
                     else {
                         continue;
                     };
-                    let spec = size_of::<InputConfig>() + size_of::<InputPlaces>();
-                    if self.take(bytes(&port) + spec, &place).is_none() {
+                    let spec = size_of::<InputConfig>() + size_of::<InputLocations>();
+                    if self.take(bytes(&port) + spec, &location).is_none() {
                         break;
                     }
                     graph.nodes[node].inputs.push(InputConfig { port: port.port, ..input.clone() });
-                    let places = places.nodes.get_mut(node).map(|places| &mut places.inputs);
-                    places.into_iter().for_each(|inputs| inputs.push(input_places.clone()));
+                    let locations =
+                        locations.nodes.get_mut(node).map(|locations| &mut locations.inputs);
+                    locations.into_iter().for_each(|inputs| inputs.push(input_locations.clone()));
                 }
             }
         }
         // What comes out of a graph comes from its nodes.
         for (number, node) in graph.nodes.iter_mut().enumerate() {
-            let NodePlaces { inputs, reported, .. } = &mut places.nodes[number];
-            for (place, input) in node.inputs.iter_mut().enumerate() {
+            let NodeLocations { inputs, reported, .. } = &mut locations.nodes[number];
+            for (location, input) in node.inputs.iter_mut().enumerate() {
                 let mut from =
                     PortRef { node: input.from_node.clone(), port: input.from_port.clone() };
-                let place = inputs.get(place).map(|places| places.from.clone()).unwrap_or_default();
-                if self.outside(&mut from, &place, subgraphs, 1) {
+                let location = inputs
+                    .get(location)
+                    .map(|locations| locations.from.clone())
+                    .unwrap_or_default();
+                if self.outside(&mut from, &location, subgraphs, 1) {
                     (input.from_node, input.from_port) = (from.node, from.port);
                 } else {
                     reported.inputs = true;
@@ -254,18 +259,18 @@ impl Reader {
             inputs.retain(|_| *kept.next().unwrap_or(&true));
             node.inputs.retain(|input| !input.from_node.is_empty());
         }
-        for (budget, (from, to)) in graph.budgets.iter_mut().zip(&mut places.budgets) {
+        for (budget, (from, to)) in graph.budgets.iter_mut().zip(&mut locations.budgets) {
             from.reported |= !self.outside(&mut budget.from, from, subgraphs, 1);
             to.reported |= !self.outside(&mut budget.to, to, subgraphs, 1);
         }
-        for (port, place) in graph.waterfall.iter_mut().zip(&mut places.waterfall) {
-            place.reported |= !self.outside(port, place, subgraphs, 1);
+        for (port, location) in graph.waterfall.iter_mut().zip(&mut locations.waterfall) {
+            location.reported |= !self.outside(port, location, subgraphs, 1);
         }
         if let Some(interrupt) = &mut graph.interrupt {
-            let on = &mut places.interrupt.0;
+            let on = &mut locations.interrupt.0;
             on.reported |= !self.outside(&mut interrupt.on, on, subgraphs, 1);
             let names = mem::take(&mut interrupt.cancels).into_iter();
-            for (name, place) in names.zip(mem::take(&mut places.interrupt.1)) {
+            for (name, location) in names.zip(mem::take(&mut locations.interrupt.1)) {
                 let inside = format!("{name}/");
                 let nodes = graph.nodes.iter().map(|node| &node.name);
                 let of_graph = nodes.filter(|node| node.starts_with(&inside)).cloned();
@@ -273,12 +278,12 @@ impl Reader {
                 if cancels.is_empty() {
                     cancels.push(name);
                 }
-                let each = size_of::<String>() + size_of::<Place>();
+                let each = size_of::<String>() + size_of::<Location>();
                 let bytes = cancels.iter().map(|name| each + name.len()).sum();
-                if self.take(bytes, &place).is_none() {
+                if self.take(bytes, &location).is_none() {
                     break;
                 }
-                places.interrupt.1.extend(cancels.iter().map(|_| place.clone()));
+                locations.interrupt.1.extend(cancels.iter().map(|_| location.clone()));
                 interrupt.cancels.extend(cancels);
             }
         }
@@ -288,15 +293,15 @@ impl Reader {
     fn outside(
         &mut self,
         port: &mut PortRef,
-        places: &PortPlaces,
+        locations: &PortLocations,
         subgraphs: &[Subgraph],
         side: usize,
     ) -> bool {
         let Some(subgraph) = subgraphs.iter().find(|subgraph| subgraph.name == port.node) else {
             return true;
         };
-        let place = places.port.clone().unwrap_or_else(|| subgraph.place.clone());
-        match self.inside(subgraph, side, &port.port, &place).into_iter().next() {
+        let location = locations.port.clone().unwrap_or_else(|| subgraph.location.clone());
+        match self.inside(subgraph, side, &port.port, &location).into_iter().next() {
             Some(found) => *port = found,
             None => return false,
         }
@@ -309,7 +314,7 @@ impl Reader {
         subgraph: &Subgraph,
         side: usize,
         port: &str,
-        place: &Place,
+        location: &Location,
     ) -> Vec<PortRef> {
         let Some(ports) = subgraph.ports.as_ref().map(|ports| &ports[side]) else {
             return Vec::new();
@@ -328,7 +333,7 @@ impl Reader {
             "" => format!("graph \"{name}\" does not have one {word}"),
             port => format!("unknown {word} \"{port}\" of graph \"{name}\""),
         };
-        self.faults.push(Diagnostic::error(Some(place), message).help(help));
+        self.faults.push(Diagnostic::error(Some(location), message).help(help));
         Vec::new()
     }
 

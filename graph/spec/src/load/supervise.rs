@@ -67,7 +67,7 @@ impl Reader {
                 _ => {
                     let message =
                         format!("{what} must be a whole number from 1 on, not \"{text}\"");
-                    self.error(&limit.place, message);
+                    self.error(&limit.location, message);
                     return None;
                 }
             }
@@ -98,7 +98,7 @@ impl Reader {
         let message = format!("{what}: \"{text}\" is not one of {}", words.join(", "));
         let help = suggest::closest(text, words.iter().copied());
         let help = help.map(|word| format!("did you mean \"{word}\"?"));
-        self.faults.push(Diagnostic::error(Some(&node.place), message).help(help));
+        self.faults.push(Diagnostic::error(Some(&node.location), message).help(help));
         None
     }
 }

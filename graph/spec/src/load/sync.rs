@@ -34,7 +34,7 @@ impl Reader {
                 "approx" | "window" => {
                     let form = if text == "approx" { "10ms" } else { "{before: 50ms, after: 0ms}" };
                     let message = format!("{what}: \"{text}\" needs times: {{{text}: {form}}}");
-                    self.error(&node.place, message);
+                    self.error(&node.location, message);
                     None
                 }
                 _ => self.unknown_word(node, what, text, &WORDS),

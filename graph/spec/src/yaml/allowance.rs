@@ -3,7 +3,7 @@
 use std::mem;
 
 use crate::{
-    Diagnostic, Place,
+    Diagnostic, Location,
     yaml::{Key, Node, Value},
 };
 
@@ -30,7 +30,7 @@ impl Allowance {
     pub(crate) fn take(
         &mut self,
         bytes: usize,
-        place: &Place,
+        location: &Location,
         faults: &mut Vec<Diagnostic>,
     ) -> Option<()> {
         match self.left.checked_sub(bytes) {
@@ -40,7 +40,7 @@ impl Allowance {
                     let message = format!("the files hold more than {MAX_BYTES} bytes of values");
                     let help = "an alias, a \"${...}\" and a graph that is several nodes count \
                                 each time that they stand somewhere";
-                    faults.push(Diagnostic::error(Some(place), message).help(help.to_owned()));
+                    faults.push(Diagnostic::error(Some(location), message).help(help.to_owned()));
                 }
                 return None;
             }

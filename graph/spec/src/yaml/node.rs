@@ -1,12 +1,12 @@
 //! A value of a YAML file, with its place.
 
-use crate::Place;
+use crate::Location;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Where it is written.
-    pub place: Place,
+    pub location: Location,
     /// What it is.
     pub value: Value,
     /// How many levels lie in it, itself included.
@@ -42,18 +42,18 @@ pub struct Key {
     /// The word.
     pub text: String,
     /// Where it is written.
-    pub place: Place,
+    pub location: Location,
 }
 
 impl Node {
     /// A value without others in it.
-    pub fn leaf(place: Place, value: Value) -> Self {
-        Self { place, value, depth: 1, size: 1 }
+    pub fn leaf(location: Location, value: Value) -> Self {
+        Self { location, value, depth: 1, size: 1 }
     }
 
     /// An empty map.
-    pub fn empty_map(place: Place) -> Self {
-        Self::leaf(place, Value::Map(Map::new()))
+    pub fn empty_map(location: Location) -> Self {
+        Self::leaf(location, Value::Map(Map::new()))
     }
 
     /// Whether it says that there is nothing: `~`, `null`, or empty.

@@ -8,13 +8,13 @@ use crate::catalog::check_text;
 /// the help behind a bar.
 pub(crate) fn told(faults: &Diagnostics) -> Vec<String> {
     let told = faults.iter().map(|fault| {
-        let place = fault.place.as_ref().map_or_else(String::new, |place| {
-            let file = place.file().trim_start_matches("graphs/g.yaml");
-            format!("{file}{}:{} ", place.line(), place.column())
+        let location = fault.location.as_ref().map_or_else(String::new, |location| {
+            let file = location.file().trim_start_matches("graphs/g.yaml");
+            format!("{file}{}:{} ", location.line(), location.column())
         });
         let warning = if fault.severity == Severity::Warning { "warning: " } else { "" };
         let help = fault.help.as_ref().map_or_else(String::new, |help| format!(" | {help}"));
-        format!("{place}{warning}{}{help}", fault.message)
+        format!("{location}{warning}{}{help}", fault.message)
     });
     told.collect()
 }

@@ -33,7 +33,7 @@ use crate::{
 /// A node that was called in the lane.
 pub(super) struct Hop {
     /// In the group.
-    place: usize,
+    node_index: usize,
     /// When the call had ended; once it is counted, the nanoseconds that it took.
     ticks: u64,
     /// The time of its packet.
@@ -93,12 +93,13 @@ fn is_plain(runner: &Runner) -> bool {
 impl Group {
     /// Hands on what the node at `place` has just sent while there are lanes; the node that was
     /// called last.
-    pub(super) fn run_lane(&mut self, place: usize) -> usize {
-        if self.runners[place].lane.is_none() {
-            return place;
+    pub(super) fn run_lane(&mut self, node_index: usize) -> usize {
+        if self.runners[node_index].lane.is_none() {
+            return node_index;
         }
-        self.receiver = place;
-        let trace = self.runners[place].outbox.iter().next().map(|(_, packet)| packet.header.trace);
+        self.receiver = node_index;
+        let trace =
+            self.runners[node_index].outbox.iter().next().map(|(_, packet)| packet.header.trace);
         let is_timed = self.rows.times(trace.unwrap_or_default());
         let start = self.watch.moment.real_ns;
         let ended = catch_unwind(AssertUnwindSafe(|| match is_timed {
@@ -113,7 +114,7 @@ impl Group {
                 }
                 if is_timed {
                     self.count_hops();
-                } else if place != self.receiver {
+                } else if node_index != self.receiver {
                     self.count_row();
                 }
                 self.rows.last_ns = self.watch.moment.real_ns - start;
@@ -122,8 +123,8 @@ impl Group {
             Err(panic) => self.leave_lane(Err(panic)),
         }
         // Those on the way had nothing else to do, or were ready before.
-        if place != self.receiver && self.runners[place].has_more() {
-            self.ready.insert(place);
+        if node_index != self.receiver && self.runners[node_index].has_more() {
+            self.ready.insert(node_index);
         }
         self.receiver
     }
@@ -149,9 +150,9 @@ impl Group {
     fn hop_on<const TIMED: bool>(&mut self) -> Result<bool, Box<NodeError>> {
         let Self { runners, hops, watch, receiver: called, near: at_hand, .. } = self;
         let [mut near, mut next] = self.hands.each_mut();
-        let (mut place, mut lane, mut is_full) = (*called, runners[*called].lane, false);
+        let (mut node_index, mut lane, mut is_full) = (*called, runners[*called].lane, false);
         *at_hand = 0;
-        mem::swap(near, &mut runners[place].outbox);
+        mem::swap(near, &mut runners[node_index].outbox);
         while let Some(receiver) = lane {
             let runner = &mut runners[receiver];
             let Some((_, packet)) = near.only() else { break };
@@ -165,7 +166,7 @@ impl Group {
             // A panic leaves the chain: it has to know whose it was.
             *called = receiver;
             let at = packet.header.at;
-            let Runner { outputs, rewinds, context, place: number, .. } = runner;
+            let Runner { outputs, rewinds, context, node_index: number, .. } = runner;
             let (node, input) = (&mut **node, Some(input));
             let site = Site { node, input, outputs, rewinds, context, number: *number };
             let (result, _, model_ns) =
@@ -183,10 +184,10 @@ impl Group {
             });
             mem::swap(&mut near, &mut next);
             *at_hand ^= 1;
-            (place, lane) = (receiver, runner.lane);
+            (node_index, lane) = (receiver, runner.lane);
             if TIMED {
                 let (ticks, is_near) = watch.ticks();
-                hops.push(Hop { place, ticks, at, model_ns });
+                hops.push(Hop { node_index, ticks, at, model_ns });
                 is_full = !is_near || hops.len() == HOPS;
                 if is_full {
                     break;
@@ -195,7 +196,7 @@ impl Group {
                 runner.stats.count_untimed(model_ns);
             }
         }
-        mem::swap(near, &mut runners[place].outbox);
+        mem::swap(near, &mut runners[node_index].outbox);
         Ok(is_full)
     }
 
@@ -225,7 +226,7 @@ impl Group {
         packet.clear();
         mem::swap(sent, &mut runner.outbox);
         let at = runner.context.origin.at;
-        self.hops.push(Hop { place: receiver, ticks, at, model_ns: 0 });
+        self.hops.push(Hop { node_index: receiver, ticks, at, model_ns: 0 });
         self.count_hops();
         let runner = &mut self.runners[receiver];
         let failure = runner.judge(&self.shared, Method::Process, ended, 0);
@@ -245,7 +246,7 @@ impl Group {
         let row = start;
         for hop in hops.iter_mut() {
             let end = watch.ns_at(&shared.clock, hop.ticks);
-            let runner = &mut runners[hop.place];
+            let runner = &mut runners[hop.node_index];
             runner.stats.count_call(end - start, hop.model_ns);
             runner.count_packet(is_sampled, end.saturating_sub(entered_ns));
             if let [input] = runner.inputs.as_mut_slice() {
@@ -260,7 +261,7 @@ impl Group {
         let untold_ns = mem::take(&mut rows.untold_ns[*receiver]);
         if untold_ns > 0 {
             for hop in &*hops {
-                runners[hop.place].stats.busy_ns += share(untold_ns, hop.ticks, start - row);
+                runners[hop.node_index].stats.busy_ns += share(untold_ns, hop.ticks, start - row);
             }
         }
         hops.clear();
