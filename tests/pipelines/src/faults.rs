@@ -22,7 +22,7 @@ fn one_check_shows_all_eight_faults() {
     ];
     for (line, word) in expected {
         let found = faults.iter().any(|fault| {
-            fault.place.as_ref().is_some_and(|place| place.line() == line)
+            fault.location.as_ref().is_some_and(|place| place.line() == line)
                 && fault.message.contains(word)
         });
         assert!(found, "line {line}: {word}\n{faults}");
