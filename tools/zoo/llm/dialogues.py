@@ -1,8 +1,4 @@
-"""Dialogues: utterances, tool calls and answers of intents, with a memory of what the user told.
-
-Names of intents and slots, and replies, keep their British spelling: names are hashed into the
-splits, and the shipped weights were trained on the replies.
-"""
+"""Dialogues: utterances, tool calls and answers of intents, with a memory of what the user told."""
 import collections
 import json
 import random
@@ -12,6 +8,10 @@ from phrases import sections, train_only_sections
 from phrasing import Intent, Phraser
 from slots import DAYS, MONTHS, Slots, clock_words, is_plural, number_words
 
+NAMES = dict(line.split(": ") for line in sections("tables/words.txt")["names"])
+LOCATION, BOT_FAVORITE, COLOR, COLORED = (NAMES[name] for name in ("location", "bot favorite", "color", "colored"))
+REPLIES = {header: dict(line.split(": ", 1) for line in lines)
+           for header, lines in sections("tables/replies.txt").items()}
 INSTRUCTIONS = "you are afferent, a small assistant."
 UNKNOWN, UNABLE = "sorry, i do not know that.", "sorry, i can not do that."
 FILES = ("talk.txt", "tools.txt", "memory.txt", "facts.txt", "refuse.txt")
@@ -25,7 +25,7 @@ SYSTEM_PROBABILITY, REMEMBERED_PROBABILITY = 0.85, 0.3
 ARITHMETIC_PROBABILITY, ARITHMETIC = 0.06, ("plus", "minus", "times")
 MEMORY_PROBABILITY = 0.4
 # Share of small talk that asks for a favorite of the assistant: the only one with slots.
-BOT_FAVOURITE_PROBABILITY = 0.25
+BOT_FAVORITE_PROBABILITY = 0.25
 # Probability that the tool knows the location of a thing, also after the user has told it: the
 # location that the tool returns is the newer one.
 FOUND_PROBABILITY, FOUND_AFTER_TOLD_PROBABILITY = 0.7, 0.25
@@ -52,21 +52,21 @@ def load():
 INTENTS, ANSWERS = load()
 # Intents of small talk with a fixed answer.
 FIXED_ANSWER = [name for name in INTENTS
-                if name in ANSWERS and name != "bot_favourite" and not name.startswith("fact ")]
+                if name in ANSWERS and name != BOT_FAVORITE and not name.startswith("fact ")]
 FACTS = [name for name in INTENTS if name.startswith("fact ")]
-TABLES = ("capital", "colour", "sound", "legs", "opposite", "next", "before", "plus", "minus", "times", "count")
+TABLES = ("capital", COLOR, "sound", "legs", "opposite", "next", "before", "plus", "minus", "times", "count")
 # Sums and products have the most answers.
 TABLE_WEIGHTS = (1, 1, 0.7, 0.7, 1, 1, 1, 2.5, 2, 2, 0.7)
 TOOLS = ("time", "day", "timer", "timer_open", "light", "light_on", "light_off", "light_all", "light_open", "where")
 TOOL_WEIGHTS = (1.4, 0.9, 1.8, 0.5, 1.9, 1.6, 1.8, 0.5, 0.9, 2.3)
 # Weight of each kind of told fact, and the weights in training, higher for the difficult ones.
-MEMORIES = {"name": 1.3, "fav": 2, "rel": 1.5, "place": 2.2, "event": 1.2, "city": 0.7, "age": 0.5, "job": 0.6}
-TRAIN_MEMORIES = MEMORIES | {"fav": 2.5, "rel": 3, "place": 3, "event": 1.6}
+MEMORIES = {"name": 1.3, "fav": 2, "rel": 1.5, LOCATION: 2.2, "event": 1.2, "city": 0.7, "age": 0.5, "job": 0.6}
+TRAIN_MEMORIES = MEMORIES | {"fav": 2.5, "rel": 3, LOCATION: 3, "event": 1.6}
 # Slots of the key of a told fact, of its value, and of the value in the phrasing.
-KEY_SLOTS = {"fav": "attr", "rel": "rel", "place": "thing", "event": "event"}
-VALUE_SLOTS = {"name": "name", "fav": "value", "rel": "name", "place": "spot", "event": "day", "city": "city",
+KEY_SLOTS = {"fav": "attr", "rel": "rel", LOCATION: "thing", "event": "event"}
+VALUE_SLOTS = {"name": "name", "fav": "value", "rel": "name", LOCATION: "spot", "event": "day", "city": "city",
                "job": "job"}
-TOLD_SLOTS = {"name": "name", "fav": "value", "rel": "name", "place": "place", "event": "day", "city": "city",
+TOLD_SLOTS = {"name": "name", "fav": "value", "rel": "name", LOCATION: LOCATION, "event": "day", "city": "city",
               "age": "n", "job": "job"}
 
 
@@ -82,12 +82,7 @@ def agreement(thing):
 
 def fact_sentence(kind, key, value):
     """Returns the sentence that states a fact about the user."""
-    return {
-        "name": f"your name is {value}.", "fav": f"your favourite {key} is {value}.",
-        "rel": f"your {key} is called {value}.", "place": f"your {key} {copula(key)} {value}.",
-        "event": f"your {key} is on {value}.", "city": f"you live in {value}.", "age": f"you are {value} years old.",
-        "job": f"you work as a {value}.",
-    }[kind]
+    return REPLIES["told"][kind].format(key=key, value=value, are=copula(key))
 
 
 def not_told_sentence(kind, key):
@@ -96,12 +91,7 @@ def not_told_sentence(kind, key):
     It starts with the same words as `fact_sentence`, so that the model decides whether it knows the
     fact at the position of the value, after the words that preceded the value when it was told.
     """
-    return {
-        "name": "your name is unknown to me.", "fav": f"your favourite {key} is unknown to me.",
-        "rel": f"your {key} is unknown to me.", "place": f"your {key} {copula(key)} somewhere unknown to me.",
-        "event": f"your {key} is unknown to me.", "city": "you live somewhere unknown to me.",
-        "age": "you are of an age unknown to me.", "job": "you work as something unknown to me.",
-    }[kind]
+    return REPLIES["not told"][kind].format(key=key, are=copula(key))
 
 
 def tool_call(name, **arguments):
@@ -176,14 +166,14 @@ class Speaker:
         return getattr(self, family)()
 
     def talk(self):
-        if self.rng.random() < BOT_FAVOURITE_PROBABILITY:
-            return self.bot_favourite()
+        if self.rng.random() < BOT_FAVORITE_PROBABILITY:
+            return self.bot_favorite()
         return self.fixed_answer(self.rng.choice(FIXED_ANSWER))
 
-    def bot_favourite(self):
+    def bot_favorite(self):
         draw = self.slots.draw
-        user = self.say("bot_favourite", attr=draw("attr"), value=draw("value"), value2=draw("value"))
-        return self.turn(user, ANSWERS["bot_favourite"], "bot_favourite")
+        user = self.say(BOT_FAVORITE, attr=draw("attr"), value=draw("value"), value2=draw("value"))
+        return self.turn(user, ANSWERS[BOT_FAVORITE], BOT_FAVORITE)
 
     def fixed_answer(self, intent):
         return self.turn(self.say(intent), ANSWERS[intent], intent)
@@ -209,7 +199,7 @@ class Speaker:
     # Tables of facts
 
     def table(self, intent):
-        slots, answer = getattr(self, f"table_{intent}")()
+        slots, answer = getattr(self, "table_color" if intent == COLOR else f"table_{intent}")()
         return self.turn(self.say(intent, **slots), answer, intent)
 
     def table_capital(self):
@@ -220,9 +210,9 @@ class Speaker:
         country = self.rng.choice(list(facts.CAPITALS))
         return {"country": country}, f"the capital of {country} is {facts.CAPITALS[country]}."
 
-    def table_colour(self):
+    def table_color(self):
         thing = self.rng.choice(list(facts.COLORS))
-        return {"coloured": thing}, f"{thing} is {facts.COLORS[thing]}."
+        return {COLORED: thing}, f"{thing} is {facts.COLORS[thing]}."
 
     def table_sound(self):
         animal = self.rng.choice(list(facts.SOUNDS))
@@ -342,18 +332,18 @@ class Speaker:
         return self.turn(user, answer, intent, call)
 
     def tool_where(self):
-        return self.where(self.new_key("place"))
+        return self.where(self.new_key(LOCATION))
 
     def where(self, thing):
         user = self.say("where", thing=thing, **agreement(thing))
-        is_told = ("place", thing) in self.known
+        is_told = (LOCATION, thing) in self.known
         probability = FOUND_AFTER_TOLD_PROBABILITY if is_told else FOUND_PROBABILITY
         location = self.slots.found_location() if self.rng.random() < probability else None
-        call = Call(tool_call("where_is", thing=thing), tool_result(self.rng, place=location))
+        call = Call(tool_call("where_is", thing=thing), tool_result(self.rng, **{LOCATION: location}))
         # A location that the tool returned is known from now on, as if it had been told.
         if location:
-            self.known["place", thing] = location
-        return self.turn(user, self.fact_answer("place", thing), "where", call)
+            self.known[LOCATION, thing] = location
+        return self.turn(user, self.fact_answer(LOCATION, thing), "where", call)
 
     # Memory
 
@@ -392,7 +382,7 @@ class Speaker:
         return self.turn(user, answer, f"tell_{kind}")
 
     def ask(self, kind, key):
-        if kind == "place":
+        if kind == LOCATION:
             return self.where(key)
         user = self.say(f"ask_{kind}", attr=key, rel=key, event=key)
         return self.turn(user, self.fact_answer(kind, key), f"ask_{kind}")

@@ -14,7 +14,7 @@ import yaml
 
 import export
 import tokens
-from dialogues import MEMORIES, Speaker, fact_sentence
+from dialogues import LOCATION, MEMORIES, Speaker, fact_sentence
 from items import draw_items
 
 from cards import write_card
@@ -109,7 +109,7 @@ def simulated_result(call, rng, location):
     """Returns the result of a tool call; where_is returns `location`."""
     if '"get_time"' in call:
         return json.dumps({"time": f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}", "day": "sunday"})
-    return json.dumps({"place": location} if '"where_is"' in call else {"ok": True})
+    return json.dumps({LOCATION: location} if '"where_is"' in call else {"ok": True})
 
 
 def run_turn(generator, rng, dialogue, user, location="on the table"):
@@ -140,7 +140,7 @@ def measure_memory(generator, split, count, errors):
         speaker.phraser.split = "train"
         while len(turns) < length:
             turns += other_turns(speaker, kind, key)
-        question_intent = f"ask_{kind}" if kind != "place" else "where"
+        question_intent = f"ask_{kind}" if kind != LOCATION else "where"
         speaker.phraser.split = split if speaker.has_phrasing(question_intent) else "train"
         expected, question = f" {fact_sentence(kind, key, speaker.known[kind, key])}", speaker.ask(kind, key)[0]
         dialogue = tokens.BEGIN + f"{tokens.SYSTEM} {export.INSTRUCTIONS}{tokens.END}"
@@ -162,7 +162,7 @@ def measure_memory(generator, split, count, errors):
 
 def other_turns(speaker, kind, key):
     """Draws turns that do not mention a fact."""
-    intents = {f"tell_{kind}", f"ask_{kind}", *(("where",) if kind == "place" else ())}
+    intents = {f"tell_{kind}", f"ask_{kind}", *(("where",) if kind == LOCATION else ())}
     while True:
         known, turns = dict(speaker.known), speaker.any_turns()
         if not any(turn.intent in intents and key in turn.answer for turn in turns):

@@ -11,7 +11,7 @@ from executorch.examples.models.llama.llama_transformer import construct_transfo
 from executorch.examples.models.llama.model_args import ModelArgs
 
 import tokens
-from dialogues import INSTRUCTIONS
+from dialogues import INSTRUCTIONS, LOCATION
 from model import CONTEXT, Llama, shape
 from train import WORK
 
@@ -46,7 +46,7 @@ CHAT = {
          "result": {"ok": "true if the timer runs"}},
         {"name": "where_is", "about": "returns the location of a thing of the user",
          "arguments": {"thing": "name of the thing"},
-         "result": {"place": "location, for example: on the table; null if unknown"}},
+         "result": {LOCATION: "location, for example: on the table; null if unknown"}},
         {"name": "set_light", "about": "switches the lights of a room on or off",
          "arguments": {"room": "name of the room, or all", "state": "on or off"},
          "result": {"ok": "true if the lights answered"}},

@@ -5,13 +5,13 @@ import collections
 import random
 
 import tokens
-from dialogues import FACTS, FIXED_ANSWER, MEMORIES, TABLES, TOOLS, Speaker
+from dialogues import BOT_FAVORITE, FACTS, FIXED_ANSWER, LOCATION, MEMORIES, TABLES, TOOLS, Speaker
 
 # Prompt of the model, expected text, last utterance of the user, and intent.
 Item = collections.namedtuple("Item", "prompt expected user intent")
 # Numbers of turns before the question, drawn uniformly.
 CONTEXT_TURNS = (0, 0, 1, 2, 4)
-CASES = [*TABLES, *FACTS, *FIXED_ANSWER, "bot_favourite", "unknown", "unable", *(f"tool {name}" for name in TOOLS),
+CASES = [*TABLES, *FACTS, *FIXED_ANSWER, BOT_FAVORITE, "unknown", "unable", *(f"tool {name}" for name in TOOLS),
          *(f"{what} {kind}" for kind in MEMORIES for what in ("tell", "ask", "ask not told"))]
 # Cases without slots that have held-out values.
 CLOSED_CASES = {*FACTS, *FIXED_ANSWER, *TABLES, "tool time", "tool day", "tool timer_open",
@@ -21,7 +21,7 @@ FAMILIES = {"talk": 0.16, "fact": 0.16, "tool": 0.27, "memory": 0.28, "refuse": 
 
 
 def family_of(case):
-    if case in FIXED_ANSWER or case == "bot_favourite":
+    if case in FIXED_ANSWER or case == BOT_FAVORITE:
         return "talk"
     if case in TABLES or case in FACTS:
         return "fact"
@@ -44,7 +44,7 @@ def case_turns(speaker, case):
         return speaker.ask(kind, keys[-1] if what == "ask" and keys else speaker.new_key(kind))
     if case in ("unknown", "unable"):
         return speaker.refusal(case)
-    return speaker.bot_favourite() if case == "bot_favourite" else speaker.table(case)
+    return speaker.bot_favorite() if case == BOT_FAVORITE else speaker.table(case)
 
 
 def intents_of(case):
@@ -53,7 +53,7 @@ def intents_of(case):
     if what == "tool":
         return {"timer_open": ("timer_open", "duration"), "light_open": ("light_open", "room_reply")}.get(kind, (kind,))
     if what in ("tell", "ask", "ask not told"):
-        return ("where",) if kind == "place" and what != "tell" else (f"{what.split()[0]}_{kind}",)
+        return ("where",) if kind == LOCATION and what != "tell" else (f"{what.split()[0]}_{kind}",)
     return (case,)
 
 
@@ -82,8 +82,8 @@ def case_items(rng, case, split, unseen):
     call_item = Item(prompt, tokens.CALL + call, last.user, last.intent)
     answer_item = Item(tokens.prompt(system, context, last.user, last.calls), f" {last.answer}",
                        f"{last.user} => {result}", last.intent)
-    # "ask place" measures the answer; the tool call is measured by "tool where".
-    return [answer_item] if case == "ask place" else [call_item, answer_item]
+    # A question for a location measures the answer; its tool call is measured by "tool where".
+    return [answer_item] if case == f"ask {LOCATION}" else [call_item, answer_item]
 
 
 def draw_items(kind, count, seed):
