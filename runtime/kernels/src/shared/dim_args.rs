@@ -134,9 +134,9 @@ pub(crate) fn select_args(args: &Args<'_>, index: u8, view: &mut StridedView) ->
 /// # Errors
 /// [`Error::InvalidArgument`] if it is not.
 pub(crate) fn check_dim_order_arg(args: &mut Args<'_>, index: u8, out: usize) -> Result<(), Error> {
-    let Some(wanted) = args.opt_int_list(usize::from(index))? else { return Ok(()) };
+    let Some(expected) = args.opt_int_list(usize::from(index))? else { return Ok(()) };
     let own = args.out(out)?.dim_order();
-    if wanted.iter().eq(own.iter().map(|&dim| i64::from(dim))) {
+    if expected.iter().eq(own.iter().map(|&dim| i64::from(dim))) {
         Ok(())
     } else {
         Err(Error::InvalidArgument { index, expected: "the dim order of the output" })

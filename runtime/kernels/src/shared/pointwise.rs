@@ -3,8 +3,8 @@
 //! An operator describes its inputs with [`Pointwise`] and its arithmetic with `numbers!` or
 //! `floats!`. Inputs broadcast and have any dim orders and dtypes. The compute type is `i64` for
 //! `bool` and integers, `f32` for `f32` and the half types, and `f64` for `f64`. Blocks of elements
-//! are converted to the compute type and back. Tensors that already have it are read and written in
-//! place. The arithmetic of an operator is compiled three times, and the conversions once for all
+//! are converted to the compute type and back. The arithmetic runs directly on tensors that already
+//! have it. The arithmetic of an operator is compiled three times, and the conversions once for all
 //! operators.
 
 mod input;
