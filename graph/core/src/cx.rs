@@ -171,9 +171,7 @@ impl<'c> Cx<'c> {
     #[inline]
     pub fn get<T: Payload>(&self, port: In<T>) -> Option<&T> {
         match &self.input {
-            Some((inbound, packet)) if is(inbound.port, &inbound.name, port.id(), port.name()) => {
-                packet.get()
-            }
+            Some((inbound, packet)) if inbound.port == port.id() => packet.get(),
             _ => self.all(port).next().map(|(_, value)| value),
         }
     }
@@ -182,7 +180,7 @@ impl<'c> Cx<'c> {
     /// the graph joins a window, otherwise one or none.
     pub fn all<T: Payload>(&self, port: In<T>) -> impl Iterator<Item = (Timestamp, &T)> {
         let here = self.caller.context.joined.iter();
-        let here = here.filter(move |j| is(j.port, &j.name, port.id(), port.name()));
+        let here = here.filter(move |joined| joined.port == port.id());
         let packets = here.flat_map(|joined| &joined.packets);
         packets.filter_map(|packet| Some((packet.header.at, packet.get()?)))
     }
@@ -193,7 +191,7 @@ impl<'c> Cx<'c> {
     #[inline(always)]
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
         match &mut self.input {
-            Some((inbound, packet)) if is(inbound.port, &inbound.name, port.id(), port.name()) => {
+            Some((inbound, packet)) if inbound.port == port.id() => {
                 packet.take(|| self.caller.context.outputs.first().map(|(_, pool)| pool))
             }
             _ => None,
@@ -243,7 +241,7 @@ impl<'c> Cx<'c> {
         else {
             return;
         };
-        if !is(inbound.port, &inbound.name, from.id(), from.name()) || packet.get::<T>().is_none() {
+        if inbound.port != from.id() || packet.get::<T>().is_none() {
             return;
         }
         let mut packet = packet.share();
@@ -262,21 +260,15 @@ impl<'c> Cx<'c> {
             );
             return Some(index);
         }
-        self.undeclared(id, name)
+        self.undeclared(id, name);
+        None
     }
 
-    /// Counts a packet that has no output to leave by.
+    /// Counts a packet that was sent by an output that the node does not have.
     #[cold]
-    fn undeclared(&self, id: PortId, name: &str) -> Option<usize> {
-        if id == PortId::UNRESOLVED
-            && let Some(index) =
-                self.caller.context.outputs.iter().position(|(known, _)| **known == *name)
-        {
-            return Some(index);
-        }
+    fn undeclared(&self, id: PortId, name: &str) {
         debug_assert!(false, "the node has no output {name} (index {})", id.index());
         self.caller.context.undeclared.fetch_add(1, Ordering::Relaxed);
-        None
     }
 
     /// What is sent descends from this.
@@ -346,17 +338,6 @@ impl<'c> Cx<'c> {
     pub fn model_ns(&self) -> u64 {
         self.model_ns
     }
-}
-
-/// True if two ports are one.
-#[inline]
-fn is(one: PortId, name: &str, other: PortId, other_name: &str) -> bool {
-    one == other || (other == PortId::UNRESOLVED && is_same(name, other_name))
-}
-
-#[cold]
-fn is_same(one: &str, other: &str) -> bool {
-    one == other
 }
 
 /// What can be sent: a loan, or a plain value that is put into one.

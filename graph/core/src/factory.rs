@@ -113,7 +113,7 @@ impl From<&Port> for PortSpec {
             ..
         } = *port;
         let [name, ty, help] = [name, ty, help].map(Arc::from);
-        let (id, codec) = (PortId::UNRESOLVED, codec.map(Codec::from));
+        let (id, codec) = (PortId::at(0), codec.map(Codec::from));
         Self { id, kind, name, ty, on_full, optional, many, interpolates, in_step, codec, help }
     }
 }
@@ -122,7 +122,7 @@ impl PortSpec {
     /// Port of a payload type that is known at run time. Its index is set at registration.
     pub fn new(kind: PortKind, name: &str, ty: &str) -> Self {
         Self {
-            id: PortId::UNRESOLVED,
+            id: PortId::at(0),
             kind,
             name: name.into(),
             ty: ty.into(),

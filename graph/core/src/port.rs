@@ -9,9 +9,6 @@ use crate::{OnFull, Payload, RecordCodec};
 pub struct PortId(u16);
 
 impl PortId {
-    /// Not resolved yet: a port that was made by its name alone.
-    pub const UNRESOLVED: Self = Self(u16::MAX);
-
     /// The port at `index`.
     pub const fn at(index: usize) -> Self {
         assert!(index < u16::MAX as usize, "a node has at most 65534 ports");
@@ -143,11 +140,6 @@ impl Port {
 }
 
 impl<T: Payload> In<T> {
-    /// Input called `name`.
-    pub const fn new(name: &'static str) -> Self {
-        Self(PortId::UNRESOLVED, name, PhantomData)
-    }
-
     /// The input `name` at `index` among the inputs of its node; [`ports!`](crate::ports) is the
     /// usual way.
     pub const fn at(index: usize, name: &'static str) -> Self {
@@ -172,11 +164,6 @@ impl<T: Payload> In<T> {
 }
 
 impl<T: Payload> Out<T> {
-    /// Output called `name`.
-    pub const fn new(name: &'static str) -> Self {
-        Self(PortId::UNRESOLVED, name, PhantomData)
-    }
-
     /// The output `name` at `index` among the outputs of its node; [`ports!`](crate::ports) is the
     /// usual way.
     pub const fn at(index: usize, name: &'static str) -> Self {

@@ -110,7 +110,7 @@ fn senders_first(graph: &CheckedGraph) -> Result<Vec<usize>, Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port};
+    use afferent_graph::{Cx, Node, NodeDef, NodeError, OnFull, OpenCx, Port};
     use afferent_messages::KeywordEvent;
 
     use super::*;
@@ -123,8 +123,8 @@ mod tests {
         const NAME: &'static str = "step";
         const SUMMARY: &'static str = "";
         const PORTS: &'static [Port] = &[
-            In::<KeywordEvent>::new("in").port().many().optional(),
-            Out::<KeywordEvent>::new("out").port(),
+            Port::input::<KeywordEvent>("in").many().optional(),
+            Port::output::<KeywordEvent>("out"),
         ];
         const WEIGHT: Weight = if HEAVY { Weight::Heavy } else { Weight::Light };
         const LATENCY: &'static str = "none";

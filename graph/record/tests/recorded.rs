@@ -21,9 +21,9 @@ use afferent_record::{
 use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy};
 use mcap::records::Record;
 
-const WORDS: Out<KeywordEvent> = Out::new("words");
-const HEARD: In<KeywordEvent> = In::new("heard");
-const IMAGES: Out<Image> = Out::new("images");
+const WORDS: Out<KeywordEvent> = Out::at(0, "words");
+const HEARD: In<KeywordEvent> = In::at(0, "heard");
+const IMAGES: Out<Image> = Out::at(0, "images");
 const YAML: &str = "application/yaml";
 const JSON: &str = "application/json";
 const PACKETS: u32 = 300;

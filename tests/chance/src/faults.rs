@@ -39,8 +39,8 @@ const JUMP: Duration = Duration::from_secs(3600);
 /// Time between the packets of a source.
 const PERIOD: Duration = Duration::from_micros(200);
 
-const IN: In<Number> = In::new("in");
-const OUT: Out<Number> = Out::new("out");
+const IN: In<Number> = In::at(0, "in");
+const OUT: Out<Number> = Out::at(0, "out");
 
 /// What a call can be made to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -75,13 +75,13 @@ fn count_thread() {
     });
 }
 
-const IN: In<Number> = In::new("in");
-const SIDE: In<Number> = In::new("side");
-const EXTRA: In<Event> = In::new("extra");
-const OUT: Out<Number> = Out::new("out");
-const BACK: In<Number> = In::new("back");
-const OTHER: Out<Number> = Out::new("other");
-const EVENTS: Out<Event> = Out::new("events");
+const IN: In<Number> = In::at(0, "in");
+const SIDE: In<Number> = In::at(1, "side");
+const EXTRA: In<Event> = In::at(2, "extra");
+const OUT: Out<Number> = Out::at(0, "out");
+const BACK: In<Number> = In::at(1, "back");
+const OTHER: Out<Number> = Out::at(1, "other");
+const EVENTS: Out<Event> = Out::at(2, "events");
 
 params! {
     /// Of a source.
@@ -244,7 +244,7 @@ impl Node for Echo {
     const NAME: &'static str = "echo";
     const SUMMARY: &'static str = "Says numbers again.";
     const PORTS: &'static [Port] =
-        &[IN.port(), BACK.port().optional(), SIDE.port().optional(), OUT.port()];
+        &[IN.port(), BACK.port().optional(), Port::input::<Number>("side").optional(), OUT.port()];
     const TIMED: bool = true;
     const LATENCY: &'static str = "none";
 

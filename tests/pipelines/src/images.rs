@@ -3,7 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use afferent_engine::{ClockKind, Observer, RunOptions, run};
-use afferent_graph::{Choice, Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port};
+use afferent_graph::{Choice, Cx, Node, NodeDef, NodeError, OpenCx, Port, ports};
 use afferent_messages::{Image, PixelFormat};
 use afferent_record::{Compare, RecordOptions, Recorder, Recording, StreamVerdict};
 use afferent_spec::{CheckedGraph, LoadOptions, load_and_check};
@@ -84,14 +84,20 @@ fn a_replay_of_different_images_is_reported() {
 /// Inverts the bytes of the pixels of each image.
 struct Negative;
 
-const IN: In<Image> = In::new("images");
-const NEGATIVES: Out<Image> = Out::new("negatives");
+ports! {
+    impl Negative {
+        /// Images.
+        in IMAGES: Image;
+        /// The images with inverted bytes.
+        out NEGATIVES: Image;
+    }
+}
 
 impl Node for Negative {
     type Params = ();
     const NAME: &'static str = "negative";
     const SUMMARY: &'static str = "";
-    const PORTS: &'static [Port] = &[IN.port(), NEGATIVES.port()];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "none";
 
     fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
@@ -99,12 +105,12 @@ impl Node for Negative {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(image) = cx.get(IN) else { return Ok(()) };
-        let mut negative = cx.loan(NEGATIVES);
+        let Some(image) = cx.get(Self::IMAGES) else { return Ok(()) };
+        let mut negative = cx.loan(Self::NEGATIVES);
         let bytes = negative.reshape(image.format(), image.width(), image.height())?;
         let pixels = image.rows().flatten();
         bytes.iter_mut().zip(pixels).for_each(|(to, from)| *to = !from);
-        cx.send(NEGATIVES, negative);
+        cx.send(Self::NEGATIVES, negative);
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use afferent_engine::Threads;
-use afferent_graph::{Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port};
+use afferent_graph::{Cx, Node, NodeDef, NodeError, OpenCx, Port, ports};
 use afferent_messages::{AudioBlock, Text};
 use afferent_scenario::{Case, Options, Outcome, Runner, junit, load};
 
@@ -136,9 +136,13 @@ struct Fickle;
 
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-impl Fickle {
-    const AUDIO: In<AudioBlock> = In::new("audio");
-    const TEXT: Out<Text> = Out::new("text");
+ports! {
+    impl Fickle {
+        /// Audio; ignored.
+        in AUDIO: AudioBlock;
+        /// The number of the run.
+        out TEXT: Text;
+    }
 }
 
 impl Node for Fickle {
@@ -146,7 +150,7 @@ impl Node for Fickle {
 
     const NAME: &'static str = "fickle";
     const SUMMARY: &'static str = "Sends another text in every run.";
-    const PORTS: &'static [Port] = &[Self::AUDIO.port(), Self::TEXT.port()];
+    const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "none";
 
     fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {

@@ -76,8 +76,8 @@ fn node_faults(path: &str, list: &str, files: &[(&str, String)]) -> Vec<String> 
             if !nodes.contains(&node) {
                 faults.push(format!("{path}: `{node}` is not in NODES"));
             }
-            if !text.contains("/// | port") && !text.contains("ports! {") {
-                faults.push(format!("{path}: `{node}` has no table of its ports (`/// | port`)"));
+            if !text.contains("ports! {") {
+                faults.push(format!("{path}: `{node}` does not declare its ports with `ports!`"));
             }
         }
     }
@@ -124,14 +124,14 @@ fn gaps_in_a_list_of_kernels_are_found() {
 #[test]
 fn nodes_without_place_or_contract_are_found() {
     let list = "pub const NODES: &[NodeEntry] = &[NodeDef::of::<Vad>];";
-    let good = "/// | port | payload |\nimpl Node for Vad {}\nmod tests {\nimpl Node for Fake {} }";
+    let good = "ports! {\n}\nimpl Node for Vad {}\nmod tests {\nimpl Node for Fake {} }";
     let check = |list: &str, file: &str, expected: usize| {
         let faults = node_faults("lib.rs", list, &[("vad.rs", file.to_owned())]);
         assert_eq!(faults.len(), expected, "{faults:?}");
     };
     check(list, good, 0);
-    check(list, &good.replace("| port", "| gate"), 1);
-    check(list, "/// | port |\nimpl Node for Vad {}\nimpl Node for Asr {}", 1);
+    check(list, &good.replace("ports!", "gates!"), 1);
+    check(list, "ports! {\n}\nimpl Node for Vad {}\nimpl Node for Asr {}", 1);
     check(&list.replace("Vad", "Tts"), good, 2);
     check("", "", 1);
 }

@@ -64,8 +64,8 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(String, Result<()>)>
     Ok((text, figures::verdict(&figures)))
 }
 
-const TEXT: Out<Text> = Out::new("text");
-const INTERRUPT: Out<Interruption> = Out::new("interrupt");
+const TEXT: Out<Text> = Out::at(0, "text");
+const INTERRUPT: Out<Interruption> = Out::at(0, "interrupt");
 const SPEAKS: &[Port] = &[TEXT.port()];
 const INTERRUPTS: &[Port] = &[INTERRUPT.port()];
 

@@ -59,10 +59,10 @@ impl Payload for Picture {
     const TYPE: &'static str = "bench/Picture";
 }
 
-const PICTURE: In<Picture> = In::new("picture");
-const MOTION: In<Imu> = In::new("motion");
-const OUT: Out<Picture> = Out::new("out");
-const IMU: Out<Imu> = Out::new("imu");
+const PICTURE: In<Picture> = In::at(0, "picture");
+const MOTION: In<Imu> = In::at(1, "motion");
+const OUT: Out<Picture> = Out::at(0, "out");
+const IMU: Out<Imu> = Out::at(0, "imu");
 
 /// What the joining node has seen.
 #[derive(Default)]

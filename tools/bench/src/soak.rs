@@ -46,8 +46,8 @@ impl Payload for Block {
     const TYPE: &'static str = "bench/Numbered";
 }
 
-const IN: In<Block> = In::new("in");
-const OUT: Out<Block> = Out::new("out");
+const IN: In<Block> = In::at(0, "in");
+const OUT: Out<Block> = Out::at(0, "out");
 
 const POLICIES: [OnFull; 4] =
     [OnFull::Block, OnFull::DropOldest, OnFull::DropNewest, OnFull::Latest];

@@ -58,8 +58,8 @@ pub(crate) struct Options {
 
 const RATE: SampleRate = SampleRate(16_000);
 const BLOCK: usize = 320;
-const AUDIO: Out<AudioBlock> = Out::new("audio");
-const EVENTS: In<SpeechEvent> = In::new("events");
+const AUDIO: Out<AudioBlock> = Out::at(0, "audio");
+const EVENTS: In<SpeechEvent> = In::at(0, "events");
 const SOURCE: &[Port] = &[AUDIO.port()];
 const SINK: &[Port] = &[EVENTS.port()];
 

@@ -46,7 +46,7 @@ pub fn weigh(graph: &mut CheckedGraph, measured: &Report) -> Vec<Reweighed> {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{Cx, In, Node, NodeDef, NodeError, OpenCx, Port};
+    use afferent_graph::{Cx, Node, NodeDef, NodeError, OpenCx, Port};
     use afferent_messages::KeywordEvent;
 
     use super::*;
@@ -59,7 +59,7 @@ mod tests {
         type Params = ();
         const NAME: &'static str = "sink";
         const SUMMARY: &'static str = "";
-        const PORTS: &'static [Port] = &[In::<KeywordEvent>::new("in").port()];
+        const PORTS: &'static [Port] = &[Port::input::<KeywordEvent>("in")];
         const LATENCY: &'static str = "none";
 
         fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {

@@ -26,13 +26,13 @@ impl Payload for Number {
     }
 }
 
-pub(crate) const IN: In<Number> = In::new("in");
-pub(crate) const OUT: Out<Number> = Out::new("out");
+pub(crate) const IN: In<Number> = In::at(0, "in");
+pub(crate) const OUT: Out<Number> = Out::at(0, "out");
 /// Of sources.
-pub(crate) const MORE: Out<Number> = Out::new("more");
+pub(crate) const MORE: Out<Number> = Out::at(1, "more");
 
-pub(crate) const SIDE: In<Number> = In::new("side");
-pub(crate) const EXTRA: In<Number> = In::new("extra");
+pub(crate) const SIDE: In<Number> = In::at(1, "side");
+pub(crate) const EXTRA: In<Number> = In::at(2, "extra");
 
 const JOIN: &[Port] = &[IN.port(), SIDE.port(), EXTRA.port().optional(), OUT.port()];
 const IN_STEP: &[Port] = &[IN.port(), OUT.port().in_step()];

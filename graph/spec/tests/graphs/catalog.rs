@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use afferent_graph::{
-    Catalog, DynNode, In, NodeDef, NodeError, NodeFactory, NodeSpec, OpenCx, Out, Param, ParamSpec,
+    Catalog, DynNode, NodeDef, NodeError, NodeFactory, NodeSpec, OpenCx, Param, ParamSpec,
     ParamValue, ParamValues, Params, Port, choices, params,
 };
 use afferent_messages::{AudioBlock, Features, KeywordEvent, SpeechEvent};
@@ -53,8 +53,8 @@ params! {
     }
 }
 
-const AUDIO_IN: Port = In::<AudioBlock>::new("audio").port();
-const AUDIO: Port = Out::<AudioBlock>::new("audio").port();
+const AUDIO_IN: Port = Port::input::<AudioBlock>("audio");
+const AUDIO: Port = Port::output::<AudioBlock>("audio");
 
 /// A node that can be checked but not run.
 struct Contract {
@@ -113,14 +113,14 @@ pub(crate) fn catalog() -> Catalog {
     [
         checked("wav_source", &[AUDIO], FileParams::PARAMS, file_must_exist),
         def("microphone", &[AUDIO], &[]),
-        def("vad", &[AUDIO_IN, AUDIO, Out::<SpeechEvent>::new("events").port()], VadParams::PARAMS),
-        def("log_mel", &[AUDIO_IN, Out::<Features>::new("features").port()], &[]),
+        def("vad", &[AUDIO_IN, AUDIO, Port::output::<SpeechEvent>("events")], VadParams::PARAMS),
+        def("log_mel", &[AUDIO_IN, Port::output::<Features>("features")], &[]),
         checked(
             "asr",
             &[
-                In::<Features>::new("features").port(),
-                In::<SpeechEvent>::new("events").port().optional(),
-                Out::<KeywordEvent>::new("words").port(),
+                Port::input::<Features>("features"),
+                Port::input::<SpeechEvent>("events").optional(),
+                Port::output::<KeywordEvent>("words"),
             ],
             AsrParams::PARAMS,
             language_must_be_short,

@@ -25,8 +25,8 @@ pub(super) const HOPS: usize = NODES + 1;
 /// Batches that are not measured: the thread that starts the graph has work of its own meanwhile.
 const WARMUP: usize = 50;
 
-const IN: In<Number> = In::new("in");
-const OUT: Out<Number> = Out::new("out");
+const IN: In<Number> = In::at(0, "in");
+const OUT: Out<Number> = Out::at(0, "out");
 const SOURCE: &[Port] = &[OUT.port()];
 const PASS: &[Port] = &[IN.port(), OUT.port()];
 const SINK: &[Port] = &[IN.port()];

@@ -25,8 +25,8 @@ const NODES: usize = 30;
 /// Threads, in the order of the nodes.
 const THREADS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-const IN: In<Number> = In::new("in");
-const OUT: Out<Number> = Out::new("out");
+const IN: In<Number> = In::at(0, "in");
+const OUT: Out<Number> = Out::at(0, "out");
 const SOURCE: &[Port] = &[OUT.port()];
 const PASS: &[Port] = &[IN.port(), OUT.port()];
 const SINK: &[Port] = &[IN.port()];

@@ -47,8 +47,8 @@ impl Payload for Picture {
     const TYPE: &'static str = "bench/Picture";
 }
 
-const IN: In<Picture> = In::new("in");
-const OUT: Out<Picture> = Out::new("out");
+const IN: In<Picture> = In::at(0, "in");
+const OUT: Out<Picture> = Out::at(0, "out");
 const SOURCE: &[Port] = &[OUT.port()];
 const PASS: &[Port] = &[IN.port(), OUT.port()];
 const SINK: &[Port] = &[IN.port()];

@@ -22,8 +22,8 @@ use crate::{
     scripted::Scripted,
 };
 
-const IN: In<Number> = In::new("in");
-const OUT: Out<Number> = Out::new("out");
+const IN: In<Number> = In::at(0, "in");
+const OUT: Out<Number> = Out::at(0, "out");
 const SOURCE: &[Port] = &[OUT.port()];
 const SINK: &[Port] = &[IN.port()];
 
