@@ -1,4 +1,4 @@
-//! Events as lines, for people or for programs.
+//! Event log, as text or JSON.
 
 use std::{
     fmt::Write as _,
@@ -13,23 +13,24 @@ use serde::ser::{SerializeMap, Serializer};
 
 use crate::output::{self, file_error};
 
-/// Writes one line for each packet.
+/// Writes one line per packet.
 ///
-/// Latency: none. A line is written before the next packet is looked at, so a reader that is slow
-/// holds up the nodes on the same thread.
-///
-/// For people a line has the time of the packet, the node that sent it, what happened, and where
-/// the time since its source went: to models, or to the framework, which is everything else, such
-/// as waiting in queues.
+/// Format `text` writes aligned columns: the timestamp of the packet, the node that sent it, the
+/// event, its fields, and how the time since the source emitted the trace divides into model runs
+/// and framework. The framework time is everything else, such as waiting in queues.
 ///
 /// ```text
 ///    3.920 s  wake      keyword        "hey afferent"  score 0.97      models 0.41 ms, framework 0.03 ms
 /// ```
 ///
-/// For programs it is a JSON object: `t_s`, `node`, `type`, `sequence`, the fields of the payload
-/// (but those with one of these names), `model_ms`, `framework_ms`. Where the engine does not tell
-/// the real time, the last is absent. `plain` writes the texts of packets and nothing else; partial
-/// transcripts are left out.
+/// Format `json` writes one JSON object per line: `t_s`, `node`, `type`, `sequence`, the fields of
+/// the payload except those with one of these names, `model_ms`, and `framework_ms`. The last is
+/// absent if the engine does not provide the real time.
+///
+/// Format `plain` writes only the texts of packets, without partial transcripts.
+///
+/// Latency: none. A line is written before the next packet is processed, so a slow reader of the
+/// output delays the nodes on the same thread.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
@@ -48,7 +49,7 @@ use crate::output::{self, file_error};
 /// ```
 pub struct EventLog {
     format: LogFormat,
-    /// Named in messages.
+    /// Name of the output in error messages.
     path: PathBuf,
     writer: Box<dyn Write + Send>,
     line: Vec<u8>,
@@ -56,13 +57,13 @@ pub struct EventLog {
 }
 
 choices! {
-    /// What a line looks like.
+    /// Format of the lines.
     pub enum LogFormat {
-        /// Aligned columns, for people.
+        /// Aligned columns.
         Text = "text",
-        /// A JSON object, for programs.
+        /// One JSON object per line.
         Json = "json",
-        /// The text alone, where there is one that stays as it is.
+        /// Only the text of packets that have a final one.
         Plain = "plain",
     }
 }
@@ -70,9 +71,9 @@ choices! {
 params! {
     /// Settings of [`EventLog`].
     pub struct EventLogParams {
-        /// What a line looks like.
+        /// Format of the lines.
         pub format: LogFormat = "text";
-        /// The file; without one, the standard output.
+        /// Path of the file; standard output if absent.
         pub path: Option<PathBuf>;
     }
 }
@@ -85,7 +86,7 @@ ports! {
 }
 
 impl EventLog {
-    /// A log that writes to `writer`, which messages call `name`.
+    /// A log that writes to `writer`. Error messages call the output `name`.
     pub fn new(format: LogFormat, name: impl Into<PathBuf>, writer: Box<dyn Write + Send>) -> Self {
         let (line, columns) = (Vec::new(), Columns::default());
         Self { format, path: name.into(), writer, line, columns }
@@ -96,17 +97,17 @@ impl Node for EventLog {
     type Params = EventLogParams;
 
     const NAME: &'static str = "event_log";
-    const SUMMARY: &'static str = "Writes one line for each packet, for people or as JSON.";
+    const SUMMARY: &'static str = "Writes one line per packet, as text or JSON.";
     const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "none";
 
     fn check(params: &EventLogParams, _: &OpenCx) -> Result<(), NodeError> {
-        params.path.as_deref().map_or(Ok(()), output::check)
+        params.path.as_deref().map_or(Ok(()), output::check_file)
     }
 
     fn open(params: EventLogParams, _: &OpenCx) -> Result<Self, NodeError> {
         let (name, writer): (_, Box<dyn Write + Send>) = match &params.path {
-            Some(path) => (path.as_path(), Box::new(output::create(path)?)),
+            Some(path) => (path.as_path(), Box::new(output::create_file(path)?)),
             None => (Path::new("standard output"), Box::new(io::stdout())),
         };
         Ok(Self::new(params.format, name, writer))
@@ -114,16 +115,16 @@ impl Node for EventLog {
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Some(packet) = cx.packet() else { return Ok(()) };
-        let cost = Cost::of(&packet.header, cx.real_ns());
+        let latency = Latency::of(&packet.header, cx.real_ns());
         self.line.clear();
         let written = match self.format {
             LogFormat::Text => {
-                let text = self.columns.line(packet, cx.source(), &cost);
+                let text = self.columns.line(packet, cx.source(), &latency);
                 self.line.extend_from_slice(text.as_bytes());
                 Ok(())
             }
-            LogFormat::Json => write_json(&mut self.line, packet, cx.source(), &cost),
-            LogFormat::Plain => match plain(packet) {
+            LogFormat::Json => write_json(&mut self.line, packet, cx.source(), &latency),
+            LogFormat::Plain => match plain_text(packet) {
                 Some(text) => {
                     self.line.extend_from_slice(text.as_bytes());
                     Ok(())
@@ -136,12 +137,12 @@ impl Node for EventLog {
             self.writer.write_all(&self.line)?;
             self.writer.flush()
         });
-        written.map_err(|error| file_error(&self.path, format!("it cannot be written: {error}")))
+        written.map_err(|error| file_error(&self.path, format!("cannot write it: {error}")))
     }
 }
 
-/// The text of a packet, unless it is empty or may become another one.
-fn plain(packet: &Packet) -> Option<String> {
+/// Text of a packet; `None` if it is empty or partial.
+fn plain_text(packet: &Packet) -> Option<String> {
     let fields = packet.payload()?.fields();
     let field = |wanted| fields.iter().find(|(name, _)| *name == wanted).map(|(_, field)| field);
     match (field("event"), field("text")) {
@@ -151,23 +152,23 @@ fn plain(packet: &Packet) -> Option<String> {
     }
 }
 
-/// Where the time since the source went, in milliseconds.
-struct Cost {
-    models: f64,
-    /// `None` where the engine does not tell the real time.
-    framework: Option<f64>,
+/// Time since the source emitted the trace, in milliseconds.
+struct Latency {
+    models_ms: f64,
+    /// `None` if the engine does not provide the real time.
+    framework_ms: Option<f64>,
 }
 
-impl Cost {
+impl Latency {
     fn of(header: &Header, real_ns: u64) -> Self {
         let ms = |ns: u64| ns as f64 / 1e6;
         let framework = real_ns.checked_sub(header.entered_ns);
         let framework = framework.map(|all| ms(all.saturating_sub(header.model_ns)));
-        Self { models: ms(header.model_ns), framework: framework.filter(|_| real_ns > 0) }
+        Self { models_ms: ms(header.model_ns), framework_ms: framework.filter(|_| real_ns > 0) }
     }
 }
 
-/// The widths of the columns, which grow with what they hold.
+/// Column widths, which grow with the widest entry.
 struct Columns {
     node: usize,
     event: usize,
@@ -181,10 +182,10 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// Wider entries stand out of their column.
-    const WIDEST: usize = 48;
+    /// Widest column; longer entries overflow it.
+    const MAX_WIDTH: usize = 48;
 
-    fn line(&mut self, packet: &Packet, source: &str, cost: &Cost) -> String {
+    fn line(&mut self, packet: &Packet, source: &str, latency: &Latency) -> String {
         let payload = packet.payload();
         let kind = payload.map_or("", |payload| payload.type_name());
         let (mut event, mut rest) = (kind.to_owned(), String::new());
@@ -194,32 +195,32 @@ impl Columns {
                 field => {
                     let space = if rest.is_empty() { "" } else { "  " };
                     // Writing to a string cannot fail.
-                    let _ = write!(rest, "{space}{}", text_of(name, &field));
+                    let _ = write!(rest, "{space}{}", field_text(name, &field));
                 }
             }
         }
-        let wider = |width: &mut usize, text: &str| {
-            *width = text.chars().count().min(Self::WIDEST).max(*width);
+        let widen = |width: &mut usize, text: &str| {
+            *width = text.chars().count().min(Self::MAX_WIDTH).max(*width);
             *width
         };
-        let node_width = wider(&mut self.node, source);
-        let event_width = wider(&mut self.event, &event);
-        let rest_width = wider(&mut self.fields, &rest);
+        let node_width = widen(&mut self.node, source);
+        let event_width = widen(&mut self.event, &event);
+        let rest_width = widen(&mut self.fields, &rest);
         let mut line = format!(
             "{:>8.3} s  {source:node_width$}  {event:event_width$}  {rest:rest_width$}  \
              models {:.2} ms",
             packet.header.at.as_secs_f64(),
-            cost.models,
+            latency.models_ms,
         );
-        if let Some(framework) = cost.framework {
+        if let Some(framework) = latency.framework_ms {
             let _ = write!(line, ", framework {framework:.2} ms");
         }
         line
     }
 }
 
-/// A field for people. What a label or a text says needs no name.
-fn text_of(name: &str, field: &Field) -> String {
+/// Text of a field. Labels and texts are written without their name.
+fn field_text(name: &str, field: &Field) -> String {
     match field {
         Field::Text(text) if matches!(name, "label" | "text") => format!("{text:?}"),
         Field::Text(text) => format!("{name} {text:?}"),
@@ -234,14 +235,14 @@ fn text_of(name: &str, field: &Field) -> String {
     }
 }
 
-/// Keys that are there whatever the payload.
-const KEYS: [&str; 6] = ["t_s", "node", "type", "sequence", "model_ms", "framework_ms"];
+/// Keys of every JSON line; payload fields with these names are skipped.
+const RESERVED_KEYS: [&str; 6] = ["t_s", "node", "type", "sequence", "model_ms", "framework_ms"];
 
 fn write_json(
     line: &mut Vec<u8>,
     packet: &Packet,
     source: &str,
-    cost: &Cost,
+    latency: &Latency,
 ) -> serde_json::Result<()> {
     let payload = packet.payload();
     let mut serializer = serde_json::Serializer::new(line);
@@ -251,12 +252,12 @@ fn write_json(
     map.serialize_entry("type", payload.map_or("", |payload| payload.type_name()))?;
     map.serialize_entry("sequence", &packet.header.sequence)?;
     for (name, field) in payload.map(|payload| payload.fields()).unwrap_or_default() {
-        if KEYS.contains(&name) {
+        if RESERVED_KEYS.contains(&name) {
             continue;
         }
         match field {
             Field::Text(text) => map.serialize_entry(name, &text)?,
-            // A number that was of single precision is written with as few digits as it needs.
+            // Single-precision values are written with the shortest exact digits.
             Field::Number(number) if f64::from(number as f32) == number => {
                 map.serialize_entry(name, &(number as f32))?;
             }
@@ -265,8 +266,8 @@ fn write_json(
             Field::Bool(value) => map.serialize_entry(name, &value)?,
         }
     }
-    map.serialize_entry("model_ms", &cost.models)?;
-    if let Some(framework) = cost.framework {
+    map.serialize_entry("model_ms", &latency.models_ms)?;
+    if let Some(framework) = latency.framework_ms {
         map.serialize_entry("framework_ms", &framework)?;
     }
     map.end()
@@ -281,11 +282,11 @@ mod tests {
 
     use super::*;
 
-    /// What a log has written, to look at while the log has the other end.
+    /// A buffer shared between a log and its test.
     #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Page {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -295,14 +296,14 @@ mod tests {
         }
     }
 
-    /// The lines of `packets`, sent by node `wake`, read at `real_ns`.
+    /// Lines of `packets` from node `wake`, processed at `real_ns`.
     fn lines(format: LogFormat, real_ns: u64, packets: Vec<Packet>) -> Vec<String> {
-        let page = Page::default();
-        let mut log = EventLog::new(format, "page", Box::new(page.clone()));
+        let buffer = SharedBuffer::default();
+        let mut log = EventLog::new(format, "buffer", Box::new(buffer.clone()));
         for packet in packets {
             call(&mut log, packet, real_ns).unwrap();
         }
-        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
         text.lines().map(str::to_owned).collect()
     }
 
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_aligned_columns() {
+    fn text_lines_have_aligned_columns() {
         let packets = vec![keyword("hey afferent"), packet(SpeechEvent::default())];
         assert_eq!(
             lines(LogFormat::Text, 1_440_000, packets),
@@ -343,14 +344,14 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_without_event_is_called_by_its_type() {
+    fn a_payload_without_an_event_is_named_by_its_type() {
         let line = lines(LogFormat::Text, 0, vec![packet(AudioBlock::default())]).remove(0);
         assert!(line.contains("audio/Block   rate_hz 16000  channels 1  samples 0"), "{line}");
-        assert!(line.ends_with("models 0.41 ms"), "no real time is known: {line}");
+        assert!(line.ends_with("models 0.41 ms"), "the real time is unknown: {line}");
     }
 
     #[test]
-    fn programs_read_json() {
+    fn json_lines_contain_the_payload_fields() {
         let line = lines(LogFormat::Json, 1_440_000, vec![keyword("hey \"you\"\n")]).remove(0);
         assert_eq!(
             line,
@@ -361,16 +362,16 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_do_not_reach_the_terminal() {
+    fn control_characters_are_escaped() {
         let lines = lines(LogFormat::Text, 0, vec![keyword("\u{1b}[2Ja\nb")]);
         assert_eq!(lines.len(), 1);
         assert!(lines[0].contains(r#""\u{1b}[2Ja\nb""#), "{}", lines[0]);
     }
 
     #[test]
-    fn numbers_have_three_digits() {
+    fn numbers_have_three_significant_digits() {
         let check = |number, expected: &str| {
-            assert_eq!(text_of("x", &Field::Number(number)), format!("x {expected}"));
+            assert_eq!(field_text("x", &Field::Number(number)), format!("x {expected}"));
         };
         check(0.9712, "0.97");
         check(12.345, "12.3");
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_ends_the_node() {
+    fn a_closed_pipe_is_an_error() {
         struct Closed;
         impl Write for Closed {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -396,6 +397,6 @@ mod tests {
         }
         let mut log = EventLog::new(LogFormat::Text, "standard output", Box::new(Closed));
         let error = call(&mut log, keyword("x"), 0).unwrap_err().to_string();
-        assert_eq!(error, "standard output: it cannot be written: broken pipe");
+        assert_eq!(error, "standard output: cannot write it: broken pipe");
     }
 }

@@ -1,4 +1,4 @@
-//! Pictures into files.
+//! Image files.
 
 use std::{fs, path::PathBuf};
 
@@ -7,13 +7,15 @@ use afferent_messages::Image;
 
 use crate::output::{self, file_error};
 
-/// Writes each picture to a PNG file of a folder.
+/// Writes each image to a PNG file in a folder.
 ///
-/// Latency: none. The files are called `000000.png` and so on, by the place of the picture in its
-/// stream: where the stream drops pictures, as it does by default while the disk is slow, numbers
-/// are left out. The folder is made when the graph starts, with those above it; files that are
-/// there are overwritten. Nothing is lost in a file but the frame and the order of `bgr8`, which is
-/// written as red, green, blue; pictures without pixels are left out.
+/// Files are named by the sequence number of the image: `000000.png`, `000001.png`, ... A number is
+/// missing if the stream dropped that image, as it does by default when the disk is slow. The
+/// folder and its parents are created when the graph starts; existing files are overwritten. The
+/// files are lossless, except that they do not store the coordinate frame, and that `bgr8` becomes
+/// RGB. Empty images are skipped.
+///
+/// Latency: none.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
@@ -37,7 +39,7 @@ pub struct ImageWriter {
 params! {
     /// Settings of [`ImageWriter`].
     pub struct ImageWriterParams {
-        /// The folder.
+        /// Folder that the PNG files are written to.
         pub path: PathBuf;
     }
 }
@@ -53,7 +55,7 @@ impl Node for ImageWriter {
     type Params = ImageWriterParams;
 
     const NAME: &'static str = "image_writer";
-    const SUMMARY: &'static str = "Writes each picture to a PNG file of a folder.";
+    const SUMMARY: &'static str = "Writes each image to a PNG file in a folder.";
     const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const LATENCY: &'static str = "none";
@@ -76,7 +78,7 @@ impl Node for ImageWriter {
         }
         let path = self.folder.join(format!("{:06}.png", packet.header.sequence));
         fs::write(&path, image.to_png()?)
-            .map_err(|error| file_error(&path, format!("it cannot be written: {error}")))
+            .map_err(|error| file_error(&path, format!("cannot write it: {error}")))
     }
 }
 
@@ -86,37 +88,37 @@ mod tests {
     use afferent_messages::PixelFormat;
 
     use super::*;
-    use crate::testing::Folder;
+    use crate::testing::TempFolder;
 
     fn open(path: PathBuf) -> Result<NodeBench<ImageWriter>, NodeError> {
         ImageWriter::open(ImageWriterParams { path }, &OpenCx::default()).map(NodeBench::new)
     }
 
-    /// A picture of 8 × 3 pixels.
-    fn picture(format: PixelFormat) -> Image {
+    /// An image of 8 × 3 pixels.
+    fn image(format: PixelFormat) -> Image {
         let row = 8 * format.pixel_bytes();
         let bytes: Vec<u8> = (0..row * 3).map(|at| at as u8).collect();
         Image::new(format, 8, 3, row, &bytes).unwrap()
     }
 
     #[test]
-    fn pictures_of_every_format_are_written() {
-        let folder = Folder::new();
+    fn every_pixel_format_is_written() {
+        let folder = TempFolder::new();
         for &format in PixelFormat::VALUES {
             let path = folder.path("new").join(format.name());
-            let image = picture(format);
+            let image = image(format);
             let mut bench = open(path.clone()).unwrap();
             bench.call(ImageWriter::IMAGES, Timestamp::ZERO, image.clone()).unwrap();
             bench.call(ImageWriter::IMAGES, Timestamp::ZERO, Image::default()).unwrap();
             let file = fs::read(path.join("000000.png")).unwrap();
             assert_eq!(Image::from_png(format, &file).unwrap(), image);
-            assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "no file without pixels");
+            assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "an empty image makes no file");
         }
     }
 
     #[test]
-    fn what_is_no_folder_is_refused() {
-        let folder = Folder::new();
+    fn a_path_that_is_not_a_folder_is_rejected() {
+        let folder = TempFolder::new();
         let file = folder.path("file");
         fs::write(&file, "").unwrap();
         for path in [file.clone(), file.join("below")] {
@@ -128,22 +130,22 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_or_gone_is_told() {
-        let folder = Folder::new();
+    fn write_errors_are_reported() {
+        let folder = TempFolder::new();
         let path = folder.path("images");
         let mut bench = open(path.clone()).unwrap();
         let mut write = || {
-            let image = picture(PixelFormat::Rgb8);
+            let image = image(PixelFormat::Rgb8);
             bench.call(ImageWriter::IMAGES, Timestamp::ZERO, image).unwrap_err().to_string()
         };
         #[cfg(target_os = "linux")]
         {
             std::os::unix::fs::symlink("/dev/full", path.join("000000.png")).unwrap();
             let error = write();
-            assert!(error.contains("000000.png: it cannot be written: No space left"), "{error}");
+            assert!(error.contains("000000.png: cannot write it: No space left"), "{error}");
         }
         fs::remove_dir_all(&path).unwrap();
         let error = write();
-        assert!(error.contains("000000.png: it cannot be written: "), "{error}");
+        assert!(error.contains("000000.png: cannot write it: "), "{error}");
     }
 }

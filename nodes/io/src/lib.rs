@@ -1,6 +1,17 @@
-//! Files, logs and test pictures: one node per file.
+//! File, log, and test pattern nodes.
 //!
-//! To add one: write `src/<node>.rs` and add its three lines here.
+//! | node | purpose |
+//! |---|---|
+//! | [`WavSource`] | reads a WAV file, in real time or as fast as possible |
+//! | [`WavSink`] | writes a WAV file, or simulates a loudspeaker with one |
+//! | [`EventLog`] | writes one line per packet, as text or JSON |
+//! | [`ImageWriter`] | writes images to PNG files |
+//! | [`TestPattern`] | generates images of a moving pattern |
+//!
+//! Begin with `wav_source.rs`, a source that follows the session clock, and `image_writer.rs`, a
+//! short sink. `output.rs` creates files and makes their errors; `wav_file.rs` reads WAV samples.
+//!
+//! To add a node, write `src/<node>.rs` and add its three lines here.
 
 mod event_log;
 mod image_writer;

@@ -1,4 +1,4 @@
-//! Files that a node writes.
+//! Creation of output files and folders.
 
 use std::{
     fs::{self, File},
@@ -7,30 +7,30 @@ use std::{
 
 use afferent_graph::NodeError;
 
-/// Makes the error that names `path`.
+/// The error `reason` about the file at `path`.
 pub(crate) fn file_error(path: &Path, reason: impl ToString) -> NodeError {
     NodeError::File { path: path.to_owned(), reason: reason.to_string() }
 }
 
-/// Whether the file at `path` could be created, as far as that shows without trying.
-pub(crate) fn check(path: &Path) -> Result<(), NodeError> {
+/// Checks that the file at `path` can be created, without changing anything.
+pub(crate) fn check_file(path: &Path) -> Result<(), NodeError> {
     if path.is_dir() {
-        return Err(file_error(path, "it is a folder; name a file in it"));
+        return Err(file_error(path, "is a folder; expected the path of a file"));
     }
-    path.parent().map_or(Ok(()), |folder| is_below_folders(path, folder))
+    path.parent().map_or(Ok(()), |folder| check_ancestors(path, folder))
 }
 
-/// Whether the folder at `path` is there or could be made, as far as that shows without trying.
+/// Checks that the folder at `path` exists or can be created, without changing anything.
 pub(crate) fn check_folder(path: &Path) -> Result<(), NodeError> {
-    is_below_folders(path, path)
+    check_ancestors(path, path)
 }
 
-/// Whether what exists of `folder` is a folder; errors name `path`. The folders that are missing
-/// are made when the graph starts.
-fn is_below_folders(path: &Path, folder: &Path) -> Result<(), NodeError> {
+/// Checks that the deepest existing ancestor of `folder`, or `folder` itself, is a folder. Errors
+/// name `path`.
+fn check_ancestors(path: &Path, folder: &Path) -> Result<(), NodeError> {
     match folder.ancestors().find(|folder| folder.exists()) {
         Some(file) if !file.is_dir() && file == path => {
-            Err(file_error(path, "it is a file, not a folder"))
+            Err(file_error(path, "is a file, not a folder"))
         }
         Some(folder) if !folder.is_dir() => {
             let reason = format!("{} is a file, not a folder", folder.display());
@@ -40,46 +40,45 @@ fn is_below_folders(path: &Path, folder: &Path) -> Result<(), NodeError> {
     }
 }
 
-/// Creates the file at `path` with the folders above it; a file that is there is overwritten.
-pub(crate) fn create(path: &Path) -> Result<File, NodeError> {
-    check(path)?;
+/// Creates the file at `path` with its parent folders; an existing file is overwritten.
+pub(crate) fn create_file(path: &Path) -> Result<File, NodeError> {
+    check_file(path)?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let failed = |error| file_error(path, format!("its folder cannot be made: {error}"));
+        let failed = |error| file_error(path, format!("cannot create its folder: {error}"));
         fs::create_dir_all(folder).map_err(failed)?;
     }
-    File::create(path).map_err(|error| file_error(path, format!("it cannot be made: {error}")))
+    File::create(path).map_err(|error| file_error(path, format!("cannot create it: {error}")))
 }
 
-/// Makes the folder at `path` with those above it, unless it is there.
+/// Creates the folder at `path` with its parents, unless it exists.
 pub(crate) fn create_folder(path: &Path) -> Result<(), NodeError> {
     check_folder(path)?;
-    fs::create_dir_all(path)
-        .map_err(|error| file_error(path, format!("it cannot be made: {error}")))
+    fs::create_dir_all(path).map_err(|error| file_error(path, format!("cannot create it: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Folder;
+    use crate::testing::TempFolder;
 
     #[test]
-    fn folders_above_are_made() {
-        let folder = Folder::new();
+    fn parent_folders_are_created() {
+        let folder = TempFolder::new();
         let path = folder.path("a/b/c.txt");
-        check(&path).unwrap();
-        assert!(!path.parent().unwrap().exists(), "a check changes nothing");
-        create(&path).unwrap();
+        check_file(&path).unwrap();
+        assert!(!path.parent().unwrap().exists(), "the check must not change anything");
+        create_file(&path).unwrap();
         assert!(path.is_file());
     }
 
     #[test]
-    fn what_cannot_be_a_file_is_refused() {
-        let folder = Folder::new();
-        let error = check(&folder.path("")).unwrap_err().to_string();
-        assert!(error.ends_with("it is a folder; name a file in it"), "{error}");
+    fn invalid_file_paths_are_rejected() {
+        let folder = TempFolder::new();
+        let error = check_file(&folder.path("")).unwrap_err().to_string();
+        assert!(error.ends_with("is a folder; expected the path of a file"), "{error}");
         let file = folder.path("file");
-        create(&file).unwrap();
-        let error = check(&file.join("below/that")).unwrap_err().to_string();
+        create_file(&file).unwrap();
+        let error = check_file(&file.join("below/that")).unwrap_err().to_string();
         assert!(error.ends_with("is a file, not a folder"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests of several nodes need.
+//! Test helpers shared by several nodes.
 
 use std::{
     fs,
@@ -6,10 +6,10 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// A new, empty folder, removed with what is in it.
-pub(crate) struct Folder(PathBuf);
+/// A new empty temporary folder, removed with its contents on drop.
+pub(crate) struct TempFolder(PathBuf);
 
-impl Folder {
+impl TempFolder {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -24,7 +24,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.0));
     }

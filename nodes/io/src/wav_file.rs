@@ -1,4 +1,4 @@
-//! A WAV file that is being read, block by block.
+//! Block-by-block reader of WAV files.
 
 use std::{
     fs::File,
@@ -12,39 +12,41 @@ use hound::{SampleFormat, WavReader, WavSpec};
 
 use crate::{output::file_error, wav_header::WavHeader};
 
-/// A WAV file that is being read.
+/// An open WAV file.
 pub(crate) struct WavFile {
     path: PathBuf,
     reader: WavReader<Chain<Cursor<Vec<u8>>, BufReader<File>>>,
     spec: WavSpec,
-    /// Samples of each channel, as the header says, or as there are where it does not.
+    /// Samples per channel by the header, or by the length of a streamed file.
     total: usize,
-    is_open: bool,
-    /// Samples of each channel that are read.
+    is_streamed: bool,
+    /// Samples per channel that were read.
     position: usize,
-    /// The samples of the last block, channel by channel for each time.
+    /// Samples of the last block, channels interleaved.
     interleaved: Vec<f32>,
 }
 
 impl WavFile {
     pub(crate) fn open(path: &Path) -> Result<Self, NodeError> {
-        let failed = |error: hound::Error| file_error(path, header_text(error));
+        let failed = |error: hound::Error| file_error(path, header_message(error));
         let file = File::open(path).map_err(|error| failed(error.into()))?;
         let len = file.metadata().map_err(|error| failed(error.into()))?.len();
         let mut file = BufReader::new(file);
         let header = WavHeader::read(&mut file, len).map_err(|error| failed(error.into()))?;
-        let WavHeader { bytes, is_open } = header;
+        let WavHeader { bytes, is_streamed } = header;
         let reader = WavReader::new(Cursor::new(bytes).chain(file)).map_err(failed)?;
         let spec = reader.spec();
         if usize::from(spec.channels) > AudioBlock::MAX_CHANNELS {
             let (found, most) = (spec.channels, AudioBlock::MAX_CHANNELS);
-            let reason = format!("its header says {found} channels; at most {most} are read");
+            let reason =
+                format!("the header states {found} channels; at most {most} are supported");
             return Err(file_error(path, reason));
         }
         if !AudioBlock::RATES_HZ.contains(&spec.sample_rate) {
             let found = spec.sample_rate;
             let (least, most) = AudioBlock::RATES_HZ.into_inner();
-            let reason = format!("its header says {found} Hz; {least} to {most} Hz are read");
+            let reason =
+                format!("the header states {found} Hz; {least} to {most} Hz are supported");
             return Err(file_error(path, reason));
         }
         if !matches!(spec.bits_per_sample, 8 | 16 | 24 | 32) {
@@ -56,7 +58,7 @@ impl WavFile {
             reader,
             spec,
             total,
-            is_open,
+            is_streamed,
             position: 0,
             interleaved: Vec::new(),
         })
@@ -70,31 +72,31 @@ impl WavFile {
         SampleRate(self.spec.sample_rate)
     }
 
-    /// Whether the header does not say how many samples there are.
-    pub(crate) fn is_open(&self) -> bool {
-        self.is_open
+    /// True if the header does not state the number of samples.
+    pub(crate) fn is_streamed(&self) -> bool {
+        self.is_streamed
     }
 
-    /// Samples of each channel that are read.
+    /// Samples per channel that were read.
     pub(crate) fn position(&self) -> usize {
         self.position
     }
 
-    /// What the last [`WavFile::read`] found, channel by channel for each time.
+    /// Samples of the last [`WavFile::read`], channels interleaved.
     pub(crate) fn samples(&self) -> &[f32] {
         &self.interleaved
     }
 
-    /// Samples of each channel that are left, as far as the header says.
-    pub(crate) fn left(&self) -> usize {
+    /// Samples per channel that are left by the header.
+    pub(crate) fn remaining(&self) -> usize {
         self.total - self.position
     }
 
-    /// Reads the next `len` samples of each channel; with an error, those before the fault.
+    /// Reads the next `len` samples per channel; on an error, those before it.
     pub(crate) fn read(&mut self, len: usize) -> Result<(), NodeError> {
         self.interleaved.clear();
-        let count = len.min(self.left()) * self.channels();
-        // The memory grows with what the file holds, not with what its header promises.
+        let count = len.min(self.remaining()) * self.channels();
+        // Memory grows with the samples in the file, not with the length in the header.
         let result = match self.spec.sample_format {
             SampleFormat::Float => {
                 let mut samples = self.reader.samples::<f32>().take(count);
@@ -118,8 +120,8 @@ impl WavFile {
         self.interleaved.truncate(whole * channels);
         self.position += whole;
         let reason = match (result, bad) {
-            (Err(error), None) => body_text(error),
-            (_, Some(_)) => "that is not a number".to_owned(),
+            (Err(error), None) => data_message(error),
+            (_, Some(_)) => "not a finite number".to_owned(),
             (Ok(()), None) => return Ok(()),
         };
         let (position, total) = (self.position, self.total);
@@ -129,35 +131,35 @@ impl WavFile {
     }
 }
 
-const UNSUPPORTED: &str = "WAV files of this kind are not read, only PCM of 8, 16, 24 or 32 bits \
-                           and 32-bit floating point; convert it, for example with ffmpeg";
+const UNSUPPORTED: &str = "unsupported WAV format; PCM with 8, 16, 24, or 32 bits and 32-bit \
+                           floating point are supported; convert it, for example with ffmpeg";
 
-/// Why a file cannot be opened.
-fn header_text(error: hound::Error) -> String {
+/// Message for an error in the header.
+fn header_message(error: hound::Error) -> String {
     match error {
         hound::Error::IoError(error) if is_end(&error) => {
-            "it is not a WAV file, or it is cut short in its header".to_owned()
+            "not a WAV file, or truncated within its header".to_owned()
         }
         hound::Error::IoError(error) => error.to_string(),
-        hound::Error::FormatError(reason) => format!("it is not a sound WAV file: {reason}"),
+        hound::Error::FormatError(reason) => format!("not a valid WAV file: {reason}"),
         _ => UNSUPPORTED.to_owned(),
     }
 }
 
-/// Why a sample cannot be read.
-fn body_text(error: hound::Error) -> String {
+/// Message for an error in the samples.
+fn data_message(error: hound::Error) -> String {
     match error {
         hound::Error::IoError(error) if is_end(&error) => {
-            "the file is cut short; its header promises more".to_owned()
+            "the file is truncated; its header states more samples".to_owned()
         }
         hound::Error::IoError(error) => error.to_string(),
         _ => UNSUPPORTED.to_owned(),
     }
 }
 
-/// Whether a read met the end of the file.
+/// True if a read met the end of the file.
 fn is_end(error: &io::Error) -> bool {
-    // The second is how `hound` reports too few bytes.
+    // `hound` reports missing bytes as `Other`.
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other)
 }
 
@@ -166,7 +168,7 @@ mod tests {
     use hound::WavWriter;
 
     use super::*;
-    use crate::testing::Folder;
+    use crate::testing::TempFolder;
 
     fn spec(bits_per_sample: u16, sample_format: SampleFormat) -> WavSpec {
         WavSpec { channels: 1, sample_rate: 8000, bits_per_sample, sample_format }
@@ -179,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_the_same_scale() {
-        let folder = Folder::new();
+    fn every_sample_format_has_the_same_scale() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         let check = || {
             let mut file = WavFile::open(&path).unwrap();
             file.read(8).unwrap();
             assert_eq!(file.samples(), [-1.0, 0.0, 0.5], "{:?}", file.spec);
-            assert_eq!(file.left(), 0);
+            assert_eq!(file.remaining(), 0);
         };
         for bits in [8, 16, 24, 32] {
             let half = 1 << (bits - 2);
@@ -198,68 +200,74 @@ mod tests {
     }
 
     #[test]
-    fn other_chunks_are_left_out_and_open_lengths_are_those_of_the_file() {
-        let folder = Folder::new();
+    fn other_chunks_are_skipped_and_streamed_files_are_read_to_their_end() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         write(&path, spec(16, SampleFormat::Int), &[0_i16, 8192, -16384]);
         let sound = std::fs::read(&path).unwrap();
-        let check = |(riff, data): (u32, u32), before: &[u8], behind: &[u8], len: usize| {
-            let mut bytes = [&sound[..36], before, &sound[36..], behind].concat();
+        let check = |(riff, data): (u32, u32), before: &[u8], after: &[u8], len: usize| {
+            let mut bytes = [&sound[..36], before, &sound[36..], after].concat();
             bytes[4..8].copy_from_slice(&riff.to_le_bytes());
             let at = 40 + before.len();
             bytes[at..at + 4].copy_from_slice(&data.to_le_bytes());
             std::fs::write(&path, &bytes).unwrap();
             let mut file = WavFile::open(&path).unwrap();
-            assert_eq!(file.left(), len, "{riff}, {data}");
+            assert_eq!(file.remaining(), len, "{riff}, {data}");
             file.read(8).unwrap();
             assert_eq!(file.samples(), &[0.0, 0.25, -0.5, 0.125][..len], "{riff}, {data}");
-            file.is_open()
+            file.is_streamed()
         };
         let odd = [b"LIST\x1b\0\0\0".as_slice(), &[1; 27], &[0]].concat();
-        assert!(!check((78, 6), &odd, &[], 3), "of an odd length, with a byte behind it");
+        assert!(!check((78, 6), &odd, &[], 3), "a chunk of odd length has a padding byte");
         assert!(!check((78, 6), &[], &odd, 3));
-        assert!(!check((42, 0), &[], &[], 0), "without sound, with another chunk behind it");
-        // As ffmpeg and sox write to a pipe, and as a recording is that was ended.
+        assert!(
+            !check((42, 0), &[], &[], 0),
+            "an empty data chunk is valid if another chunk follows"
+        );
+        // The sizes that ffmpeg and sox write to a pipe, and those of an aborted recording.
         let whole = 4096_i16.to_le_bytes();
         for lengths in [(u32::MAX, u32::MAX), (0x7fff_f024, 0x7fff_f000), (0, 0), (36, 0)] {
             assert!(check(lengths, &odd, &[], 3));
-            assert!(check(lengths, &[], &[whole.as_slice(), &[9]].concat(), 4), "whole samples");
+            assert!(
+                check(lengths, &[], &[whole.as_slice(), &[9]].concat(), 4),
+                "a partial sample is ignored"
+            );
         }
     }
 
     #[test]
-    fn a_sample_that_is_no_number_is_refused() {
-        let folder = Folder::new();
+    fn samples_that_are_not_finite_are_rejected() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         write(&path, spec(32, SampleFormat::Float), &[0.5, f32::NAN, 0.5]);
         let mut file = WavFile::open(&path).unwrap();
         let error = file.read(3).unwrap_err().to_string();
-        assert!(error.ends_with("sample 1 of 3 (0.000 s): that is not a number"), "{error}");
+        assert!(error.ends_with("sample 1 of 3 (0.000 s): not a finite number"), "{error}");
         assert_eq!(file.samples(), [0.5]);
     }
 
     #[test]
-    fn what_is_no_sound_file_is_refused() {
-        let folder = Folder::new();
+    fn invalid_files_are_rejected() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         let check = |bytes: &[u8], expected: &str| {
             std::fs::write(&path, bytes).unwrap();
             let error = WavFile::open(&path).err().unwrap().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        check(b"", "cut short in its header");
+        check(b"", "truncated within its header");
         check(b"not a sound file", "no RIFF tag found");
         write(&path, spec(16, SampleFormat::Int), &[1_i16]);
         let mut bytes = std::fs::read(&path).unwrap();
         let error = WavFile::open(&folder.path("none.wav")).err().unwrap().to_string();
         assert!(error.contains("none.wav: No such file"), "{error}");
         bytes[20] = 2;
-        check(&bytes, "WAV files of this kind are not read");
+        check(&bytes, "unsupported WAV format");
     }
 
     #[test]
     fn hostile_headers_neither_panic_nor_allocate() {
-        let folder = Folder::new();
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         for sample_format in [SampleFormat::Int, SampleFormat::Float] {
             if sample_format == SampleFormat::Int {
@@ -274,7 +282,7 @@ mod tests {
                 sound[at] = byte;
                 std::fs::write(&path, &sound).unwrap();
                 let Ok(mut file) = WavFile::open(&path) else { continue };
-                while file.left() > 0 && file.read(usize::from(u16::MAX)).is_ok() {}
+                while file.remaining() > 0 && file.read(usize::from(u16::MAX)).is_ok() {}
                 assert!(file.interleaved.capacity() <= 64, "byte {at} = {byte}");
             }
         }

@@ -1,4 +1,4 @@
-//! Sound into a WAV file.
+//! Audio into a WAV file.
 
 use std::{fs::File, io::BufWriter, path::PathBuf, time::Duration};
 
@@ -11,25 +11,29 @@ use crate::{
     output::{self, file_error},
 };
 
-/// Writes sound to a WAV file.
+/// Writes audio to a WAV file.
 ///
-/// Latency: none. The file is made when the graph starts, with the folders above it; one that is
-/// there is overwritten. Its header is completed when the stream ends or the node is dropped, and
-/// for a program that is killed before that with each second of sound.
+/// The file and its parent folders are created when the graph starts; an existing file is
+/// overwritten. The header is completed when the stream ends or the node is dropped. It is also
+/// updated after every second of audio, so that the file stays readable if the program is killed.
 ///
-/// With `pace: realtime` the file is a loudspeaker: it has what would be heard, from the start of
-/// the session on. Sound that comes to a silent device is heard `buffer` later; an interrupt lets
-/// the device play what it has and fades out within `fade`, and the rest is never heard. While more
-/// than half a minute of sound waits, no packet is taken, and `gain` comes late too. Without, sound
-/// is written as it comes, by its times:
+/// With `pace: max`, audio is written when it arrives. A gap between the timestamps of two blocks
+/// is filled with silence if it is longer than the block before it and no longer than `fill_gaps`.
+/// A longer gap is dropped with a warning. Overlapping blocks are written one after the other. A
+/// stream without audio makes an empty file of 16 kHz.
 ///
-/// Whole numbers are clipped to full scale. A gap in the time stamps that is longer than the
-/// block before it, up to `fill_gaps`, is filled with silence; a longer one is closed up, and a
-/// warning says so. Overlaps are written one after the other. A stream without sound leaves a
-/// file of length zero at 16 kHz.
+/// With `pace: realtime`, the node simulates a loudspeaker: the file contains what would be heard
+/// from the start of the session. Audio that arrives while the device is silent is heard `buffer`
+/// later. An interrupt lets the device play its buffer, fades out within `fade`, and discards the
+/// rest. While more than 30 s of audio are queued, the node accepts no packet, so `gain` takes
+/// effect late too.
+///
+/// Integer samples are rounded and clipped to full scale.
+///
+/// Latency: none; with `pace: realtime`, `buffer`.
 ///
 /// ```
-/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp, };
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
 /// use afferent_messages::{AudioBlock, SampleRate};
 /// use afferent_nodes_io::{WavSink, WavSinkParams};
 ///
@@ -48,22 +52,22 @@ use crate::{
 /// ```
 pub struct WavSink {
     params: WavSinkParams,
-    /// Until the first block tells the rate.
+    /// The created file, until the first block sets its format.
     file: Option<File>,
     writer: Option<Writer>,
-    /// With `pace: realtime`, from the first block on.
+    /// Playback queue of `pace: realtime`, from the first block on.
     playout: Option<Playout>,
     gain: Gain,
-    /// When `played` is told next.
-    tell_at: Timestamp,
+    /// Next time at which `played` is sent.
+    report_at: Timestamp,
 }
 
 choices! {
-    /// How a sample is written.
+    /// Sample format of a WAV file.
     pub enum SampleFormat {
-        /// Whole numbers of 16 bits, clipped.
+        /// 16-bit integers, clipped.
         Int16 = "16",
-        /// Floating point of 32 bits, not clipped.
+        /// 32-bit floating point, not clipped.
         Float32 = "float32",
     }
 }
@@ -71,31 +75,31 @@ choices! {
 params! {
     /// Settings of [`WavSink`].
     pub struct WavSinkParams {
-        /// The file.
+        /// Path of the WAV file.
         pub path: PathBuf;
-        /// How a sample is written.
+        /// Sample format.
         pub bits: SampleFormat = "16", unit "bits";
-        /// Whether sound is written as it comes, or as a loudspeaker plays it.
+        /// `max` writes audio when it arrives, `realtime` when a loudspeaker would play it.
         pub pace: Pace = "max";
-        /// Longest gap that is filled with silence, with `pace: max`.
+        /// Longest gap between blocks that is filled with silence; used with `pace: max`.
         pub fill_gaps: Duration = "1s", range 0.0..=3600.0;
-        /// Sound that the device has before it is heard, with `pace: realtime`.
+        /// Length of the device buffer; used with `pace: realtime`.
         pub buffer: Duration = "40ms", range 0.001..=10.0;
-        /// How long interrupted sound takes to fade out, with `pace: realtime`.
+        /// Length of the fade-out after an interrupt; used with `pace: realtime`.
         pub fade: Duration = "8ms", range 0.0..=1.0;
     }
 }
 
-/// A file whose kind is known.
+/// A file with known sample rate and channels.
 struct Writer {
     wav: WavWriter<BufWriter<File>>,
     rate: SampleRate,
     channels: usize,
-    /// Bytes that the file still has room for.
-    room: u64,
-    /// Samples of all channels that the header does not count yet.
-    uncounted: usize,
-    /// When the last block ended, and how long it was.
+    /// Bytes of samples that can still be written.
+    bytes_left: u64,
+    /// Samples of all channels since the header was last updated.
+    unflushed: usize,
+    /// End and length of the last block.
     last: Option<(Timestamp, Duration)>,
 }
 
@@ -115,25 +119,25 @@ ports! {
 }
 
 impl WavSink {
-    /// How often `played` is told.
-    const TELL: Duration = Duration::from_millis(20);
+    /// Time between two `played` packets.
+    const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 
-    /// Bytes of samples in a file, of which a header can tell the length, with room for the
-    /// header itself.
+    /// Most bytes of samples: the header states sizes with 32 bits, of the header itself too.
     const MAX_BYTES: u64 = u32::MAX as u64 - 4096;
 
+    /// The writer, created with the format of the first block.
     fn writer(&mut self, rate: SampleRate, channels: usize) -> Result<&mut Writer, NodeError> {
         if let Some(file) = self.file.take() {
             let most = AudioBlock::MAX_CHANNELS;
             let count = u16::try_from(channels).ok();
             let count = count.filter(|_| (1..=most).contains(&channels)).ok_or_else(|| {
-                input_error(format!("{channels} channels cannot be written, only 1 to {most}"))
+                input_error(format!("cannot write {channels} channels; 1 to {most} are supported"))
             })?;
             if !AudioBlock::RATES_HZ.contains(&rate.0) {
                 let (least, most) = AudioBlock::RATES_HZ.into_inner();
                 let found = rate.0;
                 return Err(input_error(format!(
-                    "sound of {found} Hz cannot be written, only of {least} to {most} Hz"
+                    "cannot write a sample rate of {found} Hz; {least} to {most} Hz are supported"
                 )));
             }
             let (bits_per_sample, sample_format) = match self.params.bits {
@@ -144,14 +148,15 @@ impl WavSink {
                 WavSpec { channels: count, sample_rate: rate.0, bits_per_sample, sample_format };
             let wav = WavWriter::new(BufWriter::new(file), spec);
             let wav = wav.map_err(|error| write_error(&self.params.path, error))?;
-            let room = Self::MAX_BYTES;
-            self.writer = Some(Writer { wav, rate, channels, room, uncounted: 0, last: None });
+            let bytes_left = Self::MAX_BYTES;
+            let (unflushed, last) = (0, None);
+            self.writer = Some(Writer { wav, rate, channels, bytes_left, unflushed, last });
         }
-        let ended = || file_error(&self.params.path, "it is closed after an earlier error");
-        self.writer.as_mut().ok_or_else(ended)
+        let closed = || file_error(&self.params.path, "closed after an earlier error");
+        self.writer.as_mut().ok_or_else(closed)
     }
 
-    /// Lets a block wait for the device.
+    /// Queues a block for playback.
     fn queue(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Self { params, writer: Some(writer), playout, gain, .. } = self else { return Ok(()) };
         let playout = playout.get_or_insert_with(|| {
@@ -160,8 +165,8 @@ impl WavSink {
             playout
         });
         if !playout.is_playing() {
-            // Until now there was silence.
-            self.tell_at = cx.now();
+            // Writes the silence until now.
+            self.report_at = cx.now();
             self.play(cx)?;
         }
         let (Some(block), Some(playout)) = (cx.get(Self::AUDIO), &mut self.playout) else {
@@ -172,32 +177,32 @@ impl WavSink {
         Ok(())
     }
 
-    /// Gives the device what it has to have by now, and tells how much was heard.
+    /// Writes everything that the device has buffered by now, and sends the playback position.
     fn play(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Self { params, writer: Some(writer), playout: Some(playout), .. } = self else {
             return Ok(());
         };
         let now = writer.rate.samples(cx.now().since(Timestamp::ZERO)) as u64;
         let until = now + writer.rate.samples(params.buffer) as u64;
-        // After hours of silence too, a second is in memory at a time.
+        // Pieces of a second bound the memory, even after hours of silence.
         while playout.position() < until {
-            let (first, had) = (playout.position(), playout.waiting());
+            let (first, queued) = (playout.position(), playout.waiting());
             let samples = playout.next(until.min(first + u64::from(writer.rate.0)));
             writer
-                .write_times(samples.iter().copied(), samples.len(), params.bits)
+                .write_interleaved(samples.iter().copied(), samples.len(), params.bits)
                 .map_err(|error| write_error(&params.path, error))?;
-            if had > 0 {
+            if queued > 0 {
                 let at = writer.rate.duration(usize::try_from(first).unwrap_or(usize::MAX));
                 playout.send_heard(cx, Self::HEARD, Timestamp::ZERO + at)?;
             }
         }
         let is_over = !playout.is_playing();
-        if cx.now() >= self.tell_at || is_over {
+        if cx.now() >= self.report_at || is_over {
             if let Some(played) = playout.played(now) {
                 let now = cx.now();
                 cx.send_at(Self::PLAYED, now, played);
             }
-            self.tell_at = cx.now() + Self::TELL;
+            self.report_at = cx.now() + Self::REPORT_INTERVAL;
         }
         playout.call_again(cx);
         Ok(())
@@ -217,19 +222,19 @@ impl Node for WavSink {
     type Params = WavSinkParams;
 
     const NAME: &'static str = "wav_sink";
-    const SUMMARY: &'static str = "Writes sound to a WAV file.";
+    const SUMMARY: &'static str = "Writes audio to a WAV file.";
     const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
-    const LATENCY: &'static str = "none; with pace: realtime the buffer of the device";
+    const LATENCY: &'static str = "none; with pace: realtime, buffer";
 
     fn check(params: &WavSinkParams, _: &OpenCx) -> Result<(), NodeError> {
-        output::check(&params.path)
+        output::check_file(&params.path)
     }
 
     fn open(params: WavSinkParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let file = Some(output::create(&params.path)?);
-        let (gain, tell_at) = (Gain::default(), Timestamp::ZERO);
-        Ok(Self { params, file, writer: None, playout: None, gain, tell_at })
+        let file = Some(output::create_file(&params.path)?);
+        let (gain, report_at) = (Gain::default(), Timestamp::ZERO);
+        Ok(Self { params, file, writer: None, playout: None, gain, report_at })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -241,16 +246,16 @@ impl Node for WavSink {
         let Some(block) = cx.get(Self::AUDIO) else { return self.play(cx) };
         let (rate, channels) = (block.rate, block.channels());
         let (bits, fill_gaps) = (self.params.bits, self.params.fill_gaps);
-        let is_device = self.params.pace == Pace::Realtime;
+        let is_realtime = self.params.pace == Pace::Realtime;
         let writer = self.writer(rate, channels)?;
         if (rate, channels) != (writer.rate, writer.channels) {
             return Err(input_error(format!(
-                "a block of {} Hz and {channels} channels in a file of {} Hz and {} channels; \
-                 put a resample node before this one, or one sink for each stream",
+                "block of {} Hz and {channels} channels for a file of {} Hz and {} channels; \
+                 insert a resample node, or use one wav_sink per stream",
                 rate.0, writer.rate.0, writer.channels,
             )));
         }
-        if is_device {
+        if is_realtime {
             return self.queue(cx);
         }
         let silence = writer.silence_before(cx.at(), fill_gaps);
@@ -267,17 +272,17 @@ impl Node for WavSink {
         if self.playout.as_ref().is_none_or(|playout| !playout.is_playing()) {
             return Ok(());
         }
-        // The device has been given its sound up to here.
+        // Brings the device up to the time of the interrupt.
         self.play(cx)?;
         let Self { params, writer: Some(writer), playout: Some(playout), .. } = self else {
             return Ok(());
         };
         let at = writer.rate.duration(usize::try_from(playout.position()).unwrap_or(usize::MAX));
         let fade = playout.flush();
-        let written = writer.write_times(fade.iter().copied(), fade.len(), params.bits);
+        let written = writer.write_interleaved(fade.iter().copied(), fade.len(), params.bits);
         playout.send_heard(cx, Self::HEARD, Timestamp::ZERO + at)?;
         written.map_err(|error| write_error(&params.path, error))?;
-        self.tell_at = cx.now();
+        self.report_at = cx.now();
         self.play(cx)
     }
 }
@@ -291,7 +296,7 @@ impl Drop for WavSink {
 }
 
 impl Writer {
-    /// Samples of silence that belong between the last block and one at `at`.
+    /// Samples of silence per channel between the last block and one at `at`.
     fn silence_before(&self, at: Timestamp, longest: Duration) -> usize {
         let Some((end, length)) = self.last else { return 0 };
         let gap = at.since(end);
@@ -299,35 +304,38 @@ impl Writer {
             return 0;
         }
         if gap > longest {
-            tracing::warn!("a gap of {gap:?} before {at} is closed up; fill_gaps is {longest:?}");
+            tracing::warn!(
+                "dropped a gap of {gap:?} before {at}: it is longer than fill_gaps, {longest:?}"
+            );
             return 0;
         }
         self.rate.samples(gap)
     }
 
-    /// Writes `count` samples that stand channel by channel for each time, if the file has room.
-    fn write_times(
+    /// Writes `count` interleaved samples, if the file can hold them.
+    fn write_interleaved(
         &mut self,
         mut samples: impl Iterator<Item = f32>,
         count: usize,
         format: SampleFormat,
     ) -> hound::Result<()> {
         let size = if format == SampleFormat::Int16 { 2 } else { 4 };
-        let room = self.room.checked_sub(count as u64 * size);
-        self.room = room.ok_or(hound::Error::TooWide)?;
+        let bytes_left = self.bytes_left.checked_sub(count as u64 * size);
+        self.bytes_left = bytes_left.ok_or(hound::Error::TooWide)?;
         samples.try_for_each(|sample| match format {
-            // Rounds, and clips to the range of the type.
+            // The cast clips.
             SampleFormat::Int16 => self.wav.write_sample((sample * 32768.0).round() as i16),
             SampleFormat::Float32 => self.wav.write_sample(sample),
         })?;
-        self.uncounted += count;
-        if self.uncounted >= self.rate.0 as usize * self.channels {
-            self.uncounted = 0;
+        self.unflushed += count;
+        if self.unflushed >= self.rate.0 as usize * self.channels {
+            self.unflushed = 0;
             self.wav.flush()?;
         }
         Ok(())
     }
 
+    /// Writes `silence` samples of silence per channel, then `block`.
     fn write(
         &mut self,
         block: &AudioBlock,
@@ -339,7 +347,7 @@ impl Writer {
         let times = 0..block.len();
         let sound = times.flat_map(|time| samples.iter().skip(time).step_by(block.len()));
         let count = silence.len() + samples.len();
-        self.write_times(silence.chain(sound.copied()), count, format)
+        self.write_interleaved(silence.chain(sound.copied()), count, format)
     }
 }
 
@@ -349,9 +357,9 @@ fn input_error(reason: String) -> NodeError {
 
 fn write_error(path: &std::path::Path, error: hound::Error) -> NodeError {
     match error {
-        hound::Error::IoError(error) => file_error(path, format!("it cannot be written: {error}")),
-        hound::Error::TooWide => file_error(path, "it is full: a WAV file holds 4 GiB"),
-        error => file_error(path, format!("it cannot be written: {error}")),
+        hound::Error::IoError(error) => file_error(path, format!("cannot write it: {error}")),
+        hound::Error::TooWide => file_error(path, "the file is full; a WAV file holds 4 GiB"),
+        error => file_error(path, format!("cannot write it: {error}")),
     }
 }
 
@@ -361,7 +369,7 @@ mod tests {
     use hound::WavReader;
 
     use super::*;
-    use crate::testing::Folder;
+    use crate::testing::TempFolder;
 
     fn open(path: PathBuf, bits: SampleFormat) -> NodeBench<WavSink> {
         let fill_gaps = Duration::from_millis(100);
@@ -373,7 +381,7 @@ mod tests {
         WavSinkParams { bits, fill_gaps, ..WavSinkParams::from_values(&values).unwrap() }
     }
 
-    /// A block at 1 kHz, so that a sample lasts a millisecond.
+    /// A block at 1 kHz: a sample lasts 1 ms.
     fn block(channels: usize, samples: &[f32]) -> AudioBlock {
         let mut block = AudioBlock::default();
         let len = samples.len() / channels;
@@ -387,7 +395,7 @@ mod tests {
 
     #[test]
     fn channels_are_interleaved() {
-        let folder = Folder::new();
+        let folder = TempFolder::new();
         let path = folder.path("new/folder/sound.wav");
         let mut bench = open(path.clone(), SampleFormat::Float32);
         bench.call(WavSink::AUDIO, ms(0), block(2, &[0.1, 0.2, -0.1, -2.0])).unwrap();
@@ -399,8 +407,8 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_rounded_and_clipped() {
-        let folder = Folder::new();
+    fn integer_samples_are_rounded_and_clipped() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         let mut bench = open(path.clone(), SampleFormat::Int16);
         let sound = [-1.0, -3.0, 1.0, 1.0 / 32768.0, f32::NAN];
@@ -408,13 +416,13 @@ mod tests {
         drop(bench);
         let mut reader = WavReader::open(path).unwrap();
         let samples: Vec<i16> = reader.samples().map(Result::unwrap).collect();
-        assert_eq!(samples, [-32768, -32768, 32767, 1, 0], "a file is completed by drop too");
+        assert_eq!(samples, [-32768, -32768, 32767, 1, 0], "drop completes the file");
     }
 
     #[test]
     fn short_gaps_are_filled_with_silence() {
         let check = |starts: &[i64], expected: u32| {
-            let folder = Folder::new();
+            let folder = TempFolder::new();
             let path = folder.path("sound.wav");
             let mut bench = open(path.clone(), SampleFormat::Int16);
             for start in starts {
@@ -432,7 +440,7 @@ mod tests {
         check(&[0, 5], 20);
     }
 
-    /// A loudspeaker with a buffer of 40 ms that fades out in 4 ms, at 1 kHz.
+    /// A simulated loudspeaker with a buffer of 40 ms and a fade of 4 ms, at 1 kHz.
     fn device(path: PathBuf) -> NodeBench<WavSink> {
         let (fade, pace) = (Duration::from_millis(4), Pace::Realtime);
         let params = params(path, SampleFormat::Float32, Duration::ZERO);
@@ -445,14 +453,14 @@ mod tests {
     }
 
     #[test]
-    fn a_loudspeaker_plays_in_time() {
-        let folder = Folder::new();
+    fn a_simulated_loudspeaker_plays_in_real_time() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         let mut bench = device(path.clone());
-        // Two blocks that come at once are heard one after the other.
+        // Two blocks that arrive together are heard one after the other.
         bench.call(WavSink::AUDIO, ms(100), block(1, &[0.5; 30])).unwrap();
         bench.call(WavSink::AUDIO, ms(130), block(1, &[0.25; 30])).unwrap();
-        let told = bench.advance(ms(1000)).unwrap();
+        let sent = bench.advance(ms(1000)).unwrap();
         bench.finish(ms(1000)).unwrap();
         let sound = read(path);
         assert_eq!(sound.iter().position(|sample| *sample != 0.0), Some(140));
@@ -460,13 +468,13 @@ mod tests {
         let heard = |(at, port, packet): &(Timestamp, &str, afferent_graph::Packet)| {
             (*port == "played").then(|| (*at, *packet.get::<Played>().unwrap()))
         };
-        let heard: Vec<_> = told.iter().filter_map(heard).collect();
+        let heard: Vec<_> = sent.iter().filter_map(heard).collect();
         assert!(heard.len() >= 3, "{heard:?}");
         for (at, played) in &heard {
             let until = ms(at.0 / 1_000_000 - 40).min(ms(160));
             assert_eq!((played.until, played.is_playing), (until, until < ms(160)), "{at}");
         }
-        let blocks = told.iter().filter_map(|(_, _, packet)| {
+        let blocks = sent.iter().filter_map(|(_, _, packet)| {
             Some((packet.header.at, packet.get::<AudioBlock>()?.len()))
         });
         let mut end = ms(140);
@@ -478,14 +486,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_written_in_pieces_of_a_second() {
-        let folder = Folder::new();
+    fn overdue_audio_is_written_in_pieces_of_a_second() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         let mut bench = device(path.clone());
         bench.call(WavSink::AUDIO, ms(0), block(1, &[0.5; 2500])).unwrap();
-        let (told, _) = bench.poll(ms(600_000)).unwrap();
+        let (sent, _) = bench.poll(ms(600_000)).unwrap();
         bench.finish(ms(600_000)).unwrap();
-        let blocks = told
+        let blocks = sent
             .iter()
             .filter_map(|(_, packet)| Some((packet.header.at, packet.get::<AudioBlock>()?.len())));
         let expected = [(ms(40), 1000), (ms(1040), 1000), (ms(2040), 1000)];
@@ -496,29 +504,29 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_is_heard_as_a_short_fade() {
-        let folder = Folder::new();
+    fn an_interrupt_fades_out() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         let mut bench = device(path.clone());
         bench.call(WavSink::AUDIO, ms(100), block(1, &[1.0; 500])).unwrap();
         bench.advance(ms(300)).unwrap();
-        let told = bench.cancel(ms(305)).unwrap();
+        let sent = bench.cancel(ms(305)).unwrap();
         bench.advance(ms(400)).unwrap();
         bench.call(WavSink::AUDIO, ms(410), block(1, &[0.5; 10])).unwrap();
         bench.advance(ms(600)).unwrap();
         bench.finish(ms(600)).unwrap();
         let sound = read(path);
         let last = sound[..440].iter().rposition(|sample| *sample != 0.0);
-        assert_eq!(last, Some(348), "40 ms of the device and 4 ms of fade");
+        assert_eq!(last, Some(348), "40 ms of buffer and 4 ms of fade");
         assert!(sound[344] == 1.0 && sound[345..349].is_sorted_by(|a, b| a > b));
         assert_eq!(sound[450], 0.5);
-        let played = told.iter().find_map(|(_, packet)| packet.get::<Played>()).unwrap();
+        let played = sent.iter().find_map(|(_, packet)| packet.get::<Played>()).unwrap();
         assert_eq!((played.until, played.is_playing), (ms(265), true));
     }
 
     #[test]
-    fn what_is_written_can_be_read_while_it_is_written() {
-        let folder = Folder::new();
+    fn an_unfinished_file_is_readable() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         let mut bench = open(path.clone(), SampleFormat::Int16);
         for at in 0..50 {
@@ -528,30 +536,31 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_none_is_refused() {
-        let folder = Folder::new();
+    fn invalid_sample_rates_are_rejected() {
+        let folder = TempFolder::new();
         for rate in [0, 768_001, 4_000_000_000] {
             let mut bench = device(folder.path("sound.wav"));
             let mut block = block(1, &[0.5]);
             block.rate = SampleRate(rate);
             let error = bench.call(WavSink::AUDIO, ms(0), block).unwrap_err().to_string();
-            let expected = format!("sound of {rate} Hz cannot be written, only of 1 to 768000 Hz");
+            let expected =
+                format!("cannot write a sample rate of {rate} Hz; 1 to 768000 Hz are supported");
             assert!(error.ends_with(&expected), "{error}");
         }
     }
 
     #[test]
-    fn another_rate_is_refused() {
-        let folder = Folder::new();
+    fn a_change_of_format_is_rejected() {
+        let folder = TempFolder::new();
         let mut bench = open(folder.path("sound.wav"), SampleFormat::Int16);
         bench.call(WavSink::AUDIO, ms(0), block(1, &[0.5])).unwrap();
         let mut other = block(1, &[0.5]);
         other.rate = SampleRate(2000);
         let error = bench.call(WavSink::AUDIO, ms(1), other).unwrap_err().to_string();
-        assert!(error.contains("2000 Hz and 1 channels in a file of 1000 Hz"), "{error}");
+        assert!(error.contains("2000 Hz and 1 channels for a file of 1000 Hz"), "{error}");
         assert!(error.contains("resample"), "{error}");
         let error = bench.call(WavSink::AUDIO, ms(1), block(2, &[0.5; 2])).unwrap_err();
-        assert!(error.to_string().contains("2 channels in a file"), "{error}");
+        assert!(error.to_string().contains("2 channels for a file"), "{error}");
     }
 
     #[test]
@@ -560,6 +569,6 @@ mod tests {
         let mut bench = open("/dev/full".into(), SampleFormat::Int16);
         let sound = block(1, &[0.5; 100_000]);
         let error = bench.call(WavSink::AUDIO, ms(0), sound).unwrap_err().to_string();
-        assert!(error.starts_with("/dev/full: it cannot be written: No space left"), "{error}");
+        assert!(error.starts_with("/dev/full: cannot write it: No space left"), "{error}");
     }
 }

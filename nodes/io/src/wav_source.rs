@@ -1,4 +1,4 @@
-//! Sound from a WAV file.
+//! Audio from a WAV file.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,17 +7,18 @@ use afferent_messages::AudioBlock;
 
 use crate::wav_file::WavFile;
 
-/// Reads a WAV file block by block.
+/// Reads a WAV file, block by block.
 ///
-/// Latency: one block, as from a microphone: at pace `realtime` a block is sent when its last
-/// sample would have been heard. The time of a block is that of its first sample; the file starts
-/// at the start of the session.
+/// At pace `realtime`, a block is sent when its last sample would have been recorded, as a
+/// microphone does. The timestamp of a block is that of its first sample; the file begins at the
+/// start of the session.
 ///
-/// It reads PCM of 8, 16, 24 and 32 bits and 32-bit floating point, up to 64 channels and 768 kHz.
-/// The last block is as short as the file leaves it. Of a file that is cut short, the samples that
-/// are there are sent before the node ends with an error. A file that does not say how long it is,
-/// because it was written to a pipe or by a program that was killed, is read to its end, with a
-/// warning.
+/// Supported are PCM with 8, 16, 24, and 32 bits and 32-bit floating point, up to 64 channels, up
+/// to 768 kHz. The last block may be shorter. If the file is truncated, the samples before the end
+/// are sent, and then the node fails. A file whose header does not state its length, because it was
+/// written to a pipe or its writer was killed, is read to its end with a warning.
+///
+/// Latency: one block.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,28 +40,28 @@ use crate::wav_file::WavFile;
 pub struct WavSource {
     params: WavSourceParams,
     file: WavFile,
-    /// Time of the first sample of this pass through the file.
+    /// Timestamp of the first sample of this pass through the file.
     start: Timestamp,
-    /// Why the file ends early; told after its samples are sent.
-    fault: Option<NodeError>,
+    /// Read error, returned after the samples before it were sent.
+    error: Option<NodeError>,
 }
 
 choices! {
-    /// How fast a file is read.
+    /// Pace of reading or writing.
     pub enum Pace {
-        /// As fast as it was recorded.
+        /// At the speed of the session clock.
         Realtime = "realtime",
-        /// As fast as the nodes after it can take it.
+        /// As fast as downstream nodes accept it.
         Max = "max",
     }
 }
 
 choices! {
-    /// What becomes of several channels.
+    /// Treatment of several channels.
     pub enum Channels {
-        /// All are sent.
+        /// Sends all channels.
         Keep = "keep",
-        /// Their mean is sent.
+        /// Sends the mean of all channels.
         Mono = "mono",
     }
 }
@@ -68,15 +69,15 @@ choices! {
 params! {
     /// Settings of [`WavSource`].
     pub struct WavSourceParams {
-        /// The file.
+        /// Path of the WAV file.
         pub path: PathBuf;
-        /// How fast it is read.
+        /// Pace of reading.
         pub pace: Pace = "realtime";
         /// Length of a block.
         pub block: Duration = "20ms", range 0.001..=1.0;
-        /// What becomes of several channels.
+        /// Treatment of several channels.
         pub channels: Channels = "keep";
-        /// Whether the file starts again at its end; time goes on.
+        /// Restart the file at its end; timestamps keep increasing.
         pub repeat: bool = "false";
     }
 }
@@ -90,29 +91,29 @@ ports! {
 }
 
 impl WavSource {
-    /// Samples of each channel in the next block; zero at the end of the file.
-    fn next_len(&self) -> usize {
-        self.file.rate().samples(self.params.block).max(1).min(self.file.left())
+    /// Samples per channel of the next block; zero at the end of the file.
+    fn next_block_len(&self) -> usize {
+        self.file.rate().samples(self.params.block).max(1).min(self.file.remaining())
     }
 
-    /// Time of the sample that is `samples` after the next one.
+    /// Timestamp of the sample `samples` after the next one.
     fn time_after(&self, samples: usize) -> Timestamp {
         self.start + self.file.rate().duration(self.file.position() + samples)
     }
 
-    /// Starts again at the begin of the file; false when there is nothing to repeat.
+    /// Restarts the file; false if it does not repeat.
     fn rewind(&mut self) -> Result<bool, NodeError> {
         if !self.params.repeat || self.file.position() == 0 {
             return Ok(false);
         }
         self.start = self.time_after(0);
         self.file = WavFile::open(&self.params.path)?;
-        Ok(self.file.left() > 0)
+        Ok(self.file.remaining() > 0)
     }
 
     fn send_block(&mut self, cx: &mut Cx<'_>, len: usize) -> Result<(), NodeError> {
         let at = self.time_after(0);
-        self.fault = self.file.read(len).err();
+        self.error = self.file.read(len).err();
         let (channels, samples) = (self.file.channels(), self.file.samples());
         let len = samples.len() / channels;
         if len == 0 {
@@ -144,7 +145,7 @@ impl Node for WavSource {
     type Params = WavSourceParams;
 
     const NAME: &'static str = "wav_source";
-    const SUMMARY: &'static str = "Reads a WAV file block by block.";
+    const SUMMARY: &'static str = "Reads a WAV file, block by block.";
     const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "one block";
 
@@ -154,30 +155,32 @@ impl Node for WavSource {
 
     fn open(params: WavSourceParams, _: &OpenCx) -> Result<Self, NodeError> {
         let file = WavFile::open(&params.path)?;
-        if file.is_open() {
+        if file.is_streamed() {
             let path = params.path.display();
-            tracing::warn!("{path}: its header does not say how long it is; it is read to its end");
+            tracing::warn!(
+                "{path}: the header does not state the length; the file is read to its end"
+            );
         }
-        Ok(Self { params, file, start: Timestamp::ZERO, fault: None })
+        Ok(Self { params, file, start: Timestamp::ZERO, error: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        if let Some(fault) = self.fault.take() {
-            return Err(fault);
+        if let Some(error) = self.error.take() {
+            return Err(error);
         }
-        if self.file.left() == 0 && !self.rewind()? {
+        if self.file.remaining() == 0 && !self.rewind()? {
             cx.end();
             return Ok(());
         }
-        let len = self.next_len();
+        let len = self.next_block_len();
         let heard = self.time_after(len);
         if self.params.pace == Pace::Realtime && cx.now() < heard {
             cx.resume_at(heard);
             return Ok(());
         }
         self.send_block(cx, len)?;
-        if self.params.pace == Pace::Realtime && self.fault.is_none() {
-            cx.resume_at(self.time_after(self.next_len()));
+        if self.params.pace == Pace::Realtime && self.error.is_none() {
+            cx.resume_at(self.time_after(self.next_block_len()));
         }
         Ok(())
     }
@@ -191,7 +194,7 @@ mod tests {
     use hound::{SampleFormat, WavSpec, WavWriter};
 
     use super::*;
-    use crate::testing::Folder;
+    use crate::testing::TempFolder;
 
     fn write(path: &Path, channels: u16, samples: impl IntoIterator<Item = i16>) {
         let (bits_per_sample, sample_format) = (16, SampleFormat::Int);
@@ -216,7 +219,7 @@ mod tests {
 
     #[test]
     fn blocks_are_planar_and_the_last_is_short() {
-        let folder = Folder::new();
+        let folder = TempFolder::new();
         let path = folder.path("stereo.wav");
         write(&path, 2, (0..200).map(|n| if n % 2 == 0 { n * 8 } else { -n * 8 }));
         let mut bench = open(params(&path, Pace::Max));
@@ -238,7 +241,7 @@ mod tests {
 
     #[test]
     fn channels_are_averaged_on_request() {
-        let folder = Folder::new();
+        let folder = TempFolder::new();
         let path = folder.path("stereo.wav");
         write(&path, 2, [16384, 0, -8192, -8192]);
         let params = WavSourceParams { channels: Channels::Mono, ..params(&path, Pace::Max) };
@@ -248,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn realtime_sends_a_block_when_it_has_been_heard() {
-        let folder = Folder::new();
+    fn realtime_sends_a_block_after_its_last_sample() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         write(&path, 1, 0..100);
         let mut bench = open(params(&path, Pace::Realtime));
@@ -260,14 +263,14 @@ mod tests {
         };
         assert_eq!(poll(ms(0)), (None, Resume::At(ms(10))));
         assert_eq!(poll(ms(10)), (Some(ms(0)), Resume::At(Timestamp(12_500_000))));
-        // A node after it was slow: no drift.
+        // After a slow downstream node, timestamps do not drift.
         assert_eq!(poll(ms(50)).0, Some(ms(10)));
         assert_eq!(poll(ms(50)), (None, Resume::Done));
     }
 
     #[test]
-    fn time_goes_on_when_the_file_repeats() {
-        let folder = Folder::new();
+    fn timestamps_keep_increasing_when_the_file_repeats() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         write(&path, 1, 0..100);
         let mut bench = open(WavSourceParams { repeat: true, ..params(&path, Pace::Max) });
@@ -280,8 +283,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_of_a_file_cut_short_is_sent() {
-        let folder = Folder::new();
+    fn samples_of_a_truncated_file_are_sent() {
+        let folder = TempFolder::new();
         let path = folder.path("sound.wav");
         write(&path, 1, 0..100);
         let bytes = std::fs::read(&path).unwrap();
@@ -291,7 +294,7 @@ mod tests {
         assert_eq!(block(&sent[0].1).len(), 79);
         let error = bench.poll(Timestamp::ZERO).unwrap_err().to_string();
         let expected =
-            "sample 79 of 100 (0.010 s): the file is cut short; its header promises more";
+            "sample 79 of 100 (0.010 s): the file is truncated; its header states more samples";
         assert_eq!(error, format!("{}: {expected}", path.display()));
     }
 }
