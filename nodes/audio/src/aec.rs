@@ -1,6 +1,6 @@
-//! Removes the sound of the loudspeaker from that of the microphone.
+//! Acoustic echo cancellation.
 
-mod canceller;
+mod canceler;
 mod reference;
 
 use std::time::Duration;
@@ -8,46 +8,46 @@ use std::time::Duration;
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{AudioBlock, SampleRate};
 
-use canceller::{BLOCK, Canceller};
+use canceler::{BLOCK_SAMPLES, Canceler};
 use reference::Reference;
 
 use crate::{
-    denoise::expect_speech,
-    timeline::{Run, place},
+    denoise::expect_speech_format,
+    timeline::{Segment, sample_index},
 };
 
 params! {
     /// Settings of [`Aec`].
     pub struct AecParams {
-        /// By how much the time stamps of the reference may be late: the echo of a sound may come
-        /// this much before it.
+        /// Largest lateness of the reference timestamps: an echo may arrive this much before the
+        /// reference says.
         pub lead: Duration = "10ms", range 0.0..=0.1;
-        /// How long the sound of the microphone is held back for a reference that is late.
+        /// Longest time that microphone audio is held back for a late reference.
         pub wait: Duration = "60ms", range 0.0..=1.0;
     }
 }
 
-/// Removes the sound of the loudspeaker from that of the microphone.
+/// Removes the echo of the loudspeaker from the microphone.
 ///
-/// The canceller is AEC3 of WebRTC (the crate `sonora-aec3`): it finds the delay of the echo, up to
-/// some 500 ms, subtracts what an adaptive filter of 52 ms makes of the reference, and suppresses
-/// what remains in the bands where the reference was loud. It needs about a second of sound
-/// to learn a room, and goes on learning; what it does not know yet it suppresses. In the place of
-/// what is suppressed comes noise like that of the room, whose level it learns while nobody
-/// speaks, the louder the slower (0.2 dB a second).
+/// The canceler is AEC3 of WebRTC (crate `sonora-aec3`). It estimates the echo delay, up to about
+/// 500 ms, subtracts the reference filtered by an adaptive filter of 52 ms, and suppresses the
+/// residual echo in the bands in which the reference was loud. It converges on a room within about
+/// a second and keeps adapting; until then it suppresses. Suppressed audio is replaced by comfort
+/// noise. Its level follows the noise of the room while nothing is spoken, upwards by 0.2 dB per
+/// second at most.
 ///
-/// The reference has any rate and channels. Gaps in it are silence; a block that begins before the
-/// end of the one before replaces what was to be heard from there on. Both streams are brought
-/// together by their time stamps: clocks of devices that run apart are followed by a sample now and
-/// then. A gap in the sound of the microphone or a jump of its time sends what is left and starts
-/// again, with the room as it was learned; where time begins anew, what is left is dropped. A
-/// reference that comes after the sound of its time is waited for, as long as the reference before
-/// it has not ended; with a speaker that reports blocks when it takes them, nothing waits. Without
-/// a reference, half a minute after the start or after it has become silent, the sound of the
-/// microphone passes as it is, at no cost. What is no number, or more than 60 dB over full scale,
-/// is taken for silence.
+/// The reference may have any sample rate and channels. Gaps in it are silence. A block that begins
+/// before the end of the previous one replaces the audio from there on. Microphone and reference
+/// are aligned by their timestamps; clock drift between the devices is corrected by single samples.
+/// A gap or a jump in the microphone timestamps sends the remaining audio and starts again with the
+/// learned room; if time restarts at an earlier value, the remaining audio is dropped.
 ///
-/// Latency: 8 ms, with late references up to `wait` more.
+/// Microphone audio waits for a late reference, unless the reference has ended. Nothing waits if
+/// the speaker node reports audio before it is heard. After half a minute without reference, the
+/// microphone passes unchanged, at no cost. Samples that are not finite, or more than 60 dB above
+/// full scale, count as silence.
+///
+/// Latency: 8 ms, with a late reference up to `wait` more.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
@@ -59,41 +59,42 @@ params! {
 /// let mut aec = NodeBench::new(Aec::open(params, &OpenCx::default())?);
 /// let mut block = AudioBlock::default();
 /// block.reshape(SampleRate(16_000), 1, 320)?.fill(0.25);
-/// // Nothing is played: the sound passes, 64 samples later, with its own time.
+/// // Without a reference, audio passes 64 samples later with its own timestamp.
 /// let sent = aec.call(Aec::AUDIO, Timestamp::ZERO, block)?;
 /// assert_eq!(sent[0].1.header.at, Timestamp::ZERO);
 /// assert_eq!(sent[0].1.get::<AudioBlock>().unwrap().len(), 256);
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct Aec {
-    lead: i64,
-    wait: usize,
+    lead_samples: i64,
+    wait_samples: usize,
     reference: Reference,
-    canceller: Canceller,
+    canceler: Canceler,
     is_primed: bool,
-    stream: Option<Running>,
-    /// Samples that the canceller has not seen yet.
+    stream: Option<Stream>,
+    /// Microphone samples that the canceler has not processed.
     pending: Vec<f32>,
-    /// Samples that it has made and that were not sent yet.
-    made: Vec<f32>,
+    /// Processed samples that were not sent.
+    output: Vec<f32>,
 }
 
-/// Blocks of the microphone that follow each other.
-struct Running {
-    run: Run,
-    /// Samples that the canceller saw.
-    seen: usize,
-    /// Place of the reference for the next of them.
-    place: i64,
+/// A contiguous part of the microphone stream.
+struct Stream {
+    segment: Segment,
+    /// Samples that the canceler has processed.
+    processed: usize,
+    /// Sample index in the reference that belongs to the next microphone sample.
+    reference_index: i64,
 }
 
-/// The rate of the canceller.
+/// Sample rate of the canceler.
 const RATE: SampleRate = SampleRate(16_000);
 
-/// By how many samples the reference may be from where time stamps say before it follows them, and
-/// before it jumps there.
-const SLACK: i64 = 16;
-const JUMP: i64 = 160;
+/// Misalignment of the reference, in samples, from which on it is corrected sample by sample.
+const DRIFT_TOLERANCE: i64 = 16;
+
+/// Misalignment of the reference, in samples, from which on it is corrected at once.
+const MAX_DRIFT: i64 = 160;
 
 ports! {
     impl Aec {
@@ -108,78 +109,78 @@ ports! {
 }
 
 impl Aec {
-    fn hear(&mut self, cx: &mut Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
-        expect_speech(block, Self::AUDIO)?;
+    fn process_microphone(&mut self, cx: &mut Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
+        expect_speech_format(block, Self::AUDIO)?;
         let at = cx.at();
-        if self.stream.as_ref().is_some_and(|running| !running.run.goes_on(at)) {
+        if self.stream.as_ref().is_some_and(|stream| !stream.segment.continues_at(at)) {
             self.end_stream(cx, at)?;
         }
-        let lead = self.lead;
-        let running = self.stream.get_or_insert_with(|| Running {
-            run: Run::new(RATE, at),
-            seen: 0,
-            place: place(RATE, at) + lead,
+        let lead = self.lead_samples;
+        let stream = self.stream.get_or_insert_with(|| Stream {
+            segment: Segment::new(RATE, at),
+            processed: 0,
+            reference_index: sample_index(RATE, at) + lead,
         });
-        running.run.take(block, at);
+        stream.segment.receive(block, at);
         self.pending.extend(block.channel(0)?.iter().map(|sample| AudioBlock::heard(*sample)));
         if !std::mem::replace(&mut self.is_primed, true) {
-            self.canceller.prime(&self.pending);
+            self.canceler.prime(&self.pending);
         }
-        self.work(self.wait.max(block.len()));
-        self.send_made(cx)
+        self.process_blocks(self.wait_samples.max(block.len()));
+        self.send_output(cx)
     }
 
-    /// Runs the canceller on whole blocks, but holds back up to `wait` samples where the reference
-    /// is not there yet.
-    fn work(&mut self, wait: usize) {
-        let Some(running) = &mut self.stream else { return };
+    /// Runs the canceler on the whole blocks in `pending`. Holds back up to `max_wait` samples
+    /// while their reference is missing.
+    fn process_blocks(&mut self, max_wait: usize) {
+        let Some(stream) = &mut self.stream else { return };
         let mut done = 0;
-        for block in self.pending.as_chunks::<BLOCK>().0 {
-            running.follow(self.lead);
-            let awaited = self.reference.is_awaited(running.place, BLOCK, wait);
-            if awaited && self.pending.len() - done <= wait {
+        for block in self.pending.as_chunks::<BLOCK_SAMPLES>().0 {
+            stream.correct_drift(self.lead_samples);
+            let awaited =
+                self.reference.is_awaited(stream.reference_index, BLOCK_SAMPLES, max_wait);
+            if awaited && self.pending.len() - done <= max_wait {
                 break;
             }
-            let (mut sound, mut reference) = (*block, [0.0; BLOCK]);
-            let sounds = self.reference.read(running.place, &mut reference);
-            self.canceller.process(&mut sound, sounds.then_some(&reference));
-            // The first block that comes out lies before the stream.
-            if running.seen > 0 {
-                self.made.extend_from_slice(&sound);
+            let (mut audio, mut reference) = (*block, [0.0; BLOCK_SAMPLES]);
+            let is_audible = self.reference.read(stream.reference_index, &mut reference);
+            self.canceler.process(&mut audio, is_audible.then_some(&reference));
+            // The first output block belongs to the time before the stream.
+            if stream.processed > 0 {
+                self.output.extend_from_slice(&audio);
             }
-            running.seen += BLOCK;
-            running.place += BLOCK as i64;
-            done += BLOCK;
+            stream.processed += BLOCK_SAMPLES;
+            stream.reference_index += BLOCK_SAMPLES as i64;
+            done += BLOCK_SAMPLES;
         }
         self.pending.drain(..done);
-        // A second is kept for a jump back.
-        self.reference.forget(running.place.saturating_sub(i64::from(RATE.0)));
+        // One second is kept for a jump back.
+        self.reference.discard_before(stream.reference_index.saturating_sub(i64::from(RATE.0)));
     }
 
-    /// Sends what was made, but no more than came in.
-    fn send_made(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(running) = &mut self.stream else { return Ok(()) };
-        running.run.send(cx, Self::OUT, &mut self.made)
+    fn send_output(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        stream.segment.send(cx, Self::OUT, &mut self.output)
     }
 
-    /// Ends the stream; what comes next begins at `next`.
+    /// Ends the stream; the next one begins at `next`.
     fn end_stream(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
-        let whole = self.pending.len().next_multiple_of(BLOCK) + BLOCK;
+        let whole = self.pending.len().next_multiple_of(BLOCK_SAMPLES) + BLOCK_SAMPLES;
         self.pending.resize(whole, 0.0);
-        self.work(0);
+        self.process_blocks(0);
         self.pending.clear();
         let stream = self.stream.take();
-        stream.map_or(Ok(()), |running| running.run.end(cx, Self::OUT, &mut self.made, next))
+        stream.map_or(Ok(()), |stream| stream.segment.finish(cx, Self::OUT, &mut self.output, next))
     }
 }
 
-impl Running {
-    /// Keeps the reference where the time stamps say.
-    fn follow(&mut self, lead: i64) {
-        let expected = place(RATE, self.run.start()) + self.seen as i64 + lead;
-        match expected - self.place {
-            off if off.abs() > JUMP => self.place = expected,
-            off if off.abs() > SLACK => self.place += off.signum(),
+impl Stream {
+    /// Aligns the reference with the microphone timestamps.
+    fn correct_drift(&mut self, lead: i64) {
+        let expected = sample_index(RATE, self.segment.start()) + self.processed as i64 + lead;
+        match expected - self.reference_index {
+            drift if drift.abs() > MAX_DRIFT => self.reference_index = expected,
+            drift if drift.abs() > DRIFT_TOLERANCE => self.reference_index += drift.signum(),
             _ => (),
         }
     }
@@ -189,34 +190,33 @@ impl Node for Aec {
     type Params = AecParams;
 
     const NAME: &'static str = "aec";
-    const SUMMARY: &'static str =
-        "Removes the sound of the loudspeaker from that of the microphone.";
+    const SUMMARY: &'static str = "Removes the echo of the loudspeaker from the microphone.";
     const PORTS: &'static [Port] = Self::PORTS;
-    const LATENCY: &'static str = "8 ms, with late references up to wait more";
+    const LATENCY: &'static str = "8 ms, with a late reference up to wait more";
 
     fn open(params: AecParams, _: &OpenCx) -> Result<Self, NodeError> {
         Ok(Self {
-            lead: i64::try_from(RATE.samples(params.lead)).unwrap_or(0),
-            wait: RATE.samples(params.wait),
+            lead_samples: i64::try_from(RATE.samples(params.lead)).unwrap_or(0),
+            wait_samples: RATE.samples(params.wait),
             reference: Reference::default(),
-            canceller: Canceller::new(),
+            canceler: Canceler::new(),
             is_primed: false,
             stream: None,
             pending: Vec::new(),
-            made: Vec::new(),
+            output: Vec::new(),
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // A second holder, so that sound can be sent while the packet is read.
+        // Cloning the packet allows sending while the block is borrowed.
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         let Some(block) = packet.get::<AudioBlock>() else { return Ok(()) };
         if cx.port() == Some(Self::REFERENCE.name()) {
-            // Sound waits for the next block of the microphone, because what is sent descends from
-            // the packet of the call: an interrupt would take it with the words of the agent.
+            // Output is sent only in calls with microphone audio: a packet sent here would inherit
+            // the epoch of the agent's speech, and an interrupt would drop it.
             return self.reference.push(block, cx.at());
         }
-        self.hear(cx, block)
+        self.process_microphone(cx, block)
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -229,7 +229,7 @@ mod tests {
     use afferent_graph::{NodeBench, Packet, ParamValues, Params};
 
     use super::*;
-    use crate::sample::NO_SOUND;
+    use crate::testing::INVALID_SAMPLES;
 
     const SECOND: usize = RATE.0 as usize;
 
@@ -244,24 +244,24 @@ mod tests {
         block
     }
 
-    /// Noise in bursts, as loud as speech.
+    /// Bursts of noise at the level of speech.
     fn sound(len: usize, mut seed: u32, level: f32) -> Vec<f32> {
         let (mut last, mut sound) = (0.0, Vec::new());
-        for place in 0..len {
+        for index in 0..len {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             last = 0.7 * last + 0.3 * (seed as f32 / 2_147_483_648.0 - 1.0);
-            let burst = if place / 2400 % 3 == 2 { 0.1 } else { 1.0 };
+            let burst = if index / 2400 % 3 == 2 { 0.1 } else { 1.0 };
             sound.push(level * burst * last);
         }
         sound
     }
 
-    /// What a microphone hears `delay` samples later.
+    /// Echo of `played` at the microphone, `delay` samples later.
     fn echo(played: &[f32], delay: usize) -> Vec<f32> {
-        let at = |place: usize, back: usize| {
-            place.checked_sub(delay + back).map_or(0.0, |place| played[place])
+        let at = |index: usize, back: usize| {
+            index.checked_sub(delay + back).map_or(0.0, |index| played[index])
         };
-        let sample = |place| 0.4 * at(place, 0) - 0.2 * at(place, 53) + 0.1 * at(place, 307);
+        let sample = |index| 0.4 * at(index, 0) - 0.2 * at(index, 53) + 0.1 * at(index, 307);
         (0..played.len()).map(sample).collect()
     }
 
@@ -273,7 +273,7 @@ mod tests {
         10.0 * ratio.log10()
     }
 
-    /// What passes of `microphone` while `played` is played, from `start` on.
+    /// Output for `microphone` while `played` is played, both from `start` on.
     fn run(
         aec: &mut NodeBench<Aec>,
         start: Timestamp,
@@ -283,13 +283,15 @@ mod tests {
     ) -> Vec<Packet> {
         let mut packets = Vec::new();
         let mut played = played.chunks(320).enumerate();
-        for (place, samples) in microphone.chunks(len).enumerate() {
-            let end = (place + 1) * len;
-            for (place, samples) in played.by_ref().take(end.div_ceil(320) - place * len / 320) {
-                let at = start + RATE.duration(place * 320);
+        for (number, samples) in microphone.chunks(len).enumerate() {
+            let end = (number + 1) * len;
+            for (block_number, samples) in
+                played.by_ref().take(end.div_ceil(320) - number * len / 320)
+            {
+                let at = start + RATE.duration(block_number * 320);
                 assert!(aec.call(Aec::REFERENCE, at, block(samples)).unwrap().is_empty());
             }
-            let at = start + RATE.duration(place * len);
+            let at = start + RATE.duration(number * len);
             let sent = aec.call(Aec::AUDIO, at, block(samples)).unwrap();
             packets.extend(sent.into_iter().map(|(_, packet)| packet));
         }
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_is_removed_and_who_speaks_is_not() {
+    fn echo_is_removed_and_near_end_speech_is_kept() {
         let played = sound(SECOND * 8, 1, 0.5);
         let echo = echo(&played, 640);
         let mut aec = open();
@@ -318,12 +320,12 @@ mod tests {
         let dot: f32 =
             near[range.clone()].iter().zip(&passed[range.clone()]).map(|(a, b)| a * b).sum();
         let loss = -2.0 * db(dot / near[range].iter().map(|x| x * x).sum::<f32>());
-        // Noise over noise is the worst case: no band is free for either.
+        // Noise over noise is the worst case: both occupy every band.
         assert!(loss.abs() < 6.0, "{loss} dB");
     }
 
     #[test]
-    fn times_are_those_of_the_samples_whatever_the_blocks() {
+    fn timestamps_are_exact_for_any_block_length() {
         let microphone = sound(SECOND, 5, 0.1);
         let whole = samples(&run(&mut open(), Timestamp(0), &microphone, &[], 64));
         for len in [100, 160, 320, 4000] {
@@ -338,7 +340,7 @@ mod tests {
             }
             let found = samples(&packets);
             assert_eq!(found.len(), microphone.len(), "blocks of {len}");
-            // What the canceller is primed with depends on the first block.
+            // The priming of the canceler depends on the first block.
             let off = found.iter().zip(&whole).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             assert!(off < 0.01, "blocks of {len}: {off}");
             let lost: Vec<f32> = found.iter().zip(&microphone).map(|(a, b)| a - b).collect();
@@ -348,14 +350,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_reference_sound_passes_as_it_is_after_a_while() {
+    fn without_a_reference_audio_passes_unchanged_after_a_while() {
         let microphone = sound(SECOND * 32, 5, 0.1);
         let passed = samples(&run(&mut open(), Timestamp(0), &microphone, &[], 320));
         assert_eq!(passed[SECOND * 31..], microphone[SECOND * 31..passed.len()]);
     }
 
     #[test]
-    fn a_gap_or_jump_sends_what_is_left_and_the_room_stays_known() {
+    fn a_gap_or_jump_sends_the_tail_and_keeps_the_learned_room() {
         let played = sound(SECOND * 5, 1, 0.5);
         let heard = echo(&played, 640);
         let mut aec = open();
@@ -364,9 +366,9 @@ mod tests {
             let packets = run(&mut aec, start, &heard, &played, 320);
             if start.0 > 5_000_000_000 {
                 let sent = samples(&first).len() + packets[0].get::<AudioBlock>().unwrap().len();
-                assert_eq!(sent, SECOND * 4 + 30, "the tail comes before the jump");
+                assert_eq!(sent, SECOND * 4 + 30, "the tail is sent before the jump");
             } else {
-                assert_eq!(packets[0].header.at, start, "no tail where time begins anew");
+                assert_eq!(packets[0].header.at, start, "no tail if time restarts");
             }
             let passed = samples(&packets);
             let range = SECOND / 2..SECOND * 3;
@@ -376,10 +378,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sound_is_outlived() {
+    fn the_canceler_recovers_from_invalid_samples() {
         let played = sound(SECOND * 4, 1, 0.5);
         let mut aec = open();
-        run(&mut aec, Timestamp(0), &NO_SOUND.repeat(80), &NO_SOUND.repeat(80), 320);
+        run(&mut aec, Timestamp(0), &INVALID_SAMPLES.repeat(80), &INVALID_SAMPLES.repeat(80), 320);
         let heard = echo(&played, 640);
         let passed = samples(&run(&mut aec, Timestamp(20_000_000), &heard, &played, 320));
         let removed = db(power(&heard[SECOND * 2..]) / power(&passed[SECOND * 2..]));
@@ -387,34 +389,34 @@ mod tests {
     }
 
     #[test]
-    fn references_that_come_late_are_waited_for() {
+    fn microphone_audio_waits_for_a_late_reference() {
         let played = sound(SECOND * 4, 1, 0.5);
         let heard = echo(&played, 160);
         let mut aec = open();
         let mut passed = Vec::new();
-        for (place, (sound, reference)) in heard.chunks(320).zip(played.chunks(320)).enumerate() {
-            let at = Timestamp::ZERO + RATE.duration(place * 320);
+        for (number, (sound, reference)) in heard.chunks(320).zip(played.chunks(320)).enumerate() {
+            let at = Timestamp::ZERO + RATE.duration(number * 320);
             let sent = aec.call(Aec::AUDIO, at, block(sound)).unwrap();
             passed.extend(sent.into_iter().map(|(_, packet)| packet));
             aec.call(Aec::REFERENCE, at, block(reference)).unwrap();
         }
         let held = heard.len() - samples(&passed).len();
-        assert!(held <= 960 + 384, "no more than `wait` is held back: {held}");
+        assert!(held <= 960 + 384, "at most `wait` is held back: {held}");
         let passed = samples(&passed);
         let removed = db(power(&heard[SECOND * 2..]) / power(&passed[SECOND * 2..]));
         assert!(removed > 25.0, "{removed} dB");
     }
 
     #[test]
-    fn clocks_that_run_apart_are_followed() {
+    fn clock_drift_is_corrected() {
         let played = sound(SECOND * 10, 1, 0.5);
         let heard = echo(&played, 640);
         let mut aec = open();
         let mut passed = Vec::new();
-        for (place, (sound, reference)) in heard.chunks(320).zip(played.chunks(320)).enumerate() {
-            let at = Timestamp::ZERO + RATE.duration(place * 320);
+        for (number, (sound, reference)) in heard.chunks(320).zip(played.chunks(320)).enumerate() {
+            let at = Timestamp::ZERO + RATE.duration(number * 320);
             aec.call(Aec::REFERENCE, at, block(reference)).unwrap();
-            // The microphone's clock is off by 100 parts in a million.
+            // The clock of the microphone is slow by 100 ppm.
             let at = Timestamp(at.0 + at.0 / 10_000);
             let sent = aec.call(Aec::AUDIO, at, block(sound)).unwrap();
             passed.extend(sent.into_iter().map(|(_, packet)| packet));
@@ -425,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn other_rates_and_channels_are_refused() {
+    fn other_rates_and_channels_are_rejected() {
         for (rate, channels, reason) in [(48_000, 1, "rate: 16000"), (16_000, 2, "channels: mono")]
         {
             let mut block = AudioBlock::default();

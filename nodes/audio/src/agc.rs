@@ -1,4 +1,4 @@
-//! Brings speech to one level.
+//! Automatic gain control.
 
 use std::time::Duration;
 
@@ -8,30 +8,29 @@ use afferent_messages::{AudioBlock, SampleRate};
 params! {
     /// Settings of [`Agc`].
     pub struct AgcParams {
-        /// Level of speech that is sent.
+        /// Target level of speech.
         pub target_dbfs: f32 = "-23", range -60.0..=-6.0, unit "dBFS";
-        /// Sound is made louder by at most this.
+        /// Maximum gain.
         pub max_gain_db: f32 = "30", range 0.0..=60.0, unit "dB";
-        /// Sound below this level is no speech: the gain stays as it is.
+        /// Level below which audio is not speech; it does not change the gain.
         pub gate_dbfs: f32 = "-55", range -120.0..=0.0, unit "dBFS";
-        /// How fast the gain falls for speech that is much louder than before.
+        /// Time constant of the gain for speech that is more than 6 dB louder than before.
         pub attack: Duration = "300ms", range 0.01..=60.0;
-        /// How fast the gain follows otherwise.
+        /// Time constant of the gain for all other speech.
         pub release: Duration = "1500ms", range 0.01..=60.0;
     }
 }
 
-/// Brings speech to one level, by a gain that changes slowly.
+/// Brings speech to a target level with a slowly changing gain.
 ///
-/// The gain is what brings the level of speech to the target: the mean power of the steps of 10 ms
-/// that are no more than 16 dB below it. A step counts only if it is above `gate_dbfs` and 8 dB
-/// above the quietest sound of the last two seconds, so that neither silence nor steady noise
-/// moves the gain. The first second of speech weighs more than later ones. All channels have the
-/// same gain. Samples that would be louder than -1 dBFS are turned down at once, and the gain
-/// recovers within 50 ms: nothing is clipped. What is no number, or more than 60 dB over full scale, is
-/// taken for silence.
+/// The speech level is the mean power of the 10 ms steps that are at most 16 dB below it. A step
+/// counts only if it is above `gate_dbfs` and 8 dB above the quietest step of the last two seconds,
+/// so neither silence nor stationary noise changes the gain. The first second of speech has more
+/// weight than later speech. All channels have the same gain. A limiter attenuates samples above -1
+/// dBFS at once and recovers within 50 ms, so the output never clips. Samples that are not finite,
+/// or more than 60 dB above full scale, count as silence.
 ///
-/// Latency: none; the gain follows what came before.
+/// Latency: none. The gain depends only on past audio.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
@@ -52,21 +51,21 @@ pub struct Agc {
     rate: SampleRate,
     level: SpeechLevel,
     step: Step,
-    /// Factor that the samples of the present step move to, and where it is.
+    /// Linear gain that `gain` approaches.
     target_gain: f32,
     gain: f32,
-    /// What the limiter leaves of the gain.
-    limit: f32,
+    /// Linear gain of the limiter, at most 1.
+    limiter_gain: f32,
 }
 
-/// The sum of the squares of samples of all channels, and their number.
+/// A measurement step: sum of squares over the samples of all channels, and their number.
 #[derive(Debug, Default)]
 struct Step {
     sum: f32,
     samples: usize,
 }
 
-/// The level of speech as it goes on.
+/// Running estimate of the speech level.
 #[derive(Debug)]
 struct SpeechLevel {
     gate: f32,
@@ -74,151 +73,156 @@ struct SpeechLevel {
     release_s: f32,
     /// Mean power of speech.
     power: f32,
-    /// Seconds of speech that it is the mean of.
+    /// Seconds of speech in the mean.
     seconds: f32,
-    /// Share of the steps that may be speech which come near it.
-    share: f32,
-    /// Power over the last steps.
-    smooth: f32,
-    /// Least smooth power of each of the last windows, the present one first.
-    quietest: [f32; WINDOWS],
-    /// Steps in the present window.
-    steps: usize,
+    /// Fraction of the recent speech steps whose power is near the mean.
+    near_fraction: f32,
+    /// Power, smoothed over a few steps.
+    smoothed: f32,
+    /// Minimum of the smoothed power in each of the last windows, the current one first.
+    window_minima: [f32; FLOOR_WINDOWS],
+    /// Steps in the current window.
+    window_steps: usize,
 }
 
-/// Length of a step in seconds, and how many there are in a second.
+/// Length of a measurement step, in seconds.
 const STEP_S: f32 = 0.01;
-const STEPS_A_SECOND: usize = 100;
+const STEPS_PER_SECOND: usize = 100;
 
-/// Windows of half a second in which the quietest sound is looked for.
-const WINDOWS: usize = 4;
-const WINDOW_STEPS: usize = 50;
+/// The noise floor is the minimum over this many windows, of this many steps each: two seconds.
+const FLOOR_WINDOWS: usize = 4;
+const FLOOR_WINDOW_STEPS: usize = 50;
 
-/// Speech is this much louder than the quietest sound, as a ratio of powers: 8 dB.
-const OVER_QUIETEST: f32 = 6.3;
+/// Least ratio of the power of speech to the noise floor: 8 dB.
+const MIN_FLOOR_RATIO: f32 = 6.3;
 
-/// Steps further below the level of speech than 16 dB are pauses in it.
-const PAUSE: f32 = 0.025;
+/// Steps whose power is below this ratio to the speech level, -16 dB, are pauses.
+const PAUSE_RATIO: f32 = 0.025;
 
-/// Steps further above it than 6 dB are somebody louder.
-const LOUDER: f32 = 4.0;
+/// Steps whose power is above this ratio to the speech level, 6 dB, are from a louder speaker.
+const LOUDER_RATIO: f32 = 4.0;
 
-/// Where less than this share of what was loud enough to be speech, over some two seconds, comes
-/// near the level, somebody speaks much more quietly than before.
-const SHARE: f32 = 0.3;
-const SHARE_S: f32 = 2.0;
+/// If less than this fraction of the steps above the gate, over about two seconds, is near the
+/// speech level, the speaker has become much quieter.
+const MIN_NEAR_FRACTION: f32 = 0.3;
+const NEAR_FRACTION_S: f32 = 2.0;
 
-/// What that takes off the level in a step: 12 dB a second.
-const FALL: f32 = 0.973;
+/// Factor of the speech level per step for a speaker that has become much quieter: -12 dB per
+/// second.
+const DECAY_PER_STEP: f32 = 0.973;
 
-/// Seconds of speech from which on the gain is that of its level, and until which all of it counts.
-const HEARD_S: f32 = 0.2;
-const FIRST_S: f32 = 1.0;
+/// Seconds of speech before the gain follows the speech level.
+const MIN_SPEECH_S: f32 = 0.2;
 
-/// Loudest sample that is sent: -1 dBFS.
-const CEILING: f32 = 0.891;
+/// Seconds of speech at the start in which every step above the gate counts, pauses included.
+const INITIAL_S: f32 = 1.0;
 
-/// Time in which the gain moves to that of its step, and the limiter recovers, in seconds.
+/// Peak level of the output: -1 dBFS.
+const PEAK_LIMIT: f32 = 0.891;
+
+/// Time constants of the gain within a step, and of the recovery of the limiter, in seconds.
 const GAIN_S: f32 = 0.02;
 const LIMITER_S: f32 = 0.05;
 
 ports! {
     impl Agc {
-        /// Sound, any rate and channels, full scale ±1, blocks of any length.
+        /// Audio, any sample rate and channels, full scale ±1, blocks of any length.
         in AUDIO: AudioBlock;
-        /// The same sound at the level, no louder than -1 dBFS.
+        /// The same audio at the target level, peaks at most -1 dBFS.
         out OUT = "audio": AudioBlock, in_step;
     }
 }
 
 impl Agc {
-    /// Takes the measure of a step that is complete.
-    fn end_step(&mut self) {
+    /// Updates the speech level and the target gain with a complete step.
+    fn finish_step(&mut self) {
         let power = self.step.sum / self.step.samples.max(1) as f32;
         self.step = Step::default();
         self.level.update(power);
-        if self.level.seconds >= HEARD_S {
-            let wanted = from_db(self.params.target_dbfs) / self.level.power.sqrt();
-            self.target_gain = wanted.min(from_db(self.params.max_gain_db));
+        if self.level.seconds >= MIN_SPEECH_S {
+            let gain = amplitude_from_db(self.params.target_dbfs) / self.level.power.sqrt();
+            self.target_gain = gain.min(amplitude_from_db(self.params.max_gain_db));
         }
     }
 
-    /// Applies the gain to `samples` of `channels` channels.
+    /// Applies the gain to planar `samples` of `channels` channels.
     fn apply(&mut self, samples: &mut [f32], channels: usize) {
         let len = samples.len() / channels;
-        let per_step = (self.rate.0 as usize / STEPS_A_SECOND).max(1) * channels;
-        let follow = |seconds: f32| 1.0 - (-1.0 / (seconds * self.rate.0.max(1) as f32)).exp();
-        let (gain_share, limit_share) = (follow(GAIN_S), follow(LIMITER_S));
-        for place in 0..len {
-            self.gain += gain_share * (self.target_gain - self.gain);
-            self.limit += limit_share * (1.0 - self.limit);
+        let per_step = (self.rate.0 as usize / STEPS_PER_SECOND).max(1) * channels;
+        let smoothing = |seconds: f32| 1.0 - (-1.0 / (seconds * self.rate.0.max(1) as f32)).exp();
+        let (gain_smoothing, limiter_smoothing) = (smoothing(GAIN_S), smoothing(LIMITER_S));
+        for index in 0..len {
+            self.gain += gain_smoothing * (self.target_gain - self.gain);
+            self.limiter_gain += limiter_smoothing * (1.0 - self.limiter_gain);
             let mut peak = 0.0_f32;
             for channel in 0..channels {
-                let sample = AudioBlock::heard(samples[channel * len + place]);
-                samples[channel * len + place] = sample;
+                let sample = AudioBlock::heard(samples[channel * len + index]);
+                samples[channel * len + index] = sample;
                 self.step.sum += sample * sample;
                 peak = peak.max(sample.abs());
             }
-            self.limit = self.limit.min(CEILING / (peak * self.gain).max(1e-9));
-            let factor = self.gain * self.limit;
+            self.limiter_gain = self.limiter_gain.min(PEAK_LIMIT / (peak * self.gain).max(1e-9));
+            let factor = self.gain * self.limiter_gain;
             for channel in 0..channels {
-                samples[channel * len + place] *= factor;
+                samples[channel * len + index] *= factor;
             }
             self.step.samples += channels;
             if self.step.samples >= per_step {
-                self.end_step();
+                self.finish_step();
             }
         }
     }
 }
 
 impl SpeechLevel {
-    /// The level before some speech was heard.
+    /// The estimate before any speech.
     fn new(params: &AgcParams) -> Self {
         Self {
-            gate: from_db(params.gate_dbfs).powi(2),
+            gate: amplitude_from_db(params.gate_dbfs).powi(2),
             attack_s: params.attack.as_secs_f32(),
             release_s: params.release.as_secs_f32(),
             power: 0.0,
             seconds: 0.0,
-            share: 1.0,
-            smooth: 0.0,
-            quietest: [f32::INFINITY; WINDOWS],
-            steps: 0,
+            near_fraction: 1.0,
+            smoothed: 0.0,
+            window_minima: [f32::INFINITY; FLOOR_WINDOWS],
+            window_steps: 0,
         }
     }
 
-    /// Takes in the power of the next step.
+    /// Updates the estimate with the power of the next step.
     fn update(&mut self, power: f32) {
-        // Three steps or so, because the power of 10 ms depends on where the pitch pulses lie.
-        self.smooth += 0.4 * (power - self.smooth);
-        if self.steps == WINDOW_STEPS {
-            self.quietest.rotate_right(1);
-            (self.quietest[0], self.steps) = (f32::INFINITY, 0);
+        // The power of 10 ms depends on the position of the pitch pulses, so a few steps are
+        // averaged.
+        self.smoothed += 0.4 * (power - self.smoothed);
+        if self.window_steps == FLOOR_WINDOW_STEPS {
+            self.window_minima.rotate_right(1);
+            (self.window_minima[0], self.window_steps) = (f32::INFINITY, 0);
         }
-        self.steps += 1;
-        self.quietest[0] = self.quietest[0].min(self.smooth);
-        let floor = self.quietest.iter().copied().fold(f32::INFINITY, f32::min);
-        if self.smooth < self.gate || self.smooth < OVER_QUIETEST * floor {
+        self.window_steps += 1;
+        self.window_minima[0] = self.window_minima[0].min(self.smoothed);
+        let floor = self.window_minima.iter().copied().fold(f32::INFINITY, f32::min);
+        if self.smoothed < self.gate || self.smoothed < MIN_FLOOR_RATIO * floor {
             return;
         }
-        let is_near = self.smooth >= PAUSE * self.power;
-        self.share += STEP_S / SHARE_S * (f32::from(u8::from(is_near)) - self.share);
-        if !is_near && self.seconds >= FIRST_S {
-            if self.share < SHARE {
-                self.power *= FALL;
+        let is_near = self.smoothed >= PAUSE_RATIO * self.power;
+        self.near_fraction +=
+            STEP_S / NEAR_FRACTION_S * (f32::from(u8::from(is_near)) - self.near_fraction);
+        if !is_near && self.seconds >= INITIAL_S {
+            if self.near_fraction < MIN_NEAR_FRACTION {
+                self.power *= DECAY_PER_STEP;
             }
             return;
         }
-        self.seconds = (self.seconds + STEP_S).min(self.release_s.max(FIRST_S));
-        let is_louder = self.smooth > LOUDER * self.power;
+        self.seconds = (self.seconds + STEP_S).min(self.release_s.max(INITIAL_S));
+        let is_louder = self.smoothed > LOUDER_RATIO * self.power;
         let seconds = if is_louder { self.attack_s.min(self.seconds) } else { self.seconds };
-        self.power += (STEP_S / seconds).min(1.0) * (self.smooth - self.power);
+        self.power += (STEP_S / seconds).min(1.0) * (self.smoothed - self.power);
     }
 }
 
 /// Ratio of amplitudes.
-fn from_db(db: f32) -> f32 {
+fn amplitude_from_db(db: f32) -> f32 {
     10.0_f32.powf(db / 20.0)
 }
 
@@ -226,14 +230,14 @@ impl Node for Agc {
     type Params = AgcParams;
 
     const NAME: &'static str = "agc";
-    const SUMMARY: &'static str = "Brings speech to one level, by a gain that changes slowly.";
+    const SUMMARY: &'static str = "Brings speech to a target level with a slowly changing gain.";
     const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "none";
 
     fn open(params: AgcParams, _: &OpenCx) -> Result<Self, NodeError> {
         let level = SpeechLevel::new(&params);
         let (step, rate) = (Step::default(), SampleRate(0));
-        Ok(Self { params, rate, level, step, target_gain: 1.0, gain: 1.0, limit: 1.0 })
+        Ok(Self { params, rate, level, step, target_gain: 1.0, gain: 1.0, limiter_gain: 1.0 })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -255,9 +259,9 @@ mod tests {
     use afferent_graph::{NodeBench, ParamValues, Params, Timestamp};
 
     use super::*;
-    use crate::sample::NO_SOUND;
+    use crate::testing::INVALID_SAMPLES;
 
-    /// A minute of speech with pauses, 16 kHz.
+    /// One minute of speech with pauses, 16 kHz.
     fn speech() -> Vec<f32> {
         let file = include_bytes!("../../../pipelines/assets/other_speech.wav");
         let samples = file[44..].as_chunks().0.iter();
@@ -281,7 +285,7 @@ mod tests {
         result
     }
 
-    /// The level of the parts within 16 dB of it, found again and again.
+    /// Speech level in dBFS: mean power of the steps within 16 dB of it, found by iteration.
     fn level(sound: &[f32]) -> f32 {
         let mean = |powers: &[f32]| powers.iter().sum::<f32>() / powers.len() as f32;
         let powers = sound.chunks(320).map(|x| x.iter().map(|x| x * x).sum::<f32>() / 320.0);
@@ -289,31 +293,31 @@ mod tests {
         let mut level = mean(&powers);
         for _ in 0..10 {
             let active: Vec<f32> =
-                powers.iter().copied().filter(|power| *power > PAUSE * level).collect();
+                powers.iter().copied().filter(|power| *power > PAUSE_RATIO * level).collect();
             level = mean(&active);
         }
         10.0 * level.log10()
     }
 
     #[test]
-    fn speech_comes_to_the_target() {
+    fn speech_reaches_the_target_level() {
         let speech = speech();
         let own = level(&speech);
         for dbfs in [-40.0, -30.0, -20.0, -12.0, -6.0] {
-            let gain = from_db(dbfs - own);
-            // A microphone clips what is beyond full scale.
+            let gain = amplitude_from_db(dbfs - own);
+            // A microphone clips at full scale.
             let sound: Vec<f32> = speech.iter().map(|x| (gain * x).clamp(-1.0, 1.0)).collect();
             let found = run(&mut open(), &sound, 320);
             for (part, seconds) in found[16_000 * 3..].chunks_exact(16_000 * 5).enumerate() {
                 let off = level(seconds) + 23.0;
                 assert!(off.abs() < 3.0, "{dbfs} dBFS, part {part}: {off:.1} dB off");
             }
-            assert!(found.iter().all(|x| x.abs() <= CEILING));
+            assert!(found.iter().all(|x| x.abs() <= PEAK_LIMIT));
         }
     }
 
     #[test]
-    fn silence_and_steady_noise_do_not_move_the_gain() {
+    fn silence_and_stationary_noise_do_not_change_the_gain() {
         let mut agc = open();
         let mut sound = speech();
         sound.truncate(16_000 * 10);
@@ -337,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_louder_or_quieter_is_followed() {
+    fn the_gain_follows_louder_and_quieter_speakers() {
         let (mut agc, speech) = (open(), speech());
         let mut change = |gain: f32| {
             let sound: Vec<f32> = speech[..16_000 * 20].iter().map(|x| gain * x).collect();
@@ -350,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_do_not_matter_and_channels_share_the_gain() {
+    fn block_lengths_do_not_matter_and_channels_share_the_gain() {
         let speech = &speech()[..16_000 * 4];
         let whole = run(&mut open(), speech, speech.len());
         assert_eq!(run(&mut open(), speech, 333), whole);
@@ -367,9 +371,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sound_is_silence() {
+    fn invalid_samples_count_as_silence() {
         let (mut agc, speech) = (open(), &speech()[..16_000 * 4]);
-        assert_eq!(run(&mut agc, &NO_SOUND.repeat(40), 160), [0.0; 160]);
+        assert_eq!(run(&mut agc, &INVALID_SAMPLES.repeat(40), 160), [0.0; 160]);
         let off = level(&run(&mut agc, speech, 320)[16_000 * 3..]) + 23.0;
         assert!(off.abs() < 3.0, "{off:.1} dB off");
     }

@@ -1,35 +1,36 @@
-//! Makes one stream of several.
+//! Mixing of several streams.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{AudioBlock, SampleRate};
 
-use crate::timeline::{Timeline, follows, place, time};
+use crate::timeline::{Timeline, is_contiguous, sample_index, sample_time};
 
 params! {
     /// Settings of [`AudioMixer`].
     pub struct AudioMixerParams {
-        /// Gains in decibels by the names of the nodes that send, `music: -12, tts: 0`; 0 dB for
-        /// those that are not named.
+        /// Gains in decibels by the name of the sending node, such as `music: -12, tts: 0`; 0 dB
+        /// for all others.
         pub gains_db: String = "";
-        /// How long the others wait for an input that is late.
+        /// Longest time that the other inputs wait for a late input.
         pub wait: Duration = "40ms", range 0.0..=10.0;
     }
 }
 
-/// Makes one stream of several: the sum of what sounds at the same time.
+/// Mixes several streams into their sum.
 ///
-/// Samples are brought together by their time stamps, to the nearest sample. Gaps in an input are
-/// silence; where no input has sound, nothing is sent. What all inputs have is sent at once. For an
-/// input that is late, or silent, the others wait until the session's clock and the begin of some
-/// block are `wait` behind the time of what they have, or they have a minute; what comes later
-/// still is dropped. So one input may send ahead of the clock. An interrupt forgets what waits of
-/// all inputs, and so does an input whose time begins anew: more than a minute before what was
-/// sent, or at all when its node was restarted. Sums beyond ±0.8 are bent to stay within ±1. Inputs
-/// are told apart by the node that sends.
+/// Inputs are identified by the sending node and aligned by their timestamps, to the nearest
+/// sample. Gaps in an input are silence; while no input has audio, nothing is sent. Audio that all
+/// inputs have is sent at once. If an input is late or silent, the others wait until the session
+/// clock and the start of some block are `wait` later than their audio, or until one minute of
+/// audio is waiting. Audio that arrives later is dropped. An input may send ahead of the clock.
 ///
-/// Latency: none while all inputs sound, otherwise `wait` and a block.
+/// An interrupt discards the waiting audio of all inputs. So does an input whose time restarts: at
+/// more than one minute before the audio that was sent, or at any earlier time if its node was
+/// restarted. Sums beyond ±0.8 are compressed smoothly to stay within ±1.
+///
+/// Latency: none while all inputs have audio, otherwise `wait` and one block.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValues, Params, Timestamp};
@@ -41,7 +42,7 @@ params! {
 /// let mut mixer = NodeBench::new(AudioMixer::open(params, &OpenCx::default())?);
 /// let mut block = AudioBlock::default();
 /// block.reshape(SampleRate(16_000), 1, 1600)?.fill(0.25);
-/// // Another input may still begin.
+/// // Another input may still start.
 /// assert!(mixer.call(AudioMixer::AUDIO, Timestamp::ZERO, block)?.is_empty());
 /// let sent = mixer.finish(Timestamp::ZERO)?;
 /// assert_eq!(sent[0].1.get::<AudioBlock>().unwrap().len(), 1600);
@@ -50,29 +51,29 @@ params! {
 pub struct AudioMixer {
     gains: BTreeMap<String, f32>,
     wait: Duration,
-    /// Rate and channels of all inputs, once there is one.
+    /// Sample rate and channels of all inputs, set by the first block.
     format: Option<(SampleRate, usize)>,
     inputs: Vec<Input>,
-    /// Place behind the last sample that was sent.
+    /// Index after the last sample that was sent.
     sent: i64,
-    /// Begin of the first block, and of the newest.
+    /// Index of the first sample of the first block, and of the newest one.
     first: i64,
     newest: i64,
 }
 
-/// What one node sent.
+/// Waiting audio of one sending node.
 struct Input {
     source: String,
     gain: f32,
     channels: Vec<Timeline>,
-    /// Time of the sample that should come next.
+    /// Expected timestamp of the next sample.
     next_at: Timestamp,
 }
 
-/// Longest sound that waits, in seconds.
-const LONGEST_S: usize = 60;
+/// Most audio that waits, in seconds.
+const MAX_WAITING_S: usize = 60;
 
-/// Where sums begin to be bent.
+/// Amplitude from which on sums are compressed.
 const KNEE: f32 = 0.8;
 
 ports! {
@@ -85,7 +86,7 @@ ports! {
 }
 
 impl AudioMixer {
-    /// Checks that a block that `source` sent has the format of all.
+    /// Checks that a block of `source` has the format of all inputs.
     fn expect_format(&mut self, block: &AudioBlock, source: &str) -> Result<(), NodeError> {
         let (rate, channels) = (block.rate, block.channels());
         let reason = if AudioBlock::RATES_HZ.contains(&rate.0) {
@@ -94,24 +95,26 @@ impl AudioMixer {
                 return Ok(());
             }
             format!(
-                "{source:?} sends {} Hz and {channels} channels, the first sound had {} Hz and {}; \
-                 put a resample node before it",
+                "{source:?} sends {} Hz and {channels} channels, but the first input has {} Hz and \
+                 {}; insert a resample node",
                 rate.0, own.0.0, own.1
             )
         } else {
             let (least, most) = AudioBlock::RATES_HZ.into_inner();
-            format!("{source:?} sends {} Hz; {least} to {most} Hz are mixed", rate.0)
+            format!("{source:?} sends {} Hz; {least} to {most} Hz are supported", rate.0)
         };
         Err(NodeError::InvalidInput { port: Self::AUDIO.name().into(), reason })
     }
 
-    /// Takes in the block that `source` sent.
-    fn take(&mut self, cx: &Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
+    /// Adds the block of this call to its input.
+    fn push(&mut self, cx: &Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
         let (at, source) = (cx.at(), cx.source());
         self.expect_format(block, source)?;
-        let begin = place(block.rate, at);
+        let begin = sample_index(block.rate, at);
         let early = self.sent.saturating_sub(begin);
-        if early > longest(block.rate) as i64 || cx.restarted() && early >= block.len() as i64 {
+        if early > max_waiting_samples(block.rate) as i64
+            || cx.restarted() && early >= block.len() as i64
+        {
             self.inputs.clear();
         }
         if self.inputs.is_empty() {
@@ -119,51 +122,54 @@ impl AudioMixer {
         }
         self.newest = self.newest.max(begin);
         let known = self.inputs.iter().position(|input| input.source == source);
-        let goes_on = known.is_some_and(|known| follows(self.inputs[known].next_at, at));
-        let known = known.unwrap_or_else(|| {
+        let continues = known.is_some_and(|known| is_contiguous(self.inputs[known].next_at, at));
+        let index = known.unwrap_or_else(|| {
             let gain = self.gains.get(source).copied().unwrap_or(1.0);
             let channels = (0..block.channels()).map(|_| Timeline::default()).collect();
             self.inputs.push(Input { source: source.to_owned(), gain, channels, next_at: at });
             self.inputs.len() - 1
         });
-        let (input, sent, longest) = (&mut self.inputs[known], self.sent, longest(block.rate));
-        for (channel, line) in input.channels.iter_mut().enumerate() {
-            if !goes_on {
-                line.move_end(begin, longest);
+        let max_waiting = max_waiting_samples(block.rate);
+        let (input, sent) = (&mut self.inputs[index], self.sent);
+        for (channel, timeline) in input.channels.iter_mut().enumerate() {
+            if !continues {
+                timeline.move_end(begin, max_waiting);
             }
             let gain = input.gain;
-            line.extend(block.channel(channel)?.iter().map(|sample| gain * sample), 2 * longest);
-            line.forget(sent);
+            let samples = block.channel(channel)?.iter().map(|sample| gain * sample);
+            timeline.extend(samples, 2 * max_waiting);
+            timeline.discard_before(sent);
         }
         input.next_at = at + block.duration();
         Ok(())
     }
 
-    /// The place up to which nothing more is expected at `now`.
-    fn known(&self, now: Timestamp) -> i64 {
+    /// Index up to which no input waits any longer at `now`.
+    fn complete_until(&self, now: Timestamp) -> i64 {
         let Some((rate, _)) = self.format else { return self.sent };
         let wait = i64::try_from(rate.samples(self.wait)).unwrap_or(i64::MAX);
-        let patient = self.newest.min(place(rate, now)).saturating_sub(wait);
+        let timed_out = self.newest.min(sample_index(rate, now)).saturating_sub(wait);
         let ends = || self.inputs.iter().filter_map(|input| Some(input.channels.first()?.end()));
-        let full = ends().max().unwrap_or(0).saturating_sub(longest(rate) as i64);
-        // Not all inputs may have begun yet.
+        let full = ends().max().unwrap_or(0).saturating_sub(max_waiting_samples(rate) as i64);
+        // Other inputs may not have started yet.
         let has_settled = self.newest > self.first.saturating_add(wait);
-        let all = ends().min().filter(|_| has_settled).unwrap_or(patient);
-        all.max(patient).max(full)
+        let all = ends().min().filter(|_| has_settled).unwrap_or(timed_out);
+        all.max(timed_out).max(full)
     }
 
-    /// Sends what lies before `until`.
+    /// Sends the audio before index `until`.
     fn send_until(&mut self, cx: &mut Cx<'_>, until: i64) -> Result<(), NodeError> {
         let Some((rate, channels)) = self.format else { return Ok(()) };
         loop {
-            // The next stretch in which some input has sound.
-            let lines = self.inputs.iter().filter_map(|input| input.channels.first());
-            let lines = lines.filter(|line| line.end() > self.sent && line.end() > line.first());
-            let first = lines.clone().map(|line| line.first().max(self.sent)).min();
+            // The next range in which some input has audio.
+            let timelines = self.inputs.iter().filter_map(|input| input.channels.first());
+            let timelines =
+                timelines.filter(|line| line.end() > self.sent && line.end() > line.first());
+            let first = timelines.clone().map(|line| line.first().max(self.sent)).min();
             let Some(first) = first.filter(|first| *first < until) else { return Ok(()) };
             let mut end = first;
             for _ in 0..self.inputs.len() {
-                let touching = lines.clone().filter(|line| line.first() <= end);
+                let touching = timelines.clone().filter(|line| line.first() <= end);
                 end = touching.map(Timeline::end).max().unwrap_or(end).max(end);
             }
             let end = end.min(until);
@@ -171,40 +177,40 @@ impl AudioMixer {
             let mut block = cx.loan(Self::OUT);
             let samples = block.reshape(rate, channels, len)?;
             for (channel, samples) in samples.chunks_exact_mut(len).enumerate() {
-                for (sample, place) in samples.iter_mut().zip(first..) {
-                    let all = self.inputs.iter().map(|input| input.channels[channel].sample(place));
-                    *sample = bend(all.sum());
+                for (sample, index) in samples.iter_mut().zip(first..) {
+                    let all = self.inputs.iter().map(|input| input.channels[channel].sample(index));
+                    *sample = soft_clip(all.sum());
                 }
             }
-            cx.send_at(Self::OUT, time(rate, first), block);
+            cx.send_at(Self::OUT, sample_time(rate, first), block);
             self.sent = end;
-            let lines = self.inputs.iter_mut().flat_map(|input| &mut input.channels);
-            lines.for_each(|line| line.forget(end));
+            let timelines = self.inputs.iter_mut().flat_map(|input| &mut input.channels);
+            timelines.for_each(|timeline| timeline.discard_before(end));
         }
     }
 }
 
-/// How many samples wait at most.
-fn longest(rate: SampleRate) -> usize {
-    LONGEST_S * rate.0 as usize
+/// Most samples per channel that wait.
+fn max_waiting_samples(rate: SampleRate) -> usize {
+    MAX_WAITING_S * rate.0 as usize
 }
 
-/// A sample within full scale: what is beyond the knee is bent towards ±1.
-fn bend(sample: f32) -> f32 {
+/// Compresses a sample beyond the knee to stay within ±1.
+fn soft_clip(sample: f32) -> f32 {
     let beyond = sample.abs() - KNEE;
     if beyond <= 0.0 {
         return sample;
     }
-    let room = 1.0 - KNEE;
-    sample.signum() * (KNEE + room * (beyond / room).tanh())
+    let headroom = 1.0 - KNEE;
+    sample.signum() * (KNEE + headroom * (beyond / headroom).tanh())
 }
 
-/// Reads `music: -12, tts: 0`.
+/// Parses gains such as `music: -12, tts: 0` to linear gains by node name.
 fn parse_gains(text: &str) -> Result<BTreeMap<String, f32>, String> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let gain = |part: &str| {
         let (name, db) = part.split_once(':').ok_or_else(|| {
-            format!("{part:?} is not a name and a gain in decibels, such as music: -12")
+            format!("{part:?} is not a node name and a gain in decibels, such as music: -12")
         })?;
         let db: Option<f32> = db.trim().parse().ok();
         let db = db.filter(|db| (-120.0..=60.0).contains(db)).ok_or_else(|| {
@@ -219,9 +225,9 @@ impl Node for AudioMixer {
     type Params = AudioMixerParams;
 
     const NAME: &'static str = "audio_mixer";
-    const SUMMARY: &'static str = "Makes one stream of several: the sum of what sounds together.";
+    const SUMMARY: &'static str = "Mixes several streams into their sum.";
     const PORTS: &'static [Port] = Self::PORTS;
-    const LATENCY: &'static str = "none while all inputs sound, otherwise wait and a block";
+    const LATENCY: &'static str = "none while all inputs have audio, otherwise wait and one block";
 
     fn check(params: &AudioMixerParams, cx: &OpenCx) -> Result<(), NodeError> {
         Self::open(params.clone(), cx).map(drop)
@@ -236,11 +242,11 @@ impl Node for AudioMixer {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // A second holder, so that sound can be sent while the packet is read.
+        // Cloning the packet allows sending while the block is borrowed.
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         let Some(block) = packet.get::<AudioBlock>() else { return Ok(()) };
-        self.take(cx, block)?;
-        let until = self.known(cx.now());
+        self.push(cx, block)?;
+        let until = self.complete_until(cx.now());
         self.send_until(cx, until)
     }
 
@@ -279,10 +285,11 @@ mod tests {
         Timestamp(ms * 1_000_000)
     }
 
-    /// Start in milliseconds, length, and first and last sample of each block.
+    /// Start and length in milliseconds, first and last sample of each block.
     type Sent = Vec<(i64, usize, f32, f32)>;
 
-    /// Gives the mixer `len` ms of `level` from `source` at `at` ms, when the clock is at `now`.
+    /// Calls the mixer with `len` ms of the value `level` from `source`; `times` are the session
+    /// clock and the timestamp, in milliseconds.
     fn call(
         mixer: &mut AudioMixer,
         source: &str,
@@ -293,7 +300,7 @@ mod tests {
         call_with(mixer, source, times, len, level, false)
     }
 
-    /// As [`call`], from a source that may have been restarted.
+    /// Same as [`call`], from a source that may have been restarted.
     fn call_with(
         mixer: &mut AudioMixer,
         source: &str,
@@ -325,13 +332,13 @@ mod tests {
     }
 
     #[test]
-    fn what_sounds_together_is_summed_with_gains() {
+    fn simultaneous_audio_is_summed_with_gains() {
         let mut mixer = open("music: -20.0, other: 3").unwrap();
         for at in [0, 20, 40] {
             assert!(call(&mut mixer, "voice", (at, at), 20, 0.25).is_empty(), "at {at}");
             assert!(call(&mut mixer, "music", (at, at), 20, 0.5).is_empty(), "at {at}");
         }
-        // Both inputs are known now.
+        // Both inputs have started now.
         let sent = call(&mut mixer, "voice", (60, 60), 20, 0.25);
         assert_eq!(sent, [(0, 60, 0.3, 0.3)]);
         assert_eq!(call(&mut mixer, "music", (60, 60), 20, 0.5), [(60, 20, 0.3, 0.3)]);
@@ -340,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_long_and_gaps_of_all_are_gaps() {
+    fn waiting_is_limited_and_common_gaps_are_kept() {
         let mut mixer = open("").unwrap();
         for at in [0, 20, 40, 60] {
             call(&mut mixer, "a", (at, at), 20, 0.25);
@@ -350,7 +357,7 @@ mod tests {
         assert!(call(&mut mixer, "a", (100, 100), 20, 0.25).is_empty());
         assert!(call(&mut mixer, "a", (120, 120), 20, 0.25).is_empty());
         assert_eq!(call(&mut mixer, "a", (140, 140), 20, 0.25), [(80, 20, 0.25, 0.25)]);
-        // What comes too late is dropped, up to what may still be sent.
+        // Late audio is dropped up to the audio that was sent.
         let sent = call(&mut mixer, "b", (140, 95), 70, 0.5);
         assert_eq!(sent, [(100, 60, 0.75, 0.75)]);
         let sent = call(&mut mixer, "a", (1000, 1000), 20, 0.25);
@@ -370,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_forgets_what_waits() {
+    fn an_interrupt_discards_waiting_audio() {
         let mut mixer = open("").unwrap();
         for at in [0, 20, 40, 60] {
             call(&mut mixer, "music", (at, at), 20, 0.25);
@@ -387,17 +394,17 @@ mod tests {
     }
 
     #[test]
-    fn an_input_whose_time_begins_anew_is_heard() {
+    fn an_input_whose_time_restarts_is_mixed() {
         let mut mixer = open("").unwrap();
-        let hear = |mixer: &mut AudioMixer, ms: i64, restarted| {
+        let run = |mixer: &mut AudioMixer, ms: i64, restarted| {
             let times = [ms, ms + 20, ms + 40, ms + 60].map(|at| (at, at));
             let call = |at| call_with(mixer, "voice", at, 20, 0.25, restarted);
             times.map(call).concat().iter().map(|(at, ..)| *at).collect::<Vec<_>>()
         };
-        assert_eq!(hear(&mut mixer, 100_000, false), [100_000]);
-        assert!(hear(&mut mixer, 50_000, false).is_empty(), "late sound is dropped");
-        assert_eq!(hear(&mut mixer, 20_000, false), [20_000]);
-        assert_eq!(hear(&mut mixer, 5000, true), [5000]);
+        assert_eq!(run(&mut mixer, 100_000, false), [100_000]);
+        assert!(run(&mut mixer, 50_000, false).is_empty(), "late audio is dropped");
+        assert_eq!(run(&mut mixer, 20_000, false), [20_000]);
+        assert_eq!(run(&mut mixer, 5000, true), [5000]);
     }
 
     #[test]
@@ -412,19 +419,19 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_formats_and_gains_are_rejected() {
         let mut mixer = NodeBench::new(open("").unwrap());
         mixer.call(AudioMixer::AUDIO, ms(0), block(16_000, &[0.0])).unwrap();
         for (rate, reason) in [
-            (8000, "put a resample node before it"),
-            (0, "sends 0 Hz; 1 to 768000 Hz are mixed"),
-            (4_000_000_000, "sends 4000000000 Hz; 1 to 768000 Hz are mixed"),
+            (8000, "insert a resample node"),
+            (0, "sends 0 Hz; 1 to 768000 Hz are supported"),
+            (4_000_000_000, "sends 4000000000 Hz; 1 to 768000 Hz are supported"),
         ] {
             let error = mixer.call(AudioMixer::AUDIO, ms(0), block(rate, &[0.0])).unwrap_err();
             assert!(error.to_string().contains(reason), "{error}");
         }
         for (gains, reason) in
-            [("music", "is not a name and a gain"), ("a: loud", "\"a\""), ("a: 90", "60 dB")]
+            [("music", "is not a node name and a gain"), ("a: loud", "\"a\""), ("a: 90", "60 dB")]
         {
             let Err(error) = open(gains) else { panic!("{gains} was accepted") };
             assert!(error.to_string().contains(reason), "{error}");

@@ -1,21 +1,21 @@
-//! Suppresses steady noise.
+//! Noise suppression.
 
 use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
 use afferent_messages::{AudioBlock, SampleRate};
 use sonora_ns::{config::SuppressionLevel, noise_suppressor::NoiseSuppressor};
 
-use crate::timeline::Run;
+use crate::timeline::Segment;
 
 choices! {
-    /// How far noise is turned down, at the price of speech that sounds less like itself.
+    /// Maximum attenuation of noise. Stronger suppression distorts speech more.
     pub enum NoiseLevel {
-        /// By at most 6 dB.
+        /// At most 6 dB.
         Mild = "mild",
-        /// By at most 12 dB.
+        /// At most 12 dB.
         Moderate = "moderate",
-        /// By at most 18 dB.
+        /// At most 18 dB.
         Strong = "strong",
-        /// By at most 21 dB.
+        /// At most 21 dB.
         Strongest = "strongest",
     }
 }
@@ -23,22 +23,22 @@ choices! {
 params! {
     /// Settings of [`Denoise`].
     pub struct DenoiseParams {
-        /// How far noise is turned down.
+        /// Maximum attenuation of noise.
         pub level: NoiseLevel = "moderate";
     }
 }
 
-/// Suppresses steady noise, such as that of fans and streets, by the bands in which it is.
+/// Suppresses stationary noise, such as that of fans and streets.
 ///
-/// The suppressor is that of WebRTC (the crate `sonora-ns`): a Wiener filter in windows of 16 ms,
-/// with an estimate of the noise that takes a second or two. Voices in the background are hardly
-/// turned down. Speech loses 0.3 to 1.4 dB with `moderate`, which is where the error of speech is
-/// least at a signal-to-noise ratio of 5 dB; at 15 dB and more `mild` is. Recognisers that were
-/// trained with noise may be better off without.
+/// The suppressor is that of WebRTC (crate `sonora-ns`): a Wiener filter in windows of 16 ms, with
+/// a noise estimate that converges within one or two seconds. Background voices are hardly
+/// attenuated. Speech loses 0.3 to 1.4 dB with `moderate`, which distorts speech least at a
+/// signal-to-noise ratio of 5 dB; at 15 dB and more, `mild` does. Recognizers that were trained
+/// with noise may perform better without this node.
 ///
-/// A gap in the sound or a jump of its time sends what is left and starts again; where time begins
-/// anew, what is left is dropped. What is known of the noise stays. What is no number, or more than
-/// 60 dB over full scale, is taken for silence.
+/// A gap or a jump in the timestamps sends the tail and starts again; if time restarts at an
+/// earlier value, the tail is dropped. The noise estimate is kept. Samples that are not finite, or
+/// more than 60 dB above full scale, count as silence.
 ///
 /// Latency: 16 ms.
 ///
@@ -58,19 +58,21 @@ params! {
 /// ```
 pub struct Denoise {
     suppressor: NoiseSuppressor,
-    run: Option<Run>,
-    /// Samples that the suppressor has not seen yet.
+    segment: Option<Segment>,
+    /// Samples that the suppressor has not processed.
     pending: Vec<f32>,
-    /// Samples that it has made and that were not sent yet.
-    made: Vec<f32>,
-    /// Samples of the suppressor that lie before the stream.
-    early: usize,
+    /// Processed samples that were not sent.
+    output: Vec<f32>,
+    /// Samples that the suppressor will output before the first sample of the segment.
+    skip_samples: usize,
 }
 
-/// The rate of the suppressor, its step, and how much later a sample comes out than it went in.
+/// Sample rate of the suppressor.
 const RATE: SampleRate = SampleRate(16_000);
-const STEP: usize = 160;
-const DELAY: usize = 96;
+
+/// Samples per run of the suppressor, and the delay of its output.
+const STEP_SAMPLES: usize = 160;
+const DELAY_SAMPLES: usize = 96;
 
 /// Full scale of the suppressor.
 const FULL_SCALE: f32 = 32_768.0;
@@ -85,52 +87,53 @@ ports! {
 }
 
 impl Denoise {
-    /// Runs the suppressor on whole steps.
-    fn work(&mut self) {
-        let steps = self.pending.as_chunks::<STEP>().0;
+    /// Runs the suppressor on the whole steps in `pending`.
+    fn process_steps(&mut self) {
+        let steps = self.pending.as_chunks::<STEP_SAMPLES>().0;
         for step in steps {
             let mut samples = step.map(|x| FULL_SCALE * AudioBlock::heard(x));
             self.suppressor.analyze(&samples);
             self.suppressor.process(&mut samples);
-            let early = self.early.min(STEP);
-            self.early -= early;
-            self.made.extend(samples[early..].iter().map(|x| x / FULL_SCALE));
+            let skip = self.skip_samples.min(STEP_SAMPLES);
+            self.skip_samples -= skip;
+            self.output.extend(samples[skip..].iter().map(|x| x / FULL_SCALE));
         }
-        let done = steps.len() * STEP;
+        let done = steps.len() * STEP_SAMPLES;
         self.pending.drain(..done);
     }
 
-    /// Sends what was made, but no more than came in.
-    fn send_made(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(run) = &mut self.run else { return Ok(()) };
-        run.send(cx, Self::OUT, &mut self.made)
+    fn send_output(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Some(segment) = &mut self.segment else { return Ok(()) };
+        segment.send(cx, Self::OUT, &mut self.output)
     }
 
-    /// Ends the stream; what comes next begins at `next`.
-    fn end_stream(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
-        let whole = (self.pending.len() + DELAY).next_multiple_of(STEP);
+    /// Ends the segment; the next one begins at `next`.
+    fn end_segment(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
+        let whole = (self.pending.len() + DELAY_SAMPLES).next_multiple_of(STEP_SAMPLES);
         self.pending.resize(whole, 0.0);
-        self.work();
-        self.early = DELAY;
-        let run = self.run.take();
-        run.map_or(Ok(()), |run| run.end(cx, Self::OUT, &mut self.made, next))
+        self.process_steps();
+        self.skip_samples = DELAY_SAMPLES;
+        let segment = self.segment.take();
+        segment.map_or(Ok(()), |segment| segment.finish(cx, Self::OUT, &mut self.output, next))
     }
 }
 
-/// How several channels become one.
-pub(crate) const MIX: &str = "set channels: mono on wav_source, or channels: 1 on microphone";
+/// Advice for audio with several channels.
+pub(crate) const MONO_HINT: &str = "set channels: mono on wav_source, or channels: 1 on microphone";
 
-/// Checks that sound has one channel and 16 kHz.
-pub(crate) fn expect_speech(block: &AudioBlock, port: In<AudioBlock>) -> Result<(), NodeError> {
+/// Checks that audio has one channel and 16 kHz.
+pub(crate) fn expect_speech_format(
+    block: &AudioBlock,
+    port: In<AudioBlock>,
+) -> Result<(), NodeError> {
     let reason = if block.rate != RATE {
         format!(
-            "the sound has {} Hz, but this node hears {} Hz; put a resample node with rate: {} \
-             before it",
+            "the audio has {} Hz, but this node needs {} Hz; insert a resample node with rate: {}",
             block.rate.0, RATE.0, RATE.0
         )
     } else if block.channels() != 1 {
         let channels = block.channels();
-        format!("the sound has {channels} channels, but this node hears one; {MIX}")
+        format!("the audio has {channels} channels, but this node needs one; {MONO_HINT}")
     } else {
         return Ok(());
     };
@@ -141,7 +144,7 @@ impl Node for Denoise {
     type Params = DenoiseParams;
 
     const NAME: &'static str = "denoise";
-    const SUMMARY: &'static str = "Suppresses steady noise.";
+    const SUMMARY: &'static str = "Suppresses stationary noise.";
     const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "16 ms";
 
@@ -154,29 +157,29 @@ impl Node for Denoise {
         };
         Ok(Self {
             suppressor: NoiseSuppressor::with_level(level),
-            run: None,
+            segment: None,
             pending: Vec::new(),
-            made: Vec::new(),
-            early: DELAY,
+            output: Vec::new(),
+            skip_samples: DELAY_SAMPLES,
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // A second holder, so that sound can be sent while the packet is read.
+        // Cloning the packet allows sending while the block is borrowed.
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         let (Some(block), at) = (packet.get::<AudioBlock>(), cx.at()) else { return Ok(()) };
-        expect_speech(block, Self::AUDIO)?;
-        if self.run.as_ref().is_some_and(|run| !run.goes_on(at)) {
-            self.end_stream(cx, at)?;
+        expect_speech_format(block, Self::AUDIO)?;
+        if self.segment.as_ref().is_some_and(|segment| !segment.continues_at(at)) {
+            self.end_segment(cx, at)?;
         }
-        self.run.get_or_insert_with(|| Run::new(RATE, at)).take(block, at);
+        self.segment.get_or_insert_with(|| Segment::new(RATE, at)).receive(block, at);
         self.pending.extend_from_slice(block.channel(0)?);
-        self.work();
-        self.send_made(cx)
+        self.process_steps();
+        self.send_output(cx)
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.end_stream(cx, Timestamp(i64::MAX))
+        self.end_segment(cx, Timestamp(i64::MAX))
     }
 }
 
@@ -185,7 +188,7 @@ mod tests {
     use afferent_graph::{NodeBench, Packet};
 
     use super::*;
-    use crate::sample::NO_SOUND;
+    use crate::testing::INVALID_SAMPLES;
 
     const SECOND: usize = RATE.0 as usize;
 
@@ -193,7 +196,7 @@ mod tests {
         NodeBench::new(Denoise::open(DenoiseParams { level }, &OpenCx::default()).unwrap())
     }
 
-    /// Speech of the shipped sounds.
+    /// 20 s of speech, 16 kHz.
     fn speech() -> Vec<f32> {
         let file = include_bytes!("../../../pipelines/assets/other_speech.wav");
         let samples = file[44..].as_chunks().0.iter().take(20 * SECOND);
@@ -211,10 +214,10 @@ mod tests {
 
     fn packets(bench: &mut NodeBench<Denoise>, at: i64, sound: &[f32], len: usize) -> Vec<Packet> {
         let mut packets = Vec::new();
-        for (place, samples) in sound.chunks(len).enumerate() {
+        for (number, samples) in sound.chunks(len).enumerate() {
             let mut block = AudioBlock::default();
             block.reshape(RATE, 1, samples.len()).unwrap().copy_from_slice(samples);
-            let at = Timestamp(at) + RATE.duration(place * len);
+            let at = Timestamp(at) + RATE.duration(number * len);
             let sent = bench.call(Denoise::AUDIO, at, block).unwrap();
             packets.extend(sent.into_iter().map(|(_, packet)| packet));
         }
@@ -226,17 +229,17 @@ mod tests {
         blocks.flat_map(|block| block.channel(0).unwrap().to_vec()).collect()
     }
 
-    /// The power of `clean` by that of what is not its share of `sound`, in decibels.
+    /// Signal-to-distortion ratio of `sound` to `clean`, in decibels, for any gain.
     fn snr(clean: &[f32], sound: &[f32]) -> f64 {
         let dot =
             |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum() };
-        let share = dot(clean, sound) / dot(clean, clean);
-        let good = share * share * dot(clean, clean);
-        10.0 * (good / (dot(sound, sound) - good)).log10()
+        let gain = dot(clean, sound) / dot(clean, clean);
+        let signal = gain * gain * dot(clean, clean);
+        10.0 * (signal / (dot(sound, sound) - signal)).log10()
     }
 
     #[test]
-    fn noise_is_turned_down_and_speech_stays() {
+    fn noise_is_suppressed_and_speech_is_kept() {
         let speech = speech();
         let power = |sound: &[f32]| sound.iter().map(|x| x * x).sum::<f32>();
         let ratio = (power(&speech) / power(&noise(speech.len()))).sqrt();
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_differ_in_what_is_left_of_noise() {
+    fn levels_differ_in_the_residual_noise() {
         let noise: Vec<f32> = noise(5 * SECOND).iter().map(|x| 0.1 * x).collect();
         let left = |level| {
             let found = samples(&packets(&mut open(level), 0, &noise, 320));
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_lengths_are_exact_whatever_the_blocks() {
+    fn timestamps_and_lengths_are_exact_for_any_block_length() {
         let sound = speech()[..SECOND + 77].to_vec();
         let mut all = Vec::new();
         for len in [64, 160, 333, 5000] {
@@ -286,7 +289,7 @@ mod tests {
         }
         assert!(all.iter().all(|found| *found == all[0]));
         let gain = snr(&sound, &all[0]);
-        assert!(gain > 10.0, "clean speech stays in its place: {gain:.1} dB");
+        assert!(gain > 10.0, "clean speech keeps its timing: {gain:.1} dB");
     }
 
     #[test]
@@ -301,13 +304,13 @@ mod tests {
         assert_eq!(lens(&first), [(0, 224)]);
         assert_eq!(lens(&second), [(14_000, 176), (1_000_000, 224)]);
         let third = packets(&mut bench, 500_000_000, &[0.1; 400], 400);
-        assert_eq!(lens(&third), [(500_000, 224)], "time began anew");
+        assert_eq!(lens(&third), [(500_000, 224)], "no tail if time restarts");
     }
 
     #[test]
-    fn what_is_no_sound_is_silence() {
+    fn invalid_samples_count_as_silence() {
         let mut bench = open(NoiseLevel::Mild);
-        let found = samples(&packets(&mut bench, 0, &NO_SOUND.repeat(80), 320));
+        let found = samples(&packets(&mut bench, 0, &INVALID_SAMPLES.repeat(80), 320));
         assert!(found.iter().all(|x| *x == 0.0), "{found:?}");
     }
 }

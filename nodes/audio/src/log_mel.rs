@@ -1,4 +1,4 @@
-//! Features of sound, computed by a model package.
+//! Audio features, computed by a model package.
 
 use std::path::{Path, PathBuf};
 
@@ -11,31 +11,30 @@ use afferent_runtime::{
     program::{MethodPlan, Value, Vector},
 };
 
-use crate::denoise::MIX;
+use crate::denoise::MONO_HINT;
 
 params! {
     /// Settings of [`LogMel`].
     pub struct LogMelParams {
-        /// Model package or program that computes features.
+        /// Path of the model package or program that computes the features.
         pub model: PathBuf;
     }
 }
 
-/// Computes feature rows, such as log-mel energies, with the program of a model package.
+/// Computes feature rows, such as log-mel energies, with a model package.
 ///
-/// The program is the one that the models behind this node were trained with, so what they see
-/// here is what they saw then. Its contract: `forward(x f32[1, context_size + window_size]) ->
-/// features f32[1, rows, bins]` with the metadata integers `sample_rate`, `window_size` (new
-/// samples of a run), `context_size` (samples before them, which the run before saw as well) and
-/// `hop_size`; `rows · hop_size = window_size`.
+/// Use the feature program with which the downstream models were trained, so that training and
+/// inference see the same features. Contract of the program: `forward(x f32[1, context_size +
+/// window_size]) -> features f32[1, rows, bins]`, with the metadata integers `sample_rate`,
+/// `window_size` (new samples per run), `context_size` (samples before them, repeated from the
+/// previous run), and `hop_size`; `rows · hop_size = window_size`.
 ///
-/// A row sees `context_size + hop_size` samples, and a packet has the time of the first sample
-/// that its first row sees: `context_size` before the new samples of the run. The context of the
-/// first run is silence, so at the start of the session that time is less than zero. After a gap
-/// of more than half a hop in the time stamps it starts again as at the start. What is left at
-/// the end, less than a window, is dropped.
+/// A row covers `context_size + hop_size` samples. The timestamp of a packet is that of the first
+/// sample of its first row, `context_size` before the new samples. The context of the first run is
+/// silence, so its timestamp may be negative. A gap of more than half a hop in the timestamps
+/// starts a new stream. An incomplete window at the end is dropped.
 ///
-/// Latency: one window. It is a light node: a run takes less time than it takes to wake a thread.
+/// Latency: one window of the model. The node is light: a run takes less time than waking a thread.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
@@ -57,13 +56,13 @@ pub struct LogMel {
     path: PathBuf,
     model: Model,
     contract: Contract,
-    /// Context, and the begin of the next window.
+    /// Context and the samples of the next window.
     pending: Vec<f32>,
-    /// Time of the sample that should come next; `None` before the first.
+    /// Expected timestamp of the next sample; `None` before the first block.
     next_at: Option<Timestamp>,
 }
 
-/// What the program says about itself.
+/// Sizes and rates from the metadata of the program.
 #[derive(Debug, Clone, PartialEq)]
 struct Contract {
     rate: SampleRate,
@@ -85,13 +84,13 @@ ports! {
 }
 
 impl LogMel {
-    /// The next sample is the first of its stream.
+    /// Starts a new stream with a silent context.
     fn restart(&mut self) {
         self.pending.clear();
         self.pending.resize(self.contract.context, 0.0);
     }
 
-    /// Runs the model on the first window and sends the rows with time `at`.
+    /// Runs the model on the first window and sends the rows with the timestamp `at`.
     fn send_window(&mut self, cx: &mut Cx<'_>, at: Timestamp) -> Result<(), NodeError> {
         let Contract { rate, window, context, hop, rows, bins } = self.contract;
         let (model, path) = (&mut self.model, &self.path);
@@ -104,7 +103,10 @@ impl LogMel {
         features.values.resize(&[rows, bins])?;
         let (to, from) = (features.values.data_mut::<f32>()?, outputs.tensor(0)?.data::<f32>()?);
         if to.len() != from.len() {
-            return Err(model_error(path, "it gave features of another size than it declares"));
+            return Err(model_error(
+                path,
+                "the features have another size than the program declares",
+            ));
         }
         to.copy_from_slice(from);
         cx.send_at(Self::FEATURES, at, features);
@@ -115,12 +117,12 @@ impl LogMel {
         let (rate, needed) = (block.rate.0, self.contract.rate.0);
         let reason = if rate != needed {
             format!(
-                "the sound has {rate} Hz, but the model hears {needed} Hz; put a resample node \
-                 with rate: {needed} before it"
+                "the audio has {rate} Hz, but the model needs {needed} Hz; insert a resample node \
+                 with rate: {needed}"
             )
         } else if block.channels() != 1 {
             let channels = block.channels();
-            format!("the sound has {channels} channels, but the model hears one; {MIX}")
+            format!("the audio has {channels} channels, but the model needs one; {MONO_HINT}")
         } else {
             return Ok(());
         };
@@ -132,7 +134,8 @@ impl Node for LogMel {
     type Params = LogMelParams;
 
     const NAME: &'static str = "log_mel";
-    const SUMMARY: &'static str = "Computes feature rows of sound with the program of a model.";
+    const SUMMARY: &'static str =
+        "Computes feature rows, such as log-mel energies, with a model package.";
     const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "one window of the model";
 
@@ -158,11 +161,11 @@ impl Node for LogMel {
         let Contract { rate, window, context, hop, .. } = self.contract;
         let at = cx.at();
         let tolerance = rate.duration(hop) / 2;
-        let far = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
-        if self.next_at.is_none_or(far) {
+        let is_gap = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
+        if self.next_at.is_none_or(is_gap) {
             self.restart();
         }
-        // Time of the first sample that is pending, the context included.
+        // Timestamp of the first pending sample, including the context.
         let first = at - rate.duration(self.pending.len());
         self.next_at = Some(at + block.duration());
         self.pending.extend_from_slice(block.channel(0)?);
@@ -177,36 +180,41 @@ impl Node for LogMel {
 }
 
 impl Contract {
-    /// What `model` says about itself, if it has the contract of this node.
+    /// Reads and checks the contract of `model`.
     fn of(model: &Model) -> Result<Self, String> {
         let file = model.file();
         let plan = file.method("forward").map_err(|error| error.to_string())?;
         let number = |name: &str| {
             let value = file.metadata_int(name);
-            let value = value.ok_or_else(|| format!("it has no metadata method {name}"))?;
+            let value =
+                value.ok_or_else(|| format!("the program has no metadata method {name}"))?;
             let fit = u32::try_from(value).ok().filter(|value| *value <= 1 << 24);
-            fit.ok_or_else(|| format!("its {name} is {value}, not 0 to 16777216"))
+            fit.ok_or_else(|| format!("{name} of the program is {value}; expected 0 to 16777216"))
         };
         let rate = SampleRate(number("sample_rate")?);
         let [window, context, hop] =
             [number("window_size")?, number("context_size")?, number("hop_size")?]
                 .map(|size| size as usize);
-        let shapes = (sizes(&plan, plan.inputs()), sizes(&plan, plan.outputs()));
+        let shapes =
+            (single_tensor_sizes(&plan, plan.inputs()), single_tensor_sizes(&plan, plan.outputs()));
         let (Some(input), Some(output)) = shapes else {
-            return Err("it must take one and give one f32 tensor of fixed size".to_owned());
+            return Err(
+                "forward must have one input and one output, both f32 tensors of fixed size"
+                    .to_owned(),
+            );
         };
         if input != [1, context + window] {
             return Err(format!(
-                "its input {input:?} is not [1, context_size + window_size] = [1, {context} + \
-                 {window}]"
+                "input {input:?} of forward is not [1, context_size + window_size] = [1, {context} \
+                 + {window}]"
             ));
         }
         let &[1, rows, bins] = output.as_slice() else {
-            return Err(format!("its output {output:?} is not [1, rows, bins]"));
+            return Err(format!("output {output:?} of forward is not [1, rows, bins]"));
         };
         if rate.0 == 0 || rows * bins == 0 || rows.checked_mul(hop) != Some(window) || hop == 0 {
             return Err(format!(
-                "{rows} rows of {bins} bins, {hop} samples apart, do not make a window of \
+                "{rows} rows of {bins} bins with a hop of {hop} samples do not match a window of \
                  {window} samples at {} Hz",
                 rate.0
             ));
@@ -215,8 +223,8 @@ impl Contract {
     }
 }
 
-/// Sizes of the only one of `values`, when it is an `f32` tensor of fixed size.
-fn sizes(plan: &MethodPlan<'_>, values: Vector<'_, u32>) -> Option<Vec<usize>> {
+/// Sizes of the only value in `values`; `None` unless it is an `f32` tensor of fixed size.
+fn single_tensor_sizes(plan: &MethodPlan<'_>, values: Vector<'_, u32>) -> Option<Vec<usize>> {
     match plan.value(values.get(0).filter(|_| values.len() == 1)? as usize) {
         Value::Tensor(meta)
             if meta.layout.dtype == ScalarType::Float && meta.dynamism == Dynamism::Static =>
@@ -263,11 +271,11 @@ mod tests {
         (0..len).map(|n| 0.5 * (TAU * hz * n as f32 / 16_000.0).sin()).collect()
     }
 
-    /// What is sent for `sound`, which starts at `at`, in blocks of `len` samples.
+    /// Packets sent for `sound`, which starts at `at`, in blocks of `len` samples.
     fn run(bench: &mut NodeBench<LogMel>, at: i64, sound: &[f32], len: usize) -> Vec<Packet> {
         let mut packets = Vec::new();
-        for (place, samples) in sound.chunks(len).enumerate() {
-            let at = Timestamp(at) + SampleRate(16_000).duration(place * len);
+        for (number, samples) in sound.chunks(len).enumerate() {
+            let at = Timestamp(at) + SampleRate(16_000).duration(number * len);
             let sent = bench.call(LogMel::AUDIO, at, block(1, samples)).unwrap();
             packets.extend(sent.into_iter().map(|(_, packet)| packet));
         }
@@ -281,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_blocks_does_not_matter() {
+    fn block_lengths_do_not_matter() {
         let sound = tone(1000.0, 6400);
         let whole = run(&mut open(), 0, &sound, 6400);
         assert_eq!(whole.len(), 10);
@@ -312,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_starts_again() {
+    fn a_gap_starts_a_new_stream() {
         let (mut bench, sound) = (open(), tone(700.0, 1600));
         let first = run(&mut bench, 0, &sound, 320);
         let second = run(&mut bench, 500_000_000, &sound, 320);
@@ -324,27 +332,27 @@ mod tests {
     }
 
     #[test]
-    fn other_sound_is_refused_with_the_remedy() {
+    fn other_formats_are_rejected_with_advice() {
         let mut other = block(1, &[0.0]);
         other.rate = SampleRate(48_000);
         let error = open().call(LogMel::AUDIO, Timestamp::ZERO, other).unwrap_err().to_string();
-        assert!(error.ends_with("put a resample node with rate: 16000 before it"), "{error}");
+        assert!(error.ends_with("insert a resample node with rate: 16000"), "{error}");
         let stereo = block(2, &[0.0; 2]);
         let error = open().call(LogMel::AUDIO, Timestamp::ZERO, stereo).unwrap_err().to_string();
         assert!(
-            error.contains("2 channels, but the model hears one; set channels: mono"),
+            error.contains("2 channels, but the model needs one; set channels: mono"),
             "{error}"
         );
     }
 
     #[test]
-    fn other_models_are_refused() {
+    fn other_models_are_rejected() {
         let check = |model: &str, expected: &str| {
             let error = try_open(model).err().unwrap().to_string();
             assert!(error.contains(model) && error.contains(expected), "{error}");
         };
         check("none", "No such file");
-        check("vad", "a model for voice_activity, not for features");
-        check("vad/vad_portable.pte", "it has no metadata method hop_size");
+        check("vad", "`task` is voice_activity, but this node needs a model for features");
+        check("vad/vad_portable.pte", "the program has no metadata method hop_size");
     }
 }

@@ -1,39 +1,42 @@
-//! Resampling by a ratio of whole numbers, with a filter for each phase.
+//! Polyphase resampling by a rational ratio.
 
 use std::f64::consts::PI;
 
-/// A low-pass filter, sampled at every phase that an output sample can have between two input
-/// samples (J. O. Smith, Digital Audio Resampling; window of Kaiser).
-pub(crate) struct Filter {
-    /// Output samples for every `down` input samples.
+use afferent_graph::{In, NodeError};
+use afferent_messages::AudioBlock;
+
+/// Windowed-sinc low-pass filter, sampled at every phase of an output sample between two input
+/// samples (J. O. Smith, Digital Audio Resampling; Kaiser window).
+pub(crate) struct PolyphaseFilter {
+    /// Output samples per `down` input samples.
     up: usize,
     down: usize,
-    /// Input samples that one output sample sees.
+    /// Input samples per output sample.
     taps: usize,
-    /// Weights of each phase, oldest sample first.
+    /// Coefficients, phase after phase, the oldest sample first.
     phases: Vec<f32>,
 }
 
-/// One stream that is being resampled.
-pub(crate) struct Stream {
-    /// Of each channel, the samples that are still needed.
+/// State of one resampled stream.
+pub(crate) struct StreamState {
+    /// Input samples of each channel that are still needed.
     channels: Vec<Vec<f32>>,
-    /// Place of the first sample that the next output sample sees; perhaps not there yet.
+    /// Index of the first input sample of the next output sample; it may not have arrived yet.
     first: usize,
     phase: usize,
 }
 
-impl Filter {
-    /// Weights of a filter take at most this many bytes.
+impl PolyphaseFilter {
+    /// Most bytes of coefficients.
     pub(crate) const MAX_BYTES: usize = 16 << 20;
 
-    /// A filter from `from` to `to` hertz that sees `zeros` zero crossings on either side and
-    /// suppresses what would alias by about `db` decibels; `None` where the weights would take
-    /// more than [`Filter::MAX_BYTES`] because the rates have no common divisor.
+    /// A filter from `from` to `to` hertz with `zeros` zero crossings on each side and a stopband
+    /// attenuation of about `db` decibels. `None` if the coefficients would take more than
+    /// [`PolyphaseFilter::MAX_BYTES`]: the common divisor of the rates is too small.
     pub(crate) fn new(from: u32, to: u32, zeros: usize, db: f64) -> Option<Self> {
         let divisor = gcd(from, to).max(1);
         let (up, down) = ((to / divisor) as usize, (from / divisor) as usize);
-        // The band that both rates can hold, with room for the slope of the window.
+        // The band below both Nyquist frequencies, less half of the transition band.
         let nyquist = (up as f64 / down as f64).min(1.0);
         let beta = 0.1102 * (db - 8.7);
         let slope = (db - 7.95) / (14.36 * zeros as f64);
@@ -53,20 +56,20 @@ impl Filter {
         Some(Self { up, down, taps, phases })
     }
 
-    /// Input samples that an output sample waits for.
+    /// Input samples after an output sample that it depends on.
     pub(crate) fn delay(&self) -> usize {
         self.taps / 2
     }
 
-    /// A stream of `channels` channels, before which there was silence.
-    pub(crate) fn stream(&self, channels: usize) -> Stream {
+    /// Initial state of a stream of `channels` channels, preceded by silence.
+    pub(crate) fn state(&self, channels: usize) -> StreamState {
         let silence = vec![0.0; self.taps / 2 - 1];
-        Stream { channels: vec![silence; channels], first: 0, phase: 0 }
+        StreamState { channels: vec![silence; channels], first: 0, phase: 0 }
     }
 }
 
-impl Stream {
-    /// Adds `samples`, channel after channel.
+impl StreamState {
+    /// Adds planar `samples`.
     pub(crate) fn push(&mut self, samples: &[f32]) {
         let len = samples.len() / self.channels.len().max(1);
         for (channel, samples) in self.channels.iter_mut().zip(samples.chunks(len.max(1))) {
@@ -74,25 +77,25 @@ impl Stream {
         }
     }
 
-    /// Adds the silence that the last output samples wait for.
-    pub(crate) fn push_silence(&mut self, filter: &Filter) {
+    /// Adds the silence that completes the last output samples.
+    pub(crate) fn push_silence(&mut self, filter: &PolyphaseFilter) {
         for channel in &mut self.channels {
             channel.resize(channel.len() + filter.delay(), 0.0);
         }
     }
 
-    /// Output samples of each channel that can be made now.
-    pub(crate) fn ready(&self, filter: &Filter) -> usize {
+    /// Output samples per channel that can be computed now.
+    pub(crate) fn ready(&self, filter: &PolyphaseFilter) -> usize {
         let len = self.channels.first().map_or(0, Vec::len);
         match len.checked_sub(self.first + filter.taps) {
-            // The sample number k of them starts (phase + k * down) / up after the first.
+            // Output sample k begins (phase + k * down) / up input samples after `first`.
             Some(spare) => ((spare + 1) * filter.up - self.phase).div_ceil(filter.down),
             None => 0,
         }
     }
 
-    /// Writes all samples that are ready to `to`, channel after channel.
-    pub(crate) fn pull(&mut self, filter: &Filter, to: &mut [f32]) {
+    /// Writes all [`StreamState::ready`] samples to `to`, planar.
+    pub(crate) fn pull(&mut self, filter: &PolyphaseFilter, to: &mut [f32]) {
         let ready = self.ready(filter);
         if ready == 0 {
             return;
@@ -116,27 +119,27 @@ impl Stream {
     }
 }
 
-/// Sum of products, in eight lanes that the compiler can keep in vectors.
+/// Dot product with eight partial sums, which the compiler can vectorize.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0.0; 8];
+    let mut sums = [0.0; 8];
     let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));
     let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
     for (a, b) in a.zip(b) {
-        lanes.iter_mut().zip(a.iter().zip(b)).for_each(|(lane, (a, b))| *lane += a * b);
+        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum += a * b);
     }
-    lanes.iter().sum::<f32>() + rest
+    sums.iter().sum::<f32>() + rest
 }
 
 fn sinc(x: f64) -> f64 {
     if x == 0.0 { 1.0 } else { (PI * x).sin() / (PI * x) }
 }
 
-/// The window of Kaiser, from -1 to 1, up to a factor.
+/// Kaiser window on [-1, 1], not normalized.
 fn kaiser(x: f64, beta: f64) -> f64 {
     bessel_i0(beta * (1.0 - x * x).max(0.0).sqrt())
 }
 
-/// The modified Bessel function of the first kind and order zero, by its power series.
+/// Modified Bessel function of the first kind, order zero, by its power series.
 fn bessel_i0(x: f64) -> f64 {
     let (mut sum, mut term) = (1.0, 1.0);
     for k in 1..64 {
@@ -144,6 +147,14 @@ fn bessel_i0(x: f64) -> f64 {
         sum += term;
     }
     sum
+}
+
+/// The error for audio on `port` whose rates [`PolyphaseFilter::new`] rejects.
+pub(crate) fn rates_error(port: In<AudioBlock>, from: u32, to: u32) -> NodeError {
+    let reason = format!(
+        "cannot resample {from} Hz to {to} Hz; the common divisor of the rates is too small"
+    );
+    NodeError::InvalidInput { port: port.name().into(), reason }
 }
 
 fn gcd(a: u32, b: u32) -> u32 {
@@ -156,25 +167,25 @@ mod tests {
 
     use super::*;
 
-    const FORTY_FOUR: u32 = 44_100;
+    const CD_RATE: u32 = 44_100;
 
-    fn filter(from: u32, to: u32) -> Filter {
-        Filter::new(from, to, 32, 100.0).unwrap()
+    fn filter(from: u32, to: u32) -> PolyphaseFilter {
+        PolyphaseFilter::new(from, to, 32, 100.0).unwrap()
     }
 
     fn tone(hz: f64, rate: u32, len: usize) -> Vec<f32> {
         (0..len).map(|n| (TAU * hz * n as f64 / f64::from(rate)).sin() as f32).collect()
     }
 
-    /// `sound` through `filter`, in blocks of `len` samples.
-    fn run(filter: &Filter, sound: &[f32], len: usize) -> Vec<f32> {
-        let (mut stream, mut result) = (filter.stream(1), Vec::new());
-        let mut pull = |stream: &mut Stream| {
+    /// `audio` through `filter`, in blocks of `len` samples.
+    fn run(filter: &PolyphaseFilter, audio: &[f32], len: usize) -> Vec<f32> {
+        let (mut stream, mut result) = (filter.state(1), Vec::new());
+        let mut pull = |stream: &mut StreamState| {
             let start = result.len();
             result.resize(start + stream.ready(filter), 0.0);
             stream.pull(filter, &mut result[start..]);
         };
-        for samples in sound.chunks(len) {
+        for samples in audio.chunks(len) {
             stream.push(samples);
             pull(&mut stream);
         }
@@ -190,8 +201,7 @@ mod tests {
 
     #[test]
     fn a_tone_keeps_frequency_and_phase() {
-        let rates =
-            [(FORTY_FOUR, 16_000), (48_000, 16_000), (16_000, 48_000), (16_000, FORTY_FOUR)];
+        let rates = [(CD_RATE, 16_000), (48_000, 16_000), (16_000, 48_000), (16_000, CD_RATE)];
         for (from, to) in rates {
             for hz in [100.0, 1000.0, 6000.0] {
                 let found = run(&filter(from, to), &tone(hz, from, 20_000), 441);
@@ -206,8 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn what_would_alias_is_suppressed() {
-        for (from, to) in [(FORTY_FOUR, 16_000), (48_000, 8000)] {
+    fn aliases_are_suppressed() {
+        for (from, to) in [(CD_RATE, 16_000), (48_000, 8000)] {
             for hz in [f64::from(to) / 2.0 * 1.1, 15_000.0, 19_000.0] {
                 let found = run(&filter(from, to), &tone(hz, from, 20_000), 20_000);
                 let middle = found[500..found.len() - 500].iter();
@@ -218,23 +228,23 @@ mod tests {
     }
 
     #[test]
-    fn blocks_do_not_matter_and_the_length_is_exact() {
-        let rates = [(FORTY_FOUR, 16_000), (8000, 48_000), (48_000, 8000), (3, 2)];
+    fn block_lengths_do_not_matter_and_the_output_length_is_exact() {
+        let rates = [(CD_RATE, 16_000), (8000, 48_000), (48_000, 8000), (3, 2)];
         for (from, to) in rates {
-            let (filter, sound) = (filter(from, to), tone(100.0, from, 3001));
-            let whole = run(&filter, &sound, sound.len());
+            let (filter, audio) = (filter(from, to), tone(100.0, from, 3001));
+            let whole = run(&filter, &audio, audio.len());
             let exact = (3001 * u64::from(to)).div_ceil(u64::from(from));
             assert_eq!(whole.len() as u64, exact, "from {from} to {to}");
             for len in [1, 7, 480] {
-                assert_eq!(run(&filter, &sound, len), whole, "from {from} to {to} by {len}");
+                assert_eq!(run(&filter, &audio, len), whole, "from {from} to {to} by {len}");
             }
         }
         assert!(run(&filter(3, 2), &[], 1).is_empty());
     }
 
     #[test]
-    fn rates_without_a_common_divisor_need_too_much() {
-        assert!(Filter::new(767_999, 768_000, 32, 100.0).is_none());
-        assert!(Filter::new(u32::MAX, 1, 32, 100.0).is_none());
+    fn rates_without_a_common_divisor_are_rejected() {
+        assert!(PolyphaseFilter::new(767_999, 768_000, 32, 100.0).is_none());
+        assert!(PolyphaseFilter::new(u32::MAX, 1, 32, 100.0).is_none());
     }
 }

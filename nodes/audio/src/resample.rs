@@ -1,18 +1,18 @@
-//! Changes the sample rate of sound.
+//! Sample rate conversion.
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
 use afferent_messages::{AudioBlock, SampleRate};
 
-use crate::polyphase::{Filter, Stream};
+use crate::polyphase::{PolyphaseFilter, StreamState, rates_error};
 
 choices! {
-    /// How much of the band is kept, and how well the rest is suppressed.
+    /// Bandwidth and stopband attenuation.
     pub enum Quality {
-        /// 73 % of the band, 70 dB; a delay of 16 samples of the lower rate.
+        /// 73 % of the band, 70 dB, delay of 16 samples at the lower rate.
         Fast = "fast",
-        /// 80 % of the band, 100 dB; a delay of 32 samples of the lower rate.
+        /// 80 % of the band, 100 dB, delay of 32 samples at the lower rate.
         Medium = "medium",
-        /// 88 % of the band, 120 dB; a delay of 64 samples of the lower rate.
+        /// 88 % of the band, 120 dB, delay of 64 samples at the lower rate.
         High = "high",
     }
 }
@@ -20,24 +20,25 @@ choices! {
 params! {
     /// Settings of [`Resample`].
     pub struct ResampleParams {
-        /// Sample rate of what is sent.
+        /// Sample rate of the output.
         pub rate: u32 = "16000", range 1.0..=768000.0, unit "Hz";
-        /// How much of the band is kept, and how well the rest is suppressed.
+        /// Bandwidth and stopband attenuation of the filter.
         pub quality: Quality = "medium";
     }
 }
 
-/// Changes the sample rate of sound.
+/// Changes the sample rate of audio.
 ///
-/// Latency: 1 ms at 16 kHz with quality `fast`, 2 ms with `medium`, 4 ms with `high`; none where
-/// the rates are equal, in which case the packet itself is passed on.
+/// The resampler is a linear-phase polyphase filter. Output timestamps are exact to the nanosecond,
+/// and n input samples become n · `rate` / input rate samples, rounded up. Rates whose common
+/// divisor is too small need too many filter coefficients and are rejected.
 ///
-/// A linear-phase filter with one set of weights for each phase of the ratio of the rates, so
-/// that a sample lies where its time stamp says, to the nanosecond, and a stream of n samples
-/// becomes one of n · `rate` / rate of the input, rounded up. Rates that have no common divisor
-/// to speak of need too many weights and are refused. After a gap of more than half a block in
-/// the time stamps, or a change of rate or channels, it sends what is left and starts again. Where
-/// time begins anew, and with an interrupt, what is left is forgotten.
+/// After a gap of more than half a block in the timestamps, or a change of sample rate or channels,
+/// the node sends the tail of the old stream and starts again. The tail is discarded if time
+/// restarts at an earlier value, and on an interrupt.
+///
+/// Latency: at 16 kHz, 1 ms with quality `fast`, 2 ms with `medium`, 4 ms with `high`. None if the
+/// rates are equal; the packet is then forwarded unchanged.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
@@ -57,21 +58,21 @@ params! {
 pub struct Resample {
     rate: SampleRate,
     quality: Quality,
-    running: Option<Running>,
+    stream: Option<Stream>,
 }
 
-/// What is known once the first block is there.
-struct Running {
-    filter: Filter,
-    stream: Stream,
+/// A contiguous stream of one format.
+struct Stream {
+    filter: PolyphaseFilter,
+    state: StreamState,
     from: SampleRate,
     channels: usize,
-    /// Samples of each channel that came in and went out.
-    taken: usize,
+    /// Samples per channel that were received and sent.
+    received: usize,
     sent: usize,
-    /// Time of the first sample, as the last block has it.
+    /// Timestamp of the first sample, derived from the last block.
     start: Timestamp,
-    /// Time of the sample that should come next.
+    /// Expected timestamp of the next sample.
     next_at: Timestamp,
 }
 
@@ -85,57 +86,51 @@ ports! {
 }
 
 impl Resample {
-    fn start(&self, block: &AudioBlock, at: Timestamp) -> Result<Running, NodeError> {
+    fn start_stream(&self, block: &AudioBlock, at: Timestamp) -> Result<Stream, NodeError> {
         let (from, to, channels) = (block.rate.0, self.rate.0, block.channels());
         let (zeros, db) = match self.quality {
             Quality::Fast => (16, 70.0),
             Quality::Medium => (32, 100.0),
             Quality::High => (64, 120.0),
         };
-        let filter = if from == 0 { None } else { Filter::new(from, to, zeros, db) };
-        let filter = filter.ok_or_else(|| {
-            let port = Self::AUDIO.name();
-            let reason = format!(
-                "sound of {from} Hz cannot be brought to {to} Hz: the rates need a common divisor"
-            );
-            NodeError::InvalidInput { port: port.into(), reason }
-        })?;
-        let (stream, from) = (filter.stream(channels), block.rate);
-        let (taken, sent) = (0, 0);
-        Ok(Running { filter, stream, from, channels, taken, sent, start: at, next_at: at })
+        let filter = if from == 0 { None } else { PolyphaseFilter::new(from, to, zeros, db) };
+        let filter = filter.ok_or_else(|| rates_error(Self::AUDIO, from, to))?;
+        let (state, from) = (filter.state(channels), block.rate);
+        let (received, sent) = (0, 0);
+        Ok(Stream { filter, state, from, channels, received, sent, start: at, next_at: at })
     }
 
-    /// Sends what is ready.
+    /// Sends the resampled audio that is ready.
     fn send_ready(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(running) = &mut self.running else { return Ok(()) };
-        let len = running.stream.ready(&running.filter);
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let len = stream.state.ready(&stream.filter);
         if len == 0 {
             return Ok(());
         }
-        let at = running.start + self.rate.duration(running.sent);
+        let at = stream.start + self.rate.duration(stream.sent);
         let mut block = cx.loan(Self::OUT);
-        let samples = block.reshape(self.rate, running.channels, len)?;
-        running.stream.pull(&running.filter, samples);
-        running.sent += len;
+        let samples = block.reshape(self.rate, stream.channels, len)?;
+        stream.state.pull(&stream.filter, samples);
+        stream.sent += len;
         cx.send_at(Self::OUT, at, block);
         Ok(())
     }
 
-    /// Ends the stream. Its rest is sent, unless what comes next, at `next`, begins before that.
+    /// Ends the stream. Its tail is sent, unless the next stream begins at `next`, before the tail.
     fn end_stream(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
         let rate = self.rate;
-        let before = |running: &&mut Running| running.start + rate.duration(running.sent) <= next;
-        if let Some(running) = self.running.as_mut().filter(before) {
-            running.stream.push_silence(&running.filter);
+        let is_before = |stream: &&mut Stream| stream.start + rate.duration(stream.sent) <= next;
+        if let Some(stream) = self.stream.as_mut().filter(is_before) {
+            stream.state.push_silence(&stream.filter);
             self.send_ready(cx)?;
         }
-        self.running = None;
+        self.stream = None;
         Ok(())
     }
 }
 
-impl Running {
-    /// Whether `block` at `at` goes on with the stream.
+impl Stream {
+    /// True if `block` at `at` continues the stream.
     fn continues(&self, block: &AudioBlock, at: Timestamp) -> bool {
         let gap = at.since(self.next_at).max(self.next_at.since(at));
         (block.rate, block.channels()) == (self.from, self.channels) && gap <= block.duration() / 2
@@ -146,35 +141,35 @@ impl Node for Resample {
     type Params = ResampleParams;
 
     const NAME: &'static str = "resample";
-    const SUMMARY: &'static str = "Changes the sample rate of sound.";
+    const SUMMARY: &'static str = "Changes the sample rate of audio.";
     const PORTS: &'static [Port] = Self::PORTS;
-    const LATENCY: &'static str = "16, 32 or 64 samples of the lower rate";
+    const LATENCY: &'static str = "16, 32, or 64 samples at the lower rate";
 
     fn open(params: ResampleParams, _: &OpenCx) -> Result<Self, NodeError> {
         let ResampleParams { rate, quality } = params;
-        Ok(Self { rate: SampleRate(rate), quality, running: None })
+        Ok(Self { rate: SampleRate(rate), quality, stream: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // A second holder, so that the tail of another stream can be sent first.
+        // Cloning the packet allows sending the tail of the old stream while the block is borrowed.
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         let (Some(block), at) = (packet.get::<AudioBlock>(), cx.at()) else { return Ok(()) };
-        if self.running.as_ref().is_some_and(|running| !running.continues(block, at)) {
+        if self.stream.as_ref().is_some_and(|stream| !stream.continues(block, at)) {
             self.end_stream(cx, at)?;
         }
         if block.rate == self.rate {
             cx.forward(Self::AUDIO, Self::OUT);
             return Ok(());
         }
-        let mut running = match self.running.take() {
-            Some(running) => running,
-            None => self.start(block, at)?,
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => self.start_stream(block, at)?,
         };
-        running.start = at - running.from.duration(running.taken);
-        running.next_at = at + block.duration();
-        running.taken += block.len();
-        running.stream.push(block.samples.data()?);
-        self.running = Some(running);
+        stream.start = at - stream.from.duration(stream.received);
+        stream.next_at = at + block.duration();
+        stream.received += block.len();
+        stream.state.push(block.samples.data()?);
+        self.stream = Some(stream);
         self.send_ready(cx)
     }
 
@@ -183,7 +178,7 @@ impl Node for Resample {
     }
 
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.running = None;
+        self.stream = None;
         Ok(())
     }
 }
@@ -199,7 +194,7 @@ mod tests {
         NodeBench::new(Resample::open(params, &OpenCx::default()).unwrap())
     }
 
-    /// `channels` channels of 10 ms at `rate`, with the level `level`, 2 · `level` and so on.
+    /// 10 ms of `channels` channels at `rate`, with the constant values `level`, 2 · `level`, ...
     fn block(rate: u32, channels: usize, level: f32) -> AudioBlock {
         let mut block = AudioBlock::default();
         let len = rate as usize / 100;
@@ -223,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_the_samples() {
+    fn timestamps_are_exact() {
         let mut bench = open();
         let mut call =
             |at| about(&bench.call(Resample::AUDIO, ms(at), block(48_000, 1, 0.5)).unwrap());
-        // 96 samples at 48 kHz are still needed for what comes next.
+        // 96 samples at 48 kHz wait for the next block.
         assert_eq!(call(100), [(100_000, 128)]);
         assert_eq!(call(110), [(108_000, 160)]);
         assert_eq!(call(120), [(118_000, 160)]);
@@ -241,11 +236,11 @@ mod tests {
         let sent = bench.call(Resample::AUDIO, ms(20), block(48_000, 1, 0.5)).unwrap();
         assert_eq!(about(&sent), [(8000, 32), (20_000, 128)]);
         let sent = bench.call(Resample::AUDIO, ms(30), block(8000, 2, 0.5)).unwrap();
-        assert_eq!(about(&sent), [(28_000, 32), (30_000, 96)], "another rate is another stream");
+        assert_eq!(about(&sent), [(28_000, 32), (30_000, 96)], "another rate starts a new stream");
     }
 
     #[test]
-    fn what_is_left_is_forgotten_where_time_begins_anew_or_is_interrupted() {
+    fn the_tail_is_discarded_if_time_restarts_or_on_an_interrupt() {
         let mut bench = open();
         bench.call(Resample::AUDIO, ms(20_000), block(48_000, 1, 0.5)).unwrap();
         let sent = bench.call(Resample::AUDIO, ms(12_500), block(48_000, 1, 0.5)).unwrap();
@@ -256,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_stay_apart() {
+    fn channels_are_independent() {
         let mut bench = open();
         let mut last = Vec::new();
         for at in [0, 10, 20] {
@@ -270,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_rates_pass_the_packet_itself() {
+    fn equal_rates_forward_the_packet() {
         let mut bench = open();
         let block = block(16_000, 2, 0.25);
         let sent = bench.call(Resample::AUDIO, ms(7), block).unwrap();
@@ -280,12 +275,12 @@ mod tests {
     }
 
     #[test]
-    fn odd_rates_are_refused() {
+    fn unsupported_rates_are_rejected() {
         let mut block = block(48_000, 1, 0.5);
         for rate in [0, 47_999_999] {
             block.rate = SampleRate(rate);
             let error = open().call(Resample::AUDIO, ms(0), block.clone()).unwrap_err().to_string();
-            assert!(error.contains("cannot be brought to 16000 Hz"), "{error}");
+            assert!(error.contains(&format!("cannot resample {rate} Hz to 16000 Hz")), "{error}");
         }
     }
 }
