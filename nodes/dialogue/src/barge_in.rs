@@ -1,4 +1,4 @@
-//! Lets a user interrupt the agent.
+//! Barge-in: user speech that interrupts the agent.
 
 use std::time::Duration;
 
@@ -10,32 +10,33 @@ use afferent_messages::{
 params! {
     /// Settings of [`BargeIn`].
     pub struct BargeInParams {
-        /// Speech shorter than this interrupts nothing.
+        /// Least length of speech that interrupts.
         pub min_speech: Duration = "250ms", range 0.0..=10.0;
-        /// Words that speech needs to interrupt; those of `backchannels` do not count. With 0,
-        /// speech by itself interrupts.
+        /// Least number of words that interrupt; words of `backchannels` do not count. With 0,
+        /// speech interrupts without a transcript.
         pub min_words: usize = "0", range 0.0..=20.0;
-        /// What people say to show that they listen, with commas between it.
+        /// Back-channel phrases, which show attention and never interrupt, separated by commas.
         pub backchannels: String = "mhm,uh huh,yeah,yes,ok,okay,right,i see,sure,really";
-        /// While somebody speaks and it is not decided, the agent is softer by this.
+        /// Playback gain of the agent while the user speaks and has not interrupted yet.
         pub duck: f32 = "-12", range -60.0..=0.0, unit "dB";
     }
 }
 
-/// Decides when speech of the user interrupts the agent.
+/// Decides when user speech interrupts the agent.
 ///
-/// With `turns` and `played` connected, only an agent whose turn it is can be interrupted: from the
-/// end of the user's turn until all of the answer was heard, but for gaps in its sound.
+/// When speech starts while the agent plays, the agent is ducked by `duck`. Speech of `min_speech`
+/// with at least `min_words` words interrupts: the graph drops everything that the agent has
+/// queued, heard or not. A short word is transcribed only after the speech; its final transcript
+/// then interrupts. Speech that ends without an interrupt is a false alarm: the gain returns to 0
+/// dB.
 ///
-/// When speech begins, the agent becomes softer. Speech of `min_speech` with `min_words` words
-/// interrupts it: the graph forgets all that the agent was about to say, also what nobody hears
-/// yet. A short word is known only when the speech is over, and interrupts then. Speech that ends
-/// without an interrupt was a false alarm: the agent goes on as loud as before.
+/// If `turns` and `played` are connected, only the agent's turn can be interrupted: from the end of
+/// the user's turn until the answer was played, across gaps in its audio.
 ///
-/// Latency: `min_speech`, or until `min_words` words are known.
+/// Latency: `min_speech`, or until `min_words` words are transcribed.
 ///
 /// ```
-/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp, };
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
 /// use afferent_messages::{Interruption, SpeechEvent, SpeechEventKind};
 /// use afferent_nodes_dialogue::{BargeIn, BargeInParams};
 ///
@@ -51,23 +52,25 @@ params! {
 pub struct BargeIn {
     params: BargeInParams,
     backchannels: Vec<String>,
-    /// When the speech that goes on began.
-    speech: Option<Timestamp>,
-    /// Until then a transcript may come of speech that has ended.
-    late_until: Timestamp,
-    /// Whether the speech has interrupted.
-    is_decided: bool,
+    /// Start of the current speech.
+    speech_start: Option<Timestamp>,
+    /// Time until which a transcript of the last speech is accepted.
+    transcript_until: Timestamp,
+    /// True if the current speech has interrupted.
+    has_interrupted: bool,
+    /// Words of the current speech, without back-channels.
     words: usize,
-    is_heard: bool,
+    /// True while the agent's audio is played.
+    is_playing: bool,
     is_ducked: bool,
-    /// Whether it is the agent's turn; `None` when nobody tells.
-    is_its_turn: Option<bool>,
-    /// Whether the user's turn is over, and its answer was not interrupted.
-    is_over: bool,
+    /// True during the agent's turn; `None` if `turns` or `played` is not connected.
+    is_agent_turn: Option<bool>,
+    /// True after the end of the user's turn, until its answer is interrupted.
+    is_user_turn_over: bool,
 }
 
-/// How long after speech its transcript may come.
-const LATE: Duration = Duration::from_millis(800);
+/// Longest time from the end of speech to its final transcript.
+const TRANSCRIPT_DELAY: Duration = Duration::from_millis(800);
 
 ports! {
     impl BargeIn {
@@ -87,12 +90,12 @@ ports! {
 }
 
 impl BargeIn {
-    fn speech(&mut self, cx: &mut Cx<'_>, event: SpeechEvent) {
+    fn on_speech(&mut self, cx: &mut Cx<'_>, event: SpeechEvent) {
         match event.kind {
             SpeechEventKind::Start => {
-                self.speech = Some(cx.at());
-                (self.is_decided, self.words) = (false, 0);
-                if self.is_heard && self.params.duck < 0.0 {
+                self.speech_start = Some(cx.at());
+                (self.has_interrupted, self.words) = (false, 0);
+                if self.is_playing && self.params.duck < 0.0 {
                     self.is_ducked = true;
                     let now = cx.now();
                     cx.send_at(Self::GAIN, now, Gain { decibels: self.params.duck });
@@ -100,23 +103,23 @@ impl BargeIn {
                 self.decide(cx);
             }
             SpeechEventKind::End => {
-                self.speech = None;
-                self.late_until = cx.now() + LATE;
-                self.be_loud(cx);
+                self.speech_start = None;
+                self.transcript_until = cx.now() + TRANSCRIPT_DELAY;
+                self.restore_gain(cx);
             }
         }
     }
 
-    fn be_loud(&mut self, cx: &mut Cx<'_>) {
+    fn restore_gain(&mut self, cx: &mut Cx<'_>) {
         if std::mem::take(&mut self.is_ducked) {
             let now = cx.now();
             cx.send_at(Self::GAIN, now, Gain::default());
         }
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, transcript: &Transcript) {
-        self.words = self.words_that_count(&transcript.text());
-        let is_late = self.speech.is_none() && cx.now() <= self.late_until;
+    fn on_transcript(&mut self, cx: &mut Cx<'_>, transcript: &Transcript) {
+        self.words = self.count_words(&transcript.text());
+        let is_late = self.speech_start.is_none() && cx.now() <= self.transcript_until;
         if is_late && transcript.is_final && self.words >= self.params.min_words.max(1) {
             self.interrupt(cx, "a word");
         } else {
@@ -124,17 +127,18 @@ impl BargeIn {
         }
     }
 
-    /// Words of `text` but for those that only show that somebody listens.
-    fn words_that_count(&self, text: &str) -> usize {
-        // Each word with spaces of its own, so that only whole words are found.
+    /// Number of words in `text` that are not back-channels.
+    fn count_words(&self, text: &str) -> usize {
+        // Two spaces between words, so that each phrase matches whole words only.
         let text = format!(" {} ", text.to_lowercase().replace(' ', "  "));
         let rest = self.backchannels.iter().fold(text, |text, known| text.replace(known, " "));
         rest.split_whitespace().count()
     }
 
-    /// Interrupts if the speech is long enough and says enough, or waits until it may be.
+    /// Interrupts if the speech is long enough and has enough words. Wakes at `min_speech` if it is
+    /// too short.
     fn decide(&mut self, cx: &mut Cx<'_>) {
-        let Some(start) = self.speech.filter(|_| !self.is_decided) else { return };
+        let Some(start) = self.speech_start.filter(|_| !self.has_interrupted) else { return };
         let due = start + self.params.min_speech;
         if cx.now() < due {
             cx.wake_at(due);
@@ -144,13 +148,13 @@ impl BargeIn {
     }
 
     fn interrupt(&mut self, cx: &mut Cx<'_>, reason: &str) {
-        if self.is_its_turn == Some(false) || std::mem::replace(&mut self.is_decided, true) {
+        if self.is_agent_turn == Some(false) || std::mem::replace(&mut self.has_interrupted, true) {
             return;
         }
-        (self.is_its_turn, self.is_over) = (self.is_its_turn.map(|_| false), false);
+        (self.is_agent_turn, self.is_user_turn_over) = (self.is_agent_turn.map(|_| false), false);
         let now = cx.now();
         cx.send_at(Self::INTERRUPT, now, Interruption { reason: reason.to_owned() });
-        self.be_loud(cx);
+        self.restore_gain(cx);
     }
 }
 
@@ -158,48 +162,49 @@ impl Node for BargeIn {
     type Params = BargeInParams;
 
     const NAME: &'static str = "barge_in";
-    const SUMMARY: &'static str = "Decides when speech of the user interrupts the agent.";
+    const SUMMARY: &'static str = "Decides when user speech interrupts the agent.";
     const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
-    const LATENCY: &'static str = "min_speech, or until min_words words are known";
+    const LATENCY: &'static str = "min_speech, or until min_words words are transcribed";
 
     fn open(params: BargeInParams, cx: &OpenCx) -> Result<Self, NodeError> {
         if params.min_words > 0 {
             cx.needs("min_words", &[Self::TRANSCRIPT.name()], "asr")?;
         }
         let connected = |port: &str| cx.connected.iter().any(|name| **name == *port);
-        let knows = connected(Self::TURNS.name()) && connected(Self::PLAYED.name());
+        let knows_turns = connected(Self::TURNS.name()) && connected(Self::PLAYED.name());
         let known = params.backchannels.split(',').map(|text| text.trim().to_lowercase());
         let known = known.filter(|text| !text.is_empty());
         let known = known.map(|text| format!(" {} ", text.replace(' ', "  ")));
         Ok(Self {
             backchannels: known.collect(),
             params,
-            speech: None,
-            late_until: Timestamp(i64::MIN),
-            is_decided: false,
+            speech_start: None,
+            transcript_until: Timestamp(i64::MIN),
+            has_interrupted: false,
             words: 0,
-            is_heard: false,
+            is_playing: false,
             is_ducked: false,
-            is_its_turn: knows.then_some(false),
-            is_over: false,
+            is_agent_turn: knows_turns.then_some(false),
+            is_user_turn_over: false,
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(event) = cx.get(Self::EVENTS).copied() {
-            self.speech(cx, event);
+            self.on_speech(cx, event);
         } else if let Some(played) = cx.get(Self::PLAYED) {
-            self.is_heard = played.is_playing;
-            // The sound may go on behind a gap.
-            self.is_its_turn = self.is_its_turn.map(|_| self.is_heard && self.is_over);
+            self.is_playing = played.is_playing;
+            // The answer may continue after a gap.
+            self.is_agent_turn =
+                self.is_agent_turn.map(|_| self.is_playing && self.is_user_turn_over);
         } else if let Some(event) = cx.get(Self::TURNS).copied() {
-            self.is_over = event.kind == TurnEventKind::End;
-            self.is_its_turn = self.is_its_turn.map(|_| self.is_over);
+            self.is_user_turn_over = event.kind == TurnEventKind::End;
+            self.is_agent_turn = self.is_agent_turn.map(|_| self.is_user_turn_over);
             self.decide(cx);
         } else if let Some(packet) = cx.packet().cloned() {
             if let Some(transcript) = packet.get::<Transcript>() {
-                self.hear(cx, transcript);
+                self.on_transcript(cx, transcript);
             }
         } else {
             self.decide(cx);
@@ -244,31 +249,31 @@ mod tests {
         Transcript { utterance: 0, is_final, words: text.split(' ').map(word).collect() }
     }
 
-    /// `interrupt`, or the gain that is wanted.
-    fn told<'p>(packets: impl IntoIterator<Item = &'p Packet>) -> Vec<String> {
-        let tell = |packet: &Packet| match packet.get::<Gain>() {
+    /// `interrupt`, or the gain, of each packet.
+    fn describe<'p>(packets: impl IntoIterator<Item = &'p Packet>) -> Vec<String> {
+        let text = |packet: &Packet| match packet.get::<Gain>() {
             Some(gain) => format!("{} dB", gain.decibels),
             None => "interrupt".to_owned(),
         };
-        packets.into_iter().map(tell).collect()
+        packets.into_iter().map(text).collect()
     }
 
     #[test]
     fn speech_ducks_and_then_interrupts() {
         let mut bench = open(0);
         let sent = bench.call(BargeIn::EVENTS, ms(10), event(SpeechEventKind::Start)).unwrap();
-        assert_eq!(told(sent.iter().map(|(_, packet)| packet)), ["-12 dB"]);
+        assert_eq!(describe(sent.iter().map(|(_, packet)| packet)), ["-12 dB"]);
         let sent = bench.advance(ms(500)).unwrap();
-        assert_eq!(told(sent.iter().map(|(.., packet)| packet)), ["interrupt", "0 dB"]);
+        assert_eq!(describe(sent.iter().map(|(.., packet)| packet)), ["interrupt", "0 dB"]);
         assert_eq!(sent[0].0, ms(260));
     }
 
     #[test]
-    fn short_noise_is_a_false_alarm() {
+    fn short_speech_is_a_false_alarm() {
         let mut bench = open(0);
         bench.call(BargeIn::EVENTS, ms(10), event(SpeechEventKind::Start)).unwrap();
         let sent = bench.call(BargeIn::EVENTS, ms(200), event(SpeechEventKind::End)).unwrap();
-        assert_eq!(told(sent.iter().map(|(_, packet)| packet)), ["0 dB"]);
+        assert_eq!(describe(sent.iter().map(|(_, packet)| packet)), ["0 dB"]);
         assert!(bench.advance(ms(900)).unwrap().is_empty());
     }
 
@@ -277,18 +282,18 @@ mod tests {
         let mut bench = open(1);
         bench.call(BargeIn::EVENTS, ms(10), event(SpeechEventKind::Start)).unwrap();
         assert!(bench.advance(ms(500)).unwrap().is_empty());
-        let mut hear = |at, text| {
+        let mut transcribe = |at, text| {
             let sent = bench.call(BargeIn::TRANSCRIPT, ms(at), said(text, false)).unwrap();
-            told(sent.iter().map(|(_, packet)| packet))
+            describe(sent.iter().map(|(_, packet)| packet))
         };
-        assert!(hear(510, "yeah").is_empty());
-        assert!(hear(520, "yeah yeah i see").is_empty());
-        assert_eq!(hear(530, "yeah i see but"), ["interrupt", "0 dB"]);
-        assert!(hear(540, "yeah i see but no").is_empty(), "once");
+        assert!(transcribe(510, "yeah").is_empty());
+        assert!(transcribe(520, "yeah yeah i see").is_empty());
+        assert_eq!(transcribe(530, "yeah i see but"), ["interrupt", "0 dB"]);
+        assert!(transcribe(540, "yeah i see but no").is_empty(), "speech interrupts once");
     }
 
     #[test]
-    fn an_answer_can_be_interrupted_behind_a_gap_and_once() {
+    fn an_answer_can_be_interrupted_once_and_after_a_gap() {
         let cx = OpenCx {
             connected: ["events", "played", "turns"].map(Into::into).to_vec(),
             ..OpenCx::default()
@@ -305,18 +310,18 @@ mod tests {
         bench.call(BargeIn::TURNS, ms(1000), over).unwrap();
         bench.call(BargeIn::PLAYED, ms(1100), played(false)).unwrap();
         bench.call(BargeIn::PLAYED, ms(1200), played(true)).unwrap();
-        assert!(interrupts(&mut bench, 1300), "the answer goes on behind a gap");
+        assert!(interrupts(&mut bench, 1300), "the answer continues after a gap");
         bench.call(BargeIn::PLAYED, ms(2000), played(true)).unwrap();
-        assert!(!interrupts(&mut bench, 2100), "it only fades");
+        assert!(!interrupts(&mut bench, 2100), "the answer only fades out");
     }
 
     #[test]
-    fn a_short_word_interrupts_when_it_is_known() {
+    fn a_short_word_interrupts_when_it_is_transcribed() {
         let mut bench = open(0);
         bench.call(BargeIn::EVENTS, ms(0), event(SpeechEventKind::Start)).unwrap();
         bench.call(BargeIn::EVENTS, ms(150), event(SpeechEventKind::End)).unwrap();
         let sent = bench.call(BargeIn::TRANSCRIPT, ms(200), said("stop", true)).unwrap();
-        assert_eq!(told(sent.iter().map(|(_, packet)| packet)), ["interrupt"]);
+        assert_eq!(describe(sent.iter().map(|(_, packet)| packet)), ["interrupt"]);
         bench.call(BargeIn::EVENTS, ms(2000), event(SpeechEventKind::Start)).unwrap();
         bench.call(BargeIn::EVENTS, ms(2100), event(SpeechEventKind::End)).unwrap();
         let sent = bench.call(BargeIn::TRANSCRIPT, ms(2150), said("okay", true)).unwrap();

@@ -1,6 +1,16 @@
-//! Who speaks when: one node per file.
+//! Dialogue nodes: turn taking, interrupts, and tools of a voice agent.
 //!
-//! To add one: write `src/<node>.rs` and add its lines below.
+//! | node | purpose |
+//! |---|---|
+//! | [`TurnDetector`] | endpointing: decides when the user has finished a turn |
+//! | [`BargeIn`] | decides when user speech interrupts the agent |
+//! | [`PushToTalk`] | passes audio only while a key is held |
+//! | [`Sentences`] | cuts the text of a language model into parts for speech synthesis |
+//! | [`Tool`] | runs the tool calls of a language model |
+//!
+//! Begin with `turn_detector.rs`, which defines a turn, then `barge_in.rs`.
+//!
+//! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod barge_in;
 mod push_to_talk;
@@ -16,7 +26,7 @@ pub use sentences::{Sentences, SentencesParams};
 pub use tool::{Tool, ToolParams};
 pub use turn_detector::{TurnDetector, TurnDetectorParams};
 
-/// Every node of this crate, alphabetical.
+/// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<BargeIn>,
     NodeDef::of::<PushToTalk>,

@@ -1,4 +1,4 @@
-//! Listens only while a key is held.
+//! Push-to-talk.
 
 use std::{
     io::BufRead,
@@ -16,18 +16,17 @@ use afferent_messages::{AudioBlock, SpeechEvent, SpeechEventKind};
 params! {
     /// Settings of [`PushToTalk`].
     pub struct PushToTalkParams {
-        /// When the key is held, such as `0.5s-2s, 4s-6s`, for sound from a file. Without it, the
-        /// key Enter begins to listen, and ends.
+        /// Time ranges in which the key is held, such as `0.5s-2s, 4s-6s`, for audio from a file.
+        /// If absent, the Enter key toggles.
         pub held: Option<String>;
     }
 }
 
-/// Lets sound through while a key is held.
+/// Passes audio only while a key is held.
 ///
-/// Blocks are let through whole: one during which the key was pressed is, one during which it was
-/// let go is not.
+/// Blocks pass as a whole: a block passes if the key is held at its last sample.
 ///
-/// Latency: a block.
+/// Latency: one block.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
@@ -48,11 +47,11 @@ pub struct PushToTalk {
     was_held: bool,
 }
 
-/// Who holds the key.
+/// Source of the key state.
 enum Key {
-    /// The times of a setting.
-    Times(Vec<[Timestamp; 2]>),
-    /// How often Enter was pressed.
+    /// Start and end of each range of `held`.
+    Schedule(Vec<[Timestamp; 2]>),
+    /// Number of presses of the Enter key; an odd number means held.
     Enter(Arc<AtomicUsize>),
 }
 
@@ -71,12 +70,12 @@ ports! {
 impl PushToTalk {
     fn is_held(&self, at: Timestamp) -> bool {
         match &self.key {
-            Key::Times(times) => times.iter().any(|[start, end]| (*start..*end).contains(&at)),
+            Key::Schedule(times) => times.iter().any(|[start, end]| (*start..*end).contains(&at)),
             Key::Enter(presses) => presses.load(Ordering::Relaxed) % 2 == 1,
         }
     }
 
-    fn tell(&mut self, cx: &mut Cx<'_>, held: bool, at: Timestamp) {
+    fn send_event(&mut self, cx: &mut Cx<'_>, held: bool, at: Timestamp) {
         let kind = if held { SpeechEventKind::Start } else { SpeechEventKind::End };
         self.was_held = held;
         cx.send_at(Self::EVENTS, at, SpeechEvent { kind, probability: 1.0 });
@@ -87,18 +86,18 @@ impl Node for PushToTalk {
     type Params = PushToTalkParams;
 
     const NAME: &'static str = "push_to_talk";
-    const SUMMARY: &'static str = "Lets sound through while a key is held.";
+    const SUMMARY: &'static str = "Passes audio only while a key is held.";
     const PORTS: &'static [Port] = Self::PORTS;
-    const LATENCY: &'static str = "a block";
+    const LATENCY: &'static str = "one block";
 
     fn check(params: &PushToTalkParams, _: &OpenCx) -> Result<(), NodeError> {
-        params.held.as_deref().map_or(Ok(()), |held| read(held).map(drop))
+        params.held.as_deref().map_or(Ok(()), |held| parse_held(held).map(drop))
     }
 
     fn open(params: PushToTalkParams, _: &OpenCx) -> Result<Self, NodeError> {
         let key = match params.held.as_deref() {
-            Some(held) => Key::Times(read(held)?),
-            None => Key::Enter(enter()?),
+            Some(held) => Key::Schedule(parse_held(held)?),
+            None => Key::Enter(count_enter_presses()?),
         };
         Ok(Self { key, was_held: false })
     }
@@ -106,17 +105,16 @@ impl Node for PushToTalk {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let Some(block) = cx.get(Self::AUDIO) else { return Ok(()) };
         let (at, end) = (cx.at(), cx.at() + block.duration());
-        // As it is when the last sample was heard, so that a block goes through or not as with
-        // Enter.
+        // The state at the last sample: the node sees the Enter key no earlier.
         let held = self.is_held(at.max(end - Duration::from_nanos(1)));
         if held != self.was_held {
-            self.tell(cx, held, at);
+            self.send_event(cx, held, at);
         }
         if held {
             cx.forward(Self::AUDIO, Self::HELD);
-            // Sound that ends ends what was held, too.
-            if matches!(&self.key, Key::Times(_)) && !self.is_held(end) {
-                self.tell(cx, false, end);
+            // The key is released at the end of this block; no further block may follow.
+            if matches!(&self.key, Key::Schedule(_)) && !self.is_held(end) {
+                self.send_event(cx, false, end);
             }
         }
         Ok(())
@@ -125,14 +123,14 @@ impl Node for PushToTalk {
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if self.was_held {
             let now = cx.now();
-            self.tell(cx, false, now);
+            self.send_event(cx, false, now);
         }
         Ok(())
     }
 }
 
-/// Counts the lines of the standard input, on a thread that ends with the program.
-fn enter() -> Result<Arc<AtomicUsize>, NodeError> {
+/// Counts the lines of standard input, on a thread that ends with the process.
+fn count_enter_presses() -> Result<Arc<AtomicUsize>, NodeError> {
     let presses = Arc::new(AtomicUsize::new(0));
     let counted = presses.clone();
     let count = move || {
@@ -148,8 +146,8 @@ fn enter() -> Result<Arc<AtomicUsize>, NodeError> {
     Ok(presses)
 }
 
-/// Times such as `0.5s-2s, 4s-6s`.
-fn read(held: &str) -> Result<Vec<[Timestamp; 2]>, NodeError> {
+/// Parses time ranges such as `0.5s-2s, 4s-6s`.
+fn parse_held(held: &str) -> Result<Vec<[Timestamp; 2]>, NodeError> {
     let failed = |reason: String| NodeError::InvalidParam { name: "held".into(), reason };
     let time = |text: &str| {
         let time = read_duration(text, None).map_err(|error| failed(error.to_string()))?;
@@ -158,12 +156,15 @@ fn read(held: &str) -> Result<Vec<[Timestamp; 2]>, NodeError> {
     let mut times = Vec::new();
     let mut last = Timestamp::ZERO;
     for part in held.split(',') {
-        let (start, end) = part
-            .split_once('-')
-            .ok_or_else(|| failed(format!("{:?} is not two times such as 1s-2s", part.trim())))?;
+        let (start, end) = part.split_once('-').ok_or_else(|| {
+            failed(format!("{:?} is not a time range such as 1s-2s", part.trim()))
+        })?;
         let (start, end) = (time(start)?, time(end)?);
         if start < last || end <= start {
-            let reason = format!("{:?} does not come after what stands before it", part.trim());
+            let reason = format!(
+                "{:?} must end after it starts, and start after the range before it",
+                part.trim()
+            );
             return Err(failed(reason));
         }
         last = end;
@@ -180,18 +181,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_or_refused() {
+    fn time_ranges_are_parsed_or_rejected() {
         let seconds = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
-        let times = read("1s-2s, 4s - 6000ms").unwrap();
+        let times = parse_held("1s-2s, 4s - 6000ms").unwrap();
         assert_eq!(times, [[seconds(1), seconds(2)], [seconds(4), seconds(6)]]);
         for wrong in ["", "1s", "1-2", "2s-1s", "1s-3s, 2s-4s", "a-b"] {
-            let error = read(wrong).unwrap_err().to_string();
+            let error = parse_held(wrong).unwrap_err().to_string();
             assert!(error.starts_with("parameter held: "), "{error}");
         }
     }
 
     #[test]
-    fn sound_goes_through_while_the_key_is_held() {
+    fn audio_passes_while_the_key_is_held() {
         let expected = [
             "Start 40",
             "audio 40",
@@ -208,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_let_through_as_the_key_is_at_its_end() {
+    fn the_key_state_at_the_end_of_a_block_decides() {
         check("50ms-90ms", &["Start 40", "audio 40", "audio 60", "End 80"]);
         check("45ms-100ms", &["Start 40", "audio 40", "audio 60", "audio 80", "End 100"]);
         check("45ms-55ms", &[]);
     }
 
-    /// What is told of 200 ms of sound in blocks of 20 ms.
+    /// Output for 200 ms of audio in blocks of 20 ms.
     fn check(held: &str, expected: &[&str]) {
         let params = PushToTalkParams { held: Some(held.to_owned()) };
         let mut bench = NodeBench::new(PushToTalk::open(params, &OpenCx::default()).unwrap());
@@ -226,13 +227,13 @@ mod tests {
             sent.extend(bench.call(PushToTalk::AUDIO, at, block).unwrap());
         }
         sent.extend(bench.finish(Timestamp(200_000_000)).unwrap());
-        let told = sent.iter().map(|(port, packet)| {
+        let output = sent.iter().map(|(port, packet)| {
             let ms = packet.header.at.0 / 1_000_000;
             match packet.get::<SpeechEvent>() {
                 Some(event) => format!("{:?} {ms}", event.kind),
                 None => format!("{port} {ms}"),
             }
         });
-        assert_eq!(told.collect::<Vec<_>>(), expected, "{held}");
+        assert_eq!(output.collect::<Vec<_>>(), expected, "{held}");
     }
 }

@@ -1,4 +1,4 @@
-//! Cuts text into what can be said at once.
+//! Segmentation of text for speech synthesis.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,13 +6,13 @@ use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, para
 use afferent_messages::{Text, TurnEvent, TurnEventKind};
 
 choices! {
-    /// Where text is cut.
+    /// Unit into which text is cut.
     pub enum Unit {
-        /// Behind full stops, question and exclamation marks.
+        /// Sentences: cut after periods, question marks, and exclamation marks.
         Sentence = "sentence",
-        /// Also behind commas, colons and semicolons.
+        /// Clauses: also cut after commas, colons, and semicolons.
         Clause = "clause",
-        /// Nowhere: each piece goes on as it comes.
+        /// Each input piece is passed on as it is.
         Token = "token",
     }
 }
@@ -20,27 +20,27 @@ choices! {
 params! {
     /// Settings of [`Sentences`].
     pub struct SentencesParams {
-        /// Where text is cut.
+        /// Unit into which text is cut.
         pub unit: Unit = "clause";
-        /// A part is at least this long, but for the last one.
+        /// Least length of a part; the last part of a turn may be shorter.
         pub min_chars: usize = "12", range 1.0..=1000.0, unit "characters";
-        /// Text that waited for this long goes on up to its last whole word; `0s` waits for the
-        /// end.
+        /// Time after which waiting text is sent up to its last whole word; `0s` waits for the end
+        /// of the part.
         pub max_wait: Duration = "1s", range 0.0..=60.0;
-        /// Whether the answer to a turn waits until `turns` tells that the turn is over.
+        /// Hold the answer to a turn until the turn has ended; requires `turns`.
         pub hold: bool = "false";
     }
 }
 
-/// Cuts text that comes piece by piece into parts that can be said.
+/// Cuts streamed text into sentences or clauses for speech synthesis.
 ///
-/// A mark ends a part when a space follows it, so that `3.5` and `7:30` stay whole; abbreviations
-/// such as `Mr.` end none. The parts of a turn in a row are its text but for the spaces between
-/// them. What waits is forgotten when another turn begins, when its turn is answered anew, and with
-/// an interrupt. A notice goes on as it is, behind the answer that is under way; after an interrupt
-/// it waits for `max_wait`.
+/// A punctuation mark ends a part only if a space follows, so `3.5` and `7:30` stay whole;
+/// abbreviations such as `Mr.` do not end a part. The parts of a turn, joined, are its text except
+/// for the spaces between them. Pending text is discarded when another turn begins, when the same
+/// turn is answered again, and on an interrupt. A notice is sent unchanged, after the current
+/// answer; after an interrupt it waits for `max_wait`.
 ///
-/// Latency: until the end of a part, `max_wait` at most.
+/// Latency: until the end of a part, at most `max_wait`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -60,17 +60,18 @@ params! {
 pub struct Sentences {
     params: SentencesParams,
     turn: u64,
-    /// What was not sent yet of the turn, and since when.
-    waiting: String,
-    since: Timestamp,
-    /// Parts of turns that are not known to be over.
+    /// Text of the turn that was not sent, and the time since which it waits.
+    pending: String,
+    pending_since: Timestamp,
+    /// Parts of turns that have not ended.
     held: VecDeque<Text>,
-    /// The last turn that is.
-    over: Option<u64>,
-    /// Notices that wait for the end of an answer, and until when at most after an interrupt.
+    /// Last turn that has ended.
+    ended_turn: Option<u64>,
+    /// Notices that wait for the end of an answer.
     notices: VecDeque<Text>,
     is_answering: bool,
-    quiet_until: Timestamp,
+    /// Time before which no notice is sent, after an interrupt.
+    notices_after: Timestamp,
 }
 
 ports! {
@@ -87,65 +88,65 @@ ports! {
 }
 
 impl Sentences {
-    fn take_in(&mut self, cx: &mut Cx<'_>, text: &Text) {
+    fn on_text(&mut self, cx: &mut Cx<'_>, text: &Text) {
         let is_new = text.turn != self.turn || !self.is_answering;
         self.is_answering = !text.is_last;
         if is_new {
             self.turn = text.turn;
-            self.waiting.clear();
-            // The user went on: this is another answer to the same turn.
+            self.pending.clear();
+            // The user resumed the turn: this is another answer to it.
             self.held.retain(|part| part.turn != text.turn);
         }
-        if self.waiting.is_empty() {
-            self.since = cx.now();
+        if self.pending.is_empty() {
+            self.pending_since = cx.now();
         }
-        self.waiting.push_str(&text.text);
+        self.pending.push_str(&text.text);
         if self.params.unit == Unit::Token {
-            let part = std::mem::take(&mut self.waiting);
+            let part = std::mem::take(&mut self.pending);
             self.send(cx, part, text.is_last);
             return;
         }
         let (min_chars, unit) = (self.params.min_chars, self.params.unit);
-        while let Some(end) = first_part(&self.waiting, min_chars, unit) {
+        while let Some(end) = first_part_end(&self.pending, min_chars, unit) {
             self.send_until(cx, end);
         }
         if text.is_last {
-            let part = std::mem::take(&mut self.waiting);
+            let part = std::mem::take(&mut self.pending);
             self.send(cx, part, true);
-        } else if !self.waiting.trim().is_empty() && !self.params.max_wait.is_zero() {
-            cx.wake_at(self.since + self.params.max_wait);
+        } else if !self.pending.trim().is_empty() && !self.params.max_wait.is_zero() {
+            cx.wake_at(self.pending_since + self.params.max_wait);
         }
     }
 
-    /// Sends what waits up to the byte `end`.
+    /// Sends the pending text up to byte `end`.
     fn send_until(&mut self, cx: &mut Cx<'_>, end: usize) {
-        let rest = self.waiting.split_off(end);
-        let part = std::mem::replace(&mut self.waiting, rest);
-        self.since = cx.now();
+        let rest = self.pending.split_off(end);
+        let part = std::mem::replace(&mut self.pending, rest);
+        self.pending_since = cx.now();
         self.send(cx, part, false);
     }
 
-    /// What has waited for too long goes on.
-    fn hurry(&mut self, cx: &mut Cx<'_>) {
-        let due = self.since + self.params.max_wait;
-        if self.waiting.trim().is_empty() {
+    /// Sends the pending text up to its last whole word, once it has waited for `max_wait`.
+    fn flush_overdue(&mut self, cx: &mut Cx<'_>) {
+        let due = self.pending_since + self.params.max_wait;
+        if self.pending.trim().is_empty() {
             return;
         }
         if cx.now() < due {
             cx.wake_at(due);
             return;
         }
-        // The last word may not be whole.
-        match self.waiting.rfind(char::is_whitespace) {
+        // The last word may be incomplete.
+        match self.pending.rfind(char::is_whitespace) {
             Some(end) if end >= self.params.min_chars => self.send_until(cx, end),
-            // It waits for the next piece.
+            // A single word waits for the next piece.
             _ => {
-                self.since = cx.now();
+                self.pending_since = cx.now();
                 return;
             }
         }
-        if !self.waiting.trim().is_empty() {
-            cx.wake_at(self.since + self.params.max_wait);
+        if !self.pending.trim().is_empty() {
+            cx.wake_at(self.pending_since + self.params.max_wait);
         }
     }
 
@@ -155,34 +156,34 @@ impl Sentences {
             return;
         }
         let text = Text { turn: self.turn, text, is_last };
-        if self.params.hold && self.over.is_none_or(|over| over < text.turn) {
+        if self.params.hold && self.ended_turn.is_none_or(|ended| ended < text.turn) {
             self.held.push_back(text);
         } else {
             cx.send(Self::PARTS, text);
         }
     }
 
-    /// Sends notices, unless there is an answer under way or there was an interrupt just now.
-    fn notify(&mut self, cx: &mut Cx<'_>) {
+    /// Sends notices, unless an answer is in progress or was just interrupted.
+    fn send_notices(&mut self, cx: &mut Cx<'_>) {
         if self.notices.is_empty() || self.is_answering {
             return;
         }
-        if cx.now() < self.quiet_until {
-            cx.wake_at(self.quiet_until);
+        if cx.now() < self.notices_after {
+            cx.wake_at(self.notices_after);
             return;
         }
         self.notices.drain(..).for_each(|text| cx.send(Self::PARTS, text));
     }
 
-    fn end_turn(&mut self, cx: &mut Cx<'_>, event: TurnEvent) {
+    fn on_turn(&mut self, cx: &mut Cx<'_>, event: TurnEvent) {
         match event.kind {
-            TurnEventKind::End => self.over = Some(event.turn),
+            TurnEventKind::End => self.ended_turn = Some(event.turn),
             TurnEventKind::Start | TurnEventKind::Resume => {
-                self.over = event.turn.checked_sub(1);
+                self.ended_turn = event.turn.checked_sub(1);
             }
         }
-        let over = self.over;
-        while let Some(text) = self.held.pop_front_if(|text| over >= Some(text.turn)) {
+        let ended = self.ended_turn;
+        while let Some(text) = self.held.pop_front_if(|text| ended >= Some(text.turn)) {
             cx.send(Self::PARTS, text);
         }
     }
@@ -193,10 +194,10 @@ impl Node for Sentences {
 
     const NAME: &'static str = "sentences";
     const SUMMARY: &'static str =
-        "Cuts text that comes piece by piece into parts that can be said.";
+        "Cuts streamed text into sentences or clauses for speech synthesis.";
     const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
-    const LATENCY: &'static str = "until the end of a part, max_wait at most";
+    const LATENCY: &'static str = "until the end of a part, at most max_wait";
 
     fn open(params: SentencesParams, cx: &OpenCx) -> Result<Self, NodeError> {
         if params.hold {
@@ -205,61 +206,62 @@ impl Node for Sentences {
         Ok(Self {
             params,
             turn: 0,
-            waiting: String::new(),
-            since: Timestamp::ZERO,
+            pending: String::new(),
+            pending_since: Timestamp::ZERO,
             held: VecDeque::new(),
-            over: None,
+            ended_turn: None,
             notices: VecDeque::new(),
             is_answering: false,
-            quiet_until: Timestamp::ZERO,
+            notices_after: Timestamp::ZERO,
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(text) = cx.get(Self::TEXT).cloned() {
-            self.take_in(cx, &text);
+            self.on_text(cx, &text);
         } else if let Some(event) = cx.get(Self::TURNS).copied() {
-            self.end_turn(cx, event);
+            self.on_turn(cx, event);
         } else if let Some(notice) = cx.get(Self::NOTICES).cloned() {
             self.notices.push_back(Text { is_last: true, ..notice });
         } else {
-            self.hurry(cx);
+            self.flush_overdue(cx);
         }
-        self.notify(cx);
+        self.send_notices(cx);
         Ok(())
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let part = std::mem::take(&mut self.waiting);
+        let part = std::mem::take(&mut self.pending);
         if !part.trim().is_empty() {
             self.send(cx, part, true);
         }
         self.notices.drain(..).for_each(|text| cx.send(Self::PARTS, text));
         if let Some(first) = self.held.front() {
             let count = self.held.len();
-            tracing::warn!("{count} parts are never said: turn {} is not over", first.turn);
+            tracing::warn!("dropped {count} parts: turn {} has not ended", first.turn);
         }
         Ok(())
     }
 
     fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.waiting.clear();
+        self.pending.clear();
         self.held.clear();
         self.is_answering = false;
-        self.quiet_until = cx.now() + self.params.max_wait;
-        self.notify(cx);
+        self.notices_after = cx.now() + self.params.max_wait;
+        self.send_notices(cx);
         Ok(())
     }
 }
 
-/// Where the first part of `text` ends that has at least `min_chars`; `None` while none is whole.
-fn first_part(text: &str, min_chars: usize, unit: Unit) -> Option<usize> {
+/// End of the first part of `text` with at least `min_chars` characters; `None` if it is
+/// incomplete.
+fn first_part_end(text: &str, min_chars: usize, unit: Unit) -> Option<usize> {
     let mut chars = text.char_indices().enumerate().peekable();
     while let Some((number, (at, c))) = chars.next() {
         let ends = match c {
             '.' | '!' | '?' | '…' => true,
             ',' | ';' | ':' => unit == Unit::Clause,
-            // Full marks of languages without spaces.
+            // Marks of languages without spaces.
             '。' | '！' | '？' => return Some(at + c.len_utf8()),
             _ => false,
         };
@@ -271,7 +273,7 @@ fn first_part(text: &str, min_chars: usize, unit: Unit) -> Option<usize> {
     None
 }
 
-/// Whether the full stop behind `text` belongs to its last word.
+/// True if `mark` after `text` is the period of an abbreviation.
 fn is_abbreviation(text: &str, mark: char) -> bool {
     const KNOWN: [&str; 11] =
         ["mr", "mrs", "ms", "dr", "st", "vs", "e.g", "i.e", "a.m", "p.m", "no"];
@@ -301,7 +303,7 @@ mod tests {
         Text { turn, text: text.to_owned(), is_last }
     }
 
-    /// The parts of a text that comes character by character.
+    /// Checks the parts of `text`, received character by character.
     fn check(settings: &[(&str, &str)], text: &str, expected: &[&str]) {
         let mut bench = open(settings);
         let mut parts = Vec::new();
@@ -314,17 +316,17 @@ mod tests {
         let texts: Vec<_> = parts.iter().map(|part| part.text.as_str()).collect();
         assert_eq!(texts, expected, "{text}");
         let last = parts.iter().position(|part| part.is_last);
-        assert_eq!(last, Some(parts.len() - 1), "only the last is marked");
+        assert_eq!(last, Some(parts.len() - 1), "only the last part is marked");
     }
 
     #[test]
-    fn text_is_cut_behind_marks() {
+    fn text_is_cut_after_punctuation() {
         let text = "Well, I know. At 7:30, Mr. Smith, it is 3.5 degrees! Really?";
         let clauses = ["Well, I know.", "At 7:30, Mr. Smith,", "it is 3.5 degrees!", "Really?"];
         check(&[], text, &clauses);
         let sentences = ["Well, I know.", "At 7:30, Mr. Smith, it is 3.5 degrees!", "Really?"];
         check(&[("unit", "sentence")], text, &sentences);
-        let quoted = "He said \"Mr. Smith called\", “Dr. Who” and 'St. Ives'.";
+        let quoted = "He said \"Mr. Smith called\", “Dr. Lee” and 'St. Ives'.";
         check(&[("unit", "sentence")], quoted, &[quoted]);
         check(&[("min_chars", "1")], "Oh, no. A. Einstein.", &["Oh,", "no. A. Einstein."]);
         check(&[("min_chars", "100")], text, &[text]);
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_long_goes_on_by_words() {
+    fn overdue_text_is_sent_up_to_its_last_whole_word() {
         let mut bench = open(&[("max_wait", "100ms")]);
         let ms = |ms: i64| Timestamp(ms * 1_000_000);
         bench.call(Sentences::TEXT, ms(0), piece(0, "the very long rop", false)).unwrap();
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_held_until_its_turn_is_over() {
+    fn an_answer_is_held_until_its_turn_ends() {
         let mut bench = open(&[("hold", "true")]);
         let turn = |turn, kind| TurnEvent { turn, kind };
         let at = Timestamp(0);
@@ -359,7 +361,7 @@ mod tests {
         let sent = bench.call(Sentences::TURNS, at, turn(0, TurnEventKind::End)).unwrap();
         assert_eq!(sent.len(), 1);
         let sent = bench.call(Sentences::TEXT, at, piece(0, "More.", true)).unwrap();
-        assert_eq!(sent.len(), 1, "the turn is over");
+        assert_eq!(sent.len(), 1, "the turn has ended");
         bench.call(Sentences::TURNS, at, turn(0, TurnEventKind::Resume)).unwrap();
         assert!(bench.call(Sentences::TEXT, at, piece(0, "No.", true)).unwrap().is_empty());
         bench.cancel(at).unwrap();
@@ -367,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_is_answered_anew_loses_its_first_answer() {
+    fn a_second_answer_to_a_turn_replaces_the_first() {
         let mut bench = open(&[("hold", "true")]);
         let turn = |kind| TurnEvent { turn: 0, kind };
         let at = Timestamp(0);
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_never_ends_waits_without_waking() {
+    fn an_incomplete_word_waits_without_wake_ups() {
         let mut bench = open(&[("max_wait", "100ms")]);
         bench.call(Sentences::TEXT, Timestamp(0), piece(0, "Hello", false)).unwrap();
         assert!(bench.advance(Timestamp(1_000_000_000)).unwrap().is_empty());
@@ -395,7 +397,7 @@ mod tests {
         let ms = |ms: i64| Timestamp(ms * 1_000_000);
         let over = piece(1, "your timer is over.", true);
         let sent = bench.call(Sentences::NOTICES, ms(0), over.clone()).unwrap();
-        assert_eq!(sent[0].1.get::<Text>(), Some(&over), "nobody is answering");
+        assert_eq!(sent[0].1.get::<Text>(), Some(&over), "no answer is in progress");
 
         bench.call(Sentences::TEXT, ms(1), piece(2, "no", false)).unwrap();
         assert!(bench.call(Sentences::NOTICES, ms(2), over.clone()).unwrap().is_empty());
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn another_turn_forgets_what_waits() {
+    fn another_turn_discards_pending_text() {
         let mut bench = open(&[]);
         bench.call(Sentences::TEXT, Timestamp(0), piece(0, "unfinished", false)).unwrap();
         let sent = bench.call(Sentences::TEXT, Timestamp(0), piece(1, "New.", true)).unwrap();

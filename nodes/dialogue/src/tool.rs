@@ -1,4 +1,4 @@
-//! Does what a language model asks for.
+//! Tool calls of a language model.
 
 mod call;
 mod file;
@@ -9,36 +9,36 @@ use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, param
 use afferent_messages::{Text, ToolMessage};
 use serde_json::{Map, Value, json};
 
-use self::file::{Kind, Tools};
+use self::file::{ToolKind, Tools};
 
 params! {
     /// Settings of [`Tool`].
     pub struct ToolParams {
-        /// File that says what each tool does.
+        /// Path of the YAML file that defines the tools.
         pub tools: PathBuf;
-        /// How long a tool may take that does not say.
+        /// Timeout of tools that do not define their own.
         pub timeout: Duration = "5s", range 0.01..=600.0;
-        /// What is said when a timer is over.
+        /// Text that is sent when a timer expires.
         pub alarm: String = "your timer is over.";
     }
 }
 
-/// Does what a language model asks for: a command, a request, or something that is built in.
+/// Runs the tool calls of a language model: commands, HTTP requests, or built-in functions.
 ///
-/// The file `tools` has a line for each tool, by its name:
+/// The file `tools` defines each tool under its name:
 ///
 /// ```yaml
 /// get_time:  {time: {}}                              # {"time": "16:10", "day": "monday"}
-/// set_timer: {timer: {}}                             # of hours, minutes or seconds: {"ok": true}
-/// where_is:  {table: {of: thing, gives: place, rows: {keys: on the table}}}
+/// set_timer: {timer: {}}                             # hours, minutes, seconds: {"ok": true}
+/// where_is:  {table: {of: thing, gives: location, rows: {keys: on the table}}}
 /// set_light: {http: "http://127.0.0.1:8080/light", timeout: 2s}
-/// play:      {command: [./play.sh, --once]}          # in the folder of the file
+/// play:      {command: [./play.sh, --once]}          # runs in the folder of the file
 /// joke:      {answer: {text: "a horse walks into a bar"}}
 /// ```
 ///
-/// A command gets the arguments as JSON on its standard input, a server as the body of a `POST`;
-/// both answer with a JSON object. Whoever takes longer than `timeout` is stopped. An interrupt
-/// stops the call that is under way; timers go on, also behind the end of the stream of calls.
+/// A command receives the arguments as JSON on standard input, a server as the body of a `POST`;
+/// both return a JSON object. A call that takes longer than `timeout` is stopped. An interrupt
+/// stops the current call; timers continue, even after the end of the input stream.
 ///
 /// Latency: that of the tool.
 ///
@@ -48,19 +48,19 @@ params! {
 /// use afferent_nodes_dialogue::{Tool, ToolParams};
 ///
 /// let path = std::env::temp_dir().join(format!("afferent-tools-{}.yaml", std::process::id()));
-/// std::fs::write(&path, "where_is: {table: {of: thing, gives: place, rows: {keys: here}}}").unwrap();
+/// std::fs::write(&path, "where_is: {table: {of: thing, gives: location, rows: {keys: here}}}").unwrap();
 /// let values = [("tools".to_owned(), ParamValue::Path(path.clone()))].into();
 /// let mut bench = NodeBench::new(Tool::open(ToolParams::from_values(&values)?, &OpenCx::default())?);
 /// let call = |json: &str| ToolMessage { turn: 1, tool: "where_is".into(), json: json.into() };
 /// let sent = bench.call(Tool::CALLS, Timestamp(0), call("{\"thing\": \"keys\"}"))?;
-/// assert_eq!(sent[0].1.get(), Some(&call("{\"place\":\"here\"}")));
+/// assert_eq!(sent[0].1.get(), Some(&call("{\"location\":\"here\"}")));
 /// # std::fs::remove_file(path).unwrap();
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct Tool {
     tools: Tools,
     params: ToolParams,
-    /// When timers are over, and the turns that set them; the first one first.
+    /// Expiry of each timer and the turn that set it, in order of expiry.
     timers: Vec<(Timestamp, u64)>,
 }
 
@@ -76,29 +76,33 @@ ports! {
 }
 
 impl Tool {
-    /// What a tool gives.
+    /// Runs a tool and returns its result.
     ///
     /// # Errors
-    /// Why it gives nothing, for people.
+    /// Message for the language model.
     fn run(&mut self, cx: &Cx<'_>, call: &ToolMessage) -> Result<Value, String> {
         let tool = self.tools.get(&call.tool)?;
         let arguments: Map<String, Value> = serde_json::from_str(&call.json)
-            .map_err(|_| format!("arguments {} are no JSON object", call.json))?;
+            .map_err(|_| format!("arguments {} are not a JSON object", call.json))?;
         let timeout = tool.timeout.unwrap_or(self.params.timeout);
         match &tool.kind {
-            Kind::Answer(value) => Ok(value.clone()),
-            Kind::Table(table) => table.find(&arguments),
-            Kind::Time => Ok(call::time()),
-            Kind::Timer => {
-                let over = cx.now() + call::length(&arguments)?;
-                let place = self.timers.partition_point(|(at, _)| *at <= over);
-                self.timers.insert(place, (over, call.turn));
+            ToolKind::Answer(value) => Ok(value.clone()),
+            ToolKind::Table(table) => table.find(&arguments),
+            ToolKind::Time => Ok(call::local_time()),
+            ToolKind::Timer => {
+                let expiry = cx.now() + call::timer_duration(&arguments)?;
+                let index = self.timers.partition_point(|(at, _)| *at <= expiry);
+                self.timers.insert(index, (expiry, call.turn));
                 Ok(json!({"ok": true}))
             }
-            Kind::Command(command) => {
-                call::command(command, self.tools.folder(), &call.json, timeout, cx.cancel_flag())
-            }
-            Kind::Http(url) => call::post(url, &call.json, timeout, cx.cancel_flag()),
+            ToolKind::Command(command) => call::run_command(
+                command,
+                self.tools.folder(),
+                &call.json,
+                timeout,
+                cx.cancel_flag(),
+            ),
+            ToolKind::Http(url) => call::post(url, &call.json, timeout, cx.cancel_flag()),
         }
     }
 }
@@ -107,9 +111,9 @@ impl Node for Tool {
     type Params = ToolParams;
 
     const NAME: &'static str = "tool";
-    const SUMMARY: &'static str = "Does what a language model asks for.";
+    const SUMMARY: &'static str = "Runs the tool calls of a language model.";
     const PORTS: &'static [Port] = Self::PORTS;
-    // It waits for others.
+    // A call blocks until the tool returns.
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;
     const LATENCY: &'static str = "that of the tool";
@@ -124,16 +128,16 @@ impl Node for Tool {
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(call) = cx.get(Self::CALLS).cloned() {
-            let given = self.run(cx, &call);
+            let result = self.run(cx, &call);
             if cx.cancelled() {
                 return Err(NodeError::Cancelled);
             }
-            let given = given.unwrap_or_else(|reason| {
+            let result = result.unwrap_or_else(|reason| {
                 tracing::warn!("tool {}: {reason}", call.tool);
                 json!({"error": reason})
             });
             let now = cx.now();
-            cx.send_at(Self::RESULTS, now, ToolMessage { json: given.to_string(), ..call });
+            cx.send_at(Self::RESULTS, now, ToolMessage { json: result.to_string(), ..call });
         }
         while let Some((at, turn)) = self.timers.first().copied() {
             if cx.now() < at {
@@ -164,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// A node with these tools; its folder is there as long as the second value.
+    /// A node with these tools. Their folder exists until the second value is dropped.
     fn open(tools: &str) -> Result<(NodeBench<Tool>, TempDir), NodeError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tools.yaml");
@@ -184,19 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_are_built_in() {
+    fn built_in_tools_return_their_results() {
         check("x: {answer: {ok: true}}", "x", "{}", "{\"ok\":true}");
-        let table = "x: {table: {of: thing, gives: place, rows: {keys: here}}}";
-        check(table, "x", "{\"thing\": \"keys\"}", "{\"place\":\"here\"}");
-        check(table, "x", "{\"thing\": \"cat\"}", "{\"place\":null}");
-        check(table, "x", "{}", "{\"error\":\"there is no argument thing\"}");
+        let table = "x: {table: {of: thing, gives: location, rows: {keys: here}}}";
+        check(table, "x", "{\"thing\": \"keys\"}", "{\"location\":\"here\"}");
+        check(table, "x", "{\"thing\": \"cat\"}", "{\"location\":null}");
+        check(table, "x", "{}", "{\"error\":\"argument thing is missing or not a string\"}");
         check("x: {time: {}}", "x", "{}", "{\"day\":\"");
-        check("x: {time: {}}", "y", "{}", "{\"error\":\"there is no tool y; there are x\"}");
-        check("x: {time: {}}", "x", "[]", "{\"error\":\"arguments [] are no JSON object\"}");
+        check("x: {time: {}}", "y", "{}", "{\"error\":\"unknown tool y; available tools: x\"}");
+        check("x: {time: {}}", "x", "[]", "{\"error\":\"arguments [] are not a JSON object\"}");
     }
 
     #[test]
-    fn timers_are_over_in_their_order() {
+    fn timers_expire_in_order() {
         let (mut bench, _folder) = open("t: {timer: {}}").unwrap();
         for (turn, json) in [(1, "{\"seconds\": 90}"), (2, "{\"minutes\": 1}"), (3, "{}")] {
             let call = ToolMessage { turn, tool: "t".into(), json: json.into() };
@@ -212,13 +216,13 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn commands_answer_in_time_or_are_stopped() {
+    fn commands_return_in_time_or_are_stopped() {
         check("x: {command: [cat]}", "x", "{\"a\": 1}", "{\"a\":1}");
         check(
             "x: {command: [echo, hello]}",
             "x",
             "{}",
-            "{\"error\":\"echo answered hello, which is no JSON object\"}",
+            "{\"error\":\"echo returned hello, which is not a JSON object\"}",
         );
         check("x: {command: ['false']}", "x", "{}", "{\"error\":\"false failed: exit status: 1");
         check("x: {command: [no-such-program]}", "x", "{}", "{\"error\":\"no-such-program: ");
@@ -230,12 +234,12 @@ mod tests {
             "x: {command: [yes]}",
             "x",
             "{}",
-            "{\"error\":\"yes answered more than 65536 bytes\"}",
+            "{\"error\":\"yes returned more than 65536 bytes\"}",
         );
     }
 
     #[test]
-    fn servers_that_do_not_answer_are_told() {
+    fn unresponsive_servers_are_errors() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = silent.local_addr().unwrap();
         let slow = format!("x: {{http: 'http://{at}/', timeout: 50ms}}");
@@ -244,11 +248,11 @@ mod tests {
     }
 
     #[test]
-    fn files_with_faults_are_refused() {
+    fn invalid_tool_files_are_rejected() {
         for (tools, expected) in [
             ("x: {tiem: {}}", "tiem"),
-            ("x: {time: {}, timer: {}}", "tool x: it has to have one of"),
-            ("x: {}", "tool x: it has to have one of"),
+            ("x: {time: {}, timer: {}}", "tool x: expected exactly one of"),
+            ("x: {}", "tool x: expected exactly one of"),
             ("x: {command: []}", "tool x: the command is empty"),
             ("x: {time: {}, timeout: soon}", "soon"),
             ("- x", "tools.yaml: "),

@@ -1,6 +1,6 @@
-//! Decides when it is the agent's turn.
+//! Endpointing: detection of the end of the user's turn.
 
-mod pause;
+mod end_of_turn;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,42 +9,45 @@ use afferent_messages::{
     AudioBlock, Played, SpeechEvent, SpeechEventKind, Text, Transcript, TurnEvent, TurnEventKind,
 };
 
-use self::pause::Pause;
+use self::end_of_turn::EndOfTurnModel;
 
 params! {
     /// Settings of [`TurnDetector`].
     pub struct TurnDetectorParams {
         /// Silence after speech that ends a turn.
         pub min_delay: Duration = "300ms", range 0.0..=60.0;
-        /// The same after words of `hesitation`, and where the model hears that the turn goes on.
+        /// Silence that ends a turn after a word of `hesitation`, or if the model predicts that the
+        /// turn continues.
         pub max_delay: Duration = "2.5s", range 0.0..=60.0;
-        /// Model package that hears in a pause whether the turn goes on; needs the input `audio`.
+        /// Path of an end-of-turn model package, which judges the audio of each pause; requires the
+        /// input `audio`.
         pub model: Option<PathBuf>;
-        /// Last words of a turn that will go on, with commas between them.
+        /// Last words after which a turn usually continues, separated by commas.
         pub hesitation: String = "and,but,or,because,so,um,uh,the,a,an,of,to,with";
-        /// Whether the text is sent as soon as speech pauses. The answer then has to wait for the
-        /// end of the turn, as node `sentences` lets it with `hold`.
+        /// Send the text at each final transcript, before the turn ends. The answer must then be
+        /// held until the end of the turn, as by `hold` of node `sentences`.
         pub eager: bool = "false";
     }
 }
 
-/// Decides when a user has said all, and puts together what was said.
+/// Decides when the user has finished a turn, and collects its text.
 ///
-/// A turn ends when there was silence for `min_delay`, counted from the end of speech, and what was
-/// said is known; after a word of `hesitation`, or when `model` hears that it goes on, it takes
-/// `max_delay`. A user who goes on before
-/// anything of the answer was heard goes on with the same turn: its whole text is sent again under
-/// the same number, and takes the place of the first. Without `played`, every turn that has ended
-/// counts as answered. Speech without words is no turn.
+/// A turn ends when the silence since the end of speech has lasted `min_delay` and the speech is
+/// transcribed. After a word of `hesitation`, or if `model` predicts that the turn continues, the
+/// silence must last `max_delay`. If the user continues before any of the answer was heard, the
+/// turn resumes: its whole text is sent again under the same number and replaces the first. If
+/// `played` is not connected, every ended turn counts as answered. Speech without words is not a
+/// turn.
 ///
 /// Contract of the model: `forward(sound f32[1, window_size]) -> probability f32[1, 1]`, metadata
-/// `sample_rate`, `window_size`; the sound ends in the pause, as soon as `events` tell of it.
+/// `sample_rate` and `window_size`. The window ends in the pause, at the time of the speech-end
+/// event.
 ///
-/// Latency: `min_delay` after the end of speech, `max_delay` at most; with `eager`, none for the
+/// Latency: `min_delay` after the end of speech, at most `max_delay`; with `eager`, none for the
 /// text.
 ///
 /// ```
-/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp, };
+/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
 /// use afferent_messages::{HeardWord, SpeechEvent, SpeechEventKind, Text, Transcript};
 /// use afferent_nodes_dialogue::{TurnDetector, TurnDetectorParams};
 ///
@@ -63,32 +66,34 @@ params! {
 pub struct TurnDetector {
     params: TurnDetectorParams,
     hesitation: Vec<String>,
-    pause: Option<Pause>,
-    /// Whether the model hears that the turn goes on.
-    goes_on: bool,
+    model: Option<EndOfTurnModel>,
+    /// True if the model predicts that the turn continues.
+    is_incomplete: bool,
     turn: u64,
-    /// What was said in the turn so far.
+    /// Text of the turn so far.
     text: String,
     is_speaking: bool,
-    /// Whether somebody tells when speech ends.
-    sees_speech: bool,
-    /// When speech ended, or words came that nobody saw spoken.
+    /// True once a speech event was received.
+    has_speech_events: bool,
+    /// End of the last speech; without speech events, end of the last transcribed word.
     silent_since: Timestamp,
     state: State,
-    /// Whether something of the answer was heard, and whether anybody tells.
-    is_heard: bool,
-    hears: bool,
-    /// The text of the turn that was sent last.
-    sent: String,
+    /// True if any of the answer was heard.
+    is_answer_heard: bool,
+    /// True if `played` is connected.
+    has_playback: bool,
+    /// Text of the turn that was sent last.
+    sent_text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing was said yet.
+    /// No turn has started.
     Idle,
-    Open,
-    /// The turn is over, and may still be answered.
-    Over,
+    /// The user has the turn.
+    InTurn,
+    /// The turn has ended; it may resume.
+    Ended,
 }
 
 ports! {
@@ -110,68 +115,68 @@ ports! {
 }
 
 impl TurnDetector {
-    fn tell(&self, cx: &mut Cx<'_>, kind: TurnEventKind) {
+    fn send_event(&self, cx: &mut Cx<'_>, kind: TurnEventKind) {
         let now = cx.now();
         cx.send_at(Self::TURNS, now, TurnEvent { turn: self.turn, kind });
     }
 
-    fn speech(&mut self, cx: &mut Cx<'_>, event: SpeechEvent) -> Result<(), NodeError> {
-        self.sees_speech = true;
+    fn on_speech(&mut self, cx: &mut Cx<'_>, event: SpeechEvent) -> Result<(), NodeError> {
+        self.has_speech_events = true;
         match event.kind {
             SpeechEventKind::Start => self.is_speaking = true,
             SpeechEventKind::End => {
                 self.is_speaking = false;
                 self.silent_since = cx.at();
-                if let Some(pause) = &mut self.pause {
-                    self.goes_on = !cx.time_model(|| pause.is_end())?;
+                if let Some(model) = &mut self.model {
+                    self.is_incomplete = !cx.time_model(|| model.is_end_of_turn())?;
                 }
-                self.wait(cx);
+                self.end_turn_if_due(cx);
             }
         }
         Ok(())
     }
 
-    /// Adds what was said, to the turn or to the one that begins with it.
-    fn add(&mut self, cx: &mut Cx<'_>, transcript: &Transcript) {
+    /// Adds a final transcript to the turn, or starts a turn with it.
+    fn on_transcript(&mut self, cx: &mut Cx<'_>, transcript: &Transcript) {
         let text = transcript.text();
         if !transcript.is_final || text.is_empty() {
             return;
         }
         match self.state {
-            State::Over if self.hears && !self.is_heard => {
-                self.state = State::Open;
-                self.tell(cx, TurnEventKind::Resume);
+            State::Ended if self.has_playback && !self.is_answer_heard => {
+                self.state = State::InTurn;
+                self.send_event(cx, TurnEventKind::Resume);
             }
-            State::Over => {
+            State::Ended => {
                 self.turn += 1;
                 self.text.clear();
-                self.begin(cx);
+                self.start_turn(cx);
             }
-            State::Idle => self.begin(cx),
-            State::Open => {}
+            State::Idle => self.start_turn(cx),
+            State::InTurn => {}
         }
         if !self.text.is_empty() {
             self.text.push(' ');
         }
         self.text.push_str(&text);
-        if !self.sees_speech {
+        if !self.has_speech_events {
             self.silent_since = transcript.words.last().map_or(cx.at(), |word| word.end);
         }
         if self.params.eager {
-            self.send(cx);
+            self.send_text(cx);
         }
-        self.wait(cx);
+        self.end_turn_if_due(cx);
     }
 
-    fn begin(&mut self, cx: &mut Cx<'_>) {
-        (self.state, self.is_heard) = (State::Open, false);
-        self.sent.clear();
-        self.tell(cx, TurnEventKind::Start);
+    fn start_turn(&mut self, cx: &mut Cx<'_>) {
+        (self.state, self.is_answer_heard) = (State::InTurn, false);
+        self.sent_text.clear();
+        self.send_event(cx, TurnEventKind::Start);
     }
 
-    /// Ends the turn, or waits until it is time to.
-    fn wait(&mut self, cx: &mut Cx<'_>) {
-        if self.state != State::Open || self.is_speaking {
+    /// Ends the turn if the silence is long enough, or wakes when it will be.
+    fn end_turn_if_due(&mut self, cx: &mut Cx<'_>) {
+        if self.state != State::InTurn || self.is_speaking {
             return;
         }
         let due = self.silent_since + self.delay();
@@ -179,21 +184,22 @@ impl TurnDetector {
             cx.wake_at(due);
             return;
         }
-        self.send(cx);
-        (self.state, self.is_heard) = (State::Over, false);
-        self.tell(cx, TurnEventKind::End);
+        self.send_text(cx);
+        (self.state, self.is_answer_heard) = (State::Ended, false);
+        self.send_event(cx, TurnEventKind::End);
     }
 
+    /// Silence that ends the turn.
     fn delay(&self) -> Duration {
         let last = self.text.rsplit(' ').next().unwrap_or_default();
         let hesitates = self.hesitation.iter().any(|word| word == last);
-        if hesitates || self.goes_on { self.params.max_delay } else { self.params.min_delay }
+        if hesitates || self.is_incomplete { self.params.max_delay } else { self.params.min_delay }
     }
 
-    /// Sends the text of the turn, if it is another than before.
-    fn send(&mut self, cx: &mut Cx<'_>) {
-        if self.text != self.sent {
-            self.sent.clone_from(&self.text);
+    /// Sends the text of the turn, if it has changed.
+    fn send_text(&mut self, cx: &mut Cx<'_>) {
+        if self.text != self.sent_text {
+            self.sent_text.clone_from(&self.text);
             let now = cx.now();
             let text = Text { turn: self.turn, text: self.text.clone(), is_last: true };
             cx.send_at(Self::TEXT, now, text);
@@ -206,17 +212,20 @@ impl Node for TurnDetector {
 
     const NAME: &'static str = "turn_detector";
     const SUMMARY: &'static str =
-        "Decides when a user has said all, and puts together what was said.";
+        "Decides when the user has finished a turn, and collects its text.";
     const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
-    const LATENCY: &'static str = "min_delay after the end of speech, max_delay at most";
+    const LATENCY: &'static str = "min_delay after the end of speech, at most max_delay";
 
     fn check(params: &TurnDetectorParams, cx: &OpenCx) -> Result<(), NodeError> {
         if params.max_delay >= params.min_delay {
-            return params.model.as_deref().map_or(Ok(()), |path| Pause::open(path, cx).map(drop));
+            return params
+                .model
+                .as_deref()
+                .map_or(Ok(()), |path| EndOfTurnModel::open(path, cx).map(drop));
         }
         let (min, max) = (params.min_delay, params.max_delay);
-        let reason = format!("{max:?} is shorter than min_delay, {min:?}");
+        let reason = format!("{max:?} must not be shorter than min_delay, {min:?}");
         Err(NodeError::InvalidParam { name: "max_delay".into(), reason })
     }
 
@@ -226,40 +235,41 @@ impl Node for TurnDetector {
             cx.needs("model", &[Self::AUDIO.name()], "the microphone")?;
         }
         let words = params.hesitation.split(',').map(|word| word.trim().to_lowercase());
-        let hears = cx.connected.iter().any(|name| **name == *Self::PLAYED.name());
-        let pause = params.model.as_deref().map(|path| Pause::open(path, cx)).transpose()?;
+        let has_playback = cx.connected.iter().any(|name| **name == *Self::PLAYED.name());
+        let model = params.model.as_deref();
+        let model = model.map(|path| EndOfTurnModel::open(path, cx)).transpose()?;
         Ok(Self {
-            pause,
-            goes_on: false,
+            model,
+            is_incomplete: false,
             hesitation: words.filter(|word| !word.is_empty()).collect(),
             params,
             turn: 0,
             text: String::new(),
             is_speaking: false,
-            sees_speech: false,
+            has_speech_events: false,
             silent_since: Timestamp::ZERO,
             state: State::Idle,
-            is_heard: false,
-            hears,
-            sent: String::new(),
+            is_answer_heard: false,
+            has_playback,
+            sent_text: String::new(),
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(event) = cx.get(Self::EVENTS).copied() {
-            self.speech(cx, event)?;
+            self.on_speech(cx, event)?;
         } else if let Some(block) = cx.get(Self::AUDIO) {
-            if let Some(pause) = &mut self.pause {
-                pause.hear(Self::AUDIO.name(), block)?;
+            if let Some(model) = &mut self.model {
+                model.push_audio(Self::AUDIO.name(), block)?;
             }
         } else if cx.get(Self::PLAYED).is_some() {
-            self.is_heard = true;
+            self.is_answer_heard = true;
         } else if let Some(packet) = cx.packet().cloned() {
             if let Some(transcript) = packet.get::<Transcript>() {
-                self.add(cx, transcript);
+                self.on_transcript(cx, transcript);
             }
         } else {
-            self.wait(cx);
+            self.end_turn_if_due(cx);
         }
         Ok(())
     }
@@ -276,7 +286,7 @@ mod tests {
         Timestamp(ms * 1_000_000)
     }
 
-    /// With `played` connected.
+    /// A node with `played` connected.
     fn open(eager: bool) -> NodeBench<TurnDetector> {
         let values: ParamValues = [("eager".to_owned(), ParamValue::Bool(eager))].into();
         let params = TurnDetectorParams::from_values(&values).unwrap();
@@ -287,17 +297,17 @@ mod tests {
         NodeBench::new(TurnDetector::open(params, &cx).unwrap())
     }
 
-    fn tell<'p>(packets: impl IntoIterator<Item = &'p Packet>) -> Vec<String> {
-        let tell = |packet: &Packet| match (packet.get::<Text>(), packet.get::<TurnEvent>()) {
+    fn describe<'p>(packets: impl IntoIterator<Item = &'p Packet>) -> Vec<String> {
+        let text = |packet: &Packet| match (packet.get::<Text>(), packet.get::<TurnEvent>()) {
             (Some(text), _) => format!("{} {}", text.turn, text.text),
             (_, Some(event)) => format!("{} {:?}", event.turn, event.kind),
             _ => "?".to_owned(),
         };
-        packets.into_iter().map(tell).collect()
+        packets.into_iter().map(text).collect()
     }
 
-    /// Speech of a second that ends at `end`, and what was heard of it 200 ms later; what is sent
-    /// with that, and then until two and a half seconds after the end.
+    /// Speech of one second that ends at `end`, with its transcript 200 ms later. Returns the
+    /// packets sent with the transcript, and those until 2.4 s after the end.
     fn speak(bench: &mut NodeBench<TurnDetector>, end: i64, text: &str) -> [Vec<String>; 2] {
         let event = |kind| SpeechEvent { kind, probability: 0.5 };
         bench.call(TurnDetector::EVENTS, ms(end - 1000), event(SpeechEventKind::Start)).unwrap();
@@ -305,16 +315,17 @@ mod tests {
         let word = |text: &str| HeardWord { text: text.to_owned(), ..HeardWord::default() };
         let words = text.split(' ').map(word).collect();
         let transcript = Transcript { utterance: 0, is_final: true, words };
-        let at_once = bench.call(TurnDetector::TRANSCRIPT, ms(end + 200), transcript).unwrap();
+        let with_transcript =
+            bench.call(TurnDetector::TRANSCRIPT, ms(end + 200), transcript).unwrap();
         let later = bench.advance(ms(end + 2400)).unwrap();
         [
-            tell(at_once.iter().map(|(_, packet)| packet)),
-            tell(later.iter().map(|(.., packet)| packet)),
+            describe(with_transcript.iter().map(|(_, packet)| packet)),
+            describe(later.iter().map(|(.., packet)| packet)),
         ]
     }
 
     #[test]
-    fn a_turn_is_all_that_was_said_until_a_silence() {
+    fn silence_ends_a_turn() {
         let mut bench = open(false);
         assert_eq!(speak(&mut bench, 1000, "stop"), [vec!["0 Start"], vec!["0 stop", "0 End"]]);
         let played = Played { until: ms(0), is_playing: true };
@@ -323,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_again_is_a_turn_again() {
+    fn a_repeated_text_is_another_turn() {
         let mut bench = open(false);
         assert_eq!(speak(&mut bench, 1000, "stop")[1], ["0 stop", "0 End"]);
         let played = Played { until: ms(0), is_playing: true };
@@ -332,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn hesitation_is_waited_for() {
+    fn hesitation_extends_the_delay() {
         let mut bench = open(false);
         assert_eq!(speak(&mut bench, 1000, "lights and"), [vec!["0 Start"], vec![]]);
         let rest = speak(&mut bench, 3400, "music");
@@ -341,11 +352,11 @@ mod tests {
         bench.call(TurnDetector::PLAYED, ms(6000), played).unwrap();
         assert_eq!(speak(&mut bench, 9000, "to"), [vec!["1 Start"], vec![]]);
         let sent = bench.advance(ms(11_500)).unwrap();
-        assert_eq!(tell(sent.iter().map(|(.., packet)| packet)), ["1 to", "1 End"]);
+        assert_eq!(describe(sent.iter().map(|(.., packet)| packet)), ["1 to", "1 End"]);
     }
 
     #[test]
-    fn who_goes_on_before_the_answer_is_heard_goes_on_with_the_turn() {
+    fn speech_before_the_answer_is_heard_resumes_the_turn() {
         let mut bench = open(false);
         speak(&mut bench, 1000, "the capital");
         let rest = speak(&mut bench, 4000, "of france");
@@ -356,14 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn an_eager_one_sends_the_text_before_the_turn_is_over() {
+    fn an_eager_detector_sends_the_text_before_the_turn_ends() {
         let mut bench = open(true);
         let sent = speak(&mut bench, 1000, "go");
         assert_eq!(sent, [vec!["0 Start", "0 go"], vec!["0 End"]]);
     }
 
     #[test]
-    fn noise_is_no_turn() {
+    fn speech_without_words_is_not_a_turn() {
         let mut bench = open(false);
         let event = |kind| SpeechEvent { kind, probability: 0.5 };
         bench.call(TurnDetector::EVENTS, ms(0), event(SpeechEventKind::Start)).unwrap();

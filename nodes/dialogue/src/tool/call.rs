@@ -1,4 +1,4 @@
-//! What tools do.
+//! Execution of tool calls.
 
 use std::{
     io::{self, Read, Write},
@@ -14,35 +14,39 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-/// Bytes of an answer, at most.
-const MOST: u64 = 65536;
+/// Longest result of a tool, in bytes.
+const MAX_RESULT_BYTES: u64 = 65536;
 
 /// The local time and the weekday.
-pub(super) fn time() -> Value {
+pub(super) fn local_time() -> Value {
     let now = jiff::Zoned::now();
     let day = now.strftime("%A").to_string().to_lowercase();
     json!({"time": now.strftime("%H:%M").to_string(), "day": day})
 }
 
-/// How long a timer runs, from `hours`, `minutes` and `seconds`.
-pub(super) fn length(arguments: &Map<String, Value>) -> Result<Duration, String> {
+/// Duration of a timer: the sum of `hours`, `minutes`, and `seconds`.
+pub(super) fn timer_duration(arguments: &Map<String, Value>) -> Result<Duration, String> {
     let mut seconds = 0.0;
     for (name, unit) in [("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)] {
         seconds += arguments.get(name).and_then(Value::as_f64).unwrap_or(0.0) * unit;
     }
     match Duration::try_from_secs_f64(seconds) {
-        Ok(length) if !length.is_zero() && seconds < 1e7 => Ok(length),
-        _ => Err(format!("{} are no hours, minutes or seconds", Value::Object(arguments.clone()))),
+        Ok(duration) if !duration.is_zero() && seconds < 1e7 => Ok(duration),
+        _ => Err(format!(
+            "arguments {} give no positive hours, minutes, or seconds",
+            Value::Object(arguments.clone())
+        )),
     }
 }
 
-/// What a command answers that gets `arguments` on its standard input.
-pub(super) fn command(
+/// Runs a command with `arguments` on its standard input, and returns the JSON object that it
+/// prints.
+pub(super) fn run_command(
     command: &[String],
     folder: &Path,
     arguments: &str,
     timeout: Duration,
-    cancelled: &AtomicBool,
+    cancel: &AtomicBool,
 ) -> Result<Value, String> {
     let Some((program, options)) = command.split_first() else {
         return Err("the command is empty".into());
@@ -52,104 +56,104 @@ pub(super) fn command(
     started.args(options).current_dir(folder);
     started.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = started.spawn().map_err(|error| format!("{program}: {error}"))?;
-    let answer = answer_of(&mut child, arguments.to_owned());
-    let wait = Wait::new(program, timeout, cancelled);
-    let told = wait.until(|most| answer.recv_timeout(most).ok());
-    let told = told.and_then(|told| match told.len() as u64 > MOST {
-        true => Err(format!("{program} answered more than {MOST} bytes")),
-        // It may go on with something else.
+    let receiver = collect_output(&mut child, arguments.to_owned());
+    let wait = Wait::new(program, timeout, cancel);
+    let output = wait.until(|slice| receiver.recv_timeout(slice).ok());
+    let result = output.and_then(|output| match output.len() as u64 > MAX_RESULT_BYTES {
+        true => Err(format!("{program} returned more than {MAX_RESULT_BYTES} bytes")),
+        // The command may keep running after it has closed its output.
         false => wait
-            .until(|most| ended_within(&mut child, most))?
-            .map(|status| (told, status))
+            .until(|slice| exit_status_within(&mut child, slice))?
+            .map(|status| (output, status))
             .map_err(|error| format!("{program}: {error}")),
     });
-    if told.is_err() {
-        // It may have ended by itself.
+    if result.is_err() {
+        // Both fail if the command has exited.
         let _ = child.kill();
         let _ = child.wait();
     }
-    match told? {
-        (told, status) if status.success() => object(program, &told),
+    match result? {
+        (output, status) if status.success() => parse_object(program, &output),
         (_, status) => Err(format!("{program} failed: {status}")),
     }
 }
 
-/// How long somebody is waited for.
+/// Wait for a tool, limited by a timeout and by cancellation.
 struct Wait<'w> {
-    who: &'w str,
+    tool: &'w str,
     start: Instant,
     timeout: Duration,
-    cancelled: &'w AtomicBool,
+    cancel: &'w AtomicBool,
 }
 
 impl<'w> Wait<'w> {
-    fn new(who: &'w str, timeout: Duration, cancelled: &'w AtomicBool) -> Self {
-        Self { who, start: Instant::now(), timeout, cancelled }
+    fn new(tool: &'w str, timeout: Duration, cancel: &'w AtomicBool) -> Self {
+        Self { tool, start: Instant::now(), timeout, cancel }
     }
 
-    /// What `get` gives at last, which waits for as long as it is told each time.
+    /// Calls `get` until it returns a value. `get` waits for at most the given time.
     ///
     /// # Errors
-    /// It took too long, or was interrupted.
+    /// The timeout has passed, or the call was interrupted.
     fn until<T>(&self, mut get: impl FnMut(Duration) -> Option<T>) -> Result<T, String> {
         loop {
             if let Some(found) = get(Duration::from_millis(5)) {
                 return Ok(found);
             }
-            if self.cancelled.load(Ordering::Relaxed) {
-                return Err("it was interrupted".to_owned());
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err("interrupted".to_owned());
             }
             if self.start.elapsed() >= self.timeout {
-                return Err(format!("{} took longer than {:?}", self.who, self.timeout));
+                return Err(format!("{} took longer than {:?}", self.tool, self.timeout));
             }
         }
     }
 }
 
-/// How `child` ended, if it does within `most`.
-fn ended_within(child: &mut Child, most: Duration) -> Option<io::Result<ExitStatus>> {
-    let ended = child.try_wait().transpose();
-    if ended.is_none() {
-        thread::sleep(most);
+/// Exit status of `child`; `None` after `timeout` if it is still running.
+fn exit_status_within(child: &mut Child, timeout: Duration) -> Option<io::Result<ExitStatus>> {
+    let status = child.try_wait().transpose();
+    if status.is_none() {
+        thread::sleep(timeout);
     }
-    ended
+    status
 }
 
-/// Sends what `child` writes to its standard output, when that ends.
-fn answer_of(child: &mut Child, arguments: String) -> mpsc::Receiver<String> {
+/// Receiver of the standard output of `child`, complete when it is closed.
+fn collect_output(child: &mut Child, arguments: String) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     let (input, output) = (child.stdin.take(), child.stdout.take());
     thread::spawn(move || {
         if let Some(mut input) = input {
-            // A command that does not read its arguments does not need them.
+            // The command may close its input without reading it.
             let _ = input.write_all(arguments.as_bytes());
         }
-        let mut told = Vec::new();
+        let mut bytes = Vec::new();
         if let Some(output) = output {
-            let _ = output.take(MOST + 1).read_to_end(&mut told);
+            let _ = output.take(MAX_RESULT_BYTES + 1).read_to_end(&mut bytes);
         }
-        let _ = sender.send(String::from_utf8_lossy(&told).into_owned());
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver
 }
 
-/// What a server answers. A request that was interrupted ends by itself, at the latest after
-/// `timeout`.
+/// Posts `arguments` to `url`, and returns the JSON object of the response. An interrupted request
+/// ends in the background, at the latest after `timeout`.
 pub(super) fn post(
     url: &str,
     arguments: &str,
     timeout: Duration,
-    cancelled: &AtomicBool,
+    cancel: &AtomicBool,
 ) -> Result<Value, String> {
-    let (sender, answer) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (to, arguments) = (url.to_owned(), arguments.to_owned());
     thread::spawn(move || {
-        // Whoever was interrupted no longer waits.
+        // The receiver is gone if the call was interrupted.
         let _ = sender.send(request(&to, &arguments, timeout));
     });
-    // The request ends in time by itself, and says more of what is wrong.
-    let most = timeout + Duration::from_secs(1);
-    Wait::new(url, most, cancelled).until(|most| answer.recv_timeout(most).ok())?
+    // The timeout of the request passes first: its error says more.
+    let limit = timeout + Duration::from_secs(1);
+    Wait::new(url, limit, cancel).until(|slice| receiver.recv_timeout(slice).ok())?
 }
 
 fn request(url: &str, arguments: &str, timeout: Duration) -> Result<Value, String> {
@@ -158,14 +162,15 @@ fn request(url: &str, arguments: &str, timeout: Duration) -> Result<Value, Strin
     let request = ureq::Agent::new_with_config(config).post(url);
     let mut response =
         request.header("Content-Type", "application/json").send(arguments).map_err(failed)?;
-    let body = response.body_mut().with_config().limit(MOST).read_to_string();
-    object(url, &body.map_err(failed)?)
+    let body = response.body_mut().with_config().limit(MAX_RESULT_BYTES).read_to_string();
+    parse_object(url, &body.map_err(failed)?)
 }
 
-fn object(who: &str, text: &str) -> Result<Value, String> {
+/// Parses `text`, returned by `tool`, as a JSON object.
+fn parse_object(tool: &str, text: &str) -> Result<Value, String> {
     let value: Option<Value> = serde_json::from_str(text).ok();
     let shown: String = text.trim().chars().take(80).collect();
     value
         .filter(Value::is_object)
-        .ok_or_else(|| format!("{who} answered {shown}, which is no JSON object"))
+        .ok_or_else(|| format!("{tool} returned {shown}, which is not a JSON object"))
 }

@@ -1,4 +1,4 @@
-//! The file that says what tools do.
+//! The YAML file that defines tools.
 
 use std::{
     collections::BTreeMap,
@@ -11,23 +11,23 @@ use afferent_graph::{NodeError, read_duration};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The shortest and the longest time-out, in seconds.
-const TIMEOUT: (f64, f64) = (0.01, 600.0);
+/// Range of `timeout`, in seconds.
+const TIMEOUT_RANGE_S: (f64, f64) = (0.01, 600.0);
 
-/// Tools by their names.
+/// Tools by name.
 pub(super) struct Tools {
-    tools: BTreeMap<String, Entry>,
+    tools: BTreeMap<String, ToolEntry>,
     folder: PathBuf,
 }
 
 /// A tool.
-pub(super) struct Entry {
-    pub(super) kind: Kind,
+pub(super) struct ToolEntry {
+    pub(super) kind: ToolKind,
     pub(super) timeout: Option<Duration>,
 }
 
-/// What a tool does.
-pub(super) enum Kind {
+/// Implementation of a tool.
+pub(super) enum ToolKind {
     Answer(Value),
     Command(Vec<String>),
     Http(String),
@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Timer,
 }
 
-/// What belongs to the value of an argument.
+/// Lookup table from the value of argument `of` to the result `gives`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
@@ -45,89 +45,92 @@ pub(super) struct Table {
     rows: BTreeMap<String, String>,
 }
 
-/// A line of the file.
+/// Definition of a tool in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct ToolSpec {
     answer: Option<Value>,
     command: Option<Vec<String>>,
     http: Option<String>,
     table: Option<Table>,
-    time: Option<Nothing>,
-    timer: Option<Nothing>,
+    time: Option<EmptyMap>,
+    timer: Option<EmptyMap>,
     timeout: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct EmptyMap {}
 
 impl Tools {
+    /// Reads the file at `path`.
+    ///
     /// # Errors
     /// [`NodeError::File`].
     pub(super) fn open(path: &Path) -> Result<Self, NodeError> {
         let failed = |reason: String| NodeError::File { path: path.to_owned(), reason };
         let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-        let lines: BTreeMap<String, Line> =
+        let specs: BTreeMap<String, ToolSpec> =
             serde_saphyr::from_str(&text).map_err(|error| failed(error.to_string()))?;
-        let read = |(name, line): (String, Line)| match line.read() {
+        let read = |(name, spec): (String, ToolSpec)| match spec.into_entry() {
             Ok(entry) => Ok((name, entry)),
             Err(reason) => Err(failed(format!("tool {name}: {reason}"))),
         };
-        let tools = lines.into_iter().map(read).collect::<Result<_, _>>()?;
+        let tools = specs.into_iter().map(read).collect::<Result<_, _>>()?;
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { tools, folder })
     }
 
-    /// The tool called `name`.
-    pub(super) fn get(&self, name: &str) -> Result<&Entry, String> {
+    /// The tool `name`.
+    pub(super) fn get(&self, name: &str) -> Result<&ToolEntry, String> {
         self.tools.get(name).ok_or_else(|| {
             let names: Vec<_> = self.tools.keys().map(String::as_str).collect();
-            format!("there is no tool {name}; there are {}", names.join(", "))
+            format!("unknown tool {name}; available tools: {}", names.join(", "))
         })
     }
 
-    /// Where the file is.
+    /// Folder of the file.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-impl Line {
-    fn read(self) -> Result<Entry, String> {
+impl ToolSpec {
+    fn into_entry(self) -> Result<ToolEntry, String> {
         let Self { answer, command, http, table, time, timer, timeout } = self;
         let kinds = [
-            answer.map(Kind::Answer),
-            command.map(Kind::Command),
-            http.map(Kind::Http),
-            table.map(Kind::Table),
-            time.map(|_| Kind::Time),
-            timer.map(|_| Kind::Timer),
+            answer.map(ToolKind::Answer),
+            command.map(ToolKind::Command),
+            http.map(ToolKind::Http),
+            table.map(ToolKind::Table),
+            time.map(|_| ToolKind::Time),
+            timer.map(|_| ToolKind::Timer),
         ];
         let mut kinds = kinds.into_iter().flatten();
         let (Some(kind), None) = (kinds.next(), kinds.next()) else {
-            return Err("it has to have one of answer, command, http, table, time, timer".into());
+            return Err("expected exactly one of answer, command, http, table, time, timer".into());
         };
         match &kind {
-            Kind::Command(command) if command.is_empty() => {
+            ToolKind::Command(command) if command.is_empty() => {
                 return Err("the command is empty".into());
             }
-            Kind::Answer(value) if !value.is_object() => {
-                return Err(format!("the answer {value} is no map"));
+            ToolKind::Answer(value) if !value.is_object() => {
+                return Err(format!("the answer {value} is not a map"));
             }
             _ => {}
         }
-        let timeout = timeout.map(|text| read_duration(&text, Some(TIMEOUT))).transpose();
+        let timeout = timeout.map(|text| read_duration(&text, Some(TIMEOUT_RANGE_S))).transpose();
         let timeout = timeout.map_err(|error| format!("timeout: {error}"))?;
-        Ok(Entry { kind, timeout })
+        Ok(ToolEntry { kind, timeout })
     }
 }
 
 impl Table {
-    /// What belongs to the arguments; nothing is `null`.
+    /// Result for the arguments; `null` if the table has no row for them.
     pub(super) fn find(&self, arguments: &Map<String, Value>) -> Result<Value, String> {
         let value = arguments.get(&self.of).and_then(Value::as_str);
-        let value = value.ok_or_else(|| format!("there is no argument {}", self.of))?;
+        let value =
+            value.ok_or_else(|| format!("argument {} is missing or not a string", self.of))?;
         let mut found = Map::new();
         found.insert(self.gives.clone(), json!(self.rows.get(value)));
         Ok(Value::Object(found))
