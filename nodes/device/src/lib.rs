@@ -1,13 +1,22 @@
-//! Devices: one node per file.
+//! Device nodes.
 //!
-//! To add one: write `src/<node>.rs` and add its lines below.
+//! | node | purpose |
+//! |---|---|
+//! | [`Microphone`] | captures audio, timestamped on the session clock |
+//! | [`Speaker`] | plays audio and reports the playback position |
 //!
-//! Sound devices need the feature `audio-device`. Without it the nodes are in the catalogue, and
-//! say what is missing when a graph wants them.
+//! Audio devices need the feature `audio-device`. Without it, the nodes are in the catalog, but
+//! fail with a message about the feature when a graph opens them.
+//!
+//! Begin with `speaker.rs`, then `microphone.rs`, which maps captured audio to the session clock.
+//! `audio_device.rs` holds the device callbacks and the ring buffers between them and the nodes;
+//! `audio_device_stub.rs` replaces it without the feature.
+//!
+//! To add a node, write `src/<node>.rs` and add its lines below.
 
+#[cfg_attr(not(feature = "audio-device"), path = "audio_device_stub.rs")]
+mod audio_device;
 mod microphone;
-#[cfg_attr(not(feature = "audio-device"), path = "no_sound.rs")]
-mod sound;
 mod speaker;
 
 use afferent_graph::{NodeDef, NodeEntry};
@@ -15,33 +24,32 @@ use afferent_graph::{NodeDef, NodeEntry};
 pub use microphone::{Microphone, MicrophoneParams};
 pub use speaker::{Speaker, SpeakerParams};
 
-/// Every node of this crate, alphabetical.
+/// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[NodeDef::of::<Microphone>, NodeDef::of::<Speaker>];
 
-/// Direction of a sound device.
+/// Direction of an audio device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Capture,
     Playback,
 }
 
-/// What a sound device is asked for.
+/// Requested stream of an audio device.
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(feature = "audio-device"), expect(dead_code, reason = "there is no device to ask"))]
-struct Request<'a> {
+#[cfg_attr(not(feature = "audio-device"), expect(dead_code, reason = "the stub opens no device"))]
+struct StreamRequest<'a> {
     device: &'a str,
     direction: Direction,
-    /// In hertz.
+    /// Sample rate in hertz.
     rate: u32,
     channels: usize,
-    /// Samples of each channel that the buffer between device and node holds.
+    /// Capacity of the ring buffer between device and node, in samples per channel.
     buffer: usize,
 }
 
-/// Logs that something has happened for the `count`th time. What happens all the time does not
-/// fill the log.
-fn log(count: u64, what: &str) {
+/// Logs a warning for occurrence `count` of an event, at powers of two only, to limit the log.
+fn warn_rarely(count: u64, event: &str) {
     if count.is_power_of_two() {
-        tracing::warn!("{what} ({count} times so far)");
+        tracing::warn!("{event} ({count} times so far)");
     }
 }

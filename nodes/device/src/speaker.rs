@@ -1,4 +1,4 @@
-//! Sound to a loudspeaker.
+//! Audio playback.
 
 use std::time::Duration;
 
@@ -6,36 +6,37 @@ use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, param
 use afferent_messages::{AudioBlock, Gain, Played, Playout, SampleRate};
 
 use crate::{
-    Direction, Request, log,
-    sound::{self, Playback},
+    Direction, StreamRequest,
+    audio_device::{self, Playback},
+    warn_rarely,
 };
 
 params! {
     /// Settings of [`Speaker`].
     pub struct SpeakerParams {
-        /// Name of the device as the system has it; on Linux that of an ALSA PCM.
+        /// System name of the device; on Linux, the name of an ALSA PCM.
         pub device: String = "default";
-        /// Sample rate.
+        /// Sample rate of the device.
         pub rate: u32 = "24000", range 1000.0..=768000.0, unit "Hz";
-        /// Number of channels.
+        /// Number of channels of the device.
         pub channels: usize = "1", range 1.0..=64.0;
-        /// Sound that is handed to the device ahead of time; an interrupt cannot take it back.
+        /// Audio that the device buffers; an interrupt cannot take it back.
         pub buffer: Duration = "40ms", range 0.02..=10.0;
-        /// How long interrupted sound takes to fade out.
+        /// Length of the fade-out after an interrupt.
         pub fade: Duration = "8ms", range 0.0..=1.0;
     }
 }
 
-/// Plays sound.
+/// Plays audio on an output device.
 ///
-/// Latency: `buffer`, and what the device needs.
+/// Needs the feature `audio-device`. Audio that arrives faster than it is played, such as
+/// synthesized speech, is queued. While more than 30 s are queued, the node accepts no packet, so
+/// `gain` takes effect late too. Audio is played in order of arrival, regardless of its timestamps.
+/// After an interrupt the device plays its buffer, fades out within `fade`, and the rest is
+/// discarded. Audio that arrives after the previous block was played to its end is logged as late.
+/// When the stream ends, the node waits until everything is played.
 ///
-/// Needs the feature `audio-device`. Sound that comes faster than it is played, such as synthetic
-/// speech, waits here; of more than half a minute, whoever makes it waits, and `gain` comes late
-/// too. Sound is played in the order in which it comes, whatever its time. After an interrupt the
-/// device plays what it has and fades out within `fade`; the rest is never heard. Sound that comes
-/// late, after the block before it was played to its end, is logged. When the stream ends, the node
-/// waits until all is played.
+/// Latency: `buffer`, plus the latency of the device.
 ///
 /// ```
 /// use afferent_graph::{Node, OpenCx, ParamValue, Params};
@@ -50,16 +51,16 @@ params! {
 pub struct Speaker {
     rate: SampleRate,
     channels: usize,
-    /// Samples of a channel that the device has ahead of time.
-    buffer: usize,
+    /// Samples per channel that the device buffers.
+    buffer_samples: usize,
     playback: Playback,
     playout: Playout,
-    /// When the last block ended; `None` before the first.
+    /// End of the last block; `None` before the first.
     last_end: Option<Timestamp>,
-    /// How often sound came late.
-    late: u64,
-    /// When `played` is told next.
-    tell_at: Timestamp,
+    /// Number of late blocks.
+    late_blocks: u64,
+    /// Next time at which `played` is sent.
+    report_at: Timestamp,
 }
 
 ports! {
@@ -77,8 +78,8 @@ ports! {
 }
 
 impl Speaker {
-    /// How often `played` is told.
-    const TELL: Duration = Duration::from_millis(20);
+    /// Time between two `played` packets.
+    const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 
     fn check_input(&self, block: &AudioBlock) -> Result<(), NodeError> {
         let (rate, channels) = (block.rate, block.channels());
@@ -86,33 +87,35 @@ impl Speaker {
             return Ok(());
         }
         let reason = format!(
-            "sound of {} Hz and {channels} channels for a device of {} Hz and {}; put a resample \
-             node before it, or set rate and channels",
+            "audio of {} Hz and {channels} channels for a device of {} Hz and {}; insert a resample \
+             node, or set rate and channels",
             rate.0, self.rate.0, self.channels
         );
         Err(NodeError::InvalidInput { port: Self::AUDIO.name().into(), reason })
     }
 
-    /// Gives the device what it should have ahead of time, and tells how much was heard.
+    /// Fills the buffer of the device, and sends the playback position.
     fn play(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         self.playback.health()?;
         let queued = self.playback.queued();
-        let room = self.buffer.saturating_sub(queued).min(self.playout.waiting());
-        let samples = self.playout.next(self.playout.position() + room as u64);
+        let missing = self.buffer_samples.saturating_sub(queued);
+        let missing = missing.min(self.playout.waiting());
+        let samples = self.playout.next(self.playout.position() + missing as u64);
         self.playback.write(samples);
         let at = cx.now() + self.rate.duration(queued);
         self.playout.send_heard(cx, Self::HEARD, at)?;
-        self.tell(cx);
+        self.report(cx);
         self.playout.call_again(cx);
         Ok(())
     }
 
-    fn tell(&mut self, cx: &mut Cx<'_>) {
+    /// Sends the playback position, if it is due.
+    fn report(&mut self, cx: &mut Cx<'_>) {
         let played = self.playout.position().saturating_sub(self.playback.queued() as u64);
-        if cx.now() < self.tell_at && self.playout.is_playing() {
+        if cx.now() < self.report_at && self.playout.is_playing() {
             return;
         }
-        self.tell_at = cx.now() + Self::TELL;
+        self.report_at = cx.now() + Self::REPORT_INTERVAL;
         if let Some(played) = self.playout.played(played) {
             let now = cx.now();
             cx.send_at(Self::PLAYED, now, played);
@@ -124,37 +127,37 @@ impl Node for Speaker {
     type Params = SpeakerParams;
 
     const NAME: &'static str = "speaker";
-    const SUMMARY: &'static str = "Plays sound.";
+    const SUMMARY: &'static str = "Plays audio on an output device.";
     const PORTS: &'static [Port] = Self::PORTS;
-    // The device must not wait for others.
+    // Other nodes must not delay the device.
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;
-    const LATENCY: &'static str = "buffer, and what the device needs";
+    const LATENCY: &'static str = "buffer, plus the latency of the device";
 
     fn check(params: &SpeakerParams, _: &OpenCx) -> Result<(), NodeError> {
-        sound::check(&params.device, Direction::Playback)
+        audio_device::check(&params.device, Direction::Playback)
     }
 
     fn open(params: SpeakerParams, _: &OpenCx) -> Result<Self, NodeError> {
         let (rate, channels) = (SampleRate(params.rate), params.channels);
-        let buffer = rate.samples(params.buffer).max(1);
-        let playback = Playback::open(&Request {
+        let buffer_samples = rate.samples(params.buffer).max(1);
+        let playback = Playback::open(&StreamRequest {
             device: &params.device,
             direction: Direction::Playback,
             rate: rate.0,
             channels,
-            // The fade goes behind what the device has.
-            buffer: buffer + rate.samples(params.fade) + 1,
+            // The fade is appended to the device buffer.
+            buffer: buffer_samples + rate.samples(params.fade) + 1,
         })?;
         Ok(Self {
             rate,
             channels,
-            buffer,
+            buffer_samples,
             playback,
             playout: Playout::new(rate, channels, params.fade),
             last_end: None,
-            late: 0,
-            tell_at: Timestamp::ZERO,
+            late_blocks: 0,
+            report_at: Timestamp::ZERO,
         })
     }
 
@@ -167,8 +170,8 @@ impl Node for Speaker {
             match self.last_end {
                 None => self.playback.start()?,
                 Some(end) if at.since(end) < length && !self.playout.is_playing() => {
-                    self.late += 1;
-                    log(self.late, "sound came late to a speaker");
+                    self.late_blocks += 1;
+                    warn_rarely(self.late_blocks, "audio arrived late at a speaker");
                 }
                 Some(_) => {}
             }
@@ -186,9 +189,9 @@ impl Node for Speaker {
         let fade = self.playout.flush();
         self.playback.write(fade);
         self.playout.send_heard(cx, Self::HEARD, at)?;
-        // What was heard until now is told at once.
-        self.tell_at = cx.now();
-        self.tell(cx);
+        // The position is reported at once.
+        self.report_at = cx.now();
+        self.report(cx);
         self.playout.call_again(cx);
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Microphone and speaker on ALSA's devices that are files.
+//! Microphone and speaker on ALSA devices that are backed by files.
 //!
-//! ALSA reads its configuration once in a process, from where the environment says, so each test
-//! runs in a process of its own.
+//! ALSA reads its configuration once per process, from a path in the environment, so each test runs
+//! in its own process.
 
 #![cfg(all(feature = "audio-device", target_os = "linux"))]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -19,7 +19,7 @@ use afferent_nodes_device::{Microphone, MicrophoneParams, Speaker, SpeakerParams
 
 const RATE: SampleRate = SampleRate(16_000);
 
-/// Whether this process has the devices; otherwise runs `test` in one that has.
+/// True if this process has the devices. Otherwise runs `test` in a process that has them.
 fn with_devices(test: &str) -> bool {
     if env::var_os("AFFERENT_CAPTURE").is_some() {
         return true;
@@ -43,7 +43,7 @@ fn file(name: &str) -> PathBuf {
     env::var_os(name).unwrap().into()
 }
 
-/// A ramp, of which every sample is different and none is silence.
+/// A ramp: all samples are different, and none is zero.
 fn ramp(len: usize) -> Vec<f32> {
     (1..=len).map(|n| n as f32 / 65_536.0).collect()
 }
@@ -63,8 +63,8 @@ fn speaker(device: &str) -> Result<Speaker, String> {
 }
 
 #[test]
-fn a_microphone_hears_what_the_device_captures() {
-    if !with_devices("a_microphone_hears_what_the_device_captures") {
+fn a_microphone_sends_the_captured_audio() {
+    if !with_devices("a_microphone_sends_the_captured_audio") {
         return;
     }
     let sound = ramp(RATE.0 as usize);
@@ -78,29 +78,29 @@ fn a_microphone_hears_what_the_device_captures() {
             times.push(packet.header.at);
             heard.extend_from_slice(packet.get::<AudioBlock>().unwrap().channel(0).unwrap());
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "only {} blocks came", times.len());
+        assert!(start.elapsed() < Duration::from_secs(60), "only {} blocks were sent", times.len());
         std::thread::yield_now();
     }
     assert_eq!(heard, sound[..heard.len()]);
-    // The device runs ahead of its rate, and is followed.
+    // The device runs faster than its rate; the drift is corrected.
     let block = Duration::from_millis(20);
     let steps = times.windows(2).map(|pair| pair[1].since(pair[0]));
     assert!(steps.map(|step| step.abs_diff(block)).all(|off| off <= block / 1000), "{times:?}");
 }
 
 #[test]
-fn time_grows_over_a_loss() {
-    if !with_devices("time_grows_over_a_loss") {
+fn timestamps_increase_across_a_loss() {
+    if !with_devices("timestamps_increase_across_a_loss") {
         return;
     }
     fs::write(file("AFFERENT_CAPTURE"), vec![0; 4 * RATE.0 as usize]).unwrap();
     let mut bench = NodeBench::new(microphone("from_file").unwrap());
     let (start, mut times) = (Instant::now(), Vec::new());
-    // The device runs ahead of its rate, so its buffer of a second is always full.
+    // The device runs faster than its rate, so its buffer of one second is always full.
     while times.len() < 200 {
         let now = Timestamp::ZERO + start.elapsed();
         times.extend(bench.poll(now).unwrap().0.iter().map(|(_, packet)| packet.header.at));
-        assert!(start.elapsed() < Duration::from_secs(60), "only {} blocks came", times.len());
+        assert!(start.elapsed() < Duration::from_secs(60), "only {} blocks were sent", times.len());
         std::thread::yield_now();
     }
     assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
@@ -113,13 +113,13 @@ fn a_speaker_plays_every_sample_once() {
     }
     let mut bench = NodeBench::new(speaker("to_file").unwrap());
     let sound = ramp(3200);
-    for (place, samples) in sound.chunks(1600).enumerate() {
+    for (number, samples) in sound.chunks(1600).enumerate() {
         let mut block = AudioBlock::default();
         block.reshape(RATE, 1, samples.len()).unwrap().copy_from_slice(samples);
-        let at = Timestamp::ZERO + RATE.duration(place * 1600);
+        let at = Timestamp::ZERO + RATE.duration(number * 1600);
         bench.call(Speaker::AUDIO, at, block).unwrap();
     }
-    // The node asks to be called until all is played.
+    // The node keeps asking for calls until everything is played.
     let mut now = Timestamp::ZERO;
     while bench.asked().wake.is_some() {
         std::thread::sleep(Duration::from_millis(10));
@@ -130,24 +130,24 @@ fn a_speaker_plays_every_sample_once() {
     drop(bench);
     let bytes = fs::read(file("AFFERENT_PLAYBACK")).unwrap();
     let samples = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    // The device does not keep to the rate, so there is silence where it ran ahead.
+    // The device runs faster than its rate, so there is silence in between.
     let played: Vec<f32> = samples.filter(|sample| *sample != 0.0).collect();
     assert_eq!(played, sound);
 }
 
 #[test]
-fn a_device_that_is_not_there_is_refused() {
-    if !with_devices("a_device_that_is_not_there_is_refused") {
+fn unknown_devices_are_rejected() {
+    if !with_devices("unknown_devices_are_rejected") {
         return;
     }
     let error = microphone("from_the_moon").err().unwrap();
-    let expected = "device \"from_the_moon\": there is no such device; there are ";
+    let expected = "device \"from_the_moon\": device not found; available: ";
     assert!(error.starts_with(expected) && error.contains("from_file"), "{error}");
 }
 
 #[test]
-fn other_sound_is_refused_with_the_remedy() {
-    if !with_devices("other_sound_is_refused_with_the_remedy") {
+fn other_formats_are_rejected_with_advice() {
+    if !with_devices("other_formats_are_rejected_with_advice") {
         return;
     }
     let mut bench = NodeBench::new(speaker("to_file").unwrap());

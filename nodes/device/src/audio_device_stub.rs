@@ -1,22 +1,22 @@
-//! Stands for sound devices in a build without them: all that can be had is an error.
+//! Stub of [`audio_device`](crate::audio_device) for builds without the feature: every call fails.
 
 use afferent_graph::NodeError;
 
-use crate::{Direction, Request};
+use crate::{Direction, StreamRequest};
 
-/// A source of sound; there is none.
+/// A capture stream; never constructed.
 pub(crate) enum Capture {}
 
-/// A sink of sound; there is none.
+/// A playback stream; never constructed.
 pub(crate) enum Playback {}
 
 pub(crate) fn check(device: &str, _: Direction) -> Result<(), NodeError> {
-    let reason = "this build has no sound devices; build with --features audio-device".to_owned();
+    let reason = "this build has no audio devices; build with --features audio-device".to_owned();
     Err(NodeError::Device { name: device.to_owned(), reason })
 }
 
 impl Capture {
-    pub(crate) fn open(request: &Request<'_>) -> Result<Self, NodeError> {
+    pub(crate) fn open(request: &StreamRequest<'_>) -> Result<Self, NodeError> {
         check(request.device, request.direction)?;
         unreachable!("the check fails")
     }
@@ -43,7 +43,7 @@ impl Capture {
 }
 
 impl Playback {
-    pub(crate) fn open(request: &Request<'_>) -> Result<Self, NodeError> {
+    pub(crate) fn open(request: &StreamRequest<'_>) -> Result<Self, NodeError> {
         check(request.device, request.direction)?;
         unreachable!("the check fails")
     }
